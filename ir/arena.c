@@ -1,0 +1,151 @@
+/* arena.c: see arena.h. */
+#include "ir/arena.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct ArenaChunk { ArenaChunk *next; size_t size, used; };
+enum { CHUNK = 64 * 1024, ALIGN = 16, HEAD = (sizeof(ArenaChunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
+
+static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    (void)user; (void)old_size;
+    if (new_size == 0) { free(ptr); return NULL; }
+    return realloc(ptr, new_size);
+}
+
+const Allocator allocator_libc = { libc_realloc, NULL };
+
+void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
+{
+    *a = (Arena){ .alloc = alloc, .on_oom = on_oom };
+}
+
+void arena_free(Arena *a)
+{
+    for (ArenaChunk *c = a->chunk, *next; c; c = next) {
+        next = c->next;
+        a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0);
+    }
+    a->chunk = NULL;
+    a->used = a->total = 0;
+}
+
+_Noreturn void arena_oom(Arena *a)
+{
+    longjmp(*a->on_oom, 1);
+}
+
+void *arena_alloc(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) arena_oom(a);
+    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    ArenaChunk *c = a->chunk;
+    if (!c || c->size - c->used < bytes) {
+        size_t size = bytes > CHUNK / 4 ? bytes : CHUNK;
+        ArenaChunk *fresh = a->alloc.realloc(a->alloc.user, NULL, 0, HEAD + size);
+        if (!fresh) arena_oom(a);
+        fresh->size = size;
+        fresh->used = 0;
+        a->total += size;
+        if (c && size != CHUNK) {       /* a big block goes behind the current chunk, which still has room */
+            fresh->next = c->next;
+            c->next = fresh;
+        } else {
+            fresh->next = c;
+            a->chunk = fresh;
+        }
+        c = fresh;
+    }
+    void *p = (char *)c + HEAD + c->used;
+    c->used += bytes;
+    a->used += bytes;
+    return memset(p, 0, bytes);
+}
+
+void *arena_calloc(Arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) arena_oom(a);
+    return arena_alloc(a, bytes);
+}
+
+void *arena_grow(Arena *a, const void *p, size_t old, size_t bytes)
+{
+    void *q = arena_alloc(a, bytes);
+    if (old) memcpy(q, p, old);
+    return q;
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n)
+{
+    char *p = arena_alloc(a, n + 1);
+    if (n) memcpy(p, s, n);
+    return p;
+}
+
+char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+    vsnprintf(p, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
+    va_end(again);
+    return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *p = arena_vprintf(a, fmt, ap);
+    va_end(ap);
+    return p;
+}
+
+void text_init(Text *t, Arena *a)
+{
+    *t = (Text){ .arena = a };
+    text_write(t, "", 0);
+}
+
+void text_write(Text *t, const char *s, size_t n)
+{
+    if (t->cap - t->len < n + 1) {
+        size_t cap = t->cap ? 2 * t->cap : 256;
+        while (cap - t->len < n + 1) cap *= 2;
+        t->data = arena_grow(t->arena, t->data, t->len, cap);
+        t->cap = cap;
+    }
+    if (n) memcpy(t->data + t->len, s, n);
+    t->len += n;
+    t->data[t->len] = 0;
+}
+
+void text_puts(Text *t, const char *s) { text_write(t, s, strlen(s)); }
+void text_putc(Text *t, char c) { text_write(t, &c, 1); }
+
+void text_vprintf(Text *t, const char *fmt, va_list ap)
+{
+    char small[256];
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(small, sizeof small, fmt, ap);
+    if (n >= 0 && (size_t)n < sizeof small) text_write(t, small, (size_t)n);
+    else if (n > 0) {
+        char *big = arena_alloc(t->arena, (size_t)n + 1);
+        vsnprintf(big, (size_t)n + 1, fmt, again);
+        text_write(t, big, (size_t)n);
+    }
+    va_end(again);
+}
+
+void text_printf(Text *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    text_vprintf(t, fmt, ap);
+    va_end(ap);
+}

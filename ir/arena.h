@@ -1,0 +1,59 @@
+/* arena.h: region allocator. Everything the compiler builds lives in arenas and is freed with them.
+ *
+ * Allocation never returns NULL to its caller: when the underlying allocator fails, the arena longjmps to the
+ * recovery point of its owner (session.h), whose arenas are then freed as a whole. */
+#pragma once
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The caller's allocator: `realloc(user, NULL, 0, n)` allocates, `realloc(user, p, old, 0)` frees (and returns NULL). */
+typedef struct Allocator {
+    void *(*realloc)(void *user, void *ptr, size_t old_size, size_t new_size);
+    void *user;
+} Allocator;
+
+extern const Allocator allocator_libc;
+
+typedef struct ArenaChunk ArenaChunk;
+typedef struct Arena {
+    Allocator alloc;
+    jmp_buf *on_oom;      /* where a failed allocation goes; must be set before the first allocation */
+    ArenaChunk *chunk;
+    size_t used, total;   /* bytes handed out; bytes held */
+} Arena;
+
+void arena_init(Arena *, Allocator, jmp_buf *on_oom);
+void arena_free(Arena *);
+/* `bytes` of zeroed memory, aligned to 16. */
+void *arena_alloc(Arena *, size_t bytes);
+/* n * size with an overflow check (overflow counts as out of memory). */
+void *arena_calloc(Arena *, size_t n, size_t size);
+/* Grows an array allocated here: copies `old` bytes into a fresh block of `bytes`. */
+void *arena_grow(Arena *, const void *p, size_t old, size_t bytes);
+char *arena_strndup(Arena *, const char *, size_t n);
+char *arena_strdup(Arena *, const char *);
+char *arena_printf(Arena *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(Arena *, const char *fmt, va_list);
+_Noreturn void arena_oom(Arena *);
+
+#define arena_new(a, T) ((T *)arena_alloc((a), sizeof(T)))
+#define arena_array(a, T, n) ((T *)arena_calloc((a), (n), sizeof(T)))
+
+/* Vec: a growable array in an arena.  VEC(int) v = {0}; vec_push(arena, &v, 3); v.data[i], v.len */
+#define VEC(T) struct { T *data; size_t len, cap; }
+#define vec_push(a, v, x) \
+    ((v)->len == (v)->cap ? (void)((v)->data = arena_grow((a), (v)->data, (v)->len * sizeof *(v)->data, \
+        ((v)->cap = (v)->cap ? 2 * (v)->cap : 8) * sizeof *(v)->data)) : (void)0, (void)((v)->data[(v)->len++] = (x)))
+
+/* Text buffer in an arena; always NUL-terminated once written to. */
+typedef struct Text { Arena *arena; char *data; size_t len, cap; } Text;
+void text_init(Text *, Arena *);
+void text_printf(Text *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void text_vprintf(Text *, const char *fmt, va_list);
+void text_write(Text *, const char *, size_t n);
+void text_puts(Text *, const char *);
+void text_putc(Text *, char);

@@ -1,0 +1,113 @@
+/* diag.c: see diag.h. */
+#include "ir/session.h"
+
+uint32_t diag_add_source(Session *s, const char *name, const char *directory, const char *text, size_t len)
+{
+    if (s->sources.len == 0) vec_push(&s->arena, &s->sources, ((Source){ "", "", 0, NULL }));
+    Source src = { arena_strdup(&s->arena, name), arena_strndup(&s->arena, text, len), len,
+                   directory ? arena_strdup(&s->arena, directory) : NULL };
+    vec_push(&s->arena, &s->sources, src);
+    return (uint32_t)s->sources.len - 1;
+}
+
+const Source *diag_source(Session *s, uint32_t file)
+{
+    return file && file < s->sources.len ? &s->sources.data[file] : NULL;
+}
+
+void diag_position(Session *s, Loc loc, int *line, int *column)
+{
+    const Source *src = diag_source(s, loc.file);
+    *line = *column = 0;
+    if (!src) return;
+    size_t at = loc.begin < src->len ? loc.begin : src->len;
+    *line = *column = 1;
+    for (size_t i = 0; i < at; i++) {
+        if (src->text[i] == '\n') { ++*line; *column = 1; }
+        else ++*column;
+    }
+}
+
+Loc loc_join(Loc a, Loc b)
+{
+    if (!a.file) return b;
+    if (!b.file || a.file != b.file) return a;
+    if (b.begin < a.begin) a.begin = b.begin;
+    if (b.end > a.end) a.end = b.end;
+    return a;
+}
+
+static Diag *make(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap)
+{
+    Diag *d = arena_new(&s->arena, Diag);
+    d->severity = sev;
+    d->loc = loc;
+    d->message = arena_vprintf(&s->arena, fmt, ap);
+    return d;
+}
+
+static Diag *add(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap)
+{
+    if (sev == SEV_WARNING && s->warnings_as_errors) sev = SEV_ERROR;
+    if (sev == SEV_ERROR && s->n_errors >= s->error_limit) return NULL;
+    Diag *d = make(s, sev, loc, fmt, ap);
+    if (s->last_diag) s->last_diag->next = d;
+    else s->diags = d;
+    s->last_diag = d;
+    if (sev == SEV_ERROR) s->n_errors++;
+    else if (sev == SEV_WARNING) s->n_warnings++;
+    else s->n_perf++;
+    if (s->on_diag) s->on_diag(s->on_diag_user, s, d);
+    return d;
+}
+
+#define ADD(sev) va_list ap; va_start(ap, fmt); Diag *d = add(s, (sev), loc, fmt, ap); va_end(ap); return d
+
+Diag *diag_error(Session *s, Loc loc, const char *fmt, ...) { ADD(SEV_ERROR); }
+Diag *diag_warning(Session *s, Loc loc, const char *fmt, ...) { ADD(SEV_WARNING); }
+Diag *diag_perf(Session *s, Loc loc, const char *fmt, ...) { ADD(SEV_PERF); }
+
+void diag_note(Session *s, Diag *to, Loc loc, const char *fmt, ...)
+{
+    if (!to) return;
+    va_list ap;
+    va_start(ap, fmt);
+    Diag *n = make(s, SEV_NOTE, loc, fmt, ap), **at = &to->notes;
+    va_end(ap);
+    while (*at) at = &(*at)->next;
+    *at = n;
+}
+
+bool diag_full(Session *s) { return s->n_errors >= s->error_limit; }
+
+static void caret_line(const Source *src, Loc loc, Text *out)
+{
+    size_t begin = loc.begin < src->len ? loc.begin : src->len, from = begin, to = begin;
+    while (from > 0 && src->text[from - 1] != '\n') from--;
+    while (to < src->len && src->text[to] != '\n' && src->text[to] != '\r') to++;
+    text_puts(out, "  ");
+    text_write(out, src->text + from, to - from);
+    text_puts(out, "\n  ");
+    for (size_t i = from; i < begin; i++) text_putc(out, src->text[i] == '\t' ? '\t' : ' ');
+    text_putc(out, '^');
+    for (size_t i = begin + 1; i < loc.end && i < to; i++) text_putc(out, '~');
+    text_putc(out, '\n');
+}
+
+void diag_render(Session *s, const Diag *d, Text *out)
+{
+    static const char *const names[] = { "error", "warning", "performance", "note" };
+    const Source *src = diag_source(s, d->loc.file);
+    int line, column;
+    diag_position(s, d->loc, &line, &column);
+    if (src) text_printf(out, "%s:%d:%d: ", src->name, line, column);
+    text_printf(out, "%s: %s\n", names[d->severity], d->message);
+    if (src) caret_line(src, d->loc, out);
+    for (const Diag *n = d->notes; n; n = n->next) diag_render(s, n, out);
+}
+
+void diag_render_all(Session *s, Text *out)
+{
+    for (const Diag *d = s->diags; d; d = d->next) diag_render(s, d, out);
+    if (diag_full(s)) text_printf(out, "error: too many errors, stopping after %d\n", s->error_limit);
+}

@@ -1,0 +1,57 @@
+/* session.c: see session.h. */
+#include "ir/session.h"
+
+void session_init(Session *s, Allocator alloc)
+{
+    memset(s, 0, sizeof *s);
+    arena_init(&s->arena, alloc, &s->oom);
+    s->error_limit = 20;
+}
+
+void session_free(Session *s)
+{
+    while (s->deferred.len) {
+        s->deferred.len--;
+        s->deferred.data[s->deferred.len].fn(s->deferred.data[s->deferred.len].ptr);
+    }
+    arena_free(&s->arena);
+    s->diags = s->last_diag = NULL;
+    s->types = NULL;
+    s->sources.data = NULL; s->sources.len = s->sources.cap = 0;
+    s->deferred.data = NULL; s->deferred.len = s->deferred.cap = 0;
+    s->strings.data = NULL; s->strings.len = s->strings.cap = 0;
+}
+
+void session_defer(Session *s, void (*fn)(void *), void *ptr)
+{
+    vec_push(&s->arena, &s->deferred, ((__typeof__(*s->deferred.data)){ fn, ptr }));
+}
+
+static uint64_t hash_bytes(const char *p, size_t n)
+{
+    uint64_t h = 1469598103934665603ull;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 1099511628211ull;
+    return h;
+}
+
+/* Open addressing; `strings.data` is the table (cap slots), `strings.len` the number of entries. */
+const char *session_intern(Session *s, const char *str, size_t len)
+{
+    if (2 * (s->strings.len + 1) > s->strings.cap) {
+        size_t old_cap = s->strings.cap, cap = old_cap ? 2 * old_cap : 128;
+        const char **old = s->strings.data, **fresh = arena_array(&s->arena, const char *, cap);
+        for (size_t i = 0; i < old_cap; i++) {
+            if (!old[i]) continue;
+            size_t h = hash_bytes(old[i], strlen(old[i])) & (cap - 1);
+            while (fresh[h]) h = (h + 1) & (cap - 1);
+            fresh[h] = old[i];
+        }
+        s->strings.data = fresh;
+        s->strings.cap = cap;
+    }
+    size_t h = hash_bytes(str, len) & (s->strings.cap - 1);
+    for (; s->strings.data[h]; h = (h + 1) & (s->strings.cap - 1))
+        if (!strncmp(s->strings.data[h], str, len) && !s->strings.data[h][len]) return s->strings.data[h];
+    s->strings.len++;
+    return s->strings.data[h] = arena_strndup(&s->arena, str, len);
+}

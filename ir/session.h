@@ -1,0 +1,34 @@
+/* session.h: one compilation: its memory, sources, diagnostics and options. A session belongs to one thread at a time.
+ *
+ *     Session s;
+ *     session_init(&s, allocator);
+ *     if (setjmp(s.oom)) { session_free(&s); return OUT_OF_MEMORY; }
+ *     ... parse, lower, run passes, emit ...
+ *     session_free(&s);
+ */
+#pragma once
+#include "ir/diag.h"
+
+typedef struct Type Type;
+typedef struct TypeTable TypeTable;
+
+struct Session {
+    Arena arena;            /* lives as long as the session: sources, AST, IR, types, diagnostics */
+    jmp_buf oom;            /* recovery point, set by the owner with setjmp before the first use */
+    VEC(Source) sources;    /* [0] is unused */
+    Diag *diags, *last_diag;
+    int n_errors, n_warnings, n_perf;
+    int error_limit;        /* default 20 */
+    bool warnings_as_errors;
+    DiagFn *on_diag; void *on_diag_user;
+    TypeTable *types;
+    VEC(struct { void (*fn)(void *); void *ptr; }) deferred;   /* run in reverse order by session_free */
+    VEC(const char *) strings;
+};
+
+void session_init(Session *, Allocator);
+void session_free(Session *);
+/* Runs fn(ptr) when the session ends, however it ends. */
+void session_defer(Session *, void (*fn)(void *), void *ptr);
+/* Interned copy: equal strings give equal pointers. */
+const char *session_intern(Session *, const char *, size_t len);
