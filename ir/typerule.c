@@ -586,6 +586,82 @@ static const char *rule_IF(Rule *r)
     return NULL;
 }
 
+static const char *rule_LAID_OUT(Rule *r)
+{
+    TRY(tile_declared(r));
+    if (!equal_bare(T(r, 0), r->results[0])) WHY("%s to %s: only the layout may change", STR(T(r, 0)), STR(r->results[0]));
+    if (!r->results[0]->layout) WHY("the result needs a layout");
+    return NULL;
+}
+
+static const char *rule_SHARED(Rule *r)
+{
+    TRY(declared(r));
+    if (r->results[0]->kind != TYPE_SHARED || r->results[0]->rank < 2) WHY("the result must be a shared buffer of slots, not %s", STR(r->results[0]));
+    return NULL;
+}
+
+/* The view of one slot: the buffer's type without its first axis. */
+static const Type *slot_of(Rule *r, const Type *buf)
+{
+    return type_shared(r->s, buf->dtype, buf->rank - 1, buf->shape + 1, buf->layout);
+}
+
+static const char *rule_SHARED_SLOT(Rule *r)
+{
+    if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2) WHY("operand 0 is %s, must be a shared buffer", STR(T(r, 0)));
+    if (!is_offset(T(r, 1))) WHY("the slot is %s, must be an integer scalar", STR(T(r, 1)));
+    return give(r, 0, slot_of(r, T(r, 0)));
+}
+
+static const char *rule_RING_GET(Rule *r)
+{
+    if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2) WHY("operand 0 is %s, must be a ring", STR(T(r, 0)));
+    return give(r, 0, slot_of(r, T(r, 0)));
+}
+
+static const char *rule_SHARED_READ(Rule *r)
+{
+    TRY(tile_declared(r));
+    const Type *v = T(r, 0), *t = r->results[0];
+    if (v->kind != TYPE_SHARED || v->dtype != t->dtype || v->rank != t->rank || !t->layout) WHY("shared_read of %s to %s", STR(v), STR(t));
+    return NULL;
+}
+
+static const char *rule_SHARED_WRITE(Rule *r)
+{
+    if (T(r, 0)->kind != TYPE_SHARED || T(r, 1)->kind != TYPE_TILE || T(r, 0)->dtype != T(r, 1)->dtype) WHY("shared_write of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
+    return NULL;
+}
+
+static const char *rule_COPY(Rule *r)
+{
+    if (r->n < 2 || T(r, 0)->kind != TYPE_SHARED || T(r, 1)->kind != TYPE_TENSOR) WHY("copies go from a tensor to shared memory");
+    if (r->n != 2 + T(r, 1)->rank) WHY("%d operands, must be %d", r->n, 2 + T(r, 1)->rank);
+    if (T(r, 0)->dtype != T(r, 1)->dtype) WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
+    for (int k = 2; k < r->n; k++) if (!is_offset(T(r, k))) WHY("offset %d is %s, must be an integer scalar", k - 2, STR(T(r, k)));
+    return NULL;
+}
+
+static const char *rule_WGMMA(Rule *r)
+{
+    const Type *a = T(r, 0), *b = T(r, 1), *c = T(r, 2);
+    if ((a->kind != TYPE_TILE && a->kind != TYPE_SHARED) || b->kind != TYPE_SHARED || c->kind != TYPE_TILE) WHY("wgmma of %s and %s into %s", STR(a), STR(b), STR(c));
+    return give(r, 0, c);
+}
+
+static const char *rule_PASS(Rule *r)
+{
+    for (int k = 0; k < r->n; k++) TRY(give(r, k, T(r, k)));
+    return NULL;
+}
+
+static const char *rule_VOTE(Rule *r)
+{
+    if (!type_is_value(T(r, 0)) || T(r, 0)->dtype != DT_BOOL) WHY("the operand must be bool, not %s", STR(T(r, 0)));
+    return give(r, 0, type_scalar(r->s, DT_BOOL));
+}
+
 static const char *infer(Rule *r)
 {
     const OpInfo *info = &op_info[r->op];
