@@ -1,5 +1,5 @@
 /* ir.c: construction, reading and change of the IR. See ir.h. */
-#include "ir/ir.h"
+#include "ir/scalar.h"
 
 #define PURE OPF_PURE
 #define ELEM OPF_ELEM
@@ -271,12 +271,12 @@ Value *ir_bin(Builder *b, Op op, Value *x, Value *y) { return ir_emit(b, op, (Va
 
 Value *ir_const_int(Builder *b, DType d, int64_t v)
 {
-    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_int(ATTR_IVALUE, v)), type_scalar(b->module->session, d));
+    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_int(ATTR_IVALUE, scalar_wrap(d, v))), type_scalar(b->module->session, d));
 }
 
 Value *ir_const_float(Builder *b, DType d, double v)
 {
-    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_float(ATTR_FVALUE, v)), type_scalar(b->module->session, d));
+    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_float(ATTR_FVALUE, scalar_round(d, v))), type_scalar(b->module->session, d));
 }
 
 Value *ir_index(Builder *b, int64_t v) { return ir_const_int(b, DT_INDEX, v); }

@@ -178,8 +178,8 @@ Value *ir_emit(Builder *, Op, Value *const *operands, int n, Attrs, const Type *
 #define ir_op(b, op, type, attrs, ...) ir_emit((b), (op), (Value *[]){ __VA_ARGS__ }, (int)(sizeof((Value *[]){ __VA_ARGS__ }) / sizeof(Value *)), (attrs), (type))
 Value *ir_un(Builder *, Op, Value *);
 Value *ir_bin(Builder *, Op, Value *, Value *);
-Value *ir_const_int(Builder *, DType, int64_t);
-Value *ir_const_float(Builder *, DType, double);
+Value *ir_const_int(Builder *, DType, int64_t);        /* wrapped to the dtype */
+Value *ir_const_float(Builder *, DType, double);       /* rounded to the dtype */
 Value *ir_index(Builder *, int64_t);
 Value *ir_cast(Builder *, Value *, DType);          /* the value itself if it has that dtype */
 Value *ir_splat(Builder *, Value *scalar, int rank, const int64_t *shape);
@@ -251,6 +251,8 @@ void ir_walk(Block *, void (*fn)(void *, Instr *), void *user);
 /* --- text and checks (print.c, parse.c, verify.c) -------------------------------------------------------------------- */
 
 void ir_print(const Module *, Text *);
-void ir_print_instr(const Instr *, Text *);
+enum { IR_PRINT_LOC = 1 };                                          /* ends each instruction with loc(line) */
+void ir_print_with(const Module *, unsigned flags, Text *);
+void ir_print_instr(const Instr *, Text *);                         /* one line, nested blocks as { ... } */
 Module *ir_parse(Session *, uint32_t file);                         /* NULL after diagnostics */
 bool ir_verify(Module *);                                           /* false after diagnostics */

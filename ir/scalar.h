@@ -1,0 +1,39 @@
+/* scalar.h: the semantics of scalar operations, the only place that has them in C: the folder, the evaluator of grids and
+ * remaps, the interpreter and the tests all call these. ops.def says in words what is computed here.
+ *
+ * A value of a dtype is held in a Scalar: integers (index and bool included) as `i`, sign- or zero-extended from their
+ * width; floats of every dtype as `f`, a double that the dtype can hold exactly.
+ *
+ * Arithmetic in a float dtype: f64 in double, f32 in float, the narrower ones in float with one rounding of the result
+ * to the dtype (fma too: fused in float, then rounded). The caller's rounding mode must be to nearest even. */
+#pragma once
+#include "ir/ir.h"
+
+typedef union Scalar { int64_t i; double f; } Scalar;
+
+/* An element-wise operation other than cast and bitcast, on operands of dtype `d`. For `where` operands[0] is the bool
+ * and `d` the dtype of the others; comparisons give a bool; philox (seed: `d`, counter) gives a u32.
+ * `approx` and `ftz` are ignored: this is the exact meaning. False: not an operation on scalars, or not of that dtype. */
+bool scalar_op(Op, DType d, const Scalar *operands, Scalar *out);
+Scalar scalar_cast(DType to, DType from, Scalar);
+Scalar scalar_bitcast(DType to, DType from, Scalar);
+
+/* The representation in memory, in the low bits; and back (higher bits are ignored). */
+uint64_t scalar_bits(DType, Scalar);
+Scalar scalar_of_bits(DType, uint64_t);
+/* One element of `dtype_bytes(d)` bytes at `p`, of any alignment, in the byte order of the host. */
+Scalar scalar_load(DType, const void *p);
+void scalar_store(DType, Scalar, void *p);
+
+/* To the nearest value of a float dtype, ties to even; fp8 saturates, infinities too; NaN stays. */
+double scalar_round(DType, double);
+/* The low bits of an integer dtype, extended; bool: != 0. */
+int64_t scalar_wrap(DType, int64_t);
+static inline Scalar scalar_int(int64_t i) { return (Scalar){ .i = i }; }
+static inline Scalar scalar_float(double f) { return (Scalar){ .f = f }; }
+/* The identities of max and min: the lowest and highest value (infinities where the dtype has them). */
+Scalar scalar_lowest(DType);
+Scalar scalar_highest(DType);
+
+/* philox4x32-10 (Salmon et al., SC 2011), word 0: key = (low, high half of seed), counter block = (low, high half of counter, 0, 0). */
+uint32_t scalar_philox(uint64_t seed, uint64_t counter);
