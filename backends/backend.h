@@ -1,0 +1,78 @@
+/* backend.h: what a backend is to the runtime and to tilec: a constant table of functions from a module that went through the
+ * passes to an artifact. An artifact is plain data: it is cached on disk, embedded ahead of time, loaded by a driver.
+ *
+ * Everything in an Artifact is allocated in the session's arena (or is constant), unless artifact_read made it. */
+#pragma once
+#include "ir/abi.h"
+#include "ir/ir.h"
+#include "ir/target.h"
+
+typedef enum EmitKind {
+    EMIT_DEFAULT,       /* what the runtime loads: an object on the CPU, C text on a GPU */
+    EMIT_OBJECT,        /* CPU: relocatable object; HIP: code object */
+    EMIT_ASM,           /* assembly text */
+    EMIT_LLVM,          /* LLVM IR text */
+    EMIT_TEXT,          /* CUDA C or HIP C */
+} EmitKind;
+
+typedef enum ArtifactKind {
+    ARTIFACT_TEXT,      /* CUDA C, HIP C, assembly, LLVM IR: readable text, NUL-terminated (not counted in size) */
+    ARTIFACT_OBJECT,    /* relocatable object for the CPU */
+    ARTIFACT_BINARY,    /* cubin or AMD code object */
+} ArtifactKind;
+
+typedef struct BackendOptions {
+    EmitKind emit;
+    int opt_level;              /* 0..3 */
+    bool debug_info;            /* line tables back to the .tile file */
+    bool checked;               /* asserts, gather ranges and NaN stores report through SLOT_CHECK */
+    const char *cpu, *features; /* CPU backend: "" or NULL is the host; else LLVM's names, such as "x86-64-v3" */
+    const char *symbol;         /* name of the entry; NULL: the kernel's name */
+    bool verify_each;           /* verify after each lowering step of the backend's own */
+} BackendOptions;
+
+/* How many programs run at once and what each needs. */
+typedef struct LaunchShape {
+    int threads;                /* per program (GPU); a multiple of the warp or wave */
+    int cluster;                /* programs of a cluster, 1 without */
+    int persistent;             /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
+                                   the runtime launches min(programs, n * multiprocessors) blocks, a multiple of `cluster` */
+    int64_t shared_bytes;       /* dynamic shared memory */
+    int64_t scratch_bytes;      /* CPU: private memory of a thread, 64-byte aligned */
+    int64_t workspace_bytes;    /* caller's workspace: this much ... */
+    int64_t workspace_per_block;/* ... and this much for each block launched (GPU) or thread (CPU) */
+} LaunchShape;
+
+typedef struct Artifact {
+    ArtifactKind kind;
+    const void *data; size_t size;
+    const char *entry;          /* symbol of the kernel in the loaded object */
+    const Slot *slots; int n_slots;
+    const TensorMapDesc *maps; int n_maps;          /* SLOT_TENSOR_MAP's index counts here */
+    const char *const *messages; int n_messages;    /* CheckRecord.message counts here; the texts name what failed */
+    LaunchShape shape;
+    const char *schedule;       /* what was derived, for people: tiles, stages, roles, shared-memory map; "" if nothing to say */
+    int registers_planned;      /* of a thread, as the schedule expects; 0 unknown */
+    /* Filled by the runtime after the vendor's compiler spoke (-1: not known). */
+    int registers, spill_bytes, stack_bytes, static_shared_bytes;
+} Artifact;
+
+/* A loaded CPU object. */
+typedef struct CpuModule CpuModule;
+
+typedef struct Backend {
+    const char *name;           /* "cpu", "cuda", "hip" */
+    TargetKind kind;
+    /* Compiles the kernel `func` of a verified module (tile IR for cpu; the GPU backends take kernel IR). True with *out filled, false after
+     * diagnostics. Out of memory leaves through session.oom. */
+    bool (*compile)(Session *, Module *, Func *func, const Target *, const BackendOptions *, Artifact *out);
+    /* CPU only, else NULL: links an object artifact into the process. NULL with a reason in err on failure. The module is
+     * freed by unload, and may be loaded and run by several threads. Takes no session: it runs on the cache's fast path. */
+    CpuModule *(*load)(const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
+    void (*unload)(CpuModule *);
+    /* The version of what decides the output besides the module: part of the cache key, e.g. "llvm 22.1.0 znver4+avx512f". NULL: none. */
+    const char *(*fingerprint)(Session *, const Target *, const BackendOptions *);
+} Backend;
+
+/* Defined by backends/cpu (with TILE_ENABLE_CPU) and backends/gpu. */
+extern const Backend backend_cpu, backend_cuda, backend_hip;
