@@ -1,0 +1,62 @@
+/* ast.h: the syntax tree. One node type for all: a kind (ast.def), a name, a value and children, so that printing, name
+ * resolution and the analyses are plain walks. Built by parser.y, lives in the session's arena, is never changed afterwards. */
+#pragma once
+#include "frontend/frontend.h"
+
+typedef enum NodeKind {
+#define NODE(ID, name, doc) N_##ID,
+#include "frontend/ast.def"
+#undef NODE
+    N_COUNT
+} NodeKind;
+
+typedef enum Operator {
+    OPR_NONE,
+    OPR_NEG, OPR_PLUS, OPR_NOT, OPR_BITNOT,
+    OPR_ADD, OPR_SUB, OPR_MUL, OPR_DIV, OPR_REM, OPR_SHL, OPR_SHR,
+    OPR_AND, OPR_OR, OPR_XOR, OPR_LAND, OPR_LOR,
+    OPR_EQ, OPR_NE, OPR_LT, OPR_LE, OPR_GT, OPR_GE,
+} Operator;
+const char *operator_text(Operator);
+
+enum { IO_IN, IO_OUT, IO_INOUT };
+
+/* Limits of the front end; each has its own message. */
+enum {
+    LIMIT_SOURCE = 4 << 20,         /* bytes of one source */
+    LIMIT_NESTING = 400,            /* height of the syntax tree above any leaf */
+    LIMIT_BRACKETS = 200,           /* open (, [ and { at one place */
+    LIMIT_IMPORTS = 64,             /* files */
+    LIMIT_IMPORT_DEPTH = 16,
+    LIMIT_CALLS = 32,               /* fn calls inside fn calls */
+    LIMIT_UNROLL = 4096,            /* iterations of one `const for` */
+    LIMIT_INSTRS = 1 << 18,         /* IR instructions of one kernel */
+    LIMIT_STEPS = 1 << 20,          /* syntax nodes elaborated for one kernel */
+    LIMIT_TILE_ELEMENTS = 1 << 20,
+    LIMIT_TILE_BYTES = 4 << 20,
+    LIMIT_PARAMS = 64,
+    LIMIT_TUNE_CONFIGS = 1 << 20,
+};
+
+typedef struct Node Node;
+struct Node {
+    uint8_t kind, op;
+    uint16_t height;                /* 1 for a leaf */
+    uint32_t n;
+    Loc loc;
+    const char *name;               /* interned, or NULL */
+    Loc name_loc;
+    union { uint64_t u; double f; const char *text2; };
+    Node **kids;
+};
+
+/* A constructor's running list of children. */
+typedef struct NodeList { Node **data; uint32_t len, cap; } NodeList;
+
+struct Ast {
+    Session *session;
+    VEC(Node *) files;              /* N_FILE, imports first, the main file last */
+    VEC(Node *) items;              /* every item of every file, in that order */
+};
+
+const char *node_name(NodeKind);

@@ -1,0 +1,367 @@
+/* parse.c: building the tree: node constructors for the grammar, literals for the scanner, files and their imports. */
+#include <errno.h>
+#include <stdlib.h>
+#include "frontend/parse.h"
+
+static const char *const node_names[N_COUNT] = {
+#define NODE(ID, name, doc) name,
+#include "frontend/ast.def"
+#undef NODE
+};
+const char *node_name(NodeKind k) { return node_names[k]; }
+
+const char *operator_text(Operator o)
+{
+    static const char *const text[] = {
+        "", "-", "+", "!", "~", "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&&", "||", "==", "!=", "<", "<=", ">", ">=",
+    };
+    return text[o];
+}
+
+/* --- scanner --------------------------------------------------------------------------------------------------------- */
+
+void parse_lex_error(Parse *p, Loc loc, const char *message, const char *note)
+{
+    Diag *d = diag_error(p->session, loc, "%s", message);
+    if (note) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "%s", note);
+}
+
+const char *parse_name(Parse *p, const char *text, size_t n) { return session_intern(p->session, text, n); }
+
+/* The digits without separators, in the scratch of `buf` or the arena. */
+static char *without_separators(Parse *p, const char *text, size_t n)
+{
+    char *out = arena_alloc(&p->session->arena, n + 32);
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] != '_') out[len++] = text[i];
+    return out;
+}
+
+Node *parse_int(Parse *p, Loc loc, const char *text, size_t n)
+{
+    const char *s = without_separators(p, text, n);
+    unsigned base = 10;
+    if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) { base = 16; s += 2; }
+    else if (s[0] == '0' && (s[1] == 'b' || s[1] == 'B')) { base = 2; s += 2; }
+    uint64_t v = 0;
+    for (; *s; s++) {
+        unsigned digit = *s <= '9' ? (unsigned)(*s - '0') : (unsigned)((*s | 32) - 'a') + 10;
+        if (v > (UINT64_MAX - digit) / base) {
+            diag_error(p->session, loc, "integer literal does not fit in 64 bits");
+            return parse_node(p, N_ERROR, loc);
+        }
+        v = v * base + digit;
+    }
+    Node *node = parse_node(p, N_INT, loc);
+    node->u = v;
+    node->name = session_intern(p->session, text, n);
+    return node;
+}
+
+/* strtod reads a mantissa with a fraction in the host program's locale. "15e-1" has no decimal point, so the
+ * point is moved into the exponent and the result is the nearest double everywhere. */
+Node *parse_float(Parse *p, Loc loc, const char *text, size_t n)
+{
+    char *s = without_separators(p, text, n), *end = NULL, *e = strpbrk(s, "eE");
+    long exponent = 0;
+    if (e) {
+        exponent = strtol(e + 1, NULL, 10);
+        if (exponent > 100000) exponent = 100000;
+        if (exponent < -100000) exponent = -100000;
+        *e = 0;
+    }
+    char *dot = strchr(s, '.');
+    size_t len = strlen(s);
+    if (dot) {
+        size_t fraction = len - (size_t)(dot + 1 - s);
+        memmove(dot, dot + 1, fraction + 1);
+        exponent -= (long)fraction;
+        len--;
+    }
+    char *number = arena_printf(&p->session->arena, "%se%ld", s, exponent);
+    double v = strtod(number, &end);
+    if (__builtin_isinf(v)) {
+        diag_error(p->session, loc, "number is too large for any floating type");
+        return parse_node(p, N_ERROR, loc);
+    }
+    Node *node = parse_node(p, N_FLOAT, loc);
+    node->f = v;
+    node->name = session_intern(p->session, text, n);
+    return node;
+}
+
+Node *parse_string(Parse *p, Loc loc, const char *text, size_t n)
+{
+    char *out = arena_alloc(&p->session->arena, n + 1);
+    size_t len = 0;
+    for (size_t i = 1; i + 1 < n; i++) {
+        if (text[i] != '\\') { out[len++] = text[i]; continue; }
+        switch (text[++i]) {
+        case 'n': out[len++] = '\n'; break;
+        case 't': out[len++] = '\t'; break;
+        case '"': case '\\': out[len++] = text[i]; break;
+        default: {
+            Loc at = { loc.file, loc.begin + (uint32_t)i - 1, loc.begin + (uint32_t)i + 1 };
+            parse_lex_error(p, at, "unknown escape in a string", "there are \\n, \\t, \\\" and \\\\");
+            return parse_node(p, N_ERROR, loc);
+        }
+        }
+    }
+    for (size_t i = 0; i < len; i++)
+        if (!out[i]) {
+            parse_lex_error(p, loc, "a string cannot hold a zero byte", NULL);
+            return parse_node(p, N_ERROR, loc);
+        }
+    Node *node = parse_node(p, N_STRING, loc);
+    node->name = session_intern(p->session, out, len);
+    return node;
+}
+
+void parse_bad_number(Parse *p, Loc loc, const char *text, size_t n)
+{
+    Diag *d = diag_error(p->session, loc, "malformed number `%.*s`", (int)(n > 40 ? 40 : n), text);
+    diag_note(p->session, d, (Loc){ 0, 0, 0 }, "literals have no suffix: they take the type of what they meet; `f16(1.5)` names one");
+}
+
+void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
+{
+    unsigned char c = (unsigned char)text[0];
+    if (c > ' ' && c < 127) diag_error(p->session, loc, "unexpected character `%c`", c);
+    else diag_error(p->session, loc, "unexpected byte 0x%02x: a program is ASCII text outside of comments", c);
+}
+
+void parse_open(Parse *p, Loc loc)
+{
+    if (++p->brackets > LIMIT_BRACKETS) parse_too_deep(p, loc);
+}
+
+void parse_close(Parse *p) { if (p->brackets > 0) p->brackets--; }
+
+/* --- nodes ------------------------------------------------------------------------------------------------------------ */
+
+void parse_too_deep(Parse *p, Loc loc)
+{
+    if (p->too_deep) return;
+    p->too_deep = true;
+    Diag *d = diag_error(p->session, loc, "nesting is too deep");
+    diag_note(p->session, d, (Loc){ 0, 0, 0 }, "at most %d open brackets and %d levels of operators; name a part with `let`",
+              LIMIT_BRACKETS, LIMIT_NESTING);
+}
+
+Node *parse_node(Parse *p, NodeKind kind, Loc loc)
+{
+    Node *n = arena_new(&p->session->arena, Node);
+    n->kind = (uint8_t)kind;
+    n->loc = loc;
+    n->height = 1;
+    return n;
+}
+
+/* Adopts `kids` (already in the arena). A tree that grows too high is cut off here, so every walk may recurse. */
+static Node *with_kids(Parse *p, NodeKind kind, Loc loc, Node **kids, uint32_t n)
+{
+    Node *node = parse_node(p, kind, loc);
+    uint16_t height = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (kids[i] && kids[i]->height > height) height = kids[i]->height;
+    if (height >= LIMIT_NESTING && kind != N_FILE) {
+        parse_too_deep(p, loc);
+        node->kind = N_ERROR;
+        return node;
+    }
+    node->height = (uint16_t)(height + 1);
+    node->kids = kids;
+    node->n = n;
+    return node;
+}
+
+Node *parse_node_of(Parse *p, NodeKind kind, Loc loc, Node **kids, size_t n)
+{
+    Node **copy = arena_array(&p->session->arena, Node *, n ? n : 1);
+    memcpy(copy, kids, n * sizeof *kids);
+    return with_kids(p, kind, loc, copy, (uint32_t)n);
+}
+
+Node *parse_named(Parse *p, Node *n, const char *name, Loc loc)
+{
+    n->name = name;
+    n->name_loc = loc;
+    return n;
+}
+
+Node *parse_oper(Node *n, int op) { n->op = (uint8_t)op; return n; }
+
+Node *parse_word(Parse *p, const char *name, Loc loc) { return parse_named(p, parse_node(p, N_NAME, loc), name, loc); }
+
+Node *parse_bool(Parse *p, Loc loc, int v)
+{
+    Node *n = parse_node(p, N_BOOL, loc);
+    n->u = (uint64_t)v;
+    return n;
+}
+
+NodeList parse_push(Parse *p, NodeList list, Node *n)
+{
+    if (list.len == list.cap) {
+        uint32_t cap = list.cap ? 2 * list.cap : 4;
+        list.data = arena_grow(&p->session->arena, list.data, list.len * sizeof(Node *), cap * sizeof(Node *));
+        list.cap = cap;
+    }
+    list.data[list.len++] = n;
+    return list;
+}
+
+Node *parse_append(Parse *p, Node *list, Node *n)
+{
+    NodeList kids = { list->kids, list->n, list->n };
+    kids = parse_push(p, kids, n);
+    list->kids = kids.data;
+    list->n = kids.len;
+    list->loc = loc_join(list->loc, n->loc);
+    return list;
+}
+
+Node *parse_list(Parse *p, NodeKind kind, Loc loc, NodeList list) { return with_kids(p, kind, loc, list.data, list.len); }
+
+static NodeList prepend(Parse *p, Node *first, const Node *const *rest, uint32_t n)
+{
+    NodeList out = parse_push(p, (NodeList){ 0 }, first);
+    for (uint32_t i = 0; i < n; i++) out = parse_push(p, out, (Node *)rest[i]);
+    return out;
+}
+
+Node *parse_tuple(Parse *p, Loc loc, Node *first, NodeList rest)
+{
+    return parse_list(p, N_TUPLE, loc, prepend(p, first, (const Node *const *)rest.data, rest.len));
+}
+
+Node *parse_tensor(Parse *p, Loc loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims)
+{
+    NodeList kids = prepend(p, parse_word(p, type, type_loc), (const Node *const *)dims.data, dims.len);
+    return parse_oper(parse_named(p, parse_list(p, N_PTENSOR, loc, kids), name, name_loc), io);
+}
+
+/* op 1: a tuple pattern */
+Node *parse_bind(Parse *p, NodeKind kind, Loc loc, Node *target, Node *value)
+{
+    bool tuple = target->kind == N_TUPLE;
+    NodeList kids = prepend(p, value, (const Node *const *)(tuple ? target->kids : &target), tuple ? target->n : 1);
+    return parse_oper(parse_list(p, kind, loc, kids), tuple);
+}
+
+Node *parse_for(Parse *p, Loc loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *body)
+{
+    return parse_oper(parse_named(p, parse_node_of(p, N_FOR, loc, (Node *[]){ lo, hi, step, body }, 4), name, name_loc), is_const);
+}
+
+/* `const if` holds for the whole chain of else-ifs. */
+Node *parse_const_if(Node *n)
+{
+    for (Node *i = n; i && i->kind == N_IF; i = i->kids[2]) i->op = 1;
+    return n;
+}
+
+Node *parse_index(Parse *p, Loc loc, Node *base, NodeList axes)
+{
+    return parse_list(p, N_INDEX, loc, prepend(p, base, (const Node *const *)axes.data, axes.len));
+}
+
+Node *parse_arg(Parse *p, Loc loc, const char *target, const char *name, Loc name_loc, Node *value)
+{
+    Node *n = parse_named(p, parse_node_of(p, N_ARG, loc, &value, 1), name, name_loc);
+    n->text2 = target;
+    return n;
+}
+
+Node *parse_import(Parse *p, Loc loc, Node *path)
+{
+    Node *n = parse_node(p, N_IMPORT, loc);
+    n->name = path->name;
+    n->name_loc = path->loc;
+    if (path->kind == N_STRING) vec_push(&p->session->arena, &p->imports, n);
+    return n;
+}
+
+void parse_file(Parse *p, Loc loc, NodeList items) { p->result = parse_list(p, N_FILE, loc, items); }
+
+/* --- errors ------------------------------------------------------------------------------------------------------------ */
+
+void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
+{
+    Text t;
+    text_init(&t, &p->session->arena);
+    text_printf(&t, "unexpected %s", token ? token : "input");
+    const Source *src = diag_source(p->session, loc.file);
+    bool word = token && src && loc.end <= src->len && loc.end - loc.begin <= 40 && strstr(token, "name");
+    if (word) text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
+    for (int i = 0; i < n; i++)
+        text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
+    diag_error(p->session, loc, "%s", t.data);
+}
+
+/* --- files --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Loading { uint32_t file; const struct Loading *outer; int depth; } Loading;
+typedef struct Program { Ast *ast; FrontImportFn *fn; void *user; VEC(uint32_t) done; } Program;
+
+static bool is_done(const Program *g, uint32_t file)
+{
+    for (size_t i = 0; i < g->done.len; i++)
+        if (g->done.data[i] == file) return true;
+    return false;
+}
+
+static void parse_one(Program *, const Loading *);
+
+static void follow_import(Program *g, const Loading *here, const Node *import)
+{
+    Session *s = g->ast->session;
+    if (here->depth + 1 >= LIMIT_IMPORT_DEPTH) {
+        diag_error(s, import->loc, "imports are nested more than %d deep", LIMIT_IMPORT_DEPTH);
+        return;
+    }
+    uint32_t file = g->fn ? g->fn(g->user, s, here->file, import->name) : 0;
+    if (!file) {
+        diag_error(s, import->name_loc, "cannot read `%s`", import->name);
+        return;
+    }
+    for (const Loading *l = here; l; l = l->outer)
+        if (l->file == file) {
+            Diag *d = diag_error(s, import->loc, "import of `%s` goes in a circle", import->name);
+            diag_note(s, d, (Loc){ 0, 0, 0 }, "move what both files need into a third one");
+            return;
+        }
+    if (is_done(g, file)) return;
+    if (g->done.len >= LIMIT_IMPORTS) {
+        diag_error(s, import->loc, "a program has more than %d files", LIMIT_IMPORTS);
+        return;
+    }
+    parse_one(g, &(Loading){ file, here, here->depth + 1 });
+}
+
+static void parse_one(Program *g, const Loading *here)
+{
+    Session *s = g->ast->session;
+    const Source *src = diag_source(s, here->file);
+    Parse p = { .session = s, .ast = g->ast, .file = here->file };
+    vec_push(&s->arena, &g->done, here->file);
+    if (!src) return;
+    if (src->len > LIMIT_SOURCE) {
+        diag_error(s, (Loc){ here->file, 0, 0 }, "source is larger than %d MiB", LIMIT_SOURCE >> 20);
+        return;
+    }
+    parser_run(lexer_new(&p, src->text, src->len), &p);
+    for (size_t i = 0; i < p.imports.len && !diag_full(s); i++) follow_import(g, here, p.imports.data[i]);
+    if (!p.result) return;
+    vec_push(&s->arena, &g->ast->files, p.result);
+    for (uint32_t i = 0; i < p.result->n; i++) vec_push(&s->arena, &g->ast->items, p.result->kids[i]);
+}
+
+Ast *frontend_parse(Session *s, uint32_t file, FrontImportFn *fn, void *user)
+{
+    Program g = { .ast = arena_new(&s->arena, Ast), .fn = fn, .user = user };
+    g.ast->session = s;
+    parse_one(&g, &(Loading){ file, NULL, 0 });
+    return g.ast;
+}

@@ -1,0 +1,52 @@
+/* parse.h: what lexer.l and parser.y call; parse.c implements it. */
+#pragma once
+#include "frontend/ast.h"
+
+typedef struct Parse {
+    Session *session;
+    Ast *ast;
+    uint32_t file;
+    uint32_t at;                /* the scanner's byte offset */
+    Loc comment;                /* where an open comment began */
+    int brackets;
+    bool too_deep;              /* reported once a file */
+    Node *result;
+    VEC(Node *) imports;
+} Parse;
+
+void *lexer_new(Parse *, const char *text, size_t len);
+int parser_run(void *scanner, Parse *);
+
+/* for the scanner */
+const char *parse_name(Parse *, const char *, size_t);
+Node *parse_int(Parse *, Loc, const char *, size_t);
+Node *parse_float(Parse *, Loc, const char *, size_t);
+Node *parse_string(Parse *, Loc, const char *, size_t);
+void parse_bad_number(Parse *, Loc, const char *, size_t);
+void parse_bad_bytes(Parse *, Loc, const char *, size_t);
+void parse_lex_error(Parse *, Loc, const char *message, const char *note);
+void parse_open(Parse *, Loc);
+void parse_close(Parse *);
+
+/* for the grammar */
+Node *parse_node(Parse *, NodeKind, Loc);
+Node *parse_node_of(Parse *, NodeKind, Loc, Node **kids, size_t n);
+Node *parse_named(Parse *, Node *, const char *name, Loc);
+Node *parse_oper(Node *, int op);
+Node *parse_word(Parse *, const char *name, Loc);
+Node *parse_bool(Parse *, Loc, int);
+NodeList parse_push(Parse *, NodeList, Node *);
+Node *parse_append(Parse *, Node *list, Node *);
+Node *parse_list(Parse *, NodeKind, Loc, NodeList);
+Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
+Node *parse_tensor(Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
+Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
+Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *body);
+Node *parse_const_if(Node *);
+Node *parse_index(Parse *, Loc, Node *base, NodeList axes);
+Node *parse_arg(Parse *, Loc, const char *target, const char *name, Loc name_loc, Node *value);
+Node *parse_import(Parse *, Loc, Node *path);
+void parse_file(Parse *, Loc, NodeList items);
+
+void parse_syntax_error(Parse *, Loc, const char *token, const char *const *expected, int n);
+void parse_too_deep(Parse *, Loc);

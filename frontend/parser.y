@@ -1,0 +1,278 @@
+/* parser.y: the grammar; docs/language.md prints it for users. Each action is one call of parse.c.
+ * Precedence is C's. Recovery: a bad statement ends at its `;` or block, a bad item at the next item's keyword. */
+%require "3.8"
+%define api.pure full
+%define api.prefix {tile_yy}
+%define api.location.type {Loc}
+%define parse.lac full
+%define parse.error custom
+%locations
+%expect 0
+%param {void *scanner}
+%parse-param {Parse *p}
+
+%code requires {
+#include "frontend/parse.h"
+#define YYLLOC_DEFAULT(out, rhs, n) \
+    do { \
+        if (n) (out) = loc_join(YYRHSLOC(rhs, 1), YYRHSLOC(rhs, n)); \
+        else (out) = (Loc){ YYRHSLOC(rhs, 0).file, YYRHSLOC(rhs, 0).end, YYRHSLOC(rhs, 0).end }; \
+    } while (0)
+}
+%code {
+int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
+/* The stacks never grow, so nothing is allocated outside the arena: deeper input is an error of its own (parse_too_deep). */
+#define YYINITDEPTH 4000
+#define YYMAXDEPTH 4000
+#define YYMALLOC(n) NULL
+#define YYFREE(q) ((void)(q))
+#define yyerror(loc, scanner, p, text) parse_too_deep((p), *(loc))
+#define NODE(kind, loc, ...) parse_node_of(p, (kind), (loc), (Node *[]){ __VA_ARGS__ }, sizeof((Node *[]){ __VA_ARGS__ }) / sizeof(Node *))
+#define NAMED(kind, name, name_loc, loc, ...) parse_named(p, NODE((kind), (loc), __VA_ARGS__), (name), (name_loc))
+#define OPER(kind, op, loc, ...) parse_oper(NODE((kind), (loc), __VA_ARGS__), (op))
+#define BIN(op, loc, a, b) OPER(N_BINARY, (op), (loc), (a), (b))
+}
+
+%union { const char *name; Node *node; NodeList list; int op; }
+
+%token END 0 "end of file"
+%token <name> IDENT "a name"
+%token <node> INT "a number" FLOAT "a number with a fraction" STRING "a string"
+%token KERNEL "`kernel`" FN "`fn`" IN "`in`" OUT "`out`" INOUT "`inout`" CONST "`const`" LET "`let`" VAR "`var`"
+%token FOR "`for`" WHILE "`while`" IF "`if`" ELSE "`else`" RETURN "`return`" IMPORT "`import`" TUNE "`tune`"
+%token INSTANTIATE "`instantiate`" TRUE "`true`" FALSE "`false`" NONE "`None`"
+%token PLUSCOLON "`+:`" DOTDOT "`..`" ANDAND "`&&`" OROR "`||`" EQ "`==`" NE "`!=`" LE "`<=`" GE "`>=`" SHL "`<<`" SHR "`>>`"
+%token ADDEQ "`+=`" SUBEQ "`-=`" MULEQ "`*=`" DIVEQ "`/=`"
+%token '(' "`(`" ')' "`)`" '[' "`[`" ']' "`]`" '{' "`{`" '}' "`}`" ',' "`,`" ';' "`;`" ':' "`:`" '.' "`.`" '=' "`=`" '?' "`?`"
+%token '+' "`+`" '-' "`-`" '*' "`*`" '/' "`/`" '%' "`%`" '<' "`<`" '>' "`>`" '!' "`!`" '~' "`~`" '&' "`&`" '|' "`|`" '^' "`^`"
+
+%type <list> items params param_list dims expr_list exprs clauses fn_params fn_param_list domains domain_list entries
+%type <list> statements args arg_list axes
+%type <node> item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
+%type <node> expr cond lor land bor bxor band equality relation shift sum product unary postfix primary arg axis
+%type <op> io assign
+
+
+%%
+
+file: items END                         { parse_file(p, @$, $1); }
+    ;
+items: %empty                           { $$ = (NodeList){ 0 }; }
+    | items item                        { $$ = parse_push(p, $1, $2); }
+    | items error                       { $$ = $1; }
+    ;
+item: kernel
+    | fn
+    | IMPORT STRING ';'                 { $$ = parse_import(p, @$, $2); }
+    | TUNE IDENT '{' entries '}'        { $$ = parse_named(p, parse_list(p, N_TUNE, @$, $4), $2, @2); }
+    | INSTANTIATE IDENT '(' domains ')' ';'     { $$ = parse_named(p, parse_list(p, N_INSTANCE, @$, $4), $2, @2); }
+    | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    ;
+
+kernel: KERNEL IDENT '(' params ')' clauses block
+        { $$ = NAMED(N_KERNEL, $2, @2, @$, parse_list(p, N_LIST, @4, $4), parse_list(p, N_LIST, @6, $6), $7); }
+    ;
+params: %empty                          { $$ = (NodeList){ 0 }; }
+    | param_list
+    | param_list ','
+    ;
+param_list: param                       { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | param_list ',' param              { $$ = parse_push(p, $1, $3); }
+    ;
+param: io IDENT IDENT '[' dims ']'      { $$ = parse_tensor(p, @$, $1, $2, @2, $3, @3, $5); }
+    | IDENT IDENT                       { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), NULL); }
+    | IDENT IDENT '=' expr              { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), $4); }
+    | CONST IDENT IDENT                 { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), NULL); }
+    | CONST IDENT IDENT '=' expr        { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    ;
+io: IN { $$ = IO_IN; } | OUT { $$ = IO_OUT; } | INOUT { $$ = IO_INOUT; }
+    ;
+dims: %empty                            { $$ = (NodeList){ 0 }; }
+    | exprs
+    ;
+clauses: %empty                         { $$ = (NodeList){ 0 }; }
+    | clauses clause                    { $$ = parse_push(p, $1, $2); }
+    ;
+clause: IDENT '(' args ')'              { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
+    | IDENT '(' args ')' '=' expr       { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), $6); }
+    | IDENT '=' IDENT                   { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, (NodeList){ 0 }), parse_word(p, $3, @3)); }
+    ;
+
+fn: FN IDENT '(' fn_params ')' block    { $$ = NAMED(N_FN, $2, @2, @$, parse_list(p, N_LIST, @4, $4), $6); }
+    ;
+fn_params: %empty                       { $$ = (NodeList){ 0 }; }
+    | fn_param_list
+    | fn_param_list ','
+    ;
+fn_param_list: fn_param                 { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | fn_param_list ',' fn_param        { $$ = parse_push(p, $1, $3); }
+    ;
+fn_param: IDENT                         { $$ = NAMED(N_PFN, $1, @1, @$, NULL); }
+    | IDENT '=' expr                    { $$ = NAMED(N_PFN, $1, @1, @$, $3); }
+    ;
+
+entries: %empty                         { $$ = (NodeList){ 0 }; }
+    | entries entry ';'                 { $$ = parse_push(p, $1, $2); }
+    | entries error ';'                 { $$ = $1; }
+    ;
+entry: domain
+    | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
+    ;
+domains: %empty                         { $$ = (NodeList){ 0 }; }
+    | domain_list
+    | domain_list ','
+    ;
+domain_list: domain                     { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | domain_list ',' domain            { $$ = parse_push(p, $1, $3); }
+    ;
+domain: IDENT IN '{' expr_list '}'      { $$ = parse_named(p, parse_list(p, N_DOMAIN, @$, $4), $1, @1); }
+    | IDENT '=' expr                    { $$ = NAMED(N_DOMAIN, $1, @1, @$, $3); }
+    ;
+
+block: '{' statements '}'               { $$ = parse_list(p, N_BLOCK, @$, $2); }
+    | '{' statements error '}'          { $$ = parse_list(p, N_BLOCK, @$, $2); }
+    ;
+statements: %empty                      { $$ = (NodeList){ 0 }; }
+    | statements statement              { $$ = parse_push(p, $1, $2); }
+    ;
+statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4); }
+    | VAR target '=' expr ';'           { $$ = parse_bind(p, N_VAR, @$, $2, $4); }
+    | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    | expr assign expr ';'              { $$ = OPER(N_ASSIGN, $2, @$, $1, $3); }
+    | expr ';'                          { $$ = NODE(N_EXPR, @$, $1); }
+    | FOR IDENT IN expr DOTDOT expr block           { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, NULL, $7); }
+    | FOR IDENT IN expr DOTDOT expr ':' expr block  { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, $8, $9); }
+    | CONST FOR IDENT IN expr DOTDOT expr block     { $$ = parse_for(p, @$, 1, $3, @3, $5, $7, NULL, $8); }
+    | CONST FOR IDENT IN expr DOTDOT expr ':' expr block { $$ = parse_for(p, @$, 1, $3, @3, $5, $7, $9, $10); }
+    | WHILE expr block                  { $$ = NODE(N_WHILE, @$, $2, $3); }
+    | if_chain
+    | CONST if_chain                    { $$ = parse_const_if($2); }
+    | RETURN ';'                        { $$ = NODE(N_RETURN, @$, NULL); }
+    | RETURN expr ';'                   { $$ = NODE(N_RETURN, @$, $2); }
+    | block
+    | error ';'                         { $$ = parse_node(p, N_ERROR, @$); }
+    | FOR error block                   { $$ = parse_node(p, N_ERROR, @$); }
+    | WHILE error block                 { $$ = parse_node(p, N_ERROR, @$); }
+    | CONST FOR error block             { $$ = parse_node(p, N_ERROR, @$); }
+    ;
+if_chain: IF expr block                 { $$ = NODE(N_IF, @$, $2, $3, NULL); }
+    | IF expr block ELSE block          { $$ = NODE(N_IF, @$, $2, $3, $5); }
+    | IF expr block ELSE if_chain       { $$ = NODE(N_IF, @$, $2, $3, $5); }
+    | IF error block                    { $$ = parse_node(p, N_ERROR, @$); }
+    | IF expr block ELSE error block    { $$ = parse_node(p, N_ERROR, @$); }
+    ;
+assign: '=' { $$ = OPR_NONE; } | ADDEQ { $$ = OPR_ADD; } | SUBEQ { $$ = OPR_SUB; } | MULEQ { $$ = OPR_MUL; } | DIVEQ { $$ = OPR_DIV; }
+    ;
+target: target_name
+    | '(' name_list ')'                 { $$ = $2; }
+    ;
+name_list: target_name ','              { $$ = NODE(N_TUPLE, @$, $1); }
+    | target_name ',' target_name       { $$ = NODE(N_TUPLE, @$, $1, $3); }
+    | name_list ',' target_name         { $$ = parse_append(p, $1, $3); }
+    ;
+target_name: IDENT                      { $$ = parse_word(p, $1, @1); }
+    ;
+
+expr: cond
+    ;
+cond: lor
+    | lor '?' cond ':' cond             { $$ = NODE(N_COND, @$, $1, $3, $5); }
+    ;
+lor: land | lor OROR land               { $$ = BIN(OPR_LOR, @$, $1, $3); }
+    ;
+land: bor | land ANDAND bor             { $$ = BIN(OPR_LAND, @$, $1, $3); }
+    ;
+bor: bxor | bor '|' bxor                { $$ = BIN(OPR_OR, @$, $1, $3); }
+    ;
+bxor: band | bxor '^' band              { $$ = BIN(OPR_XOR, @$, $1, $3); }
+    ;
+band: equality | band '&' equality      { $$ = BIN(OPR_AND, @$, $1, $3); }
+    ;
+equality: relation
+    | equality EQ relation              { $$ = BIN(OPR_EQ, @$, $1, $3); }
+    | equality NE relation              { $$ = BIN(OPR_NE, @$, $1, $3); }
+    ;
+relation: shift
+    | relation '<' shift                { $$ = BIN(OPR_LT, @$, $1, $3); }
+    | relation LE shift                 { $$ = BIN(OPR_LE, @$, $1, $3); }
+    | relation '>' shift                { $$ = BIN(OPR_GT, @$, $1, $3); }
+    | relation GE shift                 { $$ = BIN(OPR_GE, @$, $1, $3); }
+    ;
+shift: sum
+    | shift SHL sum                     { $$ = BIN(OPR_SHL, @$, $1, $3); }
+    | shift SHR sum                     { $$ = BIN(OPR_SHR, @$, $1, $3); }
+    ;
+sum: product
+    | sum '+' product                   { $$ = BIN(OPR_ADD, @$, $1, $3); }
+    | sum '-' product                   { $$ = BIN(OPR_SUB, @$, $1, $3); }
+    ;
+product: unary
+    | product '*' unary                 { $$ = BIN(OPR_MUL, @$, $1, $3); }
+    | product '/' unary                 { $$ = BIN(OPR_DIV, @$, $1, $3); }
+    | product '%' unary                 { $$ = BIN(OPR_REM, @$, $1, $3); }
+    ;
+unary: postfix
+    | '-' unary                         { $$ = OPER(N_UNARY, OPR_NEG, @$, $2); }
+    | '+' unary                         { $$ = OPER(N_UNARY, OPR_PLUS, @$, $2); }
+    | '!' unary                         { $$ = OPER(N_UNARY, OPR_NOT, @$, $2); }
+    | '~' unary                         { $$ = OPER(N_UNARY, OPR_BITNOT, @$, $2); }
+    ;
+postfix: primary
+    | postfix '[' axes ']'              { $$ = parse_index(p, @$, $1, $3); }
+    | IDENT '(' args ')'                { $$ = parse_named(p, parse_list(p, N_CALL, @$, $3), $1, @1); }
+    ;
+primary: IDENT                          { $$ = parse_word(p, $1, @1); }
+    | INT
+    | FLOAT
+    | STRING
+    | TRUE                              { $$ = parse_bool(p, @$, 1); }
+    | FALSE                             { $$ = parse_bool(p, @$, 0); }
+    | NONE                              { $$ = parse_node(p, N_NONE, @$); }
+    | '(' expr ')'                      { $$ = $2; }
+    | '(' expr ',' ')'                  { $$ = NODE(N_TUPLE, @$, $2); }
+    | '(' expr ',' exprs ')'            { $$ = parse_tuple(p, @$, $2, $4); }
+    | '[' expr_list ']'                 { $$ = parse_list(p, N_LIST, @$, $2); }
+    ;
+expr_list: %empty                       { $$ = (NodeList){ 0 }; }
+    | exprs
+    ;
+exprs: expr                             { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | exprs ',' expr                    { $$ = parse_push(p, $1, $3); }
+    ;
+args: %empty                            { $$ = (NodeList){ 0 }; }
+    | arg_list
+    | arg_list ','
+    ;
+arg_list: arg                           { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | arg_list ',' arg                  { $$ = parse_push(p, $1, $3); }
+    ;
+arg: expr
+    | IDENT '=' expr                    { $$ = parse_arg(p, @$, NULL, $1, @1, $3); }
+    | IDENT '.' IDENT '=' expr          { $$ = parse_arg(p, @$, $1, $3, loc_join(@1, @3), $5); }
+    ;
+axes: axis                              { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | axes ',' axis                     { $$ = parse_push(p, $1, $3); }
+    | %empty                            { $$ = (NodeList){ 0 }; }
+    ;
+axis: expr
+    | ':'                               { $$ = parse_node(p, N_ALL, @$); }
+    | expr PLUSCOLON expr               { $$ = NODE(N_WINDOW, @$, $1, $3, NULL); }
+    | expr PLUSCOLON expr ':' expr      { $$ = NODE(N_WINDOW, @$, $1, $3, $5); }
+    ;
+
+%%
+
+/* Names the offending token and, when there are few, what could stand there instead. */
+static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *p)
+{
+    enum { MOST = 6 };
+    yysymbol_kind_t expected[MOST];
+    const char *names[MOST];
+    int n = yypcontext_expected_tokens(ctx, expected, MOST);
+    for (int i = 0; i < n; i++) names[i] = yysymbol_name(expected[i]);
+    yysymbol_kind_t token = yypcontext_token(ctx);
+    parse_syntax_error(p, *yypcontext_location(ctx), token == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(token), names, n);
+    return 0;
+}
+
+int parser_run(void *scanner, Parse *p) { return yyparse(scanner, p); }
