@@ -26,6 +26,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 #define YYMAXDEPTH 4000
 #define YYMALLOC(n) NULL
 #define YYFREE(q) ((void)(q))
+#undef yyerror
 #define yyerror(loc, scanner, p, text) parse_too_deep((p), *(loc))
 #define NODE(kind, loc, ...) parse_node_of(p, (kind), (loc), (Node *[]){ __VA_ARGS__ }, sizeof((Node *[]){ __VA_ARGS__ }) / sizeof(Node *))
 #define NAMED(kind, name, name_loc, loc, ...) parse_named(p, NODE((kind), (loc), __VA_ARGS__), (name), (name_loc))

@@ -1,0 +1,188 @@
+/* parse_tool.c: the front end alone, for the tests of this folder.
+ *
+ *     parse_tool ast FILE                      the tree
+ *     parse_tool check FILE                    parse and check; diagnostics
+ *     parse_tool lower FILE KERNEL NAME=V...   the tile IR of one kernel
+ *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every `instantiate`; counts
+ *     parse_tool info FILE                     kernels, parameters, instances, tuning
+ * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
+#include <stdio.h>
+#include <stdlib.h>
+#include "frontend/frontend.h"
+
+static char *read_file(const char *path, size_t *len)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    char *data = NULL;
+    size_t n = 0, cap = 0, got;
+    do {
+        if (cap - n < 65536) data = realloc(data, cap += 1 << 17);
+        n += got = fread(data + n, 1, 65536, f);
+    } while (got);
+    fclose(f);
+    *len = n;
+    return data;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static uint32_t add_file(Session *s, const char *path)
+{
+    size_t len;
+    char *text = read_file(path, &len);
+    if (!text) return 0;
+    const char *base = base_name(path);
+    char *dir = arena_strndup(&s->arena, path, (size_t)(base - path));
+    uint32_t file = diag_add_source(s, base, dir, text, len);
+    free(text);
+    return file;
+}
+
+static uint32_t import_file(void *user, Session *s, uint32_t from, const char *path)
+{
+    const char *full = arena_printf(&s->arena, "%s%s", diag_source(s, from)->directory, path);
+    for (uint32_t i = 1; i < s->sources.len; i++)
+        if (!strcmp(arena_printf(&s->arena, "%s%s", s->sources.data[i].directory, s->sources.data[i].name), full)) return i;
+    return add_file(s, full);
+}
+
+static int finish(Session *s, Text *out)
+{
+    int errors = s->n_errors;
+    diag_render_all(s, out);
+    if (out->data) fputs(out->data, stdout);
+    session_free(s);
+    return errors != 0;
+}
+
+static void print_domain(const FrontDomain *d, Text *out)
+{
+    text_printf(out, " %s in {", d->name);
+    for (int k = 0; k < d->n; k++) { text_puts(out, k ? ", " : ""); frontend_print_value(d->values[k], out); }
+    text_putc(out, '}');
+}
+
+static void info(const Ast *ast, Text *out)
+{
+    static const char *const kinds[] = { "in", "out", "inout", "scalar", "const", "const type" };
+    for (int i = 0; i < frontend_kernel_count(ast); i++) {
+        const FrontKernel *k = frontend_kernel(ast, i);
+        text_printf(out, "kernel %s grid %d dims", k->name, k->grid_rank);
+        for (int d = 0; d < k->n_dims; d++) text_printf(out, " %s", k->dims[d]);
+        text_puts(out, " keys");
+        for (int d = 0; d < k->n_keys; d++) text_printf(out, " %s", k->keys[d]);
+        text_putc(out, '\n');
+        for (int p = 0; p < k->n_params; p++) {
+            const FrontParam *q = &k->params[p];
+            text_printf(out, "  %s %s %s", kinds[q->kind], q->type_name, q->name);
+            if (q->kind <= FRONT_INOUT) {
+                text_putc(out, '[');
+                for (int d = 0; d < q->rank; d++) text_printf(out, "%s%s", d ? ", " : "", q->dims[d].text);
+                text_putc(out, ']');
+            }
+            if (q->default_value.kind) { text_puts(out, " = "); frontend_print_value(q->default_value, out); }
+            text_putc(out, '\n');
+        }
+        const FrontTune *t = frontend_tune(ast, k->name);
+        if (!t) continue;
+        text_printf(out, "  tune %lld:", (long long)frontend_tune_count(t));
+        for (int d = 0; d < t->n; d++) print_domain(&t->domains[d], out);
+        text_puts(out, " key");
+        for (int d = 0; d < t->n_keys; d++) text_printf(out, " %s", t->keys[d]);
+        text_putc(out, '\n');
+    }
+    for (int i = 0; i < frontend_instance_count(ast); i++) {
+        const FrontInstance *x = frontend_instance(ast, i);
+        text_printf(out, "instantiate %s", x->kernel);
+        for (int d = 0; d < x->n; d++) print_domain(&x->domains[d], out);
+        text_putc(out, '\n');
+    }
+}
+
+/* NAME=VALUE arguments that kernel `k` knows. */
+static int bindings(Session *s, const FrontKernel *k, char **args, int n, FrontBinding *out, bool all_known)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(args[i], '='), *why = NULL;
+        if (!eq) continue;
+        FrontBinding b = { session_intern(s, args[i], (size_t)(eq - args[i])), { FRONT_NOTHING } };
+        if (frontend_parse_value(s, k, b.name, eq + 1, &b.value, &why)) out[count++] = b;
+        else if (all_known) diag_error(s, k->loc, "%s: %s", args[i], why);
+    }
+    return count;
+}
+
+static int lower_one(Ast *ast, Session *s, const char *kernel, const FrontBinding *b, int n, const char *target, bool print, Text *out)
+{
+    Module *m = frontend_lower(ast, kernel, b, (size_t)n, target);
+    if (!m || !ir_verify(m)) return 0;
+    if (print) ir_print(m, out);
+    return 1;
+}
+
+static int lower_all(Ast *ast, Session *s, char **args, int n_args, Text *out)
+{
+    int done = 0;
+    for (int i = 0; i < frontend_kernel_count(ast) && !s->n_errors; i++) {
+        const FrontKernel *k = frontend_kernel(ast, i);
+        FrontBinding b[128];
+        int n = bindings(s, k, args, n_args, b, false);
+        for (int d = 0; d < k->n_keys; d++) {
+            bool bound = false;
+            for (int j = 0; j < n; j++) bound |= !strcmp(b[j].name, k->keys[d]);
+            if (!bound) b[n++] = (FrontBinding){ k->keys[d], { FRONT_INT, { .i = 64 } } };
+        }
+        done += lower_one(ast, s, k->name, b, n, NULL, false, out);
+    }
+    for (int i = 0; i < frontend_instance_count(ast) && !s->n_errors; i++) {
+        const FrontInstance *x = frontend_instance(ast, i);
+        int64_t total = 1;
+        for (int d = 0; d < x->n; d++) total *= x->domains[d].n;
+        const FrontKernel *k = frontend_kernel_find(ast, x->kernel);
+        for (int64_t c = 0; c < total && !s->n_errors; c++) {
+            FrontBinding b[128];
+            int n = bindings(s, k, args, n_args, b, false);
+            for (int64_t d = 0, rest = c; d < x->n; rest /= x->domains[d].n, d++)
+                b[n++] = (FrontBinding){ x->domains[d].name, x->domains[d].values[rest % x->domains[d].n] };
+            done += lower_one(ast, s, x->kernel, b, n, NULL, false, out);
+        }
+    }
+    return done;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) return 2;
+    Session s;
+    session_init(&s, allocator_libc);
+    if (setjmp(s.oom)) {
+        Text out;
+        if (s.n_errors) { text_init(&out, &s.arena); return finish(&s, &out) + 1; }
+        return 2;
+    }
+    Text out;
+    text_init(&out, &s.arena);
+    const char *mode = argv[1], *target = getenv("PARSE_TARGET");
+    uint32_t file = add_file(&s, argv[2]);
+    if (!file) { fprintf(stderr, "cannot read %s\n", argv[2]); return 2; }
+    Ast *ast = frontend_parse(&s, file, import_file, NULL);
+    if (!strcmp(mode, "ast")) { frontend_print_ast(ast, &out); return finish(&s, &out); }
+    if (!frontend_check(ast) || !strcmp(mode, "check")) return finish(&s, &out);
+    if (!strcmp(mode, "info")) info(ast, &out);
+    else if (!strcmp(mode, "lower") && argc > 3) {
+        const FrontKernel *k = frontend_kernel_find(ast, argv[3]);
+        FrontBinding b[128];
+        if (!k) { fprintf(stderr, "no kernel %s\n", argv[3]); return 2; }
+        int n = bindings(&s, k, argv + 4, argc - 4 < 128 ? argc - 4 : 128, b, true);
+        lower_one(ast, &s, argv[3], b, n, target, true, &out);
+    } else if (!strcmp(mode, "all")) {
+        text_printf(&out, "lowered %d\n", lower_all(ast, &s, argv + 3, argc - 3, &out));
+    }
+    return finish(&s, &out);
+}
