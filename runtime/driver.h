@@ -1,0 +1,114 @@
+/* driver.h: what the runtime asks of a device, as one table of functions; driver_cpu.c, driver_cuda.c and driver_hip.c fill it.
+ * Everything above this line is shared between the CPU, CUDA and HIP, so that a fault found on one is mended for all.
+ *
+ * The vendor's libraries are opened with dlopen by each Driver; no vendor header is used. A driver keeps no global state, and its
+ * functions may be called from any thread. They make the device's context current for the length of the call and put back what was current. */
+#pragma once
+#include "backends/backend.h"
+#include "tile/tile.h"
+
+/* Text of a failure: "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid". */
+typedef struct DriverError { char text[480]; } DriverError;
+void driver_error(DriverError *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+typedef struct DriverDesc {
+    Allocator alloc;
+    int device;                         /* ordinal */
+    int threads;                        /* CPU: of a launch, 0: all */
+    void *native_context;               /* CUDA: a CUcontext, or NULL for the primary context */
+    const char *driver_library, *compiler_library;      /* NULL: search */
+} DriverDesc;
+
+typedef struct DriverInfo {
+    char name[128], target[32];         /* target: the best that the device runs, e.g. "cuda:sm_90a" */
+    DLDevice dl;
+    int multiprocessors, warp, clock_khz, version;
+    int64_t memory_bytes, l2_bytes, shared_bytes, max_blocks;
+} DriverInfo;
+
+typedef struct DriverModule DriverModule;       /* loaded code */
+typedef struct DriverFunction DriverFunction;   /* an entry of it */
+typedef struct DriverOps DriverOps;
+typedef struct Driver { const DriverOps *ops; DriverInfo info; } Driver;
+
+/* One launch. GPU drivers read params (addresses of the arguments, one a slot), the CPU driver reads slots. */
+typedef struct DriverLaunch {
+    const uint64_t *slots; void **params;
+    int64_t programs;                   /* of the grid */
+    int64_t blocks;                     /* to start on a GPU: programs, or fewer for a persistent kernel */
+    int threads; size_t shared_bytes;   /* dynamic */
+    int cluster;
+    size_t scratch_bytes;               /* CPU */
+    void *stream;
+} DriverLaunch;
+
+/* Result of the vendor's run-time compiler. Blobs are from the driver's allocator; free with driver_blob_free. */
+typedef struct DriverBlob { void *data; size_t size, capacity; } DriverBlob;
+typedef struct DriverCompile {
+    const char *text, *name;            /* C text; file name for messages without #line */
+    const char *entry;
+    const Target *target;
+    bool debug_info;
+    DriverBlob binary, log;             /* out; log is NUL-terminated text, also on failure */
+    int registers, spill_bytes, stack_bytes, static_shared_bytes;   /* out; -1: not told */
+} DriverCompile;
+
+/* CUtensorMap to encode: tensor map `desc` for a tensor of these facts. All strides in elements. */
+typedef struct DriverTensorMap {
+    const TensorMapDesc *desc;
+    void *data;
+    const int64_t *extents, *strides;   /* by tensor axis */
+} DriverTensorMap;
+
+/* Optional functions are NULL where a driver lacks them, and say so. */
+struct DriverOps {
+    const char *name;                   /* "cuda" */
+    TargetKind kind;
+    const char *memory_word;            /* for messages: "device memory" */
+
+    /* Opens libraries and device; *out on success. TILE_ERROR_NO_DEVICE when there is none, UNSUPPORTED when too old. */
+    tile_status (*open)(const DriverDesc *, Driver **out, DriverError *);
+    void (*close)(Driver *);
+
+    /* Vendor's compiler: C text to binary. NULL on the CPU. TILE_ERROR_COMPILE with the log, UNSUPPORTED when there is no compiler. */
+    tile_status (*compile)(Driver *, DriverCompile *, DriverError *);
+    /* "nvrtc 13.0": part of the cache key; "" without a compiler. */
+    const char *(*compiler_version)(Driver *);
+
+    tile_status (*module_load)(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
+    void (*module_unload)(Driver *, DriverModule *);
+    /* Blocks of the function that fit one multiprocessor at once; NULL on the CPU. */
+    tile_status (*occupancy)(Driver *, DriverFunction *, int threads, size_t shared_bytes, int *blocks, DriverError *);
+    tile_status (*launch)(Driver *, DriverFunction *, const DriverLaunch *, DriverError *);
+    /* Writes the 128 bytes of a CUtensorMap (64-byte aligned). NULL but on CUDA. */
+    tile_status (*tensor_map)(Driver *, const DriverTensorMap *, void *out, DriverError *);
+    /* True while the stream records a graph. NULL on the CPU. */
+    bool (*capturing)(Driver *, void *stream);
+
+    tile_status (*memory_alloc)(Driver *, tile_memory, size_t, void **, DriverError *);
+    tile_status (*memory_free)(Driver *, tile_memory, void *, DriverError *);
+    tile_status (*copy)(Driver *, void *dst, const void *src, size_t, void *stream, DriverError *);
+    tile_status (*copy_2d)(Driver *, void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t rows, void *stream, DriverError *);
+    tile_status (*fill)(Driver *, void *dst, uint8_t, size_t, void *stream, DriverError *);
+
+    tile_status (*stream_create)(Driver *, void **, DriverError *);
+    tile_status (*stream_destroy)(Driver *, void *, DriverError *);
+    tile_status (*stream_synchronize)(Driver *, void *, DriverError *);
+    tile_status (*stream_wait)(Driver *, void *stream, void *event, DriverError *);
+    tile_status (*event_create)(Driver *, void **, DriverError *);
+    tile_status (*event_destroy)(Driver *, void *, DriverError *);
+    tile_status (*event_record)(Driver *, void *event, void *stream, DriverError *);
+    tile_status (*event_query)(Driver *, void *event, DriverError *);           /* TILE_PENDING while not done */
+    tile_status (*event_synchronize)(Driver *, void *event, DriverError *);
+    tile_status (*event_elapsed)(Driver *, void *start, void *end, double *ms, DriverError *);
+    tile_status (*synchronize)(Driver *, DriverError *);
+};
+
+extern const DriverOps driver_cpu, driver_cuda, driver_hip;
+/* The table of a kind, or NULL when this build lacks it. */
+const DriverOps *driver_ops(TargetKind);
+const Backend *driver_backend(TargetKind);
+
+/* Growing buffers from an allocator, for logs and binaries. False when out of memory. */
+bool driver_blob_resize(Allocator, DriverBlob *, size_t);
+void driver_blob_free(Allocator, DriverBlob *);
