@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { BARRIER_COST = 48, SHUFFLE_COST = 2, MAX_ROUNDS = 1024 };
+enum { BARRIER_COST = 64, SHUFFLE_COST = 2, MAX_ROUNDS = 1024 };
 
 // --- the linear view -----------------------------------------------------------------------------------------------------
 
@@ -224,10 +224,9 @@ static bool find_skew(const Relation *r, Skew *k) {
   skew_columns(r, k);
   if (one_shuffle_a_round(r, k)) return true;
   F2Map m = {.nin = k->nlane, .nout = 6};
-  uint64_t kernel[64], reached = 0, x;
+  uint64_t kernel[64], x;
   for (int i = 0; i < k->nlane; i++) m.col[i] = field(&r->a, LAYOUT_LANE, k->lane_col[i]);
   int n = f2_kernel(&m, kernel);
-  (void)reached;
   for (int i = 0; i < n; i++) {
     int pivot = 63 - __builtin_clzll(kernel[i]);
     for (int reg = 0; reg < k->nreg; reg++) {
@@ -338,7 +337,7 @@ static bool plan_shuffles(Arena *a, const Relation *r, int elem_bytes, LayoutCon
       complete_send(&group[p], k.nlane);
       if (!send_is_function(&group[p], k.nlane)) group[p].send_mask = (uint8_t)((1u << k.nlane) - 1);
       moves |= group[p].shuffle;
-      selects += (1u << __builtin_popcount(group[p].send_mask)) - 1 + (1u << __builtin_popcount(group[p].recv_mask)) - 1;
+      if (!p) selects += (1u << __builtin_popcount(group[p].send_mask)) - 1 + (1u << __builtin_popcount(group[p].recv_mask)) - 1;
     }
     if (!any) continue;
     for (uint32_t p = 0; p < c->pack; p++) group[p].shuffle = moves;

@@ -5,28 +5,28 @@
 
 enum { BANKS = 32, BANK_BYTES = 4 };
 
-const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
-                                       int pitch, int xor_base, int nxor, const uint32_t *xor_) {
+static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
+                        int pitch, int xor_base, int nxor, const uint32_t *xor_) {
   LayoutShared s = {.rank = (uint8_t)rank, .elem_bytes = (uint8_t)elem_bytes, .nxor = (uint8_t)nxor, .xor_base = (uint8_t)xor_base};
   unsigned seen = 0;
-  if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 || nxor < 0 || nxor > 8) return NULL;
-  if (xor_base < 0 || xor_base > 24) return NULL;
+  if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 || nxor < 0 || nxor > 8) return false;
+  if (xor_base < 0 || xor_base > 24) return false;
   for (int d = 0; d < rank; d++) {
-    if (tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || order[d] < 0 || order[d] >= rank) return NULL;
+    if (tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || order[d] < 0 || order[d] >= rank) return false;
     s.tile[d] = tile[d];
     s.order[d] = order[d];
     seen |= 1u << order[d];
   }
-  if (seen != (1u << rank) - 1 || (int64_t)panel * elem_bytes > pitch) return NULL;
+  if (seen != (1u << rank) - 1 || (int64_t)panel * elem_bytes > pitch) return false;
   int64_t rows = 1, npanel = (tile[order[0]] + (int64_t)panel - 1) / panel;
   for (int k = 1; k < rank; k++) {
     rows *= tile[order[k]];
-    if (rows > LAYOUT_MAX_EXTENT) return NULL;
+    if (rows > LAYOUT_MAX_EXTENT) return false;
   }
   // Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks of `period` bytes.
   uint32_t high = 0, target = ((1u << nxor) - 1) << xor_base;
   for (int i = 0; i < nxor; i++) {
-    if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return NULL;
+    if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return false;
     s.xor_[i] = xor_[i];
     high |= xor_[i];
   }
@@ -34,12 +34,20 @@ const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, 
   int64_t panel_bytes = rows * pitch;
   if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
   int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
-  if (bytes > 1 << 28) return NULL;
+  if (bytes > 1 << 28) return false;
   s.panel = panel;
   s.pitch = pitch;
   s.panel_bytes = (int32_t)panel_bytes;
   s.bytes = (uint32_t)bytes;
   s.align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
+  *out = s;
+  return true;
+}
+
+const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
+                                       int pitch, int xor_base, int nxor, const uint32_t *xor_) {
+  LayoutShared s;
+  if (!shared_init(&s, rank, tile, order, elem_bytes, panel, pitch, xor_base, nxor, xor_)) return NULL;
   LayoutShared *out = arena_alloc(a, sizeof *out);
   *out = s;
   return out;
@@ -115,16 +123,15 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width) {
   uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
   for (uint32_t first = 0; first < nlanes; first += group) {
-    uint32_t word[BANKS * 4], depth[BANKS] = {0}, n = 0, worst = 0;
+    uint32_t word[BANKS][32], depth[BANKS] = {0}, worst = 0;
     for (uint32_t i = first; i < first + group && i < nlanes; i++) {
       if (addr[i] == UINT32_MAX) continue;
       for (uint32_t k = 0; k < words; k++) {
-        uint32_t w = addr[i] / BANK_BYTES + k, j = 0;
-        while (j < n && word[j] != w) j++;  // lanes that touch the same word share it
-        if (j < n) continue;
-        word[n++] = w;
-        uint32_t d = ++depth[w % BANKS];
-        if (d > worst) worst = d;
+        uint32_t w = addr[i] / BANK_BYTES + k, bank = w % BANKS, j = 0;
+        while (j < depth[bank] && word[bank][j] != w) j++;  // lanes that touch the same word share it
+        if (j < depth[bank]) continue;
+        word[bank][depth[bank]++] = w;
+        if (depth[bank] > worst) worst = depth[bank];
       }
     }
     total += worst;
@@ -132,82 +139,88 @@ uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width
   return total;
 }
 
-// The fewest wavefronts that the distinct words of each group allow.
+// The fewest wavefronts of a full access.
 static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width) {
   uint32_t group = width <= 4 ? 32 : 128 / width;
   return (nlanes + group - 1) / group;
 }
 
-static uint32_t vector_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp, uint32_t limit) {
-  uint32_t extra = 0, addr[LAYOUT_MAX_LANES], nlanes = layout_lanes(l), width = v->n * s->elem_bytes;
-  for (uint32_t r = 0; r < layout_regs(l) && extra <= limit; r++) {
-    if (!layout_vector_base(v, r)) continue;
-    bool any = false;
-    for (uint32_t lane = 0; lane < nlanes; lane++) {
-      int32_t c[LAYOUT_MAX_RANK];
-      layout_element(l, r, lane, warp, 0, c);
-      bool in = layout_in_tile(l, c);
-      addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
-      any |= in;
-    }
-    uint32_t n = layout_wavefronts(addr, nlanes, width), least = any ? least_wavefronts(nlanes, width) : 0;
-    extra += n > least ? n - least : 0;
+// ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL: vectors v.
+static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v, const LayoutMatrix *m, uint32_t reg, uint32_t warp) {
+  uint32_t addr[LAYOUT_MAX_LANES] = {0}, nlanes = m ? 8u * m->count : layout_lanes(l), width = m ? 16 : v->n * s->elem_bytes;
+  bool any = false;
+  for (uint32_t lane = 0; lane < nlanes; lane++) {
+    int32_t c[LAYOUT_MAX_RANK];
+    if (m) layout_matrix_row(l, m, reg, lane, warp, c);
+    else layout_element(l, reg, lane, warp, 0, c);
+    bool in = layout_in_tile(l, c);
+    addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
+    any |= in;
   }
-  return extra;
+  uint32_t n = layout_wavefronts(addr, nlanes, width), least = any ? least_wavefronts(nlanes, width) : 0;
+  return n > least ? n - least : 0;
 }
 
 uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp) {
-  return vector_conflicts(l, s, v, warp, UINT32_MAX - 1);
-}
-
-// ldmatrix and stmatrix read eight rows of 16 bytes a phase.
-static uint32_t matrix_conflicts(const Layout *l, const LayoutShared *s, const LayoutMatrix *m, uint32_t warp, uint32_t limit) {
-  uint32_t extra = 0, addr[32];
-  for (uint32_t r = 0; r < layout_regs(l) && extra <= limit; r++) {
-    if (!layout_matrix_base(m, r)) continue;
-    for (uint32_t lane = 0; lane < 8u * m->count; lane++) {
-      int32_t c[LAYOUT_MAX_RANK];
-      layout_matrix_row(l, m, r, lane, warp, c);
-      addr[lane] = layout_in_tile(l, c) ? layout_shared_offset(s, c) : UINT32_MAX;
-    }
-    uint32_t n = layout_wavefronts(addr, 8u * m->count, 16);
-    extra += n > m->count ? n - m->count : 0;
-  }
-  return extra;
-}
-
-static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, uint32_t limit) {
   uint32_t extra = 0;
-  if (!x || !x->layout) return 0;
-  LayoutMatrix m;
-  LayoutVector v;
-  bool matrix = x->matrix && layout_matrix(x->layout, s, true, &m);
-  layout_shared_vector(x->layout, s, x->max_bytes, &v);
-  for (uint32_t warp = 0; warp < layout_warps(x->layout) && extra <= limit; warp++) {
-    extra += matrix ? matrix_conflicts(x->layout, s, &m, warp, limit) : vector_conflicts(x->layout, s, &v, warp, limit);
-    // Narrower accesses than the layout allows cost their number too.
-    if (x->matrix && !matrix) extra += layout_regs(x->layout);
+  for (uint32_t r = 0; r < layout_regs(l); r++) {
+    if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, r, warp);
   }
   return extra;
 }
 
 // --- search ------------------------------------------------------------------------------------------------------------------
 
+// Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a constant permutes banks.
+static bool offsets_linear(const Layout *l, const LayoutShared *s) {
+  if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) || memcmp(l->tile, l->cover, sizeof l->tile)) return false;
+  for (int k = 1; k + 1 < s->rank; k++) {
+    if (!layout_pow2(s->tile[s->order[k]])) return false;
+  }
+  for (int i = 0; i < l->ndigit; i++) {
+    if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
+  }
+  return true;
+}
+
+// Conflicts of all accesses of x: of a sample, scaled, unless `exact`.
+static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact) {
+  LayoutMatrix m;
+  LayoutVector v;
+  if (!x || !x->layout) return 0;
+  const Layout *l = x->layout;
+  bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = offsets_linear(l, s);
+  layout_shared_vector(l, s, x->max_bytes, &v);
+  uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
+  uint32_t accesses = layout_regs(l) / (each ? each : 1), step = linear ? accesses : exact ? 1 : (accesses + 2) / 3, seen = 0, extra = 0, n = 0;
+  uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2;
+  for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
+    seen = 0;
+    for (uint32_t r = 0; r < layout_regs(l); r++) {
+      if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
+      extra += conflicts_at(l, s, &v, matrix ? &m : NULL, r, warp);
+      n++;
+    }
+  }
+  uint64_t all = (uint64_t)accesses * layout_warps(l);
+  uint32_t total = n ? (uint32_t)((extra * all + n - 1) / n) : 0;
+  // A layout that ldmatrix cannot use costs an access a word more.
+  return total + (x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0);
+}
+
 typedef struct {
-  Arena *a;
-  int rank, elem_bytes, max_bytes_log2;
-  const int32_t *tile, *order;
   const LayoutAccess *writer, *reader;
-  const LayoutShared *best;
+  LayoutShared best;
   uint32_t conflicts;
+  bool found;
 } Search;
 
 static bool consider(Search *q, const LayoutShared *s) {
-  if (!s) return false;
-  uint32_t limit = q->best ? q->conflicts : UINT32_MAX - 1;
-  uint32_t n = access_conflicts(q->writer, s, limit);
-  if (n <= limit) n += access_conflicts(q->reader, s, limit - n);
-  if (!q->best || n < q->conflicts) q->best = s, q->conflicts = n;
+  uint32_t n = access_conflicts(q->writer, s, false);
+  if (!q->found || n < q->conflicts) n += access_conflicts(q->reader, s, false);
+  if (n == 0) n = access_conflicts(q->writer, s, true) + access_conflicts(q->reader, s, true);
+  if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
+  q->found = true;
   return q->conflicts == 0;
 }
 
@@ -219,25 +232,31 @@ static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s) {
   return v.bytes;
 }
 
-// Swizzles of the form bits [base, base+bits) ^= bits [base+shift, ...), then any parities: columns of the matrix from higher bits to
-// bank bits drawn in a fixed pseudo-random order (a random choice is free of conflicts with probability above 1/13 where rows are powers of two).
+static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, const uint32_t *masks) {
+  LayoutShared s;
+  return shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel, plain->pitch, base, bits, masks) &&
+         consider(q, &s);
+}
+
+// Swizzles of the form bits [base, base+bits) ^= bits [base+shift, ...), the widest first, then any parities of higher bits, drawn in
+// a fixed pseudo-random order: where rows are powers of two a draw is free of conflicts with a chance above 1/13.
 static bool search_swizzles(Search *q, const LayoutShared *plain, int base) {
   int top = layout_ceil_log2(plain->bytes), bank_top = 7;
   uint32_t masks[8];
-  for (int bits = 1; bits <= bank_top - base; bits++) {
+  for (int bits = bank_top - base; bits >= 1; bits--) {
     for (int shift = bits; base + shift + bits <= top; shift++) {
       for (int i = 0; i < bits; i++) masks[i] = 1u << (base + shift + i);
-      if (consider(q, layout_shared_make(q->a, q->rank, q->tile, q->order, q->elem_bytes, plain->panel, plain->pitch, base, bits, masks))) return true;
+      if (try_masks(q, plain, base, bits, masks)) return true;
     }
   }
   uint64_t seed = 0x5DEECE66Du;
-  for (int round = 0; round < 64 && top > bank_top; round++) {
+  for (int round = 0; round < 40 && top > bank_top; round++) {
     int bits = bank_top - base;
     for (int i = 0; i < bits; i++) {
       seed = layout_mix(seed, (uint64_t)round);
       masks[i] = (uint32_t)(seed >> 20) & ((1u << top) - 1) & ~((1u << bank_top) - 1);
     }
-    if (consider(q, layout_shared_make(q->a, q->rank, q->tile, q->order, q->elem_bytes, plain->panel, plain->pitch, base, bits, masks))) return true;
+    if (try_masks(q, plain, base, bits, masks)) return true;
   }
   return false;
 }
@@ -246,15 +265,25 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
                                          const LayoutAccess *writer, const LayoutAccess *reader, int max_pad, uint32_t *conflicts) {
   const LayoutShared *plain = layout_shared_rows(a, rank, tile, order, elem_bytes, 0);
   if (!plain) return NULL;
-  Search q = {.a = a, .rank = rank, .elem_bytes = elem_bytes, .tile = tile, .order = order, .writer = writer, .reader = reader};
+  Search q = {.writer = writer, .reader = reader};
   uint32_t wide = access_bytes(writer, plain), other = access_bytes(reader, plain);
   if (other > wide) wide = other;
-  if (!consider(&q, plain)) {
-    int base = layout_log2(wide < 4 ? 4 : wide);
-    bool done = (1u << base) < 128 && search_swizzles(&q, plain, base);
-    int step = wide < 4 ? 4 : (int)wide;
-    for (int pad = step; !done && pad <= max_pad; pad += step) done = consider(&q, layout_shared_rows(a, rank, tile, order, elem_bytes, pad));
+  if (wide < 4) wide = 4;
+  bool done = consider(&q, plain);
+  // Padding makes sense for rows that are no powers of two; swizzles come first where they are.
+  bool pow2 = layout_pow2(plain->pitch);
+  for (int pass = 0; pass < 2 && !done; pass++) {
+    if (pass == !pow2) {
+      done = wide < 128 && search_swizzles(&q, plain, layout_log2(wide));
+      continue;
+    }
+    LayoutShared s;
+    for (int pad = (int)wide; !done && pad <= max_pad; pad += (int)wide) {
+      done = shared_init(&s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) && consider(&q, &s);
+    }
   }
-  if (conflicts) *conflicts = q.conflicts;
-  return q.best;
+  if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true) + access_conflicts(reader, &q.best, true) : 0;
+  LayoutShared *out = arena_alloc(a, sizeof *out);
+  *out = q.best;
+  return out;
 }

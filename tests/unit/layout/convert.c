@@ -1,0 +1,194 @@
+// Conversion plans executed on a simulated register file: every destination register of every thread must receive its element.
+#include "common.h"
+
+// Elements are numbered by their coordinate; -1 is padding or poison.
+typedef struct { int32_t *v; const Layout *l; } File;
+
+static int32_t *cell(const File *f, uint32_t reg, uint32_t lane, uint32_t warp) {
+  return &f->v[((size_t)warp * layout_lanes(f->l) + lane) * layout_regs(f->l) + reg];
+}
+
+static int32_t name_of(const Layout *l, const int32_t *c) {
+  int32_t x = 0;
+  for (int d = 0; d < l->rank; d++) x = x * l->tile[d] + c[d];
+  return x;
+}
+
+static File file_new(const Layout *l, bool filled) {
+  File f = {malloc(sizeof(int32_t) * layout_regs(l) * layout_lanes(l) * layout_warps(l)), l};
+  for (uint32_t w = 0; w < layout_warps(l); w++)
+    for (uint32_t t = 0; t < layout_lanes(l); t++)
+      for (uint32_t r = 0; r < layout_regs(l); r++) {
+        int32_t c[LAYOUT_MAX_RANK];
+        layout_element(l, r, t, w, 0, c);
+        *cell(&f, r, t, w) = filled && layout_in_tile(l, c) ? name_of(l, c) : -1;
+      }
+  return f;
+}
+
+static int run_shuffles(const LayoutConvert *p, const File *src, File *dst) {
+  int errors = 0;
+  uint32_t nlanes = layout_lanes(p->dst);
+  for (uint32_t w = 0; w < layout_warps(p->dst); w++)
+    for (uint32_t k = 0; k < p->nround; k++) {
+      const LayoutRound *r = &p->round[k], *lead = &p->round[k / p->pack * p->pack];
+      for (uint32_t t = 0; t < nlanes; t++) {
+        if (!r->shuffle && r->src[t] != t && r->recv[t] >= 0) errors++;
+        if (r->xor_ >= 0 && r->src[t] != (t ^ (uint32_t)r->xor_)) errors++;
+        if (memcmp(r->src, lead->src, nlanes)) errors++;
+        if (r->send[t] != LAYOUT_NOREG && r->send[t & r->send_mask] != LAYOUT_NOREG && r->send[t] != r->send[t & r->send_mask]) errors++;
+        if (r->recv[t] == LAYOUT_NOREG) continue;
+        if (r->send[r->src[t]] == LAYOUT_NOREG) errors++;
+        else *cell(dst, (uint32_t)r->recv[t], t, w) = *cell(src, (uint32_t)r->send[r->src[t]], r->src[t], w);
+      }
+    }
+  return errors;
+}
+
+static int run_shared(const LayoutConvert *p, const File *src, File *dst) {
+  int errors = 0;
+  int32_t *mem = malloc(p->bytes * sizeof *mem);
+  for (uint32_t i = 0; i < p->bytes; i++) mem[i] = -1;
+  for (int load = 0; load < 2; load++) {
+    const Layout *l = load ? p->dst : p->src;
+    const LayoutVector *v = load ? &p->load : &p->store;
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+      for (uint32_t t = 0; t < layout_lanes(l); t++)
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+          int32_t c[LAYOUT_MAX_RANK];
+          if (!layout_vector_base(v, r)) continue;
+          layout_element(l, r, t, w, 0, c);
+          if (!layout_in_tile(l, c)) continue;
+          uint32_t at = layout_shared_offset(p->shared, c);
+          if (at % (v->n * p->shared->elem_bytes)) errors++;  // alignment of the vector access
+          for (uint32_t i = 0; i < v->n; i++) {
+            uint32_t byte = at + i * p->shared->elem_bytes;
+            if (byte >= p->bytes) errors++;
+            else if (load) *cell(dst, r ^ v->reg[i], t, w) = mem[byte];
+            else mem[byte] = *cell(src, r ^ v->reg[i], t, w);
+          }
+        }
+  }
+  free(mem);
+  return errors;
+}
+
+static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes) {
+  const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+  File src = file_new(a, true), dst = file_new(b, false), want = file_new(b, true);
+  int errors = 0;
+  switch (p->kind) {
+  case LAYOUT_CONVERT_NONE:
+  case LAYOUT_CONVERT_REGISTERS:
+    for (uint32_t w = 0; w < layout_warps(b); w++)
+      for (uint32_t t = 0; t < layout_lanes(b); t++)
+        for (uint32_t r = 0; r < layout_regs(b); r++) {
+          if (p->kind == LAYOUT_CONVERT_NONE && p->reg_map[r] != LAYOUT_NOREG && p->reg_map[r] != (int16_t)r) errors++;
+          if (p->reg_map[r] != LAYOUT_NOREG) *cell(&dst, r, t, w) = *cell(&src, (uint32_t)p->reg_map[r], t, w);
+        }
+    break;
+  case LAYOUT_CONVERT_SHUFFLE: errors = run_shuffles(p, &src, &dst); break;
+  case LAYOUT_CONVERT_SHARED: errors = run_shared(p, &src, &dst); break;
+  }
+  size_t n = (size_t)layout_regs(b) * layout_lanes(b) * layout_warps(b);
+  for (size_t i = 0; i < n; i++) errors += want.v[i] >= 0 && want.v[i] != dst.v[i];
+  if (errors) {
+    char x[2000], y[2000];
+    layout_print(a, x, sizeof x);
+    layout_print(b, y, sizeof y);
+    printf("\n%d errors, kind %d, %d bytes: %s -> %s\n", errors, p->kind, bytes, x, y);
+  }
+  CU_ASSERT_EQUAL(errors, 0);
+  free(src.v), free(dst.v), free(want.v);
+  return p->kind;
+}
+
+static void test_random(void) {
+  static const int32_t extents[] = {96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100};
+  int kinds[4] = {0};
+  for (int i = 0; i < 700; i++) {
+    int32_t tile[2] = {extents[rnd(12)], extents[rnd(12)]}, warps = rnd(4) ? 4 : rnd(2) ? 8 : 12;
+    const Layout *a = random_layout(tile, warps), *b = random_layout(tile, warps);
+    if (layout_warps(a) != layout_warps(b)) continue;
+    kinds[convert(a, b, 1 << rnd(4))]++;
+    if (i % 16 == 0) arena_free(&arena), arena_start();
+  }
+  printf(" [none %d, registers %d, shuffle %d, shared %d] ", kinds[0], kinds[1], kinds[2], kinds[3]);
+  for (int k = 0; k < 4; k++) CU_ASSERT(kinds[k] > 0);
+}
+
+static const Layout *blocked(const int32_t *tile, const int32_t *per, const int32_t *lanes, const int32_t *warps) {
+  return layout_blocked(&arena, 2, tile, per, lanes, warps, I(1, 0));
+}
+
+// The cases that decide how fast attention and GEMM are.
+static void test_known(void) {
+  // The f16 accumulator of S is the A operand of P V: no instruction, at any number of keys that is a multiple of 16.
+  for (int n = 16; n <= 256; n += 16)
+    for (int g = 1; g <= 3; g++) {
+      const Layout *c = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64 * g, n), I(g, 1));
+      const Layout *p = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_A, 2, I(64 * g, n), I(g, 1));
+      CU_ASSERT(layout_equal(c, p));
+      CU_ASSERT_EQUAL(convert(c, p, 2), LAYOUT_CONVERT_NONE);
+    }
+  const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 96), I(4, 1));
+  const Layout *p = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_A, 2, I(64, 96), I(4, 1));
+  CU_ASSERT_EQUAL(convert(c, p, 2), LAYOUT_CONVERT_NONE);
+  // fp8: four neighbours a lane instead of two: shuffles within groups of four lanes.
+  const Layout *p8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_A, 2, I(64, 128), I(1, 1));
+  const Layout *c8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_C, 2, I(64, 128), I(1, 1));
+  CU_ASSERT_EQUAL(convert(c8, p8, 1), LAYOUT_CONVERT_SHUFFLE);
+  // A register bit against a lane bit: one shuffle for a pair, the other round stays in the lane.
+  const Layout *a = blocked(I(8, 8), I(1, 2), I(8, 4), I(1, 1)), *b = blocked(I(8, 8), I(2, 1), I(4, 8), I(1, 1));
+  CU_ASSERT_EQUAL(convert(a, b, 4), LAYOUT_CONVERT_SHUFFLE);
+  const LayoutConvert *plan = layout_convert(&arena, a, b, 4);
+  CU_ASSERT_EQUAL(plan->nround, 2);
+  CU_ASSERT_EQUAL(plan->round[0].shuffle + plan->round[1].shuffle, 2 - (plan->round[0].shuffle == 0 || plan->round[1].shuffle == 0));
+  // The GEMM epilogue: 4 x 4 transpose of packed pairs so that a lane stores 16 bytes: 3 shuffles for 8 f16.
+  const Layout *acc = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64, 32), I(1, 1));
+  const Layout *row = layout_from_basis(&arena, 2, I(64, 32), (const int[]){4, 5, 2, 0},
+    (const int32_t *const[]){I(0, 1, 0, 2, 0, 4, 8, 0), I(0, 8, 0, 16, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL}, 0, NULL);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+  CU_ASSERT_EQUAL(convert(acc, row, 2), LAYOUT_CONVERT_SHUFFLE);
+  plan = layout_convert(&arena, acc, row, 2);
+  int shuffles = 0;
+  for (uint32_t i = 0; i < plan->nround; i += plan->pack) shuffles += plan->round[i].shuffle;
+  CU_ASSERT_EQUAL(plan->pack, 2);
+  CU_ASSERT_EQUAL(shuffles, 6);  // 16 elements a lane: two rows of 8, 3 shuffles each
+  // Other warps' rows: shared memory, with 16-byte stores and loads and no conflicts.
+  a = blocked(I(128, 64), I(1, 8), I(4, 8), I(4, 1)), b = blocked(I(128, 64), I(1, 8), I(4, 8), I(1, 4));
+  const Layout *rows = blocked(I(128, 64), I(1, 8), I(32, 1), I(4, 1));
+  (void)b;
+  CU_ASSERT_EQUAL(convert(a, rows, 2), LAYOUT_CONVERT_SHARED);
+  plan = layout_convert(&arena, a, rows, 2);
+  CU_ASSERT_EQUAL(plan->store.bytes, 16);
+  CU_ASSERT_EQUAL(plan->load.bytes, 16);
+  CU_ASSERT_EQUAL(plan->bytes, 128 * 64 * 2);
+  CU_ASSERT_EQUAL(layout_bank_conflicts(a, plan->shared, &plan->store, 0), 0);
+  CU_ASSERT_EQUAL(layout_bank_conflicts(rows, plan->shared, &plan->load, 0), 0);
+}
+
+// Row statistics: the slice of one layout to the slice of another, and to a layout in which one lane a row holds it.
+static void test_statistics(void) {
+  const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 80), I(4, 1));
+  const Layout *s = layout_slice(&arena, c, 1, true);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+  CU_ASSERT_EQUAL(layout_regs(s), 2);
+  const Layout *o = layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 128), I(4, 1)), 1, true);
+  CU_ASSERT_EQUAL(convert(s, o, 4), LAYOUT_CONVERT_NONE);
+  const Layout *v = layout_blocked(&arena, 2, I(64, 1), I(1, 1), I(32, 1), I(4, 1), I(1, 0));
+  convert(s, v, 4);
+  convert(v, s, 4);
+  const Layout *other = layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 80), I(2, 2)), 1, true);
+  convert(s, other, 4);
+  convert(other, s, 4);
+}
+
+int main(int argc, char **argv) {
+  arena_start();
+  static const UnitTest tests[] = {{"random", test_random}, {"known", test_known}, {"statistics", test_statistics}};
+  int status = unit_run("layout conversions", tests, 3, argc, argv);
+  arena_free(&arena);
+  return status;
+}
