@@ -1,0 +1,231 @@
+/* cases.c: the table of recipes and cases. See cases.h for the notation.
+ *
+ * Bounds are in units in the last place of the output type. 0.51 means correctly rounded (0.5, and room for a second
+ * rounding of an exact f32 sum). Beyond that a recipe says where its error comes from. Sizes 1, 9, 225, 1009, 1023, 4095 are ragged for
+ * every tile; small tiles are asked for where the default tile would swallow the whole problem. */
+#include "references.h"
+#include <string.h>
+
+#define QKV "in Q[B,H,M,D] T; in K[B,HK,N,D] T; in V[B,HK,N,D] T; "
+
+const Recipe recipes[] = {
+    {"vector_add", "vector_add", "in X[N] T; in Y[N] T; out Z[N] T", NULL, "T=f32", {"vector_add X Y Z"},
+     want_vector_add, 0.51, 0.51, 0.51},
+    {"copy_first_column", "copy_first_column", "in X[M,N] T; out Y[M] T", NULL, "T=f32", {"copy_first_column X Y"},
+     want_copy_first_column, 0, 0, 0},
+    /* sigmoid in f32: exp (2 ulp), an addition, a division */
+    {"silu", "silu", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"silu X Y"}, want_silu, 0.6, 6, 0},
+    {"swiglu", "swiglu", "in X[M,N2] T; out Y[M,N] T", NULL, "T=f16", {"swiglu X Y"}, want_swiglu, 0.6, 8, 0},
+
+    /* rows: a sum of n terms in f32, by halves, loses a few ulp; rsqrt 2 ulp */
+    {"rms_norm_vector", "rms_norm_vector", "in X[N] T; in W[N] T; work PART[P] f32; out Y[N] T", "f32 eps=1e-5", "T=f32",
+     {"rms_norm_vector_sum X PART", "rms_norm_vector_scale X W PART Y eps"}, want_rms_norm, 0.6, 8, 0},
+    {"rms_norm_matrix", "rms_norm_matrix", "in X[M,N] T; in W[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
+     {"rms_norm_matrix X W Y eps"}, want_rms_norm, 0.6, 8, 0},
+    {"rms_norm_long", "rms_norm_matrix", "in X[M,N] T; in W[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
+     {"rms_norm_long X W Y eps"}, want_rms_norm, 0.6, 8, 0},
+    {"layer_norm", "layer_norm", "in X[M,N] T; in W[N] T; in B[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
+     {"layer_norm X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
+    {"layer_norm_long", "layer_norm", "in X[M,N] T; in W[N] T; in B[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
+     {"layer_norm_long X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
+    /* exp of a difference rounded at up to 2^3 costs 8 ulp for the smallest results */
+    {"softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax X Y"}, want_softmax, 0.6, 24, 0},
+    {"softmax_long", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.6, 24, 0},
+    {"softmax_masked", "softmax", "in X[M,N] T masked-start; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.6, 24, 0},
+
+    {"sum_rows", "reduction", "in X[M,N] T; out Y[M] f32", NULL, "T=f32", {"sum_rows X Y"}, want_sum_rows, 0, 32, 0, FLOOR_RMS},
+    {"sum_columns", "reduction", "in X[M,N] T; out Y[N] f32", NULL, "T=f32", {"sum_columns X Y"}, want_sum_columns, 0, 32, 0, FLOOR_RMS},
+    {"argmax_rows", "reduction", "in X[M,N] T; out Y[M] T; out INDEX[M] i32", NULL, "T=f32", {"argmax_rows X Y INDEX"}, want_argmax_rows, 0, 0, 0},
+    {"max_magnitude", "reduction", "in X[M,N] T; out Y[M] T", NULL, "T=f32", {"max_magnitude_rows X Y"}, want_max_magnitude, 0, 0, 0},
+    {"sum_all", "reduction", "in X[N] T; work PART[1,P] f32; out Y[1] f32", NULL, "T=f32",
+     {"sum_all X PART[0] / T", "sum_rows PART Y /"}, want_sum_all, 0, 64, 0, FLOOR_RMS},
+
+    {"transpose", "transpose", "in X[M,N] T; out Y[N,M] T", NULL, "T=f32", {"transpose X Y"}, want_transpose, 0, 0, 0},
+    {"max_pool", "max_pool", "in X[B,C,H,W] T; out Y[B,C,P,Q] T", NULL, "T=f16", {"max_pool X Y"}, want_max_pool, 0, 0, 0},
+    {"blur", "blur", "in X[H,W] T; out Y[H,W] T", NULL, "T=f32", {"blur X Y"}, want_blur, 0.6, 16, 0, FLOOR_RMS},
+
+    /* products: f32 sums of exact products; the bound for f32 grows with sqrt(K), 64 covers K of a thousand */
+    {"gemm", "gemm", "in A[M,K] T; in B[K,N] T; out C[M,N] TO", NULL, "T=f16 ACC=f32 TO=f16", {"gemm A B C"},
+     want_gemm, 0.75, 64, 64, FLOOR_RMS},
+    /* inputs rounded to 10 bits of mantissa: 2^-11 each, 2^13 ulp of f32 in the worst case, less by averaging */
+    {"gemm_tf32", "gemm", "in A[M,K] T; in B[K,N] T; out C[M,N] TO", NULL, "T=f32 ACC=f32 TO=f32 TF32=true", {"gemm A B C"},
+     want_gemm, 0, 16384, 0, FLOOR_RMS},
+    {"gemm_bias_gelu", "gemm_bias_gelu", "in A[M,K] T; in B[K,N] T; in BIAS[N] T; out C[M,N] T", NULL, "T=f16",
+     {"gemm_bias_gelu A B BIAS C"}, want_gemm_bias_gelu, 0.75, 64, 0, FLOOR_RMS},
+    {"gemm_residual", "gemm_residual", "in A[M,K] T; in B[K,N] T; in S[M] f32; in R[M,N] T; out C[M,N] T", NULL, "T=f16",
+     {"gemm_residual A B S R C"}, want_gemm_residual, 0.75, 64, 0, FLOOR_RMS},
+    {"gemm_gated", "gemm_gated", "in A[M,K] T; in G[K,N] T; in U[K,N] T; out C[M,N] T", NULL, "T=f16",
+     {"gemm_gated A G U C"}, want_gemm_gated, 0.75, 64, 0, FLOOR_RMS},
+    {"conv2d_nchw", "conv2d", "in X[B,C,H,W] T; in WT[F,C,R,S] T; out Y[B,F,P,Q] T", NULL, "T=f16", {"conv2d_nchw X WT Y"},
+     want_conv2d_nchw, 0.75, 64, 0, FLOOR_RMS},
+    {"conv2d_nhwc", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,P,Q,F] T", NULL, "T=f16", {"conv2d_nhwc X WT Y"},
+     want_conv2d_nhwc, 0.75, 64, 0, FLOOR_RMS},
+
+    /* attention rounds its probabilities to T before the second product: up to half an ulp on each of the terms */
+    {"attention", "attention", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true", {"attention Q K V O scale"},
+     want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_window", "attention_window", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 WINDOW=50",
+     {"attention_window Q K V O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_softcap", "attention_softcap", QKV "out O[B,H,M,D] T", "f32 scale=0.5; f32 cap=5", "T=f16 CAUSAL=true",
+     {"attention_softcap Q K V O scale cap"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_alibi", "attention_alibi", QKV "in SLOPE[H] f32 unit; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true",
+     {"attention_alibi Q K V SLOPE O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_bias", "attention_bias", QKV "in BIAS[B,H,M,N] T mask; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=false",
+     {"attention_bias Q K V BIAS O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_sink", "attention_sink", QKV "in SINK[H] f32; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true",
+     {"attention_sink Q K V SINK O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_cross", "attention_cross", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16",
+     {"attention_cross Q K V O scale"}, want_attention_cross, 2.5, 64, 0, FLOOR_RMS},
+    {"attention_decode", "attention_decode",
+     "in Q[B,H,D] T; in K[B,HK,N,D] T; in V[B,HK,N,D] T; work PM[B,H,S] f32; work PL[B,H,S] f32; work PO[B,H,S,D] f32; out O[B,H,D] T",
+     "f32 scale=0.125", "T=f16 G=4 TN=32",
+     {"attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T"}, want_attention_decode, 2.5, 64, 0, FLOOR_RMS},
+
+    /* the angle of position s carries s times the error of exp2: 2^-23 * 225 */
+    {"rope_table", "rope", "out COS[S,D2] f32; out SIN[S,D2] f32", "f32 base=10000", "", {"rope_table COS SIN base"}, want_rope_table, 0, 512, 0, FLOOR_ONE},
+    {"rope", "rope", "in X[B,H,S,D] T; in COS[S,D2] f32 unit; in SIN[S,D2] f32 unit; out Y[B,H,S,D] T", NULL, "T=f16",
+     {"rope X COS SIN Y"}, want_rope, 0.6, 4, 0, FLOOR_RMS},
+    {"embedding", "embedding", "in ID[N] i32 index:V; in TABLE[V,D] T; out Y[N,D] T", NULL, "T=f16", {"embedding ID TABLE Y"}, want_embedding, 0, 0, 0},
+    /* numbers of rows that are not there, on both sides, give zeros */
+    {"embedding_range", "embedding", "in ID[N] i32 int:V; in TABLE[V,D] T; out Y[N,D] T", NULL, "T=f16", {"embedding ID TABLE Y"}, want_embedding, 0, 0, 0},
+    {"cumsum", "cumsum", "in X[M,N] T; out Y[M,N] T", NULL, "T=f32 ACC=f32", {"cumsum_rows X Y"}, want_cumsum, 0.75, 64, 64, FLOOR_RMS},
+    {"topk", "topk", "in X[M,N] T; out VALUE[M,K] T; out INDEX[M,K] i32", NULL, "T=f32", {"topk_rows X VALUE INDEX"}, want_topk, 0, 0, 0},
+    {"topk_ties", "topk", "in X[M,N] T int:3; out VALUE[M,K] T; out INDEX[M,K] i32", NULL, "T=f32", {"topk_rows X VALUE INDEX"}, want_topk, 0, 0, 0},
+    {"dropout", "dropout", "in X[N] T; out Y[N] T", "f32 p=0.3; u64 seed=1234567890123", "T=f16", {"dropout X Y p seed"}, want_dropout, 0.6, 2, 0},
+    {"histogram", "histogram", "in X[N] T index:256; inout COUNT[BINS] i32", NULL, "T=u8", {"histogram X COUNT"}, want_histogram, 0, 0, 0},
+};
+
+#define VECTOR "N=1 | N=9 | N=225 | N=1009 | N=1023 | N=4095"
+#define MATRIX "M=1 N=1 | M=9 N=225 | M=3 N=1009 | M=5 N=1023 | M=2 N=4095"
+#define FLOATS "T=f16 | T=bf16 | T=f32"
+#define SMALL_TILES "TM=32 TN=32 TK=16"
+
+const Case cases[] = {
+    {"vector_add", "N=0 | " VECTOR, "T=f32 | T=f16"},
+    {"vector_add", "N=1009", "T=bf16 | T=f64 | T=i8 | T=i16 | T=i32 | T=i64 | T=u8 | T=u16 | T=u32 | T=u64"},
+    {"vector_add", "N=1009", "T=f32 | T=f16", "X:x Y:s Z:s"},
+    {"vector_add", "N=225", "T=f32 | T=f16 | T=bf16", "Z:x", "X"},
+    {"copy_first_column", "M=0 N=3 | M=1 N=1 | M=9 N=1 | M=225 N=7 | M=1009 N=3", FLOATS " | T=i64"},
+    {"copy_first_column", "M=225 N=7", NULL, "X:t"},
+    {"copy_first_column", "M=225 N=7", "T=f16", "X:s Y:x", "X"},
+    {"silu", MATRIX, FLOATS},
+    {"silu", "M=9 N=225", "T=f16 | T=f32", "X:t Y:s"},
+    {"silu", "M=9 N=225", "T=f16", "X:x Y:t"},
+    {"silu", "M=9 N=225", FLOATS, NULL, "X"},
+    {"swiglu", "M=1 N=1 N2=2 | M=9 N=225 N2=450 | M=3 N=1009 N2=2018", FLOATS},
+    {"swiglu", "M=9 N=225 N2=450", NULL, "X:t Y:t"},
+
+    {"rms_norm_vector", "M=1 N=1 P=1 | M=1 N=9 P=4 | M=1 N=4095 P=4 | M=1 N=20000 P=3", "T=f32 | T=f16"},
+    {"rms_norm_vector", "M=1 N=1009 P=4", "T=f32 BLOCK=128", "X:x W:s Y:s"},
+    {"rms_norm_matrix", MATRIX, FLOATS},
+    {"rms_norm_matrix", "M=9 N=225", NULL, "X:t W:x Y:s", "X"},
+    {"rms_norm_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
+    {"rms_norm_long", "M=3 N=1009", "T=f16 | T=bf16 TN=256", "X:s Y:t"},
+    {"layer_norm", MATRIX, FLOATS},
+    {"layer_norm", "M=9 N=225", NULL, "X:t W:x B:s Y:s", "X"},
+    {"layer_norm_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
+    {"layer_norm_long", "M=3 N=1009", "T=bf16 TN=256", "X:s Y:t", "X"},
+    {"softmax", MATRIX, FLOATS},
+    {"softmax", "M=9 N=225", "T=f16 | T=f32", "X:t Y:s"},
+    {"softmax", "M=9 N=225", FLOATS, NULL, "X"},
+    {"softmax_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
+    {"softmax_long", "M=9 N=225", "T=bf16 TN=64", "X:s Y:t", "X"},
+    {"softmax_masked", "M=3 N=1009", "T=f16 TN=64 | T=f32 TN=128"},
+
+    {"sum_rows", "M=1 N=1 | M=9 N=225 | M=5 N=1023 | M=2 N=4095", "T=f32 | T=f16"},
+    {"sum_rows", "M=9 N=225", "T=f32 TM=4 TN=64", "X:t Y:x", "X"},
+    {"sum_columns", "M=1 N=1 | M=225 N=9 | M=1023 N=5 | M=9 N=1009", "T=f32 | T=bf16"},
+    {"sum_columns", "M=225 N=9", "T=f32 TM=8 TN=4", "X:t Y:x", "X"},
+    {"argmax_rows", MATRIX, "T=f32 | T=f16 | T=i32"},
+    {"argmax_rows", "M=9 N=225", "T=f32 | T=bf16", "X:s", "X"},
+    {"max_magnitude", MATRIX, "T=f32 | T=f16 | T=i32"},
+    {"max_magnitude", "M=9 N=225", NULL, "X:t", "X"},
+    {"sum_all", "N=1 P=1 | N=4095 P=3 | N=20000 P=5", "T=f32 | T=f16"},
+
+    {"transpose", "M=1 N=1 | M=9 N=225 | M=65 N=1009 | M=225 N=129", "T=f32 | T=f16 | T=i8 | T=f64"},
+    {"transpose", "M=9 N=225", "TM=1 TN=1024 | TM=1024 TN=1 | TM=32 TN=32 | TM=48 TN=96"},
+    {"transpose", "M=65 N=33", "T=f16 | T=f32", "X:s Y:x"},
+    {"transpose", "M=65 N=33", NULL, "X:t Y:t", "X"},
+
+    {"max_pool", "B=1 C=1 H=1 W=1 P=1 Q=1 | B=2 C=3 H=9 W=15 P=5 Q=8 | B=1 C=2 H=14 W=225 P=7 Q=113", FLOATS},
+    {"max_pool", "B=2 C=3 H=9 W=15 P=5 Q=8", "T=f16 | T=f32", "X:p Y:s", "X"},
+    {"blur", "H=1 W=1 | H=9 W=225 | H=33 W=65", "T=f32 | T=f16"},
+    {"blur", "H=9 W=225", "T=f32 R=1 | T=f32 R=3 TY=5 TX=48", "X:t Y:s"},
+
+    /* every type, over edges in all three directions; then the textbook variants; then views */
+    {"gemm", "M=1 N=1 K=1 | M=33 N=65 K=17 | M=9 N=129 K=225", "T=f16 TO=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES},
+    {"gemm", "M=33 N=65 K=49", "T=bf16 TO=bf16 " SMALL_TILES " | T=f16 TO=f32 " SMALL_TILES " | T=f64 ACC=f64 TO=f64 " SMALL_TILES
+             " | T=i8 ACC=i32 TO=i32 " SMALL_TILES " | T=u8 ACC=i32 TO=i32 " SMALL_TILES
+             " | T=f8e4m3 TO=f16 TM=32 TN=32 TK=32 | T=f8e5m2 TO=f32 TM=32 TN=32 TK=32"},
+    {"gemm", "M=130 N=70 K=100", "TM=16 TN=16 TK=16 STAGES=1 GROUP=1 | TM=64 TN=64 TK=32 STAGES=1 GROUP=1 | TM=128 TN=128 TK=32 STAGES=3 GROUP=1"
+             " | TM=96 TN=80 TK=48 STAGES=2 GROUP=2"},
+    {"gemm", "M=225 N=225 K=225", "T=f16 | T=f32 TO=f32", .heavy = true},
+    {"gemm", "M=1 N=1023 K=1009", "T=f16 TM=16 TN=64", .heavy = true},
+    {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES " | T=i8 ACC=i32 TO=i32 " SMALL_TILES, "A:t"},
+    {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=bf16 TO=bf16 " SMALL_TILES " | T=f8e4m3 TO=f16 TM=32 TN=32 TK=32", "B:t"},
+    {"gemm", "M=64 N=64 K=64", "T=f16 " SMALL_TILES, "A:t B:t"},
+    {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES, "A:s B:x C:t"},
+    {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES, NULL, "A"},
+    {"gemm_tf32", "M=33 N=65 K=49", SMALL_TILES},
+    {"gemm_bias_gelu", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES " | T=f32 " SMALL_TILES},
+    {"gemm_bias_gelu", "M=33 N=65 K=49", NULL, "B:t BIAS:x"},
+    {"gemm_residual", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
+    {"gemm_residual", "M=33 N=65 K=49", NULL, "R:t S:x C:s"},
+    {"gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
+    {"gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t"},
+
+    {"conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
+    {"conv2d_nchw", "B=1 C=20 H=15 W=9 F=17 R=3 S=3 P=8 Q=5", "T=f16 STRIDE=2 TF=16 TP=4 TQ=8 TC=16"},
+    {"conv2d_nchw", "B=1 C=4 H=9 W=9 F=8 R=5 S=1 P=5 Q=9", "T=f32 PAD=0 TF=16 TP=4 TQ=8 TC=16"},
+    {"conv2d_nchw", "B=2 C=32 H=32 W=32 F=64 R=3 S=3 P=32 Q=32", "T=f16", .heavy = true},
+    {"conv2d_nchw", "B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16", "X:p WT:p Y:p"},
+    {"conv2d_nhwc", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
+    {"conv2d_nhwc", "B=1 C=20 H=15 W=9 F=17 R=3 S=3 P=8 Q=5", "T=f16 STRIDE=2 TF=16 TP=4 TQ=8 TC=16"},
+    {"conv2d_nhwc", "B=2 C=32 H=32 W=32 F=64 R=3 S=3 P=32 Q=32", "T=f16", .heavy = true},
+
+    {"attention", "B=1 H=1 HK=1 M=1 N=1 D=64 | B=2 H=4 HK=2 M=33 N=33 D=64 | B=1 H=2 HK=1 M=65 N=65 D=128", "T=f16 CAUSAL=true TM=32 TN=32 | T=f16 CAUSAL=false TM=32 TN=32"},
+    {"attention", "B=1 H=2 HK=2 M=225 N=225 D=64", "T=f16 CAUSAL=true | T=f16 CAUSAL=false | T=bf16 CAUSAL=true | T=f32 CAUSAL=true"},
+    {"attention", "B=1 H=1 HK=1 M=65 N=65 D=96 | B=1 H=1 HK=1 M=65 N=65 D=256", "CAUSAL=true TM=64 TN=48 | CAUSAL=false TM=48 TN=80"},
+    {"attention", "B=1 H=3 HK=1 M=9 N=129 D=64 | B=1 H=1 HK=1 M=129 N=9 D=64", "CAUSAL=false TM=32 TN=64 | CAUSAL=true TM=32 TN=64"},
+    {"attention", "B=1 H=1 HK=1 M=1009 N=1009 D=64", "CAUSAL=true", .heavy = true},
+    {"attention", "B=2 H=2 HK=2 M=33 N=33 D=64", "TM=32 TN=32", "Q:t K:t V:t O:t"},
+    {"attention", "B=2 H=3 HK=3 M=33 N=33 D=64", "TM=32 TN=32", "Q:s K:s V:s O:s"},
+    {"attention", "B=1 H=1 HK=1 M=33 N=33 D=64", "TM=32 TN=32", NULL, "Q"},
+    {"attention_window", "B=1 H=2 HK=1 M=225 N=225 D=64", "TM=32 TN=32 | T=bf16 TM=64 TN=48"},
+    {"attention_window", "B=1 H=1 HK=1 M=129 N=129 D=128", "WINDOW=1 TM=32 TN=32 | WINDOW=500 TM=32 TN=32"},
+    {"attention_softcap", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48 | T=bf16 TM=32 TN=32"},
+    {"attention_alibi", "B=1 H=4 HK=2 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48"},
+    {"attention_bias", "B=1 H=2 HK=1 M=65 N=129 D=64 | B=2 H=2 HK=2 M=33 N=1 D=64", "TM=32 TN=32 | CAUSAL=true TM=32 TN=48"},
+    {"attention_bias", "B=2 H=2 HK=2 M=33 N=65 D=64", "TM=32 TN=32", "BIAS:z"},
+    {"attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48"},
+    {"attention_cross", "B=1 H=2 HK=1 M=33 N=129 D=64 | B=1 H=2 HK=2 M=65 N=33 D=64 | B=1 H=1 HK=1 M=1 N=225 D=64", "TM=32 TN=32 | T=bf16 TM=16 TN=48"},
+    {"attention_decode", "B=2 H=8 HK=2 N=225 S=4 D=64 | B=1 H=4 HK=1 N=1 S=3 D=64 | B=1 H=8 HK=2 N=1009 S=5 D=128", "T=f16 | T=bf16"},
+    {"attention_decode", "B=1 H=3 HK=3 N=225 S=2 D=64", "G=1"},
+
+    {"rope_table", "S=1 D2=32 | S=225 D2=64"},
+    {"rope", "B=1 H=1 S=1 D=64 D2=32 | B=2 H=3 S=33 D=64 D2=32 | B=1 H=2 S=225 D=128 D2=64", FLOATS},
+    {"rope", "B=2 H=3 S=33 D=64 D2=32", NULL, "X:t Y:s"},
+    {"embedding", "N=1 V=1 D=1 | N=225 V=9 D=129 | N=9 V=1009 D=64", FLOATS " | T=i8"},
+    {"embedding", "N=33 V=9 D=65", NULL, "ID:x TABLE:t Y:s"},
+    {"embedding_range", "N=225 V=9 D=129"},
+    {"cumsum", MATRIX, "T=f32 TN=256 | T=f16 TN=1024 | T=i32 ACC=i32 TN=256 | T=f64 ACC=f64 TN=512"},
+    {"cumsum", "M=9 N=225", "T=f32 TN=64", "X:t Y:s", "X"},
+    {"topk", "M=1 N=1 K=1 | M=9 N=225 K=8 | M=3 N=1009 K=32 | M=2 N=33 K=33", "T=f32 | T=f16"},
+    {"topk", "M=9 N=225 K=5", "T=i32 | T=bf16", "X:s INDEX:s"},
+    {"topk", "M=3 N=225 K=9", "T=f32", NULL, "X"},
+    {"topk_ties", "M=9 N=225 K=30", "T=f32 | T=i32"},
+    {"dropout", VECTOR, FLOATS},
+    {"dropout", "N=1009", NULL, "X:x Y:s"},
+    {"histogram", "N=1 BINS=256 | N=4095 BINS=256 | N=1009 BINS=100", "T=u8 | T=i32"},
+    {"histogram", "N=1009 BINS=256", NULL, "X:x COUNT:s"},
+};
+
+const int n_recipes = sizeof recipes / sizeof *recipes;
+const int n_cases = sizeof cases / sizeof *cases;
+
+const Recipe *recipe_find(const char *name)
+{
+    for (int i = 0; i < n_recipes; i++)
+        if (!strcmp(recipes[i].name, name)) return &recipes[i];
+    return NULL;
+}

@@ -1,0 +1,39 @@
+/* executor.h: whatever runs a problem: libtile on a device, the IR interpreter, an emulator. */
+#pragma once
+#include "problem.h"
+
+enum { MAX_ARGS = 12, MAX_LAUNCHES = 3 };
+
+/* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar. */
+typedef struct Arg { const Tensor *tensor; const Scalar *scalar; int drop; } Arg;
+
+typedef struct Launch {
+    char kernel[48];
+    int n_args, n_consts;
+    Arg args[MAX_ARGS];
+    Bind consts[MAX_BINDS];
+} Launch;
+
+/* One run of a problem: its launches in order, on one copy of its tensors. */
+typedef struct Run {
+    const Problem *problem;
+    const char *path;                   /* of the .tile file */
+    int n_launches;
+    Launch launches[MAX_LAUNCHES];
+    bool passes;                        /* optimizing passes on or off */
+} Run;
+
+typedef struct Executor {
+    const char *name, *doc;             /* name: what --device says */
+    /* NULL and the reason when there is no such device here: the tests are then skipped */
+    void *(*open)(const char *name, char *why, size_t why_size);
+    /* Runs and leaves the results in the tensors' own memory. False and the reason on failure */
+    bool (*run)(void *state, const Run *, char *why, size_t why_size);
+    void (*close)(void *state);
+} Executor;
+
+/* All executors of this build, ended by one without a name. */
+extern const Executor executors[];
+
+/* Fills run->launches from the recipe's text. False and the reason when the table is wrong. */
+bool run_prepare(Run *, const Problem *, const char *kernels_folder, char *path, size_t path_size, char *why, size_t why_size);

@@ -1,0 +1,438 @@
+/* problem.c: from the table's text to tensors in memory, and back to a verdict. */
+#include "problem.h"
+#include "ref_random.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, POISON = 0xff };
+
+typedef struct Maker { Problem *p; char *why; size_t why_size; RefRandom random; } Maker;
+
+static bool fail(Maker *k, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(k->why, k->why_size, format, args);
+    va_end(args);
+    return false;
+}
+
+/* --- lists of names and values --- */
+
+static const char *skip(const char *s) { while (*s == ' ') s++; return s; }
+
+/* Copies one word (up to a space or one of `stops`) into out; returns what follows it. */
+static const char *word(const char *s, const char *stops, char *out, size_t size)
+{
+    size_t n = 0;
+    s = skip(s);
+    while (*s && *s != ' ' && !strchr(stops, *s)) {
+        if (n + 1 < size) out[n++] = *s;
+        s++;
+    }
+    out[n] = 0;
+    return skip(s);
+}
+
+static Bind *bind_find(Bind *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name)) return &list[i];
+    return NULL;
+}
+
+/* Reads "NAME=value NAME=value"; later values replace earlier ones. */
+static bool read_binds(Maker *k, Bind *list, int *n, const char *s)
+{
+    for (s = s ? skip(s) : ""; *s;) {
+        char name[16], value[24];
+        s = word(s, "=", name, sizeof name);
+        if (*s++ != '=') return fail(k, "table: '=' expected after '%s'", name);
+        s = word(s, "", value, sizeof value);
+        Bind *b = bind_find(list, *n, name);
+        if (!b) {
+            if (*n == MAX_BINDS) return fail(k, "table: too many names");
+            b = &list[(*n)++];
+        }
+        memcpy(b->name, name, sizeof name);
+        memcpy(b->value, value, sizeof value);
+    }
+    return true;
+}
+
+static const char *find_const(const Problem *p, const char *name)
+{
+    const Bind *b = bind_find((Bind *)p->consts, p->n_consts, name);
+    return b ? b->value : NULL;
+}
+
+static bool find_size(const Problem *p, const char *name, int64_t *out)
+{
+    if (isdigit((unsigned char)*name)) return *out = atoll(name), true;
+    const Bind *b = bind_find((Bind *)p->sizes, p->n_sizes, name);
+    if (b) *out = atoll(b->value);
+    return b != NULL;
+}
+
+static bool find_type(const Problem *p, const char *name, RefType *out)
+{
+    const char *bound = find_const(p, name);
+    if (bound) name = bound;
+    return ref_type_parse(name, strlen(name), out);
+}
+
+/* --- memory --- */
+
+static int64_t element_offset(const Tensor *t, int64_t linear)
+{
+    int64_t at = 0;
+    for (int a = t->rank - 1; a >= 0; a--) {
+        at += linear % t->shape[a] * t->stride[a];
+        linear /= t->shape[a];
+    }
+    return at;
+}
+
+static void *view_data(const Tensor *t) { return t->base + t->offset; }
+
+static char view_of(const char *views, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *s = views ? skip(views) : ""; *s;) {
+        char w[24];
+        s = word(s, "", w, sizeof w);
+        if (!strncmp(w, name, n) && w[n] == ':') return w[n + 1];
+    }
+    return 'c';
+}
+
+/* Strides and allocation of a view: the axes in memory order `order`, each allocated with `room` elements, starting at `start`. */
+static bool lay_out(Maker *k, Tensor *t, char view)
+{
+    int order[MAX_RANK];
+    int64_t room[MAX_RANK], start[MAX_RANK] = {0}, step[MAX_RANK];
+    for (int a = 0; a < t->rank; a++) order[a] = a, room[a] = t->shape[a], step[a] = 1;
+    int last = t->rank - 1;
+    switch (view) {
+    case 'c': break;
+    case 't': if (last < 1) return fail(k, "table: view t of a vector"); order[last] = last - 1, order[last - 1] = last; break;
+    case 's': for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2; break;
+    case 'x': room[last] *= 2, step[last] = 2; break;
+    case 'p':
+        if (last < 2) return fail(k, "table: view p of rank %d", t->rank);
+        for (int a = 1; a < last; a++) order[a] = a + 1;
+        order[last] = 1;
+        break;
+    case 'z': room[0] = 1, step[0] = 0; break;
+    default: return fail(k, "table: view '%c'", view);
+    }
+    int64_t all = 1, first = 0;
+    for (int i = last; i >= 0; i--) {
+        int a = order[i];
+        t->stride[a] = all * step[a];
+        first += start[a] * all;
+        all *= room[a];
+    }
+    size_t size = ref_type_size(t->type);
+    t->bytes = ((size_t)all * size + 2 * GUARD + 63) / 64 * 64;
+    t->offset = GUARD + (size_t)first * size;
+    t->base = aligned_alloc(64, t->bytes);
+    t->before = malloc(t->bytes);
+    t->values = malloc(((size_t)t->count + 1) * sizeof(double));
+    t->want = malloc(((size_t)t->count + 1) * sizeof(double));
+    if (!t->base || !t->before || !t->values || !t->want) return fail(k, "out of memory");
+    memset(t->base, POISON, t->bytes);
+    return true;
+}
+
+/* --- values --- */
+
+static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64_t limit)
+{
+    RefRandom *r = &k->random;
+    bool is_float = ref_type_is_float(t->type);
+    if (!strcmp(fill, "normal")) {
+        if (is_float) return ref_random_normal(r);
+        return t->type == REF_BOOL ? (double)ref_random_below(r, 2)
+             : (double)ref_random_below(r, 101) - (t->type >= REF_I8 && t->type <= REF_I64 ? 50 : 0);
+    }
+    if (!strcmp(fill, "unit")) return ref_random_unit(r);
+    if (!strcmp(fill, "ones")) return 1;
+    if (!strncmp(fill, "int:", 4)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
+    if (!strncmp(fill, "index:", 6)) return (double)ref_random_below(r, (uint64_t)limit);
+    if (!strcmp(fill, "mask")) return ref_random_below(r, 4) == 0 ? -INFINITY : ref_random_normal(r);
+    if (!strcmp(fill, "masked-start")) {
+        int64_t n = t->shape[t->rank - 1];
+        return i % n < n / 2 ? -INFINITY : ref_random_normal(r);
+    }
+    return NAN;
+}
+
+static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
+{
+    static const char *const known[] = {"normal", "unit", "ones", "int:", "index:", "mask", "masked-start"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= !strncmp(fill, known[i], strlen(known[i]));
+    if (!found) return fail(k, "table: fill '%s'", fill);
+    int64_t limit = 0;
+    const char *colon = strchr(fill, ':');
+    if (colon && !find_size(k->p, colon + 1, &limit)) return fail(k, "table: size '%s'", colon + 1);
+    for (int64_t i = 0; i < t->count; i++) ref_put(t->type, view_data(t), element_offset(t, i), draw(k, t, fill, i, limit));
+    /* In this order, so that of a few elements the first is NaN: element 0, then others far apart. */
+    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; special && i < 3; i++) {
+        int64_t at = t->count * i / 3;
+        if (t->count) ref_put(t->type, view_data(t), element_offset(t, at), odd[i]);
+    }
+    for (int64_t i = 0; i < t->count; i++) t->values[i] = ref_get(t->type, view_data(t), element_offset(t, i));
+    return true;
+}
+
+/* "role NAME[dims] type fill" */
+static bool make_tensor(Maker *k, const char *s, const char *views, const char *special)
+{
+    static const char *const roles[] = {"in", "out", "inout", "work"};
+    Problem *p = k->p;
+    if (p->n_tensors == MAX_TENSORS) return fail(k, "table: too many tensors");
+    Tensor *t = &p->tensors[p->n_tensors++];
+    char role[8], type[16], fill[24];
+    s = word(s, "", role, sizeof role);
+    for (t->role = ROLE_IN; strcmp(roles[t->role], role); t->role++)
+        if (t->role == ROLE_WORK) return fail(k, "table: role '%s'", role);
+    s = word(s, "[", t->name, sizeof t->name);
+    if (*s != '[') return fail(k, "table: '[' expected after %s", t->name);
+    for (t->count = 1; *s && *s != ']';) {
+        char dim[16];
+        s = word(s + 1, ",]", dim, sizeof dim);
+        if (t->rank == MAX_RANK || !find_size(p, dim, &t->shape[t->rank])) return fail(k, "table: %s: size '%s'", t->name, dim);
+        t->count *= t->shape[t->rank++];
+    }
+    s = word(*s ? s + 1 : s, "", type, sizeof type);
+    if (!find_type(p, type, &t->type)) return fail(k, "table: %s: type '%s'", t->name, type);
+    word(s, "", fill, sizeof fill);
+    if (!lay_out(k, t, view_of(views, t->name))) return false;
+    if (t->role == ROLE_IN || t->role == ROLE_INOUT)
+        if (!fill_tensor(k, t, *fill ? fill : "normal", special && !strcmp(special, t->name))) return false;
+    memcpy(t->before, t->base, t->bytes);
+    return true;
+}
+
+/* "type NAME=value" */
+static bool make_scalar(Maker *k, const char *s)
+{
+    Problem *p = k->p;
+    if (p->n_scalars == MAX_SCALARS) return fail(k, "table: too many scalars");
+    Scalar *v = &p->scalars[p->n_scalars++];
+    char type[16], value[32];
+    s = word(s, "", type, sizeof type);
+    s = word(s, "=", v->name, sizeof v->name);
+    if (*s != '=' || !find_type(p, type, &v->type)) return fail(k, "table: scalar '%s'", v->name);
+    word(s + 1, "", value, sizeof value);
+    v->value = ref_round(v->type, atof(value));
+    return true;
+}
+
+/* Makes a tensor or a scalar of each part of a list separated by ';'. */
+static bool each_part(Maker *k, bool tensors, const char *list, const char *views, const char *special)
+{
+    while (list && *list) {
+        char part[96];
+        size_t n = strcspn(list, ";");
+        if (n >= sizeof part) return fail(k, "table: '%s' is too long", list);
+        memcpy(part, list, n);
+        part[n] = 0;
+        if (!(tensors ? make_tensor(k, part, views, special) : make_scalar(k, part))) return false;
+        list += n + (list[n] == ';');
+        list = skip(list);
+    }
+    return true;
+}
+
+Problem *problem_make(const Recipe *recipe, const char *sizes, const char *consts, const char *views, const char *special,
+                      uint64_t seed, char *why, size_t why_size)
+{
+    Problem *p = calloc(1, sizeof *p);
+    Maker k = {p, why, why_size, {seed}};
+    if (!p) return NULL;
+    p->recipe = recipe;
+    bool ok = read_binds(&k, p->sizes, &p->n_sizes, sizes)
+           && read_binds(&k, p->consts, &p->n_consts, recipe->consts) && read_binds(&k, p->consts, &p->n_consts, consts)
+           && each_part(&k, true, recipe->tensors, views, special) && each_part(&k, false, recipe->scalars, NULL, NULL);
+    if (!ok) {
+        problem_free(p);
+        return NULL;
+    }
+    recipe->reference(p);
+    return p;
+}
+
+void problem_free(Problem *p)
+{
+    for (int i = 0; p && i < p->n_tensors; i++) {
+        Tensor *t = &p->tensors[i];
+        free(t->base);
+        free(t->before);
+        free(t->values);
+        free(t->want);
+    }
+    free(p);
+}
+
+void problem_reset(Problem *p)
+{
+    for (int i = 0; i < p->n_tensors; i++) memcpy(p->tensors[i].base, p->tensors[i].before, p->tensors[i].bytes);
+}
+
+/* --- verdicts --- */
+
+static double bound_of(const Recipe *r, RefType t)
+{
+    if (!ref_type_is_float(t)) return 0;
+    return t == REF_F64 ? r->f64 : t == REF_F32 ? r->f32 : r->narrow;
+}
+
+static void describe_index(const Tensor *t, int64_t linear, char *out, size_t size)
+{
+    int64_t index[MAX_RANK];
+    for (int a = t->rank - 1; a >= 0; a--) index[a] = linear % t->shape[a], linear /= t->shape[a];
+    size_t n = (size_t)snprintf(out, size, "%s[", t->name);
+    for (int a = 0; a < t->rank && n < size; a++) n += (size_t)snprintf(out + n, size - n, a ? ", %lld" : "%lld", (long long)index[a]);
+    if (n < size) snprintf(out + n, size - n, "]");
+}
+
+/* Keeps the worst of several outputs: by how far the bound is used up. */
+static void judge(Verdict *v, const Problem *p, const Tensor *t, const double *got, const double *want)
+{
+    double floor = p->recipe->floor == FLOOR_RMS ? ref_rms(want, t->count) : p->recipe->floor == FLOOR_ONE ? 1 : 0;
+    RefError e = ref_compare(t->type, got, want, t->count, floor);
+    double bound = bound_of(p->recipe, t->type);
+    char where[96];
+    /* Every element within `bound` ulp keeps the norm of the error within bound * epsilon of the norm of the values. Less than
+     * that is asked for, as over many elements errors spread: rounding to nearest alone gives 0.2 to 0.29 epsilon. */
+    bool norm_counts = t->count >= 64 && p->recipe->floor != FLOOR_ONE && bound > 0;
+    if (e.misfits) {
+        describe_index(t, e.first_misfit, where, sizeof where);
+        snprintf(v->text, sizeof v->text, "%lld elements are NaN or infinite on one side only, first %s = %g, want %g",
+                 (long long)e.misfits, where, got[e.first_misfit], want[e.first_misfit]);
+        v->ok = false;
+    } else if (e.ulp > bound) {
+        describe_index(t, e.worst, where, sizeof where);
+        snprintf(v->text, sizeof v->text, "%s = %.9g, want %.9g: %.3g ulp, bound %g", where, e.got, e.want, e.ulp, bound);
+        v->ok = false;
+    } else if (norm_counts && e.norm > 0.7 * bound * ref_epsilon(t->type)) {
+        snprintf(v->text, sizeof v->text, "%s: relative norm of the error %.3g, bound %.3g", t->name, e.norm, 0.7 * bound * ref_epsilon(t->type));
+        v->ok = false;
+    }
+    if (v->error.worst < 0 || e.ulp * (v->bound + 1e-9) > v->error.ulp * (bound + 1e-9) || !v->ok) v->error = e, v->bound = bound;
+}
+
+static double *gather_values(const Tensor *t, const unsigned char *base)
+{
+    double *x = malloc(((size_t)t->count + 1) * sizeof *x);
+    for (int64_t i = 0; i < t->count; i++) x[i] = ref_get(t->type, base + t->offset, element_offset(t, i));
+    return x;
+}
+
+/* First byte outside the elements that changed, or -1. */
+static int64_t stray_write(const Tensor *t)
+{
+    if (t->role == ROLE_IN) {
+        for (size_t i = 0; i < t->bytes; i++) if (t->base[i] != t->before[i]) return (int64_t)i;
+        return -1;
+    }
+    size_t size = ref_type_size(t->type);
+    unsigned char *mine = calloc(t->bytes, 1);
+    for (int64_t i = 0; i < t->count; i++) memset(mine + t->offset + (size_t)element_offset(t, i) * size, 1, size);
+    int64_t at = -1;
+    for (size_t i = 0; i < t->bytes && at < 0; i++) if (!mine[i] && t->base[i] != t->before[i]) at = (int64_t)i;
+    free(mine);
+    return at;
+}
+
+Verdict problem_check(const Problem *p)
+{
+    Verdict v = {.ok = true, .error = {.worst = -1}};
+    for (int i = 0; i < p->n_tensors && v.ok; i++) {
+        const Tensor *t = &p->tensors[i];
+        int64_t stray = stray_write(t);
+        if (stray >= 0) {
+            snprintf(v.text, sizeof v.text, "%s: byte %lld from its first element was written, which is no element of an output", t->name,
+                     (long long)stray - (long long)t->offset);
+            v.ok = false;
+        } else if (t->role == ROLE_OUT || t->role == ROLE_INOUT) {
+            double *got = gather_values(t, t->base);
+            judge(&v, p, t, got, t->want);
+            free(got);
+        }
+    }
+    return v;
+}
+
+double *problem_outputs(const Problem *p, int64_t *count)
+{
+    int64_t n = 0;
+    for (int i = 0; i < p->n_tensors; i++) if (p->tensors[i].role == ROLE_OUT || p->tensors[i].role == ROLE_INOUT) n += p->tensors[i].count;
+    double *all = malloc(((size_t)n + 1) * sizeof *all), *at = all;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const Tensor *t = &p->tensors[i];
+        if (t->role != ROLE_OUT && t->role != ROLE_INOUT) continue;
+        for (int64_t e = 0; e < t->count; e++) *at++ = ref_get(t->type, view_data(t), element_offset(t, e));
+    }
+    *count = n;
+    return all;
+}
+
+Verdict problem_agree(const Problem *p, const double *a, const double *b)
+{
+    Verdict v = {.ok = true, .error = {.worst = -1}};
+    for (int i = 0; i < p->n_tensors && v.ok; i++) {
+        const Tensor *t = &p->tensors[i];
+        if (t->role != ROLE_OUT && t->role != ROLE_INOUT) continue;
+        judge(&v, p, t, a, b);
+        a += t->count;
+        b += t->count;
+    }
+    return v;
+}
+
+/* --- access by name --- */
+
+static _Noreturn void no_such(const char *what, const char *name)
+{
+    fprintf(stderr, "the table has no %s '%s'\n", what, name);
+    abort();
+}
+
+Tensor *problem_tensor(const Problem *p, const char *name)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (!strcmp(p->tensors[i].name, name)) return (Tensor *)&p->tensors[i];
+    no_such("tensor", name);
+}
+
+const Scalar *problem_scalar(const Problem *p, const char *name)
+{
+    for (int i = 0; i < p->n_scalars; i++)
+        if (!strcmp(p->scalars[i].name, name)) return &p->scalars[i];
+    return NULL;
+}
+
+double problem_scalar_value(const Problem *p, const char *name)
+{
+    const Scalar *s = problem_scalar(p, name);
+    if (!s) no_such("scalar", name);
+    return s->value;
+}
+
+int64_t problem_size(const Problem *p, const char *name)
+{
+    int64_t n;
+    if (!find_size(p, name, &n)) no_such("size", name);
+    return n;
+}
+
+const char *problem_const(const Problem *p, const char *name) { return find_const(p, name); }

@@ -1,0 +1,213 @@
+/* references.c: see references.h. */
+#include "references.h"
+#include "ref_kernels.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define IN(name)   const double *name = problem_tensor(p, #name)->values
+#define WANT(name) double *name = problem_tensor(p, #name)->want
+#define SIZE(name) const int64_t name = problem_size(p, #name)
+
+void want_vector_add(Problem *p)
+{
+    IN(X); IN(Y); WANT(Z); SIZE(N);
+    for (int64_t i = 0; i < N; i++) Z[i] = X[i] + Y[i];
+}
+
+void want_copy_first_column(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t i = 0; i < M; i++) Y[i] = X[i*N];
+}
+
+void want_silu(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t i = 0; i < M*N; i++) Y[i] = ref_silu(X[i]);
+}
+
+void want_swiglu(Problem *p) { IN(X); WANT(Y); SIZE(M); SIZE(N); ref_swiglu(X, Y, M, N); }
+
+/* M is 1 for the vector */
+void want_rms_norm(Problem *p)
+{
+    IN(X); IN(W); WANT(Y); SIZE(M); SIZE(N);
+    ref_rms_norm(X, W, Y, M, N, problem_scalar_value(p, "eps"));
+}
+
+void want_layer_norm(Problem *p)
+{
+    IN(X); IN(W); IN(B); WANT(Y); SIZE(M); SIZE(N);
+    ref_layer_norm(X, W, B, Y, M, N, problem_scalar_value(p, "eps"));
+}
+
+void want_softmax(Problem *p) { IN(X); WANT(Y); SIZE(M); SIZE(N); ref_softmax(X, Y, M, N); }
+
+void want_sum_rows(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t i = 0; i < M; i++) {
+        Y[i] = 0;
+        for (int64_t j = 0; j < N; j++) Y[i] += X[i*N + j];
+    }
+}
+
+void want_sum_columns(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t j = 0; j < N; j++) {
+        Y[j] = 0;
+        for (int64_t i = 0; i < M; i++) Y[j] += X[i*N + j];
+    }
+}
+
+void want_argmax_rows(Problem *p)
+{
+    IN(X); WANT(Y); WANT(INDEX); SIZE(M); SIZE(N);
+    ref_topk(X, Y, INDEX, M, N, 1);         /* the same rules: NaN on top, the lowest position first */
+}
+
+void want_max_magnitude(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t i = 0; i < M; i++) {
+        Y[i] = 0;
+        for (int64_t j = 0; j < N; j++) {
+            double a = fabs(X[i*N + j]);
+            if (isnan(a) || a > Y[i]) Y[i] = a;
+            if (isnan(a)) break;
+        }
+    }
+}
+
+void want_sum_all(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(N);
+    Y[0] = 0;
+    for (int64_t i = 0; i < N; i++) Y[0] += X[i];
+}
+
+void want_transpose(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(M); SIZE(N);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) Y[j*M + i] = X[i*N + j];
+}
+
+void want_max_pool(Problem *p) { IN(X); WANT(Y); SIZE(B); SIZE(C); SIZE(H); SIZE(W); ref_max_pool(X, Y, B*C, H, W); }
+
+void want_blur(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(H); SIZE(W);
+    const char *r = problem_const(p, "R");
+    ref_blur(X, Y, H, W, r ? atoi(r) : 2);
+}
+
+void want_gemm(Problem *p) { IN(A); IN(B); WANT(C); SIZE(M); SIZE(N); SIZE(K); ref_gemm(A, B, C, M, N, K); }
+
+void want_gemm_bias_gelu(Problem *p)
+{
+    IN(A); IN(B); IN(BIAS); WANT(C); SIZE(M); SIZE(N); SIZE(K);
+    ref_gemm(A, B, C, M, N, K);
+    for (int64_t i = 0; i < M*N; i++) C[i] = ref_gelu(C[i] + BIAS[i % N]);
+}
+
+void want_gemm_residual(Problem *p)
+{
+    IN(A); IN(B); IN(S); IN(R); WANT(C); SIZE(M); SIZE(N); SIZE(K);
+    ref_gemm(A, B, C, M, N, K);
+    for (int64_t i = 0; i < M*N; i++) C[i] = C[i] * S[i / N] + R[i];
+}
+
+void want_gemm_gated(Problem *p)
+{
+    IN(A); IN(G); IN(U); WANT(C); SIZE(M); SIZE(N); SIZE(K);
+    double *gate = malloc((size_t)(M*N + 1) * sizeof *gate);
+    ref_gemm(A, G, gate, M, N, K);
+    ref_gemm(A, U, C, M, N, K);
+    for (int64_t i = 0; i < M*N; i++) C[i] *= ref_silu(gate[i]);
+    free(gate);
+}
+
+static void want_conv2d(Problem *p, bool channels_last)
+{
+    IN(X); IN(WT); WANT(Y); SIZE(B); SIZE(C); SIZE(H); SIZE(W); SIZE(F); SIZE(R); SIZE(S); SIZE(P); SIZE(Q);
+    const char *stride = problem_const(p, "STRIDE"), *pad = problem_const(p, "PAD");
+    RefConv v = {B, C, H, W, F, R, S, P, Q, stride ? atoi(stride) : 1, pad ? atoi(pad) : 1, channels_last};
+    ref_conv2d(X, WT, Y, &v);
+}
+
+void want_conv2d_nchw(Problem *p) { want_conv2d(p, false); }
+void want_conv2d_nhwc(Problem *p) { want_conv2d(p, true); }
+
+static bool has_tensor(const Problem *p, const char *name)
+{
+    for (int i = 0; i < p->n_tensors; i++) if (!strcmp(p->tensors[i].name, name)) return true;
+    return false;
+}
+
+/* One description for all variants: a feature is on when the problem has its tensor, scalar or const. */
+static void attention(Problem *p, bool causal, int64_t shift)
+{
+    IN(Q); IN(K); IN(V); WANT(O); SIZE(B); SIZE(H); SIZE(HK); SIZE(M); SIZE(N); SIZE(D);
+    const char *window = problem_const(p, "WINDOW");
+    RefAttention a = {
+        .b = B, .h = H, .hk = HK, .m = M, .n = N, .d = D, .scale = problem_scalar_value(p, "scale"),
+        .causal = causal, .shift = shift, .window = window ? atoll(window) : 0,
+        .cap = problem_scalar(p, "cap") ? problem_scalar_value(p, "cap") : 0,
+        .slope = has_tensor(p, "SLOPE") ? problem_tensor(p, "SLOPE")->values : NULL,
+        .bias = has_tensor(p, "BIAS") ? problem_tensor(p, "BIAS")->values : NULL,
+        .sink = has_tensor(p, "SINK") ? problem_tensor(p, "SINK")->values : NULL,
+    };
+    ref_attention(Q, K, V, O, &a);
+}
+
+void want_attention(Problem *p)
+{
+    const char *causal = problem_const(p, "CAUSAL");
+    attention(p, problem_const(p, "WINDOW") || (causal && !strcmp(causal, "true")), 0);
+}
+
+void want_attention_cross(Problem *p) { attention(p, true, problem_size(p, "N") - problem_size(p, "M")); }
+
+void want_attention_decode(Problem *p)
+{
+    IN(Q); IN(K); IN(V); WANT(O); SIZE(B); SIZE(H); SIZE(HK); SIZE(N); SIZE(D);
+    RefAttention a = {.b = B, .h = H, .hk = HK, .m = 1, .n = N, .d = D, .scale = problem_scalar_value(p, "scale")};
+    ref_attention(Q, K, V, O, &a);
+}
+
+void want_rope_table(Problem *p)
+{
+    WANT(COS); WANT(SIN); SIZE(S); SIZE(D2);
+    ref_rope_table(COS, SIN, S, D2, problem_scalar_value(p, "base"));
+}
+
+void want_rope(Problem *p) { IN(X); IN(COS); IN(SIN); WANT(Y); SIZE(B); SIZE(H); SIZE(S); SIZE(D2); ref_rope(X, COS, SIN, Y, B*H, S, D2); }
+
+void want_embedding(Problem *p)
+{
+    IN(ID); IN(TABLE); WANT(Y); SIZE(N); SIZE(V); SIZE(D);
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t d = 0; d < D; d++) Y[i*D + d] = ID[i] >= 0 && ID[i] < (double)V ? TABLE[(int64_t)ID[i]*D + d] : 0;
+}
+
+void want_cumsum(Problem *p) { IN(X); WANT(Y); SIZE(M); SIZE(N); ref_cumsum(X, Y, M, N); }
+
+void want_topk(Problem *p) { IN(X); WANT(VALUE); WANT(INDEX); SIZE(M); SIZE(N); SIZE(K); ref_topk(X, VALUE, INDEX, M, N, K); }
+
+void want_dropout(Problem *p)
+{
+    IN(X); WANT(Y); SIZE(N);
+    ref_dropout(X, Y, N, (float)problem_scalar_value(p, "p"), (uint64_t)problem_scalar_value(p, "seed"));
+}
+
+void want_histogram(Problem *p)
+{
+    const Tensor *t = problem_tensor(p, "COUNT");
+    IN(X); WANT(COUNT); SIZE(N); SIZE(BINS);
+    memcpy(COUNT, t->values, (size_t)t->count * sizeof *COUNT);
+    for (int64_t i = 0; i < N; i++)
+        if (X[i] >= 0 && X[i] < (double)BINS) COUNT[(int64_t)X[i]]++;
+}

@@ -1,0 +1,35 @@
+/* references.h: the references of tests/ref applied to a problem: they read inputs and sizes by name and leave the wanted values. */
+#pragma once
+#include "problem.h"
+
+void want_vector_add(Problem *);
+void want_copy_first_column(Problem *);
+void want_silu(Problem *);
+void want_swiglu(Problem *);
+void want_rms_norm(Problem *);
+void want_layer_norm(Problem *);
+void want_softmax(Problem *);
+void want_sum_rows(Problem *);
+void want_sum_columns(Problem *);
+void want_argmax_rows(Problem *);
+void want_max_magnitude(Problem *);
+void want_sum_all(Problem *);
+void want_transpose(Problem *);
+void want_max_pool(Problem *);
+void want_blur(Problem *);
+void want_gemm(Problem *);
+void want_gemm_bias_gelu(Problem *);
+void want_gemm_residual(Problem *);
+void want_gemm_gated(Problem *);
+void want_conv2d_nchw(Problem *);
+void want_conv2d_nhwc(Problem *);
+void want_attention(Problem *);
+void want_attention_cross(Problem *);
+void want_attention_decode(Problem *);
+void want_rope_table(Problem *);
+void want_rope(Problem *);
+void want_embedding(Problem *);
+void want_cumsum(Problem *);
+void want_topk(Problem *);
+void want_dropout(Problem *);
+void want_histogram(Problem *);
