@@ -8,6 +8,8 @@
 #define WRITE OPF_WRITE
 #define TERM OPF_TERM
 #define KERNEL OPF_KERNEL
+#define BARRIER OPF_BARRIER
+#define DIVERGENT OPF_DIVERGENT
 const OpInfo op_info[OP_COUNT] = {
 #define OP(ID, name, operands, results, blocks, rule, flags, doc) { name, operands, results, blocks, flags, doc },
 #include "ir/ops.def"
@@ -20,6 +22,8 @@ const OpInfo op_info[OP_COUNT] = {
 #undef WRITE
 #undef TERM
 #undef KERNEL
+#undef BARRIER
+#undef DIVERGENT
 
 const AttrInfo attr_info[ATTR_N_KEYS] = {
 #define ATTR(ID, name, kind, doc) { name, ATTR_KIND_##kind, doc },
@@ -228,6 +232,14 @@ static Instr *new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs 
     i->n_blocks = n_blocks;
     i->blocks = arena_array(&s->arena, Block *, (size_t)n_blocks);
     for (int k = 0; k < n_blocks; k++) i->blocks[k] = ir_block_new(b->block->func, i);
+    return i;
+}
+
+Instr *ir_build_raw(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *const *types, int n_results)
+{
+    Instr *i = new_instr(b, op, operands, n, attrs, n_results, op_info[op].n_blocks);
+    for (int k = 0; k < n_results; k++) i->results[k].type = types[k];
+    ir_place(b, i);
     return i;
 }
 

@@ -13,7 +13,8 @@ typedef enum Op {
     OP_COUNT
 } Op;
 
-enum { OPF_PURE = 1, OPF_ELEM = 2, OPF_COMM = 4, OPF_READ = 8, OPF_WRITE = 16, OPF_TERM = 32, OPF_KERNEL = 64 };
+enum { OPF_PURE = 1, OPF_ELEM = 2, OPF_COMM = 4, OPF_READ = 8, OPF_WRITE = 16, OPF_TERM = 32, OPF_KERNEL = 64,
+       OPF_BARRIER = 128, OPF_DIVERGENT = 256 };
 
 typedef struct OpInfo {
     const char *name;
@@ -183,13 +184,15 @@ Value *ir_const_float(Builder *, DType, double);       /* rounded to the dtype *
 Value *ir_index(Builder *, int64_t);
 Value *ir_cast(Builder *, Value *, DType);          /* the value itself if it has that dtype */
 Value *ir_splat(Builder *, Value *scalar, int rank, const int64_t *shape);
+/* Builds without looking at the rule: what the parser reads, to be verified later. Blocks are empty and without arguments. */
+Instr *ir_build_raw(Builder *, Op, Value *const *operands, int n, Attrs, const Type *const *types, int n_results);
 /* Checks an instruction to be against its rule without building it: NULL, or the reason in the session's arena.
  * On success results[0..*n_results) hold the types. *n_results is in/out: declared on entry (with types), all on return.
  * The front end reports the reason at the source location. */
 const char *ir_infer(Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
 /* The same for an existing instruction (blocks included): what the verifier calls. */
 const char *ir_check(Session *, const Instr *);
-enum { IR_MAX_RESULTS = 64 };
+enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128 };
 
 /* An error of the compiler itself: records a diagnostic and leaves through session.oom (longjmp value 2). */
 _Noreturn void ir_fail(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -254,5 +257,7 @@ void ir_print(const Module *, Text *);
 enum { IR_PRINT_LOC = 1 };                                          /* ends each instruction with loc(line) */
 void ir_print_with(const Module *, unsigned flags, Text *);
 void ir_print_instr(const Instr *, Text *);                         /* one line, nested blocks as { ... } */
-Module *ir_parse(Session *, uint32_t file);                         /* NULL after diagnostics */
+/* Reads source `file`: syntax and names only, ir_verify does the rest. Locations of the result point into that text.
+ * NULL after one error. Extents are at most 2^31 - 1, tiles 2^40 elements, blocks nest IR_MAX_NESTING deep. */
+Module *ir_parse(Session *, uint32_t file);
 bool ir_verify(Module *);                                           /* false after diagnostics */

@@ -265,7 +265,7 @@ static const char *rule_SLICE(Rule *r)
     if (t->dtype != a->dtype || t->rank != a->rank) WHY("slice of %s to %s", STR(a), STR(t));
     for (int i = 0; i < a->rank; i++)
         if (i != axis && a->shape[i] != t->shape[i]) WHY("slice of %s to %s along axis %lld", STR(a), STR(t), (long long)axis);
-    if (start < 0 || start + t->shape[axis] > a->shape[axis]) WHY("slice out of range: %lld + %lld of %lld", (long long)start, (long long)t->shape[axis], (long long)a->shape[axis]);
+    if (start < 0 || start > a->shape[axis] - t->shape[axis]) WHY("slice out of range: %lld + %lld of %lld", (long long)start, (long long)t->shape[axis], (long long)a->shape[axis]);
     return NULL;
 }
 
@@ -691,7 +691,7 @@ const char *ir_check(Session *s, const Instr *i)
     const Type *results[IR_MAX_RESULTS];
     int n = i->n_results;
     if (n > IR_MAX_RESULTS) return "too many results";
-    Value **ops = arena_array(&s->arena, Value *, (size_t)i->n_operands);
+    Value *few[32], **ops = i->n_operands <= 32 ? few : arena_array(&s->arena, Value *, (size_t)i->n_operands);
     for (int k = 0; k < i->n_operands; k++) ops[k] = ir_operand(i, k);
     for (int k = 0; k < n; k++) results[k] = i->results[k].type;
     if (op_info[i->op].n_blocks != i->n_blocks) return arena_printf(&s->arena, "%d blocks, must be %d", i->n_blocks, op_info[i->op].n_blocks);
