@@ -288,7 +288,7 @@ Value *ir_const_int(Builder *b, DType d, int64_t v)
 
 Value *ir_const_float(Builder *b, DType d, double v)
 {
-    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_float(ATTR_FVALUE, scalar_round(d, v))), type_scalar(b->module->session, d));
+    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_float(ATTR_FVALUE, scalar_exact(d, v) ? v : scalar_round(d, v))), type_scalar(b->module->session, d));
 }
 
 Value *ir_index(Builder *b, int64_t v) { return ir_const_int(b, DT_INDEX, v); }

@@ -499,7 +499,7 @@ static void read_const(Parser *p, Draft *d)
         a.key = ATTR_FVALUE;
         a.f = number(p);
         /* decimals stand for the nearest value of the dtype; hexadecimal is kept, so that the verifier sees what is wrong */
-        if (t.len < 3 || !memchr(t.at, 'x', t.len)) a.f = scalar_round(ty->dtype, a.f);
+        if (!memchr(t.at, 'x', t.len) && !memchr(t.at, 'n', t.len)) a.f = scalar_round(ty->dtype, a.f);
     } else a.i = integer(p, true);
     if (p->failed) return;
     p->tok = after;
@@ -681,7 +681,8 @@ static void func_dim(Parser *p)
     }
     int64_t extent = accept(p, '=') ? integer_in(p, 0, INT64_MAX, "the extent") : -1;
     if (p->failed) return;
-    Dim *d = &f->dims[ir_dim_new(f, n, extent)];
+    int index = ir_dim_new(f, n, extent);
+    Dim *d = &f->dims[index];
     if (accept_name(p, "div")) d->div = integer(p, false);
     if (accept_name(p, "at")) {
         d->param = (int)integer_in(p, 0, 1 << 20, "the parameter");

@@ -34,6 +34,12 @@ double scalar_round(DType d, double x)
     return copysign(r, x);
 }
 
+bool scalar_exact(DType d, double x)
+{
+    if (isinf(x)) return d != DT_F8E4M3;
+    return isnan(x) || scalar_round(d, x) == x;
+}
+
 int64_t scalar_wrap(DType d, int64_t i)
 {
     switch ((int)d) {
@@ -73,7 +79,7 @@ uint64_t scalar_bits(DType d, Scalar v)
         uint64_t payload = u >> (52 - f.fraction) & fraction_mask;
         return sign | exp_mask | (payload ? payload : 1ull << (f.fraction - 1));
     }
-    double x = fabs(scalar_round(d, v.f));
+    double x = fabs(isinf(v.f) && d == DT_F8E5M2 ? v.f : scalar_round(d, v.f));
     if (isinf(x)) return sign | exp_mask;
     if (x == 0) return sign;
     int e = ilogb(x);

@@ -27,6 +27,8 @@ void scalar_store(DType, Scalar, void *p);
 
 /* To the nearest value of a float dtype, ties to even; fp8 saturates, infinities too; NaN stays. */
 double scalar_round(DType, double);
+/* Whether a float dtype holds the value: f8e5m2 has infinities, though rounding to it never gives one. */
+bool scalar_exact(DType, double);
 /* The low bits of an integer dtype, extended; bool: != 0. */
 int64_t scalar_wrap(DType, int64_t);
 static inline Scalar scalar_int(int64_t i) { return (Scalar){ .i = i }; }

@@ -20,6 +20,7 @@ typedef struct Verifier {
     const Module *module;
     const Func *func;
     uint64_t *ids;          /* bit set: value id seen */
+    uint64_t *divergent;    /* bit set: values that may differ between the threads of a program */
     bool ok;
 } Verifier;
 
@@ -263,7 +264,7 @@ static void check_const(Verifier *v, const Instr *i)
     DType d = i->results[0].type->dtype;
     if (dtype_is_float(d)) {
         double f = ir_attr(i, ATTR_FVALUE)->f;
-        BREACH_IF(f == f && scalar_round(d, f) != f, i, "the value is not exact in %s", dtype_name(d));
+        BREACH_IF(!scalar_exact(d, f), i, "the value is not exact in %s", dtype_name(d));
     } else {
         int64_t n = ir_attr_int(i, ATTR_IVALUE, 0);
         BREACH_IF(scalar_wrap(d, n) != n, i, "the value does not fit %s", dtype_name(d));
@@ -304,25 +305,86 @@ static void check_place(Verifier *v, const Instr *i, Place place)
         BREACH_IF(i->results[k].type->kind != TYPE_SCALAR, i, "%s computes scalars only, not %s", names[place], type_string(v->s, i->results[k].type));
 }
 
-static bool is_divergent(const Value *x, int depth)
+/* Values that may differ between threads: results of divergent operations, and what is computed from them, through carried
+ * values and the results of divergent branches too. One sweep; true when it found more. */
+static bool spread_divergence(Verifier *v, const Block *b);
+
+static bool has_bit(const uint64_t *bits, uint32_t id) { return bits[id / 64] >> (id % 64) & 1; }
+
+static bool add_bit(Verifier *v, const Value *x)
 {
-    if (!x->def || depth > 256) return false;
-    if (op_info[x->def->op].flags & OPF_DIVERGENT) return true;
-    for (int k = 0; k < x->def->n_operands; k++) if (is_divergent(ir_operand(x->def, k), depth + 1)) return true;
-    return false;
+    if (has_bit(v->divergent, x->id)) return false;
+    v->divergent[x->id / 64] |= 1ull << (x->id % 64);
+    return true;
 }
+
+static bool spread_to_instr(Verifier *v, const Instr *i)
+{
+    bool more = false, all = op_info[i->op].flags & OPF_DIVERGENT;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *x = ir_operand(i, k);
+        if (!x || x->id >= v->module->next_id || !has_bit(v->divergent, x->id)) continue;
+        all = true;
+        for (int b = 0; b < i->n_blocks; b++)
+            for (int a = 0; a < i->blocks[b]->n_args; a++) more |= add_bit(v, i->blocks[b]->args[a]);
+    }
+    for (int k = 0; k < i->n_results && all; k++) more |= add_bit(v, &i->results[k]);
+    for (int b = 0; b < i->n_blocks; b++) {
+        more |= spread_divergence(v, i->blocks[b]);
+        const Instr *y = i->blocks[b]->last;
+        for (int k = 0; y && k < y->n_operands; k++) {
+            if (!ir_operand(y, k) || !has_bit(v->divergent, ir_operand(y, k)->id)) continue;
+            for (int r = 0; r < i->n_results; r++) more |= add_bit(v, &i->results[r]);
+            for (int a = 0; i->op != OP_IF && a < i->blocks[b]->n_args; a++) more |= add_bit(v, i->blocks[b]->args[a]);
+        }
+    }
+    return more;
+}
+
+static bool spread_divergence(Verifier *v, const Block *b)
+{
+    bool more = false;
+    for (const Instr *i = b->first; i; i = i->next) more |= spread_to_instr(v, i);
+    return more;
+}
+
+static bool is_divergent(const Verifier *v, const Value *x) { return x && has_bit(v->divergent, x->id); }
 
 static void check_barrier(Verifier *v, const Instr *i)
 {
-    if (!(op_info[i->op].flags & OPF_BARRIER)) return;
     for (const Block *b = i->block; b && b->parent; b = b->parent->block) {
         const Instr *p = b->parent;
         bool divergent = false;
-        if (p->op == OP_IF) divergent = is_divergent(ir_operand(p, 0), 0);
-        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) divergent |= is_divergent(ir_operand(p, k), 0);
-        if (p->op == OP_WHILE && p->blocks[0]->last && p->blocks[0]->last->n_operands) divergent = is_divergent(ir_operand(p->blocks[0]->last, 0), 0);
+        if (p->op == OP_IF) divergent = is_divergent(v, ir_operand(p, 0));
+        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) divergent |= is_divergent(v, ir_operand(p, k));
+        if (p->op == OP_WHILE && p->blocks[0]->last && p->blocks[0]->last->n_operands) divergent = is_divergent(v, ir_operand(p->blocks[0]->last, 0));
         BREACH_IF(divergent, i, "a barrier under control flow not proven uniform: not all threads may come to it");
     }
+}
+
+static bool any_with(const Block *b, unsigned flag)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (op_info[i->op].flags & flag) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (any_with(i->blocks[k], flag)) return true;
+    }
+    return false;
+}
+
+static void barriers_in(Verifier *v, const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (op_info[i->op].flags & OPF_BARRIER) check_barrier(v, i);
+        for (int k = 0; k < i->n_blocks; k++) barriers_in(v, i->blocks[k]);
+    }
+}
+
+static void check_barriers(Verifier *v)
+{
+    if (!any_with(v->func->body, OPF_BARRIER) || !any_with(v->func->body, OPF_DIVERGENT)) return;
+    v->divergent = arena_array(&v->s->arena, uint64_t, v->module->next_id / 64 + 1);
+    while (spread_divergence(v, v->func->body)) { }
+    barriers_in(v, v->func->body);
 }
 
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth);
@@ -351,7 +413,6 @@ static void check_instr(Verifier *v, const Instr *i, Place place)
     check_launch_value(v, i);
     check_memory(v, i);
     check_place(v, i, place);
-    check_barrier(v, i);
     for (int k = 0; k < i->n_results; k++)
         if (i->results[k].type->kind == TYPE_TOKEN) check_token(v, &i->results[k]);
 }
@@ -418,6 +479,7 @@ static void check_func(Verifier *v)
     if (f->remap) number_block(f->remap, n);
     check_block(v, f->body, OP_RETURN, IN_BODY, 0);
     if (v->ok) check_return(v);
+    if (v->ok) check_barriers(v);
     if (f->grid) {
         check_block(v, f->grid, OP_YIELD, IN_GRID, 0);
         if (v->ok) check_launch_block(v, f->grid, "grid", 0);
