@@ -1,0 +1,53 @@
+/* bench.h: what the rows of the CPU benchmark share. */
+#pragma once
+#include "tile/tile.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Bench {
+    tile_context *context;
+    const char *kernels;        /* folder of the .tile files */
+    int threads;
+    double seconds;             /* least time spent on one figure */
+    const char *only;           /* run rows whose name holds this text; NULL: all */
+    int failures;
+} Bench;
+
+typedef void BenchFn(void *);
+
+double bench_now(void);                                     /* seconds */
+/* Median time of one call in seconds: two calls to warm up, then at least 5 and at least b->seconds. */
+double bench_median(const Bench *, BenchFn *, void *);
+bool bench_wanted(const Bench *, const char *row);
+
+/* A kernel and the arguments of one launch. */
+typedef struct BenchLaunch { tile_kernel *kernel; tile_tensor tensors[8]; tile_arg args[8]; int n; } BenchLaunch;
+
+/* Loads kernel `name` of <folder>/<file>.tile with consts "TM=64 TN=64 ...". Reports to stderr and counts a failure: false. */
+bool bench_load(Bench *, const char *file, const char *name, const char *consts, BenchLaunch *);
+void bench_tensor(BenchLaunch *, void *data, int rank, const int64_t *shape);
+void bench_scalar(BenchLaunch *, double);
+/* Launches once and reports an error: false. */
+bool bench_try(Bench *, BenchLaunch *);
+void bench_launch(void *);      /* BenchFn of a BenchLaunch */
+void bench_free(BenchLaunch *);
+
+/* A figure beside its peer's: unit/s of both and their ratio. `peer` 0: there is none. */
+void bench_row(const char *row, const char *unit, double ours, const char *peer_name, double peer, double goal);
+
+/* Small pseudo-random values, as f32, f16 or bf16; and back, to compare. */
+void *bench_random(tile_dtype, int64_t n, uint64_t seed);
+double bench_value(tile_dtype, const void *array, int64_t i);
+
+void bench_products(Bench *);
+void bench_attention(Bench *);
+void bench_streams(Bench *);
+void bench_compile(Bench *);
+void bench_overhead(Bench *);
+
+/* peers */
+bool peer_sgemm_open(int threads);      /* OpenBLAS by dlopen; false: not installed */
+void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
+const char *peer_sgemm_name(void);
+void peer_copy(void *dst, const void *src, size_t bytes, int threads);      /* memcpy, shared among threads */
+void peer_close(void);

@@ -1,0 +1,98 @@
+/* peer.c: what the figures are held against: OpenBLAS, and memcpy by as many threads. */
+#include "bench.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- OpenBLAS: found at run time, so that the benchmark builds without it --- */
+
+typedef void SgemmFn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                     const float *b, int ldb, float beta, float *c, int ldc);
+static SgemmFn *sgemm;
+static char sgemm_name[128] = "OpenBLAS";
+
+bool peer_sgemm_open(int threads)
+{
+    void *lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!lib) return false;
+    *(void **)&sgemm = dlsym(lib, "cblas_sgemm");
+    void (*set_threads)(int);
+    char *(*config)(void);
+    *(void **)&set_threads = dlsym(lib, "openblas_set_num_threads");
+    *(void **)&config = dlsym(lib, "openblas_get_config");
+    if (set_threads) set_threads(threads);
+    if (config) snprintf(sgemm_name, sizeof sgemm_name, "%.60s", config());
+    return sgemm != NULL;
+}
+
+const char *peer_sgemm_name(void) { return sgemm_name; }
+
+void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
+{
+    enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
+    sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
+}
+
+/* --- copy: threads that wait for work, as starting them would cost more than a small copy --- */
+
+enum { MAX_THREADS = 256 };
+typedef struct Part { void *dst; const void *src; size_t bytes; } Part;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    pthread_t threads[MAX_THREADS];
+    Part parts[MAX_THREADS];
+    int n, pending, round;
+    bool quit;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static void *copier(void *arg)
+{
+    int me = (int)(intptr_t)arg, seen = 0;
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        while (pool.round == seen && !pool.quit) pthread_cond_wait(&pool.work, &pool.lock);
+        if (pool.quit) break;
+        seen = pool.round;
+        Part p = pool.parts[me];
+        pthread_mutex_unlock(&pool.lock);
+        memcpy(p.dst, p.src, p.bytes);
+        pthread_mutex_lock(&pool.lock);
+        if (--pool.pending == 0) pthread_cond_signal(&pool.done);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return NULL;
+}
+
+void peer_copy(void *dst, const void *src, size_t bytes, int threads)
+{
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    for (; pool.n < threads - 1; pool.n++) pthread_create(&pool.threads[pool.n], NULL, copier, (void *)(intptr_t)pool.n);
+    size_t share = (bytes / (size_t)threads + 63) / 64 * 64;
+    pthread_mutex_lock(&pool.lock);
+    for (int i = 0; i < pool.n; i++) {
+        size_t from = share * (size_t)(i + 1), to = from + share;
+        if (from > bytes) from = bytes;
+        if (to > bytes) to = bytes;
+        pool.parts[i] = (Part){(char *)dst + from, (const char *)src + from, to - from};
+    }
+    pool.pending = pool.n;
+    pool.round++;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    memcpy(dst, src, share < bytes ? share : bytes);
+    pthread_mutex_lock(&pool.lock);
+    while (pool.pending) pthread_cond_wait(&pool.done, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+void peer_close(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.quit = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < pool.n; i++) pthread_join(pool.threads[i], NULL);
+}
