@@ -431,7 +431,7 @@ static int digit_terms(const Layout *l, int axis, bool replicated, LayoutTerm *o
       if (x->in != in) continue;
       uint32_t above = div * (uint32_t)x->size;
       if (replicated ? !x->stride : x->stride && x->axis == axis) {
-        out[n++] = (LayoutTerm){.in = (uint8_t)in, .shift = l->nbit[in], .div = div, .mul = (uint32_t)x->stride,
+        out[n++] = (LayoutTerm){.in = (uint8_t)in, .shift = l->nbit[in], .div = div, .mul = replicated ? 1 : (uint32_t)x->stride,
                                 .mod = above << l->nbit[in] == l->count[in] ? 0 : (uint32_t)x->size};
       }
       div = above;

@@ -161,7 +161,7 @@ int layout_find_reg(const Layout *l, const int32_t *coord, uint32_t lane, uint32
 typedef struct { uint8_t in, shift; bool xor_; uint32_t div, mod, mul; } LayoutTerm;
 enum { LAYOUT_MAX_TERMS = 48 };
 int layout_thread_terms(const Layout *l, int axis, LayoutTerm *out);
-// Conditions for being the one that stores where threads hold copies: each term's value must be 0 (mul unused). 0 terms: all store.
+// Conditions for being the one that stores where threads hold copies: each term's value must be 0. No terms: all store.
 int layout_unique_terms(const Layout *l, LayoutTerm *out);
 bool layout_is_unique(const Layout *l, uint32_t lane, uint32_t warp, uint32_t block);
 
@@ -307,14 +307,14 @@ void layout_matrix_row(const Layout *l, const LayoutMatrix *m, uint32_t base, ui
 // --- wgmma operands in shared memory -------------------------------------------------------------------------------------
 
 // PTX ISA 9.7.15.5.1.2. hi is the upper word (SBO and swizzle mode), the lower word is (address & 0x3FFFF) >> 4 | lo_or.
-// K-step k (one instruction's K) starts at byte (k % steps_per_panel) * step + k / steps_per_panel * panel_bytes;
-// rows MN from m on (a multiple of mn_unit) at m / mn_unit * mn_step.
+// K-step k (one instruction's K) starts at byte k % steps_per_panel * step + k / steps_per_panel * panel_step (layout_wgmma_offset);
+// rows MN from m on (a multiple of mn_unit) at m / mn_unit * mn_step. The base offset field is 0: the tile is 1024-byte aligned.
 typedef struct {
   const LayoutShared *shared;
   int span, mode;                     // bytes of a panel row: 128 64 32 16; descriptor's swizzle field: 1 2 3 0
   bool mn_major;                      // imm-trans bit of the instruction
   uint32_t lbo, sbo, lo_or, hi;       // bytes, bytes, ready-made words
-  int32_t kinst, ksteps, steps_per_panel, step;
+  int32_t kinst, ksteps, steps_per_panel, step, panel_step;
   int32_t panels, panel_elems, panel_bytes;
   int32_t box[2];                     // TMA box of one panel, elements, fastest axis first
   int32_t mn_unit, mn_step;           // elements, bytes
@@ -322,5 +322,9 @@ typedef struct {
 // Operand of MN x K elements (A: M x K, B: N x K), stored K-major or MN-major with panels of `span` bytes (0: the widest that divides).
 // False if the extents do not fit (MN and K in multiples of 8 and of the instruction's K), or MN-major and not 16 bit.
 bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out);
+// Bytes from the tile's start to the operand of k-step `kstep` whose first row (column) is mn.
+static inline int32_t layout_wgmma_offset(const LayoutWgmma *w, int32_t mn, int32_t kstep) {
+  return mn / w->mn_unit * w->mn_step + kstep % w->steps_per_panel * w->step + kstep / w->steps_per_panel * w->panel_step;
+}
 
 #endif

@@ -353,37 +353,42 @@ static bool plan_shuffles(Arena *a, const Relation *r, int elem_bytes, LayoutCon
 
 static uint32_t access_cost(const Layout *l, const LayoutVector *v, int elem_bytes) {
   uint32_t width = v->n * (uint32_t)elem_bytes, phases = width <= 4 ? 1 : width / 4;
-  return layout_regs(l) / v->n * phases * (layout_lanes(l) / 32 ? layout_lanes(l) / 32 : 1);
+  return layout_regs(l) / v->n * (phases + 1) * (layout_lanes(l) / 32 ? layout_lanes(l) / 32 : 1);
 }
 
-static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c) {
+static uint32_t try_shared(Arena *a, int fast, int elem_bytes, uint32_t widest, uint32_t best, LayoutConvert *c) {
   int rank = c->src->rank;
-  LayoutAccess writer = {.layout = c->src, .max_bytes = 16}, reader = {.layout = c->dst, .max_bytes = 16};
-  uint32_t best = UINT32_MAX;
-  for (int fast = rank - 1; fast >= 0; fast--) {
-    int32_t order[LAYOUT_MAX_RANK];
-    bool last = fast == rank - 1;
-    if (!last && layout_contiguity(c->src, fast) == 1 && layout_contiguity(c->dst, fast) == 1) continue;
-    order[0] = fast;
-    for (int d = rank - 1, n = 1; d >= 0; d--) {
-      if (d != fast) order[n++] = d;
-    }
-    uint32_t conflicts;
-    const LayoutShared *s = layout_shared_choose(a, rank, c->src->tile, order, elem_bytes, &writer, &reader, 16, &conflicts);
-    if (!s) continue;
-    LayoutVector store, load;
-    layout_shared_vector(c->src, s, 16, &store);
-    layout_shared_vector(c->dst, s, 16, &load);
-    uint32_t cost = access_cost(c->src, &store, elem_bytes) + access_cost(c->dst, &load, elem_bytes) + BARRIER_COST +
-                    conflicts / layout_warps(c->src);
-    if (cost >= best) continue;
-    best = cost;
+  LayoutAccess writer = {.layout = c->src, .max_bytes = widest}, reader = {.layout = c->dst, .max_bytes = widest};
+  int32_t order[LAYOUT_MAX_RANK];
+  order[0] = fast;
+  for (int d = rank - 1, n = 1; d >= 0; d--) {
+    if (d != fast) order[n++] = d;
+  }
+  uint32_t conflicts = 0;
+  const LayoutShared *s = layout_shared_choose(a, rank, c->src->tile, order, elem_bytes, &writer, &reader, 16, &conflicts);
+  if (!s) return 0;
+  LayoutVector store, load;
+  layout_shared_vector(c->src, s, widest, &store);
+  layout_shared_vector(c->dst, s, widest, &load);
+  uint32_t cost = access_cost(c->src, &store, elem_bytes) + access_cost(c->dst, &load, elem_bytes) + BARRIER_COST +
+                  conflicts / layout_warps(c->src);
+  if (c->kind != LAYOUT_CONVERT_SHARED || cost < best) {
     c->kind = LAYOUT_CONVERT_SHARED;
     c->shared = s;
     c->store = store;
     c->load = load;
     c->bytes = s->bytes;
     c->cost = cost;
+  }
+  return conflicts;
+}
+
+// Each axis that either side holds contiguously may be the fast one; where 16-byte accesses conflict, words may not.
+static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c) {
+  int rank = c->src->rank;
+  for (int fast = rank - 1; fast >= 0; fast--) {
+    if (fast < rank - 1 && layout_contiguity(c->src, fast) == 1 && layout_contiguity(c->dst, fast) == 1) continue;
+    if (try_shared(a, fast, elem_bytes, 16, c->cost, c) && elem_bytes <= 4) try_shared(a, fast, elem_bytes, 4, c->cost, c);
   }
 }
 

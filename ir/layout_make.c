@@ -145,7 +145,7 @@ const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep) {
   int n = 0;
   for (int i = 0; i < b.ndigit; i++) {
     LayoutDigit x = b.digit[i];
-    if (x.axis == axis) x.stride = 0;
+    if (x.axis == axis) x.stride = x.axis = 0;
     if (x.in != LAYOUT_REG || x.stride) b.digit[n++] = x;
   }
   b.ndigit = n;

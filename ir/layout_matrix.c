@@ -120,6 +120,7 @@ bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool 
     out->sbo = span == 16 ? (uint32_t)pb : 8u * (uint32_t)span;
     out->steps_per_panel = out->ksteps;
     out->step = kinst * span;
+    out->panel_step = 0;
     out->mn_unit = pe;
     out->mn_step = pb;
   } else {
@@ -128,6 +129,7 @@ bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool 
     out->sbo = 8u * (uint32_t)span;
     out->steps_per_panel = span >= 32 ? span / 32 : 1;
     out->step = span >= 32 ? 32 : 0;
+    out->panel_step = span >= 32 ? pb : 2 * pb;
     out->mn_unit = 8;
     out->mn_step = 8 * span;
   }
