@@ -104,6 +104,7 @@ const Case cases[] = {
     {"vector_add", "N=0 | " VECTOR, "T=f32 | T=f16"},
     {"vector_add", "N=1009", "T=bf16 | T=f64 | T=i8 | T=i16 | T=i32 | T=i64 | T=u8 | T=u16 | T=u32 | T=u64"},
     {"vector_add", "N=1009", "T=f32 | T=f16", "X:x Y:s Z:s"},
+    {"vector_add", "N=1009", "T=f32 | T=f16", "X:r Y:r"},
     {"vector_add", "N=225", "T=f32 | T=f16 | T=bf16", "Z:x", "X"},
     {"copy_first_column", "M=0 N=3 | M=1 N=1 | M=9 N=1 | M=225 N=7 | M=1009 N=3", FLOATS " | T=i64"},
     {"copy_first_column", "M=225 N=7", NULL, "X:t"},
@@ -146,6 +147,7 @@ const Case cases[] = {
     {"transpose", "M=9 N=225", "TM=1 TN=1024 | TM=1024 TN=1 | TM=32 TN=32 | TM=48 TN=96"},
     {"transpose", "M=65 N=33", "T=f16 | T=f32", "X:s Y:x"},
     {"transpose", "M=65 N=33", NULL, "X:t Y:t", "X"},
+    {"transpose", "M=65 N=33", NULL, "X:r Y:r"},
 
     {"max_pool", "B=1 C=1 H=1 W=1 P=1 Q=1 | B=2 C=3 H=9 W=15 P=5 Q=8 | B=1 C=2 H=14 W=225 P=7 Q=113", FLOATS},
     {"max_pool", "B=2 C=3 H=9 W=15 P=5 Q=8", "T=f16 | T=f32", "X:p Y:s", "X"},

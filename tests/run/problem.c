@@ -122,6 +122,7 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     case 't': if (last < 1) return fail(k, "table: view t of a vector"); order[last] = last - 1, order[last - 1] = last; break;
     case 's': for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2; break;
     case 'x': room[last] *= 2, step[last] = 2; break;
+    case 'r': start[last] = t->shape[last] > 0 ? t->shape[last] - 1 : 0, step[last] = -1; break;
     case 'p':
         if (last < 2) return fail(k, "table: view p of rank %d", t->rank);
         for (int a = 1; a < last; a++) order[a] = a + 1;
