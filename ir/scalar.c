@@ -113,3 +113,276 @@ Scalar scalar_of_bits(DType d, uint64_t u)
     else x = scalbn((double)(fraction | 1ull << f.fraction), (int)exp - 1 + f.min_exp - f.fraction);
     return scalar_float(sign ? -x : x);
 }
+
+Scalar scalar_load(DType d, const void *p)
+{
+    uint64_t u = 0;
+    uint32_t w;
+    uint16_t h;
+    switch (dtype_bits(d)) {
+    case 8: u = *(const unsigned char *)p; break;
+    case 16: memcpy(&h, p, 2); u = h; break;
+    case 32: memcpy(&w, p, 4); u = w; break;
+    default: memcpy(&u, p, 8);
+    }
+    return scalar_of_bits(d, u);
+}
+
+void scalar_store(DType d, Scalar v, void *p)
+{
+    uint64_t u = scalar_bits(d, v);
+    uint32_t w = (uint32_t)u;
+    uint16_t h = (uint16_t)u;
+    switch (dtype_bits(d)) {
+    case 8: *(unsigned char *)p = (unsigned char)u; break;
+    case 16: memcpy(p, &h, 2); break;
+    case 32: memcpy(p, &w, 4); break;
+    default: memcpy(p, &u, 8);
+    }
+}
+
+Scalar scalar_lowest(DType d)
+{
+    if (d == DT_F8E4M3) return scalar_float(-448);
+    if (dtype_is_float(d)) return scalar_float(-INFINITY);
+    if (!dtype_is_signed(d)) return scalar_int(0);
+    return scalar_int(dtype_bits(d) == 64 ? INT64_MIN : -(1ll << (dtype_bits(d) - 1)));
+}
+
+Scalar scalar_highest(DType d)
+{
+    if (d == DT_F8E4M3) return scalar_float(448);
+    if (dtype_is_float(d)) return scalar_float(INFINITY);
+    if (d == DT_BOOL) return scalar_int(1);
+    int bits = dtype_bits(d) - dtype_is_signed(d);
+    return scalar_int(bits == 64 ? -1 : (int64_t)((1ull << bits) - 1));
+}
+
+/* --- conversion ---------------------------------------------------------------------------------------------------------- */
+
+/* An integer to a float narrower than f64: through a double whose last bit says that bits were lost (round to odd), so
+ * that the one rounding that counts is the last. */
+static double int_to_float(DType to, DType from, int64_t i)
+{
+    bool neg = dtype_is_signed(from) && i < 0;
+    uint64_t u = neg ? 0 - (uint64_t)i : (uint64_t)i;
+    if (to == DT_F64) return neg ? -(double)u : (double)u;
+    double x = u >> 53 ? (double)(u >> 11 | ((u & 0x7ff) != 0)) * 2048 : (double)u;
+    return scalar_round(to, neg ? -x : x);
+}
+
+static int64_t float_to_int(DType to, double x)
+{
+    if (isnan(x)) return 0;
+    x = trunc(x);
+    int bits = dtype_bits(to) - dtype_is_signed(to);
+    if (x >= scalbn(1, bits)) return scalar_highest(to).i;
+    if (x <= (dtype_is_signed(to) ? -scalbn(1, bits) : 0)) return scalar_lowest(to).i;
+    return to == DT_U64 ? (int64_t)(uint64_t)x : (int64_t)x;
+}
+
+Scalar scalar_cast(DType to, DType from, Scalar v)
+{
+    if (to == from) return v;
+    bool from_float = dtype_is_float(from);
+    if (to == DT_BOOL) return scalar_int(from_float ? v.f != 0 : v.i != 0);
+    if (dtype_is_float(to)) return scalar_float(from_float ? scalar_round(to, v.f) : int_to_float(to, from, v.i));
+    return scalar_int(from_float ? float_to_int(to, v.f) : scalar_wrap(to, v.i));
+}
+
+Scalar scalar_bitcast(DType to, DType from, Scalar v) { return scalar_of_bits(to, scalar_bits(from, v)); }
+
+/* --- random --------------------------------------------------------------------------------------------------------------- */
+
+uint32_t scalar_philox(uint64_t seed, uint64_t counter)
+{
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c0;
+}
+
+/* --- integers -------------------------------------------------------------------------------------------------------------- */
+
+static int64_t int_div(bool is_signed, int64_t a, int64_t b)
+{
+    if (b == 0) return 0;
+    if (!is_signed) return (int64_t)((uint64_t)a / (uint64_t)b);
+    return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+
+static int64_t int_rem(bool is_signed, int64_t a, int64_t b)
+{
+    if (b == 0) return 0;
+    if (!is_signed) return (int64_t)((uint64_t)a % (uint64_t)b);
+    return b == -1 ? 0 : a % b;
+}
+
+static int64_t shift(Op op, DType d, int64_t a, int64_t by)
+{
+    int bits = dtype_bits(d);
+    uint64_t n = scalar_bits(d, scalar_int(by));
+    bool is_signed = dtype_is_signed(d);
+    if (n >= (uint64_t)bits) return op == OP_SHR && is_signed && a < 0 ? -1 : 0;
+    if (op == OP_SHL) return (int64_t)((uint64_t)a << n);
+    return is_signed ? (a < 0 ? ~(int64_t)(~(uint64_t)a >> n) : (int64_t)((uint64_t)a >> n)) : (int64_t)((uint64_t)a >> n);
+}
+
+static bool int_less(DType d, int64_t a, int64_t b)
+{
+    return dtype_is_signed(d) ? a < b : (uint64_t)a < (uint64_t)b;
+}
+
+static bool int_op(Op op, DType d, const Scalar *v, int64_t *out)
+{
+    int64_t a = v[0].i, b = op_info[op].n_operands > 1 ? v[1].i : 0;
+    uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
+    bool is_signed = dtype_is_signed(d);
+    switch ((int)op) {
+    case OP_NEG: *out = (int64_t)(0 - ua); break;
+    case OP_ABS: *out = is_signed && a < 0 ? (int64_t)(0 - ua) : a; break;
+    case OP_ADD: *out = (int64_t)(ua + ub); break;
+    case OP_SUB: *out = (int64_t)(ua - ub); break;
+    case OP_MUL: *out = (int64_t)(ua * ub); break;
+    case OP_FMA: *out = (int64_t)(ua * ub + (uint64_t)v[2].i); break;
+    case OP_DIV: *out = int_div(is_signed, a, b); break;
+    case OP_REM: *out = int_rem(is_signed, a, b); break;
+    case OP_CDIV: {
+        /* outside a >= 0, b > 0 still the quotient rounded up */
+        bool inexact = int_rem(is_signed, a, b) != 0, positive = !is_signed || (a < 0) == (b < 0);
+        *out = (int64_t)((uint64_t)int_div(is_signed, a, b) + (inexact && positive));
+        break;
+    }
+    case OP_MIN: case OP_MINNUM: *out = int_less(d, b, a) ? b : a; break;
+    case OP_MAX: case OP_MAXNUM: *out = int_less(d, a, b) ? b : a; break;
+    case OP_CLAMP: {
+        int64_t x = int_less(d, a, b) ? b : a;
+        *out = int_less(d, v[2].i, x) ? v[2].i : x;
+        break;
+    }
+    case OP_SHL: case OP_SHR: *out = shift(op, d, a, b); break;
+    default: return false;
+    }
+    *out = scalar_wrap(d, *out);
+    return true;
+}
+
+static bool bits_op(Op op, DType d, const Scalar *v, int64_t *out)
+{
+    switch ((int)op) {
+    case OP_AND: *out = v[0].i & v[1].i; return true;
+    case OP_OR: *out = v[0].i | v[1].i; return true;
+    case OP_XOR: *out = v[0].i ^ v[1].i; return true;
+    case OP_NOT: *out = d == DT_BOOL ? !v[0].i : scalar_wrap(d, ~v[0].i); return true;
+    default: return false;
+    }
+}
+
+/* --- floats ---------------------------------------------------------------------------------------------------------------- */
+
+/* -0 is below +0; a NaN operand wins (its quiet form). */
+static double lesser(double a, double b)
+{
+    if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+    return a < b || (a == b && signbit(a)) ? a : b;
+}
+
+static double greater(double a, double b)
+{
+    if (isnan(a) || isnan(b)) return isnan(a) ? a : b;
+    return a > b || (a == b && !signbit(a)) ? a : b;
+}
+
+/* Operations that give one of their operands, or it with another sign: no rounding. */
+static bool select_op(Op op, const Scalar *v, double *out)
+{
+    double a = v[0].f;
+    switch ((int)op) {
+    case OP_NEG: *out = -a; return true;
+    case OP_ABS: *out = fabs(a); return true;
+    case OP_MIN: *out = lesser(a, v[1].f); return true;
+    case OP_MAX: *out = greater(a, v[1].f); return true;
+    case OP_MINNUM: *out = isnan(a) ? v[1].f : isnan(v[1].f) ? a : lesser(a, v[1].f); return true;
+    case OP_MAXNUM: *out = isnan(a) ? v[1].f : isnan(v[1].f) ? a : greater(a, v[1].f); return true;
+    case OP_CLAMP: *out = lesser(greater(a, v[1].f), v[2].f); return true;
+    default: return false;
+    }
+}
+
+/* The result in double. For f32, +, -, *, / and sqrt of double round to the same float as float's own: 53 >= 2 * 24 + 2. */
+static bool float_op(Op op, DType d, const Scalar *v, double *out)
+{
+    double a = v[0].f;
+    switch ((int)op) {
+    case OP_ADD: *out = a + v[1].f; break;
+    case OP_SUB: *out = a - v[1].f; break;
+    case OP_MUL: *out = a * v[1].f; break;
+    case OP_DIV: *out = a / v[1].f; break;
+    case OP_FMA: *out = d == DT_F64 ? fma(a, v[1].f, v[2].f) : fmaf((float)a, (float)v[1].f, (float)v[2].f); break;
+    case OP_EXP: *out = exp(a); break;
+    case OP_EXP2: *out = exp2(a); break;
+    case OP_LOG: *out = log(a); break;
+    case OP_LOG2: *out = log2(a); break;
+    case OP_SQRT: *out = sqrt(a); break;
+    case OP_RSQRT: *out = 1 / sqrt(a); break;
+    case OP_SIN: *out = sin(a); break;
+    case OP_COS: *out = cos(a); break;
+    case OP_TANH: *out = tanh(a); break;
+    case OP_ERF: *out = erf(a); break;
+    case OP_SIGMOID: *out = 1 / (1 + exp(-a)); break;
+    case OP_FLOOR: *out = floor(a); break;
+    case OP_CEIL: *out = ceil(a); break;
+    case OP_ROUND: *out = rint(a); break;
+    default: return false;
+    }
+    if (d != DT_F64) *out = scalar_round(d, (float)*out);
+    return true;
+}
+
+static bool compare(Op op, DType d, const Scalar *v, bool *out)
+{
+    bool eq, lt, gt;
+    if (op < OP_EQ || op > OP_GE) return false;
+    if (dtype_is_float(d)) {
+        eq = v[0].f == v[1].f;
+        lt = v[0].f < v[1].f;
+        gt = v[0].f > v[1].f;
+    } else {
+        eq = v[0].i == v[1].i;
+        lt = int_less(d, v[0].i, v[1].i);
+        gt = int_less(d, v[1].i, v[0].i);
+    }
+    switch ((int)op) {
+    case OP_EQ: *out = eq; return true;
+    case OP_NE: *out = !eq; return true;
+    case OP_LT: *out = lt; return true;
+    case OP_LE: *out = lt || eq; return true;
+    case OP_GT: *out = gt; return true;
+    case OP_GE: *out = gt || eq; return true;
+    default: return false;
+    }
+}
+
+bool scalar_op(Op op, DType d, const Scalar *v, Scalar *out)
+{
+    bool b;
+    if (op == OP_WHERE) { *out = v[0].i ? v[1] : v[2]; return true; }
+    if (op == OP_PHILOX) { *out = scalar_int(scalar_philox((uint64_t)v[0].i, (uint64_t)v[1].i)); return true; }
+    if (compare(op, d, v, &b)) { *out = scalar_int(b); return true; }
+    if (dtype_is_float(d)) {
+        double x;
+        if (!select_op(op, v, &x) && !float_op(op, d, v, &x)) return false;
+        *out = scalar_float(x);
+        return true;
+    }
+    if (bits_op(op, d, v, &out->i)) return true;
+    return d != DT_BOOL && int_op(op, d, v, &out->i);
+}

@@ -1,0 +1,415 @@
+/* range.c: see range.h. */
+#include "ir/range.h"
+#include "ir/scalar.h"
+#include <math.h>
+
+typedef __int128 Wide;
+
+struct Ranges {
+    const Func *func;
+    RangeInfo *info;        /* by value id; div = -1: not computed */
+    size_t n;
+    RangeInfo grid[3], total;
+    int axes;
+};
+
+static const RangeInfo all = { INT64_MIN, INT64_MAX, 1 };
+
+RangeInfo range_of_dtype(DType d)
+{
+    if (d == DT_BOOL) return (RangeInfo){ 0, 1, 1 };
+    if (!dtype_is_int(d) || dtype_bits(d) == 64) return all;
+    return (RangeInfo){ scalar_lowest(d).i, scalar_highest(d).i, 1 };
+}
+
+bool range_fits(RangeInfo r, DType d)
+{
+    RangeInfo t = range_of_dtype(d);
+    if (d == DT_U64) t.lo = 0;
+    return r.lo >= t.lo && r.hi <= t.hi;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) { int64_t t = a % b; a = b; b = t; }
+    return a < 0 ? (a == INT64_MIN ? 1 : -a) : a;
+}
+
+static RangeInfo constant(int64_t c)
+{
+    return (RangeInfo){ c, c, c == INT64_MIN ? 1ll << 62 : c < 0 ? -c : c };
+}
+
+static RangeInfo join(RangeInfo a, RangeInfo b)
+{
+    return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, gcd(a.div, b.div) };
+}
+
+/* Both hold; an empty intersection (the code is never reached, or a promise broken) keeps `a`. */
+static RangeInfo meet(RangeInfo a, RangeInfo b)
+{
+    RangeInfo r = { a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi, a.div };
+    return r.lo <= r.hi ? r : a;
+}
+
+static int64_t power_of_two_in(int64_t div)
+{
+    return div == 0 ? 1ll << 62 : div & -div;
+}
+
+/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay divisors). */
+static RangeInfo in_dtype(DType d, Wide lo, Wide hi, int64_t div)
+{
+    RangeInfo t = range_of_dtype(d);
+    if (d == DT_U64) t.lo = 0;
+    if (lo == 0 && hi == 0) return constant(0);
+    if (lo >= t.lo && hi <= t.hi) return (RangeInfo){ (int64_t)lo, (int64_t)hi, div ? div : 1 };
+    t = range_of_dtype(d);
+    t.div = power_of_two_in(div);
+    int bits = dtype_bits(d) > 62 ? 62 : dtype_bits(d);
+    if (t.div > 1ll << bits) t.div = 1ll << bits;
+    return t;
+}
+
+static Wide wide_min(Wide a, Wide b) { return a < b ? a : b; }
+static Wide wide_max(Wide a, Wide b) { return a > b ? a : b; }
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t r;
+    if (!__builtin_mul_overflow(a, b, &r)) return r;
+    return a > b ? a : b;
+}
+
+static RangeInfo mul(DType d, RangeInfo a, RangeInfo b)
+{
+    Wide p[4] = { (Wide)a.lo * b.lo, (Wide)a.lo * b.hi, (Wide)a.hi * b.lo, (Wide)a.hi * b.hi };
+    Wide lo = wide_min(wide_min(p[0], p[1]), wide_min(p[2], p[3])), hi = wide_max(wide_max(p[0], p[1]), wide_max(p[2], p[3]));
+    return in_dtype(d, lo, hi, times(a.div, b.div));
+}
+
+static RangeInfo quotient(DType d, RangeInfo a, RangeInfo b, bool up)
+{
+    int64_t div = b.lo == b.hi && b.lo > 0 && a.div % b.lo == 0 ? a.div / b.lo : 1;
+    bool by_zero = b.lo <= 0 && b.hi >= 0;
+    if (b.lo < 0 || (up && a.lo < 0)) {
+        Wide most = wide_max(-(Wide)a.lo, a.hi);
+        most = wide_max(most, 0) + up;
+        return in_dtype(d, -most, most, 1);
+    }
+    if (b.hi == 0) return constant(0);
+    Wide least = b.lo > 0 ? b.lo : 1;
+    Wide lo = a.lo >= 0 ? (a.lo + (up ? (Wide)b.hi - 1 : 0)) / b.hi : a.lo / least;
+    Wide hi = a.hi >= 0 ? (a.hi + (up ? least - 1 : 0)) / least : a.hi / (Wide)b.hi;
+    if (by_zero) { lo = wide_min(lo, 0); hi = wide_max(hi, 0); }
+    return in_dtype(d, lo, hi, div);
+}
+
+static RangeInfo remainder_of(RangeInfo a, RangeInfo b)
+{
+    if (b.lo == b.hi && b.lo > 0 && a.div % b.lo == 0) return constant(0);
+    Wide most = wide_max(wide_max(-(Wide)b.lo, b.hi) - 1, 0);
+    Wide lo = a.lo < 0 ? wide_max(a.lo, -most) : 0, hi = a.hi > 0 ? wide_min(a.hi, most) : 0;
+    /* 0 <= a < b: unchanged */
+    if (a.lo >= 0 && b.lo > 0 && a.hi < b.lo) return a;
+    return (RangeInfo){ (int64_t)lo, (int64_t)hi, gcd(a.div, b.div) ? gcd(a.div, b.div) : 1 };
+}
+
+static RangeInfo shifted(Op op, DType d, RangeInfo a, RangeInfo b)
+{
+    int bits = dtype_bits(d);
+    if (b.lo != b.hi || b.lo < 0 || b.lo >= bits || b.lo > 61) {
+        if (op == OP_SHR && a.lo >= 0) return (RangeInfo){ 0, a.hi, 1 };
+        return range_of_dtype(d);
+    }
+    int64_t factor = 1ll << b.lo;
+    if (op == OP_SHL) return mul(d, a, constant(factor));
+    if (d == DT_U64 && a.lo < 0) return (RangeInfo){ 0, b.lo ? INT64_MAX >> (b.lo - 1) : INT64_MAX, 1 };
+    return in_dtype(d, a.lo >> b.lo, a.hi >> b.lo, a.div % factor == 0 ? a.div / factor : 1);
+}
+
+static RangeInfo bitwise(Op op, DType d, RangeInfo a, RangeInfo b)
+{
+    int64_t za = power_of_two_in(a.div), zb = power_of_two_in(b.div);
+    if (op == OP_AND) {
+        int64_t div = za > zb ? za : zb;
+        if (a.lo >= 0 && b.lo >= 0) return (RangeInfo){ 0, a.hi < b.hi ? a.hi : b.hi, div };
+        if (a.lo >= 0 || b.lo >= 0) return (RangeInfo){ 0, a.lo >= 0 ? a.hi : b.hi, div };
+    } else if (a.lo >= 0 && b.lo >= 0) {
+        uint64_t most = (uint64_t)(a.hi | b.hi);
+        int n = most ? 64 - __builtin_clzll(most) : 0;
+        return (RangeInfo){ 0, n >= 63 ? INT64_MAX : (1ll << n) - 1, za < zb ? za : zb };
+    }
+    RangeInfo r = range_of_dtype(d);
+    r.div = 1;
+    return r;
+}
+
+RangeInfo range_op(Op op, DType d, const RangeInfo *v)
+{
+    RangeInfo a = v[0];
+    bool odd = d == DT_U64 && (a.lo < 0 || (op_info[op].n_operands > 1 && v[1].lo < 0));
+    if (op >= OP_EQ && op <= OP_GE) return range_of_dtype(DT_BOOL);
+    if (op == OP_WHERE) return join(v[1], v[2]);
+    if (op == OP_CAST) {
+        if (range_fits(a, d)) return a;
+        return in_dtype(d, (Wide)1 << 100, (Wide)1 << 100, a.div);
+    }
+    if (!dtype_is_int(d) && d != DT_BOOL) return all;
+    if (odd && op != OP_AND && op != OP_SHR) return all;
+    switch ((int)op) {
+    case OP_NEG: return in_dtype(d, -(Wide)a.hi, -(Wide)a.lo, a.div);
+    case OP_ABS: {
+        Wide most = wide_max(-(Wide)a.lo, a.hi), least = a.lo > 0 ? a.lo : a.hi < 0 ? -(Wide)a.hi : 0;
+        return in_dtype(d, least, most, a.div);
+    }
+    case OP_ADD: return in_dtype(d, (Wide)a.lo + v[1].lo, (Wide)a.hi + v[1].hi, gcd(a.div, v[1].div));
+    case OP_SUB: return in_dtype(d, (Wide)a.lo - v[1].hi, (Wide)a.hi - v[1].lo, gcd(a.div, v[1].div));
+    case OP_MUL: return mul(d, a, v[1]);
+    case OP_FMA: {
+        RangeInfo p = mul(d, a, v[1]);
+        return in_dtype(d, (Wide)p.lo + v[2].lo, (Wide)p.hi + v[2].hi, gcd(p.div, v[2].div));
+    }
+    case OP_DIV: return quotient(d, a, v[1], false);
+    case OP_CDIV: return quotient(d, a, v[1], true);
+    case OP_REM: return remainder_of(a, v[1]);
+    case OP_MIN: case OP_MINNUM:
+        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi, gcd(a.div, v[1].div) };
+    case OP_MAX: case OP_MAXNUM:
+        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi, gcd(a.div, v[1].div) };
+    case OP_CLAMP: {
+        RangeInfo low[2] = { a, v[1] }, high[2] = { range_op(OP_MAX, d, low), v[2] };
+        return range_op(OP_MIN, d, high);
+    }
+    case OP_AND: case OP_OR: case OP_XOR: return bitwise(op, d, a, v[1]);
+    case OP_NOT: return d == DT_BOOL || !dtype_is_signed(d) ? range_of_dtype(d) : (RangeInfo){ ~a.hi, ~a.lo, 1 };
+    case OP_SHL: case OP_SHR: return shifted(op, d, a, v[1]);
+    default: return range_of_dtype(d);
+    }
+}
+
+/* --- facts of the launch ------------------------------------------------------------------------------------------------- */
+
+RangeInfo range_of_dim(const Func *f, int dim)
+{
+    if (dim < 0 || dim >= f->n_dims) return (RangeInfo){ 0, RANGE_MAX_EXTENT, 1 };
+    const Dim *d = &f->dims[dim];
+    if (d->extent >= 0) return constant(d->extent);
+    int64_t hi = f->fits32 ? INT32_MAX : RANGE_MAX_EXTENT, div = d->div > 0 ? d->div : 1;
+    return (RangeInfo){ 0, hi - hi % div, div };
+}
+
+static RangeInfo of_stride(const Func *f, const Instr *i)
+{
+    int64_t p = ir_attr_int(i, ATTR_PARAM, -1), a = ir_attr_int(i, ATTR_AXIS, -1);
+    if (p < 0 || p >= f->n_params || a < 0 || a >= TILE_MAX_RANK) return all;
+    const Param *q = &f->params[p];
+    if (q->stride[a] != FACT_UNKNOWN) return constant(q->stride[a]);
+    RangeInfo r = f->fits32 ? (RangeInfo){ -INT32_MAX, INT32_MAX, 1 } : (RangeInfo){ -RANGE_MAX_EXTENT, RANGE_MAX_EXTENT, 1 };
+    r.div = q->stride_div[a] > 0 ? q->stride_div[a] : 1;
+    return r;
+}
+
+static RangeInfo of_scalar_param(const Param *p)
+{
+    RangeInfo r = range_of_dtype(p->type->dtype);
+    if (!dtype_is_int(p->type->dtype) || p->type->dtype == DT_U64) return r;
+    double lo = ceil(p->lo), hi = floor(p->hi);
+    if (lo > (double)r.lo && lo < 0x1p63) r.lo = (int64_t)lo;
+    if (hi < (double)r.hi && hi >= -0x1p63) r.hi = (int64_t)hi;
+    return r.lo <= r.hi ? r : range_of_dtype(p->type->dtype);
+}
+
+static RangeInfo of_programs(const Ranges *r, const Instr *i)
+{
+    int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
+    RangeInfo n = axis >= 0 && axis < r->axes ? r->grid[axis] : r->total;
+    if (i->op == OP_NUM_PROGRAMS) return n;
+    return (RangeInfo){ 0, n.hi > 0 ? n.hi - 1 : 0, 1 };
+}
+
+/* --- values ---------------------------------------------------------------------------------------------------------------- */
+
+static RangeInfo whole(const Value *v)
+{
+    return type_is_value(v->type) ? range_of_dtype(v->type->dtype) : all;
+}
+
+static void set(Ranges *r, const Value *v, RangeInfo info)
+{
+    if (v->id >= r->n) {
+        size_t n = r->func->module->next_id + 64;
+        if (n <= v->id) n = (size_t)v->id + 64;
+        r->info = arena_grow(&r->func->module->session->arena, r->info, r->n * sizeof *r->info, n * sizeof *r->info);
+        for (size_t k = r->n; k < n; k++) r->info[k].div = -1;
+        r->n = n;
+    }
+    r->info[v->id] = info;
+}
+
+static RangeInfo get(Ranges *r, const Value *v, int depth);
+
+/* The loop variable: from lo towards hi in steps; what the body sees is below hi. */
+static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
+{
+    RangeInfo lo = get(r, ir_operand(loop, 0), depth), hi = get(r, ir_operand(loop, 1), depth), step = get(r, ir_operand(loop, 2), depth);
+    if (loop->blocks[0]->args[0]->type->dtype == DT_U64) return all;
+    RangeInfo iv = { lo.lo, hi.hi == INT64_MIN ? hi.hi : hi.hi - 1, gcd(lo.div, step.div) };
+    if (iv.hi < iv.lo) iv.hi = iv.lo;       /* never runs */
+    if (lo.lo == lo.hi && step.lo == step.hi && step.lo > 0)
+        iv.hi = (int64_t)(iv.lo + ((Wide)iv.hi - iv.lo) / step.lo * step.lo);
+    return iv;
+}
+
+static Wide trips(RangeInfo lo, RangeInfo hi, RangeInfo step)
+{
+    Wide span = (Wide)hi.hi - lo.lo;
+    if (span <= 0) return 0;
+    Wide s = step.lo > 0 ? step.lo : 1;
+    return (span + s - 1) / s;
+}
+
+/* A value carried by `for` as x -> x + d with d from outside: between its start and start + trips * d. Others: anything. */
+static RangeInfo of_carried(Ranges *r, const Instr *loop, int k, int depth)
+{
+    const Block *b = loop->blocks[0];
+    if (b->n_args <= k + 1 || !b->last || b->last->n_operands <= k) return all;
+    const Value *arg = b->args[k + 1], *next = ir_operand(b->last, k);
+    if (!type_is_value(arg->type) || !dtype_is_int(arg->type->dtype)) return whole(arg);
+    RangeInfo init = get(r, ir_operand(loop, k + 3), depth);
+    if (next == arg) return init;
+    if (!next->def || next->def->op != OP_ADD) return whole(arg);
+    const Value *x = ir_operand(next->def, 0), *d = ir_operand(next->def, 1);
+    if (x != arg) { const Value *t = x; x = d; d = t; }
+    if (x != arg || !ir_defined_outside(d, b)) return whole(arg);
+    RangeInfo by = get(r, d, depth);
+    Wide n = trips(get(r, ir_operand(loop, 0), depth), get(r, ir_operand(loop, 1), depth), get(r, ir_operand(loop, 2), depth));
+    if (n > (Wide)1 << 62) return whole(arg);
+    Wide lo = init.lo + wide_min(0, n * by.lo), hi = init.hi + wide_max(0, n * by.hi);
+    return in_dtype(arg->type->dtype, lo, hi, gcd(init.div, by.div));
+}
+
+static RangeInfo of_arg(Ranges *r, const Value *v, int depth)
+{
+    const Instr *loop = v->block->parent;
+    const Func *f = r->func;
+    if (!loop) {
+        int k = v->index - (v->block == f->remap);
+        if (v->block == f->remap && v->index == 0) return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
+        if (k >= 0 && k < f->n_params && f->params[k].type->kind == TYPE_SCALAR) return of_scalar_param(&f->params[k]);
+        return whole(v);
+    }
+    if (loop->op == OP_FOR && loop->n_operands >= 3) return v->index == 0 ? of_iv(r, loop, depth) : of_carried(r, loop, v->index - 1, depth);
+    return whole(v);
+}
+
+static RangeInfo of_result(Ranges *r, const Value *v, int depth)
+{
+    const Instr *i = v->def;
+    RangeInfo a = i->n_operands ? get(r, ir_operand(i, 0), depth) : all;
+    int64_t c;
+    switch ((int)i->op) {
+    case OP_CONST: return ir_is_const(v, &c) ? constant(c) : all;
+    case OP_DIM: return range_of_dim(r->func, (int)ir_attr_int(i, ATTR_DIM, -1));
+    case OP_STRIDE: return of_stride(r->func, i);
+    case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: return of_programs(r, i);
+    case OP_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
+    case OP_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
+    case OP_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };
+    case OP_ARANGE: {
+        int64_t start = ir_attr_int(i, ATTR_START, 0), n = v->type->shape[0];
+        return in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
+    }
+    case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_SORT:
+    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: case OP_MATERIALIZE: case OP_CONVERT: return a;
+    case OP_CONCAT:
+        for (int k = 1; k < i->n_operands; k++) a = join(a, get(r, ir_operand(i, k), depth));
+        return a;
+    case OP_TOPK:
+        if (v->index == 0) return a;
+        return (RangeInfo){ 0, ir_operand(i, 0)->type->shape[ir_operand(i, 0)->type->rank - 1] - 1, 1 };
+    case OP_ARGMAX: case OP_ARGMIN: {
+        int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
+        const Type *t = ir_operand(i, 0)->type;
+        return axis >= 0 && axis < t->rank ? (RangeInfo){ 0, t->shape[axis] - 1, 1 } : whole(v);
+    }
+    case OP_REDUCE_SUM: {
+        int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
+        const Type *t = ir_operand(i, 0)->type;
+        if (!dtype_is_int(t->dtype) || axis < 0 || axis >= t->rank) return whole(v);
+        return in_dtype(t->dtype, (Wide)a.lo * t->shape[axis], (Wide)a.hi * t->shape[axis], a.div);
+    }
+    case OP_CAST: {
+        DType from = ir_operand(i, 0)->type->dtype, to = v->type->dtype;
+        if (dtype_is_float(from) || dtype_is_float(to)) return whole(v);
+        if (to == DT_BOOL) return range_of_dtype(DT_BOOL);
+        if ((from == DT_U64) != (to == DT_U64) && a.lo < 0) return whole(v);
+        return range_op(OP_CAST, to, &a);
+    }
+    case OP_FOR: {
+        if (v->index + 3 >= i->n_operands || !i->n_blocks) return whole(v);
+        RangeInfo body = of_carried(r, i, v->index, depth);
+        return join(body, get(r, ir_operand(i, v->index + 3), depth));
+    }
+    case OP_IF: {
+        const Instr *x = i->blocks[0]->last, *y = i->blocks[1]->last;
+        if (!x || !y || v->index >= x->n_operands || v->index >= y->n_operands) return whole(v);
+        return join(get(r, ir_operand(x, v->index), depth), get(r, ir_operand(y, v->index), depth));
+    }
+    default:
+        break;
+    }
+    if (!(op_info[i->op].flags & OPF_ELEM) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX || i->op == OP_BITCAST) return whole(v);
+    RangeInfo ops[3] = { a, all, all };
+    for (int k = 1; k < i->n_operands; k++) ops[k] = get(r, ir_operand(i, k), depth);
+    return range_op(i->op, i->op >= OP_EQ && i->op <= OP_GE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
+}
+
+static RangeInfo get(Ranges *r, const Value *v, int depth)
+{
+    if (v->id < r->n && r->info[v->id].div >= 0) return r->info[v->id];
+    if (!type_is_value(v->type) || (!dtype_is_int(v->type->dtype) && v->type->dtype != DT_BOOL)) return all;
+    if (depth > 64) return whole(v);
+    RangeInfo info = v->def ? of_result(r, v, depth + 1) : of_arg(r, v, depth + 1);
+    const Attr *a = v->def && v->index == 0 ? ir_attr(v->def, ATTR_RANGE) : NULL;
+    if (a && a->n == 2) info = meet(info, (RangeInfo){ a->v[0], a->v[1], 1 });
+    set(r, v, info);
+    return info;
+}
+
+RangeInfo range_of(Ranges *r, const Value *v) { return get(r, v, 0); }
+
+static void sweep(Ranges *r, const Block *b)
+{
+    for (int k = 0; k < b->n_args; k++) get(r, b->args[k], 0);
+    for (const Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++) sweep(r, i->blocks[k]);
+        for (int k = 0; k < i->n_results; k++) get(r, &i->results[k], 0);
+    }
+}
+
+Ranges *ranges_new(const Func *f)
+{
+    Session *s = f->module->session;
+    Ranges *r = arena_new(&s->arena, Ranges);
+    r->func = f;
+    r->n = f->module->next_id;
+    r->info = arena_array(&s->arena, RangeInfo, r->n);
+    for (size_t k = 0; k < r->n; k++) r->info[k].div = -1;
+    r->total = (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };
+    if (f->grid) {
+        sweep(r, f->grid);
+        const Instr *y = f->grid->last;
+        Wide n = 1;
+        for (int k = 0; y && k < y->n_operands && k < 3; k++) {
+            r->grid[k] = meet(get(r, ir_operand(y, k), 0), (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 });
+            n *= r->grid[k].hi;
+            r->axes = k + 1;
+        }
+        if (r->axes && n < r->total.hi) r->total.hi = (int64_t)n;
+        if (r->axes == 1) r->total = r->grid[0];
+    }
+    if (f->remap) sweep(r, f->remap);
+    sweep(r, f->body);
+    return r;
+}
