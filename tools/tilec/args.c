@@ -1,0 +1,226 @@
+/* args.c: the command line: tables, parsing, response files. */
+#include "tools/tilec/tool.h"
+#include "tools/tilec/file.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* Names for the `commands` column of flags.def. */
+enum {
+#define COMMAND(ID, name, fn, synopsis, doc) ID = 1u << CMD_##ID,
+#include "tools/tilec/commands.def"
+#undef COMMAND
+    ALL = (1u << CMD_COUNT) - 1
+};
+
+const FlagInfo flag_info[FLAG_COUNT] = {
+#define GROUP(title)
+#define FLAG(ID, spelling, form, value, commands, doc) [FLAG_##ID] = { spelling, FORM_##form, value, commands, doc },
+#include "tools/tilec/flags.def"
+#undef FLAG
+#undef GROUP
+};
+
+const CommandInfo command_info[CMD_COUNT] = {
+#define COMMAND(ID, name, fn, synopsis, doc) [CMD_##ID] = { name, fn, synopsis, doc },
+#include "tools/tilec/commands.def"
+#undef COMMAND
+};
+
+const char *args_last(const Args *a, FlagId f, const char *otherwise)
+{
+    return a->flag[f].len ? a->flag[f].data[a->flag[f].len - 1] : otherwise;
+}
+
+bool parse_int(const char *s, int64_t *value)
+{
+    char *end;
+    if (!*s || *s == ' ' || *s == '+') return false;
+    errno = 0;
+    long long v = strtoll(s, &end, s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? 16 : 10);
+    if (errno || *end || end == s) return false;
+    *value = v;
+    return true;
+}
+
+bool args_int(Tool *t, const Args *a, FlagId f, int64_t lo, int64_t hi, int64_t *value)
+{
+    const char *s = args_last(a, f, NULL);
+    if (!s) return true;
+    int64_t v;
+    if (!parse_int(s, &v) || v < lo || v > hi) {
+        tool_usage(t, "%s wants a number from %lld to %lld, not `%s`", flag_info[f].spelling, (long long)lo, (long long)hi, s);
+        return false;
+    }
+    *value = v;
+    return true;
+}
+
+Strings args_list(Tool *t, const Args *a, FlagId f)
+{
+    Strings list = {0};
+    for (size_t i = 0; i < a->flag[f].len; i++)
+        for (const char *s = a->flag[f].data[i]; ; s++) {
+            size_t n = strcspn(s, ",");
+            if (n) vec_push(&t->arena, &list, arena_strndup(&t->arena, s, n));
+            s += n;
+            if (!*s) break;
+        }
+    return list;
+}
+
+/* --- response files ------------------------------------------------------------------------------------------------- */
+
+/* Words separated by blanks; '..' and ".." group, a backslash keeps the next character outside '..'. */
+static int split_words(Tool *t, const char *file, const char *p, Strings *words)
+{
+    for (;;) {
+        p += strspn(p, " \t\r\n");
+        if (!*p) return EXIT_OK;
+        Text word;
+        text_init(&word, &t->arena);
+        text_puts(&word, "");
+        for (char quote = 0; *p && (quote || !strchr(" \t\r\n", *p)); p++) {
+            if (quote && *p == quote) quote = 0;
+            else if (!quote && (*p == '\'' || *p == '"')) quote = *p;
+            else if (*p == '\\' && quote != '\'' && p[1]) text_putc(&word, *++p);
+            else text_putc(&word, *p);
+            if (quote && !p[1]) return tool_usage(t, "%s: a quotation mark is never closed", file);
+        }
+        vec_push(&t->arena, words, word.data ? word.data : "");
+    }
+}
+
+static int expand(Tool *t, Strings in, int depth, Strings *out)
+{
+    for (size_t i = 0; i < in.len; i++) {
+        if (in.data[i][0] != '@' || !in.data[i][1]) { vec_push(&t->arena, out, in.data[i]); continue; }
+        const char *file = in.data[i] + 1;
+        if (depth == 8) return tool_usage(t, "%s: @files are nested more than 8 deep", file);
+        FileText text;
+        if (!file_read(t, file, 16 << 20, &text)) return EXIT_USAGE;
+        Strings words = {0};
+        int code = split_words(t, file, text.data, &words);
+        if (code || (code = expand(t, words, depth + 1, out))) return code;
+    }
+    return EXIT_OK;
+}
+
+/* --- parsing -------------------------------------------------------------------------------------------------------- */
+
+static int edit_distance(const char *a, const char *b)
+{
+    enum { MAX = 32 };
+    size_t n = strlen(a), m = strlen(b);
+    int row[MAX + 1];
+    if (n > MAX || m > MAX) return MAX;
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+static int unknown_flag(Tool *t, CommandId command, const char *word)
+{
+    const char *name = arena_strndup(&t->arena, word, strcspn(word, "=")), *nearest = NULL;
+    int best = 3;
+    for (int f = 0; f < FLAG_COUNT; f++) {
+        int d = edit_distance(name, flag_info[f].spelling);
+        if (flag_info[f].commands >> command & 1 && d < best && strlen(name) > 3) { best = d; nearest = flag_info[f].spelling; }
+    }
+    if (nearest) return tool_usage(t, "unknown option `%s`; did you mean `%s`?", name, nearest);
+    return tool_usage(t, "unknown option `%s` (`tilec %s --help` lists them)", name, command_info[command].name);
+}
+
+/* Does `word` spell flag f? *value: what is joined to it, or NULL. */
+static bool spells(const FlagInfo *f, const char *word, const char **value)
+{
+    size_t n = strlen(f->spelling);
+    *value = NULL;
+    if (strncmp(word, f->spelling, n)) return false;
+    if (!word[n]) return true;
+    switch (f->form) {
+    case FORM_NONE: return false;
+    case FORM_VALUE: *value = word + n + 1; return word[n] == '=';
+    case FORM_SHORT:
+    case FORM_JOINED: *value = word + n; return true;
+    }
+    return false;
+}
+
+/* The longest spelling that fits: -MF and -MD before -M. FLAG_COUNT: none. */
+static FlagId find_flag(const char *word, const char **value)
+{
+    FlagId found = FLAG_COUNT;
+    for (int f = 0; f < FLAG_COUNT; f++) {
+        const char *v;
+        if (!spells(&flag_info[f], word, &v)) continue;
+        if (found != FLAG_COUNT && strlen(flag_info[f].spelling) < strlen(flag_info[found].spelling)) continue;
+        found = (FlagId)f;
+        *value = v;
+    }
+    return found;
+}
+
+/* Closed sets (a|b|c) are checked here. */
+static bool value_allowed(const char *set, const char *value)
+{
+    if (!strchr(set, '|')) return true;
+    for (size_t n = strlen(value); ; set++) {
+        size_t len = strcspn(set, "|");
+        if (len == n && !strncmp(set, value, n)) return true;
+        set += len;
+        if (!*set) return false;
+    }
+}
+
+static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
+{
+    const char *word = words->data[*i], *value;
+    FlagId f = find_flag(word, &value);
+    if (f == FLAG_COUNT) return unknown_flag(t, a->command, word);
+    const FlagInfo *info = &flag_info[f];
+    if (!(info->commands >> a->command & 1))
+        return tool_usage(t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
+    if (info->form == FORM_NONE) value = "";
+    else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) value = words->data[++*i];
+    if (!value || (!*value && info->form != FORM_NONE))
+        return tool_usage(t, "option `%s` wants a value: %s", info->spelling, info->value);
+    if (!value_allowed(info->value, value))
+        return tool_usage(t, "option `%s` takes %s, not `%s`", info->spelling, info->value, value);
+    vec_push(&t->arena, &a->flag[f], value);
+    return EXIT_OK;
+}
+
+static CommandId find_command(const char *word)
+{
+    for (int c = 0; c < CMD_COUNT; c++)
+        if (!strcmp(word, command_info[c].name)) return (CommandId)c;
+    return CMD_COUNT;
+}
+
+int args_parse(Tool *t, int argc, char **argv, Args *a)
+{
+    Strings raw = {0}, words = {0};
+    for (int i = 0; i < argc; i++) vec_push(&t->arena, &raw, argv[i]);
+    int code = expand(t, raw, 0, &words);
+    if (code) return code;
+    memset(a, 0, sizeof *a);
+    size_t i = 0;
+    if (words.len && find_command(words.data[0]) != CMD_COUNT) a->command = find_command(words.data[i++]);
+    for (bool flags = true; i < words.len; i++) {
+        const char *w = words.data[i];
+        if (flags && !strcmp(w, "--")) flags = false;
+        else if (flags && w[0] == '-' && w[1]) { if ((code = take_flag(t, a, &words, &i))) return code; }
+        else vec_push(&t->arena, &a->inputs, w);
+    }
+    return EXIT_OK;
+}

@@ -1,0 +1,104 @@
+/* file.c: see file.h. */
+#include "tools/tilec/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
+{
+    bool std = !strcmp(path, "-");
+    const char *name = std ? "standard input" : path;
+    int fd = std ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) { tool_error(t, "cannot open %s: %s", name, strerror(errno)); return false; }
+    struct stat st;
+    size_t cap = 1 << 16, len = 0;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= 0 && (size_t)st.st_size < limit) cap = (size_t)st.st_size + 2;
+    char *data = arena_alloc(&t->arena, cap);
+    ssize_t n;
+    while ((n = read(fd, data + len, cap - len - 1)) != 0) {
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) break;
+        len += (size_t)n;
+        if (len > limit) break;
+        if (len + 1 == cap) { data = arena_grow(&t->arena, data, cap, 2 * cap); cap *= 2; }
+    }
+    int error = errno;
+    if (!std) close(fd);
+    if (n < 0) { tool_error(t, "cannot read %s: %s", name, strerror(error)); return false; }
+    if (len > limit) { tool_error(t, "%s is too long (over %zu bytes)", name, limit); return false; }
+    data[len] = 0;
+    *file = (FileText){ data, len };
+    return true;
+}
+
+void outputs_add(Tool *t, Outputs *o, const char *path, const void *data, size_t len)
+{
+    vec_push(&t->arena, &o->list, ((Output){ path, NULL, data, len }));
+}
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool write_to(const char *path, int flags, int mode, const void *data, size_t len)
+{
+    int fd = !strcmp(path, "-") ? dup(STDOUT_FILENO) : open(path, O_WRONLY | O_CLOEXEC | flags, mode);
+    if (fd < 0) return false;
+    bool ok = write_all(fd, data, len);
+    int error = errno;
+    if (close(fd) && ok) { ok = false; error = errno; }
+    errno = error;
+    return ok;
+}
+
+static bool in_place(const char *path)
+{
+    struct stat st;
+    return !strcmp(path, "-") || (!stat(path, &st) && !S_ISREG(st.st_mode));
+}
+
+/* A symbolic link keeps being one: the file it names is replaced. */
+static const char *real_target(Tool *t, const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real) return path;
+    path = arena_strdup(&t->arena, real);
+    free(real);
+    return path;
+}
+
+int outputs_commit(Tool *t, Outputs *o)
+{
+    const char *failed = NULL;
+    size_t n = o->list.len, renamed = 0;
+    for (size_t i = 0; i < n && !failed; i++) {
+        if (in_place(o->list.data[i].path)) continue;
+        const char *path = real_target(t, o->list.data[i].path);
+        o->list.data[i].temporary = arena_printf(&t->arena, "%s.tmp%ld", path, (long)getpid());
+        unlink(o->list.data[i].temporary);
+        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, 0666, o->list.data[i].data, o->list.data[i].len)) {
+            failed = o->list.data[i].path;
+            if (errno == EEXIST) o->list.data[i].temporary = NULL;
+        }
+    }
+    int error = errno;
+    for (; renamed < n && !failed; renamed++) {
+        const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
+        bool ok = tmp ? !rename(tmp, real_target(t, path)) : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
+        if (!ok) { failed = path; error = errno; break; }
+    }
+    if (!failed) return EXIT_OK;
+    for (size_t i = renamed; i < n; i++)
+        if (o->list.data[i].temporary) unlink(o->list.data[i].temporary);
+    return tool_error(t, "cannot write %s: %s", !strcmp(failed, "-") ? "standard output" : failed, strerror(error));
+}

@@ -1,0 +1,71 @@
+/* tool.h: what the commands of tilec share: memory, messages, arguments, files. */
+#pragma once
+#include "ir/arena.h"
+#include <stdio.h>
+
+/* One run of the command. Memory is freed at exit; running out of it ends the run with a message (main.c). */
+typedef struct Tool {
+    Arena arena;
+    jmp_buf oom;
+    FILE *out, *err;        /* stdout and stderr */
+} Tool;
+
+enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };   /* done; the input is at fault; the command line is */
+
+/* `tilec: error: ...` on standard error. Both return their exit code, so that callers can `return tool_error(...)`. */
+int tool_error(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int tool_usage(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tool_warning(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+typedef enum CommandId {
+#define COMMAND(ID, name, fn, synopsis, doc) CMD_##ID,
+#include "tools/tilec/commands.def"
+#undef COMMAND
+    CMD_COUNT
+} CommandId;
+
+typedef enum FlagId {
+#define GROUP(title)
+#define FLAG(ID, spelling, form, value, commands, doc) FLAG_##ID,
+#include "tools/tilec/flags.def"
+#undef FLAG
+#undef GROUP
+    FLAG_COUNT
+} FlagId;
+
+typedef enum FlagForm { FORM_NONE, FORM_VALUE, FORM_SHORT, FORM_JOINED } FlagForm;
+
+typedef struct FlagInfo { const char *spelling; FlagForm form; const char *value; unsigned commands; const char *doc; } FlagInfo;
+extern const FlagInfo flag_info[FLAG_COUNT];
+
+typedef VEC(const char *) Strings;
+
+/* A parsed command line. A flag's values stand in the order given ("" for flags without one). */
+typedef struct Args {
+    CommandId command;
+    Strings flag[FLAG_COUNT];
+    Strings inputs;
+} Args;
+
+typedef struct CommandInfo { const char *name; int (*run)(Tool *, const Args *); const char *synopsis, *doc; } CommandInfo;
+extern const CommandInfo command_info[CMD_COUNT];
+
+/* Reads the command line (argv[0] left out), `@file` expanded. Returns an exit code; EXIT_OK with `args` filled. */
+int args_parse(Tool *, int argc, char **argv, Args *);
+static inline bool args_has(const Args *a, FlagId f) { return a->flag[f].len != 0; }
+/* The last value given, or `otherwise`. */
+const char *args_last(const Args *, FlagId, const char *otherwise);
+/* The last value as an integer in [lo, hi]; a message and false when it is none. */
+bool args_int(Tool *, const Args *, FlagId, int64_t lo, int64_t hi, int64_t *value);
+/* All values, comma-separated lists taken apart. */
+Strings args_list(Tool *, const Args *, FlagId);
+/* An integer with nothing around it (0x.. too), or false. */
+bool parse_int(const char *, int64_t *);
+
+void help_print(Tool *, CommandId, FILE *);
+void help_man(Tool *, FILE *);
+void help_bash(Tool *, FILE *);
+
+#define COMMAND(ID, name, fn, synopsis, doc) int fn(Tool *, const Args *);
+#include "tools/tilec/commands.def"
+#undef COMMAND
