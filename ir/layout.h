@@ -304,6 +304,30 @@ static inline bool layout_matrix_base(const LayoutMatrix *m, uint32_t r) { retur
 // padding may be pointed anywhere in the tile.
 void layout_matrix_row(const Layout *l, const LayoutMatrix *m, uint32_t base, uint32_t lane, uint32_t warp, int32_t *coord);
 
+// --- reductions ------------------------------------------------------------------------------------------------------------
+
+// How a reduction of l over `axis` runs: register r adds into reg[r] of the result; then every thread combines with lane ^ lane_xor[i] for
+// each i; then, where nwarp > 1, warps combine through shared memory: a warp's partial has index sum of warp_term (0 .. nwarp-1). Copies that l
+// holds already are never added twice. Registers in the padding (layout_reg_cover) must have been neutralised.
+typedef struct {
+  const Layout *result;       // layout_slice(l, axis, keep)
+  int16_t *reg;               // [layout_regs(l)]
+  int nlane, nterm;
+  uint8_t lane_xor[6];
+  uint32_t nwarp;
+  LayoutTerm warp_term[16];   // ((warp >> shift) / div % mod) * mul, added
+} LayoutReduce;
+// False if a basis vector moves along `axis` and another axis at once, or blocks share the axis: convert first.
+bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out);
+
+// --- TMA -------------------------------------------------------------------------------------------------------------------
+
+// One cp.async.bulk.tensor a panel fills s: box extents fastest axis first (s->order), panel p starts panel_bytes after p-1 and
+// box[0] elements further. swizzle is CUtensorMapSwizzle: 0 none, 1 32 B, 2 64 B, 3 128 B.
+typedef struct { int rank, swizzle; int32_t box[LAYOUT_MAX_RANK], panels, panel_bytes; } LayoutTma;
+// False: rank above 5, an extent above 256, rows padded or not of multiples of 16 bytes, a swizzle that is not TMA's, last panel ragged.
+bool layout_tma(const LayoutShared *s, LayoutTma *out);
+
 // --- wgmma operands in shared memory -------------------------------------------------------------------------------------
 
 // PTX ISA 9.7.15.5.1.2. hi is the upper word (SBO and swizzle mode), the lower word is (address & 0x3FFFF) >> 4 | lo_or.
@@ -322,6 +346,10 @@ typedef struct {
 // Operand of MN x K elements (A: M x K, B: N x K), stored K-major or MN-major with panels of `span` bytes (0: the widest that divides).
 // False if the extents do not fit (MN and K in multiples of 8 and of the instruction's K), or MN-major and not 16 bit.
 bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out);
+// The same of a tile that exists: rank 2, axis k_axis is K (A [M,K]: 1, B [K,N]: 0). False if no descriptor can describe it.
+bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out);
+// A shared layout for such a tile with axis `fast` contiguous and panels of `span` bytes (0: the widest that divides); NULL as above.
+const LayoutShared *layout_wgmma_shared(Arena *a, const int32_t tile[2], int k_axis, int fast, int elem_bytes, int span);
 // Bytes from the tile's start to the operand of k-step `kstep` whose first row (column) is mn.
 static inline int32_t layout_wgmma_offset(const LayoutWgmma *w, int32_t mn, int32_t kstep) {
   return mn / w->mn_unit * w->mn_step + kstep % w->steps_per_panel * w->step + kstep / w->steps_per_panel * w->panel_step;

@@ -87,41 +87,58 @@ void layout_matrix_row(const Layout *l, const LayoutMatrix *m, uint32_t base, ui
 
 // --- wgmma -----------------------------------------------------------------------------------------------------------------
 
-bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out) {
+// The swizzle span of TMA and wgmma that s has (rows of exactly that many bytes), or 0.
+static int tma_span(const LayoutShared *s) {
+  int bits, base, shift, span = s->panel * s->elem_bytes;
+  if (s->pitch != span || !layout_shared_swizzle(s, &bits, &base, &shift)) return 0;
+  if (!bits) return 16;
+  return base == 4 && shift == 3 && bits <= 3 && span == 16 << bits ? span : 0;
+}
+
+bool layout_tma(const LayoutShared *s, LayoutTma *out) {
+  int span = tma_span(s), row = s->panel * s->elem_bytes;
   memset(out, 0, sizeof *out);
-  if ((elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4) || mn < 8 || k < 1 || mn % 8) return false;
-  if (mn_major && elem_bytes != 2) return false;  // only 16-bit types have the major bits
-  int32_t kinst = 32 / elem_bytes;
-  if (k % kinst || (int64_t)mn * k > LAYOUT_MAX_EXTENT) return false;
-  int64_t inner = mn_major ? mn : k, rows = mn_major ? k : mn;
-  if (!span) {
-    span = 128;
-    while (span > 16 && inner * elem_bytes % span) span /= 2;
+  if (!span || s->rank > 5 || row % 16 || s->panel > 256 || s->tile[s->order[0]] % s->panel) return false;
+  out->rank = s->rank;
+  out->swizzle = s->nxor;
+  out->box[0] = s->panel;
+  for (int k = 1; k < s->rank; k++) {
+    out->box[k] = s->tile[s->order[k]];
+    if (out->box[k] > 256) return false;
   }
-  if ((span != 16 && span != 32 && span != 64 && span != 128) || inner * elem_bytes % span) return false;
-  const int32_t tile[2] = {mn, k}, order[2] = {mn_major ? 0 : 1, mn_major ? 1 : 0};
-  out->shared = layout_shared_swizzled(a, 2, tile, order, elem_bytes, span);
-  if (!out->shared) return false;
-  int32_t pe = span / elem_bytes, pb = out->shared->panel_bytes;
+  out->panels = s->tile[s->order[0]] / s->panel;
+  out->panel_bytes = s->panel_bytes;
+  return true;
+}
+
+bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out) {
+  memset(out, 0, sizeof *out);
+  int es = s->elem_bytes, span = tma_span(s);
+  if (s->rank != 2 || k_axis < 0 || k_axis > 1 || !span || s->pitch != span || (es != 1 && es != 2 && es != 4)) return false;
+  bool mn_major = s->order[0] != k_axis;
+  int32_t mn = s->tile[1 - k_axis], k = s->tile[k_axis], kinst = 32 / es;
+  if (mn_major && es != 2) return false;  // only 16-bit types have the major bits
+  if (mn % 8 || k % kinst || s->tile[s->order[0]] % s->panel) return false;
+  int32_t pb = s->panel_bytes;
   if (pb >= 1 << 18) return false;
+  out->shared = s;
   out->span = span;
   out->mode = span == 128 ? 1 : span == 64 ? 2 : span == 32 ? 3 : 0;
   out->mn_major = mn_major;
   out->kinst = kinst;
   out->ksteps = k / kinst;
-  out->panel_elems = pe;
+  out->panel_elems = s->panel;
   out->panel_bytes = pb;
-  out->panels = (int32_t)(inner / pe);
-  out->box[0] = pe;
-  out->box[1] = (int32_t)rows;
+  out->panels = s->tile[s->order[0]] / s->panel;
+  out->box[0] = s->panel;
+  out->box[1] = mn_major ? k : mn;
   if (mn_major) {
     // Swizzled: LBO from one panel of MN to the next, SBO from 8 rows of K to the next 8. Without swizzle the two change roles.
     out->lbo = span == 16 ? 8 * 16 : (uint32_t)pb;
     out->sbo = span == 16 ? (uint32_t)pb : 8u * (uint32_t)span;
     out->steps_per_panel = out->ksteps;
     out->step = kinst * span;
-    out->panel_step = 0;
-    out->mn_unit = pe;
+    out->mn_unit = s->panel;
     out->mn_step = pb;
   } else {
     // Swizzled: LBO unused (encoded 1). Without: LBO from one 16-byte column of core matrices to the next.
@@ -136,4 +153,23 @@ bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool 
   out->lo_or = (out->lbo >> 4) << 16;
   out->hi = out->sbo >> 4 | (uint32_t)out->mode << 30;
   return true;
+}
+
+const LayoutShared *layout_wgmma_shared(Arena *a, const int32_t tile[2], int k_axis, int fast, int elem_bytes, int span) {
+  LayoutWgmma w;
+  const int32_t order[2] = {fast, 1 - fast};
+  if (elem_bytes < 1 || fast < 0 || fast > 1 || tile[0] < 1 || tile[1] < 1) return NULL;
+  if (!span) {
+    span = 128;
+    while (span > 16 && (int64_t)tile[fast] * elem_bytes % span) span /= 2;
+  }
+  const LayoutShared *s = layout_shared_swizzled(a, 2, tile, order, elem_bytes, span);
+  return s && layout_wgmma_view(s, k_axis, &w) ? s : NULL;
+}
+
+bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out) {
+  const int32_t tile[2] = {mn, k};
+  const LayoutShared *s = layout_wgmma_shared(a, tile, 1, !mn_major, elem_bytes, span);
+  memset(out, 0, sizeof *out);
+  return s && layout_wgmma_view(s, 1, out);
 }

@@ -118,6 +118,65 @@ static void test_random(void) {
   for (int k = 0; k < 4; k++) CU_ASSERT(kinds[k] > 0);
 }
 
+// Layouts that differ only within a warp: the coordinate bits of a fragment dealt to registers and lanes in any way, mixed by XOR, with
+// copies in registers or lanes, repeated over ragged extents and over warps.
+static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies, const int32_t *tile) {
+  int total = bits0 + bits1, nlane = 5 - lane_copies, nbit[LAYOUT_INPUTS] = {total - nlane, 5, 0, 0};
+  for (;;) {
+    int32_t vec[32], reg[64] = {0}, lane[10] = {0};
+    F2Map m = {.nin = total, .nout = total};
+    for (int i = 0; i < total; i++) vec[i] = 1 << i;
+    for (int i = total - 1; i > 0; i--) {
+      int j = (int)rnd((uint32_t)i + 1), t = vec[i];
+      vec[i] = vec[j], vec[j] = t;
+    }
+    for (int k = (int)rnd(4); k > 0; k--) {
+      int i = (int)rnd((uint32_t)total), j = (int)rnd((uint32_t)total);
+      if (i != j) vec[i] ^= vec[j];
+    }
+    for (int i = 0; i < total; i++) m.col[i] = (uint64_t)vec[i];
+    if (f2_rank(&m) != total) continue;
+    int hole[5], n = 0;
+    for (int i = 0; i < 5; i++) hole[i] = 0;
+    for (int k = 0; k < lane_copies; k++) hole[rnd(5)] = 1;
+    for (int i = 0; i < 5; i++) n += !hole[i];
+    if (n != nlane) continue;
+    n = 0;
+    for (int i = 0; i < 5; i++) {
+      int32_t v = hole[i] ? 0 : vec[n++];
+      lane[2 * i] = v & ((1 << bits0) - 1), lane[2 * i + 1] = v >> bits0;
+    }
+    for (int i = n; i < total; i++) reg[2 * (i - n)] = vec[i] & ((1 << bits0) - 1), reg[2 * (i - n) + 1] = vec[i] >> bits0;
+    const LayoutDigit digit[] = {{LAYOUT_REG, 1, reps, 1 << bits1}, {LAYOUT_WARP, 0, 3, 1 << bits0}};
+    const Layout *l = layout_from_basis(&arena, 2, tile, nbit, (const int32_t *const[]){reg, lane, NULL, NULL}, 2, digit);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    return l;
+  }
+}
+
+static void test_shuffles(void) {
+  int kinds[4] = {0}, fewest = 0;
+  for (int i = 0; i < 1500; i++) {
+    int bits0 = 2 + (int)rnd(3), bits1 = 3 + (int)rnd(2), reps = 1 + (int)rnd(3), bytes = 1 << rnd(4);
+    int32_t tile[2] = {3 << bits0, (reps << bits1) - (int)rnd(3)};
+    const Layout *a = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
+    const Layout *b = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
+    LayoutConvertKind k = convert(a, b, bytes);
+    kinds[k]++;
+    if (k == LAYOUT_CONVERT_SHUFFLE) {
+      const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
+      uint32_t shuffles = 0;
+      for (uint32_t j = 0; j < p->nround; j += p->pack) shuffles += p->round[j].shuffle;
+      // Never more than one a register, counting three repetitions as four (a skew may reach into the hole).
+      CU_ASSERT(shuffles * p->pack <= layout_regs(b) / (uint32_t)reps * (reps == 3 ? 4 : (uint32_t)reps));
+      fewest += shuffles * p->pack < layout_regs(b);
+    }
+    if (i % 16 == 0) arena_free(&arena), arena_start();
+  }
+  printf(" [none %d, registers %d, shuffle %d, shared %d, %d below one a register] ", kinds[0], kinds[1], kinds[2], kinds[3], fewest);
+  CU_ASSERT(kinds[2] > 400 && fewest > 0);
+}
+
 static const Layout *blocked(const int32_t *tile, const int32_t *per, const int32_t *lanes, const int32_t *warps) {
   return layout_blocked(&arena, 2, tile, per, lanes, warps, I(1, 0));
 }
@@ -187,8 +246,8 @@ static void test_statistics(void) {
 
 int main(int argc, char **argv) {
   arena_start();
-  static const UnitTest tests[] = {{"random", test_random}, {"known", test_known}, {"statistics", test_statistics}};
-  int status = unit_run("layout conversions", tests, 3, argc, argv);
+  static const UnitTest tests[] = {{"random", test_random}, {"shuffles", test_shuffles}, {"known", test_known}, {"statistics", test_statistics}};
+  int status = unit_run("layout conversions", tests, 4, argc, argv);
   arena_free(&arena);
   return status;
 }

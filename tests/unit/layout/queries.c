@@ -297,12 +297,81 @@ static void test_coalesced(void) {
   CU_ASSERT(layout_regs(l) == 1 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
 }
 
+// Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once.
+static void test_reduce(void) {
+  int checked = 0;
+  for (int i = 0; i < 200; i++) {
+    int32_t tile[2];
+    random_tile(tile);
+    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+    if (rnd(4) == 0) l = layout_broadcast(&arena, layout_slice(&arena, l, 1, true), 1, tile[1] = 6);
+    if (!l) continue;
+    for (int axis = 0; axis < 2; axis++) {
+      LayoutReduce p;
+      bool keep = rnd(2);
+      CU_ASSERT_FATAL(layout_reduce(&arena, l, axis, keep, &p));
+      if (l->free[LAYOUT_REG]) continue;
+      checked++;
+      uint32_t nr = layout_regs(p.result), nl = layout_lanes(l), nw = layout_warps(l);
+      int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc), *next = calloc((size_t)nr * nl * nw, sizeof *acc);
+      int bad = 0;
+#define AT(x, r, t, w) x[((w) * nl + (t)) * nr + (r)]
+      for (uint32_t w = 0; w < nw; w++)
+        for (uint32_t t = 0; t < nl; t++)
+          for (uint32_t r = 0; r < layout_regs(l); r++) {
+            int32_t c[2];
+            layout_element(l, r, t, w, 0, c);
+            if (layout_in_tile(l, c)) AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
+          }
+      for (int k = 0; k < p.nlane; k++) {
+        for (uint32_t w = 0; w < nw; w++)
+          for (uint32_t t = 0; t < nl; t++)
+            for (uint32_t r = 0; r < nr; r++) AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
+        int64_t *swap = acc;
+        acc = next, next = swap;
+      }
+      // Shared memory: cell (row, partial).
+      int32_t rows = l->cover[1 - axis];
+      int64_t *cell = calloc((size_t)rows * p.nwarp, sizeof *cell);
+      uint8_t *set = calloc((size_t)rows * p.nwarp, 1);
+      for (int pass = 0; pass < 2; pass++)
+        for (uint32_t w = 0; w < nw; w++)
+          for (uint32_t t = 0; t < nl; t++)
+            for (uint32_t r = 0; r < nr; r++) {
+              int32_t c[2];
+              uint32_t part = 0;
+              layout_element(p.result, r, t, w, 0, c);
+              int32_t row = keep ? c[1 - axis] : c[0];
+              for (int k = 0; k < p.nterm; k++) part += term_value(&p.warp_term[k], t, w);
+              bad += part >= p.nwarp || row >= rows;
+              if (bad) break;
+              int64_t *x = &cell[(uint32_t)row * p.nwarp + part];
+              if (!pass) {
+                bad += set[x - cell] && *x != AT(acc, r, t, w);  // all writers agree
+                *x = AT(acc, r, t, w), set[x - cell] = 1;
+                continue;
+              }
+              int64_t sum = 0, want = 0;
+              for (uint32_t k = 0; k < p.nwarp; k++) sum += cell[(uint32_t)row * p.nwarp + k];
+              for (int32_t k = 0; k < tile[axis] && row < tile[1 - axis]; k++) {
+                int32_t e0 = axis ? row : k, e1 = axis ? k : row;
+                want += 1000 * e0 + 7 * e1 * e1 + 1;
+              }
+              bad += sum != want;
+            }
+      CU_ASSERT_EQUAL(bad, 0);
+      free(acc), free(next), free(cell), free(set);
+    }
+  }
+  CU_ASSERT(checked > 100);
+}
+
 int main(int argc, char **argv) {
   arena_start();
   static const UnitTest tests[] = {{"coverage", test_coverage}, {"inverse", test_inverse}, {"terms", test_terms},
     {"vectors", test_vectors}, {"derived", test_derived}, {"reshape", test_reshape}, {"algebra", test_algebra},
-    {"canonical", test_canonical}, {"coalesced", test_coalesced}};
-  int status = unit_run("layout queries", tests, 9, argc, argv);
+    {"canonical", test_canonical}, {"reduce", test_reduce}, {"coalesced", test_coalesced}};
+  int status = unit_run("layout queries", tests, 10, argc, argv);
   arena_free(&arena);
   return status;
 }

@@ -25,6 +25,13 @@ static void test_tma(void) {
         CU_ASSERT_EQUAL(bad, 0);
       }
   CU_ASSERT_PTR_NULL(layout_shared_swizzled(&arena, 2, I(64, 96), I(1, 0), 2, 128));
+  LayoutTma t;
+  CU_ASSERT(layout_tma(layout_shared_swizzled(&arena, 2, I(80, 192), I(1, 0), 2, 128), &t));
+  CU_ASSERT(t.rank == 2 && t.swizzle == 3 && t.box[0] == 64 && t.box[1] == 80 && t.panels == 3 && t.panel_bytes == 80 * 128);
+  CU_ASSERT(layout_tma(layout_shared_rows(&arena, 3, I(2, 64, 64), I(2, 1, 0), 4, 0), &t));
+  CU_ASSERT(t.rank == 3 && t.swizzle == 0 && t.box[0] == 64 && t.box[2] == 2 && t.panels == 1);
+  CU_ASSERT_FALSE(layout_tma(layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 16), &t));
+  CU_ASSERT_FALSE(layout_tma(layout_shared_rows(&arena, 2, I(512, 64), I(1, 0), 2, 0), &t));
 }
 
 // No two elements share a byte, all lie inside.
@@ -123,6 +130,15 @@ static void test_wgmma(void) {
   CU_ASSERT(w.hi == 0x40000040u && w.lo_or == 1u << 16 && w.step >> 4 == 2 && layout_wgmma_offset(&w, 64, 0) == 8192);
   CU_ASSERT(layout_wgmma_operand(&arena, 256, 64, 2, true, 0, &w));
   CU_ASSERT(w.hi == 0x40000040u && w.lo_or == (64 * 128 >> 4) << 16 && w.step >> 4 == 128 && w.panels == 4);
+  // B of a row-major [K, N] tile is MN-major, of its transpose K-major; the view has what the operand has.
+  const LayoutShared *b = layout_wgmma_shared(&arena, I(64, 256), 0, 1, 2, 0);
+  LayoutWgmma v;
+  CU_ASSERT_FATAL(b && layout_wgmma_view(b, 0, &v));
+  CU_ASSERT(v.mn_major && v.lo_or == w.lo_or && v.hi == w.hi && v.box[0] == 64 && v.box[1] == 64 && v.panels == 4);
+  CU_ASSERT(layout_shared_offset(b, I(9, 70)) == layout_shared_offset(w.shared, I(70, 9)));
+  b = layout_wgmma_shared(&arena, I(64, 256), 0, 0, 2, 0);
+  CU_ASSERT(b && layout_wgmma_view(b, 0, &v) && !v.mn_major && v.panels == 1 && v.box[1] == 256);
+  CU_ASSERT_FALSE(layout_wgmma_view(layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 16), 1, &v));
   CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 64, 1, true, 0, &w));
   CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 24, 2, false, 0, &w));
   CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 100, 64, 2, false, 0, &w));
