@@ -42,7 +42,8 @@ const char *layouts_text(LayoutTable *t, const Layout *l)
     char *buf = arena_alloc(&t->session->arena, n + 1);
     layout_print(l, buf, n + 1);
     const char *text = session_intern(t->session, buf, n);
-    t->rows.data[row_of(t, text)].layout = l;
+    size_t r = row_of(t, text);
+    t->rows.data[r].layout = l;
     return text;
 }
 
@@ -52,7 +53,8 @@ const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
     char *buf = arena_alloc(&t->session->arena, n + 1);
     layout_shared_print(l, buf, n + 1);
     const char *text = session_intern(t->session, buf, n);
-    t->rows.data[row_of(t, text)].shared = l;
+    size_t r = row_of(t, text);
+    t->rows.data[r].shared = l;
     return text;
 }
 
