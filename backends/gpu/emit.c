@@ -571,7 +571,7 @@ bool gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     text_puts(&text, "}\n");
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = scratch_at + e->scratch_bytes,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1 };
+                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "" };
     if (out->shared_bytes > plan->target->shared_bytes) {
         Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)out->shared_bytes, plan->target->name, (long long)plan->target->shared_bytes);
         diag_note(s, d, f->loc, "make tiles smaller or ask for fewer stages (latency)");

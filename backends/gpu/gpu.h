@@ -11,6 +11,7 @@ typedef struct GpuCode {
     const TensorMapDesc *maps; int n_maps;
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs of a cluster */
+    const char *schedule;                   /* what was derived, as text */
 } GpuCode;
 
 /* Kernel IR (after kernel_lower) to source text. False after diagnostics. */

@@ -47,6 +47,7 @@ typedef struct KernelPlan {
     int min_ctas;                   /* launch bounds */
     bool persistent;
     int cluster;
+    const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
 
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
