@@ -412,7 +412,7 @@ Lower *eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, si
 
 static FrontValue front_value(V v)
 {
-    switch (v.kind) {
+    switch ((int)v.kind) {
     case V_INT: return (FrontValue){ FRONT_INT, { .i = (int64_t)v.big } };
     case V_FLOAT: return (FrontValue){ FRONT_FLOAT, { .f = v.f } };
     case V_TYPE: return (FrontValue){ FRONT_TYPE, { .type = v.dtype } };

@@ -246,7 +246,7 @@ V lower_expr(Lower *l, const Node *n)
     if (!step(l, n->loc)) return v_error();
     Loc outer = l->b.loc;
     V v;
-    switch ((NodeKind)n->kind) {
+    switch ((int)n->kind) {
     case N_ERROR: v = v_error(); break;
     case N_INT: v = v_int((__int128)n->u); break;
     case N_FLOAT: v = v_float(n->f); break;

@@ -131,7 +131,7 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
     text_puts(&t, fn->name);
     for (uint32_t k = 0; k < fn->kids[0]->n; k++) {
         text_putc(&t, '|');
-        switch (args[k].kind) {
+        switch ((int)args[k].kind) {
         case V_IR: type_print(args[k].value->type, &t); break;
         case V_INT: text_printf(&t, "int %llx %llx", (unsigned long long)(args[k].big >> 64), (unsigned long long)args[k].big); break;
         case V_FLOAT: text_printf(&t, "float %a", args[k].f); break;

@@ -689,7 +689,7 @@ static void lower_stmt(Lower *l, const Node *n, bool tail)
 {
     if (!n || !step(l, n->loc)) return;
     l->b.loc = n->loc;
-    switch ((NodeKind)n->kind) {
+    switch ((int)n->kind) {
     case N_LET: case N_VAR: lower_bind(l, n); return;
     case N_CONSTANT: declare_const(l, n); return;
     case N_ASSIGN: lower_assign(l, n); return;

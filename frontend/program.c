@@ -154,7 +154,7 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
 static void walk(Keys *k, const Node *n, const Env *env)
 {
     if (!n || ++k->steps > LIMIT_STEPS) return;
-    switch ((NodeKind)n->kind) {
+    switch ((int)n->kind) {
     case N_INDEX: walk_index(k, n, env); return;
     case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
     case N_CALL: walk_call(k, n, env); return;
