@@ -1,0 +1,40 @@
+/* affine.h: what is known of integers: linear forms over program values, with a small prover. Numeric ranges are ir/range.h's.
+ *
+ * A form is an exact integer (nothing wrapped) as a sum of `coef * atom` over scalar values, `lane[a] * L_a` over the coordinates
+ * of a tile (0 <= L_a < shape[a]), and a constant:
+ *
+ *     %row = broadcast(reshape(splat(i*128) + arange))  : index[128, 64]      form: 128*i + 1*L_0
+ *
+ * Everything here only reads the IR; facts are remembered by value, so drop a Facts when the IR changes. */
+#pragma once
+#include "ir/range.h"
+#include "passes/pass.h"
+
+enum { AFFINE_TERMS = 10 };
+typedef struct Affine {
+    int n;
+    struct { Value *atom; int64_t coef; } terms[AFFINE_TERMS];
+    int64_t lane[TILE_MAX_RANK];
+    int64_t constant;
+} Affine;
+
+typedef struct Facts Facts;
+Facts *facts_new(Arena *, const Func *);
+
+RangeInfo value_range(Facts *, Value *);        /* range_of of ir/range.h */
+
+/* The value as a form; always succeeds (an opaque scalar is its own atom) except for tiles that are not linear in their coordinates. */
+bool affine_of(Facts *, Value *, Affine *);
+bool affine_add(Affine *, const Affine *, int64_t times);      /* a += b * times; false: too long, or an overflow */
+int64_t affine_coef(Facts *, const Affine *, const Value *atom);
+/* Replaces lanes by the coordinate that makes the form least; the tile has `shape`. */
+bool affine_least(Affine *, const Type *shape);
+/* form >= 0 in every program, at every place where its atoms are defined. */
+bool prove_nonneg(Facts *, const Affine *);
+
+/* `cmp` (lt, le, gt, ge on integers) holds for all elements exactly when the form (least over the lanes) is >= 0. */
+bool compare_form(Facts *, const Instr *cmp, Affine *);
+/* The window of a load or store lies in the tensor along `axis` exactly when both forms are >= 0. */
+bool window_forms(Facts *, const Instr *mem, int axis, Affine *low, Affine *high);
+/* Emits the form (without lanes) at the builder's place. */
+Value *affine_emit(Builder *, const Affine *);

@@ -1,0 +1,121 @@
+/* licm.c: loop-invariant values move before the loop.
+ *
+ *     for %j = .. {                                   %h = div %a, %b
+ *       %h = div %a, %b                               for %j = .. {
+ *       %o = mul %j, %c128                     ->       %o = mul %j, %c128
+ *       load %K[%h, %o]                                 load %K[%h, %o]
+ *     }                                               }
+ *
+ * Pure operations, and loads and gathers of `in` parameters, whose operands are defined outside of the loop. Nothing here can fault:
+ * integer division by zero is 0 and a load out of range gives its pad, so moving out of a loop that never runs is harmless.
+ *
+ * A tile that costs next to nothing to make (splat, broadcast, a sum of index tiles, ...) but would occupy registers for the length
+ * of the loop stays inside, unless something dear that moves needs it; see `cheap`.
+ *
+ * Requires: nothing. Keeps: everything. Does not do: reads on a token chain; what stands under an `if` inside of the loop. */
+#include "passes/pass.h"
+
+/* Tiles up to so many elements move even when cheap: a vector a program, a few registers a thread at most. */
+enum { SMALL_TILE = 1024 };
+
+typedef struct Licm { PassContext *c; int64_t moved, reads; } Licm;
+
+static bool is_cheap_op(Op op)
+{
+    switch ((int)op) {
+    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CAST: case OP_BITCAST: case OP_CONCAT: case OP_SLICE:
+    case OP_NEG: case OP_ABS: case OP_ADD: case OP_SUB: case OP_MUL: case OP_FMA: case OP_MIN: case OP_MAX: case OP_MINNUM: case OP_MAXNUM: case OP_CLAMP:
+    case OP_AND: case OP_OR: case OP_XOR: case OP_NOT: case OP_SHL: case OP_SHR: case OP_WHERE:
+    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool cheap(const Instr *i)
+{
+    return is_cheap_op(i->op) && i->n_results == 1 && is_tile(&i->results[0]) && type_elements(i->results[0].type) > SMALL_TILE;
+}
+
+static bool may_move(const Instr *i)
+{
+    if (is_constant_read(i)) return true;
+    return (op_info[i->op].flags & OPF_PURE) && !(op_info[i->op].flags & OPF_TERM) && i->op != OP_JOIN_TOKENS && i->op != OP_TOKEN;
+}
+
+static bool uses_outside(const Instr *i, const Block *loop, const Block *own)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        if (ir_is_ancestor(own, v->def ? v->def->block : v->block)) continue;      /* of a block of the instruction itself */
+        if (!ir_defined_outside(v, loop)) return false;
+    }
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (!uses_outside(x, loop, i->blocks[b])) return false;
+    return true;
+}
+
+static bool invariant(const Instr *i, const Block *loop)
+{
+    for (int k = 0; k < i->n_operands; k++) if (!ir_defined_outside(ir_operand(i, k), loop)) return false;
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (!uses_outside(x, loop, i->blocks[b])) return false;
+    return true;
+}
+
+/* Whether all that `i` needs from inside of the loop is cheap tiles that could move with it. */
+static bool movable_with_operands(const Instr *i, const Block *loop, int depth)
+{
+    if (!may_move(i) || depth > 16) return false;
+    if (invariant(i, loop)) return true;
+    if (i->n_blocks) return false;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        if (ir_defined_outside(v, loop)) continue;
+        if (!v->def || v->def->block != loop || !cheap(v->def) || !movable_with_operands(v->def, loop, depth + 1)) return false;
+    }
+    return true;
+}
+
+static void move(Licm *x, Instr *loop, Instr *i)
+{
+    Block *body = i->block;
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *v = ir_operand(i, k);
+        if (v->def && v->def->block == body) move(x, loop, v->def);
+    }
+    Builder b = ir_before(loop);
+    x->moved++;
+    x->reads += is_constant_read(i);
+    ir_unlink(i);
+    ir_place(&b, i);
+}
+
+static void licm_block(Licm *x, Block *b)
+{
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        for (int k = 0; k < i->n_blocks; k++) licm_block(x, i->blocks[k]);
+        if (!is_loop(i)) continue;
+        for (int k = 0; k < i->n_blocks; k++) {
+            Block *body = i->blocks[k];
+            /* A move may take instructions before `y` along, never later ones: `n` stays valid. */
+            for (Instr *y = body->first, *n; y; y = n) {
+                n = y->next;
+                if (!cheap(y) && movable_with_operands(y, body, 0)) move(x, i, y);
+            }
+        }
+    }
+}
+
+static bool licm_func(PassContext *c, Func *f)
+{
+    Licm x = { c };
+    licm_block(&x, f->body);
+    pass_count(c, "values moved out of loops", x.moved);
+    pass_count(c, "loads moved out of loops", x.reads);
+    return x.moved > 0;
+}
+
+bool pass_licm(PassContext *c, Module *m) { return pass_each_func(c, m, licm_func); }

@@ -1,0 +1,299 @@
+/* mask_peel.c: loops are split so that only edge iterations pay for masks.
+ *
+ *     for %j = 0 to %n with (%a = %z) {                       %b = min(max(floor(N / 64), 0), %n)
+ *       %c = lt (%j*64 + arange 64), (splat N)                %a1 = for %j = 0 to %b with (%a = %z) {
+ *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked = 0}
+ *       %s = where %c, %x, -inf                         ->      yield max(%a, %x)
+ *       yield max(%a, %s)                                     }
+ *     }                                                       for %j = %b to %n with (%a = %a1) { .. as before .. }
+ *
+ * Each comparison of integer tiles and each window of a load or store in an innermost loop is, with the affine forms of affine.h, a
+ * condition F(j) >= 0 that makes it true for all elements. F falls with j: it bounds the main loop above; F rises with j: below; j is not
+ * in F: it is a question asked once before the loop, and the main loop is empty when it fails. (A ragged M in a loop over K: full tiles of rows take the
+ * main loop, the last tile of rows the masked one.) What is proven outright costs nothing (divisibility.c would find it too).
+ * The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
+ *
+ * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to split.
+ *
+ * Requires: fold, licm (steps of 1, invariant bounds outside). Keeps: everything; the order of iterations too. Does not do: outer loops;
+ * loops whose first iteration may be below 0; steps other than 1. */
+#include "passes/affine.h"
+
+enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
+
+typedef struct Condition {
+    Instr *instr;               /* a comparison, or a load or store (then one of its windows' two sides) */
+    Affine rest;                /* the form without the loop's variable */
+    int64_t coef;               /* of the loop's variable */
+    bool proven;                /* holds always: no bound needed */
+} Condition;
+
+typedef struct Peel {
+    PassContext *c;
+    Facts *facts;
+    Instr *loop;
+    Condition conditions[MAX_CONDITIONS];
+    int n;
+    bool useful;                /* something in the body would lose a mask */
+    int64_t split, accesses, compares;
+} Peel;
+
+/* --- what could be true in a range of iterations ------------------------------------------------------------------------------------ */
+
+static bool outside_only(const Peel *p, const Affine *a)
+{
+    const Block *body = p->loop->blocks[0];
+    for (int n = 0; n < a->n; n++) {
+        const Value *v = a->terms[n].atom;
+        bool launch = (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID || v->def->op == OP_NUM_PROGRAMS)) ||
+                      (!v->def && !v->block->parent);
+        if (!launch && !ir_defined_outside(v, body)) return false;
+    }
+    return true;
+}
+
+/* False in every iteration: as a condition it would leave the main loop empty. */
+static bool never(const Peel *p, const Affine *form)
+{
+    Affine opposite = { .constant = -1 };
+    return affine_add(&opposite, form, -1) && prove_nonneg(p->facts, &opposite);
+}
+
+/* The form as a condition on the loop's variable; false when it depends on something else in the loop. */
+static bool condition_of(Peel *p, Instr *i, const Affine *form, Condition *out)
+{
+    Value *j = p->loop->blocks[0]->args[0];
+    *out = (Condition){ .instr = i, .rest = *form };
+    out->coef = affine_coef(p->facts, form, j);
+    Affine var;
+    if (!affine_of(p->facts, j, &var) || !affine_add(&out->rest, &var, -out->coef)) return false;
+    out->proven = prove_nonneg(p->facts, form);
+    return out->proven || (!never(p, form) && outside_only(p, &out->rest));
+}
+
+static bool full(const Peel *p, int more) { return p->n + more > MAX_CONDITIONS; }
+
+static void add_compare(Peel *p, Instr *i)
+{
+    Affine form;
+    Condition c;
+    if (!is_tile(&i->results[0]) || full(p, 1) || !compare_form(p->facts, i, &form) || !condition_of(p, i, &form, &c)) return;
+    p->conditions[p->n++] = c;
+    p->useful |= !c.proven;
+}
+
+/* TMA moves windows with a contiguous inner axis, other strides and base in units of 16 bytes, pad zero, steps of 1. */
+static bool checked_by_hardware(const Peel *p, const Instr *i, const MemParts *m)
+{
+    const Target *t = p->c->options->target;
+    const Param *q = &p->loop->block->func->params[m->param];
+    if (!t || !target_has(t, TF_TMA) || i->op != OP_LOAD || m->pad || ir_attr(i, ATTR_STEPS) || q->align % 16) return false;
+    int inner = 0;
+    for (int a = 0; a < m->rank; a++) {
+        if (q->stride[a] == 1) { inner++; continue; }
+        int64_t d = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
+        if (d * dtype_bytes(q->type->dtype) % 16) return false;
+    }
+    return inner == 1;
+}
+
+static void add_window(Peel *p, Instr *i)
+{
+    MemParts m;
+    Condition found[2 * TILE_MAX_RANK];
+    int n = 0;
+    bool open = false;
+    if (!ir_attr_int(i, ATTR_MASKED, 1) || !ir_mem_parts(i, &m)) return;
+    for (int a = 0; a < m.rank; a++) {
+        Affine form[2];
+        if (!window_forms(p->facts, i, a, &form[0], &form[1])) return;
+        for (int s = 0; s < 2; s++) {
+            if (!condition_of(p, i, &form[s], &found[n])) return;
+            open |= !found[n].proven;
+            n++;
+        }
+    }
+    if (full(p, n)) return;
+    for (int k = 0; k < n; k++) p->conditions[p->n++] = found[k];
+    p->useful |= open && !checked_by_hardware(p, i, &m);
+}
+
+static int collect(Peel *p, Block *b)
+{
+    int size = 0;
+    for (Instr *i = b->first; i; i = i->next) {
+        size++;
+        if (i->op == OP_LOAD || i->op == OP_STORE) add_window(p, i);
+        else if (i->op == OP_LT || i->op == OP_LE || i->op == OP_GT || i->op == OP_GE) add_compare(p, i);
+        for (int k = 0; k < i->n_blocks; k++) size += collect(p, i->blocks[k]);
+    }
+    return size;
+}
+
+/* --- bounds ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* Emission counts forms, not instructions: the same bound from several conditions (a mask and the load beside it) is made once. */
+static bool same_condition(const Condition *a, const Condition *b)
+{
+    Affine d = a->rest;
+    if (a->coef != b->coef || !affine_add(&d, &b->rest, -1)) return false;
+    return d.n == 0 && d.constant == 0;
+}
+
+static bool repeated(const Peel *p, int k)
+{
+    for (int n = 0; n < k; n++) if (!p->conditions[n].proven && same_condition(&p->conditions[n], &p->conditions[k])) return true;
+    return false;
+}
+
+typedef struct Split { Value *from, *to; bool below; } Split;       /* main iterations [from, to); below: edge iterations come before */
+
+/* j <= floor(rest / -coef), as an exclusive end; exact where it is >= 0, and else <= 0 (the loop starts at 0 or later). */
+static Value *upper(Builder *b, const Condition *c)
+{
+    Affine a = c->rest;
+    int64_t d = -c->coef;
+    if (__builtin_add_overflow(a.constant, d, &a.constant)) return NULL;
+    Value *v = affine_emit(b, &a);
+    return d == 1 ? v : ir_bin(b, OP_DIV, v, ir_index(b, d));
+}
+
+/* j >= ceil(-rest / coef) */
+static Value *lower(Builder *b, const Condition *c)
+{
+    Affine a = { 0 };
+    if (!affine_add(&a, &c->rest, -1)) return NULL;
+    Value *v = ir_bin(b, OP_MAX, affine_emit(b, &a), ir_index(b, 0));
+    return c->coef == 1 ? v : ir_bin(b, OP_CDIV, v, ir_index(b, c->coef));
+}
+
+static bool emit_split(Peel *p, Builder *b, Split *s)
+{
+    DType d = p->loop->blocks[0]->args[0]->type->dtype;
+    Value *lo = ir_cast(b, ir_operand(p->loop, 0), DT_INDEX), *hi = ir_cast(b, ir_operand(p->loop, 1), DT_INDEX), *ok = NULL;
+    *s = (Split){ lo, hi, false };
+    for (int k = 0; k < p->n; k++) {
+        const Condition *c = &p->conditions[k];
+        Value *v;
+        if (c->proven || repeated(p, k)) continue;
+        if (c->coef > 0) {
+            if (!(v = lower(b, c))) return false;
+            s->from = ir_bin(b, OP_MAX, s->from, v);
+            s->below = true;
+        } else if (c->coef < 0) {
+            if (!(v = upper(b, c))) return false;
+            s->to = ir_bin(b, OP_MIN, s->to, v);
+        } else {
+            v = ir_bin(b, OP_GE, affine_emit(b, &c->rest), ir_index(b, 0));
+            ok = ok ? ir_bin(b, OP_AND, ok, v) : v;
+        }
+    }
+    if (s->below) s->from = ir_bin(b, OP_MAX, ir_bin(b, OP_MIN, s->from, hi), lo);
+    s->to = ir_bin(b, OP_MAX, s->to, s->from);
+    if (ok) s->to = ir_op(b, OP_WHERE, NULL, NO_ATTRS, ok, s->to, s->from);
+    s->from = ir_cast(b, s->from, d);
+    s->to = ir_cast(b, s->to, d);
+    return true;
+}
+
+/* --- the split ------------------------------------------------------------------------------------------------------------------------- */
+
+/* A copy of the loop over [from, to) that starts with what `before` left (NULL: the loop's own inits). */
+static Instr *copy_loop(Peel *p, Builder *b, Value *from, Value *to, Instr *before, ValueMap *map)
+{
+    value_map_init(map, p->c->scratch);
+    Instr *copy = ir_clone(b, p->loop, map);
+    ir_set_operand(copy, 0, from);
+    ir_set_operand(copy, 1, to);
+    for (int k = 0; before && k < copy->n_results; k++) ir_set_operand(copy, 3 + k, &before->results[k]);
+    return copy;
+}
+
+static void remove_masks(Peel *p, const ValueMap *map)
+{
+    for (int k = 0; k < p->n; k++) {
+        Instr *old = p->conditions[k].instr;
+        if (old->n_results == 0 || (k && p->conditions[k - 1].instr == old)) continue;
+        Instr *i = value_map_get(map, &old->results[0])->def;
+        if (i->op == OP_LOAD || i->op == OP_STORE) {
+            ir_set_attr(p->c->session, i, a_int(ATTR_MASKED, 0));
+            p->accesses++;
+        } else {
+            Builder b = ir_before(i);
+            replace_value(&i->results[0], build_int(&b, i->results[0].type, 1));
+            p->compares++;
+        }
+    }
+}
+
+static void mark_edge(Peel *p, Instr *loop) { ir_set_attr(p->c->session, loop, a_str(ATTR_NOTE, "edge")); }
+
+static bool split(Peel *p)
+{
+    Builder b = ir_before(p->loop);
+    Split s;
+    ValueMap map;
+    Instr *first = NULL;
+    if (!emit_split(p, &b, &s)) return false;
+    Value *lo = ir_operand(p->loop, 0);
+    if (s.below) {
+        first = copy_loop(p, &b, lo, s.from, NULL, &map);
+        mark_edge(p, first);
+    }
+    Instr *main = copy_loop(p, &b, s.from, s.to, first, &map);
+    remove_masks(p, &map);
+    ir_set_operand(p->loop, 0, s.to);
+    for (int k = 0; k < p->loop->n_results; k++) ir_set_operand(p->loop, 3 + k, &main->results[k]);
+    mark_edge(p, p->loop);
+    p->split++;
+    return true;
+}
+
+static bool innermost(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (is_loop(i)) return false;
+        for (int k = 0; k < i->n_blocks; k++) if (!innermost(i->blocks[k])) return false;
+    }
+    return true;
+}
+
+static bool suitable(const Instr *i)
+{
+    int64_t step;
+    if (i->op != OP_FOR || !innermost(i->blocks[0]) || ir_attr(i, ATTR_NOTE)) return false;
+    return ir_is_const(ir_operand(i, 2), &step) && step == 1;
+}
+
+static bool peel_block(PassContext *c, Func *f, Block *b, Peel *total)
+{
+    bool progress = false;
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        Peel *p = total;
+        p->loop = i;
+        p->n = 0;
+        p->useful = false;
+        if (suitable(i)) {
+            p->facts = facts_new(c->scratch, f);
+            if (value_range(p->facts, ir_operand(i, 0)).lo < 0) continue;
+            if (collect(p, i->blocks[0]) <= MAX_BODY && p->useful) progress |= split(p);
+            continue;
+        }
+        for (int k = 0; k < i->n_blocks; k++) progress |= peel_block(c, f, i->blocks[k], total);
+    }
+    return progress;
+}
+
+static bool mask_peel_func(PassContext *c, Func *f)
+{
+    Peel *p = arena_new(c->scratch, Peel);
+    p->c = c;
+    bool progress = peel_block(c, f, f->body, p);
+    pass_count(c, "loops split", p->split);
+    pass_count(c, "accesses without masks in main loops", p->accesses);
+    pass_count(c, "comparisons true in main loops", p->compares);
+    return progress;
+}
+
+bool pass_mask_peel(PassContext *c, Module *m) { return pass_each_func(c, m, mask_peel_func); }

@@ -1,0 +1,238 @@
+/* pipeline.c: the order of the passes and the runner.
+ *
+ * The order, and why:
+ *   inline, check, specialize        one function, and every fact of the launch a constant, before anything is derived
+ *   fold, cse, dce                   the canonical form that the others look for
+ *   load-order, exp2                 need the source's shape: products and permutes not yet split over two loops
+ *   licm                             before mask-peel, so that invariant values are not copied with the loop
+ *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
+ *   fold ... dce again               selects and conditions that became constant
+ *   unroll                           after masks are settled, so that it sees the loops that stay
+ *   approx, latency                  mark; they change no structure
+ *   remap, narrow                    last: index arithmetic is complete, and then gets its width
+ */
+#define _POSIX_C_SOURCE 199309L
+#include "passes/pass.h"
+#include <time.h>
+
+const PassInfo pass_info[PASS_COUNT] = {
+#define PASS(ID, name, function, level, on, doc) { name, level, on, doc },
+#include "passes/passes.def"
+#undef PASS
+};
+
+typedef bool PassFn(PassContext *, Module *);
+static PassFn *const pass_fn[PASS_COUNT] = {
+#define PASS(ID, name, function, level, on, doc) function,
+#include "passes/passes.def"
+#undef PASS
+};
+
+static const PassId pipeline[] = {
+    PASS_INLINE, PASS_SPECIALIZE,
+    PASS_FOLD, PASS_CSE, PASS_DCE,
+    PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
+    PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
+    PASS_NARROW, PASS_FOLD, PASS_CSE, PASS_DCE,
+};
+
+PassOptions pass_options_default(const Target *target)
+{
+    return (PassOptions){ .target = target, .opt_level = 2 };
+}
+
+bool pass_parse(const char *name, size_t len, PassId *out)
+{
+    for (int i = 0; i < PASS_COUNT; i++)
+        if (strlen(pass_info[i].name) == len && !memcmp(pass_info[i].name, name, len)) { *out = (PassId)i; return true; }
+    return false;
+}
+
+/* --- names of passes in options ---------------------------------------------------------------------------------------- */
+
+enum { MAX_NAME = 32 };
+
+/* Levenshtein distance, of the first MAX_NAME characters. */
+static int distance(const char *a, size_t na, const char *b)
+{
+    int row[MAX_NAME + 1];
+    size_t nb = strlen(b);
+    if (na > MAX_NAME) na = MAX_NAME;
+    if (nb > MAX_NAME) nb = MAX_NAME;
+    for (size_t j = 0; j <= nb; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            if (above + 1 < best) best = above + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+            diagonal = above;
+        }
+    }
+    return row[nb];
+}
+
+static void report_unknown(Session *s, const char *flag, const char *name, size_t len)
+{
+    int best = 3;
+    const char *near = NULL;
+    for (int i = 0; i < PASS_COUNT; i++) {
+        int d = distance(name, len, pass_info[i].name);
+        if (d < best) { best = d; near = pass_info[i].name; }
+    }
+    if (near) diag_error(s, (Loc){ 0 }, "%s: no pass is called '%.*s'; did you mean '%s'?", flag, (int)len, name, near);
+    else diag_error(s, (Loc){ 0 }, "%s: no pass is called '%.*s'", flag, (int)len, name);
+}
+
+typedef struct PassList { VEC(PassId) ids; bool given, all; } PassList;
+
+/* "a,b,c"; empty names are skipped. False after diagnostics. */
+static bool parse_list(Session *s, const char *flag, const char *text, bool allow_all, PassList *out)
+{
+    bool ok = true;
+    *out = (PassList){ .given = text != NULL };
+    for (const char *p = text; p && *p;) {
+        size_t len = strcspn(p, ", ");
+        PassId id;
+        if (allow_all && len == 3 && !memcmp(p, "all", 3)) out->all = true;
+        else if (len && pass_parse(p, len, &id)) vec_push(&s->arena, &out->ids, id);
+        else if (len) { report_unknown(s, flag, p, len); ok = false; }
+        p += len;
+        p += strspn(p, ", ");
+    }
+    return ok;
+}
+
+static bool list_has(const PassList *l, PassId id)
+{
+    for (size_t i = 0; i < l->ids.len; i++) if (l->ids.data[i] == id) return true;
+    return l->all;
+}
+
+/* --- runner -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Runner {
+    Module *module;
+    const PassOptions *options;
+    PassReport *report;
+    PassList skip, dump;
+    Arena *scratch;
+} Runner;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void free_arena(void *a) { arena_free(a); }
+
+static void dump(const Runner *r, PassId id)
+{
+    Text text;
+    if (!r->options->on_dump || !list_has(&r->dump, id)) return;
+    text_init(&text, r->scratch);
+    ir_print(r->module, &text);
+    r->options->on_dump(r->options->dump_user, pass_info[id].name, text.data);
+}
+
+/* The verifier speaks of instructions; add which pass left them so. */
+static bool verify(const Runner *r, PassId id)
+{
+    Session *s = r->module->session;
+    if (ir_verify(r->module)) return true;
+    diag_error(s, (Loc){ 0 }, "internal error: the module does not verify after pass '%s'", pass_info[id].name);
+    return false;
+}
+
+static bool run_one(Runner *r, PassId id)
+{
+    Session *s = r->module->session;
+    PassContext c = { s, r->options, r->scratch, r->report, id };
+    int errors = s->n_errors;
+    int64_t begin = r->options->time_passes ? now_ns() : 0;
+    bool progress = pass_fn[id](&c, r->module);
+    int64_t ns = r->options->time_passes ? now_ns() - begin : 0;
+    vec_push(&s->arena, &r->report->runs, ((PassRecord){ id, progress, ns }));
+    bool ok = s->n_errors == errors && (!progress || !r->options->verify_each || verify(r, id));
+    dump(r, id);
+    arena_free(r->scratch);
+    return ok;
+}
+
+static bool wanted(const PassOptions *o, PassId id)
+{
+    return o->opt_level >= pass_info[id].level && pass_info[id].on;
+}
+
+bool passes_run(Module *m, const PassOptions *o, PassReport *report)
+{
+    Session *s = m->session;
+    PassReport own = { 0 };
+    PassList only;
+    Runner r = { m, o, report ? report : &own };
+    bool ok = parse_list(s, "--passes", o->passes, false, &only);
+    ok = parse_list(s, "--skip-pass", o->skip, false, &r.skip) && ok;
+    ok = parse_list(s, "--dump-after", o->dump_after, true, &r.dump) && ok;
+    if (!ok) return false;
+    r.scratch = arena_new(&s->arena, Arena);
+    arena_init(r.scratch, s->arena.alloc, &s->oom);
+    session_defer(s, free_arena, r.scratch);
+    if (only.given) {
+        for (size_t i = 0; ok && i < only.ids.len; i++)
+            if (!list_has(&r.skip, only.ids.data[i])) ok = run_one(&r, only.ids.data[i]);
+        return ok;
+    }
+    for (size_t i = 0; ok && i < sizeof pipeline / sizeof *pipeline; i++)
+        if (wanted(o, pipeline[i]) && !list_has(&r.skip, pipeline[i])) ok = run_one(&r, pipeline[i]);
+    return ok;
+}
+
+/* --- reports ------------------------------------------------------------------------------------------------------------- */
+
+void pass_count(PassContext *c, const char *what, int64_t n)
+{
+    PassReport *r = c->report;
+    if (!n) return;
+    for (size_t i = 0; i < r->stats.len; i++)
+        if (r->stats.data[i].pass == c->pass && !strcmp(r->stats.data[i].what, what)) { r->stats.data[i].count += n; return; }
+    vec_push(&c->session->arena, &r->stats, ((PassStat){ c->pass, what, n }));
+}
+
+int64_t pass_stat(const PassReport *r, PassId id, const char *what)
+{
+    for (size_t i = 0; i < r->stats.len; i++)
+        if (r->stats.data[i].pass == id && !strcmp(r->stats.data[i].what, what)) return r->stats.data[i].count;
+    return 0;
+}
+
+void passes_print_times(const PassReport *r, Text *out)
+{
+    int64_t total = 0;
+    for (int id = 0; id < PASS_COUNT; id++) {
+        int64_t ns = 0;
+        int runs = 0;
+        for (size_t i = 0; i < r->runs.len; i++)
+            if ((int)r->runs.data[i].pass == id) { ns += r->runs.data[i].ns; runs++; }
+        if (!runs) continue;
+        total += ns;
+        text_printf(out, "%-14s %2d x %9.3f ms", pass_info[id].name, runs, (double)ns * 1e-6);
+        const char *sep = "   ";
+        for (size_t i = 0; i < r->stats.len; i++) {
+            if ((int)r->stats.data[i].pass != id) continue;
+            text_printf(out, "%s%s: %lld", sep, r->stats.data[i].what, (long long)r->stats.data[i].count);
+            sep = ", ";
+        }
+        text_putc(out, '\n');
+    }
+    text_printf(out, "%-14s      %9.3f ms\n", "all passes", (double)total * 1e-6);
+}
+
+void passes_print_list(Text *out)
+{
+    for (int i = 0; i < PASS_COUNT; i++)
+        text_printf(out, "  %-14s %s%d  %s\n", pass_info[i].name, pass_info[i].on ? "-O" : "  ", pass_info[i].level, pass_info[i].doc);
+}

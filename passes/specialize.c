@@ -1,0 +1,60 @@
+/* specialize.c: what the launch promised becomes constant.
+ *
+ *     dim N = 4096 ; out %Y: .. stride [4096, 1]               const 4096
+ *     %n = dim {dim = N} ; %s = stride {axis = 0, param = 1}  ->  const 4096
+ *
+ * Extents of dimensions, strides of tensors, scalar parameters known to one value, extents of a constant grid; the program's
+ * number on an axis of one program is 0.
+ *
+ * Requires: Func.dims and Func.params filled by the launch. Keeps: everything. Does not do: facts short of equality
+ * (divisors, ranges), which divisibility.c and narrow.c read where they stand. */
+#include "passes/affine.h"
+#include <math.h>
+
+typedef struct Specialize { PassContext *c; Func *f; Facts *facts; int64_t n; } Specialize;
+
+static void put(Specialize *x, Instr *i, int64_t v)
+{
+    Builder b = ir_before(i);
+    const Type *t = i->results[0].type;
+    replace_value(&i->results[0], build_int(&b, t, v));
+    x->n++;
+}
+
+static void specialize_instr(void *user, Instr *i)
+{
+    Specialize *x = user;
+    if (i->op != OP_DIM && i->op != OP_STRIDE && i->op != OP_NUM_PROGRAMS && i->op != OP_PROGRAM_ID) return;
+    if (!ir_is_used(i)) return;
+    RangeInfo r = value_range(x->facts, &i->results[0]);
+    if (r.lo == r.hi) put(x, i, r.lo);
+}
+
+static void specialize_params(Specialize *x, Block *b, int first)
+{
+    for (int k = 0; k < x->f->n_params && k + first < b->n_args; k++) {
+        const Param *p = &x->f->params[k];
+        Value *v = b->args[k + first];
+        if (p->kind != PARAM_SCALAR || !(p->lo == p->hi) || !isfinite(p->lo) || !v->uses) continue;
+        bool is_float = dtype_is_float(v->type->dtype);
+        if (is_float ? p->lo == 0 : fabs(p->lo) > 9007199254740992.0) continue;     /* the sign of zero; integers beyond a double */
+        Builder at = { .module = x->f->module, .block = b, .before = b->first, .loc = p->loc };
+        ir_replace(v, is_float ? build_float(&at, v->type, p->lo) : build_int(&at, v->type, (int64_t)p->lo));
+        x->n++;
+    }
+}
+
+static bool specialize_func(PassContext *c, Func *f)
+{
+    Block *roots[3];
+    int n = func_roots(f, roots);
+    Specialize x = { c, f, facts_new(c->scratch, f) };
+    for (int k = 0; k < n; k++) {
+        specialize_params(&x, roots[k], roots[k] == f->remap);
+        ir_walk(roots[k], specialize_instr, &x);
+    }
+    pass_count(c, "launch facts made constant", x.n);
+    return x.n > 0;
+}
+
+bool pass_specialize(PassContext *c, Module *m) { return pass_each_func(c, m, specialize_func); }
