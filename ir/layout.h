@@ -129,6 +129,9 @@ const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm);
 const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t *tile);
 // n tiles of layout l side by side along `axis`; register index = r + regs(l) * which. NULL if l has padding there.
 const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n);
+// l with registers and lanes exchanged along `axis` so that a thread holds as many consecutive elements as fit max_bytes: the layout to
+// store an accumulator from. Within a warp, so layout_convert needs only shuffles. l itself where nothing can be gained.
+const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes);
 // l on a smaller or larger tile of the same covered box (tile <= cover).
 const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile);
 
@@ -232,6 +235,8 @@ const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, 
 uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord);
 // The swizzle if it is of the form bits [base, base+bits) ^= bits [base+shift, ..): true with all three, bits = 0 for none.
 bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift);
+// Any swizzle as code: offset ^ (offset >> shift[0] & mask[0]) ^ (offset >> shift[1] & mask[1]) ...; returns their number (<= 28).
+int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask);
 bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b);
 uint64_t layout_shared_hash(const LayoutShared *s);
 size_t layout_shared_print(const LayoutShared *s, char *buf, size_t cap);
@@ -278,12 +283,15 @@ typedef struct LayoutConvert {
   const LayoutShared *shared;  // SHARED: staging tile
   LayoutVector store, load;    // how registers of src and dst touch it
   uint32_t bytes;              // of shared memory
+  bool warp_local;             // SHARED: no warp needs another's elements, so that a warp barrier suffices between store and load
   uint32_t cost;               // estimate in issue slots of one warp
 } LayoutConvert;
 
 // The cheapest correct plan for elements of elem_bytes. Layouts must agree in tile, lanes, warps and blocks (else NULL). Blocks
 // never exchange: NULL if they would have to.
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
+// The same without shared memory: NULL if registers and shuffles do not suffice.
+const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
 
 // --- ldmatrix, stmatrix ------------------------------------------------------------------------------------------------
 

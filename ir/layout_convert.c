@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { BARRIER_COST = 64, SHUFFLE_COST = 2, MAX_ROUNDS = 1024 };
+enum { BARRIER_COST = 64, WARP_BARRIER_COST = 32, SHUFFLE_COST = 2, MAX_ROUNDS = 1024 };
 
 // --- the linear view -----------------------------------------------------------------------------------------------------
 
@@ -74,6 +74,8 @@ static uint32_t field(const Linear *v, LayoutInput in, uint64_t packed) {
 typedef struct {
   Linear a, b;
   uint64_t q[64];  // packed input of a for each input bit of b
+  uint64_t copy[64];  // kernel of a: moves between inputs that hold the same element
+  int ncopy;
 } Relation;
 
 // How well x suits as the source of input bit i of `in`: 0 best.
@@ -104,16 +106,15 @@ static bool relate(const Layout *src, const Layout *dst, Relation *r) {
       if (real_value(&r->a, in, i) != real_value(&r->b, in, i)) return false;
     }
   }
-  uint64_t kernel[64];
-  int nk = f2_kernel(&r->a.map, kernel);
-  if (nk > 10) nk = 10;
+  r->ncopy = f2_kernel(&r->a.map, r->copy);
+  int nk = r->ncopy > 10 ? 10 : r->ncopy;
   for (int in = 0; in < LAYOUT_INPUTS; in++) {
     for (int i = 0; i < r->b.nb[in]; i++) {
       uint64_t x, best = 0;
       int least = 1 << 20;
       if (!f2_solve(&r->a.map, r->b.map.col[r->b.off[in] + i], &x)) return false;
       for (uint32_t k = 0; least && k < 1u << nk; k++) {  // Gray code over the kernel
-        if (k) x ^= kernel[__builtin_ctz(k)];
+        if (k) x ^= r->copy[__builtin_ctz(k)];
         int m = misfit(r, in, i, x);
         if (m < least) least = m, best = x;
       }
@@ -217,8 +218,8 @@ static bool one_shuffle_a_round(const Relation *r, const Skew *k) {
 }
 
 // S is zero where it can be; else, for each kernel vector of Qll (its highest lane bit stands for it), a register bit that moves a lane
-// outside what is reached so far.
-static bool find_skew(const Relation *r, Skew *k) {
+// outside what is reached so far; failing that, another copy of the source does.
+static bool find_skew(Relation *r, Skew *k) {
   k->nlane = r->b.nb[LAYOUT_LANE];
   k->nreg = r->b.nb[LAYOUT_REG];
   skew_columns(r, k);
@@ -229,12 +230,20 @@ static bool find_skew(const Relation *r, Skew *k) {
   int n = f2_kernel(&m, kernel);
   for (int i = 0; i < n; i++) {
     int pivot = 63 - __builtin_clzll(kernel[i]);
-    for (int reg = 0; reg < k->nreg; reg++) {
+    bool found = false;
+    for (int reg = 0; reg < k->nreg && !found; reg++) {
       uint64_t lane = field(&r->a, LAYOUT_LANE, apply(r, LAYOUT_REG, 1u << reg));
       if (!lane || f2_solve(&m, lane, &x)) continue;
       k->skew[pivot] = 1u << reg;
       m.col[pivot] ^= lane;
-      break;
+      found = true;
+    }
+    for (int j = 0; j < r->ncopy && !found; j++) {
+      uint64_t lane = field(&r->a, LAYOUT_LANE, r->copy[j]);
+      if (!lane || r->copy[j] >> r->a.off[LAYOUT_WARP] || f2_solve(&m, lane, &x)) continue;
+      r->q[r->b.off[LAYOUT_LANE] + pivot] ^= r->copy[j];
+      m.col[pivot] ^= lane;
+      found = true;
     }
   }
   skew_columns(r, k);
@@ -316,9 +325,14 @@ static bool send_is_function(const LayoutRound *out, int nlane) {
   return true;
 }
 
-static bool plan_shuffles(Arena *a, const Relation *r, int elem_bytes, LayoutConvert *c) {
+// Does each warp have all it needs?
+static bool within_warps(const Relation *r) {
+  return same_threads(r, LAYOUT_WARP) && stays_in(r, LAYOUT_REG, LAYOUT_WARP) && stays_in(r, LAYOUT_LANE, LAYOUT_WARP);
+}
+
+static bool plan_shuffles(Arena *a, Relation *r, int elem_bytes, LayoutConvert *c) {
   Skew k = {0};
-  if (!same_threads(r, LAYOUT_WARP) || !stays_in(r, LAYOUT_REG, LAYOUT_WARP) || !stays_in(r, LAYOUT_LANE, LAYOUT_WARP)) return false;
+  if (!within_warps(r)) return false;
   if (r->b.nb[LAYOUT_REG] > 10 || !find_skew(r, &k)) return false;
   uint32_t pbits[2], packed = 0, total = 1u << k.nreg, shuffles = 0, selects = 0;
   int np = pack_bits(r, &k, elem_bytes, pbits);
@@ -370,7 +384,7 @@ static uint32_t try_shared(Arena *a, int fast, int elem_bytes, uint32_t widest, 
   LayoutVector store, load;
   layout_shared_vector(c->src, s, widest, &store);
   layout_shared_vector(c->dst, s, widest, &load);
-  uint32_t cost = access_cost(c->src, &store, elem_bytes) + access_cost(c->dst, &load, elem_bytes) + BARRIER_COST +
+  uint32_t cost = access_cost(c->src, &store, elem_bytes) + access_cost(c->dst, &load, elem_bytes) + (c->warp_local ? WARP_BARRIER_COST : BARRIER_COST) +
                   conflicts / layout_warps(c->src);
   if (c->kind != LAYOUT_CONVERT_SHARED || cost < best) {
     c->kind = LAYOUT_CONVERT_SHARED;
@@ -392,8 +406,8 @@ static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c) {
   }
 }
 
-const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes) {
-  if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 || elem_bytes > 8) return NULL;
+static const LayoutConvert *plan_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share) {
+  if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 || elem_bytes > 16) return NULL;
   for (int in = LAYOUT_LANE; in < LAYOUT_INPUTS; in++) {
     if (src->count[in] != dst->count[in]) return NULL;
   }
@@ -411,16 +425,19 @@ const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *d
   if (linear ? plan_registers(&r, c) : plan_registers_slowly(c)) return c;
   LayoutConvert shuffle = *c;
   bool can = linear && plan_shuffles(a, &r, elem_bytes, &shuffle);
-  if (src->count[LAYOUT_BLOCK] > 1) {
-    // Shared memory belongs to one block; only moves within a block's own elements could go through it.
-    if (can) *c = shuffle;
-    return can ? c : NULL;
+  // Shared memory belongs to one block: layouts over several blocks convert within their warps or not at all.
+  if (may_share && src->count[LAYOUT_BLOCK] == 1 && !(can && shuffle.cost <= WARP_BARRIER_COST)) {
+    c->warp_local = linear && within_warps(&r);
+    plan_shared(a, elem_bytes, c);
   }
-  if (can && shuffle.cost <= BARRIER_COST) {  // cannot be beaten
-    *c = shuffle;
-    return c;
-  }
-  plan_shared(a, elem_bytes, c);
   if (can && (c->kind != LAYOUT_CONVERT_SHARED || shuffle.cost <= c->cost)) *c = shuffle;
   return c->kind == LAYOUT_CONVERT_SHARED || can ? c : NULL;
+}
+
+const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes) {
+  return plan_convert(a, src, dst, elem_bytes, true);
+}
+
+const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const Layout *dst, int elem_bytes) {
+  return plan_convert(a, src, dst, elem_bytes, false);
 }

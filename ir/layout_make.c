@@ -215,6 +215,37 @@ const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile) {
   return layout_build(a, &b, NULL);
 }
 
+const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes) {
+  LayoutBuild b;
+  if (axis < 0 || axis >= l->rank || elem_bytes < 1) return NULL;
+  layout_build_from(&b, l);
+  bool changed = false;
+  for (int i = 0; (2 << i) * elem_bytes <= max_bytes && i < l->fbit[axis] && l->tile[axis] % (2 << i) == 0; i++) {
+    int32_t want[LAYOUT_MAX_RANK] = {0};
+    want[axis] = 1 << i;
+    int lane = -1, reg = -1;
+    bool held = false;
+    for (int k = 0; k < b.nbit[LAYOUT_REG]; k++) held |= !memcmp(b.basis[LAYOUT_REG][k], want, sizeof want);
+    if (held) continue;
+    for (int k = 0; k < b.nbit[LAYOUT_LANE]; k++) {
+      if (!memcmp(b.basis[LAYOUT_LANE][k], want, sizeof want)) lane = k;
+    }
+    for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0; k--) {  // the lowest register bit that moves further along the axis, and nowhere else
+      int32_t rest[LAYOUT_MAX_RANK];
+      memcpy(rest, b.basis[LAYOUT_REG][k], sizeof rest);
+      rest[axis] = 0;
+      bool pure = true;
+      for (int d = 0; d < l->rank; d++) pure &= !rest[d];
+      if (pure && b.basis[LAYOUT_REG][k][axis] >= max_bytes / elem_bytes && layout_pow2(b.basis[LAYOUT_REG][k][axis])) reg = k;
+    }
+    if (lane < 0 || reg < 0) break;
+    memcpy(b.basis[LAYOUT_LANE][lane], b.basis[LAYOUT_REG][reg], sizeof want);
+    memcpy(b.basis[LAYOUT_REG][reg], want, sizeof want);
+    changed = true;
+  }
+  return changed ? layout_build(a, &b, NULL) : l;
+}
+
 const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n) {
   LayoutBuild b;
   if (axis < 0 || axis >= l->rank || n < 1 || l->cover[axis] != l->tile[axis]) return NULL;

@@ -96,6 +96,16 @@ bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shi
   return true;
 }
 
+int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask) {
+  int n = 0;
+  for (int k = 1; k < 28; k++) {
+    uint32_t m = 0;
+    for (int i = 0; i < s->nxor; i++) m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
+    if (m) shift[n] = (uint8_t)k, mask[n++] = m;
+  }
+  return n;
+}
+
 bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b) {
   return a->rank == b->rank && a->elem_bytes == b->elem_bytes && a->nxor == b->nxor && (!a->nxor || a->xor_base == b->xor_base) &&
          !memcmp(a->tile, b->tile, sizeof a->tile) && !memcmp(a->order, b->order, sizeof a->order) && a->panel == b->panel &&
@@ -238,14 +248,23 @@ static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, 
          consider(q, &s);
 }
 
-// Swizzles of the form bits [base, base+bits) ^= bits [base+shift, ...), the widest first, then any parities of higher bits, drawn in
+// Swizzles of the form bits [low, low+bits) ^= bits [low+shift, ...), low >= base, the widest first, then two such at once, then any parities of higher bits, drawn in
 // a fixed pseudo-random order: where rows are powers of two a draw is free of conflicts with a chance above 1/13.
 static bool search_swizzles(Search *q, const LayoutShared *plain, int base) {
   int top = layout_ceil_log2(plain->bytes), bank_top = 7;
   uint32_t masks[8];
-  for (int bits = bank_top - base; bits >= 1; bits--) {
-    for (int shift = bits; base + shift + bits <= top; shift++) {
-      for (int i = 0; i < bits; i++) masks[i] = 1u << (base + shift + i);
+  for (int low = base; low < bank_top; low++) {
+    for (int bits = bank_top - low; bits >= 1; bits--) {
+      for (int shift = bits; low + shift + bits <= top; shift++) {
+        for (int i = 0; i < bits; i++) masks[i] = 1u << (low + shift + i);
+        if (try_masks(q, plain, low, bits, masks)) return true;
+      }
+    }
+  }
+  for (int one = bank_top - base; base + one < top; one++) {  // two shifts at once
+    for (int two = one + 1; base + two < top; two++) {
+      int bits = bank_top - base;
+      for (int i = 0; i < bits; i++) masks[i] = (1u << (base + one + i) | 1u << (base + two + i)) & ((1u << top) - 1);
       if (try_masks(q, plain, base, bits, masks)) return true;
     }
   }

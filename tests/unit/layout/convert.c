@@ -73,9 +73,8 @@ static int run_shared(const LayoutConvert *p, const File *src, File *dst) {
   return errors;
 }
 
-static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes) {
-  const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+static LayoutConvertKind run_plan(const LayoutConvert *p, int bytes) {
+  const Layout *a = p->src, *b = p->dst;
   File src = file_new(a, true), dst = file_new(b, false), want = file_new(b, true);
   int errors = 0;
   switch (p->kind) {
@@ -102,6 +101,18 @@ static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes) {
   CU_ASSERT_EQUAL(errors, 0);
   free(src.v), free(dst.v), free(want.v);
   return p->kind;
+}
+
+static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes) {
+  const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+  return run_plan(p, bytes);
+}
+
+// Without shared memory.
+static LayoutConvertKind convert_within(const Layout *a, const Layout *b, int bytes) {
+  const LayoutConvert *p = layout_convert_within(&arena, a, b, bytes);
+  return p ? run_plan(p, bytes) : LAYOUT_CONVERT_SHARED;
 }
 
 static void test_random(void) {
@@ -161,10 +172,12 @@ static void test_shuffles(void) {
     int32_t tile[2] = {3 << bits0, (reps << bits1) - (int)rnd(3)};
     const Layout *a = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
     const Layout *b = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
-    LayoutConvertKind k = convert(a, b, bytes);
+    LayoutConvertKind k = convert_within(a, b, bytes);
     kinds[k]++;
+    if (i % 8 == 0) convert(a, b, bytes);
+    if (k == LAYOUT_CONVERT_SHARED) CU_ASSERT(layout_convert(&arena, a, b, bytes)->warp_local);
     if (k == LAYOUT_CONVERT_SHUFFLE) {
-      const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
+      const LayoutConvert *p = layout_convert_within(&arena, a, b, bytes);
       uint32_t shuffles = 0;
       for (uint32_t j = 0; j < p->nround; j += p->pack) shuffles += p->round[j].shuffle;
       // Never more than one a register, counting three repetitions as four (a skew may reach into the hole).
@@ -174,7 +187,7 @@ static void test_shuffles(void) {
     if (i % 16 == 0) arena_free(&arena), arena_start();
   }
   printf(" [none %d, registers %d, shuffle %d, shared %d, %d below one a register] ", kinds[0], kinds[1], kinds[2], kinds[3], fewest);
-  CU_ASSERT(kinds[2] > 400 && fewest > 0);
+  CU_ASSERT(kinds[2] > 400 && kinds[3] == 0 && fewest > 0);
 }
 
 static const Layout *blocked(const int32_t *tile, const int32_t *per, const int32_t *lanes, const int32_t *warps) {
@@ -197,10 +210,10 @@ static void test_known(void) {
   // fp8: four neighbours a lane instead of two: shuffles within groups of four lanes.
   const Layout *p8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_A, 2, I(64, 128), I(1, 1));
   const Layout *c8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_C, 2, I(64, 128), I(1, 1));
-  CU_ASSERT_EQUAL(convert(c8, p8, 1), LAYOUT_CONVERT_SHUFFLE);
+  CU_ASSERT_EQUAL(convert_within(c8, p8, 1), LAYOUT_CONVERT_SHUFFLE);
   // A register bit against a lane bit: one shuffle for a pair, the other round stays in the lane.
   const Layout *a = blocked(I(8, 8), I(1, 2), I(8, 4), I(1, 1)), *b = blocked(I(8, 8), I(2, 1), I(4, 8), I(1, 1));
-  CU_ASSERT_EQUAL(convert(a, b, 4), LAYOUT_CONVERT_SHUFFLE);
+  CU_ASSERT_EQUAL(convert_within(a, b, 4), LAYOUT_CONVERT_SHUFFLE);
   const LayoutConvert *plan = layout_convert(&arena, a, b, 4);
   CU_ASSERT_EQUAL(plan->nround, 2);
   CU_ASSERT_EQUAL(plan->round[0].shuffle + plan->round[1].shuffle, 2 - (plan->round[0].shuffle == 0 || plan->round[1].shuffle == 0));
@@ -209,18 +222,37 @@ static void test_known(void) {
   const Layout *row = layout_from_basis(&arena, 2, I(64, 32), (const int[]){4, 5, 2, 0},
     (const int32_t *const[]){I(0, 1, 0, 2, 0, 4, 8, 0), I(0, 8, 0, 16, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL}, 0, NULL);
   CU_ASSERT_PTR_NOT_NULL_FATAL(row);
-  CU_ASSERT_EQUAL(convert(acc, row, 2), LAYOUT_CONVERT_SHUFFLE);
-  plan = layout_convert(&arena, acc, row, 2);
+  CU_ASSERT_EQUAL(convert_within(acc, row, 2), LAYOUT_CONVERT_SHUFFLE);
+  plan = layout_convert_within(&arena, acc, row, 2);
   int shuffles = 0;
   for (uint32_t i = 0; i < plan->nround; i += plan->pack) shuffles += plan->round[i].shuffle;
   CU_ASSERT_EQUAL(plan->pack, 2);
   CU_ASSERT_EQUAL(shuffles, 6);  // 16 elements a lane: two rows of 8, 3 shuffles each
+  // layout_vectorize finds that layout by itself, for every accumulator, and stays within the warp.
+  const Layout *wide = layout_vectorize(&arena, acc, 1, 2, 16);
+  CU_ASSERT_FATAL(wide != NULL);
+  CU_ASSERT_EQUAL(layout_contiguity(wide, 1), 8);
+  plan = layout_convert_within(&arena, acc, wide, 2);
+  CU_ASSERT_EQUAL(plan->kind, LAYOUT_CONVERT_SHUFFLE);
+  static const int32_t widths[] = {32, 64, 96, 128, 176, 256, 80};
+  for (int i = 0; i < 7; i++) {
+    const Layout *x = layout_mma(&arena, i & 1 ? LAYOUT_WGMMA_K16 : LAYOUT_M16N8K16, LAYOUT_C, 2, I(128, widths[i]), i & 1 ? I(2, 1) : I(4, 1));
+    for (int bytes = 2; bytes <= 4; bytes *= 2) {
+      const Layout *y = layout_vectorize(&arena, x, 1, bytes, 16);
+      uint32_t copies;
+      CU_ASSERT_FATAL(y && covers(y, &copies));
+      int even = widths[i] & -widths[i];  // 176 and 80 have 16 columns in registers and lanes together
+      CU_ASSERT_EQUAL(layout_contiguity(y, 1), (uint32_t)(even >= 32 ? 16 / bytes : bytes == 2 ? 4 : 4));
+      CU_ASSERT(convert_within(x, y, bytes) != LAYOUT_CONVERT_SHARED);
+    }
+  }
   // Other warps' rows: shared memory, with 16-byte stores and loads and no conflicts.
   a = blocked(I(128, 64), I(1, 8), I(4, 8), I(4, 1)), b = blocked(I(128, 64), I(1, 8), I(4, 8), I(1, 4));
   const Layout *rows = blocked(I(128, 64), I(1, 8), I(32, 1), I(4, 1));
   (void)b;
   CU_ASSERT_EQUAL(convert(a, rows, 2), LAYOUT_CONVERT_SHARED);
   plan = layout_convert(&arena, a, rows, 2);
+  CU_ASSERT_FALSE(plan->warp_local);
   CU_ASSERT_EQUAL(plan->store.bytes, 16);
   CU_ASSERT_EQUAL(plan->load.bytes, 16);
   CU_ASSERT_EQUAL(plan->bytes, 128 * 64 * 2);

@@ -68,6 +68,16 @@ static void test_offsets(void) {
     const LayoutShared *s = layout_shared_make(&arena, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     CU_ASSERT(permutes(s));
+    uint8_t shift[28];
+    uint32_t mask[28], at = 0;
+    int32_t c[3], inner, row = 0, n = layout_shared_terms(s, shift, mask), bits, low, by;
+    for (int d = 0; d < rank; d++) c[d] = (int32_t)rnd((uint32_t)tile[d]);
+    inner = c[order[0]];
+    for (int d = rank - 1; d > 0; d--) row = row * tile[order[d]] + c[order[d]];
+    uint32_t plain = (uint32_t)(inner / panel * s->panel_bytes + row * pitch + inner % panel * bytes);
+    for (int k = 0; k < n; k++) at ^= plain >> shift[k] & mask[k];
+    CU_ASSERT_EQUAL(layout_shared_offset(s, c), plain ^ at);
+    if (layout_shared_swizzle(s, &bits, &low, &by)) CU_ASSERT(n <= 1);
     char text[300], again[300];
     const char *end, *err;
     layout_shared_print(s, text, sizeof text);
