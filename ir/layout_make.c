@@ -1,345 +1,372 @@
-// Layouts from parameters (blocked, coalesced) and from other layouts (slice, broadcast, permute, reshape, ...).
+/* Layouts from parameters (blocked, coalesced) and from other layouts (slice, broadcast, permute, reshape, ...). */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
-// --- blocked -----------------------------------------------------------------------------------------------------------
+/* --- blocked ----------------------------------------------------------------------------------------------------------- */
 
-// `size` more values of `in` along axis d at weight *w: bits (and at the end a digit) below the tile's extent place, above it replicate.
-static void spread(LayoutBuild *b, LayoutInput in, int d, int32_t size, int32_t *w) {
-  while (size % 2 == 0) {
-    layout_build_digit(b, in, d, 2, *w < b->tile[d] ? *w : 0);
-    if (*w < b->tile[d]) *w *= 2;
-    size /= 2;
-  }
-  if (size > 1) {
-    layout_build_digit(b, in, d, size, *w < b->tile[d] ? *w : 0);
-    if (*w < b->tile[d]) *w *= size;
-  }
+/* `size` more values of `in` along axis d at weight *w: bits (and at the end a digit) below the tile's extent place, above it
+ * replicate. */
+static void spread(LayoutBuild *b, LayoutInput in, int d, int32_t size, int32_t *w)
+{
+    while (size % 2 == 0) {
+        layout_build_digit(b, in, d, 2, *w < b->tile[d] ? *w : 0);
+        if (*w < b->tile[d]) *w *= 2;
+        size /= 2;
+    }
+    if (size > 1) {
+        layout_build_digit(b, in, d, size, *w < b->tile[d] ? *w : 0);
+        if (*w < b->tile[d]) *w *= size;
+    }
 }
 
 const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int32_t *per, const int32_t *lanes,
-                             const int32_t *warps, const int32_t *order) {
-  LayoutBuild b;
-  LayoutSpec spec = {.kind = SPEC_BLOCKED};
-  int32_t w[LAYOUT_MAX_RANK];
-  unsigned seen = 0;
-  layout_build_init(&b, rank, tile);
-  if (b.overflow) return NULL;
-  for (int d = 0; d < rank; d++) {
-    if (!layout_pow2(per[d]) || !layout_pow2(lanes[d]) || warps[d] < 1 || order[d] < 0 || order[d] >= rank) return NULL;
-    if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > 64 || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT) return NULL;
-    seen |= 1u << order[d];
-    w[d] = 1;
-    spec.per[d] = per[d], spec.lanes[d] = lanes[d], spec.warps[d] = warps[d], spec.order[d] = order[d];
-  }
-  if (seen != (1u << rank) - 1) return NULL;
-  for (int k = 0; k < rank; k++) {
-    for (int d = order[k]; w[d] < per[d] && w[d] < tile[d]; w[d] *= 2) layout_build_digit(&b, LAYOUT_REG, d, 2, w[d]);
-  }
-  for (int k = 0; k < rank; k++) spread(&b, LAYOUT_LANE, order[k], lanes[order[k]], &w[order[k]]);
-  for (int k = 0; k < rank; k++) spread(&b, LAYOUT_WARP, order[k], warps[order[k]], &w[order[k]]);
-  for (int k = 0; k < rank; k++) {
-    int d = order[k];
-    layout_build_digit(&b, LAYOUT_REG, d, (tile[d] + w[d] - 1) / w[d], w[d]);
-  }
-  return layout_build(a, &b, &spec);
-}
-
-// Lanes along the fastest axis: the fewest padded chunks, and no access below a 32-byte sector where it can be helped.
-static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes) {
-  int32_t best = 1;
-  int64_t best_cost = INT64_MAX;
-  for (int32_t t = 1; t <= nlanes; t *= 2) {
-    int64_t run = t * chunk_bytes, cost = (chunks + t - 1) / t * t * (run >= 128 ? 16 : run >= 64 ? 17 : run >= 32 ? 18 : 26);
-    if (t > 1 && t / 2 >= chunks) break;
-    if (cost <= best_cost) best = t, best_cost = cost;
-  }
-  return best;
-}
-
-const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
-                               int vec_bytes, int nlanes, int nwarps) {
-  int32_t per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK];
-  if (rank < 1 || rank > LAYOUT_MAX_RANK || nwarps < 1) return NULL;
-  int64_t total = 1, threads = (int64_t)nlanes * nwarps;
-  for (int d = 0; d < rank; d++) {
-    if (order[d] < 0 || order[d] >= rank || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || total > LAYOUT_MAX_EXTENT) return NULL;
-    per[d] = lanes[d] = warps[d] = 1;
-    total *= tile[d];
-  }
-  int f = order[0];
-  int32_t n = 1;  // elements a vector: fewer where threads would idle, but not below 4 bytes
-  while (2 * n * elem_bytes <= vec_bytes && tile[f] % (2 * n) == 0 && (total >= 2 * n * threads || n * elem_bytes < 4)) n *= 2;
-  per[f] = n;
-  lanes[f] = fast_lanes((tile[f] + n - 1) / n, (int64_t)n * elem_bytes, nlanes);
-  int32_t left = nlanes / lanes[f];
-  for (int k = 1; k < rank; k++) {
-    while (left > 1 && lanes[order[k]] < tile[order[k]]) lanes[order[k]] *= 2, left /= 2;
-  }
-  while (left > 1 && lanes[f] * n < tile[f]) lanes[f] *= 2, left /= 2;
-  lanes[order[rank - 1]] *= left;
-  int32_t wleft = nwarps;
-  for (int i = 0; i < rank; i++) {  // slower axes first: order[1], order[2], ..., then the fastest
-    int d = i + 1 < rank ? order[i + 1] : f;
-    int32_t chunks = (tile[d] + lanes[d] * per[d] - 1) / (lanes[d] * per[d]), best = 1;
-    for (int32_t g = 2; g <= wleft; g++) {
-      if (wleft % g == 0 && g <= chunks) best = g;
+                             const int32_t *warps, const int32_t *order)
+{
+    LayoutBuild b;
+    LayoutSpec spec = {.kind = SPEC_BLOCKED};
+    int32_t w[LAYOUT_MAX_RANK];
+    unsigned seen = 0;
+    layout_build_init(&b, rank, tile);
+    if (b.overflow) return NULL;
+    for (int d = 0; d < rank; d++) {
+        if (!layout_pow2(per[d]) || !layout_pow2(lanes[d]) || warps[d] < 1 || order[d] < 0 || order[d] >= rank) return NULL;
+        if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > 64 || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT)
+            return NULL;
+        seen |= 1u << order[d];
+        w[d] = 1;
+        spec.per[d] = per[d], spec.lanes[d] = lanes[d], spec.warps[d] = warps[d], spec.order[d] = order[d];
     }
-    warps[d] = best;
-    wleft /= best;
-  }
-  warps[order[rank - 1]] *= wleft;
-  return layout_blocked(a, rank, tile, per, lanes, warps, order);
-}
-
-// --- following a tile ------------------------------------------------------------------------------------------------------
-
-static void drop_axis(LayoutBuild *b, int axis) {
-  for (int d = axis; d + 1 < b->rank; d++) b->tile[d] = b->tile[d + 1];
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    for (int i = 0; i < b->nbit[in]; i++) {
-      int32_t *v = b->basis[in][i];
-      for (int d = axis; d + 1 < b->rank; d++) v[d] = v[d + 1];
-      v[b->rank - 1] = 0;
+    if (seen != (1u << rank) - 1) return NULL;
+    for (int k = 0; k < rank; k++) {
+        for (int d = order[k]; w[d] < per[d] && w[d] < tile[d]; w[d] *= 2) layout_build_digit(&b, LAYOUT_REG, d, 2, w[d]);
     }
-  }
-  for (int i = 0; i < b->ndigit; i++) {
-    if (b->digit[i].axis > axis) b->digit[i].axis--;
-  }
-  b->rank--;
-}
-
-// Removes register bits that depend on those before them: they are copies within a thread.
-static void drop_copies(LayoutBuild *b) {
-  int32_t vec[BUILD_BITS][LAYOUT_MAX_RANK], kept[BUILD_BITS][LAYOUT_MAX_RANK];
-  int pivot_axis[BUILD_BITS], pivot_bit[BUILD_BITS], n = 0;
-  for (int i = 0; i < b->nbit[LAYOUT_REG]; i++) {
-    int32_t v[LAYOUT_MAX_RANK];
-    memcpy(v, b->basis[LAYOUT_REG][i], sizeof v);
-    for (int p = 0; p < n; p++) {
-      if (!(v[pivot_axis[p]] >> pivot_bit[p] & 1)) continue;
-      for (int d = 0; d < b->rank; d++) v[d] ^= vec[p][d];
+    for (int k = 0; k < rank; k++) spread(&b, LAYOUT_LANE, order[k], lanes[order[k]], &w[order[k]]);
+    for (int k = 0; k < rank; k++) spread(&b, LAYOUT_WARP, order[k], warps[order[k]], &w[order[k]]);
+    for (int k = 0; k < rank; k++) {
+        int d = order[k];
+        layout_build_digit(&b, LAYOUT_REG, d, (tile[d] + w[d] - 1) / w[d], w[d]);
     }
-    int d = 0;
-    while (d < b->rank && !v[d]) d++;
-    if (d == b->rank) continue;
-    pivot_axis[n] = d;
-    pivot_bit[n] = __builtin_ctz((unsigned)v[d]);
-    memcpy(vec[n], v, sizeof v);
-    memcpy(kept[n++], b->basis[LAYOUT_REG][i], sizeof v);
-  }
-  memcpy(b->basis[LAYOUT_REG], kept, sizeof kept[0] * (size_t)n);
-  b->nbit[LAYOUT_REG] = n;
+    return layout_build(a, &b, &spec);
 }
 
-const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep) {
-  LayoutBuild b;
-  LayoutSpec spec = {.kind = SPEC_SLICE, .axis = axis, .keep = keep, .of = l};
-  if (axis < 0 || axis >= l->rank) return NULL;
-  layout_build_from(&b, l);
-  b.tile[axis] = 1;
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    for (int i = 0; i < b.nbit[in]; i++) b.basis[in][i][axis] = 0;
-  }
-  int n = 0;
-  for (int i = 0; i < b.ndigit; i++) {
-    LayoutDigit x = b.digit[i];
-    if (x.axis == axis) x.stride = x.axis = 0;
-    if (x.in != LAYOUT_REG || x.stride) b.digit[n++] = x;
-  }
-  b.ndigit = n;
-  drop_copies(&b);
-  if (!keep && b.rank > 1) drop_axis(&b, axis);
-  return layout_build(a, &b, &spec);
-}
-
-const Layout *layout_broadcast(Arena *a, const Layout *l, int axis, int32_t extent) {
-  LayoutBuild b;
-  LayoutSpec spec = {.kind = SPEC_BROADCAST, .axis = axis, .extent = extent, .of = l};
-  if (axis < 0 || axis >= l->rank || l->cover[axis] != 1 || extent < 1) return NULL;
-  layout_build_from(&b, l);
-  b.tile[axis] = extent;
-  layout_build_digit(&b, LAYOUT_REG, axis, extent, 1);
-  return layout_build(a, &b, &spec);
-}
-
-const Layout *layout_expand(Arena *a, const Layout *l, int axis) {
-  LayoutBuild b;
-  if (axis < 0 || axis > l->rank || l->rank == LAYOUT_MAX_RANK) return NULL;
-  layout_build_from(&b, l);
-  for (int d = b.rank; d > axis; d--) b.tile[d] = b.tile[d - 1];
-  b.tile[axis] = 1;
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    for (int i = 0; i < b.nbit[in]; i++) {
-      int32_t *v = b.basis[in][i];
-      for (int d = b.rank; d > axis; d--) v[d] = v[d - 1];
-      v[axis] = 0;
+/* Lanes along the fastest axis: the fewest padded chunks, and no access below a 32-byte sector where it can be helped. */
+static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
+{
+    int32_t best = 1;
+    int64_t best_cost = INT64_MAX;
+    for (int32_t t = 1; t <= nlanes; t *= 2) {
+        int64_t run = t * chunk_bytes, cost = (chunks + t - 1) / t * t * (run >= 128 ? 16 : run >= 64 ? 17 : run >= 32 ? 18 : 26);
+        if (t > 1 && t / 2 >= chunks) break;
+        if (cost <= best_cost) best = t, best_cost = cost;
     }
-  }
-  for (int i = 0; i < b.ndigit; i++) {
-    if (b.digit[i].stride && b.digit[i].axis >= axis) b.digit[i].axis++;
-  }
-  b.rank++;
-  return layout_build(a, &b, NULL);
+    return best;
 }
 
-const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm) {
-  LayoutBuild b, p;
-  LayoutSpec spec = {.kind = SPEC_PERMUTE, .of = l};
-  uint8_t where[LAYOUT_MAX_RANK];
-  unsigned seen = 0;
-  for (int d = 0; d < l->rank; d++) {
-    if (perm[d] < 0 || perm[d] >= l->rank) return NULL;
-    seen |= 1u << perm[d];
-    where[perm[d]] = (uint8_t)d;
-    spec.order[d] = perm[d];
-  }
-  if (seen != (1u << l->rank) - 1) return NULL;
-  layout_build_from(&b, l);
-  p = b;
-  for (int d = 0; d < l->rank; d++) {
-    p.tile[d] = b.tile[perm[d]];
+const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int vec_bytes,
+                               int nlanes, int nwarps)
+{
+    int32_t per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK];
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || nwarps < 1) return NULL;
+    int64_t total = 1, threads = (int64_t)nlanes * nwarps;
+    for (int d = 0; d < rank; d++) {
+        if (order[d] < 0 || order[d] >= rank || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || total > LAYOUT_MAX_EXTENT)
+            return NULL;
+        per[d] = lanes[d] = warps[d] = 1;
+        total *= tile[d];
+    }
+    int f = order[0];
+    int32_t n = 1; /* elements a vector: fewer where threads would idle, but not below 4 bytes */
+    while (2 * n * elem_bytes <= vec_bytes && tile[f] % (2 * n) == 0 && (total >= 2 * n * threads || n * elem_bytes < 4)) n *= 2;
+    per[f] = n;
+    lanes[f] = fast_lanes((tile[f] + n - 1) / n, (int64_t)n * elem_bytes, nlanes);
+    int32_t left = nlanes / lanes[f];
+    for (int k = 1; k < rank; k++) {
+        while (left > 1 && lanes[order[k]] < tile[order[k]]) lanes[order[k]] *= 2, left /= 2;
+    }
+    while (left > 1 && lanes[f] * n < tile[f]) lanes[f] *= 2, left /= 2;
+    lanes[order[rank - 1]] *= left;
+    int32_t wleft = nwarps;
+    for (int i = 0; i < rank; i++) { /* slower axes first: order[1], order[2], ..., then the fastest */
+        int d = i + 1 < rank ? order[i + 1] : f;
+        int32_t chunks = (tile[d] + lanes[d] * per[d] - 1) / (lanes[d] * per[d]), best = 1;
+        for (int32_t g = 2; g <= wleft; g++) {
+            if (wleft % g == 0 && g <= chunks) best = g;
+        }
+        warps[d] = best;
+        wleft /= best;
+    }
+    warps[order[rank - 1]] *= wleft;
+    return layout_blocked(a, rank, tile, per, lanes, warps, order);
+}
+
+/* --- following a tile ------------------------------------------------------------------------------------------------------ */
+
+static void drop_axis(LayoutBuild *b, int axis)
+{
+    for (int d = axis; d + 1 < b->rank; d++) b->tile[d] = b->tile[d + 1];
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
-      for (int i = 0; i < b.nbit[in]; i++) p.basis[in][i][d] = b.basis[in][i][perm[d]];
+        for (int i = 0; i < b->nbit[in]; i++) {
+            int32_t *v = b->basis[in][i];
+            for (int d = axis; d + 1 < b->rank; d++) v[d] = v[d + 1];
+            v[b->rank - 1] = 0;
+        }
     }
-  }
-  for (int i = 0; i < b.ndigit; i++) p.digit[i].axis = where[b.digit[i].axis];
-  return layout_build(a, &p, &spec);
-}
-
-const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile) {
-  LayoutBuild b;
-  layout_build_from(&b, l);
-  memcpy(b.tile, tile, l->rank * sizeof *tile);
-  return layout_build(a, &b, NULL);
-}
-
-const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes) {
-  LayoutBuild b;
-  if (axis < 0 || axis >= l->rank || elem_bytes < 1) return NULL;
-  layout_build_from(&b, l);
-  bool changed = false;
-  for (int i = 0; (2 << i) * elem_bytes <= max_bytes && i < l->fbit[axis] && l->tile[axis] % (2 << i) == 0; i++) {
-    int32_t want[LAYOUT_MAX_RANK] = {0};
-    want[axis] = 1 << i;
-    int lane = -1, reg = -1;
-    bool held = false;
-    for (int k = 0; k < b.nbit[LAYOUT_REG]; k++) held |= !memcmp(b.basis[LAYOUT_REG][k], want, sizeof want);
-    if (held) continue;
-    for (int k = 0; k < b.nbit[LAYOUT_LANE]; k++) {
-      if (!memcmp(b.basis[LAYOUT_LANE][k], want, sizeof want)) lane = k;
+    for (int i = 0; i < b->ndigit; i++) {
+        if (b->digit[i].axis > axis) b->digit[i].axis--;
     }
-    for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0; k--) {  // the lowest register bit that moves further along the axis, and nowhere else
-      int32_t rest[LAYOUT_MAX_RANK];
-      memcpy(rest, b.basis[LAYOUT_REG][k], sizeof rest);
-      rest[axis] = 0;
-      bool pure = true;
-      for (int d = 0; d < l->rank; d++) pure &= !rest[d];
-      if (pure && b.basis[LAYOUT_REG][k][axis] >= max_bytes / elem_bytes && layout_pow2(b.basis[LAYOUT_REG][k][axis])) reg = k;
+    b->rank--;
+}
+
+/* Removes register bits that depend on those before them: they are copies within a thread. */
+static void drop_copies(LayoutBuild *b)
+{
+    int32_t vec[BUILD_BITS][LAYOUT_MAX_RANK], kept[BUILD_BITS][LAYOUT_MAX_RANK];
+    int pivot_axis[BUILD_BITS], pivot_bit[BUILD_BITS], n = 0;
+    for (int i = 0; i < b->nbit[LAYOUT_REG]; i++) {
+        int32_t v[LAYOUT_MAX_RANK];
+        memcpy(v, b->basis[LAYOUT_REG][i], sizeof v);
+        for (int p = 0; p < n; p++) {
+            if (!(v[pivot_axis[p]] >> pivot_bit[p] & 1)) continue;
+            for (int d = 0; d < b->rank; d++) v[d] ^= vec[p][d];
+        }
+        int d = 0;
+        while (d < b->rank && !v[d]) d++;
+        if (d == b->rank) continue;
+        pivot_axis[n] = d;
+        pivot_bit[n] = __builtin_ctz((unsigned)v[d]);
+        memcpy(vec[n], v, sizeof v);
+        memcpy(kept[n++], b->basis[LAYOUT_REG][i], sizeof v);
     }
-    if (lane < 0 || reg < 0) break;
-    memcpy(b.basis[LAYOUT_LANE][lane], b.basis[LAYOUT_REG][reg], sizeof want);
-    memcpy(b.basis[LAYOUT_REG][reg], want, sizeof want);
-    changed = true;
-  }
-  return changed ? layout_build(a, &b, NULL) : l;
+    memcpy(b->basis[LAYOUT_REG], kept, sizeof kept[0] * (size_t)n);
+    b->nbit[LAYOUT_REG] = n;
 }
 
-const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n) {
-  LayoutBuild b;
-  if (axis < 0 || axis >= l->rank || n < 1 || l->cover[axis] != l->tile[axis]) return NULL;
-  if ((int64_t)l->tile[axis] * n > LAYOUT_MAX_EXTENT) return NULL;
-  layout_build_from(&b, l);
-  b.tile[axis] *= n;
-  layout_build_digit(&b, LAYOUT_REG, axis, n, l->tile[axis]);
-  return layout_build(a, &b, NULL);
-}
-
-// --- reshape -----------------------------------------------------------------------------------------------------------------
-
-// A run of `size` steps of `step` linear elements, written as digits of the new shape. False if it straddles extents.
-static bool reshape_run(LayoutBuild *b, LayoutInput in, const int64_t *stride, int64_t size, int64_t step) {
-  while (size > 1) {
-    int d = 0;
-    while (d < b->rank && (stride[d] > step || b->tile[d] == 1)) d++;
-    if (d == b->rank || step % stride[d]) return false;
-    int64_t m = step / stride[d], room;
-    if (m >= b->tile[d] || b->tile[d] % m) return false;
-    room = b->tile[d] / m;
-    int64_t take = size;
-    if (size > room) {
-      if (size % room) return false;
-      take = room;
+const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep)
+{
+    LayoutBuild b;
+    LayoutSpec spec = {.kind = SPEC_SLICE, .axis = axis, .keep = keep, .of = l};
+    if (axis < 0 || axis >= l->rank) return NULL;
+    layout_build_from(&b, l);
+    b.tile[axis] = 1;
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        for (int i = 0; i < b.nbit[in]; i++) b.basis[in][i][axis] = 0;
     }
-    if (take == 1) return false;
-    layout_build_digit(b, in, d, (int32_t)take, (int32_t)m);
-    size /= take;
-    step *= take;
-  }
-  return true;
-}
-
-// Does exactly one basis vector of the layout touch the coordinate bits of `word`?
-static bool touched_once(const Layout *l, uint64_t word) {
-  int n = 0;
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    for (int i = 0; i < l->nbit[in]; i++) n += (l->basis[in][i] & word) != 0;
-  }
-  return n == 1;
-}
-
-// Each coordinate bit of the old fragment is a step of the linear index, and becomes one bit of a new coordinate where that step is a
-// power of two there, else a digit (which cannot be XORed with others, nor lie below a fragment bit of the same input).
-static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, const int64_t *old, const int64_t *stride, bool *digits) {
-  int32_t v[LAYOUT_MAX_RANK], to[LAYOUT_MAX_RANK] = {0};
-  LayoutBuild part;
-  bool bits = true;
-  layout_build_init(&part, b->rank, b->tile);
-  layout_unpack(l, l->basis[in][i], v);
-  for (int d = 0; d < l->rank; d++) {
-    for (int32_t rest = v[d]; rest; rest &= rest - 1) {
-      if (!reshape_run(&part, in, stride, 2, (rest & -rest) * old[d])) return false;
+    int n = 0;
+    for (int i = 0; i < b.ndigit; i++) {
+        LayoutDigit x = b.digit[i];
+        if (x.axis == axis) x.stride = x.axis = 0;
+        if (x.in != LAYOUT_REG || x.stride) b.digit[n++] = x;
     }
-  }
-  for (int k = 0; k < part.ndigit; k++) {
-    to[part.digit[k].axis] += part.digit[k].stride;
-    bits &= layout_pow2(part.digit[k].stride);
-  }
-  if (bits && !*digits) {
-    layout_build_bit(b, in, to);
+    b.ndigit = n;
+    drop_copies(&b);
+    if (!keep && b.rank > 1) drop_axis(&b, axis);
+    return layout_build(a, &b, &spec);
+}
+
+const Layout *layout_broadcast(Arena *a, const Layout *l, int axis, int32_t extent)
+{
+    LayoutBuild b;
+    LayoutSpec spec = {.kind = SPEC_BROADCAST, .axis = axis, .extent = extent, .of = l};
+    if (axis < 0 || axis >= l->rank || l->cover[axis] != 1 || extent < 1) return NULL;
+    layout_build_from(&b, l);
+    b.tile[axis] = extent;
+    layout_build_digit(&b, LAYOUT_REG, axis, extent, 1);
+    return layout_build(a, &b, &spec);
+}
+
+const Layout *layout_expand(Arena *a, const Layout *l, int axis)
+{
+    LayoutBuild b;
+    if (axis < 0 || axis > l->rank || l->rank == LAYOUT_MAX_RANK) return NULL;
+    layout_build_from(&b, l);
+    for (int d = b.rank; d > axis; d--) b.tile[d] = b.tile[d - 1];
+    b.tile[axis] = 1;
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        for (int i = 0; i < b.nbit[in]; i++) {
+            int32_t *v = b.basis[in][i];
+            for (int d = b.rank; d > axis; d--) v[d] = v[d - 1];
+            v[axis] = 0;
+        }
+    }
+    for (int i = 0; i < b.ndigit; i++) {
+        if (b.digit[i].stride && b.digit[i].axis >= axis) b.digit[i].axis++;
+    }
+    b.rank++;
+    return layout_build(a, &b, NULL);
+}
+
+const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm)
+{
+    LayoutBuild b, p;
+    LayoutSpec spec = {.kind = SPEC_PERMUTE, .of = l};
+    uint8_t where[LAYOUT_MAX_RANK];
+    unsigned seen = 0;
+    for (int d = 0; d < l->rank; d++) {
+        if (perm[d] < 0 || perm[d] >= l->rank) return NULL;
+        seen |= 1u << perm[d];
+        where[perm[d]] = (uint8_t)d;
+        spec.order[d] = perm[d];
+    }
+    if (seen != (1u << l->rank) - 1) return NULL;
+    layout_build_from(&b, l);
+    p = b;
+    for (int d = 0; d < l->rank; d++) {
+        p.tile[d] = b.tile[perm[d]];
+        for (int in = 0; in < LAYOUT_INPUTS; in++) {
+            for (int i = 0; i < b.nbit[in]; i++) p.basis[in][i][d] = b.basis[in][i][perm[d]];
+        }
+    }
+    for (int i = 0; i < b.ndigit; i++) p.digit[i].axis = where[b.digit[i].axis];
+    return layout_build(a, &p, &spec);
+}
+
+const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile)
+{
+    LayoutBuild b;
+    layout_build_from(&b, l);
+    memcpy(b.tile, tile, l->rank * sizeof *tile);
+    return layout_build(a, &b, NULL);
+}
+
+const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes)
+{
+    LayoutBuild b;
+    if (axis < 0 || axis >= l->rank || elem_bytes < 1) return NULL;
+    layout_build_from(&b, l);
+    bool changed = false;
+    for (int i = 0; (2 << i) * elem_bytes <= max_bytes && i < l->fbit[axis] && l->tile[axis] % (2 << i) == 0; i++) {
+        int32_t want[LAYOUT_MAX_RANK] = {0};
+        want[axis] = 1 << i;
+        int lane = -1, reg = -1;
+        bool held = false;
+        for (int k = 0; k < b.nbit[LAYOUT_REG]; k++) held |= !memcmp(b.basis[LAYOUT_REG][k], want, sizeof want);
+        if (held) continue;
+        for (int k = 0; k < b.nbit[LAYOUT_LANE]; k++) {
+            if (!memcmp(b.basis[LAYOUT_LANE][k], want, sizeof want)) lane = k;
+        }
+        for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0;
+             k--) { /* the lowest register bit that moves further along the axis, and nowhere else */
+            int32_t rest[LAYOUT_MAX_RANK];
+            memcpy(rest, b.basis[LAYOUT_REG][k], sizeof rest);
+            rest[axis] = 0;
+            bool pure = true;
+            for (int d = 0; d < l->rank; d++) pure &= !rest[d];
+            if (pure && b.basis[LAYOUT_REG][k][axis] >= max_bytes / elem_bytes && layout_pow2(b.basis[LAYOUT_REG][k][axis]))
+                reg = k;
+        }
+        if (lane < 0 || reg < 0) break;
+        memcpy(b.basis[LAYOUT_LANE][lane], b.basis[LAYOUT_REG][reg], sizeof want);
+        memcpy(b.basis[LAYOUT_REG][reg], want, sizeof want);
+        changed = true;
+    }
+    return changed ? layout_build(a, &b, NULL) : l;
+}
+
+const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n)
+{
+    LayoutBuild b;
+    if (axis < 0 || axis >= l->rank || n < 1 || l->cover[axis] != l->tile[axis]) return NULL;
+    if ((int64_t)l->tile[axis] * n > LAYOUT_MAX_EXTENT) return NULL;
+    layout_build_from(&b, l);
+    b.tile[axis] *= n;
+    layout_build_digit(&b, LAYOUT_REG, axis, n, l->tile[axis]);
+    return layout_build(a, &b, NULL);
+}
+
+/* --- reshape ----------------------------------------------------------------------------------------------------------------- */
+
+/* A run of `size` steps of `step` linear elements, written as digits of the new shape. False if it straddles extents. */
+static bool reshape_run(LayoutBuild *b, LayoutInput in, const int64_t *stride, int64_t size, int64_t step)
+{
+    while (size > 1) {
+        int d = 0;
+        while (d < b->rank && (stride[d] > step || b->tile[d] == 1)) d++;
+        if (d == b->rank || step % stride[d]) return false;
+        int64_t m = step / stride[d], room;
+        if (m >= b->tile[d] || b->tile[d] % m) return false;
+        room = b->tile[d] / m;
+        int64_t take = size;
+        if (size > room) {
+            if (size % room) return false;
+            take = room;
+        }
+        if (take == 1) return false;
+        layout_build_digit(b, in, d, (int32_t)take, (int32_t)m);
+        size /= take;
+        step *= take;
+    }
     return true;
-  }
-  if (part.ndigit > 1 || (part.ndigit && !touched_once(l, l->basis[in][i]))) return false;
-  *digits = true;
-  if (part.ndigit) layout_build_digit(b, in, part.digit[0].axis, 2, part.digit[0].stride);
-  else layout_build_digit(b, in, 0, 2, 0);
-  return true;
 }
 
-const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t *tile) {
-  LayoutBuild b;
-  int64_t old[LAYOUT_MAX_RANK], stride[LAYOUT_MAX_RANK], n = 1, m = 1;
-  layout_build_init(&b, rank, tile);
-  if (b.overflow || memcmp(l->cover, l->tile, sizeof l->tile)) return NULL;
-  for (int d = l->rank - 1; d >= 0; d--) old[d] = n, n *= l->tile[d];
-  for (int d = rank - 1; d >= 0; d--) {
-    if (tile[d] < 1) return NULL;
-    stride[d] = m, m *= tile[d];
-    if (m > n) return NULL;
-  }
-  if (m != n) return NULL;
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    bool digits = false;
-    for (int i = 0; i < l->nbit[in]; i++) {
-      if (!reshape_bit(&b, l, in, i, old, stride, &digits)) return NULL;
+/* Does exactly one basis vector of the layout touch the coordinate bits of `word`? */
+static bool touched_once(const Layout *l, uint64_t word)
+{
+    int n = 0;
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        for (int i = 0; i < l->nbit[in]; i++) n += (l->basis[in][i] & word) != 0;
     }
-    for (int i = 0; i < l->ndigit; i++) {
-      const LayoutDigit *x = &l->digit[i];
-      if (x->in != in) continue;
-      if (!x->stride) layout_build_digit(&b, in, 0, x->size, 0);
-      else if (!reshape_run(&b, in, stride, x->size, x->stride * old[x->axis])) return NULL;
+    return n == 1;
+}
+
+/* Each coordinate bit of the old fragment is a step of the linear index, and becomes one bit of a new coordinate where that step
+ * is a power of two there, else a digit (which cannot be XORed with others, nor lie below a fragment bit of the same input). */
+static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, const int64_t *old, const int64_t *stride,
+                        bool *digits)
+{
+    int32_t v[LAYOUT_MAX_RANK], to[LAYOUT_MAX_RANK] = {0};
+    LayoutBuild part;
+    bool bits = true;
+    layout_build_init(&part, b->rank, b->tile);
+    layout_unpack(l, l->basis[in][i], v);
+    for (int d = 0; d < l->rank; d++) {
+        for (int32_t rest = v[d]; rest; rest &= rest - 1) {
+            if (!reshape_run(&part, in, stride, 2, (rest & -rest) * old[d])) return false;
+        }
     }
-  }
-  return layout_build(a, &b, NULL);
+    for (int k = 0; k < part.ndigit; k++) {
+        to[part.digit[k].axis] += part.digit[k].stride;
+        bits &= layout_pow2(part.digit[k].stride);
+    }
+    if (bits && !*digits) {
+        layout_build_bit(b, in, to);
+        return true;
+    }
+    if (part.ndigit > 1 || (part.ndigit && !touched_once(l, l->basis[in][i]))) return false;
+    *digits = true;
+    if (part.ndigit)
+        layout_build_digit(b, in, part.digit[0].axis, 2, part.digit[0].stride);
+    else
+        layout_build_digit(b, in, 0, 2, 0);
+    return true;
+}
+
+const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t *tile)
+{
+    LayoutBuild b;
+    int64_t old[LAYOUT_MAX_RANK], stride[LAYOUT_MAX_RANK], n = 1, m = 1;
+    layout_build_init(&b, rank, tile);
+    if (b.overflow || memcmp(l->cover, l->tile, sizeof l->tile)) return NULL;
+    for (int d = l->rank - 1; d >= 0; d--) old[d] = n, n *= l->tile[d];
+    for (int d = rank - 1; d >= 0; d--) {
+        if (tile[d] < 1) return NULL;
+        stride[d] = m, m *= tile[d];
+        if (m > n) return NULL;
+    }
+    if (m != n) return NULL;
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        bool digits = false;
+        for (int i = 0; i < l->nbit[in]; i++) {
+            if (!reshape_bit(&b, l, in, i, old, stride, &digits)) return NULL;
+        }
+        for (int i = 0; i < l->ndigit; i++) {
+            const LayoutDigit *x = &l->digit[i];
+            if (x->in != in) continue;
+            if (!x->stride)
+                layout_build_digit(&b, in, 0, x->size, 0);
+            else if (!reshape_run(&b, in, stride, x->size, x->stride * old[x->axis]))
+                return NULL;
+        }
+    }
+    return layout_build(a, &b, NULL);
 }

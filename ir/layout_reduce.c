@@ -1,70 +1,80 @@
-// Reductions over an axis: which registers, lanes and warps combine. See LayoutReduce in layout.h.
+/* Reductions over an axis: which registers, lanes and warps combine. See LayoutReduce in layout.h. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
-// Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked layouts are so.
-static bool axis_is_pure(const Layout *l, int axis) {
-  uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];
-  for (int in = 0; in < LAYOUT_INPUTS; in++) {
-    for (int i = 0; i < l->nbit[in]; i++) {
-      if (l->basis[in][i] & mask && l->basis[in][i] & ~mask) return false;
-      if (in == LAYOUT_BLOCK && l->basis[in][i] & mask) return false;
+/* Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked layouts are so. */
+static bool axis_is_pure(const Layout *l, int axis)
+{
+    uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        for (int i = 0; i < l->nbit[in]; i++) {
+            if (l->basis[in][i] & mask && l->basis[in][i] & ~mask) return false;
+            if (in == LAYOUT_BLOCK && l->basis[in][i] & mask) return false;
+        }
     }
-  }
-  for (int i = 0; i < l->ndigit; i++) {
-    if (l->digit[i].in == LAYOUT_BLOCK && l->digit[i].stride && l->digit[i].axis == axis) return false;
-  }
-  return true;
+    for (int i = 0; i < l->ndigit; i++) {
+        if (l->digit[i].in == LAYOUT_BLOCK && l->digit[i].stride && l->digit[i].axis == axis) return false;
+    }
+    return true;
 }
 
-// Lane bits along the axis, less those that depend on registers or lower lanes: those hold copies.
-static void lane_steps(const Layout *l, int axis, LayoutReduce *out) {
-  for (int i = 0; i < l->nbit[LAYOUT_LANE]; i++) {
-    bool along = l->basis[LAYOUT_LANE][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
-    if (along && !(l->free[LAYOUT_LANE] >> i & 1)) out->lane_xor[out->nlane++] = (uint8_t)(1u << i);
-  }
+/* Lane bits along the axis, less those that depend on registers or lower lanes: those hold copies. */
+static void lane_steps(const Layout *l, int axis, LayoutReduce *out)
+{
+    for (int i = 0; i < l->nbit[LAYOUT_LANE]; i++) {
+        bool along = l->basis[LAYOUT_LANE][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
+        if (along && !(l->free[LAYOUT_LANE] >> i & 1)) out->lane_xor[out->nlane++] = (uint8_t)(1u << i);
+    }
 }
 
-static void warp_steps(const Layout *l, int axis, LayoutReduce *out) {
-  uint32_t n = 1;
-  for (int i = 0; i < l->nbit[LAYOUT_WARP]; i++) {
-    bool along = l->basis[LAYOUT_WARP][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
-    if (!along || l->free[LAYOUT_WARP] >> i & 1) continue;
-    out->warp_term[out->nterm++] = (LayoutTerm){.in = LAYOUT_WARP, .shift = (uint8_t)i, .div = 1, .mod = 2, .mul = n};
-    n *= 2;
-  }
-  uint32_t div = 1;
-  for (int i = 0; i < l->ndigit; i++) {
-    const LayoutDigit *x = &l->digit[i];
-    if (x->in != LAYOUT_WARP) continue;
-    uint32_t above = div * (uint32_t)x->size;
-    if (x->stride && x->axis == axis && out->nterm < 16) {
-      out->warp_term[out->nterm++] = (LayoutTerm){.in = LAYOUT_WARP, .shift = l->nbit[LAYOUT_WARP], .div = div, .mul = n,
-                                                  .mod = above << l->nbit[LAYOUT_WARP] == layout_warps(l) ? 0 : (uint32_t)x->size};
-      n *= (uint32_t)x->size;
+static void warp_steps(const Layout *l, int axis, LayoutReduce *out)
+{
+    uint32_t n = 1;
+    for (int i = 0; i < l->nbit[LAYOUT_WARP]; i++) {
+        bool along = l->basis[LAYOUT_WARP][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
+        if (!along || l->free[LAYOUT_WARP] >> i & 1) continue;
+        out->warp_term[out->nterm++] = (LayoutTerm){.in = LAYOUT_WARP, .shift = (uint8_t)i, .div = 1, .mod = 2, .mul = n};
+        n *= 2;
     }
-    div = above;
-  }
-  out->nwarp = n;
+    uint32_t div = 1;
+    for (int i = 0; i < l->ndigit; i++) {
+        const LayoutDigit *x = &l->digit[i];
+        if (x->in != LAYOUT_WARP) continue;
+        uint32_t above = div * (uint32_t)x->size;
+        if (x->stride && x->axis == axis && out->nterm < 16) {
+            out->warp_term[out->nterm++] =
+                (LayoutTerm){.in = LAYOUT_WARP,
+                             .shift = l->nbit[LAYOUT_WARP],
+                             .div = div,
+                             .mul = n,
+                             .mod = above << l->nbit[LAYOUT_WARP] == layout_warps(l) ? 0 : (uint32_t)x->size};
+            n *= (uint32_t)x->size;
+        }
+        div = above;
+    }
+    out->nwarp = n;
 }
 
-bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out) {
-  memset(out, 0, sizeof *out);
-  if (axis < 0 || axis >= l->rank || !axis_is_pure(l, axis)) return false;
-  out->result = layout_slice(a, l, axis, keep);
-  if (!out->result) return false;
-  lane_steps(l, axis, out);
-  warp_steps(l, axis, out);
-  out->reg = arena_alloc(a, layout_regs(l) * sizeof *out->reg);
-  for (uint32_t r = 0; r < layout_regs(l); r++) {
-    int32_t c[LAYOUT_MAX_RANK], row[LAYOUT_MAX_RANK] = {0};
-    layout_element(l, r, 0, 0, 0, c);
-    for (int d = 0, n = 0; d < l->rank; d++) {
-      if (d != axis) row[n++] = c[d];
-      else if (keep || l->rank == 1) row[n++] = 0;
+bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out)
+{
+    memset(out, 0, sizeof *out);
+    if (axis < 0 || axis >= l->rank || !axis_is_pure(l, axis)) return false;
+    out->result = layout_slice(a, l, axis, keep);
+    if (!out->result) return false;
+    lane_steps(l, axis, out);
+    warp_steps(l, axis, out);
+    out->reg = arena_alloc(a, layout_regs(l) * sizeof *out->reg);
+    for (uint32_t r = 0; r < layout_regs(l); r++) {
+        int32_t c[LAYOUT_MAX_RANK], row[LAYOUT_MAX_RANK] = {0};
+        layout_element(l, r, 0, 0, 0, c);
+        for (int d = 0, n = 0; d < l->rank; d++) {
+            if (d != axis)
+                row[n++] = c[d];
+            else if (keep || l->rank == 1)
+                row[n++] = 0;
+        }
+        out->reg[r] = (int16_t)layout_find_reg(out->result, row, 0, 0, 0);
     }
-    out->reg[r] = (int16_t)layout_find_reg(out->result, row, 0, 0, 0);
-  }
-  return true;
+    return true;
 }

@@ -1,4 +1,4 @@
-// Tiles in shared memory: offsets, swizzles, bank conflicts counted exactly, and the search for a layout without any.
+/* Tiles in shared memory: offsets, swizzles, bank conflicts counted exactly, and the search for a layout without any. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
@@ -6,303 +6,341 @@
 enum { BANKS = 32, BANK_BYTES = 4 };
 
 static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
-                        int pitch, int xor_base, int nxor, const uint32_t *xor_) {
-  LayoutShared s = {.rank = (uint8_t)rank, .elem_bytes = (uint8_t)elem_bytes, .nxor = (uint8_t)nxor, .xor_base = (uint8_t)xor_base};
-  unsigned seen = 0;
-  if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 || nxor < 0 || nxor > 8) return false;
-  if (xor_base < 0 || xor_base > 24) return false;
-  for (int d = 0; d < rank; d++) {
-    if (tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || order[d] < 0 || order[d] >= rank) return false;
-    s.tile[d] = tile[d];
-    s.order[d] = order[d];
-    seen |= 1u << order[d];
-  }
-  if (seen != (1u << rank) - 1 || (int64_t)panel * elem_bytes > pitch) return false;
-  int64_t rows = 1, npanel = (tile[order[0]] + (int64_t)panel - 1) / panel;
-  for (int k = 1; k < rank; k++) {
-    rows *= tile[order[k]];
-    if (rows > LAYOUT_MAX_EXTENT) return false;
-  }
-  // Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks of `period` bytes.
-  uint32_t high = 0, target = ((1u << nxor) - 1) << xor_base;
-  for (int i = 0; i < nxor; i++) {
-    if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return false;
-    s.xor_[i] = xor_[i];
-    high |= xor_[i];
-  }
-  int64_t period = high ? 1ll << (layout_log2(target) + 1) : elem_bytes, align = high ? 1ll << (layout_log2(high) + 1) : 16;
-  int64_t panel_bytes = rows * pitch;
-  if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
-  int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
-  if (bytes > 1 << 28) return false;
-  s.panel = panel;
-  s.pitch = pitch;
-  s.panel_bytes = (int32_t)panel_bytes;
-  s.bytes = (uint32_t)bytes;
-  s.align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
-  *out = s;
-  return true;
+                        int pitch, int xor_base, int nxor, const uint32_t *xor_)
+{
+    LayoutShared s = {
+        .rank = (uint8_t)rank, .elem_bytes = (uint8_t)elem_bytes, .nxor = (uint8_t)nxor, .xor_base = (uint8_t)xor_base};
+    unsigned seen = 0;
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 || nxor < 0 || nxor > 8)
+        return false;
+    if (xor_base < 0 || xor_base > 24) return false;
+    for (int d = 0; d < rank; d++) {
+        if (tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || order[d] < 0 || order[d] >= rank) return false;
+        s.tile[d] = tile[d];
+        s.order[d] = order[d];
+        seen |= 1u << order[d];
+    }
+    if (seen != (1u << rank) - 1 || (int64_t)panel * elem_bytes > pitch) return false;
+    int64_t rows = 1, npanel = (tile[order[0]] + (int64_t)panel - 1) / panel;
+    for (int k = 1; k < rank; k++) {
+        rows *= tile[order[k]];
+        if (rows > LAYOUT_MAX_EXTENT) return false;
+    }
+    /* Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks of `period` bytes. */
+    uint32_t high = 0, target = ((1u << nxor) - 1) << xor_base;
+    for (int i = 0; i < nxor; i++) {
+        if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return false;
+        s.xor_[i] = xor_[i];
+        high |= xor_[i];
+    }
+    int64_t period = high ? 1ll << (layout_log2(target) + 1) : elem_bytes, align = high ? 1ll << (layout_log2(high) + 1) : 16;
+    int64_t panel_bytes = rows * pitch;
+    if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
+    int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
+    if (bytes > 1 << 28) return false;
+    s.panel = panel;
+    s.pitch = pitch;
+    s.panel_bytes = (int32_t)panel_bytes;
+    s.bytes = (uint32_t)bytes;
+    s.align = (uint32_t)(align > 1024 ? 1024 : align < 16 ? 16 : align);
+    *out = s;
+    return true;
 }
 
 const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
-                                       int pitch, int xor_base, int nxor, const uint32_t *xor_) {
-  LayoutShared s;
-  if (!shared_init(&s, rank, tile, order, elem_bytes, panel, pitch, xor_base, nxor, xor_)) return NULL;
-  LayoutShared *out = arena_alloc(a, sizeof *out);
-  *out = s;
-  return out;
+                                       int pitch, int xor_base, int nxor, const uint32_t *xor_)
+{
+    LayoutShared s;
+    if (!shared_init(&s, rank, tile, order, elem_bytes, panel, pitch, xor_base, nxor, xor_)) return NULL;
+    LayoutShared *out = arena_alloc(a, sizeof *out);
+    *out = s;
+    return out;
 }
 
-const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int pad) {
-  if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || pad < 0) return NULL;
-  int64_t pitch = (int64_t)tile[order[0]] * elem_bytes + pad;
-  if (pitch > LAYOUT_MAX_EXTENT) return NULL;
-  return layout_shared_make(a, rank, tile, order, elem_bytes, tile[order[0]], (int)pitch, 0, 0, NULL);
+const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int pad)
+{
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || pad < 0) return NULL;
+    int64_t pitch = (int64_t)tile[order[0]] * elem_bytes + pad;
+    if (pitch > LAYOUT_MAX_EXTENT) return NULL;
+    return layout_shared_make(a, rank, tile, order, elem_bytes, tile[order[0]], (int)pitch, 0, 0, NULL);
 }
 
-const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span) {
-  static const uint32_t masks[3] = {1u << 7, 1u << 8, 1u << 9};
-  if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || elem_bytes < 1) return NULL;
-  if ((span != 16 && span != 32 && span != 64 && span != 128) || (int64_t)tile[order[0]] * elem_bytes % span || span % elem_bytes) return NULL;
-  return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4, layout_log2((uint32_t)span / 16), masks);
+const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
+{
+    static const uint32_t masks[3] = {1u << 7, 1u << 8, 1u << 9};
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || elem_bytes < 1) return NULL;
+    if ((span != 16 && span != 32 && span != 64 && span != 128) || (int64_t)tile[order[0]] * elem_bytes % span || span % elem_bytes)
+        return NULL;
+    return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4, layout_log2((uint32_t)span / 16),
+                              masks);
 }
 
-static uint32_t swizzle(const LayoutShared *s, uint32_t offset) {
-  uint32_t x = 0;
-  for (int i = 0; i < s->nxor; i++) x |= (uint32_t)(__builtin_popcount(offset & s->xor_[i]) & 1) << (s->xor_base + i);
-  return offset ^ x;
+static uint32_t swizzle(const LayoutShared *s, uint32_t offset)
+{
+    uint32_t x = 0;
+    for (int i = 0; i < s->nxor; i++) x |= (uint32_t)(__builtin_popcount(offset & s->xor_[i]) & 1) << (s->xor_base + i);
+    return offset ^ x;
 }
 
-uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord) {
-  int32_t inner = coord[s->order[0]];
-  int64_t row = 0;
-  for (int k = s->rank - 1; k > 0; k--) row = row * s->tile[s->order[k]] + coord[s->order[k]];
-  return swizzle(s, (uint32_t)(inner / s->panel * (int64_t)s->panel_bytes + row * s->pitch + inner % s->panel * s->elem_bytes));
+uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord)
+{
+    int32_t inner = coord[s->order[0]];
+    int64_t row = 0;
+    for (int k = s->rank - 1; k > 0; k--) row = row * s->tile[s->order[k]] + coord[s->order[k]];
+    return swizzle(s, (uint32_t)(inner / s->panel * (int64_t)s->panel_bytes + row * s->pitch + inner % s->panel * s->elem_bytes));
 }
 
-bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift) {
-  *bits = s->nxor;
-  *base = s->xor_base;
-  *shift = 0;
-  if (!s->nxor) {
-    *base = 0;
+bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift)
+{
+    *bits = s->nxor;
+    *base = s->xor_base;
+    *shift = 0;
+    if (!s->nxor) {
+        *base = 0;
+        return true;
+    }
+    if (!s->xor_[0]) return false;
+    *shift = __builtin_ctz(s->xor_[0]) - s->xor_base;
+    for (int i = 0; i < s->nxor; i++) {
+        if (s->xor_[i] != 1u << (*base + *shift + i)) return false;
+    }
     return true;
-  }
-  if (!s->xor_[0]) return false;
-  *shift = __builtin_ctz(s->xor_[0]) - s->xor_base;
-  for (int i = 0; i < s->nxor; i++) {
-    if (s->xor_[i] != 1u << (*base + *shift + i)) return false;
-  }
-  return true;
 }
 
-int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask) {
-  int n = 0;
-  for (int k = 1; k < 28; k++) {
-    uint32_t m = 0;
-    for (int i = 0; i < s->nxor; i++) m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
-    if (m) shift[n] = (uint8_t)k, mask[n++] = m;
-  }
-  return n;
-}
-
-bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b) {
-  return a->rank == b->rank && a->elem_bytes == b->elem_bytes && a->nxor == b->nxor && (!a->nxor || a->xor_base == b->xor_base) &&
-         !memcmp(a->tile, b->tile, sizeof a->tile) && !memcmp(a->order, b->order, sizeof a->order) && a->panel == b->panel &&
-         a->pitch == b->pitch && !memcmp(a->xor_, b->xor_, sizeof a->xor_);
-}
-
-uint64_t layout_shared_hash(const LayoutShared *s) {
-  uint64_t h = layout_mix(s->rank, s->elem_bytes);
-  for (int d = 0; d < s->rank; d++) h = layout_mix(h, (uint64_t)s->tile[d] << 8 | (uint64_t)s->order[d]);
-  h = layout_mix(h, (uint64_t)s->panel << 32 | (uint64_t)s->pitch);
-  for (int i = 0; i < s->nxor; i++) h = layout_mix(h, (uint64_t)s->xor_base << 32 | s->xor_[i]);
-  return h;
-}
-
-void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_bytes, LayoutVector *out) {
-  // A run of n elements stays contiguous if it neither crosses a panel nor is cut by the swizzle, and all rows keep its alignment.
-  uint32_t align = 16, all = (uint32_t)s->pitch;
-  if (s->panel != s->tile[s->order[0]]) all |= (uint32_t)s->panel * s->elem_bytes | (uint32_t)s->panel_bytes;
-  while (align > 1 && (all & (align - 1) || (s->nxor && align > 1u << s->xor_base))) align /= 2;
-  layout_vector(l, s->order[0], s->elem_bytes, align, max_bytes, out);
-}
-
-// --- banks -----------------------------------------------------------------------------------------------------------------
-
-uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width) {
-  uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
-  for (uint32_t first = 0; first < nlanes; first += group) {
-    uint32_t word[BANKS][32], depth[BANKS] = {0}, worst = 0;
-    for (uint32_t i = first; i < first + group && i < nlanes; i++) {
-      if (addr[i] == UINT32_MAX) continue;
-      for (uint32_t k = 0; k < words; k++) {
-        uint32_t w = addr[i] / BANK_BYTES + k, bank = w % BANKS, j = 0;
-        while (j < depth[bank] && word[bank][j] != w) j++;  // lanes that touch the same word share it
-        if (j < depth[bank]) continue;
-        word[bank][depth[bank]++] = w;
-        if (depth[bank] > worst) worst = depth[bank];
-      }
+int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask)
+{
+    int n = 0;
+    for (int k = 1; k < 28; k++) {
+        uint32_t m = 0;
+        for (int i = 0; i < s->nxor; i++) m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
+        if (m) shift[n] = (uint8_t)k, mask[n++] = m;
     }
-    total += worst;
-  }
-  return total;
+    return n;
 }
 
-// The fewest wavefronts of a full access.
-static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width) {
-  uint32_t group = width <= 4 ? 32 : 128 / width;
-  return (nlanes + group - 1) / group;
+bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b)
+{
+    return a->rank == b->rank && a->elem_bytes == b->elem_bytes && a->nxor == b->nxor && (!a->nxor || a->xor_base == b->xor_base) &&
+           !memcmp(a->tile, b->tile, sizeof a->tile) && !memcmp(a->order, b->order, sizeof a->order) && a->panel == b->panel &&
+           a->pitch == b->pitch && !memcmp(a->xor_, b->xor_, sizeof a->xor_);
 }
 
-// ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL: vectors v.
-static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v, const LayoutMatrix *m, uint32_t reg, uint32_t warp) {
-  uint32_t addr[LAYOUT_MAX_LANES] = {0}, nlanes = m ? 8u * m->count : layout_lanes(l), width = m ? 16 : v->n * s->elem_bytes;
-  bool any = false;
-  for (uint32_t lane = 0; lane < nlanes; lane++) {
-    int32_t c[LAYOUT_MAX_RANK];
-    if (m) layout_matrix_row(l, m, reg, lane, warp, c);
-    else layout_element(l, reg, lane, warp, 0, c);
-    bool in = layout_in_tile(l, c);
-    addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
-    any |= in;
-  }
-  uint32_t n = layout_wavefronts(addr, nlanes, width), least = any ? least_wavefronts(nlanes, width) : 0;
-  return n > least ? n - least : 0;
+uint64_t layout_shared_hash(const LayoutShared *s)
+{
+    uint64_t h = layout_mix(s->rank, s->elem_bytes);
+    for (int d = 0; d < s->rank; d++) h = layout_mix(h, (uint64_t)s->tile[d] << 8 | (uint64_t)s->order[d]);
+    h = layout_mix(h, (uint64_t)s->panel << 32 | (uint64_t)s->pitch);
+    for (int i = 0; i < s->nxor; i++) h = layout_mix(h, (uint64_t)s->xor_base << 32 | s->xor_[i]);
+    return h;
 }
 
-uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp) {
-  uint32_t extra = 0;
-  for (uint32_t r = 0; r < layout_regs(l); r++) {
-    if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, r, warp);
-  }
-  return extra;
+void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_bytes, LayoutVector *out)
+{
+    /* A run of n elements stays contiguous if it neither crosses a panel nor is cut by the swizzle, and all rows keep its
+     * alignment. */
+    uint32_t align = 16, all = (uint32_t)s->pitch;
+    if (s->panel != s->tile[s->order[0]]) all |= (uint32_t)s->panel * s->elem_bytes | (uint32_t)s->panel_bytes;
+    while (align > 1 && (all & (align - 1) || (s->nxor && align > 1u << s->xor_base))) align /= 2;
+    layout_vector(l, s->order[0], s->elem_bytes, align, max_bytes, out);
 }
 
-// --- search ------------------------------------------------------------------------------------------------------------------
+/* --- banks ----------------------------------------------------------------------------------------------------------------- */
 
-// Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a constant permutes banks.
-static bool offsets_linear(const Layout *l, const LayoutShared *s) {
-  if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) || memcmp(l->tile, l->cover, sizeof l->tile)) return false;
-  for (int k = 1; k + 1 < s->rank; k++) {
-    if (!layout_pow2(s->tile[s->order[k]])) return false;
-  }
-  for (int i = 0; i < l->ndigit; i++) {
-    if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
-  }
-  return true;
+uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width)
+{
+    uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
+    for (uint32_t first = 0; first < nlanes; first += group) {
+        uint32_t word[BANKS][32], depth[BANKS] = {0}, worst = 0;
+        for (uint32_t i = first; i < first + group && i < nlanes; i++) {
+            if (addr[i] == UINT32_MAX) continue;
+            for (uint32_t k = 0; k < words; k++) {
+                uint32_t w = addr[i] / BANK_BYTES + k, bank = w % BANKS, j = 0;
+                while (j < depth[bank] && word[bank][j] != w) j++; /* lanes that touch the same word share it */
+                if (j < depth[bank]) continue;
+                word[bank][depth[bank]++] = w;
+                if (depth[bank] > worst) worst = depth[bank];
+            }
+        }
+        total += worst;
+    }
+    return total;
 }
 
-// Conflicts of all accesses of x: of a sample, scaled, unless `exact`.
-static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact) {
-  LayoutMatrix m;
-  LayoutVector v;
-  if (!x || !x->layout) return 0;
-  const Layout *l = x->layout;
-  bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = offsets_linear(l, s);
-  layout_shared_vector(l, s, x->max_bytes, &v);
-  uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
-  uint32_t accesses = layout_regs(l) / (each ? each : 1), step = linear ? accesses : exact ? 1 : (accesses + 2) / 3, seen = 0, extra = 0, n = 0;
-  uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2;
-  for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
-    seen = 0;
+/* The fewest wavefronts of a full access. */
+static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
+{
+    uint32_t group = width <= 4 ? 32 : 128 / width;
+    return (nlanes + group - 1) / group;
+}
+
+/* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL: vectors v. */
+static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v, const LayoutMatrix *m, uint32_t reg,
+                             uint32_t warp)
+{
+    uint32_t addr[LAYOUT_MAX_LANES] = {0}, nlanes = m ? 8u * m->count : layout_lanes(l), width = m ? 16 : v->n * s->elem_bytes;
+    bool any = false;
+    for (uint32_t lane = 0; lane < nlanes; lane++) {
+        int32_t c[LAYOUT_MAX_RANK];
+        if (m)
+            layout_matrix_row(l, m, reg, lane, warp, c);
+        else
+            layout_element(l, reg, lane, warp, 0, c);
+        bool in = layout_in_tile(l, c);
+        addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
+        any |= in;
+    }
+    uint32_t n = layout_wavefronts(addr, nlanes, width), least = any ? least_wavefronts(nlanes, width) : 0;
+    return n > least ? n - least : 0;
+}
+
+uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp)
+{
+    uint32_t extra = 0;
     for (uint32_t r = 0; r < layout_regs(l); r++) {
-      if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
-      extra += conflicts_at(l, s, &v, matrix ? &m : NULL, r, warp);
-      n++;
+        if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, r, warp);
     }
-  }
-  uint64_t all = (uint64_t)accesses * layout_warps(l);
-  uint32_t total = n ? (uint32_t)((extra * all + n - 1) / n) : 0;
-  // A layout that ldmatrix cannot use costs an access a word more.
-  return total + (x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0);
+    return extra;
+}
+
+/* --- search ------------------------------------------------------------------------------------------------------------------ */
+
+/* Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a constant permutes banks. */
+static bool offsets_linear(const Layout *l, const LayoutShared *s)
+{
+    if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
+        memcmp(l->tile, l->cover, sizeof l->tile))
+        return false;
+    for (int k = 1; k + 1 < s->rank; k++) {
+        if (!layout_pow2(s->tile[s->order[k]])) return false;
+    }
+    for (int i = 0; i < l->ndigit; i++) {
+        if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
+    }
+    return true;
+}
+
+/* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. */
+static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact)
+{
+    LayoutMatrix m;
+    LayoutVector v;
+    if (!x || !x->layout) return 0;
+    const Layout *l = x->layout;
+    bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = offsets_linear(l, s);
+    layout_shared_vector(l, s, x->max_bytes, &v);
+    uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
+    uint32_t accesses = layout_regs(l) / (each ? each : 1),
+             step = linear  ? accesses
+                    : exact ? 1
+                            : (accesses + 2) / 3,
+             seen = 0, extra = 0, n = 0;
+    uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2;
+    for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
+        seen = 0;
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+            if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
+            extra += conflicts_at(l, s, &v, matrix ? &m : NULL, r, warp);
+            n++;
+        }
+    }
+    uint64_t all = (uint64_t)accesses * layout_warps(l);
+    uint32_t total = n ? (uint32_t)((extra * all + n - 1) / n) : 0;
+    /* A layout that ldmatrix cannot use costs an access a word more. */
+    return total + (x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0);
 }
 
 typedef struct {
-  const LayoutAccess *writer, *reader;
-  LayoutShared best;
-  uint32_t conflicts;
-  bool found;
+    const LayoutAccess *writer, *reader;
+    LayoutShared best;
+    uint32_t conflicts;
+    bool found;
 } Search;
 
-static bool consider(Search *q, const LayoutShared *s) {
-  uint32_t n = access_conflicts(q->writer, s, false);
-  if (!q->found || n < q->conflicts) n += access_conflicts(q->reader, s, false);
-  if (n == 0) n = access_conflicts(q->writer, s, true) + access_conflicts(q->reader, s, true);
-  if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
-  q->found = true;
-  return q->conflicts == 0;
+static bool consider(Search *q, const LayoutShared *s)
+{
+    uint32_t n = access_conflicts(q->writer, s, false);
+    if (!q->found || n < q->conflicts) n += access_conflicts(q->reader, s, false);
+    if (n == 0) n = access_conflicts(q->writer, s, true) + access_conflicts(q->reader, s, true);
+    if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
+    q->found = true;
+    return q->conflicts == 0;
 }
 
-static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s) {
-  if (!x || !x->layout) return 1;
-  if (x->matrix) return 16;
-  LayoutVector v;
-  layout_shared_vector(x->layout, s, x->max_bytes, &v);
-  return v.bytes;
+static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s)
+{
+    if (!x || !x->layout) return 1;
+    if (x->matrix) return 16;
+    LayoutVector v;
+    layout_shared_vector(x->layout, s, x->max_bytes, &v);
+    return v.bytes;
 }
 
-static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, const uint32_t *masks) {
-  LayoutShared s;
-  return shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel, plain->pitch, base, bits, masks) &&
-         consider(q, &s);
+static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, const uint32_t *masks)
+{
+    LayoutShared s;
+    return shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel, plain->pitch, base, bits,
+                       masks) &&
+           consider(q, &s);
 }
 
-// Swizzles of the form bits [low, low+bits) ^= bits [low+shift, ...), low >= base, the widest first, then two such at once, then any parities of higher bits, drawn in
-// a fixed pseudo-random order: where rows are powers of two a draw is free of conflicts with a chance above 1/13.
-static bool search_swizzles(Search *q, const LayoutShared *plain, int base) {
-  int top = layout_ceil_log2(plain->bytes), bank_top = 7;
-  uint32_t masks[8];
-  for (int low = base; low < bank_top; low++) {
-    for (int bits = bank_top - low; bits >= 1; bits--) {
-      for (int shift = bits; low + shift + bits <= top; shift++) {
-        for (int i = 0; i < bits; i++) masks[i] = 1u << (low + shift + i);
-        if (try_masks(q, plain, low, bits, masks)) return true;
-      }
+/* Swizzles of the form bits [low, low+bits) ^= bits [low+shift, ...), low >= base, the widest first, then two such at once, then
+ * any parities of higher bits, drawn in a fixed pseudo-random order: where rows are powers of two a draw is free of conflicts
+ * with a chance above 1/13. */
+static bool search_swizzles(Search *q, const LayoutShared *plain, int base)
+{
+    int top = layout_ceil_log2(plain->bytes), bank_top = 7;
+    uint32_t masks[8];
+    for (int low = base; low < bank_top; low++) {
+        for (int bits = bank_top - low; bits >= 1; bits--) {
+            for (int shift = bits; low + shift + bits <= top; shift++) {
+                for (int i = 0; i < bits; i++) masks[i] = 1u << (low + shift + i);
+                if (try_masks(q, plain, low, bits, masks)) return true;
+            }
+        }
     }
-  }
-  for (int one = bank_top - base; base + one < top; one++) {  // two shifts at once
-    for (int two = one + 1; base + two < top; two++) {
-      int bits = bank_top - base;
-      for (int i = 0; i < bits; i++) masks[i] = (1u << (base + one + i) | 1u << (base + two + i)) & ((1u << top) - 1);
-      if (try_masks(q, plain, base, bits, masks)) return true;
+    for (int one = bank_top - base; base + one < top; one++) { /* two shifts at once */
+        for (int two = one + 1; base + two < top; two++) {
+            int bits = bank_top - base;
+            for (int i = 0; i < bits; i++) masks[i] = (1u << (base + one + i) | 1u << (base + two + i)) & ((1u << top) - 1);
+            if (try_masks(q, plain, base, bits, masks)) return true;
+        }
     }
-  }
-  uint64_t seed = 0x5DEECE66Du;
-  for (int round = 0; round < 40 && top > bank_top; round++) {
-    int bits = bank_top - base;
-    for (int i = 0; i < bits; i++) {
-      seed = layout_mix(seed, (uint64_t)round);
-      masks[i] = (uint32_t)(seed >> 20) & ((1u << top) - 1) & ~((1u << bank_top) - 1);
+    uint64_t seed = 0x5DEECE66Du;
+    for (int round = 0; round < 40 && top > bank_top; round++) {
+        int bits = bank_top - base;
+        for (int i = 0; i < bits; i++) {
+            seed = layout_mix(seed, (uint64_t)round);
+            masks[i] = (uint32_t)(seed >> 20) & ((1u << top) - 1) & ~((1u << bank_top) - 1);
+        }
+        if (try_masks(q, plain, base, bits, masks)) return true;
     }
-    if (try_masks(q, plain, base, bits, masks)) return true;
-  }
-  return false;
+    return false;
 }
 
 const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
-                                         const LayoutAccess *writer, const LayoutAccess *reader, int max_pad, uint32_t *conflicts) {
-  const LayoutShared *plain = layout_shared_rows(a, rank, tile, order, elem_bytes, 0);
-  if (!plain) return NULL;
-  Search q = {.writer = writer, .reader = reader};
-  uint32_t wide = access_bytes(writer, plain), other = access_bytes(reader, plain);
-  if (other > wide) wide = other;
-  if (wide < 4) wide = 4;
-  bool done = consider(&q, plain);
-  // Padding makes sense for rows that are no powers of two; swizzles come first where they are.
-  bool pow2 = layout_pow2(plain->pitch);
-  for (int pass = 0; pass < 2 && !done; pass++) {
-    if (pass == !pow2) {
-      done = wide < 128 && search_swizzles(&q, plain, layout_log2(wide));
-      continue;
+                                         const LayoutAccess *writer, const LayoutAccess *reader, int max_pad, uint32_t *conflicts)
+{
+    const LayoutShared *plain = layout_shared_rows(a, rank, tile, order, elem_bytes, 0);
+    if (!plain) return NULL;
+    Search q = {.writer = writer, .reader = reader};
+    uint32_t wide = access_bytes(writer, plain), other = access_bytes(reader, plain);
+    if (other > wide) wide = other;
+    if (wide < 4) wide = 4;
+    bool done = consider(&q, plain);
+    /* Padding makes sense for rows that are no powers of two; swizzles come first where they are. */
+    bool pow2 = layout_pow2(plain->pitch);
+    for (int pass = 0; pass < 2 && !done; pass++) {
+        if (pass == !pow2) {
+            done = wide < 128 && search_swizzles(&q, plain, layout_log2(wide));
+            continue;
+        }
+        LayoutShared s;
+        for (int pad = (int)wide; !done && pad <= max_pad; pad += (int)wide) {
+            done = shared_init(&s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) && consider(&q, &s);
+        }
     }
-    LayoutShared s;
-    for (int pad = (int)wide; !done && pad <= max_pad; pad += (int)wide) {
-      done = shared_init(&s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) && consider(&q, &s);
-    }
-  }
-  if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true) + access_conflicts(reader, &q.best, true) : 0;
-  LayoutShared *out = arena_alloc(a, sizeof *out);
-  *out = q.best;
-  return out;
+    if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true) + access_conflicts(reader, &q.best, true) : 0;
+    LayoutShared *out = arena_alloc(a, sizeof *out);
+    *out = q.best;
+    return out;
 }

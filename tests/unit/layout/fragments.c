@@ -1,196 +1,228 @@
-// Each fragment against the formula of the ISA, written here a second time as arithmetic on lane and element numbers.
+/* Each fragment against the formula of the ISA, written here a second time as arithmetic on lane and element numbers. */
 #include "common.h"
 
-typedef struct { int i, j; } At;
+typedef struct {
+    int i, j;
+} At;
 
-// PTX ISA 9.7.14.5: groupID = lane >> 2, threadID_in_group = lane % 4.
-static At ptx_a(LayoutMma k, int i, int lane) {
-  int g = lane >> 2, t = lane % 4;
-  switch ((int)k) {
-  case LAYOUT_M16N8K16: return (At){(i < 2 || (i >= 4 && i < 6)) ? g : g + 8, i < 4 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8};
-  case LAYOUT_M16N8K8: return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
-  case LAYOUT_M16N8K8_TF32: return (At){(i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4};
-  case LAYOUT_M16N8K4_TF32: return (At){i == 0 ? g : g + 8, t};
-  case LAYOUT_M16N8K32: return (At){(i < 4 || (i >= 8 && i < 12)) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0)};
-  case LAYOUT_M16N8K16_8: return (At){i < 4 ? g : g + 8, t * 4 + (i & 3)};
-  case LAYOUT_M8N8K4_F64: return (At){g, t};
-  case LAYOUT_M16N8K16_F64: return (At){i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t};
-  }
-  abort();
+/* PTX ISA 9.7.14.5: groupID = lane >> 2, threadID_in_group = lane % 4. */
+static At ptx_a(LayoutMma k, int i, int lane)
+{
+    int g = lane >> 2, t = lane % 4;
+    switch ((int)k) {
+    case LAYOUT_M16N8K16: return (At){(i < 2 || (i >= 4 && i < 6)) ? g : g + 8, i < 4 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8};
+    case LAYOUT_M16N8K8: return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
+    case LAYOUT_M16N8K8_TF32: return (At){(i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4};
+    case LAYOUT_M16N8K4_TF32: return (At){i == 0 ? g : g + 8, t};
+    case LAYOUT_M16N8K32: return (At){(i < 4 || (i >= 8 && i < 12)) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0)};
+    case LAYOUT_M16N8K16_8: return (At){i < 4 ? g : g + 8, t * 4 + (i & 3)};
+    case LAYOUT_M8N8K4_F64: return (At){g, t};
+    case LAYOUT_M16N8K16_F64: return (At){i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t};
+    }
+    abort();
 }
 
-static At ptx_b(LayoutMma k, int i, int lane) {
-  int g = lane >> 2, t = lane % 4;
-  switch ((int)k) {
-  case LAYOUT_M16N8K16: return (At){i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g};
-  case LAYOUT_M16N8K8: return (At){t * 2 + i, g};
-  case LAYOUT_M16N8K8_TF32: return (At){i == 0 ? t : t + 4, g};
-  case LAYOUT_M16N8K4_TF32: return (At){t, g};
-  case LAYOUT_M16N8K32: return (At){i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g};
-  case LAYOUT_M16N8K16_8: return (At){t * 4 + i, g};
-  case LAYOUT_M8N8K4_F64: return (At){t, g};
-  case LAYOUT_M16N8K16_F64: return (At){t + i * 4, g};
-  }
-  abort();
+static At ptx_b(LayoutMma k, int i, int lane)
+{
+    int g = lane >> 2, t = lane % 4;
+    switch ((int)k) {
+    case LAYOUT_M16N8K16: return (At){i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g};
+    case LAYOUT_M16N8K8: return (At){t * 2 + i, g};
+    case LAYOUT_M16N8K8_TF32: return (At){i == 0 ? t : t + 4, g};
+    case LAYOUT_M16N8K4_TF32: return (At){t, g};
+    case LAYOUT_M16N8K32: return (At){i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g};
+    case LAYOUT_M16N8K16_8: return (At){t * 4 + i, g};
+    case LAYOUT_M8N8K4_F64: return (At){t, g};
+    case LAYOUT_M16N8K16_F64: return (At){t + i * 4, g};
+    }
+    abort();
 }
 
-static At ptx_c(LayoutMma k, int i, int lane) {
-  int g = lane >> 2, t = lane % 4;
-  if (k == LAYOUT_M8N8K4_F64) return (At){g, t * 2 + i};
-  return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
+static At ptx_c(LayoutMma k, int i, int lane)
+{
+    int g = lane >> 2, t = lane % 4;
+    if (k == LAYOUT_M8N8K4_F64) return (At){g, t * 2 + i};
+    return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
 }
 
-static void check(LayoutMma k, LayoutRole role, int warps, int elems, At (*formula)(LayoutMma, int, int)) {
-  const LayoutMmaInfo *info = layout_mma_info(k);
-  int32_t tile[2] = {role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n};
-  const Layout *l = layout_mma(&arena, k, role, 2, tile, I(1, 1));
-  CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-  CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)elems);
-  CU_ASSERT_EQUAL(layout_lanes(l), (uint32_t)info->lanes);
-  CU_ASSERT_EQUAL(layout_warps(l), (uint32_t)warps);
-  int bad = 0;
-  for (int w = 0; w < warps; w++)
-    for (int lane = 0; lane < info->lanes; lane++)
-      for (int i = 0; i < elems; i++) {
-        int32_t c[2];
-        layout_element(l, (uint32_t)i, (uint32_t)lane, (uint32_t)w, 0, c);
-        At want = formula(k, i, lane + info->lanes * w);
-        bad += c[0] != want.i || c[1] != want.j;
-      }
-  if (bad) printf(" %s role %d: %d wrong ", info->name, role, bad);
-  CU_ASSERT_EQUAL(bad, 0);
-  uint32_t copies;
-  CU_ASSERT(covers(l, &copies));
-}
-
-static void test_mma(void) {
-  static const struct { LayoutMma k; int a, b, c; } rows[] = {
-    {LAYOUT_M16N8K16, 8, 4, 4}, {LAYOUT_M16N8K8, 4, 2, 4}, {LAYOUT_M16N8K8_TF32, 4, 2, 4}, {LAYOUT_M16N8K4_TF32, 2, 1, 4},
-    {LAYOUT_M16N8K32, 16, 8, 4}, {LAYOUT_M16N8K16_8, 8, 4, 4}, {LAYOUT_M8N8K4_F64, 1, 1, 2}, {LAYOUT_M16N8K16_F64, 8, 4, 4},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-    check(rows[r].k, LAYOUT_A, 1, rows[r].a, ptx_a);
-    check(rows[r].k, LAYOUT_B, 1, rows[r].b, ptx_b);
-    check(rows[r].k, LAYOUT_C, 1, rows[r].c, ptx_c);
-  }
-}
-
-// PTX ISA 9.7.15.5.1.1, figures of wgmma.m64nNk*: warp w of the warpgroup has rows 16w..16w+15, laid out as mma's.
-static At wgmma_a(LayoutMma k, int i, int thread) {
-  int lane = thread % 32, warp = thread / 32, row = lane / 4 + 16 * warp;
-  switch ((int)k) {
-  case LAYOUT_WGMMA_K16: return (At){row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
-  case LAYOUT_WGMMA_K8: return (At){row + 8 * (i % 2), lane % 4 + 4 * (i / 2)};
-  case LAYOUT_WGMMA_K32: return (At){row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8)};
-  }
-  abort();
-}
-
-static At wgmma_d(LayoutMma k, int i, int thread) {
-  (void)k;
-  int lane = thread % 32, warp = thread / 32;
-  return (At){16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + lane % 4 * 2 + i % 2};
-}
-
-static void test_wgmma(void) {
-  check(LAYOUT_WGMMA_K16, LAYOUT_A, 4, 8, wgmma_a);
-  check(LAYOUT_WGMMA_K8, LAYOUT_A, 4, 4, wgmma_a);
-  check(LAYOUT_WGMMA_K32, LAYOUT_A, 4, 16, wgmma_a);
-  check(LAYOUT_WGMMA_K16, LAYOUT_C, 4, 4, wgmma_d);
-  CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_B, 2, I(16, 8), I(1, 1)));
-  // Every N of the instruction, several warpgroups stacked in M or side by side in N.
-  for (int n = 8; n <= 256; n += 8)
-    for (int gm = 1; gm <= 3; gm++)
-      for (int gn = 1; gn <= 2; gn++) {
-        if (n % (8 * gn)) continue;
-        const Layout *l = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64 * gm, n), I(gm, gn));
-        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-        CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)(n / gn / 2));
-        int bad = 0;
-        for (int g = 0; g < gm * gn; g++)
-          for (int t = 0; t < 128; t++)
-            for (int i = 0; i < n / gn / 2; i++) {
-              int32_t c[2];
-              layout_element(l, (uint32_t)i, (uint32_t)t % 32, (uint32_t)(4 * g + t / 32), 0, c);
-              At want = wgmma_d(LAYOUT_WGMMA_K16, i, t);
-              bad += c[0] != want.i + 64 * (g / gn) || c[1] != want.j + n / gn * (g % gn);
+static void check(LayoutMma k, LayoutRole role, int warps, int elems, At (*formula)(LayoutMma, int, int))
+{
+    const LayoutMmaInfo *info = layout_mma_info(k);
+    int32_t tile[2] = {role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n};
+    const Layout *l = layout_mma(&arena, k, role, 2, tile, I(1, 1));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)elems);
+    CU_ASSERT_EQUAL(layout_lanes(l), (uint32_t)info->lanes);
+    CU_ASSERT_EQUAL(layout_warps(l), (uint32_t)warps);
+    int bad = 0;
+    for (int w = 0; w < warps; w++)
+        for (int lane = 0; lane < info->lanes; lane++)
+            for (int i = 0; i < elems; i++) {
+                int32_t c[2];
+                layout_element(l, (uint32_t)i, (uint32_t)lane, (uint32_t)w, 0, c);
+                At want = formula(k, i, lane + info->lanes * w);
+                bad += c[0] != want.i || c[1] != want.j;
             }
-        CU_ASSERT_EQUAL(bad, 0);
-      }
+    if (bad) printf(" %s role %d: %d wrong ", info->name, role, bad);
+    CU_ASSERT_EQUAL(bad, 0);
+    uint32_t copies;
+    CU_ASSERT(covers(l, &copies));
 }
 
-// AMD matrix instruction calculator (gfx90a, gfx942, gfx1100); gfx950: CDNA4 ISA guide, k = elements * group + element.
-static int mfma_elems(LayoutMma k) {
-  const LayoutMmaInfo *m = layout_mma_info(k);
-  return m->m * m->k / 64;
+static void test_mma(void)
+{
+    static const struct {
+        LayoutMma k;
+        int a, b, c;
+    } rows[] = {
+        {LAYOUT_M16N8K16, 8, 4, 4},  {LAYOUT_M16N8K8, 4, 2, 4},    {LAYOUT_M16N8K8_TF32, 4, 2, 4}, {LAYOUT_M16N8K4_TF32, 2, 1, 4},
+        {LAYOUT_M16N8K32, 16, 8, 4}, {LAYOUT_M16N8K16_8, 8, 4, 4}, {LAYOUT_M8N8K4_F64, 1, 1, 2},   {LAYOUT_M16N8K16_F64, 8, 4, 4},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        check(rows[r].k, LAYOUT_A, 1, rows[r].a, ptx_a);
+        check(rows[r].k, LAYOUT_B, 1, rows[r].b, ptx_b);
+        check(rows[r].k, LAYOUT_C, 1, rows[r].c, ptx_c);
+    }
 }
-static At mfma_a(LayoutMma k, int i, int lane) {
-  int m = layout_mma_info(k)->m;
-  return (At){lane % m, mfma_elems(k) * (lane / m) + i};
-}
-static At mfma_b(LayoutMma k, int i, int lane) {
-  int n = layout_mma_info(k)->n;
-  return (At){mfma_elems(k) * (lane / n) + i, lane % n};
-}
-static At mfma_d(LayoutMma k, int i, int lane) {
-  if (k == LAYOUT_MFMA_16x16x4_F64) return (At){4 * i + lane / 16, lane % 16};
-  if (layout_mma_info(k)->m == 32) return (At){8 * (i / 4) + 4 * (lane / 32) + i % 4, lane % 32};
-  return (At){4 * (lane / 16) + i, lane % 16};
-}
-static At wmma_a(LayoutMma k, int i, int lane) { (void)k; return (At){lane % 16, i}; }
-static At wmma_b(LayoutMma k, int i, int lane) { (void)k; return (At){i, lane % 16}; }
-static At wmma_d(LayoutMma k, int i, int lane) { (void)k; return (At){2 * i + lane / 16, lane % 16}; }
 
-static void test_amd(void) {
-  for (LayoutMma k = LAYOUT_MFMA_32x32x8; k <= LAYOUT_MFMA_16x16x4_F64; k++) {
+/* PTX ISA 9.7.15.5.1.1, figures of wgmma.m64nNk*: warp w of the warpgroup has rows 16w..16w+15, laid out as mma's. */
+static At wgmma_a(LayoutMma k, int i, int thread)
+{
+    int lane = thread % 32, warp = thread / 32, row = lane / 4 + 16 * warp;
+    switch ((int)k) {
+    case LAYOUT_WGMMA_K16: return (At){row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
+    case LAYOUT_WGMMA_K8: return (At){row + 8 * (i % 2), lane % 4 + 4 * (i / 2)};
+    case LAYOUT_WGMMA_K32: return (At){row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8)};
+    }
+    abort();
+}
+
+static At wgmma_d(LayoutMma k, int i, int thread)
+{
+    (void)k;
+    int lane = thread % 32, warp = thread / 32;
+    return (At){16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + lane % 4 * 2 + i % 2};
+}
+
+static void test_wgmma(void)
+{
+    check(LAYOUT_WGMMA_K16, LAYOUT_A, 4, 8, wgmma_a);
+    check(LAYOUT_WGMMA_K8, LAYOUT_A, 4, 4, wgmma_a);
+    check(LAYOUT_WGMMA_K32, LAYOUT_A, 4, 16, wgmma_a);
+    check(LAYOUT_WGMMA_K16, LAYOUT_C, 4, 4, wgmma_d);
+    CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_B, 2, I(16, 8), I(1, 1)));
+    /* Every N of the instruction, several warpgroups stacked in M or side by side in N. */
+    for (int n = 8; n <= 256; n += 8)
+        for (int gm = 1; gm <= 3; gm++)
+            for (int gn = 1; gn <= 2; gn++) {
+                if (n % (8 * gn)) continue;
+                const Layout *l = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64 * gm, n), I(gm, gn));
+                CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+                CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)(n / gn / 2));
+                int bad = 0;
+                for (int g = 0; g < gm * gn; g++)
+                    for (int t = 0; t < 128; t++)
+                        for (int i = 0; i < n / gn / 2; i++) {
+                            int32_t c[2];
+                            layout_element(l, (uint32_t)i, (uint32_t)t % 32, (uint32_t)(4 * g + t / 32), 0, c);
+                            At want = wgmma_d(LAYOUT_WGMMA_K16, i, t);
+                            bad += c[0] != want.i + 64 * (g / gn) || c[1] != want.j + n / gn * (g % gn);
+                        }
+                CU_ASSERT_EQUAL(bad, 0);
+            }
+}
+
+/* AMD matrix instruction calculator (gfx90a, gfx942, gfx1100); gfx950: CDNA4 ISA guide, k = elements * group + element. */
+static int mfma_elems(LayoutMma k)
+{
     const LayoutMmaInfo *m = layout_mma_info(k);
-    check(k, LAYOUT_A, 1, mfma_elems(k), mfma_a);
-    check(k, LAYOUT_B, 1, mfma_elems(k), mfma_b);
-    check(k, LAYOUT_C, 1, m->m * m->n / 64, mfma_d);
-  }
-  for (LayoutMma k = LAYOUT_WMMA_16x16x16; k <= LAYOUT_WMMA_16x16x16_8; k++) {
-    check(k, LAYOUT_A, 1, 16, wmma_a);
-    check(k, LAYOUT_B, 1, 16, wmma_b);
-    check(k, LAYOUT_C, 1, 8, wmma_d);
-  }
+    return m->m * m->k / 64;
+}
+static At mfma_a(LayoutMma k, int i, int lane)
+{
+    int m = layout_mma_info(k)->m;
+    return (At){lane % m, mfma_elems(k) * (lane / m) + i};
+}
+static At mfma_b(LayoutMma k, int i, int lane)
+{
+    int n = layout_mma_info(k)->n;
+    return (At){mfma_elems(k) * (lane / n) + i, lane % n};
+}
+static At mfma_d(LayoutMma k, int i, int lane)
+{
+    if (k == LAYOUT_MFMA_16x16x4_F64) return (At){4 * i + lane / 16, lane % 16};
+    if (layout_mma_info(k)->m == 32) return (At){8 * (i / 4) + 4 * (lane / 32) + i % 4, lane % 32};
+    return (At){4 * (lane / 16) + i, lane % 16};
+}
+static At wmma_a(LayoutMma k, int i, int lane)
+{
+    (void)k;
+    return (At){lane % 16, i};
+}
+static At wmma_b(LayoutMma k, int i, int lane)
+{
+    (void)k;
+    return (At){i, lane % 16};
+}
+static At wmma_d(LayoutMma k, int i, int lane)
+{
+    (void)k;
+    return (At){2 * i + lane / 16, lane % 16};
 }
 
-// Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register numbers count fragments along
-// the last axis first.
-static void test_tiles(void) {
-  static const int32_t tiles[][2] = {{96, 80}, {176, 48}, {64, 24}, {16, 8}, {40, 20}};
-  for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
-    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
-      for (int role = 0; role < 3; role++)
-        for (int wm = 1; wm <= 4; wm += 1 + (wm == 2))
-          for (int wn = 1; wn <= 3; wn += 2) {
-            const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
-            const Layout *l = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, tiles[i], I(wm, wn));
-            if (m->warps == 4 && role == LAYOUT_B) continue;
-            CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-            uint32_t copies;
-            CU_ASSERT(covers(l, &copies));
-            CU_ASSERT_EQUAL(layout_warps(l), (uint32_t)(wm * wn * m->warps));
-            int32_t ext[2] = {role == LAYOUT_B ? m->k : m->m, role == LAYOUT_A ? m->k : m->n};
-            const Layout *one = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, ext, I(1, 1));
-            int bad = 0;
-            for (uint32_t r = 0; r < layout_regs(l); r++)
-              for (uint32_t t = 0; t < layout_lanes(l); t++)
-                for (uint32_t w = 0; w < (uint32_t)m->warps; w++) {
-                  int32_t c[2], f[2], base[2];
-                  layout_element(l, r, t, w, 0, c);
-                  layout_element(one, r % layout_regs(one), t, w, 0, f);
-                  layout_element(l, r - r % layout_regs(one), 0, 0, 0, base);
-                  bad += c[0] != base[0] + f[0] || c[1] != base[1] + f[1] || base[0] % ext[0] || base[1] % ext[1];
-                }
-            CU_ASSERT_EQUAL(bad, 0);
-          }
+static void test_amd(void)
+{
+    for (LayoutMma k = LAYOUT_MFMA_32x32x8; k <= LAYOUT_MFMA_16x16x4_F64; k++) {
+        const LayoutMmaInfo *m = layout_mma_info(k);
+        check(k, LAYOUT_A, 1, mfma_elems(k), mfma_a);
+        check(k, LAYOUT_B, 1, mfma_elems(k), mfma_b);
+        check(k, LAYOUT_C, 1, m->m * m->n / 64, mfma_d);
+    }
+    for (LayoutMma k = LAYOUT_WMMA_16x16x16; k <= LAYOUT_WMMA_16x16x16_8; k++) {
+        check(k, LAYOUT_A, 1, 16, wmma_a);
+        check(k, LAYOUT_B, 1, 16, wmma_b);
+        check(k, LAYOUT_C, 1, 8, wmma_d);
+    }
 }
 
-int main(int argc, char **argv) {
-  arena_start();
-  static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"tiles", test_tiles}};
-  int status = unit_run("layout fragments", tests, 4, argc, argv);
-  arena_free(&arena);
-  return status;
+/* Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register numbers count
+ * fragments along the last axis first. */
+static void test_tiles(void)
+{
+    static const int32_t tiles[][2] = {{96, 80}, {176, 48}, {64, 24}, {16, 8}, {40, 20}};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
+        for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
+            for (int role = 0; role < 3; role++)
+                for (int wm = 1; wm <= 4; wm += 1 + (wm == 2))
+                    for (int wn = 1; wn <= 3; wn += 2) {
+                        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+                        const Layout *l = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, tiles[i], I(wm, wn));
+                        if (m->warps == 4 && role == LAYOUT_B) continue;
+                        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+                        uint32_t copies;
+                        CU_ASSERT(covers(l, &copies));
+                        CU_ASSERT_EQUAL(layout_warps(l), (uint32_t)(wm * wn * m->warps));
+                        int32_t ext[2] = {role == LAYOUT_B ? m->k : m->m, role == LAYOUT_A ? m->k : m->n};
+                        const Layout *one = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, ext, I(1, 1));
+                        int bad = 0;
+                        for (uint32_t r = 0; r < layout_regs(l); r++)
+                            for (uint32_t t = 0; t < layout_lanes(l); t++)
+                                for (uint32_t w = 0; w < (uint32_t)m->warps; w++) {
+                                    int32_t c[2], f[2], base[2];
+                                    layout_element(l, r, t, w, 0, c);
+                                    layout_element(one, r % layout_regs(one), t, w, 0, f);
+                                    layout_element(l, r - r % layout_regs(one), 0, 0, 0, base);
+                                    bad += c[0] != base[0] + f[0] || c[1] != base[1] + f[1] || base[0] % ext[0] || base[1] % ext[1];
+                                }
+                        CU_ASSERT_EQUAL(bad, 0);
+                    }
+}
+
+int main(int argc, char **argv)
+{
+    arena_start();
+    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"tiles", test_tiles}};
+    int status = unit_run("layout fragments", tests, 4, argc, argv);
+    arena_free(&arena);
+    return status;
 }

@@ -1,377 +1,397 @@
-// Queries and constructors against what enumeration of all (register, lane, warp) says.
+/* Queries and constructors against what enumeration of all (register, lane, warp) says. */
 #include "common.h"
 
 static const int32_t extents[] = {96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100, 7};
 
-static void random_tile(int32_t *tile) { tile[0] = extents[rnd(13)], tile[1] = extents[rnd(13)]; }
-
-static void test_coverage(void) {
-  for (int i = 0; i < 300; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-    uint32_t copies;
-    CU_ASSERT(covers(l, &copies));
-    uint32_t free_copies = 1;
-    for (int in = 0; in < LAYOUT_INPUTS; in++) free_copies <<= __builtin_popcount(l->free[in]);
-    for (int d = 0; d < l->ndigit; d++) free_copies *= l->digit[d].stride ? 1 : (uint32_t)l->digit[d].size;
-    CU_ASSERT_EQUAL(copies, free_copies);
-    CU_ASSERT(l->cover[0] >= tile[0] && l->cover[1] >= tile[1]);
-  }
+static void random_tile(int32_t *tile)
+{
+    tile[0] = extents[rnd(13)], tile[1] = extents[rnd(13)];
 }
 
-// Owners, copies, registers found, terms: each against layout_element.
-static void test_inverse(void) {
-  for (int i = 0; i < 150; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-    if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-    int bad = 0;
-    uint8_t *unique = calloc((size_t)l->cover[0] * (size_t)l->cover[1], 1);
-    for (uint32_t w = 0; w < layout_warps(l); w++)
-      for (uint32_t t = 0; t < layout_lanes(l); t++)
-        for (uint32_t r = 0; r < layout_regs(l); r++) {
-          int32_t c[2], again[2];
-          LayoutOwner o;
-          layout_element(l, r, t, w, 0, c);
-          bad += !layout_owner(l, c, &o);
-          layout_element(l, o.in[0], o.in[1], o.in[2], o.in[3], again);
-          bad += memcmp(c, again, sizeof c) != 0 || !layout_is_unique(l, o.in[1], o.in[2], 0);
-          int found = layout_find_reg(l, c, t, w, 0);
-          bad += found < 0 || found > (int)r;
-          if (found >= 0) layout_element(l, (uint32_t)found, t, w, 0, again);
-          bad += memcmp(c, again, sizeof c) != 0;
-          if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG])) unique[c[0] * l->cover[1] + c[1]]++;
-        }
-    // The threads that are unique hold each element exactly once.
-    for (int32_t k = 0; k < l->cover[0] * l->cover[1]; k++) bad += unique[k] != 1;
-    free(unique);
-    // No register of a thread that lacks a coordinate is found.
-    for (int k = 0; k < 50; k++) {
-      int32_t c[2] = {(int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1])};
-      uint32_t t = rnd(layout_lanes(l)), w = rnd(layout_warps(l));
-      bool held = false;
-      for (uint32_t r = 0; r < layout_regs(l); r++) {
-        int32_t e[2];
-        layout_element(l, r, t, w, 0, e);
-        held |= !memcmp(e, c, sizeof c);
-      }
-      bad += held != (layout_find_reg(l, c, t, w, 0) >= 0);
+static void test_coverage(void)
+{
+    for (int i = 0; i < 300; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        uint32_t copies;
+        CU_ASSERT(covers(l, &copies));
+        uint32_t free_copies = 1;
+        for (int in = 0; in < LAYOUT_INPUTS; in++) free_copies <<= __builtin_popcount(l->free[in]);
+        for (int d = 0; d < l->ndigit; d++) free_copies *= l->digit[d].stride ? 1 : (uint32_t)l->digit[d].size;
+        CU_ASSERT_EQUAL(copies, free_copies);
+        CU_ASSERT(l->cover[0] >= tile[0] && l->cover[1] >= tile[1]);
     }
-    CU_ASSERT_EQUAL(bad, 0);
-    CU_ASSERT_FALSE(layout_owner(l, I(l->cover[0], 0), &(LayoutOwner){{0}}));
-  }
 }
 
-static uint32_t term_value(const LayoutTerm *t, uint32_t lane, uint32_t warp) {
-  uint32_t v = (t->in == LAYOUT_LANE ? lane : t->in == LAYOUT_WARP ? warp : 0) >> t->shift;
-  v /= t->div;
-  if (t->mod) v %= t->mod;
-  return v * t->mul;
-}
-
-static void test_terms(void) {
-  for (int i = 0; i < 150; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-    if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
-    LayoutTerm terms[LAYOUT_MAX_TERMS], once[LAYOUT_MAX_TERMS];
-    int bad = 0, nonce = layout_unique_terms(l, once);
-    for (int d = 0; d < 2; d++) {
-      int n = layout_thread_terms(l, d, terms);
-      for (uint32_t w = 0; w < layout_warps(l); w++)
-        for (uint32_t t = 0; t < layout_lanes(l); t++) {
-          uint32_t x = 0;
-          int32_t c[2];
-          for (int k = 0; k < n; k++) {
-            if (terms[k].xor_) x ^= term_value(&terms[k], t, w);
-          }
-          for (int k = 0; k < n; k++) {
-            if (!terms[k].xor_) x += term_value(&terms[k], t, w);
-          }
-          layout_element(l, 0, t, w, 0, c);
-          bad += c[d] != (int32_t)x;
-          for (uint32_t r = 0; l->separable && r < layout_regs(l); r += 3) {
-            int32_t both[2], reg[2];
-            layout_element(l, r, t, w, 0, both);
-            layout_element(l, r, 0, 0, 0, reg);
-            bad += both[d] != reg[d] + (int32_t)x;
-          }
-          bool stores = true;
-          for (int k = 0; k < nonce; k++) stores &= term_value(&once[k], t, w) == 0;
-          bad += stores != layout_is_unique(l, t, w, 0);
-        }
-    }
-    CU_ASSERT_EQUAL(bad, 0);
-  }
-}
-
-static void test_vectors(void) {
-  for (int i = 0; i < 200; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, 4);
-    for (int axis = 0; axis < 2; axis++) {
-      LayoutVector v;
-      uint32_t bytes = 1u << rnd(4), align = 1u << rnd(6);
-      layout_vector(l, axis, bytes, align, 16, &v);
-      int bad = v.bytes != v.n * bytes || (v.n > 1 && (v.bytes > 16 || v.bytes > align)) || v.n > layout_contiguity(l, axis) || tile[axis] % (int)v.n;
-      uint8_t *used = calloc(layout_regs(l), 1);
-      for (uint32_t r = 0; r < layout_regs(l); r++) {
-        if (!layout_vector_base(&v, r)) continue;
-        for (uint32_t k = 0; k < v.n; k++) {
-          used[r ^ v.reg[k]]++;
-          for (uint32_t t = 0; t < layout_lanes(l); t += 5)
-            for (uint32_t w = 0; w < layout_warps(l); w++) {
-              int32_t first[2], c[2];
-              layout_element(l, r, t, w, 0, first);
-              layout_element(l, r ^ v.reg[k], t, w, 0, c);
-              bad += first[axis] % (int)v.n || c[axis] != first[axis] + (int)k || c[1 - axis] != first[1 - axis];
+/* Owners, copies, registers found, terms: each against layout_element. */
+static void test_inverse(void)
+{
+    for (int i = 0; i < 150; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+        int bad = 0;
+        uint8_t *unique = calloc((size_t)l->cover[0] * (size_t)l->cover[1], 1);
+        for (uint32_t w = 0; w < layout_warps(l); w++)
+            for (uint32_t t = 0; t < layout_lanes(l); t++)
+                for (uint32_t r = 0; r < layout_regs(l); r++) {
+                    int32_t c[2], again[2];
+                    LayoutOwner o;
+                    layout_element(l, r, t, w, 0, c);
+                    bad += !layout_owner(l, c, &o);
+                    layout_element(l, o.in[0], o.in[1], o.in[2], o.in[3], again);
+                    bad += memcmp(c, again, sizeof c) != 0 || !layout_is_unique(l, o.in[1], o.in[2], 0);
+                    int found = layout_find_reg(l, c, t, w, 0);
+                    bad += found < 0 || found > (int)r;
+                    if (found >= 0) layout_element(l, (uint32_t)found, t, w, 0, again);
+                    bad += memcmp(c, again, sizeof c) != 0;
+                    if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG])) unique[c[0] * l->cover[1] + c[1]]++;
+                }
+        /* The threads that are unique hold each element exactly once. */
+        for (int32_t k = 0; k < l->cover[0] * l->cover[1]; k++) bad += unique[k] != 1;
+        free(unique);
+        /* No register of a thread that lacks a coordinate is found. */
+        for (int k = 0; k < 50; k++) {
+            int32_t c[2] = {(int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1])};
+            uint32_t t = rnd(layout_lanes(l)), w = rnd(layout_warps(l));
+            bool held = false;
+            for (uint32_t r = 0; r < layout_regs(l); r++) {
+                int32_t e[2];
+                layout_element(l, r, t, w, 0, e);
+                held |= !memcmp(e, c, sizeof c);
             }
+            bad += held != (layout_find_reg(l, c, t, w, 0) >= 0);
         }
-      }
-      for (uint32_t r = 0; r < layout_regs(l); r++) bad += used[r] != 1;
-      free(used);
-      CU_ASSERT_EQUAL(bad, 0);
+        CU_ASSERT_EQUAL(bad, 0);
+        CU_ASSERT_FALSE(layout_owner(l, I(l->cover[0], 0), &(LayoutOwner){{0}}));
     }
-  }
-  LayoutVector v;
-  const Layout *l = layout_coalesced(&arena, 2, I(64, 80), I(1, 0), 2, 16, 32, 4);
-  layout_vector(l, 1, 2, 16, 16, &v);
-  CU_ASSERT(v.n == 8 && v.bytes == 16 && layout_regs(l) == 40);  // 80 wastes nothing
-  layout_vector(l, 1, 2, 4, 16, &v);
-  CU_ASSERT(v.n == 2);
 }
 
-// Element by element: what a derived layout says of a thread's register is what the operation does to the coordinate.
-static void test_derived(void) {
-  for (int i = 0; i < 200; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-    const Layout *p = layout_permute(&arena, l, I(1, 0)), *e = layout_expand(&arena, l, 1);
-    const Layout *s = layout_slice(&arena, l, 1, true), *d = layout_slice(&arena, l, 1, false);
-    const Layout *b = layout_broadcast(&arena, s, 1, 40);
-    const Layout *n = l->cover[0] == tile[0] && layout_regs(l) <= 512 ? layout_concat(&arena, l, 0, 3) : NULL;
-    CU_ASSERT_FATAL(p && e && s && d);
-    CU_ASSERT_EQUAL(b != NULL, layout_regs(s) * 40 <= LAYOUT_MAX_REGS);
-    CU_ASSERT(n || l->cover[0] != tile[0] || layout_regs(l) > 512);
-    int bad = 0;
-    for (uint32_t w = 0; w < layout_warps(l); w++)
-      for (uint32_t t = 0; t < 32; t++)
-        for (uint32_t r = 0; r < layout_regs(l); r++) {
-          int32_t c[2], x[3];
-          layout_element(l, r, t, w, 0, c);
-          layout_element(p, r, t, w, 0, x);
-          bad += x[0] != c[1] || x[1] != c[0];
-          layout_element(e, r, t, w, 0, x);
-          bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
-          // Every holder of an element holds its row's statistic.
-          bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
-          bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;
-          bad += b && layout_find_reg(b, I(c[0], 39), t, w, 0) < 0;
-          for (uint32_t k = 0; n && k < 3; k++) {
-            layout_element(n, r + layout_regs(l) * k, t, w, 0, x);
-            bad += x[0] != c[0] + tile[0] * (int)k || x[1] != c[1];
-          }
+static uint32_t term_value(const LayoutTerm *t, uint32_t lane, uint32_t warp)
+{
+    uint32_t v = (t->in == LAYOUT_LANE ? lane : t->in == LAYOUT_WARP ? warp : 0) >> t->shift;
+    v /= t->div;
+    if (t->mod) v %= t->mod;
+    return v * t->mul;
+}
+
+static void test_terms(void)
+{
+    for (int i = 0; i < 150; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        if (rnd(3) == 0) l = layout_slice(&arena, l, (int)rnd(2), true);
+        LayoutTerm terms[LAYOUT_MAX_TERMS], once[LAYOUT_MAX_TERMS];
+        int bad = 0, nonce = layout_unique_terms(l, once);
+        for (int d = 0; d < 2; d++) {
+            int n = layout_thread_terms(l, d, terms);
+            for (uint32_t w = 0; w < layout_warps(l); w++)
+                for (uint32_t t = 0; t < layout_lanes(l); t++) {
+                    uint32_t x = 0;
+                    int32_t c[2];
+                    for (int k = 0; k < n; k++) {
+                        if (terms[k].xor_) x ^= term_value(&terms[k], t, w);
+                    }
+                    for (int k = 0; k < n; k++) {
+                        if (!terms[k].xor_) x += term_value(&terms[k], t, w);
+                    }
+                    layout_element(l, 0, t, w, 0, c);
+                    bad += c[d] != (int32_t)x;
+                    for (uint32_t r = 0; l->separable && r < layout_regs(l); r += 3) {
+                        int32_t both[2], reg[2];
+                        layout_element(l, r, t, w, 0, both);
+                        layout_element(l, r, 0, 0, 0, reg);
+                        bad += both[d] != reg[d] + (int32_t)x;
+                    }
+                    bool stores = true;
+                    for (int k = 0; k < nonce; k++) stores &= term_value(&once[k], t, w) == 0;
+                    bad += stores != layout_is_unique(l, t, w, 0);
+                }
         }
-    CU_ASSERT_EQUAL(bad, 0);
-    CU_ASSERT_EQUAL(s->free[LAYOUT_REG], 0);
-    CU_ASSERT(layout_regs(s) <= layout_regs(l) && (!b || layout_regs(b) == 40 * layout_regs(s)));
-    CU_ASSERT(layout_equal(layout_permute(&arena, p, I(1, 0)), l));
-    CU_ASSERT_PTR_NULL(layout_permute(&arena, l, I(0, 0)));
-  }
-}
-
-static void test_reshape(void) {
-  static const int32_t shapes[][3] = {{96, 80, 1}, {48, 160, 1}, {3, 32, 80}, {96, 10, 8}, {7680, 1, 1}, {32, 240, 1}, {6, 16, 80}};
-  int done = 0;
-  for (int i = 0; i < 300; i++) {
-    const Layout *l = random_layout(I(96, 80), 4);
-    const int32_t *to = shapes[rnd(7)];
-    const Layout *q = layout_reshape(&arena, l, 3, to);
-    if (!q) continue;
-    done++;
-    int bad = 0;
-    for (uint32_t w = 0; w < layout_warps(l); w++)
-      for (uint32_t t = 0; t < 32; t++)
-        for (uint32_t r = 0; r < layout_regs(l); r++) {
-          int32_t c[2], x[3];
-          layout_element(l, r, t, w, 0, c);
-          layout_element(q, r, t, w, 0, x);
-          bad += (x[0] * to[1] + x[1]) * to[2] + x[2] != c[0] * 80 + c[1];
-        }
-    CU_ASSERT_EQUAL(bad, 0);
-  }
-  CU_ASSERT(done > 20);
-  // Powers of two always reshape.
-  for (int i = 0; i < 100; i++) {
-    const Layout *l = random_layout(I(64, 128), 4);
-    if (memcmp(l->cover, l->tile, sizeof l->tile)) continue;
-    const Layout *q = layout_reshape(&arena, l, 3, I(4, 16, 128)), *back;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(q);
-    back = layout_reshape(&arena, q, 2, I(64, 128));
-    CU_ASSERT(back && layout_equal(l, back));
-  }
-}
-
-static void test_algebra(void) {
-  for (int i = 0; i < 200; i++) {
-    F2Map m = {.nin = 3 + (int)rnd(10), .nout = 1 + (int)rnd(8)}, right;
-    for (int k = 0; k < m.nin; k++) m.col[k] = rnd(1u << m.nout);
-    uint64_t kernel[64], x;
-    int rank = f2_rank(&m), nk = f2_kernel(&m, kernel);
-    CU_ASSERT_EQUAL(rank + nk, m.nin);
-    for (int k = 0; k < nk; k++) CU_ASSERT_EQUAL(f2_apply(&m, kernel[k]), 0);
-    CU_ASSERT_EQUAL(f2_invert(&m, &right), rank == m.nout);
-    if (rank == m.nout) {
-      F2Map one = f2_compose(&m, &right);
-      for (int k = 0; k < m.nout; k++) CU_ASSERT_EQUAL(one.col[k], 1ull << k);
+        CU_ASSERT_EQUAL(bad, 0);
     }
-    uint64_t y = f2_apply(&m, rnd(1u << m.nin));
-    CU_ASSERT(f2_solve(&m, y, &x) && f2_apply(&m, x) == y);
-    F2Map both = f2_product(&m, &m);
-    CU_ASSERT_EQUAL(f2_apply(&both, 1ull << m.nin | 1), m.col[0] | m.col[0] << m.nout);
-  }
-  // A tile of fragments is the fragment times a layout of fragments, and dividing gives that back.
-  const Layout *frag = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(16, 8), I(1, 1));
-  const Layout *grid = layout_blocked(&arena, 2, I(8, 12), I(1, 1), I(1, 1), I(4, 1), I(1, 0));
-  const Layout *tile = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(128, 96), I(4, 1));
-  const Layout *made = layout_product(&arena, frag, grid), *q = layout_divide(&arena, tile, frag);
-  CU_ASSERT_FATAL(made && q);
-  CU_ASSERT(layout_equal(layout_product(&arena, frag, q), tile));
-  CU_ASSERT(layout_equal(layout_divide(&arena, made, frag), grid));
-  CU_ASSERT_PTR_NULL(layout_divide(&arena, grid, frag));
-  // Equal up to replication: the same statistics, one lane holding them or four.
-  const Layout *s = layout_slice(&arena, frag, 1, true);
-  const Layout *t = layout_from_basis(&arena, 2, I(16, 1), (const int[]){1, 5, 1, 0},
-    (const int32_t *const[]){I(8, 0), I(0, 0, 0, 0, 1, 0, 2, 0, 4, 0), I(0, 0), NULL}, 0, NULL);
-  CU_ASSERT_FATAL(s && t);
-  CU_ASSERT_FALSE(layout_equal(s, t));
-  CU_ASSERT(layout_equivalent(s, t));
-  CU_ASSERT_FALSE(layout_equivalent(s, layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K8_TF32, LAYOUT_B, 2, I(16, 8), I(1, 1)), 1, true)));
 }
 
-// One map, many spellings: the canonical form is the same.
-static void test_canonical(void) {
-  const LayoutDigit split[] = {{LAYOUT_REG, 1, 2, 8}, {LAYOUT_REG, 1, 5, 16}, {LAYOUT_REG, 0, 3, 64}};
-  const LayoutDigit joined[] = {{LAYOUT_REG, 1, 10, 8}, {LAYOUT_REG, 0, 3, 64}};
-  const int nbit[] = {2, 5, 2, 0};
-  const int32_t *const basis[] = {I(0, 1, 8, 0), I(0, 2, 0, 4, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL};
-  const Layout *a = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 3, split);
-  const Layout *b = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 2, joined);
-  const Layout *c = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(1, 1));
-  CU_ASSERT_FATAL(a && b && c);
-  CU_ASSERT(layout_equal(a, b) && layout_equal(a, c) && layout_hash(a) == layout_hash(c));
-  CU_ASSERT_FALSE(layout_equal(a, layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(3, 1))));
-  // Refused: holes, overlaps, tiles not covered, registers beyond the limit, lanes that count by threes.
-  const LayoutDigit hole = {LAYOUT_REG, 1, 5, 16}, over = {LAYOUT_REG, 1, 5, 4}, lanes = {LAYOUT_LANE, 1, 5, 8}, big = {LAYOUT_REG, 1, 5000, 8};
-  CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &hole));
-  CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 8), nbit, basis, 1, &over));
-  CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &lanes));
-  CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 8), nbit, basis, 1, &big));
-  CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 16), nbit, basis, 0, NULL));
-  CU_ASSERT_PTR_NULL(layout_blocked(&arena, 2, I(8, 8), I(3, 1), I(8, 4), I(1, 1), I(1, 0)));
-}
-
-static void test_coalesced(void) {
-  for (int i = 0; i < 200; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    int bytes = 1 << rnd(4), lanes = rnd(2) ? 32 : 64, warps = 1 << rnd(4);
-    const Layout *l = layout_coalesced(&arena, 2, tile, I(1, 0), bytes, 16, lanes, warps);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
-    uint32_t copies;
-    CU_ASSERT(covers(l, &copies));
-    CU_ASSERT(layout_lanes(l) == (uint32_t)lanes && layout_warps(l) == (uint32_t)warps);
-  }
-  // A full row of 256 bytes a half-warp; one-dimensional tiles; no copies where there is work for all.
-  const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
-  CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
-  l = layout_coalesced(&arena, 1, I(1024), I(0), 4, 16, 32, 4);
-  CU_ASSERT(layout_contiguity(l, 0) == 4 && layout_regs(l) == 8);
-  l = layout_coalesced(&arena, 1, I(128), I(0), 4, 16, 32, 4);
-  CU_ASSERT(layout_regs(l) == 1 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
-}
-
-// Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once.
-static void test_reduce(void) {
-  int checked = 0;
-  for (int i = 0; i < 200; i++) {
-    int32_t tile[2];
-    random_tile(tile);
-    const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
-    if (rnd(4) == 0) l = layout_broadcast(&arena, layout_slice(&arena, l, 1, true), 1, tile[1] = 6);
-    if (!l) continue;
-    for (int axis = 0; axis < 2; axis++) {
-      LayoutReduce p;
-      bool keep = rnd(2);
-      CU_ASSERT_FATAL(layout_reduce(&arena, l, axis, keep, &p));
-      if (l->free[LAYOUT_REG]) continue;
-      checked++;
-      uint32_t nr = layout_regs(p.result), nl = layout_lanes(l), nw = layout_warps(l);
-      int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc), *next = calloc((size_t)nr * nl * nw, sizeof *acc);
-      int bad = 0;
-#define AT(x, r, t, w) x[((w) * nl + (t)) * nr + (r)]
-      for (uint32_t w = 0; w < nw; w++)
-        for (uint32_t t = 0; t < nl; t++)
-          for (uint32_t r = 0; r < layout_regs(l); r++) {
-            int32_t c[2];
-            layout_element(l, r, t, w, 0, c);
-            if (layout_in_tile(l, c)) AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
-          }
-      for (int k = 0; k < p.nlane; k++) {
-        for (uint32_t w = 0; w < nw; w++)
-          for (uint32_t t = 0; t < nl; t++)
-            for (uint32_t r = 0; r < nr; r++) AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
-        int64_t *swap = acc;
-        acc = next, next = swap;
-      }
-      // Shared memory: cell (row, partial).
-      int32_t rows = l->cover[1 - axis];
-      int64_t *cell = calloc((size_t)rows * p.nwarp, sizeof *cell);
-      uint8_t *set = calloc((size_t)rows * p.nwarp, 1);
-      for (int pass = 0; pass < 2; pass++)
-        for (uint32_t w = 0; w < nw; w++)
-          for (uint32_t t = 0; t < nl; t++)
-            for (uint32_t r = 0; r < nr; r++) {
-              int32_t c[2];
-              uint32_t part = 0;
-              layout_element(p.result, r, t, w, 0, c);
-              int32_t row = keep ? c[1 - axis] : c[0];
-              for (int k = 0; k < p.nterm; k++) part += term_value(&p.warp_term[k], t, w);
-              bad += part >= p.nwarp || row >= rows;
-              if (bad) break;
-              int64_t *x = &cell[(uint32_t)row * p.nwarp + part];
-              if (!pass) {
-                bad += set[x - cell] && *x != AT(acc, r, t, w);  // all writers agree
-                *x = AT(acc, r, t, w), set[x - cell] = 1;
-                continue;
-              }
-              int64_t sum = 0, want = 0;
-              for (uint32_t k = 0; k < p.nwarp; k++) sum += cell[(uint32_t)row * p.nwarp + k];
-              for (int32_t k = 0; k < tile[axis] && row < tile[1 - axis]; k++) {
-                int32_t e0 = axis ? row : k, e1 = axis ? k : row;
-                want += 1000 * e0 + 7 * e1 * e1 + 1;
-              }
-              bad += sum != want;
+static void test_vectors(void)
+{
+    for (int i = 0; i < 200; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, 4);
+        for (int axis = 0; axis < 2; axis++) {
+            LayoutVector v;
+            uint32_t bytes = 1u << rnd(4), align = 1u << rnd(6);
+            layout_vector(l, axis, bytes, align, 16, &v);
+            int bad = v.bytes != v.n * bytes || (v.n > 1 && (v.bytes > 16 || v.bytes > align)) ||
+                      v.n > layout_contiguity(l, axis) || tile[axis] % (int)v.n;
+            uint8_t *used = calloc(layout_regs(l), 1);
+            for (uint32_t r = 0; r < layout_regs(l); r++) {
+                if (!layout_vector_base(&v, r)) continue;
+                for (uint32_t k = 0; k < v.n; k++) {
+                    used[r ^ v.reg[k]]++;
+                    for (uint32_t t = 0; t < layout_lanes(l); t += 5)
+                        for (uint32_t w = 0; w < layout_warps(l); w++) {
+                            int32_t first[2], c[2];
+                            layout_element(l, r, t, w, 0, first);
+                            layout_element(l, r ^ v.reg[k], t, w, 0, c);
+                            bad += first[axis] % (int)v.n || c[axis] != first[axis] + (int)k || c[1 - axis] != first[1 - axis];
+                        }
+                }
             }
-      CU_ASSERT_EQUAL(bad, 0);
-      free(acc), free(next), free(cell), free(set);
+            for (uint32_t r = 0; r < layout_regs(l); r++) bad += used[r] != 1;
+            free(used);
+            CU_ASSERT_EQUAL(bad, 0);
+        }
     }
-  }
-  CU_ASSERT(checked > 100);
+    LayoutVector v;
+    const Layout *l = layout_coalesced(&arena, 2, I(64, 80), I(1, 0), 2, 16, 32, 4);
+    layout_vector(l, 1, 2, 16, 16, &v);
+    CU_ASSERT(v.n == 8 && v.bytes == 16 && layout_regs(l) == 40); /* 80 wastes nothing */
+    layout_vector(l, 1, 2, 4, 16, &v);
+    CU_ASSERT(v.n == 2);
 }
 
-int main(int argc, char **argv) {
-  arena_start();
-  static const UnitTest tests[] = {{"coverage", test_coverage}, {"inverse", test_inverse}, {"terms", test_terms},
-    {"vectors", test_vectors}, {"derived", test_derived}, {"reshape", test_reshape}, {"algebra", test_algebra},
-    {"canonical", test_canonical}, {"reduce", test_reduce}, {"coalesced", test_coalesced}};
-  int status = unit_run("layout queries", tests, 10, argc, argv);
-  arena_free(&arena);
-  return status;
+/* Element by element: what a derived layout says of a thread's register is what the operation does to the coordinate. */
+static void test_derived(void)
+{
+    for (int i = 0; i < 200; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        const Layout *p = layout_permute(&arena, l, I(1, 0)), *e = layout_expand(&arena, l, 1);
+        const Layout *s = layout_slice(&arena, l, 1, true), *d = layout_slice(&arena, l, 1, false);
+        const Layout *b = layout_broadcast(&arena, s, 1, 40);
+        const Layout *n = l->cover[0] == tile[0] && layout_regs(l) <= 512 ? layout_concat(&arena, l, 0, 3) : NULL;
+        CU_ASSERT_FATAL(p && e && s && d);
+        CU_ASSERT_EQUAL(b != NULL, layout_regs(s) * 40 <= LAYOUT_MAX_REGS);
+        CU_ASSERT(n || l->cover[0] != tile[0] || layout_regs(l) > 512);
+        int bad = 0;
+        for (uint32_t w = 0; w < layout_warps(l); w++)
+            for (uint32_t t = 0; t < 32; t++)
+                for (uint32_t r = 0; r < layout_regs(l); r++) {
+                    int32_t c[2], x[3];
+                    layout_element(l, r, t, w, 0, c);
+                    layout_element(p, r, t, w, 0, x);
+                    bad += x[0] != c[1] || x[1] != c[0];
+                    layout_element(e, r, t, w, 0, x);
+                    bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
+                    /* Every holder of an element holds its row's statistic. */
+                    bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
+                    bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;
+                    bad += b && layout_find_reg(b, I(c[0], 39), t, w, 0) < 0;
+                    for (uint32_t k = 0; n && k < 3; k++) {
+                        layout_element(n, r + layout_regs(l) * k, t, w, 0, x);
+                        bad += x[0] != c[0] + tile[0] * (int)k || x[1] != c[1];
+                    }
+                }
+        CU_ASSERT_EQUAL(bad, 0);
+        CU_ASSERT_EQUAL(s->free[LAYOUT_REG], 0);
+        CU_ASSERT(layout_regs(s) <= layout_regs(l) && (!b || layout_regs(b) == 40 * layout_regs(s)));
+        CU_ASSERT(layout_equal(layout_permute(&arena, p, I(1, 0)), l));
+        CU_ASSERT_PTR_NULL(layout_permute(&arena, l, I(0, 0)));
+    }
+}
+
+static void test_reshape(void)
+{
+    static const int32_t shapes[][3] = {{96, 80, 1},  {48, 160, 1}, {3, 32, 80}, {96, 10, 8},
+                                        {7680, 1, 1}, {32, 240, 1}, {6, 16, 80}};
+    int done = 0;
+    for (int i = 0; i < 300; i++) {
+        const Layout *l = random_layout(I(96, 80), 4);
+        const int32_t *to = shapes[rnd(7)];
+        const Layout *q = layout_reshape(&arena, l, 3, to);
+        if (!q) continue;
+        done++;
+        int bad = 0;
+        for (uint32_t w = 0; w < layout_warps(l); w++)
+            for (uint32_t t = 0; t < 32; t++)
+                for (uint32_t r = 0; r < layout_regs(l); r++) {
+                    int32_t c[2], x[3];
+                    layout_element(l, r, t, w, 0, c);
+                    layout_element(q, r, t, w, 0, x);
+                    bad += (x[0] * to[1] + x[1]) * to[2] + x[2] != c[0] * 80 + c[1];
+                }
+        CU_ASSERT_EQUAL(bad, 0);
+    }
+    CU_ASSERT(done > 20);
+    /* Powers of two always reshape. */
+    for (int i = 0; i < 100; i++) {
+        const Layout *l = random_layout(I(64, 128), 4);
+        if (memcmp(l->cover, l->tile, sizeof l->tile)) continue;
+        const Layout *q = layout_reshape(&arena, l, 3, I(4, 16, 128)), *back;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+        back = layout_reshape(&arena, q, 2, I(64, 128));
+        CU_ASSERT(back && layout_equal(l, back));
+    }
+}
+
+static void test_algebra(void)
+{
+    for (int i = 0; i < 200; i++) {
+        F2Map m = {.nin = 3 + (int)rnd(10), .nout = 1 + (int)rnd(8)}, right;
+        for (int k = 0; k < m.nin; k++) m.col[k] = rnd(1u << m.nout);
+        uint64_t kernel[64], x;
+        int rank = f2_rank(&m), nk = f2_kernel(&m, kernel);
+        CU_ASSERT_EQUAL(rank + nk, m.nin);
+        for (int k = 0; k < nk; k++) CU_ASSERT_EQUAL(f2_apply(&m, kernel[k]), 0);
+        CU_ASSERT_EQUAL(f2_invert(&m, &right), rank == m.nout);
+        if (rank == m.nout) {
+            F2Map one = f2_compose(&m, &right);
+            for (int k = 0; k < m.nout; k++) CU_ASSERT_EQUAL(one.col[k], 1ull << k);
+        }
+        uint64_t y = f2_apply(&m, rnd(1u << m.nin));
+        CU_ASSERT(f2_solve(&m, y, &x) && f2_apply(&m, x) == y);
+        F2Map both = f2_product(&m, &m);
+        CU_ASSERT_EQUAL(f2_apply(&both, 1ull << m.nin | 1), m.col[0] | m.col[0] << m.nout);
+    }
+    /* A tile of fragments is the fragment times a layout of fragments, and dividing gives that back. */
+    const Layout *frag = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(16, 8), I(1, 1));
+    const Layout *grid = layout_blocked(&arena, 2, I(8, 12), I(1, 1), I(1, 1), I(4, 1), I(1, 0));
+    const Layout *tile = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(128, 96), I(4, 1));
+    const Layout *made = layout_product(&arena, frag, grid), *q = layout_divide(&arena, tile, frag);
+    CU_ASSERT_FATAL(made && q);
+    CU_ASSERT(layout_equal(layout_product(&arena, frag, q), tile));
+    CU_ASSERT(layout_equal(layout_divide(&arena, made, frag), grid));
+    CU_ASSERT_PTR_NULL(layout_divide(&arena, grid, frag));
+    /* Equal up to replication: the same statistics, one lane holding them or four. */
+    const Layout *s = layout_slice(&arena, frag, 1, true);
+    const Layout *t = layout_from_basis(&arena, 2, I(16, 1), (const int[]){1, 5, 1, 0},
+                                        (const int32_t *const[]){I(8, 0), I(0, 0, 0, 0, 1, 0, 2, 0, 4, 0), I(0, 0), NULL}, 0, NULL);
+    CU_ASSERT_FATAL(s && t);
+    CU_ASSERT_FALSE(layout_equal(s, t));
+    CU_ASSERT(layout_equivalent(s, t));
+    CU_ASSERT_FALSE(layout_equivalent(
+        s, layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K8_TF32, LAYOUT_B, 2, I(16, 8), I(1, 1)), 1, true)));
+}
+
+/* One map, many spellings: the canonical form is the same. */
+static void test_canonical(void)
+{
+    const LayoutDigit split[] = {{LAYOUT_REG, 1, 2, 8}, {LAYOUT_REG, 1, 5, 16}, {LAYOUT_REG, 0, 3, 64}};
+    const LayoutDigit joined[] = {{LAYOUT_REG, 1, 10, 8}, {LAYOUT_REG, 0, 3, 64}};
+    const int nbit[] = {2, 5, 2, 0};
+    const int32_t *const basis[] = {I(0, 1, 8, 0), I(0, 2, 0, 4, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL};
+    const Layout *a = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 3, split);
+    const Layout *b = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 2, joined);
+    const Layout *c = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(1, 1));
+    CU_ASSERT_FATAL(a && b && c);
+    CU_ASSERT(layout_equal(a, b) && layout_equal(a, c) && layout_hash(a) == layout_hash(c));
+    CU_ASSERT_FALSE(layout_equal(a, layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(3, 1))));
+    /* Refused: holes, overlaps, tiles not covered, registers beyond the limit, lanes that count by threes. */
+    const LayoutDigit hole = {LAYOUT_REG, 1, 5, 16}, over = {LAYOUT_REG, 1, 5, 4}, lanes = {LAYOUT_LANE, 1, 5, 8},
+                      big = {LAYOUT_REG, 1, 5000, 8};
+    CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &hole));
+    CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 8), nbit, basis, 1, &over));
+    CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &lanes));
+    CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 8), nbit, basis, 1, &big));
+    CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 16), nbit, basis, 0, NULL));
+    CU_ASSERT_PTR_NULL(layout_blocked(&arena, 2, I(8, 8), I(3, 1), I(8, 4), I(1, 1), I(1, 0)));
+}
+
+static void test_coalesced(void)
+{
+    for (int i = 0; i < 200; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        int bytes = 1 << rnd(4), lanes = rnd(2) ? 32 : 64, warps = 1 << rnd(4);
+        const Layout *l = layout_coalesced(&arena, 2, tile, I(1, 0), bytes, 16, lanes, warps);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+        uint32_t copies;
+        CU_ASSERT(covers(l, &copies));
+        CU_ASSERT(layout_lanes(l) == (uint32_t)lanes && layout_warps(l) == (uint32_t)warps);
+    }
+    /* A full row of 256 bytes a half-warp; one-dimensional tiles; no copies where there is work for all. */
+    const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
+    CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
+    l = layout_coalesced(&arena, 1, I(1024), I(0), 4, 16, 32, 4);
+    CU_ASSERT(layout_contiguity(l, 0) == 4 && layout_regs(l) == 8);
+    l = layout_coalesced(&arena, 1, I(128), I(0), 4, 16, 32, 4);
+    CU_ASSERT(layout_regs(l) == 1 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
+}
+
+/* Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once. */
+static void test_reduce(void)
+{
+    int checked = 0;
+    for (int i = 0; i < 200; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        if (rnd(4) == 0) l = layout_broadcast(&arena, layout_slice(&arena, l, 1, true), 1, tile[1] = 6);
+        if (!l) continue;
+        for (int axis = 0; axis < 2; axis++) {
+            LayoutReduce p;
+            bool keep = rnd(2);
+            CU_ASSERT_FATAL(layout_reduce(&arena, l, axis, keep, &p));
+            if (l->free[LAYOUT_REG]) continue;
+            checked++;
+            uint32_t nr = layout_regs(p.result), nl = layout_lanes(l), nw = layout_warps(l);
+            int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc), *next = calloc((size_t)nr * nl * nw, sizeof *acc);
+            int bad = 0;
+#define AT(x, r, t, w) x[((w)*nl + (t)) * nr + (r)]
+            for (uint32_t w = 0; w < nw; w++)
+                for (uint32_t t = 0; t < nl; t++)
+                    for (uint32_t r = 0; r < layout_regs(l); r++) {
+                        int32_t c[2];
+                        layout_element(l, r, t, w, 0, c);
+                        if (layout_in_tile(l, c)) AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
+                    }
+            for (int k = 0; k < p.nlane; k++) {
+                for (uint32_t w = 0; w < nw; w++)
+                    for (uint32_t t = 0; t < nl; t++)
+                        for (uint32_t r = 0; r < nr; r++) AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
+                int64_t *swap = acc;
+                acc = next, next = swap;
+            }
+            /* Shared memory: cell (row, partial). */
+            int32_t rows = l->cover[1 - axis];
+            int64_t *cell = calloc((size_t)rows * p.nwarp, sizeof *cell);
+            uint8_t *set = calloc((size_t)rows * p.nwarp, 1);
+            for (int pass = 0; pass < 2; pass++)
+                for (uint32_t w = 0; w < nw; w++)
+                    for (uint32_t t = 0; t < nl; t++)
+                        for (uint32_t r = 0; r < nr; r++) {
+                            int32_t c[2];
+                            uint32_t part = 0;
+                            layout_element(p.result, r, t, w, 0, c);
+                            int32_t row = keep ? c[1 - axis] : c[0];
+                            for (int k = 0; k < p.nterm; k++) part += term_value(&p.warp_term[k], t, w);
+                            bad += part >= p.nwarp || row >= rows;
+                            if (bad) break;
+                            int64_t *x = &cell[(uint32_t)row * p.nwarp + part];
+                            if (!pass) {
+                                bad += set[x - cell] && *x != AT(acc, r, t, w); /* all writers agree */
+                                *x = AT(acc, r, t, w), set[x - cell] = 1;
+                                continue;
+                            }
+                            int64_t sum = 0, want = 0;
+                            for (uint32_t k = 0; k < p.nwarp; k++) sum += cell[(uint32_t)row * p.nwarp + k];
+                            for (int32_t k = 0; k < tile[axis] && row < tile[1 - axis]; k++) {
+                                int32_t e0 = axis ? row : k, e1 = axis ? k : row;
+                                want += 1000 * e0 + 7 * e1 * e1 + 1;
+                            }
+                            bad += sum != want;
+                        }
+            CU_ASSERT_EQUAL(bad, 0);
+            free(acc), free(next), free(cell), free(set);
+        }
+    }
+    CU_ASSERT(checked > 100);
+}
+
+int main(int argc, char **argv)
+{
+    arena_start();
+    static const UnitTest tests[] = {{"coverage", test_coverage},  {"inverse", test_inverse},     {"terms", test_terms},
+                                     {"vectors", test_vectors},    {"derived", test_derived},     {"reshape", test_reshape},
+                                     {"algebra", test_algebra},    {"canonical", test_canonical}, {"reduce", test_reduce},
+                                     {"coalesced", test_coalesced}};
+    int status = unit_run("layout queries", tests, 10, argc, argv);
+    arena_free(&arena);
+    return status;
 }
