@@ -29,6 +29,7 @@ typedef struct BackendOptions {
     const char *cpu, *features; /* CPU backend: "" or NULL is the host; else LLVM's names, such as "x86-64-v3" */
     const char *symbol;         /* name of the entry; NULL: the kernel's name */
     bool verify_each;           /* verify after each lowering step of the backend's own */
+    const struct KernelOptions *kernel;     /* GPU backends: which kernel passes to leave out (passes/kernel/kernel.h); NULL: none */
 } BackendOptions;
 
 /* How many programs run at once and what each needs. */

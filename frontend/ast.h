@@ -57,6 +57,7 @@ struct Ast {
     Session *session;
     VEC(Node *) files;              /* N_FILE, imports first, the main file last */
     VEC(Node *) items;              /* every item of every file, in that order */
+    struct Program *program;        /* program.c; NULL until frontend_check */
 };
 
 const char *node_name(NodeKind);

@@ -28,10 +28,10 @@ void parse_lex_error(Parse *p, Loc loc, const char *message, const char *note)
 
 const char *parse_name(Parse *p, const char *text, size_t n) { return session_intern(p->session, text, n); }
 
-/* The digits without separators, in the scratch of `buf` or the arena. */
-static char *without_separators(Parse *p, const char *text, size_t n)
+/* The digits without separators. */
+static char *without_separators(Session *s, const char *text, size_t n)
 {
-    char *out = arena_alloc(&p->session->arena, n + 32);
+    char *out = arena_alloc(&s->arena, n + 1);
     size_t len = 0;
     for (size_t i = 0; i < n; i++)
         if (text[i] != '_') out[len++] = text[i];
@@ -40,7 +40,7 @@ static char *without_separators(Parse *p, const char *text, size_t n)
 
 Node *parse_int(Parse *p, Loc loc, const char *text, size_t n)
 {
-    const char *s = without_separators(p, text, n);
+    const char *s = without_separators(p->session, text, n);
     unsigned base = 10;
     if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) { base = 16; s += 2; }
     else if (s[0] == '0' && (s[1] == 'b' || s[1] == 'B')) { base = 2; s += 2; }
@@ -61,27 +61,32 @@ Node *parse_int(Parse *p, Loc loc, const char *text, size_t n)
 
 /* strtod reads a mantissa with a fraction in the host program's locale. "15e-1" has no decimal point, so the
  * point is moved into the exponent and the result is the nearest double everywhere. */
-Node *parse_float(Parse *p, Loc loc, const char *text, size_t n)
+bool parse_decimal(Session *session, const char *text, size_t n, double *out)
 {
-    char *s = without_separators(p, text, n), *end = NULL, *e = strpbrk(s, "eE");
+    char *s = without_separators(session, text, n), *end = NULL, *e = strpbrk(s, "eE");
     long exponent = 0;
     if (e) {
-        exponent = strtol(e + 1, NULL, 10);
+        exponent = strtol(e + 1, &end, 10);
+        if (*end || end == e + 1) return false;
         if (exponent > 100000) exponent = 100000;
         if (exponent < -100000) exponent = -100000;
         *e = 0;
     }
     char *dot = strchr(s, '.');
-    size_t len = strlen(s);
     if (dot) {
-        size_t fraction = len - (size_t)(dot + 1 - s);
+        size_t fraction = strlen(dot + 1);
         memmove(dot, dot + 1, fraction + 1);
         exponent -= (long)fraction;
-        len--;
     }
-    char *number = arena_printf(&p->session->arena, "%se%ld", s, exponent);
-    double v = strtod(number, &end);
-    if (__builtin_isinf(v)) {
+    if (!*s || s[strspn(s, "0123456789")]) return false;
+    *out = strtod(arena_printf(&session->arena, "%se%ld", s, exponent), &end);
+    return true;
+}
+
+Node *parse_float(Parse *p, Loc loc, const char *text, size_t n)
+{
+    double v = 0;
+    if (!parse_decimal(p->session, text, n, &v) || __builtin_isinf(v)) {
         diag_error(p->session, loc, "number is too large for any floating type");
         return parse_node(p, N_ERROR, loc);
     }

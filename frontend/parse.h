@@ -22,6 +22,8 @@ const char *parse_name(Parse *, const char *, size_t);
 Node *parse_int(Parse *, Loc, const char *, size_t);
 Node *parse_float(Parse *, Loc, const char *, size_t);
 Node *parse_string(Parse *, Loc, const char *, size_t);
+/* A decimal number without sign to the nearest double; false when it is no number. Independent of the locale. */
+bool parse_decimal(Session *, const char *, size_t, double *);
 void parse_bad_number(Parse *, Loc, const char *, size_t);
 void parse_bad_bytes(Parse *, Loc, const char *, size_t);
 void parse_lex_error(Parse *, Loc, const char *message, const char *note);

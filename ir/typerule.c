@@ -646,7 +646,7 @@ static const char *rule_COPY(Rule *r)
 static const char *rule_WGMMA(Rule *r)
 {
     const Type *a = T(r, 0), *b = T(r, 1), *c = T(r, 2);
-    if ((a->kind != TYPE_TILE && a->kind != TYPE_SHARED) || b->kind != TYPE_SHARED || c->kind != TYPE_TILE) WHY("wgmma of %s and %s into %s", STR(a), STR(b), STR(c));
+    if ((a->kind != TYPE_TILE && a->kind != TYPE_SHARED) || (b->kind != TYPE_TILE && b->kind != TYPE_SHARED) || c->kind != TYPE_TILE) WHY("product of %s and %s into %s", STR(a), STR(b), STR(c));
     return give(r, 0, c);
 }
 

@@ -347,7 +347,7 @@ static int64_t stray_write(const Tensor *t)
     }
     size_t size = ref_type_size(t->type);
     unsigned char *mine = calloc(t->bytes, 1);
-    for (int64_t i = 0; i < t->count; i++) memset(mine + t->offset + (size_t)element_offset(t, i) * size, 1, size);
+    for (int64_t i = 0; i < t->count; i++) memset(mine + ((int64_t)t->offset + element_offset(t, i) * (int64_t)size), 1, size);
     int64_t at = -1;
     for (size_t i = 0; i < t->bytes && at < 0; i++) if (!mine[i] && t->base[i] != t->before[i]) at = (int64_t)i;
     free(mine);

@@ -1,0 +1,26 @@
+# Copies a CTestTestfile.cmake, every test renamed to PREFIX.name and run in FOLDER, so that several builds can be tested by one run of ctest.
+# With `only` set, tests without that label are left out. CMake writes a test as add_test(NAME ..) and, on the next lines,
+# set_tests_properties(NAME PROPERTIES ..).
+function flush() {
+    if (pending != "" && (only == "" || labelled)) printf "%s", pending
+    pending = ""; labelled = 0
+}
+function renamed(line) {
+    sub(/^add_test\(\[=\[/, "&" prefix ".", line) || sub(/^set_tests_properties\(\[=\[/, "&" prefix ".", line) ||
+    sub(/^add_test\("?/, "&" prefix ".", line) || sub(/^set_tests_properties\("?/, "&" prefix ".", line)
+    return line
+}
+function name_of(line) { sub(/^add_test\(/, "", line); sub(/ .*/, "", line); return line }
+/^add_test\(/ {
+    flush()
+    pending = renamed($0) "\n"
+    pending = pending "set_tests_properties(" name_of(renamed($0)) " PROPERTIES WORKING_DIRECTORY \"" folder "\")\n"
+    next
+}
+/^set_tests_properties\(/ {
+    if (match($0, /LABELS "[^"]*"/) && (";" substr($0, RSTART + 8, RLENGTH - 9) ";") ~ (";" only ";")) labelled = 1
+    pending = pending renamed($0) "\n"
+    next
+}
+{ if (pending != "" && !/^ /) flush(); if (pending != "") pending = pending $0 "\n"; else print }
+END { flush() }

@@ -1,0 +1,106 @@
+/* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
+#pragma once
+#include "passes/kernel/kernel.h"
+
+typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
+
+typedef struct Emit {
+    Session *s;
+    const Func *f;
+    KernelPlan *plan;
+    const Target *target;
+    Text *out;                      /* where statements go */
+    Text *pre;                      /* declarations at the top of the running role */
+    int indent;
+    const char **storage;           /* by value id: C name that holds it (arrays and scalars); NULL: virtual or not yet emitted */
+    uint32_t n_values;
+    VEC(const char *) used;         /* prelude functions, in order of first use */
+    VEC(ThreadCoord) coords;              /* thread parts of coordinates declared in `pre` */
+    VEC(Slot) slots;
+    VEC(TensorMapDesc) maps;
+    int64_t shared_bytes, scratch_bytes;    /* static buffers; the scratch area behind them */
+    int threads;                    /* threads of the running role: barriers are among them */
+    int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
+    int role;                       /* -1 none, 0 producer, 1 consumer */
+    int next_tmp;
+    int line; uint32_t file;        /* last #line written */
+} Emit;
+
+/* --- text --- */
+void line(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *str(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The name of a prelude function, noted as used. */
+const char *use(Emit *, const char *name);
+const char *tmp(Emit *, const char *stem);
+const char *name_of(Emit *, const Value *);         /* C name; declares nothing */
+const char *ctype(DType);                           /* of a scalar or of one element in a temporary */
+const char *array_type(DType);                      /* element type of a register array: f16 and smaller are packed in u32 */
+int array_len(DType, int regs);
+int per_word(DType);                                /* elements packed in one word of a register array (1 for 32 bits and more) */
+
+/* --- coordinates and registers --- */
+const Layout *layout_of(Emit *, const Value *);
+/* C expression for table[i] (0 <= i < n), folded by the compiler once loops are unrolled. */
+const char *index_formula(Emit *, const int32_t *table, int n, const char *i);
+const char *thread_coord(Emit *, const Layout *, int axis);
+/* Coordinate along `axis` of register `i` of this thread. */
+const char *coord(Emit *, const Layout *, int axis, const char *i);
+/* Registers of `to` that hold what registers of `from` need, axes of extent 1 aside. */
+const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
+/* Element of v at register i of layout l (v: stored, a broadcast of one, or virtual). */
+const char *element(Emit *, const Value *v, const Layout *l, const char *i);
+const char *element_at(Emit *, const Value *v, const char *const *coords);
+const char *stored_element(Emit *, const char *array, DType, const char *i);
+/* Expression of an operation on scalar arguments. */
+const char *op_expr(Emit *, const Instr *, const char *const *args);
+const char *cast_expr(Emit *, DType from, DType to, const char *x);
+const char *round_to(Emit *, DType, const char *x);
+const char *const_expr(Emit *, DType, const Instr *);
+const char *pack_expr(Emit *, DType, const char *const *elems, int n);
+/* Loop over registers: opens `for (i...)` with #pragma unroll; close with end_block. */
+void begin_unrolled(Emit *, const char *i, int n);
+void end_block(Emit *);
+/* Declares a register array for v and makes it v's storage. */
+const char *declare_tile(Emit *, const Value *);
+
+/* --- shared memory --- */
+const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */
+int64_t scratch(Emit *, int64_t bytes);             /* byte offset of a scratch area of this size */
+void barrier(Emit *);
+
+/* --- parts --- */
+bool is_run_op(const Instr *);
+Instr *emit_run(Emit *, Instr *first);              /* element-wise run; returns the last instruction of it */
+void emit_reduce(Emit *, Instr *);
+void emit_convert(Emit *, Instr *);
+void emit_materialize(Emit *, Instr *);
+void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */
+void emit_load(Emit *, Instr *);
+void emit_store(Emit *, Instr *);
+void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
+void emit_mma_sync(Emit *, Instr *);
+void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
+bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax: false when not one of them */
+void emit_block(Emit *, Block *);
+const char *slot_name(Emit *, SlotKind, int param, int index, DType);
+
+/* --- memory addressing (emit_mem.c) --- */
+/* How a window lies: per tensor axis its offset and step, the tile axis it becomes (-1: dropped). */
+typedef struct Window {
+    int param, rank;
+    const Value *offset[TILE_MAX_RANK];
+    int64_t step[TILE_MAX_RANK];
+    int tile_axis[TILE_MAX_RANK];
+    int unit;                       /* tensor axis of stride 1, -1: none known */
+    int unit_tile;                  /* its tile axis, -1 */
+    bool masked;
+    int64_t align;                  /* bytes by which the address of every row start is divisible */
+} Window;
+void window_of(Emit *, const Instr *, Window *);
+const char *window_pointer(Emit *, const Window *);                         /* declares a pointer to the window's origin; its name */
+const char *window_index(Emit *, const Window *, const char *const *coords); /* element offset of tile coordinates, as i64 */
+/* Condition that tile coordinates are in range ("" when proven); `skip_unit`: without the unit axis. */
+const char *window_condition(Emit *, const Window *, const char *const *coords, bool skip_unit);
+int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);    /* elements of the widest access */
+const char *pointee(DType);         /* what a tensor of this dtype points to */

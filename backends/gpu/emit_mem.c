@@ -1,0 +1,563 @@
+/* emit_mem.c: global memory: windows, gathers, scatters, atomics; shared buffers and asynchronous copies. */
+#include "backends/gpu/emit.h"
+
+const char *pointee(DType d)
+{
+    switch (d) {
+    case DT_BOOL: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "u8";
+    case DT_I8: return "i8";
+    case DT_I16: return "i16";
+    case DT_U16: case DT_F16: case DT_BF16: return "u16";
+    case DT_I32: return "i32";
+    case DT_U32: return "u32";
+    case DT_I64: case DT_INDEX: return "i64";
+    case DT_U64: return "u64";
+    case DT_F32: return "float";
+    case DT_F64: return "double";
+    case DT_COUNT: break;
+    }
+    return "void";
+}
+
+static int64_t gcd64(int64_t a, int64_t b)
+{
+    while (b) { int64_t t = a % b; a = b; b = t; }
+    return a < 0 ? -a : a;
+}
+
+void window_of(Emit *e, const Instr *i, Window *w)
+{
+    bool copy = i->op == OP_COPY || i->op == OP_RING_PUT;
+    MemParts m;
+    *w = (Window){ 0 };
+    if (copy) {
+        const Value *t = ir_operand(i, 1);
+        w->param = t->index;
+        w->rank = t->type->rank;
+        for (int a = 0; a < w->rank; a++) w->offset[a] = ir_operand(i, 2 + a);
+    } else {
+        ir_mem_parts(i, &m);
+        w->param = m.param;
+        w->rank = m.rank;
+        for (int a = 0; a < w->rank; a++) w->offset[a] = m.idx[a];
+    }
+    const Param *p = &e->f->params[w->param];
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER);
+    int at = 0;
+    w->unit = w->unit_tile = -1;
+    w->masked = ir_attr_int(i, ATTR_MASKED, 1);
+    for (int a = 0; a < w->rank; a++) {
+        w->step[a] = st ? st->v[a] : 1;
+        w->tile_axis[a] = -1;
+        if (p->stride[a] == 1) w->unit = a;
+        if (ext->v[a] == -1) continue;
+        w->tile_axis[a] = at++;
+    }
+    if (o)
+        for (int a = 0; a < w->rank; a++) {
+            if (w->tile_axis[a] < 0) continue;
+            for (int k = 0; k < o->n; k++) if (o->v[k] == w->tile_axis[a]) { w->tile_axis[a] = k; break; }
+        }
+    if (w->unit >= 0) w->unit_tile = w->tile_axis[w->unit];
+    int bytes = dtype_bytes(p->type->dtype);
+    w->align = p->align;
+    for (int a = 0; a < w->rank; a++) {
+        int64_t d = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        /* The row axis moves by whole strides whatever the offset; the unit axis by its offset. */
+        if (a == w->unit) d = kernel_divisor(e->f, w->offset[a]);
+        if (d) w->align = gcd64(w->align, d * bytes);
+    }
+}
+
+static bool is_const_value(const Value *v, int64_t *c) { return ir_is_const(v, c); }
+
+static const char *stride_of(Emit *e, int param, int axis)
+{
+    int64_t s = e->f->params[param].stride[axis];
+    return s != FACT_UNKNOWN ? str(e, "%lld", (long long)s) : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
+}
+
+static const char *times(Emit *e, const char *x, const char *stride)
+{
+    if (!strcmp(stride, "1")) return x;
+    if (!strcmp(x, "0") || !strcmp(stride, "0")) return "0";
+    return str(e, "%s * %s", x, stride);
+}
+
+const char *window_pointer(Emit *e, const Window *w)
+{
+    const Param *p = &e->f->params[w->param];
+    const char *name = tmp(e, p->name), *x = slot_name(e, SLOT_DATA, w->param, 0, p->type->dtype);
+    for (int a = 0; a < w->rank; a++) {
+        int64_t c;
+        if (is_const_value(w->offset[a], &c) && c == 0) continue;
+        const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c) : str(e, "(i64)%s", name_of(e, w->offset[a]));
+        x = str(e, "%s + %s", x, times(e, o, stride_of(e, w->param, a)));
+    }
+    line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
+    return name;
+}
+
+const char *window_index(Emit *e, const Window *w, const char *const *c)
+{
+    const char *x = NULL;
+    for (int a = 0; a < w->rank; a++) {
+        if (w->tile_axis[a] < 0) continue;
+        const char *k = c[w->tile_axis[a]];
+        if (!strcmp(k, "0")) continue;
+        if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+        const char *s = stride_of(e, w->param, a), *t = !strcmp(s, "1") ? k : times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
+        x = x ? str(e, "%s + %s", x, t) : t;
+    }
+    return x ? x : "0";
+}
+
+static const char *extent_name(Emit *e, int param, int axis)
+{
+    const Dim *d = &e->f->dims[e->f->params[param].dims[axis]];
+    if (d->extent >= 0) return str(e, "%lld", (long long)d->extent);
+    return slot_name(e, SLOT_EXTENT, 0, e->f->params[param].dims[axis], DT_INDEX);
+}
+
+const char *window_condition(Emit *e, const Window *w, const char *const *c, bool skip_unit)
+{
+    const char *x = "";
+    if (!w->masked) return x;
+    for (int a = 0; a < w->rank; a++) {
+        if (skip_unit && a == w->unit) continue;
+        const char *k = w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]];
+        if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+        int64_t off;
+        bool con = is_const_value(w->offset[a], &off);
+        const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", name_of(e, w->offset[a]), k);
+        const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
+        if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) continue;
+        bool narrow = !con && dtype_bits(w->offset[a]->type->dtype) == 32;
+        x = str(e, "%s%s(%s)(%s) < (%s)%s", x, *x ? " && " : "", narrow || (con && e->f->fits32) ? "u32" : "u64", pos, narrow || (con && e->f->fits32) ? "u32" : "u64", extent_name(e, w->param, a));
+    }
+    return x;
+}
+
+int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
+{
+    int bytes = dtype_bytes(d);
+    v->n = 1;
+    v->bytes = (uint32_t)bytes;
+    v->mask = 0;
+    v->reg[0] = 0;
+    if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4) return 1;
+    uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
+    layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
+    bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0;
+    for (uint32_t k = 0; k < v->n; k++) plain = plain && v->reg[k] == k;
+    if (!plain || v->bytes < 4) { v->n = 1; v->bytes = (uint32_t)bytes; }
+    return (int)v->n;
+}
+
+/* Does an access of n elements along the unit axis lie wholly in or out of range? */
+static bool whole_vectors(Emit *e, const Window *w, int n)
+{
+    if (!w->masked) return true;
+    const Dim *d = &e->f->dims[e->f->params[w->param].dims[w->unit]];
+    int64_t div = d->extent >= 0 ? d->extent : d->div;
+    return div % n == 0 && kernel_divisor(e->f, w->offset[w->unit]) % n == 0;
+}
+
+static const char *pad_value(Emit *e, const Value *pad, DType d)
+{
+    if (pad) return name_of(e, pad);
+    return d == DT_BOOL ? "false" : "0";
+}
+
+static const char *pad_word(Emit *e, const Value *pad, DType d)
+{
+    if (!pad) return "0";
+    const char *x = name_of(e, pad), *xs[4] = { x, x, x, x };
+    return pack_expr(e, d, xs, per_word(d));
+}
+
+static const char *load_fn(Emit *e, const Window *w, int bytes)
+{
+    bool nc = e->f->params[w->param].kind == PARAM_IN;
+    return use(e, str(e, "%s_b%d", nc ? "ldg_nc" : "ldg", bytes * 8));
+}
+
+static void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
+{
+    for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
+}
+
+static const char *in_tile(Emit *e, const Layout *l, const char *const *c)
+{
+    const char *x = "";
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " && " : "", c[a], l->tile[a]);
+    return x;
+}
+
+static const char *both(Emit *e, const char *a, const char *b)
+{
+    if (!*a) return b;
+    return *b ? str(e, "%s && %s", a, b) : a;
+}
+
+void emit_load(Emit *e, Instr *i)
+{
+    MemParts m;
+    Window w;
+    ir_mem_parts(i, &m);
+    window_of(e, i, &w);
+    DType d = m.tensor->type->dtype;
+    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK];
+    if (m.result->type->kind == TYPE_SCALAR) {
+        const char *cond = window_condition(e, &w, c, false), *x = str(e, "%s(%s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr), *n = name_of(e, m.result);
+        if (*cond) line(e, "%s %s = %s;\n    if (%s) %s = %s;", ctype(d), n, pad_value(e, m.pad, d), cond, n, x);
+        else line(e, "const %s %s = %s;", ctype(d), n, x);
+        e->storage[m.result->id] = n;
+        return;
+    }
+    const Layout *l = layout_of(e, m.result);
+    const char *to = declare_tile(e, m.result);
+    LayoutVector v;
+    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l), pw = per_word(d);
+    if (n > 1) {
+        int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
+        begin_unrolled(e, "v", regs / n);
+        const char *r = str(e, "%d * v", n);
+        coords_at(e, l, r, c);
+        const char *inside = in_tile(e, l, c), *cond = both(e, inside, window_condition(e, &w, c, false));
+        const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per), *fn = load_fn(e, &w, (int)v.bytes);
+        const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, &w, c));
+        if (!*cond) line(e, "%s;", call);
+        else {
+            bool whole = whole_vectors(e, &w, n);
+            if (!whole) {
+                const char *last[TILE_MAX_RANK];
+                memcpy(last, c, sizeof last);
+                last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
+                cond = both(e, cond, window_condition(e, &w, last, false));
+            }
+            line(e, "if (%s) %s;", cond, call);
+            line(e, "else {");
+            e->indent++;
+            if (whole) {
+                for (int k = 0; k < (dtype_bytes(d) >= 4 ? n : words); k++)
+                    line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k, dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
+            } else {
+                for (int k = 0; k < n; k += pw) {
+                    const char *xs[4];
+                    for (int q = 0; q < pw; q++) {
+                        const char *cc[TILE_MAX_RANK];
+                        coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
+                        xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", both(e, inside, window_condition(e, &w, cc, false)),
+                                    use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, cc), pad_value(e, m.pad, d));
+                    }
+                    line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
+                }
+            }
+            end_block(e);
+        }
+        end_block(e);
+        return;
+    }
+    int words = array_len(d, regs);
+    bool loop = regs % pw == 0 && words > 1;
+    if (loop) begin_unrolled(e, "v", words);
+    for (int g = 0; g < (loop ? 1 : words); g++) {
+        const char *xs[4];
+        int here = regs - g * pw < pw ? regs - g * pw : pw;
+        for (int k = 0; k < here; k++) {
+            coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
+            const char *cond = both(e, in_tile(e, l, c), window_condition(e, &w, c, false));
+            xs[k] = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, c));
+            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad_value(e, m.pad, d));
+        }
+        line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
+    }
+    if (loop) end_block(e);
+}
+
+/* Threads that hold copies: only one of them stores. */
+static const char *unique_holder(Emit *e, const Layout *l)
+{
+    static const char *const inputs[] = { "0", "lane", "warp", "block" };
+    LayoutTerm t[LAYOUT_MAX_TERMS];
+    int n = layout_unique_terms(l, t);
+    const char *x = "";
+    for (int k = 0; k < n; k++) {
+        const char *y = str(e, "(%s >> %d)", inputs[t[k].in], t[k].shift);
+        if (t[k].div > 1) y = str(e, "%s / %u", y, t[k].div);
+        if (t[k].mod) y = str(e, "%s %% %u", y, t[k].mod);
+        x = both(e, x, str(e, "%s == 0", y));
+    }
+    return x;
+}
+
+static const char *first_thread(Emit *e) { (void)e; return "tid == 0"; }
+
+void emit_store(Emit *e, Instr *i)
+{
+    MemParts m;
+    Window w;
+    ir_mem_parts(i, &m);
+    window_of(e, i, &w);
+    Value *x = m.values[0];
+    DType d = m.tensor->type->dtype;
+    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK];
+    const char *put = use(e, str(e, "stg_%s", dtype_name(d)));
+    if (x->type->kind == TYPE_SCALAR) {
+        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), window_condition(e, &w, c, false)), put, ptr, name_of(e, x));
+        return;
+    }
+    const Layout *l = layout_of(e, x);
+    const char *from = e->storage[x->id];
+    if (!from) {
+        from = tmp(e, "val");
+        line(e, "%s %s[%d];", array_type(d), from, array_len(d, (int)layout_regs(l)));
+        int nr = (int)layout_regs(l), p = per_word(d);
+        for (int wd = 0; wd < array_len(d, nr); wd++) {
+            const char *xs[4];
+            int here = nr - wd * p < p ? nr - wd * p : p;
+            for (int k = 0; k < here; k++) xs[k] = element(e, x, l, str(e, "%d", wd * p + k));
+            line(e, "%s[%d] = %s;", from, wd, pack_expr(e, d, xs, here));
+        }
+    }
+    LayoutVector v;
+    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
+    const char *holder = unique_holder(e, l);
+    if (n > 1 && !whole_vectors(e, &w, n)) {
+        /* ragged in the unit axis: whole vectors where they fit, single elements at the edge */
+        begin_unrolled(e, "v", regs / n);
+        coords_at(e, l, str(e, "%d * v", n), c);
+        const char *last[TILE_MAX_RANK];
+        memcpy(last, c, sizeof last);
+        last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
+        const char *inside = both(e, holder, in_tile(e, l, c));
+        line(e, "if (%s) %s(%s + %s, &%s[%d * v]);", both(e, inside, both(e, window_condition(e, &w, c, false), window_condition(e, &w, last, false))),
+             use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), from, dtype_bytes(d) >= 4 ? n : n / per_word(d));
+        line(e, "else {");
+        e->indent++;
+        for (int k = 0; k < n; k++) {
+            const char *cc[TILE_MAX_RANK], *r = str(e, "%d * v + %d", n, k);
+            coords_at(e, l, r, cc);
+            line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, window_condition(e, &w, cc, false)), put, ptr, window_index(e, &w, cc), stored_element(e, from, d, r));
+        }
+        end_block(e);
+        end_block(e);
+        return;
+    }
+    begin_unrolled(e, "v", regs / n);
+    coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
+    const char *cond = both(e, both(e, holder, in_tile(e, l, c)), window_condition(e, &w, c, false));
+    const char *st = n > 1 ? str(e, "%s(%s + %s, &%s[%d * v])", use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), from,
+                                 dtype_bytes(d) >= 4 ? n : n / per_word(d))
+                           : str(e, "%s(%s + %s, %s)", put, ptr, window_index(e, &w, c), stored_element(e, from, d, "v"));
+    if (*cond) line(e, "if (%s) %s;", cond, st);
+    else line(e, "%s;", st);
+    end_block(e);
+}
+
+/* --- gathers, scatters, atomics ---------------------------------------------------------------------------------------- */
+
+static const char *indexed_value(Emit *e, const Value *v, const Layout *l, const char *i)
+{
+    return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i);
+}
+
+void emit_indexed(Emit *e, Instr *i)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    DType d = m.tensor->type->dtype;
+    const Value *shape = m.result ? m.result : m.values[0];
+    const Layout *l = NULL;
+    if (shape->type->kind == TYPE_TILE) {
+        if (shape->type->layout) l = layout_of(e, shape);
+        for (int a = 0; !l && a < m.rank; a++) if (m.idx[a]->type->layout) l = layout_of(e, m.idx[a]);
+        if (!l) ir_fail(e->s, i->loc, "no layout for %s", op_info[i->op].name);
+    }
+    const char *base = slot_name(e, SLOT_DATA, m.param, 0, d), *result = NULL;
+    bool atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS, writes = i->op != OP_GATHER;
+    if (m.result) {
+        if (l) result = declare_tile(e, m.result);
+        else { result = name_of(e, m.result); line(e, "%s %s = %s;", ctype(d), result, pad_value(e, m.pad, d)); e->storage[m.result->id] = result; }
+    }
+    int64_t sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
+    if (atomic && (sem == SEM_RELEASE || sem == SEM_ACQ_REL)) { barrier(e); line(e, "%s();", use(e, "fence_device")); }
+    int regs = l ? (int)layout_regs(l) : 1, pw = m.result && l ? per_word(d) : 1, groups = (regs + pw - 1) / pw;
+    bool loop = regs % pw == 0 && groups > 1;
+    const char *holder = !writes ? "" : l ? unique_holder(e, l) : first_thread(e);
+    if (loop) begin_unrolled(e, "v", groups);
+    for (int g = 0; g < (loop ? 1 : groups); g++) {
+        const char *xs[4];
+        if (!loop) { line(e, "{"); e->indent++; }
+        int here = regs - g * pw < pw ? regs - g * pw : pw;
+        for (int k = 0; k < here; k++) {
+            const char *r = loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), *cond = "", *at = NULL, *c[TILE_MAX_RANK];
+            if (l) { coords_at(e, l, r, c); cond = in_tile(e, l, c); }
+            cond = both(e, holder, cond);
+            if (m.mask) cond = both(e, cond, indexed_value(e, m.mask, l, r));
+            const char *p = tmp(e, "p"), *x = tmp(e, "x");
+            for (int a = 0; a < m.rank; a++) {
+                const char *ix = str(e, "(i64)%s", indexed_value(e, m.idx[a], l, r));
+                cond = both(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, extent_name(e, m.param, a)));
+                const char *t = times(e, ix, stride_of(e, m.param, a));
+                at = at ? str(e, "%s + %s", at, t) : t;
+            }
+            line(e, "%s %s = %s;", ctype(d), x, pad_value(e, m.pad, d));
+            line(e, "if (%s) {", cond);
+            e->indent++;
+            line(e, "%s%s *const %s = %s + %s;", e->f->params[m.param].kind == PARAM_IN ? "const " : "", pointee(d), p, base, at);
+            const char *v0 = m.values[0] ? indexed_value(e, m.values[0], l, r) : NULL;
+            if (i->op == OP_GATHER) line(e, "%s = %s(%s);", x, use(e, str(e, "ldg_%s", dtype_name(d))), p);
+            else if (i->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", dtype_name(d))), p, v0);
+            else if (i->op == OP_ATOMIC_RMW)
+                line(e, "%s = %s(%s, %s);", x, use(e, str(e, "atomic_%s_%s", attr_enum_name(ATTR_RMW, ir_attr_int(i, ATTR_RMW, 0)), dtype_name(d))), p, v0);
+            else line(e, "%s = %s(%s, %s, %s);", x, use(e, str(e, "atomic_cas_%s", dtype_name(d))), p, v0, indexed_value(e, m.values[1], l, r));
+            end_block(e);
+            xs[k] = x;
+        }
+        if (m.result && l) line(e, "%s[%s] = %s;", result, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
+        else if (m.result) line(e, "%s = %s;", result, xs[0]);
+        if (!loop) end_block(e);
+    }
+    if (loop) end_block(e);
+    if (atomic && !l && m.result && m.result->uses) {
+        /* one thread did it: everyone gets the old value */
+        int64_t at = scratch(e, 8);
+        barrier(e);
+        line(e, "if (tid == 0) *(%s *)(shared + SCRATCH + %lld) = %s;", ctype(d), (long long)at, result);
+        barrier(e);
+        line(e, "%s = *(%s *)(shared + SCRATCH + %lld);", result, ctype(d), (long long)at);
+    }
+    if (atomic && (sem == SEM_ACQUIRE || sem == SEM_ACQ_REL)) { line(e, "%s();", use(e, "fence_device")); barrier(e); }
+}
+
+/* --- shared memory ----------------------------------------------------------------------------------------------------------- */
+
+const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
+{
+    const char *name = tmp(e, "o"), *row = NULL, *fast = c[s->order[0]], *x;
+    int64_t pitch = 1;
+    for (int k = 1; k < s->rank; k++) {
+        const char *t = pitch == 1 ? c[s->order[k]] : str(e, "%s * %lld", c[s->order[k]], (long long)pitch);
+        row = row ? str(e, "%s + %s", row, t) : t;
+        pitch *= s->tile[s->order[k]];
+    }
+    if (s->panel >= s->tile[s->order[0]]) x = str(e, "%s * %d", fast, s->elem_bytes);
+    else x = str(e, "%s / %d * %d + %s %% %d * %d", fast, s->panel, s->panel_bytes, fast, s->panel, s->elem_bytes);
+    if (row) x = str(e, "%s + (%s) * %d", x, row, s->pitch);
+    line(e, "u32 %s = %s;", name, x);
+    int bits, base, shift;
+    if (layout_shared_swizzle(s, &bits, &base, &shift)) {
+        if (bits) line(e, "%s ^= (%s >> %d & %d) << %d;", name, name, base + shift, (1 << bits) - 1, base);
+    } else {
+        const char *add = "0";
+        for (int b = 0; b < s->nxor; b++) add = str(e, "%s | (__popc(%s & %uu) & 1) << %d", add, name, s->xor_[b], s->xor_base + b);
+        line(e, "%s ^= %s;", name, add);
+    }
+    return name;
+}
+
+static void emit_copy(Emit *e, Instr *i)
+{
+    const Type *view = ir_operand(i, 0)->type;
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
+    Window w;
+    window_of(e, i, &w);
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    for (int a = 0; a < view->rank; a++) { tile[a] = (int32_t)view->shape[a]; order[a] = s->order[a]; }
+    DType d = view->dtype;
+    const Layout *l = layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(d), 16, e->target->wave, e->threads / e->target->wave);
+    LayoutVector v;
+    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
+    if (w.unit_tile != s->order[0] || (n > 1 && !whole_vectors(e, &w, n))) n = 1;
+    const char *c[TILE_MAX_RANK], *ptr = window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
+    int bytes = n * dtype_bytes(d);
+    bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
+    begin_unrolled(e, "v", regs / n);
+    coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
+    const char *inside = both(e, holder, in_tile(e, l, c));
+    if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
+    const char *cond = window_condition(e, &w, c, false), *off = shared_offset(e, s, c);
+    if (async) {
+        const char *p = tmp(e, "in");
+        line(e, "const bool %s = %s;", p, *cond ? cond : "true");
+        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async_b%d", bytes * 8)), base, off, ptr, p, window_index(e, &w, c), p);
+    } else if (n > 1) {
+        const char *t = tmp(e, "w");
+        line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
+        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", load_fn(e, &w, bytes)) : load_fn(e, &w, bytes), t, ptr, window_index(e, &w, c));
+        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
+    } else {
+        const char *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, c));
+        if (*cond) x = str(e, "%s ? %s : 0", cond, x);
+        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), base, off, x);
+    }
+    if (*inside) end_block(e);
+    end_block(e);
+}
+
+void emit_shared(Emit *e, Instr *i)
+{
+    switch ((int)i->op) {
+    case OP_SHARED_ALLOC: {
+        const Type *t = ir_result(i)->type;
+        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
+        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
+        e->shared_bytes = (e->shared_bytes + align - 1) / align * align;
+        const char *n = name_of(e, ir_result(i));
+        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)e->shared_bytes, (long long)t->shape[0], (long long)bytes);
+        e->shared_bytes += bytes * t->shape[0];
+        e->storage[ir_result(i)->id] = n;
+        return;
+    }
+    case OP_SHARED_SLOT: {
+        const Type *t = ir_operand(i, 0)->type;
+        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
+        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
+        const char *n = name_of(e, ir_result(i));
+        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), name_of(e, ir_operand(i, 1)), (long long)bytes);
+        e->storage[ir_result(i)->id] = n;
+        return;
+    }
+    case OP_SHARED_WRITE: case OP_SHARED_READ: {
+        bool write = i->op == OP_SHARED_WRITE;
+        Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
+        const Layout *l = layout_of(e, x);
+        const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
+        DType d = x->type->dtype;
+        const char *c[TILE_MAX_RANK];
+        if (!write) declare_tile(e, x);
+        int regs = (int)layout_regs(l), pw = write ? 1 : per_word(d), words = (regs + pw - 1) / pw;
+        for (int g = 0; g < words; g++) {
+            const char *xs[4];
+            line(e, "{");
+            e->indent++;
+            int here = regs - g * pw < pw ? regs - g * pw : pw;
+            for (int k = 0; k < here; k++) {
+                const char *r = str(e, "%d", g * pw + k);
+                coords_at(e, l, r, c);
+                const char *cond = in_tile(e, l, c), *o = shared_offset(e, s, c);
+                if (write) {
+                    const char *st = str(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), name_of(e, view), o, element(e, x, l, r));
+                    if (*cond) line(e, "if (%s) %s", cond, st);
+                    else line(e, "%s", st);
+                } else {
+                    xs[k] = str(e, "%s(%s + %s)", use(e, str(e, "lds_%s", dtype_name(d))), name_of(e, view), o);
+                    if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);
+                }
+            }
+            if (!write) line(e, "%s[%d] = %s;", e->storage[x->id], g, pack_expr(e, d, xs, here));
+            end_block(e);
+        }
+        return;
+    }
+    case OP_COPY: emit_copy(e, i); return;
+    case OP_COPY_COMMIT: if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit")); return;
+    case OP_COPY_WAIT:
+        if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
+        return;
+    default: ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);
+    }
+}

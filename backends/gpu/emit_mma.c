@@ -1,0 +1,266 @@
+/* emit_mma.c: matrix products whose operands a warp holds: mma.sync, MFMA, WMMA, and plain fma. */
+#include "backends/gpu/emit.h"
+
+typedef struct Product {
+    Instr *instr;
+    const LayoutMmaInfo *info;
+    const Layout *c, *frag[2];      /* operand fragments over the whole tile */
+    int mt, nt, kt;                 /* fragments of one warp */
+    int words[2];                   /* 32-bit words of one operand fragment (doubles count two) */
+} Product;
+
+static const char *operand_fn(Emit *e, const Product *p)
+{
+    const Type *a = ir_operand(p->instr, 0)->type, *b = ir_operand(p->instr, 1)->type;
+    bool same = a->dtype == b->dtype;
+    return use(e, str(e, "mma_%s_%s%s%s", p->info->name, dtype_name(a->dtype), same ? "" : "_", same ? "" : dtype_name(b->dtype)));
+}
+
+/* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in two loop counters. */
+static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, int axis, const char *reg_part)
+{
+    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
+    LayoutTerm terms[LAYOUT_MAX_TERMS];
+    int n = layout_thread_terms(l, axis, terms);
+    const char *x = reg_part;
+    layout_matrix_row(l, m, 0, 0, 0, c0);
+    for (int k = 0; k < n; k++) {
+        if (terms[k].in != LAYOUT_WARP) continue;
+        const char *y = terms[k].shift ? str(e, "(warp >> %d)", terms[k].shift) : "warp";
+        if (terms[k].div > 1) y = str(e, "%s / %u", y, terms[k].div);
+        if (terms[k].mod) y = str(e, "%s %% %u", y, terms[k].mod);
+        x = str(e, "%s + %s * %u", x, y, terms[k].mul);
+    }
+    /* runs of lane bits with doubling strides become one masked term */
+    for (int b = 0; 8 * m->count > 1 << b; b++) {
+        layout_matrix_row(l, m, 0, 1u << b, 0, c1);
+        int step = c1[axis] - c0[axis], bits = 1;
+        if (!step) continue;
+        for (; 8 * m->count > 1 << (b + bits); bits++) {
+            layout_matrix_row(l, m, 0, 1u << (b + bits), 0, c1);
+            if (c1[axis] - c0[axis] != step << bits) break;
+        }
+        x = str(e, "%s + ((lane >> %d) & %d) * %d", x, b, (1 << bits) - 1, step);
+        b += bits - 1;
+    }
+    return str(e, "(%s)", x);
+}
+
+/* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. */
+static void load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
+{
+    const Value *view = ir_operand(p->instr, side);
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
+    const Layout *l = p->frag[side];
+    DType d = view->type->dtype;
+    int tiles = side ? p->nt : p->mt, elems = side ? p->info->k * p->info->n / p->info->lanes : p->info->m * p->info->k / p->info->lanes;
+    if (p->info->lanes < e->target->wave) elems *= e->target->wave / p->info->lanes;
+    int per_tile = (int)layout_regs(l) / (tiles * p->kt);
+    /* register of element r of fragment (tile t, step q) */
+#define REG(t, q, r) ((side ? (q) * tiles + (t) : (t) * p->kt + (q)) * per_tile + (r))
+    LayoutMatrix m;
+    int pw = per_word(d);
+    (void)elems;
+    if (target_has(e->target, TF_LDMATRIX) && dtype_bytes(d) <= 4 && layout_matrix(l, s, true, &m)) {
+        int per_instr = m.count * 4 / dtype_bytes(d), group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
+        bool plain = per_tile % per_instr == 0 || (per_instr % per_tile == 0 && tiles % group == 0 && side == 1);
+        /* words must come out in register order */
+        for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / dtype_bytes(d));
+        if (plain) {
+            int count = tiles * per_tile / per_instr;
+            int32_t *by_t = arena_array(&e->s->arena, int32_t, (size_t)count), *by_k = arena_array(&e->s->arena, int32_t, (size_t)p->kt), c[TILE_MAX_RANK];
+            const char *coords[2];
+            begin_unrolled(e, "t", count);
+            for (int a = 0; a < 2; a++) {
+                for (int t = 0; t < count; t++) {
+                    int r = t * per_instr;
+                    layout_matrix_row(l, &m, (uint32_t)REG(r / per_tile, 0, r % per_tile), 0, 0, c);
+                    by_t[t] = c[a];
+                }
+                for (int q = 0; q < p->kt; q++) {
+                    layout_matrix_row(l, &m, (uint32_t)REG(0, q, 0), 0, 0, c);
+                    by_k[q] = c[a];
+                }
+                coords[a] = row_coord(e, l, &m, a, str(e, "%s + %s", index_formula(e, by_t, count, "t"), index_formula(e, by_k, p->kt, k)));
+            }
+            const char *o = shared_offset(e, s, coords);
+            line(e, "%s(&%s[t * %d], %s + %s);", use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), to, (int)m.count, name_of(e, view), o);
+            end_block(e);
+            return;
+        }
+    }
+    /* element by element */
+    int total = tiles * per_tile, words = (total + pw - 1) / pw;
+    int32_t *by_r[2], *by_k[2], c[TILE_MAX_RANK];
+    for (int a = 0; a < 2; a++) {
+        by_r[a] = arena_array(&e->s->arena, int32_t, (size_t)total);
+        by_k[a] = arena_array(&e->s->arena, int32_t, (size_t)p->kt);
+        for (int r = 0; r < total; r++) {
+            layout_element(l, (uint32_t)REG(r / per_tile, 0, r % per_tile), 0, 0, 0, c);
+            by_r[a][r] = c[a];
+        }
+        for (int q = 0; q < p->kt; q++) {
+            layout_element(l, (uint32_t)REG(0, q, 0), 0, 0, 0, c);
+            by_k[a][q] = c[a];
+        }
+    }
+#undef REG
+    begin_unrolled(e, "t", words);
+    const char *x[4];
+    for (int h = 0; h < pw; h++) {
+        const char *idx = pw == 1 ? "t" : str(e, "%d * t + %d", pw, h), *coords[2];
+        for (int a = 0; a < 2; a++) coords[a] = str(e, "(%s + %s + %s)", thread_coord(e, l, a), index_formula(e, by_r[a], total, idx), index_formula(e, by_k[a], p->kt, k));
+        const char *o = shared_offset(e, s, coords);
+        x[h] = str(e, "%s(%s + %s)", use(e, str(e, "lds_%s", dtype_name(d))), name_of(e, view), o);
+        const char *cond = NULL;
+        for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, coords[a], l->tile[a]) : str(e, "%s < %d", coords[a], l->tile[a]);
+        if (cond) x[h] = str(e, "(%s ? %s : 0)", cond, x[h]);
+    }
+    line(e, "((%s *)%s)[t] = %s;", array_type(d), to, pack_expr(e, d, x, pw));
+    end_block(e);
+}
+
+static void round_tf32(Emit *e, const char *words, int n)
+{
+    begin_unrolled(e, "t", n);
+    line(e, "%s[t] = %s(%s[t]);", words, use(e, "to_tf32"), words);
+    end_block(e);
+}
+
+/* The accumulator is updated in place when nobody else wants it. */
+static const char *accumulator(Emit *e, Instr *i)
+{
+    Value *acc = ir_operand(i, 2), *r = ir_result(i);
+    const char *a = e->storage[acc->id];
+    Block *home = acc->def ? acc->def->block : acc->block;
+    if (a && ir_use_count(acc) == 1 && home == i->block) { e->storage[r->id] = a; return a; }
+    const char *n = declare_tile(e, r);
+    int words = array_len(r->type->dtype, (int)layout_regs(layout_of(e, r)));
+    begin_unrolled(e, "i", words);
+    line(e, "%s[i] = %s[i];", n, a);
+    end_block(e);
+    return n;
+}
+
+static void emit_fma(Emit *e, Instr *i)
+{
+    const Layout *l = layout_of(e, ir_result(i)), *rows = layout_slice(&e->s->arena, l, 1, true), *cols = layout_slice(&e->s->arena, l, 0, true);
+    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    const char *base[2], *acc = accumulator(e, i);
+    const LayoutShared *s[2];
+    int64_t at = 0, bytes = 0;
+    bool spilled = false;
+    for (int k = 0; k < 2; k++) {
+        Value *v = ir_operand(i, k);
+        if (v->type->kind == TYPE_SHARED) { base[k] = name_of(e, v); s[k] = layouts_shared(&e->plan->layouts, v->type); continue; }
+        int32_t tile[2] = { (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] };
+        s[k] = layout_shared_rows(&e->s->arena, 2, tile, (int32_t[]){ 1, 0 }, dtype_bytes(d), 0);
+        base[k] = tmp(e, "sh");
+        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base[k], (long long)bytes);
+        bytes += ((int64_t)s[k]->bytes + 127) / 128 * 128;
+        spilled = true;
+    }
+    if (spilled) {
+        at = scratch(e, bytes);
+        barrier(e);
+        for (int k = 0; k < 2; k++) {
+            Value *v = ir_operand(i, k);
+            if (v->type->kind == TYPE_SHARED) continue;
+            const Layout *vl = layout_of(e, v);
+            const char *c[2];
+            begin_unrolled(e, "i", (int)layout_regs(vl));
+            for (int a = 0; a < 2; a++) c[a] = coord(e, vl, a, "i");
+            const char *o = shared_offset(e, s[k], c), *in = NULL;
+            for (int a = 0; a < 2; a++) if (vl->cover[a] != vl->tile[a]) in = in ? str(e, "%s && %s < %d", in, c[a], vl->tile[a]) : str(e, "%s < %d", c[a], vl->tile[a]);
+            line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(d))), base[k], o, element(e, v, vl, "i"));
+            end_block(e);
+        }
+        barrier(e);
+    }
+    (void)at;
+    int mr = (int)layout_regs(rows), nr = (int)layout_regs(cols);
+    int64_t depth = ir_operand(i, 0)->type->shape[1];
+    const char *a = tmp(e, "a"), *b = tmp(e, "b");
+    text_puts(e->out, "#pragma unroll 4\n");
+    line(e, "for (int k = 0; k < %lld; k++) {", (long long)depth);
+    e->indent++;
+    line(e, "%s %s[%d], %s[%d];", ctype(rd), a, mr, b, nr);
+    for (int side = 0; side < 2; side++) {
+        const Layout *sl = side ? cols : rows;
+        begin_unrolled(e, "i", side ? nr : mr);
+        const char *own = coord(e, sl, side ? 1 : 0, "i"), *c[2] = { side ? "k" : own, side ? own : "k" };
+        int axis = side ? 1 : 0;
+        /* rows of the padding read a row that exists */
+        if (sl->cover[axis] != sl->tile[axis]) c[axis] = str(e, "(%s < %d ? %s : 0)", own, sl->tile[axis], own);
+        const char *o = shared_offset(e, s[side], c);
+        line(e, "%s[i] = (%s)%s(%s + %s);", side ? b : a, ctype(rd), use(e, str(e, "lds_%s", dtype_name(d))), base[side], o);
+        end_block(e);
+    }
+    begin_unrolled(e, "i", (int)layout_regs(l));
+    line(e, "%s[i] = %s;", acc, dtype_is_float(rd) ? str(e, "%s(%s[%s], %s[%s], %s[i])", rd == DT_F64 ? "fma" : "fmaf", a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i"), acc)
+                                                   : str(e, "%s[i] + %s[%s] * %s[%s]", acc, a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i")));
+    end_block(e);
+    end_block(e);
+}
+
+void emit_mma_sync(Emit *e, Instr *i)
+{
+    const char *name = ir_attr(i, ATTR_INSTR)->s;
+    if (!strcmp(name, "fma")) { emit_fma(e, i); return; }
+    Product p = { .instr = i };
+    LayoutMma kind = LAYOUT_MMA_COUNT;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) kind = (LayoutMma)k;
+    p.info = layout_mma_info(kind);
+    p.c = layout_of(e, ir_result(i));
+    int per_c = p.info->m * p.info->n / p.info->lanes;
+    const Type *tc = ir_result(i)->type, *ta = ir_operand(i, 0)->type;
+    DType d = ta->dtype;
+    /* the warps' arrangement is read off the accumulator: how many fragments one warp holds along each axis */
+    int32_t c0[TILE_MAX_RANK], ext[2] = { 0, 0 };
+    for (uint32_t r = 0; r < layout_regs(p.c); r++) {
+        layout_element(p.c, r, 0, 0, 0, c0);
+        for (int a = 0; a < 2; a++) if (c0[a] + 1 > ext[a]) ext[a] = c0[a] + 1;
+    }
+    p.mt = (ext[0] + p.info->m - 1) / p.info->m;
+    p.nt = (ext[1] + p.info->n - 1) / p.info->n;
+    if ((int)layout_regs(p.c) != p.mt * p.nt * per_c) ir_fail(e->s, i->loc, "an accumulator of %u registers is not %d x %d fragments", layout_regs(p.c), p.mt, p.nt);
+    p.kt = (int)((ta->shape[1] + p.info->k - 1) / p.info->k);
+    int32_t warps[2] = { (int32_t)(p.c->cover[0] / (p.mt * p.info->m)), (int32_t)(p.c->cover[1] / (p.nt * p.info->n)) };
+    for (int side = 0; side < 2; side++) {
+        const Type *t = ir_operand(i, side)->type;
+        int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
+        p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, warps);
+        if (!p.frag[side]) ir_fail(e->s, i->loc, "no fragment layout for operand %d of %s", side, name);
+        int regs = (int)layout_regs(p.frag[side]) / ((side ? p.nt : p.mt) * p.kt);
+        p.words[side] = regs * dtype_bytes(d) / 4;
+    }
+    (void)tc;
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    const char *acc = accumulator(e, i), *fn = operand_fn(e, &p), *frag[2];
+    const char *k = tmp(e, "k");
+    line(e, "/* [%lld, %lld] x [%lld, %lld]: %d x %d x %d fragments a warp */", (long long)ta->shape[0], (long long)ta->shape[1],
+         (long long)ir_operand(i, 1)->type->shape[0], (long long)ir_operand(i, 1)->type->shape[1], p.mt, p.nt, p.kt);
+    begin_unrolled(e, k, p.kt);
+    for (int side = 0; side < 2; side++) {
+        Value *v = ir_operand(i, side);
+        int tiles = side ? p.nt : p.mt;
+        frag[side] = tmp(e, side ? "b" : "a");
+        line(e, "u32 %s[%d];", frag[side], tiles * p.words[side]);
+        if (v->type->kind == TYPE_SHARED) load_fragments(e, &p, side, frag[side], k);
+        else {
+            begin_unrolled(e, "t", tiles);
+            begin_unrolled(e, "w", p.words[side]);
+            line(e, "%s[t * %d + w] = ((const u32 *)%s)[(%s) * %d + w];", frag[side], p.words[side], e->storage[v->id],
+                 side ? str(e, "%s * %d + t", k, tiles) : str(e, "t * %d + %s", p.kt, k), p.words[side]);
+            end_block(e);
+            end_block(e);
+        }
+        if (tf32) round_tf32(e, frag[side], tiles * p.words[side]);
+    }
+    begin_unrolled(e, "m", p.mt);
+    begin_unrolled(e, "n", p.nt);
+    line(e, "%s(&%s[(m * %d + n) * %d], &%s[m * %d], &%s[n * %d]);", fn, acc, p.nt, per_c, frag[0], p.words[0], frag[1], p.words[1]);
+    end_block(e);
+    end_block(e);
+    end_block(e);
+}

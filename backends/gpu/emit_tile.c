@@ -1,0 +1,683 @@
+/* emit_tile.c: tiles in registers: coordinates, element-wise runs, reductions, conversions of layout. */
+#include "backends/gpu/emit.h"
+#include <stdlib.h>
+
+const Layout *layout_of(Emit *e, const Value *v) { return layouts_get(&e->plan->layouts, v->type); }
+
+/* --- index formulas --------------------------------------------------------------------------------------------------- */
+
+/* A table that is a sum over mixed-radix digits of its index: sizes and strides. Returns the number of digits, -1 if it is not. */
+static int digits_of(const int32_t *t, int n, int *size, int *stride)
+{
+    int d = 1, k = 0;
+    if (t[0] != 0) return -1;
+    while (d < n) {
+        int c = t[d], m = 1;
+        for (int j = 2; j * d <= n; j++) {
+            bool ok = true;
+            for (int x = 0; ok && x < d; x++) ok = t[(j - 1) * d + x] == (j - 1) * c + t[x];
+            if (!ok) break;
+            if (n % (j * d) == 0) m = j;
+        }
+        if (m == 1) return -1;
+        if (k == 16) return -1;
+        size[k] = m;
+        stride[k++] = c;
+        d *= m;
+    }
+    return k;
+}
+
+static const char *xor_formula(Emit *e, const int32_t *t, int n, const char *i)
+{
+    if (n & (n - 1)) return NULL;
+    for (int x = 0; x < n; x++) {
+        int v = 0;
+        for (int b = 0; 1 << b < n; b++) if (x >> b & 1) v ^= t[1 << b];
+        if (v != t[x]) return NULL;
+    }
+    const char *r = "0";
+    for (int b = 0; 1 << b < n; b++) if (t[1 << b]) r = str(e, "%s ^ ((%s) >> %d & 1) * %d", r, i, b, t[1 << b]);
+    return str(e, "(%s)", r);
+}
+
+const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
+{
+    char *end;
+    long fixed = strtol(i, &end, 10);
+    if (!*end && fixed >= 0 && fixed < n) return str(e, "%d", table[fixed]);
+    int size[16], stride[16], base = table[0];
+    int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int k = 0; k < n; k++) t[k] = table[k] - base;
+    int nd = digits_of(t, n, size, stride), div = 1;
+    if (nd < 0) {
+        const char *x = xor_formula(e, table, n, i);
+        if (!x) ir_fail(e->s, e->f->loc, "a register table of %d entries has no formula", n);
+        return x;
+    }
+    const char *r = base ? str(e, "%d", base) : NULL;
+    bool plain = true;      /* a single digit over the whole index needs no parentheses around i */
+    for (int k = 0; k < nd; k++) {
+        if (stride[k]) {
+            const char *d = plain && k == 0 && nd == 1 ? str(e, "(%s)", i) : str(e, "(%s)", i);
+            if (div > 1) d = str(e, "%s / %d", d, div);
+            if ((int64_t)div * size[k] < n) d = str(e, "%s %% %d", d, size[k]);
+            if (stride[k] != 1) d = str(e, "%s * %d", d, stride[k]);
+            r = r ? str(e, "%s + %s", r, d) : d;
+        }
+        div *= size[k];
+    }
+    return r ? str(e, "(%s)", r) : "0";
+}
+
+static int32_t *register_coords(Emit *e, const Layout *l, int axis)
+{
+    int n = (int)layout_regs(l);
+    int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK];
+    for (int r = 0; r < n; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, c);
+        t[r] = c[axis];
+    }
+    return t;
+}
+
+const char *thread_coord(Emit *e, const Layout *l, int axis)
+{
+    static const char *const inputs[] = { "0", "lane", "warp", "block" };
+    LayoutTerm terms[LAYOUT_MAX_TERMS];
+    int n = layout_thread_terms(l, axis, terms);
+    const char *x = NULL;
+    for (int k = 0; k < n; k++) {
+        const LayoutTerm *t = &terms[k];
+        const char *y = inputs[t->in];
+        if (t->shift) y = str(e, "(%s >> %d)", y, t->shift);
+        if (t->div > 1) y = str(e, "%s / %u", y, t->div);
+        if (t->mod) y = str(e, "%s %% %u", y, t->mod);
+        if (t->mul != 1) y = str(e, "%s * %u", y, t->mul);
+        x = !x ? y : t->xor_ ? str(e, "(%s) ^ (%s)", x, y) : str(e, "%s + %s", x, y);
+    }
+    if (!x) return "0";
+    for (size_t k = 0; k < e->coords.len; k++) if (!strcmp(e->coords.data[k].text, x)) return e->coords.data[k].name;
+    const char *name = str(e, "c%d", (int)e->coords.len);
+    vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
+    text_printf(e->pre, "    const int %s = %s;\n", name, x);
+    return name;
+}
+
+const char *coord(Emit *e, const Layout *l, int axis, const char *i)
+{
+    if (!l->separable) ir_fail(e->s, e->f->loc, "a layout mixes thread and register bits");
+    const char *t = thread_coord(e, l, axis), *r = index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
+    if (!strcmp(t, "0")) return r;
+    if (!strcmp(r, "0")) return t;
+    return str(e, "(%s + %s)", t, r);
+}
+
+static bool coords_equal(int rank, const int32_t *a, const int32_t *b) { return !memcmp(a, b, (size_t)rank * sizeof *a); }
+
+const char *map_register(Emit *e, const Layout *from, const Layout *to, const char *i)
+{
+    if (from == to || layout_equal(from, to)) return i;
+    int n = (int)layout_regs(from), m = (int)layout_regs(to);
+    int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
+    for (int r = 0; r < n; r++) {
+        layout_element(from, (uint32_t)r, 0, 0, 0, c);
+        for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1) c[a] = 0;
+        int q = 0;
+        for (; q < m; q++) {
+            layout_element(to, (uint32_t)q, 0, 0, 0, d);
+            for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1) d[a] = 0;
+            if (coords_equal(to->rank, c, d)) break;
+        }
+        if (q == m) ir_fail(e->s, e->f->loc, "a broadcast does not follow its operand's layout");
+        t[r] = q;
+    }
+    return index_formula(e, t, n, i);
+}
+
+/* --- elements ------------------------------------------------------------------------------------------------------------ */
+
+const char *stored_element(Emit *e, const char *array, DType d, const char *i)
+{
+    int p = per_word(d);
+    if (p == 1) return str(e, "%s[%s]", array, i);
+    char *end;
+    long k = strtol(i, &end, 10);
+    const char *word = *end ? str(e, "%s[(%s) / %d]", array, i, p) : str(e, "%s[%ld]", array, k / p);
+    const char *part = *end ? str(e, "(%s) %% %d", i, p) : str(e, "%ld", k % p);
+    return str(e, "%s(%s, %s)", use(e, str(e, "get_%s", dtype_name(d))), word, part);
+}
+
+const char *pack_expr(Emit *e, DType d, const char *const *x, int n)
+{
+    int p = per_word(d);
+    if (p == 1) return x[0];
+    const char *args = "";
+    for (int k = 0; k < p; k++) args = str(e, "%s%s%s", args, k ? ", " : "", k < n ? x[k] : "0");
+    return str(e, "%s(%s)", use(e, str(e, "pack_%s", dtype_name(d))), args);
+}
+
+const char *element_at(Emit *e, const Value *v, const char *const *c)
+{
+    if (v->type->kind == TYPE_SCALAR) return name_of(e, v);
+    const Instr *d = v->def;
+    const char *sub[TILE_MAX_RANK], *args[4];
+    switch ((int)d->op) {
+    case OP_SPLAT: return name_of(e, ir_operand(d, 0));
+    case OP_ARANGE: {
+        int64_t start = ir_attr_int(d, ATTR_START, 0);
+        return start ? str(e, "((%s)%lld + %s)", ctype(v->type->dtype), (long long)start, c[0]) : str(e, "((%s)%s)", ctype(v->type->dtype), c[0]);
+    }
+    case OP_RESHAPE: {
+        const Type *a = ir_operand(d, 0)->type;
+        int j = 0;
+        for (int i = 0; i < a->rank; i++) {
+            sub[i] = "0";
+            if (a->shape[i] == 1) continue;
+            while (j < v->type->rank && v->type->shape[j] == 1) j++;
+            sub[i] = c[j++];
+        }
+        return element_at(e, ir_operand(d, 0), sub);
+    }
+    case OP_BROADCAST: {
+        const Type *a = ir_operand(d, 0)->type;
+        for (int i = 0; i < a->rank; i++) sub[i] = a->shape[i] == 1 ? "0" : c[i];
+        return element_at(e, ir_operand(d, 0), sub);
+    }
+    case OP_PERMUTE: {
+        const Attr *o = ir_attr(d, ATTR_ORDER);
+        for (int i = 0; i < o->n; i++) sub[o->v[i]] = c[i];
+        return element_at(e, ir_operand(d, 0), sub);
+    }
+    default:
+        if (!(op_info[d->op].flags & OPF_ELEM) || d->n_operands > 4) ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
+        for (int k = 0; k < d->n_operands; k++) args[k] = element_at(e, ir_operand(d, k), c);
+        return op_expr(e, d, args);
+    }
+}
+
+const char *element(Emit *e, const Value *v, const Layout *l, const char *i)
+{
+    if (v->type->kind == TYPE_SCALAR) return name_of(e, v);
+    if (v->def && v->def->op == OP_BROADCAST && !e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
+        const Value *src = ir_operand(v->def, 0);
+        return element(e, src, layout_of(e, src), map_register(e, l, layout_of(e, src), i));
+    }
+    if (e->storage[v->id]) return stored_element(e, e->storage[v->id], v->type->dtype, map_register(e, l, layout_of(e, v), i));
+    const char *c[TILE_MAX_RANK];
+    for (int a = 0; a < v->type->rank; a++) c[a] = coord(e, l, a, i);
+    return element_at(e, v, c);
+}
+
+const char *declare_tile(Emit *e, const Value *v)
+{
+    const Layout *l = layout_of(e, v);
+    const char *n = name_of(e, v);
+    line(e, "%s %s[%d];", array_type(v->type->dtype), n, array_len(v->type->dtype, (int)layout_regs(l)));
+    e->storage[v->id] = n;
+    return n;
+}
+
+void begin_unrolled(Emit *e, const char *i, int n)
+{
+    text_puts(e->out, "#pragma unroll\n");
+    line(e, "for (int %s = 0; %s < %d; %s++) {", i, i, n, i);
+    e->indent++;
+}
+
+void end_block(Emit *e)
+{
+    e->indent--;
+    line(e, "}");
+}
+
+/* --- element-wise runs ------------------------------------------------------------------------------------------------------ */
+
+static bool is_alias(const Instr *i) { return i->op == OP_BROADCAST; }
+
+bool is_run_op(const Instr *i)
+{
+    return (op_info[i->op].flags & OPF_ELEM) && i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && ir_result(i)->type->layout;
+}
+
+/* Instructions that emit nothing and so do not end a run. */
+static bool is_silent(const Instr *i)
+{
+    return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE));
+}
+
+static bool used_outside(const Value *v, uint32_t mark)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        if (u->user->op == OP_BROADCAST && !u->user->operands[0].value->def) return true;
+        if (u->user->mark != mark || !is_run_op(u->user)) return true;
+    }
+    return false;
+}
+
+Instr *emit_run(Emit *e, Instr *first)
+{
+    static const char *const letters = "abcd";
+    const Type *t0 = ir_result(first)->type;
+    const Layout *l = layout_of(e, ir_result(first));
+    uint32_t mark = (uint32_t)++e->next_tmp | 0x80000000u;
+    Instr *last = first;
+    for (Instr *i = first; i; i = i->next) {
+        if (is_silent(i)) continue;
+        if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout || !type_same_shape(ir_result(i)->type, t0)) break;
+        i->mark = mark;
+        last = i;
+    }
+    int n = (int)layout_regs(l), p = 1;
+    for (Instr *i = first;; i = i->next) {
+        if (i->mark == mark && is_run_op(i)) {
+            if (used_outside(ir_result(i), mark)) {
+                declare_tile(e, ir_result(i));
+                if (per_word(ir_result(i)->type->dtype) > p) p = per_word(ir_result(i)->type->dtype);
+            }
+        }
+        if (i == last) break;
+    }
+    const char **tmps = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    int groups = (n + p - 1) / p;
+    bool loop = n % p == 0 && groups > 1;
+    if (loop) begin_unrolled(e, "i", groups);
+    for (int g = 0; g < (loop ? 1 : groups); g++) {
+        if (!loop) { line(e, "{"); e->indent++; }
+        int here = n - g * p < p ? n - g * p : p;
+        for (int x = 0; x < here; x++) {
+            const char *idx = loop ? (p == 1 ? "i" : x ? str(e, "%d * i + %d", p, x) : str(e, "%d * i", p)) : str(e, "%d", g * p + x);
+            for (Instr *i = first;; i = i->next) {
+                if (i->mark == mark && is_run_op(i)) {
+                    const char *args[4];
+                    for (int k = 0; k < i->n_operands; k++) {
+                        Value *v = ir_operand(i, k);
+                        bool inside = v->def && v->def->mark == mark && is_run_op(v->def);
+                        args[k] = inside ? tmps[v->id * 4 + (uint32_t)x] : element(e, v, l, idx);
+                    }
+                    Value *r = ir_result(i);
+                    const char *name = str(e, "%s%c", name_of(e, r), letters[x]);
+                    tmps[r->id * 4 + (uint32_t)x] = name;
+                    line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
+                }
+                if (i == last) break;
+            }
+        }
+        for (Instr *i = first;; i = i->next) {
+            if (i->mark == mark && is_run_op(i) && e->storage[ir_result(i)->id]) {
+                Value *r = ir_result(i);
+                int pr = per_word(r->type->dtype);
+                for (int x = 0; x < here; x += pr) {
+                    const char *slot = loop ? (p == pr ? "i" : str(e, "%d * i + %d", p / pr, x / pr)) : str(e, "%d", (g * p + x) / pr);
+                    line(e, "%s[%s] = %s;", e->storage[r->id], slot,
+                         pack_expr(e, r->type->dtype, &tmps[r->id * 4 + (uint32_t)x], here - x < pr ? here - x : pr));
+                }
+            }
+            if (i == last) break;
+        }
+        if (!loop) end_block(e);
+    }
+    if (loop) end_block(e);
+    return last;
+}
+
+/* Evaluates `from` (any tile) into the array `to` of layout l. */
+static void fill(Emit *e, const char *to, const Value *from, const Layout *l)
+{
+    int n = (int)layout_regs(l), p = per_word(from->type->dtype), words = array_len(from->type->dtype, n);
+    const char *x[4];
+    bool loop = n % p == 0 && words > 1;
+    if (loop) begin_unrolled(e, "i", words);
+    for (int w = 0; w < (loop ? 1 : words); w++) {
+        int here = n - w * p < p ? n - w * p : p;
+        for (int k = 0; k < here; k++)
+            x[k] = element(e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+        line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, from->type->dtype, x, here));
+    }
+    if (loop) end_block(e);
+}
+
+void emit_materialize(Emit *e, Instr *i)
+{
+    declare_tile(e, ir_result(i));
+    fill(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
+}
+
+/* --- reductions ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *identity(Emit *e, const Instr *i, DType acc)
+{
+    switch ((int)i->op) {
+    case OP_REDUCE_PROD: return "1";
+    case OP_REDUCE_ALL: return "true";
+    case OP_REDUCE_ANY: return "false";
+    case OP_REDUCE_MAX: case OP_REDUCE_MIN: {
+        bool max = i->op == OP_REDUCE_MAX;
+        return use(e, str(e, "%s_%s", max ? "LOWEST" : "HIGHEST", dtype_name(acc)));
+    }
+    default: return "0";
+    }
+}
+
+/* Code of reduce's block with its arguments bound; returns the combined value. */
+static const char *combine_block(Emit *e, Block *b, const char *x, const char *y)
+{
+    e->storage[b->args[0]->id] = x;
+    e->storage[b->args[1]->id] = y;
+    for (Instr *i = b->first; i && i->op != OP_YIELD; i = i->next) {
+        const char *args[4];
+        for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
+        const char *t = tmp(e, "r");
+        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, i->op == OP_CONST ? const_expr(e, ir_result(i)->type->dtype, i) : op_expr(e, i, args));
+        e->storage[ir_result(i)->id] = t;
+    }
+    return name_of(e, ir_operand(b->last, 0));
+}
+
+static const char *combine(Emit *e, Instr *i, DType acc, const char *x, const char *y)
+{
+    switch ((int)i->op) {
+    case OP_REDUCE_SUM: return str(e, "%s + %s", x, y);
+    case OP_REDUCE_PROD: return str(e, "%s * %s", x, y);
+    case OP_REDUCE_ANY: return str(e, "%s | %s", x, y);
+    case OP_REDUCE_ALL: return str(e, "%s & %s", x, y);
+    case OP_REDUCE_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
+    case OP_REDUCE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
+    default: return combine_block(e, i->blocks[0], x, y);
+    }
+}
+
+/* Sums of narrow floats are kept in f32 and rounded once. */
+static DType accumulator(const Instr *i)
+{
+    DType d = ir_operand(i, 0)->type->dtype;
+    return dtype_is_float(d) && dtype_bits(d) < 32 && i->op != OP_REDUCE ? DT_F32 : d;
+}
+
+/* Lane bits and the warp digits along which the reduced axis is spread. */
+static uint32_t lane_bits_along(const Layout *l, int axis)
+{
+    uint32_t mask = 0;
+    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
+    layout_element(l, 0, 0, 0, 0, c0);
+    for (uint32_t b = 1; b < layout_lanes(l); b <<= 1) {
+        layout_element(l, 0, b, 0, 0, c1);
+        if (c1[axis] != c0[axis]) mask |= b;
+    }
+    return mask;
+}
+
+void emit_reduce(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0), *r = ir_result(i);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    bool drop = ir_attr_int(i, ATTR_DROP, 0);
+    const Layout *l = layout_of(e, x), *keep = layout_slice(&e->s->arena, l, axis, true);
+    DType acc = accumulator(i), d = x->type->dtype;
+    int n = (int)layout_regs(l), m = (int)layout_regs(keep), chains = n / m >= 16 ? 4 : 1;
+    const char *a = tmp(e, "red"), *init = i->op == OP_REDUCE ? name_of(e, ir_operand(i, 1)) : identity(e, i, acc);
+    bool padded = false;
+    for (int k = 0; k < l->rank; k++) if (l->cover[k] != l->tile[k]) padded = k == axis || padded;
+
+    /* within the thread: several chains, so that additions overlap; joined in fixed order */
+    line(e, "%s %s[%d];", ctype(acc), a, m * chains);
+    begin_unrolled(e, "i", m * chains);
+    line(e, "%s[i] = %s;", a, init);
+    end_block(e);
+    begin_unrolled(e, "i", n);
+    const char *v = element(e, x, l, "i"), *to = map_register(e, l, keep, "i");
+    if (d != acc) v = cast_expr(e, d, acc, v);
+    if (padded) v = str(e, "(%s < %d ? %s : %s)", coord(e, l, axis, "i"), l->tile[axis], v, init);
+    const char *slot = tmp(e, "k"), *el = tmp(e, "x");
+    /* elements of one row are counted by their order in the register file */
+    int32_t *turn = arena_array(&e->s->arena, int32_t, (size_t)n);
+    if (chains > 1) {
+        int32_t *rows = arena_array(&e->s->arena, int32_t, (size_t)m), c[TILE_MAX_RANK], k[TILE_MAX_RANK];
+        for (int q = 0; q < n; q++) {
+            layout_element(l, (uint32_t)q, 0, 0, 0, c);
+            c[axis] = 0;
+            for (int w = 0; w < m; w++) {
+                layout_element(keep, (uint32_t)w, 0, 0, 0, k);
+                k[axis] = 0;
+                if (coords_equal(l->rank, c, k)) { turn[q] = rows[w]++ % chains; break; }
+            }
+        }
+    }
+    line(e, "const %s %s = %s;", ctype(acc), el, v);
+    line(e, "const int %s = %s%s;", slot, to, chains > 1 ? str(e, " + %d * %s", m, index_formula(e, turn, n, "i")) : "");
+    line(e, "%s[%s] = %s;", a, slot, combine(e, i, acc, str(e, "%s[%s]", a, slot), el));
+    end_block(e);
+    for (int k = 1; k < chains; k++) {
+        begin_unrolled(e, "i", m);
+        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), str(e, "%s[i + %d]", a, m * k)));
+        end_block(e);
+    }
+
+    /* across lanes */
+    uint32_t lanes = lane_bits_along(l, axis);
+    for (uint32_t b = 1; b < layout_lanes(l); b <<= 1) {
+        if (!(lanes & b)) continue;
+        begin_unrolled(e, "i", m);
+        const char *y = tmp(e, "y");
+        line(e, "const %s %s = %s(%s[i], %u);", ctype(acc), y, use(e, str(e, "shuffle_xor_%s", dtype_name(acc))), a, b);
+        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), y));
+        end_block(e);
+    }
+
+    /* across warps: each warp's part goes to shared memory, all are joined in order of position */
+    LayoutTerm terms[LAYOUT_MAX_TERMS];
+    int nt = layout_thread_terms(l, axis, terms), parts = 1;
+    const char *part = NULL;
+    int32_t c[TILE_MAX_RANK];
+    VEC(int32_t) seen = { 0 };
+    for (uint32_t w = 0; w < layout_warps(l); w++) {
+        layout_element(l, 0, 0, w, 0, c);
+        bool found = false;
+        for (size_t k = 0; k < seen.len; k++) found |= seen.data[k] == c[axis];
+        if (!found) vec_push(&e->s->arena, &seen, c[axis]);
+    }
+    parts = (int)seen.len;
+    if (parts > 1) {
+        /* position of this warp's part: its coordinate, ranked */
+        int32_t *rank = arena_array(&e->s->arena, int32_t, layout_warps(l));
+        for (uint32_t w = 0; w < layout_warps(l); w++) {
+            layout_element(l, 0, 0, w, 0, c);
+            for (size_t k = 0; k < seen.len; k++) rank[w] += seen.data[k] < c[axis];
+        }
+        part = index_formula(e, rank, (int)layout_warps(l), "warp");
+        int64_t rows = 1;
+        for (int k = 0; k < keep->rank; k++) if (k != axis) rows *= keep->cover[k];
+        int64_t at = scratch(e, rows * parts * dtype_bytes(acc == DT_BOOL ? DT_U8 : acc));
+        const char *sh = tmp(e, "part");
+        line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", ctype(acc), sh, ctype(acc), (long long)at);
+        barrier(e);
+        const char *row = NULL;
+        begin_unrolled(e, "i", m);
+        int64_t pitch = 1;
+        for (int k = keep->rank - 1; k >= 0; k--) {
+            if (k == axis) continue;
+            const char *ck = coord(e, keep, k, "i");
+            const char *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
+            row = row ? str(e, "%s + %s", row, term) : term;
+            pitch *= keep->cover[k];
+        }
+        if (!row) row = "0";
+        line(e, "%s[%s * %lld + %s] = %s[i];", sh, part, (long long)rows, row, a);
+        end_block(e);
+        barrier(e);
+        begin_unrolled(e, "i", m);
+        line(e, "%s[i] = %s[%s];", a, sh, row);
+        line(e, "for (int p = 1; p < %d; p++) {", parts);
+        e->indent++;
+        const char *y = tmp(e, "y");
+        line(e, "const %s %s = %s[p * %lld + %s];", ctype(acc), y, sh, (long long)rows, row);
+        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), y));
+        end_block(e);
+        end_block(e);
+    }
+    (void)nt;
+
+    if (r->type->kind == TYPE_SCALAR) {
+        const char *out = name_of(e, r);
+        line(e, "const %s %s = %s;", ctype(d), out, d == acc ? str(e, "%s[0]", a) : cast_expr(e, acc, d, str(e, "%s[0]", a)));
+        e->storage[r->id] = out;
+        return;
+    }
+    declare_tile(e, r);
+    const Layout *lr = layout_of(e, r);
+    if ((int)layout_regs(lr) != m) ir_fail(e->s, i->loc, "a reduction's result has %u registers, must have %d", layout_regs(lr), m);
+    (void)drop;
+    int pw = per_word(d), words = array_len(d, m);
+    for (int w = 0; w < words; w++) {
+        const char *xs[4];
+        int here = m - w * pw < pw ? m - w * pw : pw;
+        for (int k = 0; k < here; k++) xs[k] = d == acc ? str(e, "%s[%d]", a, w * pw + k) : cast_expr(e, acc, d, str(e, "%s[%d]", a, w * pw + k));
+        line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
+    }
+}
+
+/* --- conversions ---------------------------------------------------------------------------------------------------------------- */
+
+static void element_to_shared(Emit *e, const char *addr, DType d, const char *x)
+{
+    line(e, "%s(%s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), addr, x);
+}
+
+static const char *element_from_shared(Emit *e, const char *addr, DType d)
+{
+    return str(e, "%s(%s)", use(e, str(e, "lds_%s", dtype_name(d))), addr);
+}
+
+/* Tile v (layout l) to shared memory at row-major positions: position expression from coordinates. */
+typedef const char *PositionFn(Emit *, const char *const *coords, const void *user);
+
+static void spill_elements(Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
+{
+    int n = (int)layout_regs(l);
+    const char *c[TILE_MAX_RANK], *cond = NULL;
+    begin_unrolled(e, "i", n);
+    for (int a = 0; a < l->rank; a++) {
+        c[a] = coord(e, l, a, "i");
+        if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+    }
+    if (cond) { line(e, "if (%s) {", cond); e->indent++; }
+    DType d = v->type->dtype;
+    element_to_shared(e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d, element(e, v, l, "i"));
+    if (cond) end_block(e);
+    end_block(e);
+}
+
+static void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, const void *user)
+{
+    const Layout *l = layout_of(e, r);
+    DType d = r->type->dtype;
+    int n = (int)layout_regs(l), p = per_word(d), words = array_len(d, n);
+    declare_tile(e, r);
+    bool loop = n % p == 0 && words > 1;
+    if (loop) begin_unrolled(e, "i", words);
+    for (int w = 0; w < (loop ? 1 : words); w++) {
+        const char *x[4], *c[TILE_MAX_RANK];
+        int here = n - w * p < p ? n - w * p : p;
+        for (int k = 0; k < here; k++) {
+            const char *idx = loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k);
+            const char *cond = NULL;
+            for (int a = 0; a < l->rank; a++) {
+                c[a] = coord(e, l, a, idx);
+                if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+            }
+            x[k] = element_from_shared(e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d);
+            if (cond) x[k] = str(e, "(%s ? %s : 0)", cond, x[k]);
+        }
+        line(e, "%s[%s] = %s;", e->storage[r->id], loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
+    }
+    if (loop) end_block(e);
+}
+
+static const char *row_major(Emit *e, const char *const *c, const void *user)
+{
+    const Type *t = user;
+    const char *x = NULL;
+    int64_t pitch = 1;
+    for (int a = t->rank - 1; a >= 0; a--) {
+        const char *term = pitch == 1 ? c[a] : str(e, "%s * %lld", c[a], (long long)pitch);
+        x = x ? str(e, "%s + %s", x, term) : term;
+        pitch *= t->shape[a];
+    }
+    return x ? x : "0";
+}
+
+typedef struct Placed { const Type *type; int axis; int64_t start; const int64_t *order; int rank; } Placed;
+
+static const char *placed(Emit *e, const char *const *c, const void *user)
+{
+    const Placed *p = user;
+    const char *d[TILE_MAX_RANK];
+    for (int a = 0; a < p->rank; a++) {
+        const char *x = c[a];
+        if (a == p->axis && p->start) x = str(e, "(%s + %lld)", x, (long long)p->start);
+        d[p->order ? p->order[a] : a] = x;
+    }
+    return row_major(e, d, p->type);
+}
+
+void emit_convert(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0), *r = ir_result(i);
+    const Layout *from = layout_of(e, x), *to = layout_of(e, r);
+    DType d = x->type->dtype;
+    const LayoutConvert *plan = layout_convert(&e->s->arena, from, to, dtype_bytes(d));
+    if (plan && plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
+    if (plan && (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS)) {
+        int n = (int)layout_regs(to), p = per_word(d), words = array_len(d, n);
+        declare_tile(e, r);
+        for (int w = 0; w < words; w++) {
+            const char *xs[4];
+            int here = n - w * p < p ? n - w * p : p;
+            for (int k = 0; k < here; k++) {
+                int src = plan->kind == LAYOUT_CONVERT_NONE ? w * p + k : plan->reg_map[w * p + k];
+                xs[k] = src < 0 ? "0" : element(e, x, from, str(e, "%d", src));
+            }
+            line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
+        }
+        return;
+    }
+    int64_t at = scratch(e, type_elements(x->type) * dtype_bytes(d));
+    const char *base = tmp(e, "sh");
+    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
+    barrier(e);
+    spill_elements(e, x, from, base, row_major, x->type);
+    barrier(e);
+    fill_elements(e, r, base, row_major, x->type);
+}
+
+void emit_by_position(Emit *e, Instr *i)
+{
+    Value *r = ir_result(i);
+    DType d = r->type->dtype;
+    int64_t elems = type_elements(r->type);
+    for (int k = 0; k < i->n_operands; k++) if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
+    int64_t at = scratch(e, elems * dtype_bytes(d));
+    const char *base = tmp(e, "sh");
+    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
+    barrier(e);
+    int64_t start = 0;
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *x = ir_operand(i, k);
+        if (x->type->kind == TYPE_SCALAR) { element_to_shared(e, base, d, name_of(e, x)); continue; }
+        Placed p = { .type = i->op == OP_CONCAT ? r->type : x->type, .axis = axis, .start = start, .rank = x->type->rank };
+        spill_elements(e, x, layout_of(e, x), base, placed, &p);
+        if (i->op == OP_CONCAT) start += x->type->shape[axis];
+    }
+    barrier(e);
+    if (r->type->kind == TYPE_SCALAR) {
+        const char *out = name_of(e, r);
+        line(e, "const %s %s = %s;", ctype(d), out, element_from_shared(e, base, d));
+        e->storage[r->id] = out;
+        return;
+    }
+    Placed p = { .type = r->type, .axis = axis, .rank = r->type->rank };
+    if (i->op == OP_SLICE) { p.type = ir_operand(i, 0)->type; p.start = ir_attr_int(i, ATTR_START, 0); }
+    if (i->op == OP_PERMUTE) { p.type = ir_operand(i, 0)->type; p.order = ir_attr(i, ATTR_ORDER)->v; p.axis = -1; }
+    fill_elements(e, r, base, placed, &p);
+}

@@ -1,0 +1,20 @@
+/* gpu.h: the C emitter for CUDA and HIP. */
+#pragma once
+#include "passes/kernel/kernel.h"
+
+typedef struct GpuCode {
+    const char *text; size_t text_len;      /* header-free source, in the session's arena */
+    const char *name;                       /* of the kernel function */
+    int threads;                            /* of a CTA */
+    int64_t shared_bytes;                   /* dynamic shared memory */
+    const Slot *slots; int n_slots;         /* kernel parameters in order */
+    const TensorMapDesc *maps; int n_maps;
+    bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
+    int cluster;                            /* CTAs of a cluster */
+    const char *schedule;                   /* what was derived, as text */
+} GpuCode;
+
+/* Kernel IR (after kernel_lower) to source text. False after diagnostics. */
+bool gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
+/* Typedefs and the functions named, with those they call, in a fixed order. */
+void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, Text *);

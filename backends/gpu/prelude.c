@@ -1,0 +1,75 @@
+/* prelude.c: picks and prints the prelude functions that a kernel uses. */
+#include "backends/gpu/prelude.h"
+#include "backends/gpu/emit.h"
+
+typedef struct PickedEntry { const char *name, *text; int at; } PickedEntry;
+typedef struct Pick { Session *s; const PreludeEntry *table; int n; VEC(PickedEntry) rows; } Pick;
+
+static const char *replace(Session *s, const char *text, const char *d, const char *t, const char *o)
+{
+    Text out;
+    text_init(&out, &s->arena);
+    for (const char *p = text; *p; p++) {
+        if (p[0] == '$' && p[1] == 'd') { text_puts(&out, d); p++; }
+        else if (p[0] == '$' && p[1] == 't') { text_puts(&out, t); p++; }
+        else if (p[0] == '$' && p[1] == 'o') { text_puts(&out, o); p++; }
+        else text_putc(&out, *p);
+    }
+    return out.data;
+}
+
+static const char *word(Session *s, const char **p, char stop)
+{
+    while (**p == ' ') ++*p;
+    const char *b = *p;
+    while (**p && **p != ' ' && **p != stop) ++*p;
+    return *p == b ? NULL : session_intern(s, b, (size_t)(*p - b));
+}
+
+static bool take(Pick *k, const char *name);
+
+static void add(Pick *k, int at, const char *name, const char *d, const char *o)
+{
+    const PreludeEntry *e = &k->table[at];
+    for (size_t i = 0; i < k->rows.len; i++) if (!strcmp(k->rows.data[i].name, name)) return;
+    DType dt = DT_F32;
+    const char *t = d ? (dtype_parse(d, strlen(d), &dt) ? ctype(dt) : d) : "", *w;
+    const char *text = replace(k->s, e->text, d ? d : "", t, o ? o : "");
+    vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text, at }));
+    const char *deps = replace(k->s, e->deps, d ? d : "", t, o ? o : "");
+    while ((w = word(k->s, &deps, 0))) if (!take(k, w)) ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %s, which %s calls", w, name);
+    if (o) take(k, replace(k->s, "$o_$d", d, t, o));
+}
+
+static bool take(Pick *k, const char *name)
+{
+    for (int i = 0; i < k->n; i++) {
+        const PreludeEntry *e = &k->table[i];
+        if (!e->dtypes) {
+            if (!strcmp(e->name, name)) { add(k, i, name, NULL, NULL); return true; }
+            continue;
+        }
+        const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-", *o, *d;
+        while ((o = word(k->s, &ops, ':'))) {
+            const char *ds = colon ? colon + 1 : e->dtypes;
+            while ((d = word(k->s, &ds, 0)))
+                if (!strcmp(replace(k->s, e->name, d, "", o), name)) { add(k, i, name, d, colon ? o : NULL); return true; }
+            if (*ops == ':') break;
+        }
+    }
+    return false;
+}
+
+void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, Text *out)
+{
+    Pick k = { .s = s, .table = cuda_prelude };
+    (void)t;
+    while (k.table[k.n].name) k.n++;
+    take(&k, "shared_address");
+    take(&k, "uniform");
+    for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "the prelude has no %s", names[i]);
+    text_puts(out, cuda_prelude_head);
+    for (int at = 0; at < k.n; at++)
+        for (size_t i = 0; i < k.rows.len; i++)
+            if (k.rows.data[i].at == at) text_printf(out, "%s\n", k.rows.data[i].text);
+}

@@ -1,0 +1,10 @@
+/* prelude.h: the table form of a target's prelude. */
+#pragma once
+#include "backends/gpu/gpu.h"
+
+/* name may hold $d (a dtype of `dtypes`, blank-separated) and $o (an operation: dtypes is then "ops:dtypes").
+ * deps: names of entries this one calls, blank-separated, with the same substitutions. Ends with name NULL. */
+typedef struct PreludeEntry { const char *name, *dtypes, *deps, *text; } PreludeEntry;
+
+extern const PreludeEntry cuda_prelude[];
+extern const char cuda_prelude_head[];

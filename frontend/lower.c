@@ -1,0 +1,473 @@
+/* lower.c: frontend_lower: a kernel's parameters, bindings, clauses and body. */
+#include <stdio.h>
+#include "frontend/lower.h"
+#include "frontend/program.h"
+
+/* --- diagnostics ------------------------------------------------------------------------------------------------------------ */
+
+static void note_callers(Lower *l, Diag *d)
+{
+    int n = 0;
+    for (const Active *a = l->active; a && n < 3; a = a->outer, n++)
+        diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
+}
+
+V error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
+{
+    if (l->stopped) return v_error();
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(&l->s->arena, fmt, ap);
+    va_end(ap);
+    Diag *d = diag_error(l->s, loc, "%s", text);
+    if (note) diag_note(l->s, d, (Loc){ 0, 0, 0 }, "%s", note);
+    note_callers(l, d);
+    if (diag_full(l->s)) l->stopped = true;
+    return v_error();
+}
+
+V error_at(Lower *l, Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(&l->s->arena, fmt, ap);
+    va_end(ap);
+    return error_note(l, loc, NULL, "%s", text);
+}
+
+bool step(Lower *l, Loc loc)
+{
+    if (l->stopped) return false;
+    if (++l->steps <= LIMIT_STEPS && l->module->next_id < LIMIT_INSTRS) return true;
+    error_note(l, loc, "unrolled loops and expanded functions multiply", "the kernel is too large");
+    l->stopped = true;
+    return false;
+}
+
+/* --- scopes -------------------------------------------------------------------------------------------------------------------- */
+
+void scope_push(Lower *l, Scope *s)
+{
+    *s = (Scope){ l->scope, NULL };
+    l->scope = s;
+}
+
+void scope_pop(Lower *l) { l->scope = l->scope->outer; }
+
+Var *scope_find(const Lower *l, const char *name)
+{
+    for (const Scope *s = l->scope; s; s = s->outer)
+        for (Var *v = s->vars; v; v = v->next)
+            if (v->name == name) return v;
+    return NULL;
+}
+
+Var *scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
+{
+    Var *var = arena_new(&l->s->arena, Var);
+    *var = (Var){ name, v, is_var, loc, l->scope->vars };
+    l->scope->vars = var;
+    return var;
+}
+
+const Node *find_fn(const Ast *ast, const char *name)
+{
+    for (size_t i = 0; i < ast->items.len; i++) {
+        const Node *n = ast->items.data[i];
+        if (n->kind == N_FN && n->name == name) return n;
+    }
+    return NULL;
+}
+
+/* --- constants ----------------------------------------------------------------------------------------------------------------- */
+
+/* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
+static V const_value(Lower *l, const Node *type, V v, Loc loc)
+{
+    DType d;
+    __int128 i;
+    if (v.kind == V_ERROR) return v;
+    if (!strcmp(type->name, "type"))
+        return v.kind == V_TYPE ? v : error_at(l, loc, "expected a type like f32, not %s", v_describe(l, v));
+    if (!strcmp(type->name, "int"))
+        return v_to_int(v, &i) ? v_int(i) : error_at(l, loc, "expected an integer constant, not %s", v_describe(l, v));
+    if (!strcmp(type->name, "float")) {
+        if (v_to_int(v, &i)) return v_float((double)i);
+        if (v.kind == V_CONST && dtype_is_float(v.dtype)) return v_float(v.c.f);
+        return v.kind == V_FLOAT ? v : error_at(l, loc, "expected a floating constant, not %s", v_describe(l, v));
+    }
+    Var *named = scope_find(l, type->name);
+    if (named && named->v.kind == V_TYPE) d = named->v.dtype;
+    else if (!dtype_parse(type->name, strlen(type->name), &d)) return error_at(l, type->loc, "unknown type `%s`", type->name);
+    if (v_is_untyped(v)) return adapt(l, v, d, loc);
+    if (v.kind == V_CONST && v.dtype == d) return v;
+    return error_at(l, loc, "expected a constant `%s`, not %s", dtype_name(d), v.kind == V_IR ? "a value known at run time only" : v_describe(l, v));
+}
+
+void declare_const(Lower *l, const Node *n)
+{
+    V v = lower_expr(l, n->kids[1]);
+    scope_add(l, n->name, n->name_loc, const_value(l, n->kids[0], v, n->kids[1]->loc), false);
+}
+
+static V bound_value(FrontValue v)
+{
+    switch (v.kind) {
+    case FRONT_INT: return v_int(v.i);
+    case FRONT_FLOAT: return v_float(v.f);
+    case FRONT_BOOL: return v_bool(v.b);
+    case FRONT_TYPE: return v_type(v.type);
+    case FRONT_NOTHING: return v_error();
+    }
+    return v_error();
+}
+
+static const FrontValue *find_binding(const Lower *l, const char *name)
+{
+    for (size_t i = l->n_bindings; i-- > 0;)
+        if (!strcmp(l->bindings[i].name, name)) return &l->bindings[i].value;
+    return NULL;
+}
+
+static void bind_consts(Lower *l, const Node *params)
+{
+    for (uint32_t i = 0; i < params->n; i++) {
+        const Node *p = params->kids[i];
+        if (p->kind != N_PCONST) continue;
+        const FrontValue *b = find_binding(l, p->name);
+        V v;
+        if (b) v = const_value(l, p->kids[0], bound_value(*b), p->loc);
+        else if (p->kids[1]) { declare_const(l, p); continue; }
+        else v = error_note(l, p->loc, arena_printf(&l->s->arena, "give it with -D %s=..., or in `instantiate`", p->name), "const `%s` has no value", p->name);
+        scope_add(l, p->name, p->name_loc, v, false);
+    }
+}
+
+/* --- parameters ----------------------------------------------------------------------------------------------------------------------- */
+
+static bool param_type(Lower *l, const Node *type, DType *out)
+{
+    Var *v = scope_find(l, type->name);
+    if (v && v->v.kind == V_TYPE) { *out = v->v.dtype; return true; }
+    if (v && v->v.kind == V_ERROR) return false;
+    if (dtype_parse(type->name, strlen(type->name), out)) return true;
+    error_at(l, type->loc, "unknown type `%s`", type->name);
+    return false;
+}
+
+static int dim_named(Lower *l, const char *name)
+{
+    for (int d = 0; d < l->func->n_dims; d++)
+        if (l->func->dims[d].name && !strcmp(l->func->dims[d].name, name)) return d;
+    const FrontValue *b = find_binding(l, name);
+    int64_t extent = -1;
+    if (b && b->kind == FRONT_INT && b->i >= 0) extent = b->i;
+    else if (b) error_at(l, l->func->loc, "dimension `%s` must be an integer of at least 0", name);
+    return ir_dim_new(l->func, name, extent);
+}
+
+static bool is_dimension_name(const Lower *l, const Node *n) { return n->kind == N_NAME && !scope_find(l, n->name); }
+
+static void bind_tensor(Lower *l, const Node *p)
+{
+    int dims[TILE_MAX_RANK], rank = (int)p->n - 1;
+    DType d = DT_F32;
+    bool ok = param_type(l, p->kids[0], &d);
+    for (int i = 0; i < rank; i++) {
+        int64_t extent = 1;
+        if (is_dimension_name(l, p->kids[i + 1])) { dims[i] = dim_named(l, p->kids[i + 1]->name); continue; }
+        ok &= const_int(l, p->kids[i + 1], "the extent of a tensor", 0, INT64_MAX, &extent);
+        dims[i] = ir_dim_new(l->func, NULL, extent);
+    }
+    ParamKind kind = p->op == IO_IN ? PARAM_IN : p->op == IO_OUT ? PARAM_OUT : PARAM_INOUT;
+    const Type *t = type_tensor(l->s, d, rank);
+    int index = l->func->n_params;
+    ir_param_new(l->func, p->name, kind, t, dims);
+    l->func->params[index].loc = p->loc;
+    V v = { .kind = ok ? V_TENSOR : V_ERROR, .param = index };
+    l->params[l->n_params++] = (KParam){ .var = scope_add(l, p->name, p->name_loc, v, false), .kind = kind, .type = t };
+}
+
+static void bind_scalar(Lower *l, const Node *p)
+{
+    DType d = DT_F32;
+    bool ok = param_type(l, p->kids[0], &d);
+    int index = l->func->n_params;
+    Value *arg = ir_param_new(l->func, p->name, PARAM_SCALAR, type_scalar(l->s, d), NULL);
+    l->func->params[index].loc = p->loc;
+    V v = ok ? v_ir(arg) : v_error();
+    l->params[l->n_params++] = (KParam){ .var = scope_add(l, p->name, p->name_loc, v, false), .kind = PARAM_SCALAR, .type = arg->type };
+}
+
+static void bind_params(Lower *l, const Node *params)
+{
+    l->params = arena_array(&l->s->arena, KParam, params->n + 1);
+    /* Dimension names first, so that an extent like 2*N may stand before N. */
+    for (uint32_t i = 0; i < params->n; i++)
+        for (uint32_t k = 1; params->kids[i]->kind == N_PTENSOR && k < params->kids[i]->n; k++)
+            if (is_dimension_name(l, params->kids[i]->kids[k])) dim_named(l, params->kids[i]->kids[k]->name);
+    for (uint32_t i = 0; i < params->n; i++) {
+        if (params->kids[i]->kind == N_PTENSOR) bind_tensor(l, params->kids[i]);
+        else if (params->kids[i]->kind == N_PSCALAR) bind_scalar(l, params->kids[i]);
+    }
+    for (int i = 0; i < l->n_params; i++) l->params[i].dims = l->func->params[i].dims;
+    l->dims = arena_array(&l->s->arena, Value *, (size_t)l->func->n_dims + 1);
+}
+
+/* --- the blocks of a kernel -------------------------------------------------------------------------------------------------------------- */
+
+Value *dim_value(Lower *l, int d)
+{
+    if (l->dims && l->dims[d]) return l->dims[d];
+    Value *v = ir_emit(&l->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, d)), NULL);
+    if (l->dims) l->dims[d] = v;
+    return v;
+}
+
+/* From here on names of parameters mean the arguments of `block`, `first` being the first parameter's. */
+static void enter_block(Lower *l, Block *block, int first)
+{
+    l->args = block->args + first;
+    l->b = ir_at_end(block);
+    l->b.loc = l->func->loc;
+    memset(l->dims, 0, sizeof *l->dims * (size_t)l->func->n_dims);
+    for (int i = 0; i < l->n_params; i++)
+        if (l->params[i].var->v.kind == V_IR) l->params[i].var->v = v_ir(l->args[i]);
+}
+
+static void add_param_args(Lower *l, Block *b)
+{
+    for (int i = 0; i < l->n_params; i++) ir_block_arg(b, l->params[i].type, l->func->params[i].name);
+}
+
+static const Node *find_clause(const Node *kernel, const char *name)
+{
+    const Node *clauses = kernel->kids[1];
+    for (uint32_t i = 0; i < clauses->n; i++) if (!strcmp(clauses->kids[i]->name, name)) return clauses->kids[i];
+    return NULL;
+}
+
+static void lower_grid(Lower *l, const Node *clause)
+{
+    Block *b = ir_block_new(l->func, NULL);
+    Value *extents[3];
+    const Node *args = clause->kids[0];
+    add_param_args(l, b);
+    enter_block(l, b, 0);
+    l->in_clause = true;
+    int n = 0;
+    for (uint32_t i = 0; i < args->n && i < 3; i++) {
+        Value *v = index_value(l, args->kids[i], "a grid extent");
+        if (v) extents[n++] = v;
+    }
+    l->b.loc = clause->loc;
+    ir_build(&l->b, OP_YIELD, extents, n, NO_ATTRS, NULL, 0);
+    l->func->grid = b;
+    l->in_clause = false;
+}
+
+static void lower_remap(Lower *l, const Node *clause)
+{
+    Block *b = ir_block_new(l->func, NULL);
+    const Node *name = clause->kids[0]->n ? clause->kids[0]->kids[0] : NULL;
+    if (!name || !clause->kids[1]) return;
+    Value *id = ir_block_arg(b, type_scalar(l->s, DT_INDEX), name->name);
+    Scope inner;
+    add_param_args(l, b);
+    enter_block(l, b, 1);
+    l->in_clause = true;
+    scope_push(l, &inner);
+    scope_add(l, name->name, name->loc, v_ir(id), false);
+    Value *v = index_value(l, clause->kids[1], "the result of remap");
+    scope_pop(l);
+    l->in_clause = false;
+    l->b.loc = clause->loc;
+    if (v) ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
+    l->func->remap = b;
+}
+
+/* The clause's argument `name` for this target: a chip's before its family's before the plain one. */
+static const Node *hint_argument(const Lower *l, const Node *clause, const char *name)
+{
+    const Node *best = NULL;
+    int best_rank = -1;
+    for (uint32_t i = 0; clause && i < clause->kids[0]->n; i++) {
+        const Node *a = clause->kids[0]->kids[i];
+        if (a->kind != N_ARG || strcmp(a->name, name)) continue;
+        int rank = a->text2 ? target_match(a->text2, l->target) : 0;
+        if ((a->text2 && !rank) || rank <= best_rank) continue;
+        best = a->kids[0];
+        best_rank = rank;
+    }
+    return best;
+}
+
+static void lower_hint(Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int *out)
+{
+    const FrontValue *b = find_binding(l, binding);
+    int64_t v;
+    if (b && b->kind == FRONT_INT && !scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
+        if (b->i >= 0 && b->i <= most) *out = (int)b->i;
+        else error_at(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding, (long long)most, (long long)b->i);
+        return;
+    }
+    const Node *a = hint_argument(l, clause, argument);
+    if (a && const_int(l, a, argument, 0, most, &v)) *out = (int)v;
+}
+
+static void lower_hints(Lower *l, const Node *kernel)
+{
+    Hints *h = &l->func->hints;
+    const Node *hint = find_clause(kernel, "hint");
+    lower_hint(l, hint, "occupancy", "occupancy", 64, &h->occupancy);
+    lower_hint(l, hint, "warps", "warps", 64, &h->warps);
+    lower_hint(l, hint, "cluster", "cluster", 16, &h->cluster);
+    lower_hint(l, hint, "stages", "stages", 64, &h->stages);
+    lower_hint(l, find_clause(kernel, "raster"), "group", "raster_group", 1 << 20, &h->raster_group);
+    const Node *schedule = hint_argument(l, hint, "schedule");
+    if (schedule && schedule->kind == N_STRING) h->schedule = schedule->name;
+    else if (schedule) error_at(l, schedule->loc, "schedule is a string");
+}
+
+static void lower_body(Lower *l, const Node *kernel)
+{
+    Frame frame = { .node = kernel, .is_kernel = true, .n_returns = -1, .done = { .v = v_bool(false) } };
+    l->frame = &frame;
+    enter_block(l, l->func->body, 0);
+    for (int d = 0; d < l->func->n_dims; d++) if (l->func->dims[d].extent < 0) dim_value(l, d);
+    for (int i = 0; i < l->n_params; i++)
+        if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
+            l->params[i].token.v = v_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
+    lower_block(l, kernel->kids[2], true);
+    l->b.loc = kernel->loc;
+    ir_build(&l->b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
+    for (Instr *i = l->func->body->first, *next; i; i = next) {
+        next = i->next;
+        if ((i->op == OP_DIM || i->op == OP_TOKEN) && !ir_is_used(i)) ir_erase(i);
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void lower_globals(Lower *l)
+{
+    for (size_t i = 0; i < l->ast->items.len; i++)
+        if (l->ast->items.data[i]->kind == N_CONSTANT) declare_const(l, l->ast->items.data[i]);
+}
+
+/* "D=64, CAUSAL=true": what was bound, in the order of declaration. */
+static const char *specialization(Lower *l, const FrontKernel *k)
+{
+    Text t;
+    text_init(&t, &l->s->arena);
+    text_puts(&t, "");
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < (pass ? k->n_params : k->n_dims); i++) {
+            const char *name = pass ? k->params[i].name : k->dims[i];
+            if (pass && k->params[i].kind < FRONT_CONST) continue;
+            const FrontValue *v = find_binding(l, name);
+            if (!v) continue;
+            text_printf(&t, "%s%s=", t.len ? ", " : "", name);
+            frontend_print_value(*v, &t);
+        }
+    return t.data;
+}
+
+static bool keys_bound(Lower *l, const FrontKernel *k)
+{
+    bool ok = true;
+    for (int i = 0; i < k->n_keys; i++) {
+        if (find_binding(l, k->keys[i])) continue;
+        Loc loc = k->loc, *at = key_location(l->ast, k, k->keys[i]);
+        error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or -D %s=...", k->name, k->keys[i], k->keys[i]),
+                   "dimension `%s` is a tile extent here and must be known at compile time", k->keys[i]);
+        ok = false;
+    }
+    return ok;
+}
+
+/* Constants are evaluated with a function at hand although they never emit anything that stays. */
+static void begin(Lower *l, const char *name, Scope *globals)
+{
+    l->module = ir_module_new(l->s);
+    l->func = ir_func_new(l->module, name, true);
+    l->b = ir_at_end(ir_block_new(l->func, NULL));
+    scope_push(l, globals);
+    l->globals = globals;
+}
+
+Lower *eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, size_t n)
+{
+    Lower *l = arena_new(&ast->session->arena, Lower);
+    l->s = ast->session;
+    l->ast = ast;
+    l->bindings = bindings;
+    l->n_bindings = n;
+    begin(l, "constants", arena_new(&l->s->arena, Scope));
+    lower_globals(l);
+    scope_push(l, arena_new(&l->s->arena, Scope));
+    if (kernel) bind_consts(l, kernel->kids[0]);
+    return l;
+}
+
+static FrontValue front_value(V v)
+{
+    switch ((int)v.kind) {
+    case V_INT: return (FrontValue){ FRONT_INT, { .i = (int64_t)v.big } };
+    case V_FLOAT: return (FrontValue){ FRONT_FLOAT, { .f = v.f } };
+    case V_TYPE: return (FrontValue){ FRONT_TYPE, { .type = v.dtype } };
+    case V_CONST:
+        if (v.dtype == DT_BOOL) return (FrontValue){ FRONT_BOOL, { .b = v.c.i != 0 } };
+        if (dtype_is_float(v.dtype)) return (FrontValue){ FRONT_FLOAT, { .f = v.c.f } };
+        return (FrontValue){ FRONT_INT, { .i = v.c.i } };
+    default: return (FrontValue){ FRONT_NOTHING };
+    }
+}
+
+FrontValue eval_param(Lower *l, const Node *p)
+{
+    if (!p->kids[1]) return (FrontValue){ FRONT_NOTHING };
+    declare_const(l, p);
+    return front_value(l->scope->vars->v);
+}
+
+FrontValue eval_domain_value(Lower *l, const Node *param, const Node *value)
+{
+    V v = lower_expr(l, value);
+    __int128 i;
+    if (param) v = const_value(l, param->kids[0], v, value->loc);
+    else if (v.kind != V_ERROR && (!v_to_int(v, &i) || i < 0 || i > INT64_MAX))
+        v = error_at(l, value->loc, "expected an integer of at least 0, not %s", v_describe(l, v));
+    return front_value(v);
+}
+
+Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
+{
+    Session *s = ast->session;
+    const FrontKernel *k = frontend_kernel_find(ast, name);
+    int errors = s->n_errors;
+    if (!k) {
+        diag_error(s, (Loc){ 0, 0, 0 }, "no kernel `%s`", name);
+        return NULL;
+    }
+    const Node *kernel = kernel_node(ast, k);
+    Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target };
+    Scope globals, params;
+    begin(&l, name, &globals);
+    l.func->loc = kernel->loc;
+    if (!keys_bound(&l, k)) return NULL;
+    lower_globals(&l);
+    scope_push(&l, &params);
+    bind_consts(&l, kernel->kids[0]);
+    Frame frame = { .node = kernel, .is_kernel = true, .done = { .v = v_bool(false) } };
+    l.frame = &frame;
+    bind_params(&l, kernel->kids[0]);
+    if (s->n_errors > errors) return NULL;
+    const Node *grid = find_clause(kernel, "grid"), *remap = find_clause(kernel, "remap");
+    if (grid) lower_grid(&l, grid);
+    if (remap) lower_remap(&l, remap);
+    lower_hints(&l, kernel);
+    if (s->n_errors == errors) lower_body(&l, kernel);
+    l.func->spec = specialization(&l, k);
+    return s->n_errors > errors ? NULL : l.module;
+}

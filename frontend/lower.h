@@ -1,0 +1,161 @@
+/* lower.h: the inside of lowering (lower*.c). Lowering elaborates a kernel over concrete bindings: it walks the tree once,
+ * evaluates what is known at compile time, checks types and shapes, and emits tile IR for the rest. */
+#pragma once
+#include "frontend/ast.h"
+#include "frontend/call.h"
+#include "ir/scalar.h"
+
+/* What an expression stands for. */
+typedef enum VKind {
+    V_ERROR,        /* poison: already reported */
+    V_VOID,         /* no value */
+    V_INT,          /* integer constant without a type: adapts to what it meets */
+    V_FLOAT,        /* the same with a fraction */
+    V_CONST,        /* constant of type `dtype` */
+    V_IR,           /* a scalar or tile computed at run time */
+    V_TYPE,         /* dtype */
+    V_TUPLE,
+    V_TENSOR,       /* kernel parameter `param` */
+    V_NONE,
+    V_STRING,
+} VKind;
+
+typedef struct V V;
+struct V {
+    VKind kind;
+    DType dtype;
+    int n, param;
+    union {
+        __int128 big;           /* V_INT */
+        double f;               /* V_FLOAT */
+        Scalar c;               /* V_CONST */
+        Value *value;           /* V_IR */
+        V *items;               /* V_TUPLE */
+        const char *text;       /* V_STRING */
+    };
+};
+
+typedef struct Var Var;
+struct Var {
+    const char *name;
+    V v;
+    bool is_var;                /* may be assigned */
+    Loc loc;
+    Var *next;                  /* of the same scope */
+};
+
+typedef struct Scope Scope;
+struct Scope { Scope *outer; Var *vars; };
+
+enum { MAX_RETURNS = 16 };
+
+/* A function being lowered: the kernel, or a fn. */
+typedef struct Frame {
+    const Node *node;
+    bool is_kernel;
+    Var done;                   /* has returned: a bool, constant where the path is known */
+    int n_returns;              /* -1: no `return` seen yet; 0: returns nothing; else values, 1 or a tuple */
+    bool tuple;
+    Var returns[MAX_RETURNS];   /* V_VOID while unset */
+    const Type *types[MAX_RETURNS];
+    Loc return_loc;
+    bool failed;                /* a returned value is an error */
+} Frame;
+
+/* fn calls being lowered, innermost first: named in diagnostics. */
+typedef struct Active { const Node *fn; Loc loc; const struct Active *outer; } Active;
+
+typedef struct KParam { Var *var; ParamKind kind; const Type *type; Var token; const int *dims; } KParam;
+
+typedef struct Lower Lower;
+struct Lower {
+    Session *s;
+    Ast *ast;
+    const FrontBinding *bindings; size_t n_bindings;
+    const char *target;
+    Module *module;
+    Func *func;
+    Builder b;
+    Scope *scope, *globals;
+    Frame *frame;
+    KParam *params; int n_params;
+    Value **args;               /* of the block being built that has the kernel's parameters: body, grid or remap */
+    Value **dims;               /* per dimension symbol: its value in that block, or NULL until asked for */
+    bool in_clause;             /* grid or remap: no memory, no program_id */
+    int depth;                  /* fn calls */
+    const Active *active;
+    int *purity;                /* per item of the program, see lower_fn.c */
+    int64_t steps;
+    bool stopped;               /* a limit was hit: everything is poison from here */
+    VEC(struct { const char *key; Func *func; V result; }) specialized;
+};
+
+/* lower.c */
+V error_at(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
+V error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool step(Lower *, Loc);                        /* counts work; false: a limit is reached */
+Var *scope_find(const Lower *, const char *name);
+Var *scope_add(Lower *, const char *name, Loc, V, bool is_var);
+void scope_push(Lower *, Scope *);
+void scope_pop(Lower *);
+Value *dim_value(Lower *, int dim);
+void declare_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
+const Node *find_fn(const Ast *, const char *name);
+
+/* value.c: values, types, constants */
+V v_error(void);
+V v_void(void);
+V v_int(__int128);
+V v_float(double);
+V v_const(DType, Scalar);
+V v_bool(bool);
+V v_index(int64_t);
+V v_ir(Value *);
+V v_type(DType);
+V v_tuple(Lower *, int n, const V *);
+bool v_is_number(V);                            /* V_INT, V_FLOAT, V_CONST, V_IR */
+bool v_is_untyped(V);
+bool v_is_known(V);                             /* a constant of any kind */
+bool v_to_int(V, __int128 *);                   /* integer constants, typed or not */
+bool v_to_bool(V, bool *);
+DType v_dtype(V);                               /* V_CONST, V_IR */
+int v_rank(V);
+const int64_t *v_shape(V);
+const char *v_describe(Lower *, V);             /* for messages: `f16[128, 64]`, `an integer literal`, ... */
+V adapt(Lower *, V, DType, Loc);                /* a constant without type gets one, range checked; others pass */
+V concretize(Lower *, V, Loc);                  /* index or f32 when nothing else said what it is */
+Value *materialize(Lower *, V, Loc);            /* as IR; NULL for what is no number (reported) */
+Value *to_shape(Lower *, Value *, int rank, const int64_t *shape);
+const Type *checked_tile(Lower *, Loc, DType, int rank, const int64_t *shape);  /* NULL when over a limit (reported) */
+bool same_dtype(Lower *, Loc, const char *what, V *a, V *b);    /* adapts literals, reports a mix */
+bool join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);
+V apply_op(Lower *, Loc, const char *what, Op, V *v, int n, Attrs);    /* element-wise, with broadcasting and folding */
+V cast_to(Lower *, V, DType, Loc);
+V emit_checked(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
+
+/* lower_expr.c */
+V lower_expr(Lower *, const Node *);
+bool const_int(Lower *, const Node *, const char *what, int64_t lo, int64_t hi, int64_t *out);
+bool const_bool(Lower *, const Node *, const char *what, bool *out);
+bool const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
+bool const_dtype(Lower *, const Node *, DType *out);
+Value *index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
+
+/* lower_call.c, lower_memory.c */
+V lower_call(Lower *, const Node *);
+typedef struct Call { const Node *node; const Builtin *builtin; CallArgs args; } Call;
+#define ARG(c, k) ((c)->args.slot[k])
+V lower_load(Lower *, const Call *);
+V lower_store(Lower *, const Call *);
+V lower_gather(Lower *, const Call *);
+V lower_scatter(Lower *, const Call *);
+V lower_atomic(Lower *, const Call *, int rmw);
+V lower_atomic_cas(Lower *, const Call *);
+
+/* lower_fn.c */
+V lower_fn_call(Lower *, const Node *call, const Node *fn);
+V expand_fn(Lower *, Loc, const Node *fn, const V *args);
+
+/* lower_stmt.c */
+void lower_block(Lower *, const Node *block, bool tail);
+V frame_result(Lower *, Frame *);

@@ -1,0 +1,215 @@
+/* lower_fn.c: calls of `fn` functions. A fn has parameters without types: each call lowers it for the types at hand. A call with
+ * run-time values of a function that neither touches memory nor asks about the launch becomes a function of the module,
+ * shared by calls of equal types and constants; every other call is expanded where it stands. */
+#include "frontend/lower.h"
+
+enum { PURE_UNKNOWN, PURE_BUSY, PURE_YES, PURE_NO };
+
+static int *purity_of(Lower *l, const Node *fn)
+{
+    if (!l->purity) l->purity = arena_array(&l->s->arena, int, l->ast->items.len + 1);
+    for (size_t i = 0; i < l->ast->items.len; i++)
+        if (l->ast->items.data[i] == fn) return &l->purity[i];
+    return &l->purity[l->ast->items.len];
+}
+
+static bool is_pure(Lower *, const Node *fn);
+
+static bool pure_node(Lower *l, const Node *n)
+{
+    static const char *const impure[] = { "load", "store", "gather", "scatter", "program_id", "num_programs", "extent", "stride", "print", "assert" };
+    if (!n) return true;
+    if (n->kind == N_CALL) {
+        const Node *fn = find_fn(l->ast, n->name);
+        if (fn && !is_pure(l, fn)) return false;
+        if (!strncmp(n->name, "atomic_", 7)) return false;
+        for (size_t i = 0; i < sizeof impure / sizeof *impure; i++) if (!strcmp(impure[i], n->name)) return false;
+    }
+    for (uint32_t i = 0; i < n->n; i++) if (!pure_node(l, n->kids[i])) return false;
+    return true;
+}
+
+/* A function that calls itself counts as not pure: it is expanded, and the limit on depth ends it. */
+static bool is_pure(Lower *l, const Node *fn)
+{
+    int *p = purity_of(l, fn);
+    if (*p == PURE_UNKNOWN) {
+        *p = PURE_BUSY;
+        bool pure = pure_node(l, fn->kids[1]);
+        *p = pure ? PURE_YES : PURE_NO;
+    }
+    return *p == PURE_YES;
+}
+
+/* --- arguments ------------------------------------------------------------------------------------------------------------------ */
+
+static int parameter_index(const Node *fn, const char *name)
+{
+    const Node *params = fn->kids[0];
+    for (uint32_t i = 0; i < params->n; i++) if (params->kids[i]->name == name) return (int)i;
+    return -1;
+}
+
+static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, const Node **from)
+{
+    const Node *params = fn->kids[0];
+    bool ok = true, *given = arena_array(&l->s->arena, bool, params->n + 1);
+    for (uint32_t i = 0; i < call->n; i++) {
+        const Node *a = call->kids[i];
+        int k = a->kind == N_ARG ? parameter_index(fn, a->name) : (int)i;
+        if (k < 0) { error_at(l, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name); return false; }
+        if (k >= (int)params->n) {
+            error_at(l, a->loc, "`%s` takes %d argument%s", fn->name, (int)params->n, params->n == 1 ? "" : "s");
+            return false;
+        }
+        if (given[k]) { error_at(l, a->loc, "argument `%s` is given twice", params->kids[k]->name); return false; }
+        given[k] = true;
+        from[k] = a->kind == N_ARG ? a->kids[0] : a;
+        out[k] = lower_expr(l, from[k]);
+        ok &= out[k].kind != V_ERROR;
+    }
+    for (uint32_t k = 0; k < params->n; k++) {
+        if (given[k]) continue;
+        if (!params->kids[k]->kids[0]) { error_at(l, call->loc, "`%s` needs the argument `%s`", fn->name, params->kids[k]->name); return false; }
+        Scope *outer = l->scope;
+        l->scope = l->globals;
+        from[k] = params->kids[k]->kids[0];
+        out[k] = lower_expr(l, from[k]);
+        l->scope = outer;
+        ok &= out[k].kind != V_ERROR;
+    }
+    for (uint32_t k = 0; k < params->n && ok; k++)
+        if (out[k].kind == V_VOID) { error_at(l, from[k]->loc, "this call gives no value"); ok = false; }
+    return ok;
+}
+
+/* --- expansion --------------------------------------------------------------------------------------------------------------------- */
+
+static bool enter_call(Lower *l, Loc loc, const Node *fn)
+{
+    if (l->depth < LIMIT_CALLS) return true;
+    error_note(l, loc, "a fn is expanded at compile time: recursion must end there", "calls of fn functions are nested more than %d deep", LIMIT_CALLS);
+    l->stopped = true;
+    return false;
+}
+
+/* Lowers the body with its parameters bound, at the builder's place. */
+static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
+{
+    Scope *outer = l->scope, inner = { l->globals, NULL };
+    Frame frame = { .node = fn, .n_returns = -1, .done = { .v = v_bool(false) } }, *outer_frame = l->frame;
+    Active active = { fn, loc, l->active };
+    l->scope = &inner;
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++) scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);
+    l->frame = &frame;
+    l->active = &active;
+    l->depth++;
+    lower_block(l, fn->kids[1], true);
+    V result = frame_result(l, &frame);
+    l->depth--;
+    l->active = active.outer;
+    l->frame = outer_frame;
+    l->scope = outer;
+    return result;
+}
+
+V expand_fn(Lower *l, Loc loc, const Node *fn, const V *args)
+{
+    if (!enter_call(l, loc, fn)) return v_error();
+    Loc at = l->b.loc;
+    V v = run_body(l, loc, fn, args);
+    l->b.loc = at;
+    return v;
+}
+
+/* --- functions of the module ------------------------------------------------------------------------------------------------------------ */
+
+static const char *call_key(Lower *l, const Node *fn, const V *args)
+{
+    Text t;
+    text_init(&t, &l->s->arena);
+    text_puts(&t, fn->name);
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++) {
+        text_putc(&t, '|');
+        switch ((int)args[k].kind) {
+        case V_IR: type_print(args[k].value->type, &t); break;
+        case V_INT: text_printf(&t, "int %llx %llx", (unsigned long long)(args[k].big >> 64), (unsigned long long)args[k].big); break;
+        case V_FLOAT: text_printf(&t, "float %a", args[k].f); break;
+        case V_CONST: text_printf(&t, "%s %llx", dtype_name(args[k].dtype), (unsigned long long)scalar_bits(args[k].dtype, args[k].c)); break;
+        case V_TYPE: text_printf(&t, "type %s", dtype_name(args[k].dtype)); break;
+        default: return NULL;
+        }
+    }
+    return session_intern(l->s, t.data, t.len);
+}
+
+static const char *fresh_name(Lower *l, const char *name)
+{
+    for (int i = 1;; i++) {
+        const char *n = arena_printf(&l->s->arena, "%s_%d", name, i);
+        if (!ir_func_find(l->module, n)) return n;
+    }
+}
+
+/* Result values of the body become the function's results; constants among them stay constants of every call. */
+static void finish_function(Lower *l, Loc loc, Func *f, V *result)
+{
+    V *items = result->kind == V_TUPLE ? result->items : result;
+    int n = result->kind == V_TUPLE ? result->n : result->kind == V_VOID ? 0 : 1, n_out = 0;
+    Value **out = arena_array(&l->s->arena, Value *, (size_t)n + 1);
+    f->results = arena_array(&l->s->arena, const Type *, (size_t)n + 1);
+    for (int k = 0; k < n; k++)
+        if (items[k].kind == V_IR) { f->results[n_out] = items[k].value->type; out[n_out++] = items[k].value; }
+    f->n_results = n_out;
+    ir_build(&l->b, OP_RETURN, out, n_out, NO_ATTRS, NULL, 0);
+}
+
+static V specialize(Lower *l, Loc loc, const Node *fn, const V *args, const char *key, Func **out)
+{
+    for (size_t i = 0; i < l->specialized.len; i++)
+        if (l->specialized.data[i].key == key) { *out = l->specialized.data[i].func; return l->specialized.data[i].result; }
+    Func *f = ir_func_new(l->module, fresh_name(l, fn->name), false), *outer = l->func;
+    f->loc = fn->loc;
+    Builder at = l->b;
+    V *inner = arena_array(&l->s->arena, V, fn->kids[0]->n + 1);
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++)
+        inner[k] = args[k].kind == V_IR ? v_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR, args[k].value->type, NULL)) : args[k];
+    l->func = f;
+    l->b = ir_at_end(f->body);
+    V result = run_body(l, loc, fn, inner);
+    if (result.kind != V_ERROR) finish_function(l, loc, f, &result);
+    l->b = at;
+    l->func = outer;
+    vec_push(&l->s->arena, &l->specialized, ((__typeof__(*l->specialized.data)){ key, f, result }));
+    *out = f;
+    return result;
+}
+
+static V call_function(Lower *l, const Node *call, const Node *fn, const V *args, const char *key)
+{
+    Func *f;
+    V result = specialize(l, call->loc, fn, args, key, &f);
+    if (result.kind == V_ERROR) return result;
+    Value **operands = arena_array(&l->s->arena, Value *, fn->kids[0]->n + 1);
+    int n = 0, used = 0;
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++) if (args[k].kind == V_IR) operands[n++] = args[k].value;
+    if (!f->n_results) return result;
+    l->b.loc = call->loc;
+    Instr *i = ir_build(&l->b, OP_CALL, operands, n, ATTRS(a_str(ATTR_CALLEE, f->name)), f->results, f->n_results);
+    if (result.kind != V_TUPLE) return v_ir(&i->results[0]);
+    V *items = arena_array(&l->s->arena, V, (size_t)result.n + 1);
+    for (int k = 0; k < result.n; k++) items[k] = result.items[k].kind == V_IR ? v_ir(&i->results[used++]) : result.items[k];
+    return (V){ .kind = V_TUPLE, .n = result.n, .items = items };
+}
+
+V lower_fn_call(Lower *l, const Node *call, const Node *fn)
+{
+    uint32_t n = fn->kids[0]->n;
+    V *args = arena_array(&l->s->arena, V, n + 1);
+    const Node **from = arena_array(&l->s->arena, const Node *, n + 1);
+    if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return v_error();
+    bool runtime = false;
+    for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
+    const char *key = runtime && !l->in_clause && is_pure(l, fn) ? call_key(l, fn, args) : NULL;
+    return key ? call_function(l, call, fn, args, key) : expand_fn(l, call->loc, fn, args);
+}

@@ -1,0 +1,452 @@
+/* program.c: what a program offers: kernels and their parameters, instances, tuning; and which dimensions are tile extents. */
+#include <stdlib.h>
+#include "frontend/lower.h"
+#include "frontend/parse.h"
+#include "frontend/program.h"
+#include "ir/text.h"
+
+typedef struct KernelInfo {
+    FrontKernel k;
+    const Node *node;
+    Loc *key_locs;                  /* per dimension; file 0: no key */
+    const FrontTune *tune;
+    const Node *require;            /* the tune block's `require (...)`, or NULL */
+} KernelInfo;
+
+struct Program {
+    VEC(KernelInfo *) kernels;
+    VEC(FrontInstance) instances;
+};
+
+/* --- keys ------------------------------------------------------------------------------------------------------------------- */
+
+/* Names in scope with the expression they stand for, so that a compile-time use can be followed back to dimensions. */
+typedef struct Env Env;
+struct Env { const char *name; const Node *init; const Env *init_env; bool *demanded; const Env *outer; };
+
+typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t steps; int depth; } Keys;
+
+static void walk(Keys *, const Node *, const Env *);
+
+static const Env *lookup(const Env *e, const char *name)
+{
+    for (; e; e = e->outer) if (e->name == name) return e;
+    return NULL;
+}
+
+static const Env *extend(Keys *k, const Env *outer, const char *name, const Node *init, const Env *init_env)
+{
+    Env *e = arena_new(&k->s->arena, Env);
+    *e = (Env){ name, init, init_env, arena_new(&k->s->arena, bool), outer };
+    return e;
+}
+
+static const Node *tensor_param(Keys *k, const Node *n, const Env *env)
+{
+    for (int hops = 0; n && n->kind == N_NAME && hops < 64; hops++) {
+        const Env *e = lookup(env, n->name);
+        if (!e) {
+            const Node *params = k->info->node->kids[0];
+            for (uint32_t i = 0; i < params->n; i++)
+                if (params->kids[i]->kind == N_PTENSOR && params->kids[i]->name == n->name) return params->kids[i];
+            return NULL;
+        }
+        n = e->init;
+        env = e->init_env;
+    }
+    return NULL;
+}
+
+static void mark_dimension(Keys *k, const char *name, Loc at)
+{
+    for (int d = 0; d < k->info->k.n_dims; d++)
+        if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
+}
+
+/* Everything `n` depends on must be known at compile time. `at` is where it is needed. */
+static void demand(Keys *k, const Node *n, const Env *env, Loc at)
+{
+    if (!n || ++k->steps > LIMIT_STEPS) return;
+    if (n->kind == N_NAME) {
+        const Env *e = lookup(env, n->name);
+        if (!e) { mark_dimension(k, n->name, at); return; }
+        if (*e->demanded) return;
+        *e->demanded = true;
+        demand(k, e->init, e->init_env, at);
+        return;
+    }
+    if (n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2) {
+        const Node *t = tensor_param(k, n->kids[0], env);
+        for (uint32_t i = 1; t && i < t->n; i++)
+            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1) demand(k, t->kids[i], NULL, at);
+        return;
+    }
+    for (uint32_t i = 0; i < n->n; i++) demand(k, n->kids[i], env, at);
+}
+
+static void demand_here(Keys *k, const Node *n, const Env *env) { if (n) demand(k, n, env, n->loc); }
+
+static void walk_index(Keys *k, const Node *n, const Env *env)
+{
+    const Node *t = tensor_param(k, n->kids[0], env);
+    if (!t) walk(k, n->kids[0], env);
+    for (uint32_t i = 1; i < n->n; i++) {
+        const Node *a = n->kids[i];
+        if (a->kind == N_ALL) { if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc); continue; }
+        if (a->kind == N_WINDOW) {
+            walk(k, a->kids[0], env);
+            demand_here(k, a->kids[1], env);
+            demand_here(k, a->kids[2], env);
+            continue;
+        }
+        walk(k, a, env);
+    }
+}
+
+static const Node *argument(const Node *call, uint32_t position, const char *name)
+{
+    for (uint32_t i = 0; i < call->n; i++) {
+        if (call->kids[i]->kind == N_ARG && !strcmp(call->kids[i]->name, name)) return call->kids[i]->kids[0];
+        if (call->kids[i]->kind != N_ARG && i == position) return call->kids[i];
+    }
+    return NULL;
+}
+
+static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
+{
+    if (k->depth >= LIMIT_CALLS) return;
+    const Env *inner = NULL;
+    const Node *params = fn->kids[0];
+    for (uint32_t i = 0; i < params->n; i++) {
+        const Node *a = argument(call, i, params->kids[i]->name);
+        inner = extend(k, inner, params->kids[i]->name, a ? a : params->kids[i]->kids[0], a ? env : NULL);
+    }
+    k->depth++;
+    walk(k, fn->kids[1], inner);
+    k->depth--;
+}
+
+static void walk_call(Keys *k, const Node *n, const Env *env)
+{
+    static const struct { const char *call; uint32_t position; const char *name; } constant[] = {
+        { "arange", 0, "count" }, { "topk", 1, "count" }, { "split", 1, "parts" },
+    };
+    static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending", "approx", "ftz" };
+    for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);
+    const Node *fn = find_fn(k->ast, n->name);
+    if (fn) { walk_fn(k, n, fn, env); return; }
+    for (size_t i = 0; i < sizeof constant / sizeof *constant; i++)
+        if (!strcmp(n->name, constant[i].call)) demand_here(k, argument(n, constant[i].position, constant[i].name), env);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) demand_here(k, argument(n, UINT32_MAX, named[i]), env);
+}
+
+static void walk_block(Keys *k, const Node *n, const Env *env)
+{
+    for (uint32_t i = 0; i < n->n; i++) {
+        const Node *s = n->kids[i];
+        walk(k, s, env);
+        if (s->kind == N_LET && !s->op) env = extend(k, env, s->kids[1]->name, s->kids[0], env);
+        else if (s->kind == N_LET || s->kind == N_VAR) for (uint32_t j = 1; j < s->n; j++) env = extend(k, env, s->kids[j]->name, NULL, NULL);
+        else if (s->kind == N_CONSTANT) env = extend(k, env, s->name, s->kids[1], env);
+    }
+}
+
+static void walk(Keys *k, const Node *n, const Env *env)
+{
+    if (!n || ++k->steps > LIMIT_STEPS) return;
+    switch ((int)n->kind) {
+    case N_INDEX: walk_index(k, n, env); return;
+    case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
+    case N_CALL: walk_call(k, n, env); return;
+    case N_BLOCK: walk_block(k, n, env); return;
+    case N_CONSTANT: demand_here(k, n->kids[1], env); return;
+    case N_FOR: {
+        for (int i = 0; i < 3; i++) { walk(k, n->kids[i], env); if (n->op || i == 2) demand_here(k, n->kids[i], env); }
+        walk(k, n->kids[3], extend(k, env, n->name, NULL, NULL));
+        return;
+    }
+    case N_IF: if (n->op) demand_here(k, n->kids[0], env); break;
+    default: break;
+    }
+    for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
+}
+
+static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
+{
+    Keys k = { s, ast, info, 0, 0 };
+    const Node *params = info->node->kids[0];
+    info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
+    /* An extent that is no plain name is computed at compile time. */
+    for (uint32_t i = 0; i < params->n; i++)
+        for (uint32_t j = 1; params->kids[i]->kind == N_PTENSOR && j < params->kids[i]->n; j++)
+            if (params->kids[i]->kids[j]->kind != N_NAME) demand_here(&k, params->kids[i]->kids[j], NULL);
+    walk(&k, info->node->kids[2], NULL);
+    const char **keys = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
+    for (int d = 0; d < info->k.n_dims; d++) if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
+    info->k.keys = keys;
+}
+
+Loc *key_location(const Ast *ast, const FrontKernel *k, const char *name)
+{
+    KernelInfo *info = (KernelInfo *)k;
+    for (int d = 0; d < k->n_dims; d++)
+        if (!strcmp(k->dims[d], name) && info->key_locs[d].file) return &info->key_locs[d];
+    return NULL;
+}
+
+const Node *kernel_node(const Ast *ast, const FrontKernel *k) { return ((const KernelInfo *)k)->node; }
+
+/* --- parameters ------------------------------------------------------------------------------------------------------------- */
+
+static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
+{
+    for (uint32_t i = 0; i < kernel->kids[0]->n; i++) {
+        const Node *p = kernel->kids[0]->kids[i];
+        if (p->kind == N_PCONST && p->name == name) return true;
+    }
+    for (size_t i = 0; i < ast->items.len; i++)
+        if (ast->items.data[i]->kind == N_CONSTANT && ast->items.data[i]->name == name) return true;
+    return false;
+}
+
+static const char *source_text(Session *s, Loc loc)
+{
+    const Source *src = diag_source(s, loc.file);
+    return src && loc.end <= src->len ? session_intern(s, src->text + loc.begin, loc.end - loc.begin) : "";
+}
+
+static void add_dimension(Session *s, KernelInfo *info, const char *name, const char **dims)
+{
+    for (int d = 0; d < info->k.n_dims; d++) if (dims[d] == name) return;
+    dims[info->k.n_dims++] = name;
+}
+
+static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower *eval)
+{
+    const Node *params = info->node->kids[0];
+    FrontParam *out = arena_array(&s->arena, FrontParam, params->n + 1);
+    const char **dims = arena_array(&s->arena, const char *, params->n * TILE_MAX_RANK + 1);
+    info->k.params = out;
+    info->k.dims = dims;
+    info->k.n_params = (int)params->n;
+    for (uint32_t i = 0; i < params->n; i++) {
+        const Node *p = params->kids[i];
+        FrontParam *f = &out[i];
+        f->name = p->name;
+        f->loc = p->loc;
+        f->type_name = p->kids[0]->name;
+        f->type_known = dtype_parse(f->type_name, strlen(f->type_name), &f->dtype);
+        if (p->kind == N_PTENSOR) {
+            f->kind = p->op == IO_IN ? FRONT_IN : p->op == IO_OUT ? FRONT_OUT : FRONT_INOUT;
+            for (uint32_t d = 1; d < p->n && f->rank < TILE_MAX_RANK; d++, f->rank++) {
+                f->dims[f->rank].text = source_text(s, p->kids[d]->loc);
+                if (p->kids[d]->kind != N_NAME || is_const_name(ast, info->node, p->kids[d]->name)) continue;
+                f->dims[f->rank].name = p->kids[d]->name;
+                add_dimension(s, info, p->kids[d]->name, dims);
+            }
+        } else {
+            f->kind = p->kind == N_PSCALAR ? FRONT_SCALAR : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE : FRONT_CONST;
+            f->default_value = eval_param(eval, p);
+        }
+    }
+}
+
+static KernelInfo *describe_kernel(Session *s, Ast *ast, const Node *n)
+{
+    KernelInfo *info = arena_new(&s->arena, KernelInfo);
+    info->node = n;
+    info->k.name = n->name;
+    info->k.loc = n->name_loc;
+    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    describe_params(s, ast, info, eval);
+    for (uint32_t i = 0; i < n->kids[1]->n; i++)
+        if (!strcmp(n->kids[1]->kids[i]->name, "grid")) info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
+    find_keys(s, ast, info);
+    return info;
+}
+
+/* --- tune and instantiate --------------------------------------------------------------------------------------------------------- */
+
+static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, const Node *d)
+{
+    FrontValue *values = arena_array(&s->arena, FrontValue, d->n + 1);
+    const Node *param = NULL;
+    for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
+        if (kernel->kids[0]->kids[i]->kind == N_PCONST && kernel->kids[0]->kids[i]->name == d->name) param = kernel->kids[0]->kids[i];
+    for (uint32_t i = 0; i < d->n; i++) values[i] = eval_domain_value(eval, param, d->kids[i]);
+    return (FrontDomain){ d->name, (int)d->n, values, d->loc };
+}
+
+static KernelInfo *info_of(const struct Program *g, const char *name)
+{
+    for (size_t i = 0; i < g->kernels.len; i++) if (!strcmp(g->kernels.data[i]->k.name, name)) return g->kernels.data[i];
+    return NULL;
+}
+
+static void describe_tune(Session *s, Ast *ast, KernelInfo *info, const Node *n)
+{
+    FrontTune *t = arena_new(&s->arena, FrontTune);
+    FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
+    Lower *eval = eval_begin(ast, info->node, NULL, 0);
+    t->kernel = info->k.name;
+    t->domains = domains;
+    t->loc = n->name_loc;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const Node *e = n->kids[i];
+        if (e->kind == N_DOMAIN) { domains[t->n++] = describe_domain(s, eval, info->node, e); continue; }
+        const Node *args = e->kids[0];
+        if (!strcmp(e->name, "require")) { info->require = args->n ? args->kids[0] : NULL; continue; }
+        const char **keys = arena_array(&s->arena, const char *, args->n + 1);
+        for (uint32_t k = 0; k < args->n; k++) keys[k] = args->kids[k]->name ? args->kids[k]->name : "";
+        t->keys = keys;
+        t->n_keys = (int)args->n;
+    }
+    info->tune = t;
+}
+
+static void describe_instance(Session *s, Ast *ast, KernelInfo *info, const Node *n)
+{
+    FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
+    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    for (uint32_t i = 0; i < n->n; i++) domains[i] = describe_domain(s, eval, info->node, n->kids[i]);
+    vec_push(&s->arena, &ast->program->instances, ((FrontInstance){ info->k.name, (int)n->n, domains, n->loc }));
+}
+
+void program_build(Ast *ast)
+{
+    Session *s = ast->session;
+    ast->program = arena_new(&s->arena, struct Program);
+    for (size_t i = 0; i < ast->items.len; i++)
+        if (ast->items.data[i]->kind == N_KERNEL) vec_push(&s->arena, &ast->program->kernels, describe_kernel(s, ast, ast->items.data[i]));
+    for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
+        const Node *n = ast->items.data[i];
+        KernelInfo *info = n->kind == N_TUNE || n->kind == N_INSTANCE ? info_of(ast->program, n->name) : NULL;
+        if (!info) continue;
+        if (n->kind == N_TUNE) describe_tune(s, ast, info, n);
+        else describe_instance(s, ast, info, n);
+    }
+}
+
+int frontend_kernel_count(const Ast *ast) { return ast->program ? (int)ast->program->kernels.len : 0; }
+const FrontKernel *frontend_kernel(const Ast *ast, int i) { return &ast->program->kernels.data[i]->k; }
+int frontend_instance_count(const Ast *ast) { return ast->program ? (int)ast->program->instances.len : 0; }
+const FrontInstance *frontend_instance(const Ast *ast, int i) { return &ast->program->instances.data[i]; }
+
+const FrontKernel *frontend_kernel_find(const Ast *ast, const char *name)
+{
+    KernelInfo *i = ast->program ? info_of(ast->program, name) : NULL;
+    return i ? &i->k : NULL;
+}
+
+const FrontTune *frontend_tune(const Ast *ast, const char *kernel)
+{
+    KernelInfo *i = ast->program ? info_of(ast->program, kernel) : NULL;
+    return i ? i->tune : NULL;
+}
+
+int64_t frontend_tune_count(const FrontTune *t)
+{
+    int64_t n = 1;
+    for (int d = 0; d < t->n; d++) n *= t->domains[d].n;
+    return n;
+}
+
+bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
+{
+    if (k < 0 || k >= frontend_tune_count(t)) return false;
+    for (int d = t->n - 1; d >= 0; k /= t->domains[d].n, d--)
+        out[d] = (FrontBinding){ t->domains[d].name, t->domains[d].values[k % t->domains[d].n] };
+    const KernelInfo *info = info_of(ast->program, t->kernel);
+    if (!info->require) return true;
+    bool ok = false;
+    return const_bool(eval_begin((Ast *)ast, info->node, out, (size_t)t->n), info->require, "the condition of `require`", &ok) && ok;
+}
+
+/* --- values as text ------------------------------------------------------------------------------------------------------------------ */
+
+static bool read_int(const char *text, int64_t *out)
+{
+    bool minus = *text == '-';
+    uint64_t v = 0, most = (uint64_t)INT64_MAX + minus;
+    unsigned base = 10;
+    text += minus || *text == '+';
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) { base = 16; text += 2; }
+    if (!*text) return false;
+    for (; *text; text++) {
+        char c = *text;
+        unsigned d = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10 : 99;
+        if (d >= base || v > (most - d) / base) return false;
+        v = v * base + d;
+    }
+    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+static bool read_float(Session *s, const char *text, double *out)
+{
+    bool minus = *text == '-';
+    text += minus || *text == '+';
+    size_t len = strspn(text, "0123456789.eE+-");
+    if (!strcmp(text, "inf")) *out = __builtin_inf();
+    else if (!strcmp(text, "nan")) *out = __builtin_nan("");
+    else if (!*text || text[len] || !((*text >= '0' && *text <= '9') || *text == '.') || !parse_decimal(s, text, len, out)) return false;
+    if (minus) *out = -*out;
+    return true;
+}
+
+static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontValue *out)
+{
+    out->kind = kind;
+    switch (kind) {
+    case FRONT_INT: return read_int(text, &out->i);
+    case FRONT_FLOAT: return read_float(s, text, &out->f);
+    case FRONT_BOOL:
+        out->b = !strcmp(text, "true") || !strcmp(text, "1");
+        return out->b || !strcmp(text, "false") || !strcmp(text, "0");
+    case FRONT_TYPE: return dtype_parse(text, strlen(text), &out->type);
+    case FRONT_NOTHING: return false;
+    }
+    return false;
+}
+
+bool hint_name(const char *name)
+{
+    static const char *const names[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
+{
+    static const char *const wants[] = { "", "an integer", "a number", "true or false", "a type like f32" };
+    FrontValueKind kind = FRONT_NOTHING;
+    *out = (FrontValue){ FRONT_NOTHING };
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *p = &k->params[i];
+        if (strcmp(p->name, name) || p->kind < FRONT_CONST) continue;
+        if (p->kind == FRONT_CONST_TYPE) kind = FRONT_TYPE;
+        else if (!strcmp(p->type_name, "bool")) kind = FRONT_BOOL;
+        else if (!strcmp(p->type_name, "int") || (p->type_known && dtype_is_int(p->dtype))) kind = FRONT_INT;
+        else kind = p->type_known || !strcmp(p->type_name, "float") || !read_value(s, FRONT_INT, text, out) ? FRONT_FLOAT : FRONT_INT;
+    }
+    for (int d = 0; d < k->n_dims && !kind; d++) if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
+    if (!kind && hint_name(name)) kind = FRONT_INT;
+    if (!kind) {
+        *why = arena_printf(&s->arena, "kernel `%s` has no const, type or dimension `%s`", k->name, name);
+        return false;
+    }
+    if (read_value(s, kind, text, out)) return true;
+    *why = arena_printf(&s->arena, "`%s` must be %s, not `%s`", name, wants[kind], text);
+    return false;
+}
+
+void frontend_print_value(FrontValue v, Text *out)
+{
+    switch (v.kind) {
+    case FRONT_INT: text_printf(out, "%lld", (long long)v.i); return;
+    case FRONT_FLOAT: irtext_write_float(DT_F64, v.f, out); return;
+    case FRONT_BOOL: text_puts(out, v.b ? "true" : "false"); return;
+    case FRONT_TYPE: text_puts(out, dtype_name(v.type)); return;
+    case FRONT_NOTHING: text_puts(out, "?"); return;
+    }
+}

@@ -1,0 +1,293 @@
+/* value.c: what expressions stand for during lowering: constants with and without a type, IR values, and how they meet. */
+#include <math.h>
+#include "frontend/lower.h"
+
+V v_error(void) { return (V){ .kind = V_ERROR }; }
+V v_void(void) { return (V){ .kind = V_VOID }; }
+V v_int(__int128 i) { return (V){ .kind = V_INT, .big = i }; }
+V v_float(double f) { return (V){ .kind = V_FLOAT, .f = f }; }
+V v_const(DType d, Scalar c) { return (V){ .kind = V_CONST, .dtype = d, .c = c }; }
+V v_bool(bool b) { return v_const(DT_BOOL, scalar_int(b)); }
+V v_index(int64_t i) { return v_const(DT_INDEX, scalar_int(i)); }
+V v_ir(Value *v) { return (V){ .kind = V_IR, .value = v }; }
+V v_type(DType d) { return (V){ .kind = V_TYPE, .dtype = d }; }
+
+V v_tuple(Lower *l, int n, const V *items)
+{
+    V *copy = arena_array(&l->s->arena, V, (size_t)n + 1);
+    memcpy(copy, items, (size_t)n * sizeof *items);
+    return (V){ .kind = V_TUPLE, .n = n, .items = copy };
+}
+
+bool v_is_untyped(V v) { return v.kind == V_INT || v.kind == V_FLOAT; }
+bool v_is_known(V v) { return v_is_untyped(v) || v.kind == V_CONST; }
+bool v_is_number(V v) { return v_is_known(v) || v.kind == V_IR; }
+
+bool v_to_int(V v, __int128 *out)
+{
+    if (v.kind == V_INT) { *out = v.big; return true; }
+    if (v.kind != V_CONST || !dtype_is_int(v.dtype)) return false;
+    *out = v.dtype == DT_U64 ? (__int128)(uint64_t)v.c.i : v.c.i;
+    return true;
+}
+
+bool v_to_bool(V v, bool *out)
+{
+    if (v.kind != V_CONST || v.dtype != DT_BOOL) return false;
+    *out = v.c.i != 0;
+    return true;
+}
+
+DType v_dtype(V v) { return v.kind == V_IR ? v.value->type->dtype : v.dtype; }
+int v_rank(V v) { return v.kind == V_IR && v.value->type->kind == TYPE_TILE ? v.value->type->rank : 0; }
+const int64_t *v_shape(V v) { return v_rank(v) ? v.value->type->shape : NULL; }
+
+const char *v_describe(Lower *l, V v)
+{
+    switch (v.kind) {
+    case V_ERROR: return "an error";
+    case V_VOID: return "nothing";
+    case V_INT: return "an integer constant";
+    case V_FLOAT: return "a floating constant";
+    case V_CONST: return arena_printf(&l->s->arena, "`%s`", dtype_name(v.dtype));
+    case V_IR: return arena_printf(&l->s->arena, "`%s`", type_string(l->s, v.value->type));
+    case V_TYPE: return "a type";
+    case V_TUPLE: return arena_printf(&l->s->arena, "a tuple of %d", v.n);
+    case V_TENSOR: return "a tensor";
+    case V_NONE: return "None";
+    case V_STRING: return "a string";
+    }
+    return "";
+}
+
+/* --- constants meet types --------------------------------------------------------------------------------------------- */
+
+static bool int_fits(__int128 i, DType d)
+{
+    int bits = dtype_bits(d);
+    if (dtype_is_signed(d)) return i >= -((__int128)1 << (bits - 1)) && i < (__int128)1 << (bits - 1);
+    return i >= 0 && i < (__int128)1 << bits;
+}
+
+/* The nearest value of the float type; through double only where that does not round twice. */
+static double int_to_float(__int128 i, DType d)
+{
+    if (d != DT_F64 && (i > ((__int128)1 << 53) || i < -((__int128)1 << 53))) {
+        /* Keep the upper bits and a sticky one: exact in double, rounds the same in the narrower types. */
+        __int128 low = i & 0xfff, high = i - low;
+        i = high | (low ? 0x800 : 0);
+        if (low == 0) i = high;
+    }
+    return scalar_round(d, (double)i);
+}
+
+V adapt(Lower *l, V v, DType d, Loc loc)
+{
+    if (v.kind == V_INT) {
+        if (d == DT_BOOL)
+            return error_note(l, loc, "compare it, or write true or false", "an integer constant is no bool");
+        if (dtype_is_float(d)) {
+            double f = int_to_float(v.big, d);
+            if (isinf(f) || (dtype_bits(d) == 8 && fabs((double)v.big) > fabs(f)))
+                return error_at(l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
+            return v_const(d, scalar_float(f));
+        }
+        if (!int_fits(v.big, d)) {
+            Text t;
+            text_init(&t, &l->s->arena);
+            __int128 i = v.big < 0 ? -v.big : v.big;
+            if (i >> 64) text_puts(&t, "constant");
+            else text_printf(&t, "constant %s%llu", v.big < 0 ? "-" : "", (unsigned long long)i);
+            return error_at(l, loc, "%s is out of range of `%s`", t.data, dtype_name(d));
+        }
+        return v_const(d, scalar_int(scalar_wrap(d, (int64_t)v.big)));
+    }
+    if (v.kind == V_FLOAT) {
+        if (!dtype_is_float(d))
+            return error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
+                              "a floating constant cannot become `%s`", dtype_name(d));
+        double f = scalar_round(d, v.f);
+        if (isfinite(v.f) && (isinf(f) || (dtype_bits(d) == 8 && fabs(v.f) > 1.0625 * fabs(f) && fabs(f) > 400)))
+            return error_at(l, loc, "constant %g is out of range of `%s`", v.f, dtype_name(d));
+        return v_const(d, scalar_float(f));
+    }
+    return v;
+}
+
+V concretize(Lower *l, V v, Loc loc)
+{
+    if (v.kind == V_INT) return adapt(l, v, DT_INDEX, loc);
+    if (v.kind == V_FLOAT) return adapt(l, v, DT_F32, loc);
+    return v;
+}
+
+Value *materialize(Lower *l, V v, Loc loc)
+{
+    v = concretize(l, v, loc);
+    if (v.kind == V_IR) return v.value;
+    if (v.kind == V_CONST)
+        return dtype_is_float(v.dtype) ? ir_const_float(&l->b, v.dtype, v.c.f) : ir_const_int(&l->b, v.dtype, v.c.i);
+    if (v.kind == V_TENSOR)
+        error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
+    else if (v.kind != V_ERROR) error_at(l, loc, "expected a number or a tile, not %s", v_describe(l, v));
+    return NULL;
+}
+
+bool same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
+{
+    if (v_is_untyped(*a) && !v_is_untyped(*b)) *a = adapt(l, *a, v_dtype(*b), loc);
+    else if (v_is_untyped(*b) && !v_is_untyped(*a)) *b = adapt(l, *b, v_dtype(*a), loc);
+    else if (v_is_untyped(*a)) {
+        DType d = a->kind == V_FLOAT || b->kind == V_FLOAT ? DT_F32 : DT_INDEX;
+        *a = adapt(l, *a, d, loc);
+        *b = adapt(l, *b, d, loc);
+    }
+    if (a->kind == V_ERROR || b->kind == V_ERROR) return false;
+    if (v_dtype(*a) == v_dtype(*b)) return true;
+    const char *da = dtype_name(v_dtype(*a)), *db = dtype_name(v_dtype(*b));
+    error_note(l, loc, arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
+               "%s of `%s` and `%s`", what, da, db);
+    return false;
+}
+
+/* --- shapes ----------------------------------------------------------------------------------------------------------------- */
+
+static const char *shape_text(Lower *l, int rank, const int64_t *shape)
+{
+    Text t;
+    text_init(&t, &l->s->arena);
+    text_putc(&t, '[');
+    for (int i = 0; i < rank; i++) text_printf(&t, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    text_putc(&t, ']');
+    return t.data;
+}
+
+/* Scalars go with everything; tiles have equal rank and extents equal or 1. */
+bool join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, int *rank, int64_t *shape)
+{
+    *rank = 0;
+    for (int k = 0; k < n; k++) {
+        int r = v_rank(v[k]);
+        const int64_t *s = v_shape(v[k]);
+        if (r == 0) continue;
+        if (*rank == 0) { *rank = r; memcpy(shape, s, (size_t)r * sizeof *s); continue; }
+        bool ok = r == *rank;
+        for (int i = 0; ok && i < r; i++) {
+            if (shape[i] == 1) shape[i] = s[i];
+            else ok = s[i] == 1 || s[i] == shape[i];
+        }
+        if (ok) continue;
+        int64_t first[TILE_MAX_RANK];
+        int first_rank = 0;
+        for (int j = 0; j < k && !first_rank; j++)
+            if (v_rank(v[j])) { first_rank = v_rank(v[j]); memcpy(first, v_shape(v[j]), sizeof *s * (size_t)first_rank); }
+        const char *note = r == *rank ? "extents must be equal or 1" : "ranks must be equal; add an axis with `x[:, None]`";
+        error_note(l, loc, note, "shapes %s and %s do not fit in %s", shape_text(l, *rank, r == *rank && k == 1 ? first : shape),
+                   shape_text(l, r, s), what);
+        return false;
+    }
+    return true;
+}
+
+const Type *checked_tile(Lower *l, Loc loc, DType d, int rank, const int64_t *shape)
+{
+    int64_t elements = 1;
+    if (rank > TILE_MAX_RANK) { error_at(l, loc, "a tile has at most %d axes", TILE_MAX_RANK); return NULL; }
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 1) { error_at(l, loc, "a tile extent must be at least 1, not %lld", (long long)shape[i]); return NULL; }
+        if (shape[i] > LIMIT_TILE_ELEMENTS || elements * shape[i] > LIMIT_TILE_ELEMENTS) {
+            error_note(l, loc, "take smaller windows in a loop", "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
+            return NULL;
+        }
+        elements *= shape[i];
+    }
+    if (elements * dtype_bytes(d) > LIMIT_TILE_BYTES) {
+        error_note(l, loc, "take smaller windows in a loop", "a tile `%s%s` has more than %d MiB", dtype_name(d), shape_text(l, rank, shape), LIMIT_TILE_BYTES >> 20);
+        return NULL;
+    }
+    return type_value(l->s, d, rank, shape);
+}
+
+Value *to_shape(Lower *l, Value *v, int rank, const int64_t *shape)
+{
+    if (rank == 0) return v;
+    if (v->type->kind == TYPE_SCALAR) return ir_splat(&l->b, v, rank, shape);
+    bool equal = v->type->rank == rank;
+    for (int i = 0; equal && i < rank; i++) equal = v->type->shape[i] == shape[i];
+    if (equal) return v;
+    return ir_emit(&l->b, OP_BROADCAST, &v, 1, NO_ATTRS, type_tile(l->s, v->type->dtype, rank, shape));
+}
+
+/* --- operations -------------------------------------------------------------------------------------------------------------- */
+
+/* Builds an instruction after its type rule agreed; a refusal becomes an error at `loc`. */
+V emit_checked(Lower *l, Loc loc, const char *what, Op op, Value **operands, int n, Attrs attrs, const Type *type)
+{
+    const Type *results[IR_MAX_RESULTS] = { type };
+    int n_results = type ? 1 : 0;
+    const char *why = ir_infer(l->s, op, operands, n, attrs, results, &n_results);
+    if (why) return error_at(l, loc, "%s: %s", what, why);
+    l->b.loc = loc;
+    return v_ir(ir_emit(&l->b, op, operands, n, attrs, type));
+}
+
+static bool fold_constants(Op op, const V *v, int n, V *out)
+{
+    Scalar c[4], r;
+    if (n > 4 || n < 1) return false;
+    for (int k = 0; k < n; k++) {
+        if (v[k].kind != V_CONST || (dtype_is_float(v[k].dtype) && op < OP_EQ) || (op > OP_WHERE && op < OP_CAST)) return false;
+        c[k] = v[k].c;
+    }
+    DType d = v[n - 1].dtype;
+    if (!scalar_op(op, d, c, &r)) return false;
+    bool compares = op >= OP_EQ && op <= OP_GE;
+    *out = v_const(compares ? DT_BOOL : d, r);
+    return true;
+}
+
+V apply_op(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs attrs)
+{
+    int rank;
+    int64_t shape[TILE_MAX_RANK];
+    V folded;
+    for (int k = 0; k < n; k++) {
+        if (v[k].kind == V_ERROR) return v_error();
+        if (!v_is_number(v[k])) { materialize(l, v[k], loc); return v_error(); }
+    }
+    int first = op == OP_WHERE;
+    for (int k = first + 1; k < n; k++) {
+        /* A typed operand may stand last: the first one adapts to it, then all the others to the first. */
+        if (v_is_untyped(v[first]) && !v_is_untyped(v[k]) && !same_dtype(l, loc, what, &v[first], &v[k])) return v_error();
+    }
+    for (int k = first + 1; k < n; k++)
+        if (!same_dtype(l, loc, what, &v[first], &v[k])) return v_error();
+    if (n == 1) v[0] = concretize(l, v[0], loc);
+    if (v[0].kind == V_ERROR) return v_error();
+    if (!attrs.n && fold_constants(op, v, n, &folded)) return folded;
+    if (!join_shapes(l, loc, what, v, n, &rank, shape)) return v_error();
+    if (rank && !checked_tile(l, loc, v_dtype(v[n - 1]), rank, shape)) return v_error();
+    Value *operands[4];
+    l->b.loc = loc;
+    for (int k = 0; k < n; k++) {
+        operands[k] = materialize(l, v[k], loc);
+        if (!operands[k]) return v_error();
+        operands[k] = to_shape(l, operands[k], rank, shape);
+    }
+    return emit_checked(l, loc, what, op, operands, n, attrs, NULL);
+}
+
+V cast_to(Lower *l, V v, DType d, Loc loc)
+{
+    if (v.kind == V_INT) {
+        if (dtype_is_float(d)) return v_const(d, scalar_float(int_to_float(v.big, d)));
+        return v_const(d, scalar_int(d == DT_BOOL ? v.big != 0 : scalar_wrap(d, (int64_t)(uint64_t)(unsigned __int128)v.big)));
+    }
+    if (v.kind == V_FLOAT) return v_const(d, scalar_cast(d, DT_F64, scalar_float(v.f)));
+    if (v.kind == V_CONST) return v_const(d, scalar_cast(d, v.dtype, v.c));
+    Value *x = materialize(l, v, loc);
+    if (!x) return v_error();
+    if (!checked_tile(l, loc, d, v_rank(v), v_shape(v))) return v_error();
+    l->b.loc = loc;
+    return v_ir(ir_cast(&l->b, x, d));
+}

@@ -1,0 +1,65 @@
+/* kernel.h: from tile IR to kernel IR. The passes of this folder run after the tile passes, in the order of kernel_lower:
+ *
+ *   program      program ids from the linear id (remap, raster), persistent loops
+ *   mma-select   a matrix instruction for every mma
+ *   stage        loads that only feed matrix products go through shared memory, several stages deep
+ *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   layout       a layout for every tile that lives in registers; conversions where they disagree
+ *
+ * docs/kernel-ir.md describes what the result may hold. */
+#pragma once
+#include "ir/abi.h"
+#include "ir/ir.h"
+#include "ir/layout.h"
+#include "ir/target.h"
+
+/* Layouts by their text: types carry the interned text, passes and emitter want the structure. */
+typedef struct LayoutTable {
+    Session *session;
+    VEC(struct { const char *text; const Layout *layout; const LayoutShared *shared; }) rows;
+} LayoutTable;
+
+const Layout *layouts_get(LayoutTable *, const Type *);                 /* of a tile; fails internally without one */
+const LayoutShared *layouts_shared(LayoutTable *, const Type *);        /* of a shared buffer or view */
+const char *layouts_text(LayoutTable *, const Layout *);
+const char *layouts_shared_text(LayoutTable *, const LayoutShared *);
+const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the tile type with this layout */
+
+typedef struct KernelOptions {
+    int warps;              /* 0: chosen from the tiles and the `warps` hint */
+    bool no_async;          /* plain copies instead of cp.async (tests) */
+    bool no_roles;          /* never warp roles: the portable path on sm_90a too */
+    bool no_persistent;
+    bool no_overlap;        /* no product issued ahead */
+    bool no_turns;          /* no ping-pong between consumer warpgroups */
+    bool no_order;          /* programs in the order of their ids */
+    bool no_lazy;           /* rescale always */
+} KernelOptions;
+
+/* What the emitter and the launch must know beside the IR. */
+typedef struct KernelPlan {
+    const Target *target;
+    KernelOptions options;
+    LayoutTable layouts;
+    int warps;                      /* of the CTA, or of the consumers when there are roles */
+    int producer_warps;             /* 0: no roles */
+    int producer_registers, consumer_registers;
+    int min_ctas;                   /* launch bounds */
+    bool persistent;
+    int cluster;
+    const char *schedule;           /* the derived schedule as text, or NULL */
+} KernelPlan;
+
+/* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
+bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
+
+void kernel_program(Session *, Func *, KernelPlan *);
+void kernel_mma_select(Session *, Func *, KernelPlan *);
+bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
+void kernel_stage(Session *, Func *, KernelPlan *);
+void kernel_layout(Session *, Func *, KernelPlan *);
+
+/* Shared by the passes. */
+bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */
+int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
+int64_t kernel_divisor(const Func *, const Value *);    /* a known divisor of an integer scalar */

@@ -1,0 +1,384 @@
+/* layout: a layout for every tile that lives in registers.
+ *
+ *   %s = mma_sync %a, %b, %c              ->  f32[128, 64]@#mma<m16n8k16, c, ...>
+ *   %m = reduce_max %s {axis = 1}         ->  f32[128, 1]@#slice<axis=1, keep, #mma<...>>
+ *
+ * Values that meet in element-wise operations, loops and ifs form a group; a group gets one family (the fragments of its matrix
+ * product, else blocked along the unit-stride axis of its widest memory access), and each value the family's layout of its
+ * own shape: an axis of extent 1 is a slice of the group's box, so a row statistic lies where its tile's rows lie. Cheap
+ * functions of coordinates (masks, index tiles, constants) get none: they stay virtual and are evaluated by each user.
+ * Where a user needs another layout than a value has, a `convert` (or, for virtual values, `materialize`) goes in between.
+ * Operations that move elements between positions (reshape, permute, concat, slice, sort, scan, ...) take any layouts. */
+#include "passes/kernel/kernel.h"
+
+typedef struct Group {
+    int parent;             /* union-find over value ids */
+    bool mma;               /* holds the result of a matrix product */
+    LayoutMma kind;
+    int warps[2];
+    bool rows;              /* rows are reduced or feed another product: warps go along M */
+    bool fma;               /* product without a matrix unit */
+    int rank;
+    int64_t box[TILE_MAX_RANK];
+    bool box_of_mma;
+    int64_t access_bytes;   /* of the widest memory access */
+    int unit;               /* its unit-stride axis */
+    int elem_bytes;
+} Group;
+
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Group *g; uint32_t n; } Ctx;
+
+static int find(Ctx *c, uint32_t id)
+{
+    int r = (int)id;
+    while (c->g[r].parent != r) { c->g[r].parent = c->g[c->g[r].parent].parent; r = c->g[r].parent; }
+    return r;
+}
+
+static bool grouped(const Value *v) { return v->type->kind == TYPE_TILE && !kernel_is_cheap(v); }
+
+static void unite(Ctx *c, const Value *a, const Value *b)
+{
+    if (!grouped(a) || !grouped(b)) return;
+    int x = find(c, a->id), y = find(c, b->id);
+    if (x != y) c->g[y].parent = x;
+}
+
+static void link_carried(Ctx *c, Instr *i)
+{
+    if (i->op == OP_FOR) {
+        for (int k = 0; k < i->n_results; k++) {
+            Value *arg = i->blocks[0]->args[k + 1];
+            unite(c, arg, &i->results[k]);
+            unite(c, arg, ir_operand(i, k + 3));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[0]), k));
+        }
+    } else if (i->op == OP_WHILE) {
+        for (int k = 0; k < i->n_results; k++) {
+            Value *arg = i->blocks[0]->args[k];
+            unite(c, arg, &i->results[k]);
+            unite(c, arg, i->blocks[1]->args[k]);
+            unite(c, arg, ir_operand(i, k));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[0]), k + 1));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[1]), k));
+        }
+    } else if (i->op == OP_IF) {
+        for (int k = 0; k < i->n_results; k++)
+            for (int b = 0; b < 2; b++) unite(c, &i->results[k], ir_operand(ir_terminator(i->blocks[b]), k));
+    }
+}
+
+static bool follows_operand(Op op)      /* result lies where operand 0 lies (axes of extent 1 aside) */
+{
+    return op == OP_BROADCAST || op == OP_REDUCE_SUM || op == OP_REDUCE_PROD || op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ||
+           op == OP_REDUCE_ANY || op == OP_REDUCE_ALL || op == OP_ARGMAX || op == OP_ARGMIN || op == OP_REDUCE ||
+           op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX || op == OP_SCAN || op == OP_SORT;
+}
+
+static void link_values(void *user, Instr *i)
+{
+    Ctx *c = user;
+    const OpInfo *info = &op_info[i->op];
+    if (info->flags & OPF_ELEM) {
+        for (int k = 0; k < i->n_operands; k++)
+            if (i->n_results && type_same_shape(ir_operand(i, k)->type, ir_result(i)->type)) unite(c, ir_result(i), ir_operand(i, k));
+    } else if (follows_operand(i->op) && ir_operand(i, 0)->type->rank == ir_result(i)->type->rank) {
+        unite(c, ir_result(i), ir_operand(i, 0));
+    } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA) {
+        unite(c, ir_result(i), ir_operand(i, 2));
+    } else if (i->op == OP_WGMMA_WAIT) {
+        for (int k = 0; k < i->n_results; k++) unite(c, &i->results[k], ir_operand(i, k));
+    }
+    link_carried(c, i);
+}
+
+static void note_shape(Ctx *c, const Value *v, bool mma)
+{
+    if (!grouped(v)) return;
+    Group *g = &c->g[find(c, v->id)];
+    g->rank = v->type->rank;
+    if (mma && !g->box_of_mma) { memset(g->box, 0, sizeof g->box); g->box_of_mma = true; }
+    if (g->box_of_mma && !mma) return;
+    for (int a = 0; a < v->type->rank; a++) if (v->type->shape[a] > g->box[a]) g->box[a] = v->type->shape[a];
+    if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
+}
+
+static LayoutMma mma_kind(Session *s, const char *name)
+{
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
+        if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) return (LayoutMma)k;
+    ir_fail(s, (Loc){ 0 }, "no matrix instruction %s", name);
+}
+
+static void note_anchors(void *user, Instr *i)
+{
+    Ctx *c = user;
+    bool mma = i->op == OP_MMA_SYNC || i->op == OP_WGMMA;
+    for (int k = 0; k < i->n_results; k++) note_shape(c, &i->results[k], mma);
+    for (int b = 0; b < i->n_blocks; b++)
+        for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
+    if (mma) {
+        Group *g = &c->g[find(c, ir_result(i)->id)];
+        const char *name = ir_attr(i, ATTR_INSTR)->s;
+        g->mma = true;
+        if (!strcmp(name, "fma")) g->fma = true;
+        else g->kind = mma_kind(c->s, name);
+        for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
+            Value *v = ir_operand(i, k);
+            while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
+            if (grouped(v)) c->g[find(c, v->id)].rows = true;
+        }
+    }
+    if (follows_operand(i->op) && i->op != OP_BROADCAST && grouped(ir_operand(i, 0)) &&
+        ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
+        c->g[find(c, ir_operand(i, 0)->id)].rows = true;
+    MemParts m;
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
+        Value *v = m.result ? m.result : m.values[0];
+        int axis;
+        kernel_unit_axis(c->f, i, &axis);
+        if (!grouped(v) || axis < 0) return;
+        Group *g = &c->g[find(c, v->id)];
+        /* A load decides before a store of equal size: a store can stage its value. */
+        int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
+        if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->elem_bytes = dtype_bytes(v->type->dtype); }
+    }
+}
+
+static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int unit = g->access_bytes && g->unit < rank ? g->unit : rank - 1, n = 0;
+    order[n++] = unit;
+    for (int a = rank - 1; a >= 0; a--) if (a != unit) order[n++] = a;
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    if (g->fma && rank == 2) {          /* register blocks for a product without a matrix unit: 8 x 4 a thread where the tile allows */
+        int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, warps[2] = { 1, 1 };
+        while (per[0] < 8 && per[0] * 8 <= tile[0]) per[0] *= 2;
+        while (per[1] < 4 && per[1] * 8 <= tile[1]) per[1] *= 2;
+        int32_t l = c->p->target->wave, w = c->p->warps;
+        lanes[1] = 8; lanes[0] = l / 8;
+        while (w > 1) {
+            bool down = (int64_t)per[0] * lanes[0] * warps[0] * tile[1] < (int64_t)per[1] * lanes[1] * warps[1] * tile[0];
+            int by = w % 2 ? w : 2;
+            warps[down ? 0 : 1] *= by;
+            w /= by;
+        }
+        return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
+    }
+    return layout_coalesced(&c->s->arena, rank, tile, order, g->elem_bytes ? g->elem_bytes : 4, 16, c->p->target->wave, c->p->warps);
+}
+
+static void split_warps(const KernelPlan *p, Group *g)
+{
+    const LayoutMmaInfo *info = layout_mma_info(g->kind);
+    int w = p->warps / info->warps;
+    if (w < 1) w = 1;
+    g->warps[0] = g->warps[1] = 1;
+    if (g->rows) {
+        while (w % 2 == 0 && g->box[0] <= (int64_t)info->m * g->warps[0] && g->box[1] > (int64_t)info->n * g->warps[1]) { g->warps[1] *= 2; w /= 2; }
+        g->warps[0] = w;
+        return;
+    }
+    while (w > 1) {
+        int by = w % 2 ? w : 2;
+        int64_t m = g->box[0] / g->warps[0], n = g->box[1] / g->warps[1];
+        bool down = m >= n && m > info->m;
+        g->warps[down ? 0 : 1] *= by;
+        w /= by;
+    }
+}
+
+static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK];
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    const Layout *l;
+    if (g->mma && !g->fma && rank == 2) {
+        if (!g->warps[0]) split_warps(c->p, g);
+        l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    } else {
+        l = blocked(c, g, rank, shape);
+    }
+    if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);
+    return l;
+}
+
+static const Layout *layout_for(Ctx *c, const Value *v)
+{
+    Group *g = &c->g[find(c, v->id)];
+    const Type *t = v->type;
+    int64_t shape[TILE_MAX_RANK];
+    bool sliced[TILE_MAX_RANK] = { 0 };
+    for (int a = 0; a < t->rank; a++) {
+        shape[a] = t->shape[a];
+        if (t->shape[a] == 1 && g->box[a] > 1) { shape[a] = g->box[a]; sliced[a] = true; }
+    }
+    const Layout *l = full_layout(c, g, t->rank, shape);
+    for (int a = 0; a < t->rank; a++) if (sliced[a]) l = layout_slice(&c->s->arena, l, a, true);
+    return l;
+}
+
+static void assign(Ctx *c, Value *v)
+{
+    if (v->type->kind == TYPE_TILE && !v->type->layout && grouped(v)) v->type = layouts_typed(&c->p->layouts, v->type, layout_for(c, v));
+}
+
+static void assign_all(void *user, Instr *i)
+{
+    Ctx *c = user;
+    for (int k = 0; k < i->n_results; k++) assign(c, &i->results[k]);
+    for (int b = 0; b < i->n_blocks; b++)
+        for (int k = 0; k < i->blocks[b]->n_args; k++) assign(c, i->blocks[b]->args[k]);
+}
+
+/* --- second walk: operands get the layouts their users need --------------------------------------------------------- */
+
+static Value *as(Ctx *c, Builder *b, Value *v, const Layout *l)
+{
+    const Type *t = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), l);
+    if (v->type == t) return v;
+    if (v->type->layout && layout_equal(layouts_get(&c->p->layouts, v->type), l)) return v;
+    return ir_emit(b, v->type->layout ? OP_CONVERT : OP_MATERIALIZE, &v, 1, NO_ATTRS, t);
+}
+
+static void need(Ctx *c, Instr *i, int k, const Layout *l)
+{
+    Builder b = ir_before(i);
+    Value *v = ir_operand(i, k), *w = as(c, &b, v, l);
+    if (w != v) ir_set_operand(i, k, w);
+}
+
+static void need_any(Ctx *c, Instr *i, int k)
+{
+    Value *v = ir_operand(i, k);
+    if (v->type->kind != TYPE_TILE || v->type->layout) return;
+    Group g = { .rank = v->type->rank };
+    need(c, i, k, blocked(c, &g, v->type->rank, v->type->shape));
+}
+
+/* The result of i as computed lies in `natural`; users see the assigned layout. */
+static void result_in(Ctx *c, Instr *i, int k, const Layout *natural)
+{
+    Value *r = &i->results[k];
+    const Type *want = r->type, *t = layouts_typed(&c->p->layouts, type_with_layout(c->s, want, NULL), natural);
+    if (want == t || !want->layout || layout_equal(layouts_get(&c->p->layouts, want), natural)) { r->type = t; return; }
+    r->type = t;
+    Builder b = ir_after(i);
+    Instr *conv = ir_build(&b, OP_CONVERT, &r, 1, NO_ATTRS, &want, 1);
+    Value *w = ir_result(conv);
+    ir_replace(r, w);
+    ir_set_operand(conv, 0, r);
+}
+
+static void carried_operands(Ctx *c, Instr *y, int first, Value *const *like, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (like[k]->type->kind == TYPE_TILE) need(c, y, k + first, layouts_get(&c->p->layouts, like[k]->type));
+}
+
+static const Layout *fragment(Ctx *c, Instr *mma, int k)
+{
+    Group *g = &c->g[find(c, ir_result(mma)->id)];
+    const Type *t = ir_operand(mma, k)->type;
+    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
+    if (!g->warps[0]) split_warps(c->p, g);
+    return layout_mma(&c->s->arena, g->kind, k == 0 ? LAYOUT_A : LAYOUT_B, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+}
+
+static void fix(Ctx *c, Block *blk);
+
+static void fix_instr(Ctx *c, Instr *i)
+{
+    Arena *a = &c->s->arena;
+    LayoutTable *lt = &c->p->layouts;
+    switch ((int)i->op) {
+    case OP_FOR: carried_operands(c, i, 3, i->blocks[0]->args + 1, i->n_results); break;
+    case OP_WHILE: carried_operands(c, i, 0, i->blocks[0]->args, i->n_results); break;
+    case OP_YIELD: {
+        Instr *p = i->block->parent;
+        if (!p || p->op == OP_REDUCE || p->op == OP_SCAN) return;
+        if (p->op == OP_FOR) carried_operands(c, i, 0, p->blocks[0]->args + 1, p->n_results);
+        else if (p->op == OP_WHILE) carried_operands(c, i, 0, p->blocks[0]->args, p->n_results);
+        else for (int k = 0; k < p->n_results; k++) if (p->results[k].type->kind == TYPE_TILE) need(c, i, k, layouts_get(lt, p->results[k].type));
+        return;
+    }
+    case OP_CONDITION: carried_operands(c, i, 1, i->block->parent->blocks[1]->args, i->n_operands - 1); return;
+    case OP_BROADCAST:
+        if (ir_result(i)->type->layout) {
+            const Layout *l = layouts_get(lt, ir_result(i)->type);
+            for (int x = 0; x < ir_result(i)->type->rank; x++)
+                if (ir_operand(i, 0)->type->shape[x] == 1 && ir_result(i)->type->shape[x] != 1) l = layout_slice(a, l, x, true);
+            if (ir_operand(i, 0)->type->layout) need(c, i, 0, l);
+        }
+        return;
+    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL: case OP_REDUCE:
+    case OP_ARGMAX: case OP_ARGMIN: {
+        need_any(c, i, 0);
+        const Layout *l = layouts_get(lt, ir_operand(i, 0)->type);
+        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+        if (ir_result(i)->type->kind == TYPE_TILE) result_in(c, i, 0, layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
+        break;
+    }
+    case OP_MMA_SYNC: {
+        need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+        if (c->g[find(c, ir_result(i)->id)].fma) {
+            for (int k = 0; k < 2; k++) need_any(c, i, k);
+        } else {
+            for (int k = 0; k < 2; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) need(c, i, k, fragment(c, i, k));
+        }
+        return;
+    }
+    case OP_WGMMA:
+        need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+        if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
+        return;
+    case OP_CONVERT: case OP_MATERIALIZE: return;
+    default: break;
+    }
+    if (op_info[i->op].flags & OPF_ELEM) {
+        if (i->n_results && ir_result(i)->type->layout)
+            for (int k = 0; k < i->n_operands; k++)
+                if (ir_operand(i, k)->type->layout) need(c, i, k, layouts_get(lt, ir_result(i)->type));
+    } else if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_RESHAPE && i->op != OP_PERMUTE) {
+        for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
+    } else if ((i->op == OP_RESHAPE || i->op == OP_PERMUTE) && ir_result(i)->type->layout) {
+        need_any(c, i, 0);
+    }
+    for (int k = 0; k < i->n_blocks; k++) fix(c, i->blocks[k]);
+}
+
+static void fix(Ctx *c, Block *blk)
+{
+    for (Instr *i = blk->first, *next; i; i = next) {
+        next = i->next;
+        fix_instr(c, i);
+    }
+}
+
+/* Index tiles and values of gathers, scatters and atomics meet element by element: one layout for all of them. */
+static void link_indexed(void *user, Instr *i)
+{
+    Ctx *c = user;
+    MemParts m;
+    if (i->op == OP_LOAD || i->op == OP_STORE || !ir_mem_parts(i, &m)) return;
+    for (int k = 0; k < m.rank; k++) for (int j = 0; j < 2; j++) {
+        if (m.result) unite(c, m.result, m.idx[k]);
+        if (m.values[j]) unite(c, m.values[j], m.idx[k]);
+        if (m.mask) unite(c, m.mask, m.idx[k]);
+        unite(c, m.idx[0], m.idx[k]);
+        if (m.result && m.values[j]) unite(c, m.result, m.values[j]);
+    }
+}
+
+void kernel_layout(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .f = f, .p = p, .n = f->module->next_id };
+    c.g = arena_array(&s->arena, Group, c.n);
+    for (uint32_t i = 0; i < c.n; i++) c.g[i].parent = (int)i;
+    ir_walk(f->body, link_values, &c);
+    ir_walk(f->body, link_indexed, &c);
+    ir_walk(f->body, note_anchors, &c);
+    ir_walk(f->body, assign_all, &c);
+    fix(&c, f->body);
+}

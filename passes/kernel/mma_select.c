@@ -1,0 +1,87 @@
+/* mma-select: a matrix instruction for every mma.
+ *
+ *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
+ *
+ * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4; f32 without tf32 is "fma" (no
+ * unit computes it exactly). Where the target lacks the unit for fp8 the operands are widened to f16, which holds every
+ * fp8 value exactly, and a performance note says so. A permute that feeds an operand from a load becomes the load's order.
+ * wgmma is chosen later, by warp-roles, where whole warpgroups fit. Does not touch anything else. */
+#include "passes/kernel/kernel.h"
+
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; } Ctx;
+
+static Value *fold_permute(Ctx *c, Value *v)
+{
+    Instr *perm = v->def;
+    if (!perm || perm->op != OP_PERMUTE) return v;
+    Instr *load = ir_operand(perm, 0)->def;
+    if (!load || load->op != OP_LOAD || ir_use_count(ir_operand(perm, 0)) != 1) return v;
+    const Attr *o = ir_attr(load, ATTR_ORDER), *q = ir_attr(perm, ATTR_ORDER);
+    int64_t order[TILE_MAX_RANK];
+    for (int i = 0; i < q->n; i++) order[i] = o ? o->v[q->v[i]] : q->v[i];
+    ir_set_attr(c->s, load, a_ints(ATTR_ORDER, order, q->n));
+    Value *r = ir_operand(perm, 0);
+    r->type = v->type;
+    ir_replace(v, r);
+    ir_erase(perm);
+    return r;
+}
+
+static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
+
+static const char *pick(const Target *t, DType d, bool tf32)
+{
+    bool mma = target_has(t, TF_MMA_SYNC);
+    if (t->kind == TARGET_CUDA && mma) {
+        switch ((int)d) {
+        case DT_F16: case DT_BF16: return "m16n8k16";
+        case DT_F32: return tf32 ? "m16n8k8_tf32" : "fma";
+        case DT_F64: return "m8n8k4_f64";
+        case DT_I8: case DT_U8: return "m16n8k32";
+        case DT_F8E4M3: case DT_F8E5M2: return "m16n8k32";
+        default: return "fma";
+        }
+    }
+    if (target_has(t, TF_MFMA)) {
+        switch ((int)d) {
+        case DT_F16: case DT_BF16: return t->arch == 0x950 ? "mfma_32x32x16" : "mfma_32x32x8";
+        case DT_F32: return tf32 && t->arch == 0x942 ? "mfma_32x32x4_xf32" : "mfma_32x32x2";
+        case DT_F64: return "mfma_16x16x4_f64";
+        case DT_I8: return t->arch == 0x90a ? "mfma_32x32x8_8" : "mfma_32x32x16_8";
+        case DT_F8E4M3: case DT_F8E5M2: return "mfma_32x32x16_8";
+        default: return "fma";
+        }
+    }
+    if (target_has(t, TF_WMMA)) return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16" : d == DT_I8 || d == DT_U8 ? "wmma_16x16x16_8" : "fma";
+    return "fma";
+}
+
+static bool fp8_native(const Target *t)
+{
+    return target_has(t, TF_MMA_FP8) || (target_has(t, TF_MFMA_FP8) && t->arch == 0x950);
+}
+
+static void visit(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op != OP_MMA) return;
+    Value *v[3] = { fold_permute(c, ir_operand(i, 0)), fold_permute(c, ir_operand(i, 1)), ir_operand(i, 2) };
+    const Target *t = c->p->target;
+    Builder b = ir_before(i);
+    if (is_fp8(v[0]->type->dtype) && !fp8_native(t)) {
+        diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to f16", t->name, dtype_name(v[0]->type->dtype));
+        for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], DT_F16);
+    }
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
+    DType d = v[0]->type->dtype;
+    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32)), a_int(ATTR_PRECISION, tf32)), NULL, 0);
+    ir_replace(ir_result(i), ir_result(m));
+    ir_result(m)->name = ir_result(i)->name;
+    ir_erase(i);
+}
+
+void kernel_mma_select(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { s, f, p };
+    ir_walk(f->body, visit, &c);
+}

@@ -1,0 +1,44 @@
+/* program: program ids from the linear id of the CTA.
+ *
+ *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 % grid1, ...
+ *
+ * Launches are one-dimensional; first axis fastest. The remap block, if any, is inlined once. */
+#include "passes/kernel/kernel.h"
+
+typedef struct Ctx { Session *s; Func *f; Value *linear; Value *coord[3]; int rank; } Ctx;
+
+static void visit(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op != OP_PROGRAM_ID) return;
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    Value *v = c->coord[axis];
+    Builder b = ir_before(i);
+    ir_replace(ir_result(i), ir_cast(&b, v, ir_result(i)->type->dtype));
+    ir_erase(i);
+}
+
+void kernel_program(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .f = f };
+    c.rank = f->grid ? ir_terminator(f->grid)->n_operands : 1;
+    Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
+    const Type *i32 = type_scalar(s, DT_I32);
+    Value *w = ir_emit(&b, OP_PROGRAM, NULL, 0, NO_ATTRS, i32);
+    ir_set_name(w, "program");
+    if (f->remap) {
+        ValueMap map;
+        value_map_init(&map, &s->arena);
+        value_map_set(&map, f->remap->args[0], ir_cast(&b, w, f->remap->args[0]->type->dtype));
+        for (int k = 1; k < f->remap->n_args; k++) value_map_set(&map, f->remap->args[k], f->body->args[k - 1]);
+        ir_clone_block_into(&b, f->remap, &map, false);
+        w = ir_cast(&b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_I32);
+    }
+    for (int a = 0; a < c.rank; a++) {
+        if (a == c.rank - 1) { c.coord[a] = w; break; }
+        Value *g = ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
+        c.coord[a] = ir_bin(&b, OP_REM, w, g);
+        w = ir_bin(&b, OP_DIV, w, g);
+    }
+    ir_walk(f->body, visit, &c);
+}

@@ -1,0 +1,219 @@
+/* stage: loads that only feed matrix products go through shared memory, several stages deep (the portable path).
+ *
+ *   for i { %a = load A[..i..]; %c = mma_sync %a, %b, %acc }
+ * becomes, with S stages,
+ *   %buf = shared_alloc [S, ...]
+ *   copies of steps 0 .. S-2, a commit each
+ *   for i carrying slot {
+ *       copy_wait S-2; barrier                                   step i has arrived, everyone is done with step i-1
+ *       if (i + (S-1)*step < hi) copy of step i+S-1 into slot S-1 ahead; commit
+ *       mma_sync on the views of this slot
+ *   }
+ *   barrier
+ *
+ * S is the load's `latency` (default 3), clipped to what shared memory holds; the clipping is a performance note. A load
+ * whose offsets depend on carried values cannot be issued ahead: it is staged once, with two barriers. Pads other than
+ * zero, casts between load and product, or other users of the tile keep the load in registers. */
+#include "passes/kernel/kernel.h"
+
+typedef VEC(Instr *) Instrs;
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t bytes; } Ctx;
+
+static bool eligible(const Instr *i)
+{
+    MemParts m;
+    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.result->type->kind != TYPE_TILE || m.result->type->rank != 2) return false;
+    int64_t zero;
+    double fzero;
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) && !(ir_is_const_float(m.pad, &fzero) && fzero == 0)) return false;
+    if (!m.result->uses) return false;
+    for (const Use *u = m.result->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return true;
+}
+
+static void collect(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (eligible(i)) vec_push(&c->s->arena, &c->loads, i);
+}
+
+static const Type *buffer_type(Ctx *c, const Instr *load, int64_t slots)
+{
+    const Type *t = ir_result(load)->type;
+    int axis;
+    kernel_unit_axis(c->f, load, &axis);
+    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] }, order[2];
+    order[0] = axis < 0 ? 1 : axis;
+    order[1] = 1 - order[0];
+    const LayoutShared *s = NULL;
+    int bytes = dtype_bytes(t->dtype);
+    for (int span = 128; span >= 32 && !s; span /= 2)
+        if ((int64_t)tile[order[0]] * bytes % span == 0) s = layout_shared_swizzled(&c->s->arena, 2, tile, order, bytes, span);
+    if (!s) s = layout_shared_rows(&c->s->arena, 2, tile, order, bytes, 16 - (int)((int64_t)tile[order[0]] * bytes % 16) % 16);
+    if (!s) ir_fail(c->s, load->loc, "no shared layout for %s", type_string(c->s, t));
+    int64_t shape[3] = { slots, tile[0], tile[1] };
+    return type_shared(c->s, t->dtype, 3, shape, layouts_shared_text(&c->p->layouts, s));
+}
+
+static int64_t slot_bytes(Ctx *c, const Type *t)
+{
+    const LayoutShared *s = layouts_shared(&c->p->layouts, t);
+    int64_t align = s->align > 128 ? s->align : 128;
+    return ((int64_t)s->bytes + align - 1) / align * align;
+}
+
+/* Can v be computed from the loop counter and values from outside, by pure operations? */
+static bool from_counter(const Value *v, const Block *body, int depth)
+{
+    if (ir_defined_outside(v, body)) return true;
+    if (!v->def) return v == body->args[0];
+    if (depth > 32 || !(op_info[v->def->op].flags & OPF_PURE) || v->def->n_blocks || v->def->block != body) return false;
+    for (int k = 0; k < v->def->n_operands; k++) if (!from_counter(ir_operand(v->def, k), body, depth + 1)) return false;
+    return true;
+}
+
+static Value *clone_from_counter(Builder *b, Value *v, const Block *body, ValueMap *map)
+{
+    if (ir_defined_outside(v, body)) return v;
+    Value *known = value_map_get(map, v);
+    if (known != v) return known;
+    for (int k = 0; k < v->def->n_operands; k++) clone_from_counter(b, ir_operand(v->def, k), body, map);
+    ir_clone(b, v->def, map);
+    return value_map_get(map, v);
+}
+
+static void build_copy(Ctx *c, Builder *b, const Instr *load, Value *view, const Block *body, ValueMap *map)
+{
+    MemParts m;
+    ir_mem_parts(load, &m);
+    Value *ops[2 + TILE_MAX_RANK] = { view, m.tensor };
+    for (int a = 0; a < m.rank; a++) ops[2 + a] = body ? clone_from_counter(b, m.idx[a], body, map) : m.idx[a];
+    Attr attrs[8];
+    int n = 0;
+    static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_MASKED, ATTR_CACHE };
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(load, kept[k])) attrs[n++] = *ir_attr(load, kept[k]);
+    b->loc = load->loc;
+    ir_build(b, OP_COPY, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+}
+
+static Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
+
+static Value *slot_view(Builder *b, Value *buf, Value *slot)
+{
+    return ir_emit(b, OP_SHARED_SLOT, (Value *[]){ buf, slot }, 2, NO_ATTRS, NULL);
+}
+
+static void single(Ctx *c, Instr *load)
+{
+    Builder b = ir_before(load);
+    const Type *t = buffer_type(c, load, 1);
+    c->bytes += slot_bytes(c, t);
+    Value *buf = ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS, t), *view = slot_view(&b, buf, i32(&b, 0));
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    build_copy(c, &b, load, view, NULL, NULL);
+    ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_replace(ir_result(load), view);
+    ir_erase(load);
+}
+
+/* Copies of all loads for counter value `at` into slot `slot`, unless at >= hi; then a commit either way. */
+static void issue(Ctx *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *slot)
+{
+    Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1));
+    Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, NULL, 0);
+    Builder inner = ir_at_end(cond->blocks[0]);
+    ValueMap map;
+    value_map_init(&map, &c->s->arena);
+    value_map_set(&map, loop->blocks[0]->args[0], at);
+    for (int k = 0; k < n; k++) build_copy(c, &inner, loads[k], slot_view(&inner, bufs[k], slot), loop->blocks[0], &map);
+    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    inner = ir_at_end(cond->blocks[1]);
+    ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
+{
+    Block *body = loop->blocks[0];
+    Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n);
+    Builder b = ir_before(loop);
+    for (int k = 0; k < n; k++) {
+        const Type *t = buffer_type(c, loads[k], stages);
+        c->bytes += slot_bytes(c, t) * stages;
+        bufs[k] = ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS, t);
+        ir_set_name(bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
+    }
+    Value *lo = ir_operand(loop, 0), *step = ir_operand(loop, 2), *at = lo;
+    for (int s = 0; s < stages - 1; s++) {
+        if (s) at = ir_bin(&b, OP_ADD, at, step);
+        issue(c, &b, loop, loads, bufs, n, at, i32(&b, s));
+    }
+    loop = ir_add_carried(loop, i32(&b, 0), NULL);
+    body = loop->blocks[0];
+    Value *slot = body->args[body->n_args - 1];
+    ir_set_name(slot, "slot");
+    b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
+    ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, stages - 2)), NULL, 0);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    Value *ahead = body->args[0];
+    for (int s = 0; s < stages - 1; s++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
+    Value *fill = ir_bin(&b, OP_ADD, slot, i32(&b, stages - 1));
+    fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_GE, fill, i32(&b, stages)), ir_bin(&b, OP_SUB, fill, i32(&b, stages)), fill);
+    issue(c, &b, loop, loads, bufs, n, ahead, fill);
+    for (int k = 0; k < n; k++) {
+        Value *view = slot_view(&b, bufs[k], slot);
+        ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
+        ir_replace(ir_result(loads[k]), view);
+        ir_erase(loads[k]);
+    }
+    b = ir_before(ir_terminator(body));
+    Value *next = ir_bin(&b, OP_ADD, slot, i32(&b, 1));
+    next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, next, i32(&b, stages)), i32(&b, 0), next);
+    ir_set_operand(ir_terminator(body), loop->n_results - 1, next);
+    b = ir_after(loop);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+void kernel_stage(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .f = f, .p = p };
+    ir_walk(f->body, collect, &c);
+    int64_t limit = p->target->shared_bytes - 16 * 1024;      /* leave room for conversions and reductions across warps */
+    for (size_t i = 0; i < c.loads.len; i++) {
+        Instr *first = c.loads.data[i];
+        if (!first) continue;
+        Instr *loop = first->block->parent;
+        bool ahead = loop && loop->op == OP_FOR;
+        MemParts m;
+        for (int a = 0; ahead && ir_mem_parts(first, &m) && a < m.rank; a++) ahead = from_counter(m.idx[a], first->block, 0);
+        if (!ahead) { single(&c, first); continue; }
+        /* all loads of this loop that can run ahead share one ring position */
+        Instr **group = arena_array(&s->arena, Instr *, c.loads.len);
+        int n = 0, stages = 0;
+        int64_t each = 0;
+        for (size_t j = i; j < c.loads.len; j++) {
+            Instr *l = c.loads.data[j];
+            if (!l || l->block != first->block) continue;
+            bool ok = true;
+            ir_mem_parts(l, &m);
+            for (int a = 0; a < m.rank; a++) ok = ok && from_counter(m.idx[a], l->block, 0);
+            if (!ok) continue;
+            int want = (int)ir_attr_int(l, ATTR_LATENCY, 3);
+            if (want > stages) stages = want;
+            each += slot_bytes(&c, buffer_type(&c, l, 1));
+            group[n++] = l;
+            c.loads.data[j] = NULL;
+        }
+        if (stages < 2) stages = 2;
+        int fit = (int)((limit - c.bytes) / each);
+        if (stages > fit) {
+            diag_perf(s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)(limit - c.bytes), fit < 1 ? 1 : fit);
+            stages = fit;
+        }
+        if (stages < 2) for (int k = 0; k < n; k++) single(&c, group[k]);
+        else pipeline(&c, loop, group, n, stages);
+    }
+}
