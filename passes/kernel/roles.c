@@ -1,4 +1,462 @@
-/* warp-roles */
+/* warp-roles: matrix kernels on sm_90a: a producer warpgroup fills rings by TMA, consumer warpgroups multiply with wgmma.
+ *
+ *   for j { %k = load K[..]; %s = mma_sync %q, %k, %0; ... }
+ * becomes
+ *   %rk = ring ...
+ *   roles {
+ *     for j { ring_put %rk, K[..] }                                       one thread
+ *   } {
+ *     for j { %kv = ring_get %rk; %s = wgmma %q, %kv, %0; wgmma_wait; ring_release %rk; ... }
+ *   }
+ *
+ * Requires: every product has a shape that wgmma takes (M in multiples of 64, N of 8 up to 256, K of the instruction's), its B
+ * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride inside, base and other
+ * strides multiples of 16 bytes by launch fact, pad zero, step 1), and neither their offsets nor the control flow around them depends on a
+ * product. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
+ * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots. */
 #include "passes/kernel/kernel.h"
+#include "passes/kernel/overlap.h"
 
-bool kernel_roles(Session *s, Func *f, KernelPlan *p) { return false; }
+typedef VEC(Instr *) Instrs;
+
+typedef struct Ring { int param; const Type *view; int depth; bool inner; Value *value; const Instr *site; } Ring;
+
+typedef struct Ctx {
+    Session *s; Func *f; KernelPlan *p;
+    Instrs products, loads;
+    VEC(Ring) rings;
+    int64_t rows;
+    const char *why; Loc why_loc;
+} Ctx;
+
+static bool refuse(Ctx *c, Loc loc, const char *why)
+{
+    if (!c->why) { c->why = why; c->why_loc = loc; }
+    return false;
+}
+
+static bool tma_load(Ctx *c, const Value *v)
+{
+    const Instr *i = v->def;
+    MemParts m;
+    if (!i || i->op != OP_LOAD || !ir_mem_parts(i, &m)) return false;
+    const Param *p = &c->f->params[m.param];
+    int bytes = dtype_bytes(p->type->dtype), unit = -1;
+    if (m.token || m.pad || ir_attr(i, ATTR_STEPS)) return refuse(c, i->loc, "a load has a pad, a step, or reads a tensor that is also written");
+    if (m.rank > 5) return refuse(c, i->loc, "TMA takes at most five axes");
+    for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
+    if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return refuse(c, i->loc, "the tile has no axis known to be contiguous");
+    if (p->align % 16) return refuse(c, i->loc, "the tensor's base is not known to be 16-byte aligned");
+    for (int a = 0; a < m.rank; a++) {
+        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && s * bytes % 16) return refuse(c, i->loc, "a stride is not known to be a multiple of 16 bytes");
+    }
+    for (const Use *u = m.result->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return true;
+}
+
+static void find_products(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op == OP_MMA_SYNC) vec_push(&c->s->arena, &c->products, i);
+}
+
+static bool k_major(Ctx *c, const Instr *load, int k_axis)
+{
+    int axis;
+    kernel_unit_axis(c->f, load, &axis);
+    return axis == k_axis;
+}
+
+static void add_load(Ctx *c, Value *v)
+{
+    for (size_t k = 0; k < c->loads.len; k++) if (c->loads.data[k] == v->def) return;
+    vec_push(&c->s->arena, &c->loads, v->def);
+}
+
+static const char *instr_of(DType d, bool tf32)
+{
+    switch ((int)d) {
+    case DT_F16: case DT_BF16: return "wgmma_k16";
+    case DT_F32: return tf32 ? "wgmma_k8" : NULL;
+    case DT_I8: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "wgmma_k32";
+    default: return NULL;
+    }
+}
+
+static bool product_fits(Ctx *c, Instr *i)
+{
+    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+    DType d = a->type->dtype;
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
+    if (!instr_of(d, tf32)) return refuse(c, i->loc, "wgmma does not take this type");
+    int kinst = 32 / dtype_bytes(d);
+    if (m % 64 || n % 8 || n > 256 || k % kinst) return refuse(c, i->loc, "wgmma needs M in multiples of 64, N of 8 up to 256");
+    if (c->rows && c->rows != m) return refuse(c, i->loc, "products of different M");
+    c->rows = m;
+    if (!tma_load(c, b)) return refuse(c, i->loc, "operand B is not loaded by TMA");
+    add_load(c, b);
+    bool b_k = k_major(c, b->def, 0);
+    if (!b_k && dtype_bytes(d) != 2) return refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+    if (!b_k && n * dtype_bytes(d) % 64) return refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
+    if (tma_load(c, a)) {
+        bool a_k = k_major(c, a->def, 1);
+        if (!a_k && dtype_bytes(d) != 2) return refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+        add_load(c, a);
+    } else if (a->def && a->def->op == OP_LOAD) return refuse(c, i->loc, "operand A is not loaded by TMA");
+    return true;
+}
+
+/* Does v follow from scalars alone, never from a product or another tile? */
+static bool scalar_only(Ctx *c, const Value *v, int depth)
+{
+    if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
+    if (depth > 64) return false;
+    if (!v->def) {
+        const Instr *p = v->block->parent;
+        if (!p) return true;
+        return p->op == OP_FOR && v->index == 0;
+    }
+    if (v->def->n_blocks) return false;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (ir_operand(v->def, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(v->def, k), depth + 1)) return false;
+    return (op_info[v->def->op].flags & OPF_WRITE) == 0;
+}
+
+static bool control_ok(Ctx *c, const Instr *load)
+{
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++) if (!scalar_only(c, m.idx[a], 0)) return refuse(c, load->loc, "an offset depends on computed tiles");
+    for (const Instr *p = load->block->parent; p; p = p->block->parent) {
+        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k), 0)) return refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
+        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0), 0)) return refuse(c, p->loc, "a condition depends on computed tiles"); }
+        else return refuse(c, p->loc, "a load stands inside a while loop");
+    }
+    return true;
+}
+
+/* --- rings ---------------------------------------------------------------------------------------------------------------- */
+
+static const Type *view_type(Ctx *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    int axis, bytes = dtype_bytes(t->dtype);
+    kernel_unit_axis(c->f, load, &axis);
+    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] }, order[2] = { axis, 1 - axis };
+    const LayoutShared *s = NULL;
+    for (int span = 128; span >= 32 && !s; span /= 2)
+        if ((int64_t)tile[axis] * bytes % span == 0) s = layout_shared_swizzled(&c->s->arena, 2, tile, order, bytes, span);
+    if (!s) return NULL;
+    return type_shared(c->s, t->dtype, 2, t->shape, layouts_shared_text(&c->p->layouts, s));
+}
+
+static int64_t view_bytes(Ctx *c, const Type *t)
+{
+    return ((int64_t)layouts_shared(&c->p->layouts, t)->bytes + 1023) / 1024 * 1024;
+}
+
+static Ring *ring_for(Ctx *c, const Instr *load)
+{
+    const Type *view = view_type(c, load);
+    int param = ir_operand(load, 0)->index;
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].param == param && c->rings.data[k].view == view) return &c->rings.data[k];
+    vec_push(&c->s->arena, &c->rings, ((Ring){ .param = param, .view = view, .depth = 1, .site = load }));
+    return &c->rings.data[c->rings.len - 1];
+}
+
+static bool in_loop_with_product(const Instr *load)
+{
+    const Instr *p = load->block->parent;
+    for (const Use *u = ir_result(load)->uses; u; u = u->next)
+        if (u->user->block == load->block && p && p->op == OP_FOR) return true;
+    return false;
+}
+
+static bool plan_rings(Ctx *c)
+{
+    int64_t limit = c->p->target->shared_bytes - 8 * 1024, used = 0;
+    int asked = 0;
+    for (size_t k = 0; k < c->loads.len; k++) {
+        const Instr *l = c->loads.data[k];
+        if (!view_type(c, l)) return refuse(c, l->loc, "the tile's rows are not multiples of 32 bytes");
+        Ring *r = ring_for(c, l);
+        r->inner |= in_loop_with_product(l);
+        int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
+        if (want > asked) asked = want;
+    }
+    for (size_t k = 0; k < c->rings.len; k++) used += view_bytes(c, c->rings.data[k].view);
+    if (used > limit) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
+    /* deepen the rings of the inner loop in turn while memory lasts */
+    int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
+    for (int depth = 2; depth <= most; depth++) {
+        int64_t more = 0;
+        for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner) more += view_bytes(c, c->rings.data[k].view);
+        if (!more || used + more > limit) {
+            if (more && depth <= asked) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, depth - 1);
+            break;
+        }
+        used += more;
+        for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner) c->rings.data[k].depth = depth;
+    }
+    if (c->p->persistent)       /* the next tile's operands while this one is still in use */
+        for (size_t k = 0; k < c->rings.len; k++)
+            if (!c->rings.data[k].inner && used + view_bytes(c, c->rings.data[k].view) <= limit) { used += view_bytes(c, c->rings.data[k].view); c->rings.data[k].depth = 2; }
+    return true;
+}
+
+/* --- the producer: what loads need, nothing else ------------------------------------------------------------------------------ */
+
+typedef struct Live { bool *value; uint32_t n; } Live;
+
+static void mark(Live *l, Value *v)
+{
+    if (l->value[v->id]) return;
+    l->value[v->id] = true;
+    Instr *d = v->def;
+    if (!d) {
+        Instr *p = v->block->parent;
+        if (!p) return;
+        if (p->op == OP_FOR && v->index > 0) {
+            mark(l, ir_operand(p, v->index + 2));
+            mark(l, ir_operand(ir_terminator(p->blocks[0]), v->index - 1));
+            mark(l, &p->results[v->index - 1]);
+        }
+        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) mark(l, ir_operand(p, k));
+        return;
+    }
+    if (d->op == OP_FOR) {
+        mark(l, d->blocks[0]->args[v->index + 1]);
+        return;
+    }
+    if (d->op == OP_IF) {
+        mark(l, ir_operand(d, 0));
+        for (int b = 0; b < 2; b++) mark(l, ir_operand(ir_terminator(d->blocks[b]), v->index));
+        return;
+    }
+    for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
+}
+
+static bool holds_put(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_RING_PUT) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (holds_put(i->blocks[k])) return true;
+    }
+    return false;
+}
+
+static void mark_puts(Live *l, Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_RING_PUT) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        bool holds = false;
+        for (int k = 0; k < i->n_blocks; k++) holds |= holds_put(i->blocks[k]);
+        if (!holds) continue;
+        for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
+        for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
+    }
+}
+
+static bool is_live(const Live *l, const Instr *i)
+{
+    if (i->op == OP_RING_PUT || (op_info[i->op].flags & OPF_TERM)) return true;
+    for (int k = 0; k < i->n_results; k++) if (l->value[i->results[k].id]) return true;
+    for (int k = 0; k < i->n_blocks; k++) if (holds_put(i->blocks[k])) return true;
+    return false;
+}
+
+static void sweep(Live *l, Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        if (is_live(l, i)) {
+            for (int k = i->n_results - 1; k >= 0; k--)
+                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_IF)) ir_drop_carried(i, k);
+            for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
+            continue;
+        }
+        /* users stand later or in dropped carried slots: they are gone already */
+        ir_erase(i);
+    }
+}
+
+static Ring *ring_of_site(Ctx *c, const Instr *load) { return ring_for(c, load); }
+
+static void puts_from_loads(Ctx *c, Block *b)
+{
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k]);
+        if (!i->mark || i->op != OP_LOAD) continue;
+        MemParts m;
+        ir_mem_parts(i, &m);
+        Value *ops[2 + TILE_MAX_RANK] = { ring_of_site(c, i)->value, m.tensor };
+        for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
+        Attr attrs[4];
+        int n = 0;
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_ORDER, ATTR_CACHE };
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        Builder at = ir_before(i);
+        ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+    }
+}
+
+/* --- the consumers ----------------------------------------------------------------------------------------------------------------- */
+
+/* Last instruction of `block` that is, or holds, a user of v. */
+static Instr *last_use_in(const Block *block, const Value *v)
+{
+    Instr *last = NULL;
+    for (Instr *i = block->first; i; i = i->next)
+        for (const Use *u = v->uses; u; u = u->next)
+            for (Instr *x = u->user; x; x = x->block->parent)
+                if (x == i) last = i;
+    return last;
+}
+
+static void consume(Ctx *c, Instr *load)
+{
+    Ring *r = ring_of_site(c, load);
+    Builder b = ir_before(load);
+    Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
+    ir_set_name(view, c->f->params[r->param].name);
+    Instr *last = last_use_in(load->block, ir_result(load));
+    ir_replace(ir_result(load), view);
+    b = ir_after(last);
+    ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
+    ir_erase(load);
+}
+
+static void to_wgmma(Ctx *c, Instr *i)
+{
+    Builder b = ir_before(i);
+    Value *v[3] = { ir_operand(i, 0), ir_operand(i, 1), ir_operand(i, 2) };
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    Value *w = ir_emit(&b, OP_WGMMA, v, 3, ATTRS(a_str(ATTR_INSTR, instr_of(v[0]->type->dtype, tf32))), NULL);
+    w->name = ir_result(i)->name;
+    Instr *wait = ir_build(&b, OP_WGMMA_WAIT, &w, 1, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    ir_replace(ir_result(i), ir_result(wait));
+    ir_erase(i);
+}
+
+static void collect_loads(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op == OP_LOAD && i->mark == 1) vec_push(&c->s->arena, &c->loads, i);
+}
+
+static void clear_mark(void *user, Instr *i) { (void)user; i->mark = 0; }
+
+/* Clones keep no marks: copy them by walking both blocks in step. */
+static void copy_marks(const Block *from, Block *to)
+{
+    const Instr *i = from->first;
+    Instr *j = to->first;
+    for (; i && j; i = i->next, j = j->next) {
+        j->mark = i->mark;
+        for (int k = 0; k < i->n_blocks; k++) copy_marks(i->blocks[k], j->blocks[k]);
+    }
+}
+
+/* program -> loop over programs */
+static void make_persistent(Ctx *c)
+{
+    Func *f = c->f;
+    const Type *i32 = type_scalar(c->s, DT_I32);
+    Instr *ret = ir_terminator(f->body), *first = f->body->first;
+    Builder b = ir_before(ret);
+    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32), ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32),
+                         ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32) };
+    Instr *stop = bounds[0]->def, *loop = ir_build(&b, OP_FOR, bounds, 3, NO_ATTRS, NULL, 0);
+    Builder in = ir_at_end(loop->blocks[0]);
+    ir_set_name(loop->blocks[0]->args[0], "program");
+    for (Instr *i = first, *next; i && i != stop; i = next) {
+        next = i->next;
+        if (i->op == OP_TOKEN) continue;        /* one memory state a launch; stores of one tile order among themselves */
+        ir_unlink(i);
+        if (i->op == OP_PROGRAM) {
+            ir_replace(ir_result(i), loop->blocks[0]->args[0]);
+            continue;
+        }
+        ir_place(&in, i);
+    }
+    in = ir_at_end(loop->blocks[0]);
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+static int registers_for(int consumers, bool producer)
+{
+    /* 64K registers a multiprocessor; setmaxnreg counts in eights and the sum must not pass the launch's (reference/NOTES). */
+    if (consumers == 1) return producer ? 40 : 232;
+    if (consumers == 2) return producer ? 24 : 240;
+    if (consumers == 3) return producer ? 32 : 160;
+    return producer ? 24 : 120;
+}
+
+bool kernel_roles(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .f = f, .p = p };
+    ir_walk(f->body, find_products, &c);
+    if (!c.products.len) return false;
+    bool ok = true;
+    p->persistent = !p->options.no_persistent;
+    for (size_t k = 0; k < c.products.len && ok; k++) ok = product_fits(&c, c.products.data[k]);
+    for (size_t k = 0; k < c.loads.len && ok; k++) ok = control_ok(&c, c.loads.data[k]);
+    int consumers = (int)(c.rows / 64);
+    if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
+    if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
+    if (ok) ok = plan_rings(&c);
+    if (!ok) {
+        diag_perf(s, c.why_loc, "no TMA and wgmma here: %s", c.why ? c.why : "unsuitable product");
+        p->persistent = false;
+        return false;
+    }
+    p->warps = 4 * consumers;
+    p->producer_warps = 4;
+    p->producer_registers = registers_for(consumers, true);
+    p->consumer_registers = registers_for(consumers, false);
+    p->min_ctas = 1;
+    if (p->persistent) make_persistent(&c);
+    /* mark the loads, put the kernel into the consumers' block and a copy into the producer's */
+    ir_walk(f->body, clear_mark, NULL);
+    for (size_t k = 0; k < c.loads.len; k++) c.loads.data[k]->mark = 1;
+    Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
+    for (size_t k = 0; k < c.rings.len; k++) {
+        Ring *r = &c.rings.data[k];
+        int64_t shape[3] = { r->depth, r->view->shape[0], r->view->shape[1] };
+        r->value = ir_emit(&b, OP_RING, NULL, 0, ATTRS(a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, p->warps)), type_shared(s, r->view->dtype, 3, shape, r->view->layout));
+        ir_set_name(r->value, arena_printf(&s->arena, "%s_ring", f->params[r->param].name));
+    }
+    Instr *roles = ir_build(&b, OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);
+    Builder in = ir_at_end(roles->blocks[1]);
+    for (Instr *i = roles->next, *next; i && i != ret; i = next) {
+        next = i->next;
+        ir_unlink(i);
+        ir_place(&in, i);
+    }
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    /* nested blocks know their function and parent instruction; their instructions only their block */
+    ValueMap map;
+    value_map_init(&map, &s->arena);
+    in = ir_at_end(roles->blocks[0]);
+    ir_clone_block_into(&in, roles->blocks[1], &map, true);
+    copy_marks(roles->blocks[1], roles->blocks[0]);
+    puts_from_loads(&c, roles->blocks[0]);
+    Live live = { .n = f->module->next_id };
+    live.value = arena_array(&s->arena, bool, live.n);
+    mark_puts(&live, roles->blocks[0]);
+    sweep(&live, roles->blocks[0]);
+
+    c.loads.len = 0;
+    c.products.len = 0;
+    ir_walk(roles->blocks[1], collect_loads, &c);
+    ir_walk(roles->blocks[1], find_products, &c);
+    for (size_t k = 0; k < c.loads.len; k++) consume(&c, c.loads.data[k]);
+    for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
+    kernel_overlap(s, f, roles->blocks[1], p);
+    return true;
+}
