@@ -331,7 +331,7 @@ static void lower_hints(Lower *l, const Node *kernel)
 
 static void lower_body(Lower *l, const Node *kernel)
 {
-    Frame frame = { .node = kernel, .is_kernel = true, .n_returns = -1, .done = { .v = v_bool(false) } };
+    Frame frame = frame_new(kernel, true);
     l->frame = &frame;
     enter_block(l, l->func->body, 0);
     for (int d = 0; d < l->func->n_dims; d++) if (l->func->dims[d].extent < 0) dim_value(l, d);
@@ -459,7 +459,7 @@ Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings,
     lower_globals(&l);
     scope_push(&l, &params);
     bind_consts(&l, kernel->kids[0]);
-    Frame frame = { .node = kernel, .is_kernel = true, .done = { .v = v_bool(false) } };
+    Frame frame = frame_new(kernel, true);
     l.frame = &frame;
     bind_params(&l, kernel->kids[0]);
     if (s->n_errors > errors) return NULL;

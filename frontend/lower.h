@@ -158,4 +158,5 @@ V expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_stmt.c */
 void lower_block(Lower *, const Node *block, bool tail);
+Frame frame_new(const Node *, bool is_kernel);
 V frame_result(Lower *, Frame *);

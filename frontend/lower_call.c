@@ -480,6 +480,8 @@ static V call_program(Lower *l, const Call *c, int op)
         if (!const_int(l, ARG(c, 0), "a grid axis", 0, rank - 1, &axis)) return v_error();
         return v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
     }
+    /* A remap sees the launch as one line of programs. */
+    if (l->in_clause) return v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), NULL));
     V items[3];
     for (int i = 0; i < rank; i++) items[i] = v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, i)), NULL));
     return rank == 1 ? items[0] : v_tuple(l, rank, items);

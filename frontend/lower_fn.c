@@ -97,7 +97,7 @@ static bool enter_call(Lower *l, Loc loc, const Node *fn)
 static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
 {
     Scope *outer = l->scope, inner = { l->globals, NULL };
-    Frame frame = { .node = fn, .n_returns = -1, .done = { .v = v_bool(false) } }, *outer_frame = l->frame;
+    Frame frame = frame_new(fn, false), *outer_frame = l->frame;
     Active active = { fn, loc, l->active };
     l->scope = &inner;
     for (uint32_t k = 0; k < fn->kids[0]->n; k++) scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);

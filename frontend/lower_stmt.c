@@ -668,6 +668,13 @@ static void lower_return(Lower *l, const Node *n)
     f->done.v = v_bool(true);
 }
 
+Frame frame_new(const Node *n, bool is_kernel)
+{
+    Frame f = { .node = n, .is_kernel = is_kernel, .n_returns = -1, .done = { .name = "done", .v = v_bool(false) }, .return_loc = n->loc };
+    for (int k = 0; k < MAX_RETURNS; k++) f.returns[k] = (Var){ .name = "result", .v = v_void() };
+    return f;
+}
+
 V frame_result(Lower *l, Frame *f)
 {
     if (f->failed || l->stopped) return v_error();

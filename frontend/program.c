@@ -302,6 +302,8 @@ static void describe_tune(Session *s, Ast *ast, KernelInfo *info, const Node *n)
         t->n_keys = (int)args->n;
     }
     info->tune = t;
+    /* An ill-typed `require` shows here rather than while tuning. */
+    if (info->require) frontend_tune_config(ast, t, 0, arena_array(&s->arena, FrontBinding, (size_t)t->n + 1));
 }
 
 static void describe_instance(Session *s, Ast *ast, KernelInfo *info, const Node *n)
