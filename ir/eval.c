@@ -1,0 +1,359 @@
+/* eval.c: see eval.h. Values live in numbered registers; structured control flow becomes jumps. */
+#include "ir/eval.h"
+
+/* Instructions beside the operations of the IR. */
+enum { EV_MOVE = OP_COUNT, EV_JUMP, EV_JUMP_IF_NOT, EV_LINEAR, EV_SCALAR, EV_LOOP, EV_CHECK_STEP, EV_COUNT };
+enum { MAX_REGS = 1024, MAX_CODE = 8192, MAX_ROUNDS = 1 << 20, MAX_RESULTS = 8 };
+
+typedef struct EvalInstr {
+    uint16_t op, dst, a, b, c;
+    uint8_t dtype, from;        /* of the operands; cast: the result's, and the operand's */
+    uint32_t target;            /* jumps */
+    int64_t imm;                /* constant; dimension, parameter, axis */
+    int64_t imm2;
+} EvalInstr;
+
+struct EvalCode {
+    uint32_t magic, bytes;
+    uint32_t n_code, n_regs, n_results;
+    uint16_t results[MAX_RESULTS];
+    EvalInstr code[];
+};
+enum { MAGIC = 0x65766131 };
+
+/* --- compile ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct Compiler {
+    Arena *arena;
+    const Func *func;
+    const Block *root;
+    VEC(EvalInstr) code;
+    const Value *values[MAX_REGS];      /* of each register */
+    int n_regs;
+    const char *why;
+    int depth;
+} Compiler;
+
+static void refuse(Compiler *c, const char *why) { if (!c->why) c->why = why; }
+
+static size_t put(Compiler *c, EvalInstr i)
+{
+    if (c->code.len >= MAX_CODE) { refuse(c, "the block is too large"); return 0; }
+    vec_push(c->arena, &c->code, i);
+    return c->code.len - 1;
+}
+
+static uint16_t fresh(Compiler *c, const Value *v)
+{
+    if (c->n_regs >= MAX_REGS) { refuse(c, "the block has too many values"); return 0; }
+    c->values[c->n_regs] = v;
+    return (uint16_t)c->n_regs++;
+}
+
+static uint16_t reg_of(Compiler *c, const Value *v)
+{
+    for (int k = c->n_regs - 1; k >= 0; k--) if (c->values[k] == v) return (uint16_t)k;
+    if (v->type->kind != TYPE_SCALAR) refuse(c, "the block computes more than scalars");
+    return fresh(c, v);
+}
+
+static void move(Compiler *c, uint16_t to, uint16_t from)
+{
+    if (to != from) put(c, (EvalInstr){ .op = EV_MOVE, .dst = to, .a = from });
+}
+
+/* to[k] = from[k] at once, through fresh registers when there are several. */
+static void move_all(Compiler *c, Value *const *to, const Use *from, int n)
+{
+    uint16_t held[IR_MAX_RESULTS];
+    if (n > IR_MAX_RESULTS) { refuse(c, "a loop carries too many values"); return; }
+    for (int k = 0; k < n; k++) {
+        held[k] = reg_of(c, from[k].value);
+        if (n == 1) continue;
+        uint16_t copy = fresh(c, NULL);
+        move(c, copy, held[k]);
+        held[k] = copy;
+    }
+    for (int k = 0; k < n; k++) move(c, reg_of(c, to[k]), held[k]);
+}
+
+static void compile_block(Compiler *c, const Block *b);
+
+static void results_from(Compiler *c, const Instr *i, const Use *from)
+{
+    for (int k = 0; k < i->n_results; k++) move(c, reg_of(c, &i->results[k]), reg_of(c, from[k].value));
+}
+
+static void compile_if(Compiler *c, const Instr *i)
+{
+    size_t skip = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(i, 0)) });
+    compile_block(c, i->blocks[0]);
+    results_from(c, i, i->blocks[0]->last->operands);
+    size_t end = put(c, (EvalInstr){ .op = EV_JUMP });
+    if (c->why) return;
+    c->code.data[skip].target = (uint32_t)c->code.len;
+    compile_block(c, i->blocks[1]);
+    results_from(c, i, i->blocks[1]->last->operands);
+    if (!c->why) c->code.data[end].target = (uint32_t)c->code.len;
+}
+
+static void compile_for(Compiler *c, const Instr *i)
+{
+    const Block *b = i->blocks[0];
+    uint8_t d = (uint8_t)b->args[0]->type->dtype;
+    uint16_t iv = reg_of(c, b->args[0]), hi = reg_of(c, ir_operand(i, 1)), step = reg_of(c, ir_operand(i, 2)), test = fresh(c, NULL);
+    uint16_t left = fresh(c, NULL);
+    put(c, (EvalInstr){ .op = EV_CHECK_STEP, .a = step, .dtype = d });
+    move(c, iv, reg_of(c, ir_operand(i, 0)));
+    move_all(c, b->args + 1, i->operands + 3, i->n_results);
+    size_t top = put(c, (EvalInstr){ .op = OP_LT, .dst = test, .a = iv, .b = hi, .dtype = d });
+    size_t out = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = test });
+    compile_block(c, b);
+    move_all(c, b->args + 1, b->last->operands, i->n_results);
+    /* up to the dtype's last value: done when no whole step is left before hi */
+    put(c, (EvalInstr){ .op = OP_SUB, .dst = left, .a = hi, .b = iv, .dtype = DT_U64 });
+    put(c, (EvalInstr){ .op = OP_LT, .dst = test, .a = step, .b = left, .dtype = DT_U64 });
+    put(c, (EvalInstr){ .op = OP_ADD, .dst = iv, .a = iv, .b = step, .dtype = d });
+    size_t last = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = test });
+    put(c, (EvalInstr){ .op = EV_LOOP, .target = (uint32_t)top });
+    if (c->why) return;
+    c->code.data[out].target = c->code.data[last].target = (uint32_t)c->code.len;
+    for (int k = 0; k < i->n_results; k++) move(c, reg_of(c, &i->results[k]), reg_of(c, b->args[k + 1]));
+}
+
+static void compile_while(Compiler *c, const Instr *i)
+{
+    const Block *test = i->blocks[0], *body = i->blocks[1];
+    move_all(c, test->args, i->operands, i->n_results);
+    size_t top = c->code.len;
+    compile_block(c, test);
+    size_t out = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(test->last, 0)) });
+    move_all(c, body->args, test->last->operands + 1, i->n_results);
+    compile_block(c, body);
+    move_all(c, test->args, body->last->operands, i->n_results);
+    put(c, (EvalInstr){ .op = EV_LOOP, .target = (uint32_t)top });
+    if (c->why) return;
+    c->code.data[out].target = (uint32_t)c->code.len;
+    results_from(c, i, test->last->operands + 1);
+}
+
+static bool compile_leaf(Compiler *c, const Instr *i, EvalInstr *e)
+{
+    DType d = i->results[0].type->dtype;
+    switch ((int)i->op) {
+    case OP_CONST: {
+        const Attr *a = ir_attr(i, dtype_is_float(d) ? ATTR_FVALUE : ATTR_IVALUE);
+        e->imm = a->i;          /* the union's bits */
+        return true;
+    }
+    case OP_DIM: e->imm = ir_attr_int(i, ATTR_DIM, 0); return true;
+    case OP_STRIDE: e->imm = ir_attr_int(i, ATTR_PARAM, 0); e->imm2 = ir_attr_int(i, ATTR_AXIS, 0); return true;
+    case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: e->imm = ir_attr_int(i, ATTR_AXIS, 0); return true;
+    default: return false;
+    }
+}
+
+static void compile_instr(Compiler *c, const Instr *i)
+{
+    if (op_info[i->op].flags & OPF_TERM) return;
+    if (i->op == OP_IF) { compile_if(c, i); return; }
+    if (i->op == OP_FOR) { compile_for(c, i); return; }
+    if (i->op == OP_WHILE) { compile_while(c, i); return; }
+    if (i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR) { refuse(c, "the block computes more than scalars"); return; }
+    EvalInstr e = { .op = (uint16_t)i->op, .dtype = (uint8_t)i->results[0].type->dtype };
+    bool leaf = compile_leaf(c, i, &e);
+    if (!leaf && i->op != OP_RESHAPE && !(op_info[i->op].flags & OPF_ELEM)) { refuse(c, "the block does more than scalar arithmetic"); return; }
+    uint16_t v[3] = { 0, 0, 0 };
+    for (int k = 0; k < i->n_operands && k < 3; k++) v[k] = reg_of(c, ir_operand(i, k));
+    e.a = v[0];
+    e.b = v[1];
+    e.c = v[2];
+    if (i->n_operands) e.from = (uint8_t)ir_operand(i, 0)->type->dtype;
+    if (!leaf && i->op != OP_CAST && i->op != OP_BITCAST && i->op != OP_WHERE) e.dtype = e.from;
+    if (i->op == OP_RESHAPE) e.op = EV_MOVE;
+    e.dst = reg_of(c, &i->results[0]);
+    put(c, e);
+}
+
+static void compile_block(Compiler *c, const Block *b)
+{
+    if (++c->depth > IR_MAX_NESTING) refuse(c, "the block nests too deeply");
+    for (const Instr *i = b->first; i && !c->why; i = i->next) compile_instr(c, i);
+    c->depth--;
+}
+
+static void compile_args(Compiler *c)
+{
+    const Func *f = c->func;
+    bool own = c->root == f->remap;
+    for (int k = 0; k < c->root->n_args; k++) {
+        const Value *v = c->root->args[k];
+        if (!v->uses || v->type->kind != TYPE_SCALAR) continue;
+        if (own && k == 0) put(c, (EvalInstr){ .op = EV_LINEAR, .dst = reg_of(c, v) });
+        else put(c, (EvalInstr){ .op = EV_SCALAR, .dst = reg_of(c, v), .imm = k - own });
+    }
+}
+
+EvalCode *eval_compile(Arena *arena, const Func *f, const Block *b, const char **why)
+{
+    Compiler *c = arena_new(arena, Compiler);
+    c->arena = arena;
+    c->func = f;
+    c->root = b;
+    compile_args(c);
+    compile_block(c, b);
+    const Instr *y = b->last;
+    if (!c->why && (!y || y->op != OP_YIELD || y->n_operands > MAX_RESULTS)) refuse(c, "the block does not yield up to 8 values");
+    uint16_t results[MAX_RESULTS] = { 0 };
+    for (int k = 0; !c->why && k < y->n_operands; k++) results[k] = reg_of(c, ir_operand(y, k));
+    *why = c->why;
+    if (c->why) return NULL;
+    size_t bytes = sizeof(EvalCode) + c->code.len * sizeof(EvalInstr);
+    EvalCode *e = arena_alloc(arena, bytes);
+    e->magic = MAGIC;
+    e->bytes = (uint32_t)bytes;
+    e->n_code = (uint32_t)c->code.len;
+    e->n_regs = (uint32_t)c->n_regs;
+    e->n_results = (uint32_t)y->n_operands;
+    memcpy(e->results, results, sizeof results);
+    if (c->code.len) memcpy(e->code, c->code.data, c->code.len * sizeof(EvalInstr));
+    return e;
+}
+
+int eval_results(const EvalCode *e) { return (int)e->n_results; }
+size_t eval_size(const EvalCode *e) { return e->bytes; }
+
+/* --- run ------------------------------------------------------------------------------------------------------------------ */
+
+static bool is_wide(uint8_t d) { return d == DT_INDEX || d == DT_I64; }
+
+/* The commonest operations on 64-bit integers, without a detour. */
+static inline bool run_wide(const EvalInstr *i, Scalar *r)
+{
+    int64_t a = r[i->a].i, b = r[i->b].i;
+    switch (i->op) {
+    case OP_ADD: r[i->dst].i = (int64_t)((uint64_t)a + (uint64_t)b); return true;
+    case OP_SUB: r[i->dst].i = (int64_t)((uint64_t)a - (uint64_t)b); return true;
+    case OP_MUL: r[i->dst].i = (int64_t)((uint64_t)a * (uint64_t)b); return true;
+    case OP_DIV: if (b <= 0) return false; r[i->dst].i = a / b; return true;
+    case OP_REM: if (b <= 0) return false; r[i->dst].i = a % b; return true;
+    case OP_CDIV: if (b <= 0 || a < 0) return false; r[i->dst].i = a / b + (a % b != 0); return true;
+    case OP_MIN: r[i->dst].i = a < b ? a : b; return true;
+    case OP_MAX: r[i->dst].i = a > b ? a : b; return true;
+    case OP_LT: r[i->dst].i = a < b; return true;
+    case OP_EQ: r[i->dst].i = a == b; return true;
+    default: return false;
+    }
+}
+
+static bool run_other(const EvalInstr *i, Scalar *r)
+{
+    if (i->op == OP_CAST) { r[i->dst] = scalar_cast((DType)i->dtype, (DType)i->from, r[i->a]); return true; }
+    if (i->op == OP_BITCAST) { r[i->dst] = scalar_bitcast((DType)i->dtype, (DType)i->from, r[i->a]); return true; }
+    Scalar v[3] = { r[i->a], r[i->b], r[i->c] };
+    return scalar_op((Op)i->op, (DType)i->dtype, v, &r[i->dst]);
+}
+
+bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out)
+{
+    Scalar r[MAX_REGS];
+    int rounds = 0;
+    memset(r, 0, e->n_regs * sizeof *r);
+    for (uint32_t pc = 0; pc < e->n_code; pc++) {
+        const EvalInstr *i = &e->code[pc];
+        if (is_wide(i->dtype) && run_wide(i, r)) continue;
+        switch (i->op) {
+        case OP_CONST: r[i->dst].i = i->imm; break;
+        case OP_DIM: r[i->dst].i = env->dims[i->imm]; break;
+        case OP_STRIDE: r[i->dst].i = env->strides[i->imm][i->imm2]; break;
+        case OP_PROGRAM_ID: r[i->dst].i = env->coord[i->imm]; break;
+        case OP_NUM_PROGRAMS: r[i->dst].i = i->imm < 0 ? env->grid[0] * env->grid[1] * env->grid[2] : env->grid[i->imm]; break;
+        case EV_LINEAR: r[i->dst].i = env->linear; break;
+        case EV_SCALAR: r[i->dst] = env->scalars[i->imm]; break;
+        case EV_MOVE: r[i->dst] = r[i->a]; break;
+        case EV_JUMP: pc = i->target - 1; break;
+        case EV_JUMP_IF_NOT: if (!r[i->a].i) pc = i->target - 1; break;
+        case EV_LOOP:
+            if (++rounds > MAX_ROUNDS) return false;
+            pc = i->target - 1;
+            break;
+        case EV_CHECK_STEP: if (r[i->a].i == 0 || (r[i->a].i < 0 && dtype_is_signed((DType)i->dtype))) return false; break;
+        default: if (!run_other(i, r)) return false;
+        }
+    }
+    for (uint32_t k = 0; k < e->n_results; k++) out[k] = r[e->results[k]].i;
+    return true;
+}
+
+bool ir_eval_block(const Func *f, const Block *b, const EvalEnv *env, int64_t *out, int n)
+{
+    const char *why;
+    EvalCode *e = eval_compile(&f->module->session->arena, f, b, &why);
+    return e && eval_results(e) == n && eval_run(e, env, out);
+}
+
+/* --- what came from a file ---------------------------------------------------------------------------------------------------- */
+
+static bool instr_valid(const EvalCode *e, const EvalInstr *i, uint32_t pc, int n_dims, int n_params)
+{
+    if (i->op >= EV_COUNT || i->dtype >= DT_COUNT || i->from >= DT_COUNT) return false;
+    if (i->dst >= e->n_regs || i->a >= e->n_regs || i->b >= e->n_regs || i->c >= e->n_regs) return false;
+    switch (i->op) {
+    case OP_DIM: return i->imm >= 0 && i->imm < n_dims;
+    case OP_STRIDE: return i->imm >= 0 && i->imm < n_params && i->imm2 >= 0 && i->imm2 < TILE_MAX_RANK;
+    case EV_SCALAR: return i->imm >= 0 && i->imm < n_params;
+    case OP_PROGRAM_ID: return i->imm >= 0 && i->imm < 3;
+    case OP_NUM_PROGRAMS: return i->imm >= -1 && i->imm < 3;
+    case EV_JUMP: case EV_JUMP_IF_NOT: return i->target > pc && i->target <= e->n_code;
+    case EV_LOOP: return i->target <= pc;
+    default: return true;
+    }
+}
+
+bool eval_valid(const void *p, size_t bytes, int n_dims, int n_params)
+{
+    const EvalCode *e = p;
+    if (bytes < sizeof *e || e->magic != MAGIC || e->bytes != bytes) return false;
+    if (e->n_code > MAX_CODE || bytes != sizeof *e + e->n_code * sizeof(EvalInstr)) return false;
+    if (e->n_regs < 1 || e->n_regs > MAX_REGS || e->n_results > MAX_RESULTS) return false;
+    for (uint32_t k = 0; k < e->n_results; k++) if (e->results[k] >= e->n_regs) return false;
+    for (uint32_t k = 0; k < e->n_code; k++) if (!instr_valid(e, &e->code[k], k, n_dims, n_params)) return false;
+    return true;
+}
+
+/* --- remap --------------------------------------------------------------------------------------------------------------------- */
+
+static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_t *seen, EvalClash *clash)
+{
+    for (int64_t w = 0; w < n; w++) {
+        int64_t to[MAX_RESULTS];
+        *clash = (EvalClash){ .a = w };
+        env->linear = w;
+        if (!eval_run(e, env, to)) return EVAL_FAILED;
+        clash->to = to[0];
+        if (to[0] < 0 || to[0] >= n) return EVAL_OUT_OF_RANGE;
+        if (!(seen[to[0] / 64] >> (to[0] % 64) & 1)) { seen[to[0] / 64] |= 1ull << (to[0] % 64); continue; }
+        clash->b = w;
+        for (clash->a = 0; clash->a < w; clash->a++) {
+            int64_t first[MAX_RESULTS];
+            env->linear = clash->a;
+            if (eval_run(e, env, first) && first[0] == to[0]) break;
+        }
+        return EVAL_COLLISION;
+    }
+    return EVAL_BIJECTION;
+}
+
+EvalVerdict eval_check_remap(const EvalCode *e, EvalEnv *env, int64_t n, Allocator alloc, EvalClash *clash)
+{
+    *clash = (EvalClash){ 0 };
+    if (n > EVAL_MAX_CHECKED) return EVAL_NOT_CHECKED;
+    if (e->n_results < 1) return EVAL_FAILED;
+    size_t bytes = ((size_t)(n > 0 ? n : 1) + 63) / 64 * 8;
+    uint64_t *seen = alloc.realloc(alloc.user, NULL, 0, bytes);
+    if (!seen) return EVAL_NO_MEMORY;
+    memset(seen, 0, bytes);
+    EvalVerdict v = check_all(e, env, n, seen, clash);
+    alloc.realloc(alloc.user, seen, bytes, 0);
+    return v;
+}
