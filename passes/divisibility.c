@@ -100,7 +100,7 @@ static bool never_less(Divisibility *d, Value *a, Value *b)
 
 static Value *decide(Divisibility *d, Builder *b, Instr *i)
 {
-    Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
+    Value *x = ir_operand(i, 0), *y = i->n_operands > 1 ? ir_operand(i, 1) : x;
     RangeInfo rx = value_range(d->facts, x), ry = value_range(d->facts, y);
     int64_t c;
     switch ((int)i->op) {

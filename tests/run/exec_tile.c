@@ -136,7 +136,7 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     tile_arg args[MAX_ARGS];
     for (int i = 0; i < l->n_args; i++) {
         const Tensor *t = l->args[i].tensor;
-        const Scalar *v = l->args[i].scalar;
+        const ScalarArg *v = l->args[i].scalar;
         if (v) {
             args[i] = ref_type_is_float(v->type) ? tile_arg_float(v->value) : tile_arg_int((int64_t)v->value);
             continue;

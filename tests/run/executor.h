@@ -5,7 +5,7 @@
 enum { MAX_ARGS = 12, MAX_LAUNCHES = 3 };
 
 /* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar. */
-typedef struct Arg { const Tensor *tensor; const Scalar *scalar; int drop; } Arg;
+typedef struct Arg { const Tensor *tensor; const ScalarArg *scalar; int drop; } Arg;
 
 typedef struct Launch {
     char kernel[48];

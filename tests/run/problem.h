@@ -25,14 +25,14 @@ typedef struct Tensor {
     double *want;                                   /* inout and out: the wanted values */
 } Tensor;
 
-typedef struct Scalar { char name[16]; RefType type; double value; } Scalar;
+typedef struct ScalarArg { char name[16]; RefType type; double value; } ScalarArg;
 typedef struct Bind { char name[16], value[24]; } Bind;
 
 typedef struct Problem {
     const Recipe *recipe;
     int n_tensors, n_scalars, n_sizes, n_consts;
     Tensor tensors[MAX_TENSORS];
-    Scalar scalars[MAX_SCALARS];
+    ScalarArg scalars[MAX_SCALARS];
     Bind sizes[MAX_BINDS], consts[MAX_BINDS];
 } Problem;
 
@@ -49,13 +49,13 @@ typedef struct Verdict { bool ok; RefError error; double bound; char text[400]; 
 /* Compares outputs with the references, and everything else with what it was. `error` is the worst output's. */
 Verdict problem_check(const Problem *);
 
-/* The outputs' values one after another (malloc), and how two runs of one problem compare, by the same bounds. */
+/* The outputs' values one after another (malloc), and how two runs of one problem compare, by twice the bounds. */
 double *problem_outputs(const Problem *, int64_t *count);
 Verdict problem_agree(const Problem *, const double *a, const double *b);
 
 /* For references and executors. Names that the table does not have are a mistake in the table: abort. */
 Tensor *problem_tensor(const Problem *, const char *name);
-const Scalar *problem_scalar(const Problem *, const char *name);     /* NULL: no such scalar */
+const ScalarArg *problem_scalar(const Problem *, const char *name);     /* NULL: no such scalar */
 int64_t problem_size(const Problem *, const char *name);
 const char *problem_const(const Problem *, const char *name);       /* NULL: not given */
 double problem_scalar_value(const Problem *, const char *name);
