@@ -1,15 +1,24 @@
-/* tile-opt: IR text in, passes, IR text out; the driver of the tests of this folder.
+/* tile-opt: IR text (or a kernel of a .tile file) in, passes, IR text out; the driver of the tests of this folder.
  *
- *     tile-opt [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz] [--remap=xcd] [--xcds=8]
+ *     tile-opt [--kernel=name] [-DNAME=value] [--fits32] [--contiguous] [--div=DIM:n] [--positive=scalar]     launch facts
+ *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz] [--remap=xcd] [--xcds=8]
  *              [--stats] [--census] [--quiet] file.ir | -
  *
  * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and after every pass and must print
  * the same after being parsed again. Exit 0, or 1 with diagnostics on standard error. */
+#include "frontend/frontend.h"
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Args { PassOptions options; bool stats, census, quiet, locs; const char *file; } Args;
+enum { MAX_FACTS = 16 };
+typedef struct Args {
+    PassOptions options;
+    bool stats, census, quiet, fits32, contiguous;
+    const char *file, *kernel;
+    const char *binds[MAX_FACTS], *divs[MAX_FACTS], *positives[MAX_FACTS];
+    int n_binds, n_divs, n_positives;
+} Args;
 
 static const char *value_of(const char *arg, const char *flag)
 {
@@ -27,6 +36,12 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if ((v = value_of(s, "--target"))) { if (!(a->options.target = target_find(v))) return false; }
         else if ((v = value_of(s, "--remap"))) a->options.remap = v;
         else if ((v = value_of(s, "--xcds"))) a->options.xcds = atoi(v);
+        else if ((v = value_of(s, "--kernel"))) a->kernel = v;
+        else if ((v = value_of(s, "--div")) && a->n_divs < MAX_FACTS) a->divs[a->n_divs++] = v;
+        else if ((v = value_of(s, "--positive")) && a->n_positives < MAX_FACTS) a->positives[a->n_positives++] = v;
+        else if (!strncmp(s, "-D", 2) && s[2] && a->n_binds < MAX_FACTS) a->binds[a->n_binds++] = s + 2;
+        else if (!strcmp(s, "--fits32")) a->fits32 = true;
+        else if (!strcmp(s, "--contiguous")) a->contiguous = true;
         else if (!strncmp(s, "-O", 2) && s[2]) a->options.opt_level = atoi(s + 2);
         else if (!strcmp(s, "--check")) a->options.check = true;
         else if (!strcmp(s, "--approx")) a->options.approx = true;
@@ -96,11 +111,56 @@ static bool round_trip(Session *s, const Module *m, Text *out)
     return false;
 }
 
+/* --- modules from source text, launch facts ------------------------------------------------------------------------------ */
+
+static Module *lower(Session *s, const Args *a, uint32_t file)
+{
+    FrontBinding binds[MAX_FACTS];
+    Ast *ast = frontend_parse(s, file, NULL, NULL);
+    if (!ast || !frontend_check(ast) || s->n_errors) return NULL;
+    const FrontKernel *k = a->kernel ? frontend_kernel_find(ast, a->kernel) : frontend_kernel(ast, 0);
+    if (!k) { diag_error(s, (Loc){ 0 }, "no such kernel"); return NULL; }
+    for (int n = 0; n < a->n_binds; n++) {
+        const char *eq = strchr(a->binds[n], '='), *why = "expected NAME=value";
+        if (eq) binds[n].name = session_intern(s, a->binds[n], (size_t)(eq - a->binds[n]));
+        if (!eq || !frontend_parse_value(s, k, binds[n].name, eq + 1, &binds[n].value, &why)) { diag_error(s, (Loc){ 0 }, "-D%s: %s", a->binds[n], why); return NULL; }
+    }
+    return frontend_lower(ast, k->name, binds, (size_t)a->n_binds, a->options.target ? a->options.target->name : NULL);
+}
+
+static void add_facts(const Args *a, Func *f)
+{
+    f->fits32 |= a->fits32;
+    for (int n = 0; n < a->n_divs; n++)
+        for (int d = 0; d < f->n_dims; d++) {
+            const char *colon = strchr(a->divs[n], ':');
+            size_t len = colon ? (size_t)(colon - a->divs[n]) : 0;
+            if (len && f->dims[d].name && strlen(f->dims[d].name) == len && !memcmp(f->dims[d].name, a->divs[n], len)) f->dims[d].div = atoi(colon + 1);
+        }
+    for (int k = 0; k < f->n_params; k++) {
+        Param *p = &f->params[k];
+        for (int n = 0; n < a->n_positives; n++) if (!strcmp(p->name, a->positives[n])) p->lo = 0x1p-126;
+        if (!a->contiguous || p->type->kind != TYPE_TENSOR || p->type->rank == 0) continue;
+        p->align = 16;
+        for (int x = 0; x < p->type->rank; x++) p->stride_div[x] = x + 1 < p->type->rank ? 16 / dtype_bytes(p->type->dtype) : 1;
+        p->stride[p->type->rank - 1] = 1;
+    }
+}
+
+static Module *read_module(Session *s, const Args *a, const char *text, size_t len)
+{
+    size_t n = strlen(a->file);
+    uint32_t file = diag_add_source(s, a->file, NULL, text, len);
+    Module *m = n > 5 && !strcmp(a->file + n - 5, ".tile") ? lower(s, a, file) : ir_parse(s, file);
+    for (Func *f = m ? m->funcs : NULL; f; f = f->next) if (f->is_kernel) add_facts(a, f);
+    return m;
+}
+
 static bool process(Session *s, const Args *a, const char *text, size_t len)
 {
     PassReport report = { 0 };
     Text out;
-    Module *m = ir_parse(s, diag_add_source(s, a->file, NULL, text, len));
+    Module *m = read_module(s, a, text, len);
     if (!m || !ir_verify(m) || !passes_run(m, &a->options, &report) || !ir_verify(m) || !round_trip(s, m, &out)) return false;
     if (!a->quiet) fputs(out.data, stdout);
     if (a->stats) print_stats(&report);
@@ -111,11 +171,13 @@ static bool process(Session *s, const Args *a, const char *text, size_t len)
 int main(int argc, char **argv)
 {
     Args a = { .options = pass_options_default(NULL) };
-    size_t len;
+    volatile size_t len = 0;
+    size_t read = 0;
     a.options.verify_each = true;
     a.options.on_dump = print_dump;
     if (!parse_args(argc, argv, &a)) { fprintf(stderr, "tile-opt: bad arguments; see the head of tile-opt.c\n"); return 1; }
-    char *text = read_all(a.file, &len);
+    char *volatile text = read_all(a.file, &read);
+    len = read;
     if (!text) { fprintf(stderr, "tile-opt: cannot read %s\n", a.file); return 1; }
     Session s;
     Text diags;
