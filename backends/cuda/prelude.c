@@ -4,6 +4,7 @@
  *
  * $t is the C type of one element and $d the dtype's name in entries with a dtype list. Sources: PTX ISA 9.0 sections 9.7.x. */
 #include "backends/gpu/prelude.h"
+#include <stdio.h>
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
 #define FN "static __device__ __forceinline__ "
@@ -271,6 +272,25 @@ MMA_S32("m16n8k32_u8", "s32.u8.u8.s32"),
 MMA_S32("m16n8k32_i8_u8", "s32.s8.u8.s32"),
 MMA_S32("m16n8k32_u8_i8", "s32.u8.s8.s32"),
 { "mma_m8n8k4_f64_f64", NULL, "", FN "void mma_m8n8k4_f64_f64(double *d, const u32 *a, const u32 *b) { double x = *(const double *)a, y = *(const double *)b; asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(d[0]), \"+d\"(d[1]) : \"d\"(x), \"d\"(y)); }" },
+/* --- sm_90a: mbarriers, TMA, wgmma --- */
+{ "vote_any", NULL, "", FN "bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }" },
+{ "mbar_init", NULL, "", FN "void mbar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }" },
+{ "mbar_expect", NULL, "", FN "void mbar_expect(u32 b, u32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" :: \"r\"(b), \"r\"(bytes) : \"memory\"); }" },
+{ "mbar_arrive", NULL, "", FN "void mbar_arrive(u32 b) { asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(b) : \"memory\"); }" },
+{ "mbar_wait", NULL, "", FN "void mbar_wait(u32 b, u32 phase) { asm volatile(\"{ .reg .pred p;\\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\\n@p bra.uni DONE;\\nbra.uni WAIT;\\nDONE: }\" :: \"r\"(b), \"r\"(phase) : \"memory\"); }" },
+{ "fence_mbarrier_init", NULL, "", FN "void fence_mbarrier_init(void) { asm volatile(\"fence.mbarrier_init.release.cluster;\\nfence.proxy.async.shared::cta;\" ::: \"memory\"); }" },
+{ "setmaxnreg_inc", NULL, "", "#define setmaxnreg_inc(n) asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\" :: \"n\"(n))" },
+{ "setmaxnreg_dec", NULL, "", "#define setmaxnreg_dec(n) asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\" :: \"n\"(n))" },
+{ "tma_load_1d", NULL, "", FN "void tma_load_1d(u32 d, const TensorMap *m, u32 bar, i32 c0) { asm volatile(\"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];\" :: \"r\"(d), \"l\"(m), \"r\"(bar), \"r\"(c0) : \"memory\"); }" },
+{ "tma_load_2d", NULL, "", FN "void tma_load_2d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1) { asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];\" :: \"r\"(d), \"l\"(m), \"r\"(bar), \"r\"(c0), \"r\"(c1) : \"memory\"); }" },
+{ "tma_load_3d", NULL, "", FN "void tma_load_3d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1, i32 c2) { asm volatile(\"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];\" :: \"r\"(d), \"l\"(m), \"r\"(bar), \"r\"(c0), \"r\"(c1), \"r\"(c2) : \"memory\"); }" },
+{ "tma_load_4d", NULL, "", FN "void tma_load_4d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3) { asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];\" :: \"r\"(d), \"l\"(m), \"r\"(bar), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3) : \"memory\"); }" },
+{ "tma_load_5d", NULL, "", FN "void tma_load_5d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3, i32 c4) { asm volatile(\"cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\" :: \"r\"(d), \"l\"(m), \"r\"(bar), \"r\"(c0), \"r\"(c1), \"r\"(c2), \"r\"(c3), \"r\"(c4) : \"memory\"); }" },
+{ "wgmma_fence", NULL, "", FN "void wgmma_fence(void) { asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\"); }" },
+{ "wgmma_commit", NULL, "", FN "void wgmma_commit(void) { asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\"); }" },
+{ "wgmma_wait", NULL, "", "#define wgmma_wait(n) asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"(n) : \"memory\")" },
+{ "pin_float", NULL, "", "/* a register is read and written here, as far as the compiler knows */\n#define pin_float(x) asm volatile(\"\" : \"+f\"(x) :: \"memory\")" },
+{ "pin_word", NULL, "", "#define pin_word(x) asm volatile(\"\" : \"+r\"(x) :: \"memory\")" },
 { NULL, NULL, NULL, NULL },
 };
 
@@ -279,3 +299,47 @@ const char cuda_prelude_head[] =
     "typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;\n"
     "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;\n"
     "typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;\n";
+
+/* wgmma_m64n128k16_f16_ss_tb: d (64 x n) += a b; a in registers (rs) or by descriptor (ss), _ta and _tb: contiguous in M, in N.
+ * PTX ISA 9.7.15.5.2; the accumulator's registers are those of the fragment. */
+const char *cuda_wgmma(Session *s, const char *name)
+{
+    int n = 0, k = 0, used = 0;
+    char rest[48] = "";
+    if (sscanf(name, "wgmma_m64n%dk%d_%47s%n", &n, &k, rest, &used) < 3 || name[used]) return NULL;
+    bool ta = strstr(rest, "_ta") != NULL, tb = strstr(rest, "_tb") != NULL, rs = strstr(rest, "_rs") || !strncmp(rest, "rs", 2);
+    static const struct { const char *name, *ptx; } types[] = {
+        { "f16", "f16" }, { "bf16", "bf16" }, { "tf32", "tf32" }, { "f8e4m3", "e4m3" }, { "f8e5m2", "e5m2" }, { "i8", "s8" }, { "u8", "u8" },
+    };
+    const char *ab[2] = { NULL, NULL }, *p = rest;
+    for (int t = 0; t < 2; t++)
+        for (size_t x = 0; x < sizeof types / sizeof *types; x++) {
+            size_t len = strlen(types[x].name);
+            if (!ab[t] && !strncmp(p, types[x].name, len) && p[len] == '_') { ab[t] = types[x].ptx; p += len + 1; break; }
+        }
+    if (!ab[0]) return NULL;
+    if (!ab[1]) ab[1] = ab[0];
+    bool integer = ab[0][0] == 's' || ab[0][0] == 'u', half = k == 16;
+    int regs = n / 2, at = regs;
+    Text o;
+    text_init(&o, &s->arena);
+    text_printf(&o, "static __device__ __forceinline__ void %s(%s *d, %s, u32 blo, u32 bhi, int acc) {\n", name, integer ? "i32" : "float", rs ? "const u32 *a" : "u32 alo, u32 ahi");
+    text_printf(&o, "  asm volatile(\"{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %%%d, 0; ", regs + (rs ? 6 : 4));
+    if (!rs) { text_printf(&o, "mov.b64 a, {%%%d, %%%d}; ", at, at + 1); at += 2; }
+    else at += 4;
+    text_printf(&o, "mov.b64 b, {%%%d, %%%d}; wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {", at, at + 1, n, k, integer ? "s32" : "f32", ab[0], ab[1]);
+    for (int i = 0; i < regs; i++) text_printf(&o, "%s%%%d", i ? "," : "", i);
+    text_puts(&o, "}, ");
+    if (rs) text_printf(&o, "{%%%d,%%%d,%%%d,%%%d}", regs, regs + 1, regs + 2, regs + 3);
+    else text_puts(&o, "a");
+    text_puts(&o, ", b, p");
+    if (!integer) text_puts(&o, ", 1, 1");
+    if (half) text_printf(&o, rs ? ", %d" : ", %d, %d", rs ? tb : ta, tb);
+    text_puts(&o, "; }\"\n    : ");
+    for (int i = 0; i < regs; i++) text_printf(&o, "%s\"+%c\"(d[%d])", i ? ", " : "", integer ? 'r' : 'f', i);
+    text_puts(&o, "\n    : ");
+    if (rs) text_puts(&o, "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), ");
+    else text_puts(&o, "\"r\"(alo), \"r\"(ahi), ");
+    text_puts(&o, "\"r\"(blo), \"r\"(bhi), \"r\"(acc)); }");
+    return o.data;
+}

@@ -4,6 +4,9 @@
 
 typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
 
+/* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
+typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals; int64_t bytes; } RingInfo;
+
 typedef struct Emit {
     Session *s;
     const Func *f;
@@ -22,6 +25,7 @@ typedef struct Emit {
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
+    VEC(RingInfo) rings;
     int next_tmp;
     int line; uint32_t file;        /* last #line written */
 } Emit;

@@ -1,7 +1,281 @@
-/* emit_hopper.c: sm_90a: TMA rings, wgmma, warp roles. */
+/* emit_hopper.c: sm_90a: rings filled by TMA, wgmma, warp roles.
+ *
+ * A ring is `depth` slots with a full mbarrier (one arrival, the producer's expect_tx, and the bytes of the copies) and an empty
+ * mbarrier (one arrival a consumer warp) each. Each role walks it with a slot number and a phase bit of its own; the consumers
+ * walk it twice, to get and, later, to release. PTX ISA 9.7.13 (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
 #include "backends/gpu/emit.h"
+
+static const RingInfo *ring_of(Emit *e, const Value *v)
+{
+    for (size_t k = 0; k < e->rings.len; k++) if (e->rings.data[k].value == v) return &e->rings.data[k];
+    ir_fail(e->s, e->f->loc, "a ring is used before it is made");
+}
+
+static void emit_ring(Emit *e, Instr *i)
+{
+    const Type *t = ir_result(i)->type;
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
+    RingInfo r = { .value = ir_result(i), .depth = (int)t->shape[0], .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1), .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
+    r.name = name_of(e, ir_result(i));
+    e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
+    line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name, (long long)e->shared_bytes, r.depth, (long long)r.bytes);
+    e->shared_bytes += r.bytes * r.depth;
+    e->storage[ir_result(i)->id] = r.name;
+    vec_push(&e->s->arena, &e->rings, r);
+}
+
+static void advance(Emit *e, const RingInfo *r, const char *slot, const char *phase)
+{
+    if (r->depth == 1) {
+        if (phase) line(e, "%s ^= 1;", phase);
+        return;
+    }
+    if (phase) line(e, "if (++%s == %d) { %s = 0; %s ^= 1; }", slot, r->depth, slot, phase);
+    else line(e, "if (++%s == %d) %s = 0;", slot, r->depth, slot);
+}
+
+static int map_for(Emit *e, const Instr *i, const Window *w, const LayoutShared *s)
+{
+    const Type *t = e->f->params[w->param].type;
+    TensorMapDesc d = { .param = w->param, .rank = w->rank, .dtype = t->dtype };
+    const Type *view = ir_operand(i, 0)->type;          /* [slots, rows, cols] */
+    int n = 0;
+    d.axes[n++] = w->unit;
+    for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) d.axes[n++] = a;
+    for (int k = 0; k < w->rank; k++) {
+        int ta = w->tile_axis[d.axes[k]];
+        d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)(s->panel < s->tile[s->order[0]] ? s->panel : s->tile[s->order[0]]) : (uint32_t)view->shape[1 + ta];
+    }
+    int bits, base, shift;
+    layout_shared_swizzle(s, &bits, &base, &shift);
+    d.swizzle_bytes = bits ? 16 << bits : 0;
+    for (size_t k = 0; k < e->maps.len; k++) if (!memcmp(&e->maps.data[k], &d, sizeof d)) return (int)k;
+    vec_push(&e->s->arena, &e->maps, d);
+    return (int)e->maps.len - 1;
+}
+
+static void emit_put(Emit *e, Instr *i)
+{
+    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type);
+    Window w;
+    window_of(e, i, &w);
+    int map = map_for(e, i, &w, s), panels = 1;
+    const TensorMapDesc *d = &e->maps.data[map];
+    if (s->panel < s->tile[s->order[0]]) panels = s->tile[s->order[0]] / s->panel;
+    int64_t bytes = type_elements(ir_operand(i, 0)->type) / r->depth * dtype_bytes(d->dtype);
+    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
+    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), r->name, slot, r->name);
+    line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot, (long long)bytes);
+    for (int p = 0; p < panels; p++) {
+        const char *c = "";
+        for (int k = 0; k < w.rank; k++) {
+            const char *o = name_of(e, w.offset[d->axes[k]]);
+            c = str(e, "%s, (i32)(%s%s)", c, o, k == 0 && p ? str(e, " + %d", p * s->panel) : "");
+        }
+        line(e, "%s(%s + %s * %lld%s, &%s, %s_full + 8 * %s%s);", use(e, str(e, "tma_load_%dd", w.rank)), r->name, slot, (long long)r->bytes,
+             p ? str(e, " + %d", p * s->panel_bytes) : "", slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot, c);
+    }
+    advance(e, r, slot, str(e, "%s_phase", r->name));
+}
+
+static void emit_get(Emit *e, Instr *i)
+{
+    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *n = name_of(e, ir_result(i));
+    line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
+    line(e, "const u32 %s = %s + %s * %lld;", n, r->name, slot, (long long)r->bytes);
+    advance(e, r, slot, str(e, "%s_phase", r->name));
+    e->storage[ir_result(i)->id] = n;
+}
+
+static void emit_release(Emit *e, Instr *i)
+{
+    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+    if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
+}
+
+static bool uses_ring(const Block *b, const Value *ring, Op op)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == op && ir_operand(i, 0) == ring) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (uses_ring(i->blocks[k], ring, op)) return true;
+    }
+    return false;
+}
+
+static void open_role(Emit *e, Block *b, int role)
+{
+    Text *out = e->out, *pre = e->pre, inner, decl;
+    text_init(&inner, &e->s->arena);
+    text_init(&decl, &e->s->arena);
+    KernelPlan *p = e->plan;
+    int threads = e->threads;
+    bool producer = role == 0;
+    e->coords.len = 0;
+    e->role = role;
+    e->out = &inner;
+    e->pre = &decl;
+    e->indent = producer ? 3 : 2;
+    if (!producer) { e->threads = p->warps * 32; e->barrier_id = 1; }
+    e->line = 0;
+    emit_block(e, b);
+    e->out = out;
+    e->pre = pre;
+    e->threads = threads;
+    e->indent = 2;
+    if (p->warps > 4) {
+        if (producer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), p->producer_registers);
+        else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
+    }
+    if (producer) line(e, "if (tid == 0) {");
+    else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", p->producer_warps * 32);
+    for (size_t k = 0; k < e->rings.len; k++) {
+        const RingInfo *r = &e->rings.data[k];
+        if (!uses_ring(b, r->value, producer ? OP_RING_PUT : OP_RING_GET)) continue;
+        line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
+    }
+    text_puts(e->out, decl.data);
+    text_puts(e->out, inner.data);
+    if (producer) line(e, "}");
+    e->indent = 1;
+    e->role = -1;
+    e->barrier_id = 0;
+    e->coords.len = 0;
+}
+
+static void emit_roles(Emit *e, Instr *i)
+{
+    KernelPlan *p = e->plan;
+    int64_t bars = 0;
+    e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
+    for (size_t k = 0; k < e->rings.len; k++) {
+        const RingInfo *r = &e->rings.data[k];
+        line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name, (long long)(e->shared_bytes + bars), r->name, r->name, 8 * r->depth);
+        bars += 16 * r->depth;
+    }
+    e->shared_bytes += bars;
+    line(e, "if (tid == 0) {");
+    e->indent++;
+    for (size_t k = 0; k < e->rings.len; k++) {
+        const RingInfo *r = &e->rings.data[k];
+        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 1); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, use(e, "mbar_init"), r->name, r->arrivals);
+    }
+    line(e, "%s();", use(e, "fence_mbarrier_init"));
+    end_block(e);
+    line(e, "__syncthreads();");
+    line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
+    open_role(e, i->blocks[0], 0);
+    line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
+    open_role(e, i->blocks[1], 1);
+    line(e, "}");
+}
+
+static void pin(Emit *e, const char *array, int words, bool is_float)
+{
+    begin_unrolled(e, "i", words);
+    line(e, "%s(%s[i]);", use(e, is_float ? "pin_float" : "pin_word"), array);
+    end_block(e);
+}
+
+static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : dtype_name(d); }
+
+static void emit_wgmma(Emit *e, Instr *i)
+{
+    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
+    const Layout *c = layout_of(e, r);
+    bool fresh = !e->storage[acc->id], regs_a = a->type->kind == TYPE_TILE, tf32 = b->type->dtype == DT_F32;
+    int n = (int)r->type->shape[1], per_m = n / 2, words = (int)layout_regs(c), mt = words / per_m;
+    LayoutWgmma wa, wb;
+    if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) || (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
+        ir_fail(e->s, i->loc, "an operand's shared layout has no wgmma descriptor");
+    /* the accumulator in place if this is its last use here */
+    Block *home = acc->def ? acc->def->block : acc->block;
+    const char *d;
+    if (!fresh && ir_use_count(acc) == 1 && home == i->block) d = e->storage[r->id] = e->storage[acc->id];
+    else {
+        d = declare_tile(e, r);
+        if (!fresh) { begin_unrolled(e, "i", words); line(e, "%s[i] = %s[i];", d, e->storage[acc->id]); end_block(e); }
+    }
+    bool fl = dtype_is_float(r->type->dtype);
+    /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight must not be touched */
+    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin(e, d, words, fl);
+    int ksteps = wb.ksteps;
+    if (regs_a && a->def) pin(e, e->storage[a->id], mt * ksteps * 4, false);
+    line(e, "%s();", use(e, "wgmma_fence"));
+    int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps), *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
+    for (int k = 0; k < ksteps; k++) {
+        tb[k] = layout_wgmma_offset(&wb, 0, k) / 16;
+        if (!regs_a) ta[k] = layout_wgmma_offset(&wa, 0, k) / 16;
+    }
+    const char *bd = tmp(e, "b"), *ad = tmp(e, "a");
+    line(e, "const u32 %s = %s >> 4 | 0x%xu;", bd, name_of(e, b), wb.lo_or);
+    if (!regs_a) {
+        int32_t c0[2], c1[2];
+        layout_element(c, 0, 0, 0, 0, c0);
+        const char *row = "";
+        if (layout_warps(c) > 4) {
+            layout_element(c, 0, 0, 4, 0, c1);
+            row = str(e, " + (warp >> 2) * %d", layout_wgmma_offset(&wa, c1[0] - c0[0], 0) / 16);
+        }
+        line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, name_of(e, a), wa.lo_or, row);
+    }
+    const char *fn = use(e, str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), dtype_of_wgmma(a->type->dtype, tf32),
+                                a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)), regs_a ? "rs" : "ss",
+                                str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : "")));
+    begin_unrolled(e, "k", ksteps);
+    for (int m = 0; m < mt; m++) {
+        const char *dm = mt > 1 ? str(e, "%s + %d", d, m * per_m) : d, *first = fresh ? "k > 0" : "1";
+        const char *bk = str(e, "%s + %s, 0x%xu", bd, index_formula(e, tb, ksteps, "k"), wb.hi);
+        if (regs_a) line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, e->storage[a->id], m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
+        else line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, dm, ad, index_formula(e, ta, ksteps, "k"),
+                  m ? str(e, " + %d", layout_wgmma_offset(&wa, 64 * m, 0) / 16) : "", wa.hi, bk, first);
+    }
+    end_block(e);
+    line(e, "%s();", use(e, "wgmma_commit"));
+}
+
+static void emit_wait(Emit *e, Instr *i)
+{
+    line(e, "%s(%lld);", use(e, "wgmma_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
+    for (int k = 0; k < i->n_results; k++) {
+        Value *v = ir_operand(i, k);
+        e->storage[i->results[k].id] = e->storage[v->id];
+        pin(e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
+    }
+}
+
+static void emit_vote(Emit *e, Instr *i)
+{
+    Value *v = ir_operand(i, 0);
+    const char *n = name_of(e, ir_result(i)), *any = tmp(e, "any");
+    if (v->type->kind == TYPE_SCALAR) line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), name_of(e, v));
+    else {
+        const Layout *l = layout_of(e, v);
+        line(e, "bool %s = false;", any);
+        begin_unrolled(e, "i", (int)layout_regs(l));
+        line(e, "%s |= %s;", any, element(e, v, l, "i"));
+        end_block(e);
+        line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), any);
+    }
+    e->storage[ir_result(i)->id] = n;
+}
 
 void emit_hopper(Emit *e, Instr *i)
 {
-    ir_fail(e->s, i->loc, "%s", op_info[i->op].name);
+    int groups = e->plan->warps / 4;
+    switch ((int)i->op) {
+    case OP_RING: emit_ring(e, i); return;
+    case OP_RING_PUT: emit_put(e, i); return;
+    case OP_RING_GET: emit_get(e, i); return;
+    case OP_RING_RELEASE: emit_release(e, i); return;
+    case OP_WGMMA: emit_wgmma(e, i); return;
+    case OP_WGMMA_WAIT: emit_wait(e, i); return;
+    case OP_ROLES: emit_roles(e, i); return;
+    case OP_WARPGROUP_ANY: emit_vote(e, i); return;
+    case OP_TURN_WAIT: line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync")); return;
+    case OP_TURN_PASS: line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups); return;
+    default: ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
+    }
 }

@@ -43,6 +43,11 @@ static void add(Pick *k, int at, const char *name, const char *d, const char *o)
 
 static bool take(Pick *k, const char *name)
 {
+    const char *made = cuda_wgmma(k->s, name);
+    if (made) {
+        vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, made, k->n }));
+        return true;
+    }
     for (int i = 0; i < k->n; i++) {
         const PreludeEntry *e = &k->table[i];
         if (!e->dtypes) {
@@ -69,7 +74,7 @@ void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n
     take(&k, "uniform");
     for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "the prelude has no %s", names[i]);
     text_puts(out, cuda_prelude_head);
-    for (int at = 0; at < k.n; at++)
+    for (int at = 0; at <= k.n; at++)
         for (size_t i = 0; i < k.rows.len; i++)
             if (k.rows.data[i].at == at) text_printf(out, "%s\n", k.rows.data[i].text);
 }

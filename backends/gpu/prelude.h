@@ -8,3 +8,5 @@ typedef struct PreludeEntry { const char *name, *dtypes, *deps, *text; } Prelude
 
 extern const PreludeEntry cuda_prelude[];
 extern const char cuda_prelude_head[];
+/* The text of a wgmma wrapper by its name, or NULL. */
+const char *cuda_wgmma(Session *, const char *name);

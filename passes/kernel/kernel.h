@@ -61,5 +61,6 @@ void kernel_layout(Session *, Func *, KernelPlan *);
 
 /* Shared by the passes. */
 bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */
+bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
 int64_t kernel_divisor(const Func *, const Value *);    /* a known divisor of an integer scalar */

@@ -121,6 +121,7 @@ static void note_anchors(void *user, Instr *i)
         Group *g = &c->g[find(c, ir_result(i)->id)];
         const char *name = ir_attr(i, ATTR_INSTR)->s;
         g->mma = true;
+        if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
         if (!strcmp(name, "fma")) g->fma = true;
         else g->kind = mma_kind(c->s, name);
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
@@ -330,7 +331,7 @@ static void fix_instr(Ctx *c, Instr *i)
         return;
     }
     case OP_WGMMA:
-        need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+        if (!kernel_is_zero(ir_operand(i, 2))) need(c, i, 2, layouts_get(lt, ir_result(i)->type));     /* a virtual zero: the first step does not add */
         if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
         return;
     case OP_CONVERT: case OP_MATERIALIZE: return;

@@ -93,6 +93,13 @@ bool kernel_is_cheap(const Value *v)
     }
 }
 
+bool kernel_is_zero(const Value *v)
+{
+    double f;
+    int64_t k;
+    return kernel_is_cheap(v) && ((ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f)) || (ir_is_const(v, &k) && k == 0));
+}
+
 int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
 {
     MemParts p;

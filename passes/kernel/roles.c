@@ -140,15 +140,16 @@ static bool control_ok(Ctx *c, const Instr *load)
 
 /* --- rings ---------------------------------------------------------------------------------------------------------------- */
 
+/* Stored so that a wgmma descriptor can describe it: A [M, K] and B [K, N], contiguous along the tensor's unit axis. */
 static const Type *view_type(Ctx *c, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
     int axis, bytes = dtype_bytes(t->dtype);
     kernel_unit_axis(c->f, load, &axis);
-    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] }, order[2] = { axis, 1 - axis };
-    const LayoutShared *s = NULL;
-    for (int span = 128; span >= 32 && !s; span /= 2)
-        if ((int64_t)tile[axis] * bytes % span == 0) s = layout_shared_swizzled(&c->s->arena, 2, tile, order, bytes, span);
+    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
+    const Use *u = ir_result(load)->uses;
+    int k_axis = u && u == &u->user->operands[0] ? 1 : 0;
+    const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
     return type_shared(c->s, t->dtype, 2, t->shape, layouts_shared_text(&c->p->layouts, s));
 }
