@@ -260,16 +260,23 @@ static int shape(Parser *p, int64_t *extents)
 /* The layout's text after '@' (the current token): up to the first character outside brackets that cannot belong to it. */
 static const char *layout(Parser *p)
 {
+    static const char open[] = "<([{", close[] = ">)]}";
     uint32_t from = p->tok.end, pos = from;
+    char closers[32];
     int depth = 0;
-    for (;; pos++) {
+    for (; pos < p->src->len; pos++) {
         char c = at(p, pos);
-        if (c == '\n' || c == '"' || pos >= p->src->len) break;
-        if (strchr("<([{", c) && c) depth++;
-        else if (strchr(">)]}", c) && c) { if (depth-- == 0) break; }
-        else if (!depth && !irtext_name_char(c) && !strchr("#.:+-*/^=", c)) break;
+        const char *o = c ? strchr(open, c) : NULL;
+        if (c == '\n' || c == '"' || c == '\0') break;
+        if (o) {
+            if (depth == (int)sizeof closers) break;
+            closers[depth++] = close[o - open];
+        } else if (strchr(close, c)) {
+            if (depth == 0 || closers[depth - 1] != c) break;
+            depth--;
+        } else if (!depth && !irtext_name_char(c) && !strchr("#.:+-*/^=", c)) break;
     }
-    if (depth > 0) { fail(p, (Loc){ p->file, from, pos }, "the layout's brackets do not close"); return NULL; }
+    if (depth) { fail(p, (Loc){ p->file, from, pos }, "the layout's brackets do not close"); return NULL; }
     if (pos == from) { fail(p, (Loc){ p->file, from, pos + 1 }, "expected a layout after '@'"); return NULL; }
     const char *text = session_intern(p->s, p->src->text + from, pos - from);
     p->pos = pos;

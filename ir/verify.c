@@ -22,6 +22,7 @@ typedef struct Verifier {
     uint64_t *ids;          /* bit set: value id seen */
     uint64_t *divergent;    /* bit set: values that may differ between the threads of a program */
     bool ok;
+    int breaches;
 } Verifier;
 
 __attribute__((format(printf, 3, 4)))
@@ -32,6 +33,7 @@ static void breach(Verifier *v, const Instr *i, const char *fmt, ...)
     const char *why = arena_vprintf(&v->s->arena, fmt, ap);
     va_end(ap);
     v->ok = false;
+    v->breaches++;
     Diag *d = diag_error(v->s, i ? i->loc : v->func->loc, "invalid IR in @%s: %s", v->func->name, why);
     if (!d || !i) return;
     Text line;
@@ -335,7 +337,8 @@ static bool spread_to_instr(Verifier *v, const Instr *i)
         for (int k = 0; y && k < y->n_operands; k++) {
             if (!ir_operand(y, k) || !has_bit(v->divergent, ir_operand(y, k)->id)) continue;
             for (int r = 0; r < i->n_results; r++) more |= add_bit(v, &i->results[r]);
-            for (int a = 0; i->op != OP_IF && a < i->blocks[b]->n_args; a++) more |= add_bit(v, i->blocks[b]->args[a]);
+            for (int c = 0; i->op != OP_IF && c < i->n_blocks; c++)
+                for (int a = 0; a < i->blocks[c]->n_args; a++) more |= add_bit(v, i->blocks[c]->args[a]);
         }
     }
     return more;
@@ -408,12 +411,13 @@ static void check_instr(Verifier *v, const Instr *i, Place place)
     const char *why = ir_check(v->s, i);
     BREACH_IF(why, i, "%s: %s", op_info[i->op].name, why);
     for (int k = 0; k < i->n_results; k++) check_id(v, i, &i->results[k]);
-    if (i->op == OP_CONST) check_const(v, i);
-    if (i->op == OP_CALL) check_call(v, i);
-    check_launch_value(v, i);
-    check_memory(v, i);
+    int before = v->breaches;
     check_place(v, i, place);
-    for (int k = 0; k < i->n_results; k++)
+    if (v->breaches == before) check_launch_value(v, i);
+    if (v->breaches == before) check_memory(v, i);
+    if (v->breaches == before && i->op == OP_CONST) check_const(v, i);
+    if (v->breaches == before && i->op == OP_CALL) check_call(v, i);
+    for (int k = 0; k < i->n_results && v->breaches == before; k++)
         if (i->results[k].type->kind == TYPE_TOKEN) check_token(v, &i->results[k]);
 }
 
@@ -440,7 +444,9 @@ static void check_block(Verifier *v, const Block *b, Op terminator, Place place,
     }
     if (!check_shape_of_block(v, b, terminator)) return;
     for (const Instr *i = b->first; i && !diag_full(v->s); i = i->next) {
+        int before = v->breaches;
         check_instr(v, i, place);
+        if (v->breaches != before) continue;        /* what is inside would only repeat it */
         Place inner = i->op == OP_REDUCE || i->op == OP_SCAN ? IN_COMBINE : place;
         for (int k = 0; k < i->n_blocks; k++) {
             if (i->blocks[k]->parent != i || i->blocks[k]->func != v->func) { breach(v, i, "block %d belongs elsewhere", k); continue; }
