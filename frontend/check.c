@@ -12,7 +12,8 @@ typedef struct Check {
     Ast *ast;
     Name *names;
     int level;
-    const Node *kernel;             /* or NULL inside a fn */
+    const Node *kernel;             /* or NULL */
+    bool in_fn;
 } Check;
 
 static Diag *fault(Check *c, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -67,7 +68,7 @@ static bool is_dimension(const Node *kernel, const char *name)
 static void unknown_name(Check *c, const Node *n)
 {
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
-    for (size_t i = 0; !c->kernel && i < c->ast->items.len; i++) {
+    for (size_t i = 0; c->in_fn && i < c->ast->items.len; i++) {
         if (c->ast->items.data[i]->kind != N_KERNEL || !is_dimension(c->ast->items.data[i], n->name)) continue;
         hint(c, d, "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, axis)");
         return;
@@ -285,12 +286,14 @@ static void check_fn(Check *c, const Node *fn)
 {
     Name *outer = c->names;
     c->level++;
+    c->in_fn = true;
     for (uint32_t i = 0; i < fn->kids[0]->n; i++) {
         const Node *p = fn->kids[0]->kids[i];
         check_expr(c, p->kids[0]);
         declare(c, p->name, p->loc, false);
     }
     check_block(c, fn->kids[1]);
+    c->in_fn = false;
     c->level--;
     c->names = outer;
 }

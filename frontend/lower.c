@@ -8,8 +8,9 @@
 static void note_callers(Lower *l, Diag *d)
 {
     int n = 0;
-    for (const Active *a = l->active; a && n < 3; a = a->outer, n++)
-        diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
+    Loc last = { 0, 0, 0 };
+    for (const Active *a = l->active; a && n < 3; last = a->loc, a = a->outer, n++)
+        if (a->loc.file != last.file || a->loc.begin != last.begin) diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
 }
 
 V error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
@@ -162,7 +163,10 @@ static int dim_named(Lower *l, const char *name)
     const FrontValue *b = find_binding(l, name);
     int64_t extent = -1;
     if (b && b->kind == FRONT_INT && b->i >= 0) extent = b->i;
-    else if (b) error_at(l, l->func->loc, "dimension `%s` must be an integer of at least 0", name);
+    else if (b) {
+        error_at(l, l->func->loc, "dimension `%s` must be an integer of at least 0", name);
+        extent = 1;
+    }
     return ir_dim_new(l->func, name, extent);
 }
 
@@ -454,7 +458,7 @@ Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings,
     Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target };
     Scope globals, params;
     begin(&l, name, &globals);
-    l.func->loc = kernel->loc;
+    l.func->loc = kernel->name_loc;
     if (!keys_bound(&l, k)) return NULL;
     lower_globals(&l);
     scope_push(&l, &params);

@@ -22,6 +22,7 @@ const char *operator_text(Operator o)
 
 void parse_lex_error(Parse *p, Loc loc, const char *message, const char *note)
 {
+    p->lex_error = loc.end;
     Diag *d = diag_error(p->session, loc, "%s", message);
     if (note) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "%s", note);
 }
@@ -125,6 +126,7 @@ Node *parse_string(Parse *p, Loc loc, const char *text, size_t n)
 
 void parse_bad_number(Parse *p, Loc loc, const char *text, size_t n)
 {
+    p->lex_error = loc.end;
     Diag *d = diag_error(p->session, loc, "malformed number `%.*s`", (int)(n > 40 ? 40 : n), text);
     diag_note(p->session, d, (Loc){ 0, 0, 0 }, "literals have no suffix: they take the type of what they meet; `f16(1.5)` names one");
 }
@@ -132,6 +134,7 @@ void parse_bad_number(Parse *p, Loc loc, const char *text, size_t n)
 void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
 {
     unsigned char c = (unsigned char)text[0];
+    p->lex_error = loc.end;
     if (c > ' ' && c < 127) diag_error(p->session, loc, "unexpected character `%c`", c);
     else diag_error(p->session, loc, "unexpected byte 0x%02x: a program is ASCII text outside of comments", c);
 }
@@ -292,14 +295,35 @@ void parse_file(Parse *p, Loc loc, NodeList items) { p->result = parse_list(p, N
 
 /* --- errors ------------------------------------------------------------------------------------------------------------ */
 
+/* Lines between two offsets of the source. */
+static int lines_between(const Source *src, uint32_t from, uint32_t to)
+{
+    int lines = 0;
+    for (uint32_t i = from; i < to && i < src->len; i++) lines += src->text[i] == '\n';
+    return lines;
+}
+
+static bool contains(const char *const *names, int n, const char *name)
+{
+    for (int i = 0; i < n; i++) if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
 {
+    const Source *src = diag_source(p->session, loc.file);
     Text t;
     text_init(&t, &p->session->arena);
-    text_printf(&t, "unexpected %s", token ? token : "input");
-    const Source *src = diag_source(p->session, loc.file);
-    bool word = token && src && loc.end <= src->len && loc.end - loc.begin <= 40 && strstr(token, "name");
-    if (word) text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
+    /* What the scanner refused is the cause of what is odd beside it. */
+    if (p->lex_error && lines_between(src, p->lex_error, loc.begin) <= 1) { p->lex_error = 0; return; }
+    if (contains(expected, n, "`;`") && p->before.end && lines_between(src, p->before.end, loc.begin)) {
+        Loc end = { loc.file, p->before.end, p->before.end };
+        diag_error(p->session, end, "expected `;` at the end of the statement");
+        return;
+    }
+    bool article = token && !strncmp(token, "a ", 2);
+    text_printf(&t, "unexpected %s", !token ? "input" : article ? token + 2 : token);
+    if (article && loc.end - loc.begin <= 40) text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
     for (int i = 0; i < n; i++)
         text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     diag_error(p->session, loc, "%s", t.data);

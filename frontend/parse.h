@@ -7,6 +7,8 @@ typedef struct Parse {
     Ast *ast;
     uint32_t file;
     uint32_t at;                /* the scanner's byte offset */
+    Loc before;                 /* the token before the one just read */
+    uint32_t lex_error;         /* end of the last token that the scanner refused; 0: none */
     Loc comment;                /* where an open comment began */
     int brackets;
     bool too_deep;              /* reported once a file */

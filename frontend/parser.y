@@ -21,6 +21,9 @@
 }
 %code {
 int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
+/* Remembers where the token before the next one ends: a missing `;` is reported there. */
+#undef yylex
+#define yylex(value, loc, scanner) (p->before = *(loc), tile_yylex((value), (loc), (scanner)))
 /* The stacks never grow, so nothing is allocated outside the arena: deeper input is an error of its own (parse_too_deep). */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
@@ -38,7 +41,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 
 %token END 0 "end of file"
 %token <name> IDENT "a name"
-%token <node> INT "a number" FLOAT "a number with a fraction" STRING "a string"
+%token <node> INT "a number" FLOAT "a floating number" STRING "a string"
 %token KERNEL "`kernel`" FN "`fn`" IN "`in`" OUT "`out`" INOUT "`inout`" CONST "`const`" LET "`let`" VAR "`var`"
 %token FOR "`for`" WHILE "`while`" IF "`if`" ELSE "`else`" RETURN "`return`" IMPORT "`import`" TUNE "`tune`"
 %token INSTANTIATE "`instantiate`" TRUE "`true`" FALSE "`false`" NONE "`None`"
@@ -263,16 +266,38 @@ axis: expr
 
 %%
 
+/* Tokens that only carry an expression on: never what is missing. */
+static bool continues(yysymbol_kind_t k)
+{
+    const char *name = yysymbol_name(k);
+    if (name[0] != '`') return false;
+    return strchr("[?=+-*/%<>&|^", name[1]) || (name[1] == '!' && name[2] == '=') || (name[1] == '.' && name[2] == '`');
+}
+
 /* Names the offending token and, when there are few, what could stand there instead. */
 static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *p)
 {
-    enum { MOST = 6 };
-    yysymbol_kind_t expected[MOST];
-    const char *names[MOST];
-    int n = yypcontext_expected_tokens(ctx, expected, MOST);
-    for (int i = 0; i < n; i++) names[i] = yysymbol_name(expected[i]);
+    enum { ALL = 80, MOST = 5 };
+    yysymbol_kind_t expected[ALL];
+    const char *names[ALL];
+    int n = yypcontext_expected_tokens(ctx, expected, ALL), shown = 0;
+    for (int i = 0; i < n; i++) {
+        bool again = continues(expected[i]);
+        for (int k = 0; k < shown; k++) again |= !strcmp(names[k], yysymbol_name(expected[i]));
+        if (!again) names[shown++] = yysymbol_name(expected[i]);
+    }
     yysymbol_kind_t token = yypcontext_token(ctx);
-    parse_syntax_error(p, *yypcontext_location(ctx), token == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(token), names, n);
+    if (shown > MOST) {
+        /* Too many to list: a number among them means that an operand is missing. */
+        bool operand = false, statement = false;
+        for (int i = 0; i < shown; i++) {
+            operand |= !strcmp(names[i], "a number");
+            statement |= !strcmp(names[i], "`let`");
+        }
+        names[0] = statement ? "a statement" : "an expression";
+        shown = operand;
+    }
+    parse_syntax_error(p, *yypcontext_location(ctx), token == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(token), names, shown);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /* program.c: what a program offers: kernels and their parameters, instances, tuning; and which dimensions are tile extents. */
+#include <stdio.h>
 #include <stdlib.h>
 #include "frontend/lower.h"
 #include "frontend/parse.h"
 #include "frontend/program.h"
-#include "ir/text.h"
 
 typedef struct KernelInfo {
     FrontKernel k;
@@ -442,11 +442,26 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
     return false;
 }
 
+/* The shortest decimal that reads back as the value: as a float where it is one, since most constants are of f32. */
+static void print_float(double v, Text *out)
+{
+    char buf[40];
+    bool single = (double)(float)v == v;
+    if (!__builtin_isfinite(v)) { text_puts(out, v != v ? "nan" : v < 0 ? "-inf" : "inf"); return; }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, v);
+        double back = strtod(buf, NULL);
+        if (single ? (float)back == (float)v : back == v) break;
+    }
+    for (char *p = buf; *p; p++) if (!strchr("+-0123456789e", *p)) *p = '.';      /* the locale's decimal point */
+    text_puts(out, buf);
+}
+
 void frontend_print_value(FrontValue v, Text *out)
 {
     switch (v.kind) {
     case FRONT_INT: text_printf(out, "%lld", (long long)v.i); return;
-    case FRONT_FLOAT: irtext_write_float(DT_F64, v.f, out); return;
+    case FRONT_FLOAT: print_float(v.f, out); return;
     case FRONT_BOOL: text_puts(out, v.b ? "true" : "false"); return;
     case FRONT_TYPE: text_puts(out, dtype_name(v.type)); return;
     case FRONT_NOTHING: text_puts(out, "?"); return;

@@ -47,7 +47,9 @@ const char *v_describe(Lower *l, V v)
     switch (v.kind) {
     case V_ERROR: return "an error";
     case V_VOID: return "nothing";
-    case V_INT: return "an integer constant";
+    case V_INT:
+        if (v.big > INT64_MAX || v.big < INT64_MIN) return "an integer constant";
+        return arena_printf(&l->s->arena, "the constant %lld", (long long)v.big);
     case V_FLOAT: return "a floating constant";
     case V_CONST: return arena_printf(&l->s->arena, "`%s`", dtype_name(v.dtype));
     case V_IR: return arena_printf(&l->s->arena, "`%s`", type_string(l->s, v.value->type));
@@ -226,7 +228,11 @@ V emit_checked(Lower *l, Loc loc, const char *what, Op op, Value **operands, int
     const Type *results[IR_MAX_RESULTS] = { type };
     int n_results = type ? 1 : 0;
     const char *why = ir_infer(l->s, op, operands, n, attrs, results, &n_results);
-    if (why) return error_at(l, loc, "%s: %s", what, why);
+    if (why) {
+        size_t len = strlen(what);
+        bool named = !strncmp(why, what, len) && why[len] == ' ';      /* "reshape of ..." says it already */
+        return error_at(l, loc, "%s%s%s", named ? "" : what, named ? "" : ": ", why);
+    }
     l->b.loc = loc;
     return v_ir(ir_emit(&l->b, op, operands, n, attrs, type));
 }

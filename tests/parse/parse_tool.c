@@ -180,7 +180,7 @@ int main(int argc, char **argv)
         FrontBinding b[128];
         if (!k) { fprintf(stderr, "no kernel %s\n", argv[3]); return 2; }
         int n = bindings(&s, k, argv + 4, argc - 4 < 128 ? argc - 4 : 128, b, true);
-        lower_one(ast, &s, argv[3], b, n, target, true, &out);
+        if (!s.n_errors) lower_one(ast, &s, argv[3], b, n, target, true, &out);
     } else if (!strcmp(mode, "all")) {
         text_printf(&out, "lowered %d\n", lower_all(ast, &s, argv + 3, argc - 3, &out));
     }
