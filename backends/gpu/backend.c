@@ -2,12 +2,30 @@
 #include "backends/backend.h"
 #include "backends/gpu/gpu.h"
 
+bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
+{
+    KernelOptions options = o ? *o : (KernelOptions){ 0 };
+    for (int attempt = 0;; attempt++) {
+        Module *copy = ir_clone_module(f->module);
+        Func *g = ir_func_find(copy, f->name);
+        KernelPlan *plan = arena_new(&s->arena, KernelPlan);
+        if (!kernel_lower(s, g, t, &options, plan)) return false;
+        if (lowered) *lowered = g;
+        gpu_emit(s, g, plan, code);
+        if (code->shared_bytes <= t->shared_bytes) return s->n_errors == 0;
+        if (attempt == 2 || code->scratch_bytes <= options.reserve) break;
+        options.reserve = code->scratch_bytes + 1024;
+    }
+    Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
+    diag_note(s, d, f->loc, "make tiles smaller or ask for fewer stages (latency)");
+    return false;
+}
+
 static bool compile(Session *s, Module *m, Func *f, const Target *t, const BackendOptions *o, Artifact *out)
 {
-    KernelPlan plan;
     GpuCode code;
     (void)m;
-    if (!kernel_lower(s, f, t, o ? o->kernel : NULL, &plan) || !gpu_emit(s, f, &plan, &code)) return false;
+    if (!gpu_compile(s, f, t, o ? o->kernel : NULL, &code, NULL)) return false;
     *out = (Artifact){ .kind = ARTIFACT_TEXT, .data = code.text, .size = code.text_len, .entry = code.name, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };

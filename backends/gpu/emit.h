@@ -26,6 +26,7 @@ typedef struct Emit {
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
     VEC(RingInfo) rings;
+    bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
     int line; uint32_t file;        /* last #line written */
 } Emit;

@@ -255,6 +255,12 @@ static bool used_outside(const Value *v, uint32_t mark)
     return false;
 }
 
+static bool used_inside(const Value *v, uint32_t mark)
+{
+    for (const Use *u = v->uses; u; u = u->next) if (u->user->mark == mark && is_run_op(u->user)) return true;
+    return false;
+}
+
 Instr *emit_run(Emit *e, Instr *first)
 {
     static const char *const letters = "abcd";
@@ -298,7 +304,9 @@ Instr *emit_run(Emit *e, Instr *first)
                     Value *r = ir_result(i);
                     const char *name = str(e, "%s%c", name_of(e, r), letters[x]);
                     tmps[r->id * 4 + (uint32_t)x] = name;
+                    e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, mark);
                     line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
+                    e->raw = false;
                 }
                 if (i == last) break;
             }

@@ -6,7 +6,7 @@ typedef struct GpuCode {
     const char *text; size_t text_len;      /* header-free source, in the session's arena */
     const char *name;                       /* of the kernel function */
     int threads;                            /* of a CTA */
-    int64_t shared_bytes;                   /* dynamic shared memory */
+    int64_t shared_bytes, scratch_bytes;    /* dynamic shared memory; the part of it for conversions and reductions */
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
@@ -14,7 +14,10 @@ typedef struct GpuCode {
     const char *schedule;                   /* what was derived, as text */
 } GpuCode;
 
-/* Kernel IR (after kernel_lower) to source text. False after diagnostics. */
-bool gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
+/* Kernel IR (after kernel_lower) to source text. The caller checks shared_bytes against the target. */
+void gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
+/* Both in one: lowers a copy of the module, so that a kernel whose conversions need more shared memory than its rings left can be
+ * lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at *lowered if that is not NULL. */
+bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
 /* Typedefs and the functions named, with those they call, in a fixed order. */
 void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, Text *);

@@ -179,7 +179,7 @@ static bool in_loop_with_product(const Instr *load)
 
 static bool plan_rings(Ctx *c)
 {
-    int64_t limit = c->p->target->shared_bytes - 8 * 1024, used = 0;
+    int64_t limit = c->p->target->shared_bytes - 1024 - (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024), used = 0;
     int asked = 0;
     for (size_t k = 0; k < c->loads.len; k++) {
         const Instr *l = c->loads.data[k];

@@ -24,16 +24,15 @@ int main(int argc, char **argv)
     if (!setjmp(s.oom)) {
         Module *m = ir_parse(&s, diag_add_source(&s, argv[1], NULL, text, n));
         const Target *t = target_find(argv[2]);
-        KernelPlan plan;
         GpuCode code;
+        Func *lowered = NULL;
         Text out;
         text_init(&out, &s.arena);
-        if (m && t && kernel_lower(&s, m->funcs, t, &o, &plan)) {
-            if (kernel_ir) { ir_print(m, &out); fputs(out.data, stdout); status = 0; }
-            else if (gpu_emit(&s, m->funcs, &plan, &code)) {
-                fwrite(code.text, 1, code.text_len, stdout);
-                status = 0;
-            }
+        if (m && t) {
+            bool ok = gpu_compile(&s, m->funcs, t, &o, &code, &lowered);
+            if (kernel_ir && lowered) { ir_print(lowered->module, &out); fputs(out.data, stdout); }
+            else if (ok) fwrite(code.text, 1, code.text_len, stdout);
+            status = !ok;
         }
     }
     Text err;
