@@ -8,7 +8,7 @@
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
  *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, latency                  mark; they change no structure
+ *   approx, latency                  mark; they change little
  *   remap, narrow                    last: index arithmetic is complete, and then gets its width
  */
 #define _POSIX_C_SOURCE 199309L
@@ -29,10 +29,11 @@ static PassFn *const pass_fn[PASS_COUNT] = {
 };
 
 static const PassId pipeline[] = {
-    PASS_INLINE, PASS_SPECIALIZE,
+    PASS_INLINE, PASS_CHECK, PASS_SPECIALIZE,
     PASS_FOLD, PASS_CSE, PASS_DCE,
     PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
     PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
+    PASS_UNROLL, PASS_APPROX, PASS_LATENCY, PASS_REMAP,
     PASS_NARROW, PASS_FOLD, PASS_CSE, PASS_DCE,
 };
 
@@ -165,6 +166,7 @@ static bool run_one(Runner *r, PassId id)
 
 static bool wanted(const PassOptions *o, PassId id)
 {
+    if (id == PASS_APPROX) return o->approx || o->ftz;
     return o->opt_level >= pass_info[id].level && pass_info[id].on;
 }
 
