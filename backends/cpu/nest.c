@@ -42,14 +42,14 @@ static void dense_strides(const Buf *b, int64_t *stride)
     }
 }
 
-static LLVMValueRef address(Eval *e, LLVMValueRef base, int rank, const int64_t *stride, LLVMValueRef *coord, int va)
+static LLVMValueRef address(Eval *e, const Buf *b, int rank, const int64_t *stride, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     RowPlace p = row_enter(e);
     LLVMValueRef off = gen_int(g, 0);
     for (int a = 0; a < rank; a++)
         if (a != va) off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[a], gen_int(g, stride[a]), ""), "");
-    LLVMValueRef ptr = gen_ptr(g, base, off);
+    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, b, 0), off);
     row_leave(e, p);
     if (va >= 0) ptr = gen_ptr(g, ptr, LLVMBuildMul(g->b, coord[va], gen_int(g, stride[va]), ""));
     return ptr;
@@ -68,7 +68,7 @@ LLVMValueRef buf_load(Eval *e, const Buf *b, LLVMValueRef *coord, int va)
 {
     int64_t stride[TILE_MAX_RANK];
     dense_strides(b, stride);
-    LLVMValueRef ptr = address(e, gen_buf(e->g, b, 0), b->rank, stride, coord, va);
+    LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
     LLVMValueRef v = load_strided(e->g, b->dtype, va >= 0 ? e->lanes : 1, ptr, va >= 0 ? stride[va] : 0);
     return gen_splat(e->g, v, e->lanes);
 }
@@ -78,7 +78,7 @@ void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int v
     Gen *g = e->g;
     int64_t stride[TILE_MAX_RANK];
     dense_strides(b, stride);
-    LLVMValueRef ptr = address(e, gen_buf(g, b, 0), b->rank, stride, coord, va);
+    LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
     int lanes = gen_lanes(v);
     if (lanes == 1 || stride[va] == dtype_bytes(b->dtype)) { gen_store(g, b->dtype, v, ptr); return; }
     for (int k = 0; k < lanes; k++)
@@ -138,7 +138,7 @@ static LLVMValueRef eval_reshape(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         stride[a] = s;
         s *= to->shape[a];
     }
-    LLVMValueRef ptr = address(e, gen_buf(g, b, 0), to->rank, stride, coord, va);
+    LLVMValueRef ptr = address(e, b, to->rank, stride, coord, va);
     LLVMValueRef v = load_strided(g, b->dtype, va >= 0 ? e->lanes : 1, ptr, va >= 0 ? stride[va] : 0);
     return gen_splat(g, v, e->lanes);
 }
