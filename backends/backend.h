@@ -64,8 +64,8 @@ typedef struct CpuModule CpuModule;
 typedef struct Backend {
     const char *name;           /* "cpu", "cuda", "hip" */
     TargetKind kind;
-    /* Compiles the kernel `func` of a verified module (tile IR for cpu; the GPU backends take kernel IR). True with *out filled, false after
-     * diagnostics. Out of memory leaves through session.oom. */
+    /* Compiles the kernel `func` of a verified module: tile IR after the pipeline of passes.h, which the backend may change. (The GPU backends
+     * run the kernel passes on it themselves.) True with *out filled, false after diagnostics. Out of memory leaves through session.oom. */
     bool (*compile)(Session *, Module *, Func *func, const Target *, const BackendOptions *, Artifact *out);
     /* CPU only, else NULL: links an object artifact into the process. NULL with a reason in err on failure. The module is
      * freed by unload, and may be loaded and run by several threads. Takes no session: it runs on the cache's fast path. */

@@ -1,0 +1,92 @@
+/* async.c: compiling off the launch path, in a thread a handle. */
+#include "runtime/kernel.h"
+
+typedef struct ArgCopy { tile_tensor tensor; int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK]; } ArgCopy;
+
+struct tile_compile {
+    tile_kernel *kernel;
+    pthread_t thread;
+    bool joined;
+    pthread_mutex_t lock;           /* guards joined */
+    atomic_int done;
+    tile_status status;             /* valid once done */
+    size_t n, bytes;
+    tile_arg *args;
+    ArgCopy *copies;
+};
+
+static void *compile_thread(void *p)
+{
+    tile_compile *h = p;
+    h->status = tile_kernel_compile(h->kernel, h->args, h->n);
+    atomic_store_explicit(&h->done, 1, memory_order_release);
+    return NULL;
+}
+
+/* What the arguments say is read once, here; the caller's arrays may go when this returns. */
+static void copy_view(const tile_kernel *k, int i, const View *v, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
+{
+    const KernelParam *p = &k->params[i];
+    *arg = *given;
+    if (p->kind == PARAM_SCALAR) return;
+    memcpy(copy->shape, v->extent, sizeof copy->shape);
+    memcpy(copy->strides, v->stride, sizeof copy->strides);
+    copy->tensor = (tile_tensor){ v->data, copy->shape, copy->strides, p->rank, TILE_NONE };
+    *arg = tile_arg_tensor(&copy->tensor);
+}
+
+tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size_t n, tile_compile **out)
+{
+    if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
+    *out = NULL;
+    View views[k->n_params + 1];
+    int64_t dims[k->n_dims + 1];
+    tile_status st = kernel_bind(k, args, n, views, dims);      /* bad arguments are told at once */
+    if (st) return st;
+    size_t bytes = sizeof(tile_compile) + n * (sizeof(tile_arg) + sizeof(ArgCopy));
+    tile_compile *h = context_alloc(k->context, bytes);
+    if (!h) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    h->kernel = k;
+    h->n = n;
+    h->bytes = bytes;
+    h->copies = (ArgCopy *)(h + 1);
+    h->args = (tile_arg *)(h->copies + n);
+    for (size_t i = 0; i < n; i++) copy_view(k, (int)i, &views[i], &h->copies[i], &h->args[i], &args[i]);
+    atomic_fetch_add(&k->references, 1);
+    pthread_mutex_init(&h->lock, NULL);
+    if (pthread_create(&h->thread, NULL, compile_thread, h)) {
+        pthread_mutex_destroy(&h->lock);
+        context_free(k->context, h, bytes);
+        st = context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "no thread could be started");
+        tile_kernel_destroy(k);
+        return st;
+    }
+    *out = h;
+    return TILE_OK;
+}
+
+tile_status tile_compile_poll(tile_compile *h)
+{
+    if (!h) return TILE_ERROR_INVALID_ARGUMENT;
+    return atomic_load_explicit(&h->done, memory_order_acquire) ? h->status : TILE_PENDING;
+}
+
+tile_status tile_compile_wait(tile_compile *h)
+{
+    if (!h) return TILE_ERROR_INVALID_ARGUMENT;
+    pthread_mutex_lock(&h->lock);
+    if (!h->joined) pthread_join(h->thread, NULL);
+    h->joined = true;
+    pthread_mutex_unlock(&h->lock);
+    return h->status;
+}
+
+void tile_compile_destroy(tile_compile *h)
+{
+    if (!h) return;
+    tile_compile_wait(h);
+    tile_kernel *k = h->kernel;
+    pthread_mutex_destroy(&h->lock);
+    context_free(k->context, h, h->bytes);
+    tile_kernel_destroy(k);
+}

@@ -1,0 +1,183 @@
+/* compile.c: see compile.h. */
+#include "runtime/compile.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+CompileOptions compile_options_default(const Target *t)
+{
+    CompileOptions o = { .target = t, .passes = pass_options_default(t) };
+    o.backend.opt_level = 3;
+    o.passes.opt_level = 3;
+    return o;
+}
+
+const char *compile_title(Session *s, const char *kernel, const FrontBinding *b, size_t n)
+{
+    Text t;
+    text_init(&t, &s->arena);
+    text_puts(&t, kernel);
+    for (size_t i = 0; i < n; i++) {
+        bool later = false;
+        for (size_t k = i + 1; k < n; k++) later |= !strcmp(b[i].name, b[k].name);
+        if (later) continue;
+        text_puts(&t, t.len > strlen(kernel) ? ", " : "<");
+        text_puts(&t, b[i].name);
+        text_putc(&t, '=');
+        frontend_print_value(b[i].value, &t);
+    }
+    if (t.len > strlen(kernel)) text_putc(&t, '>');
+    return t.data;
+}
+
+/* What the launch promised, as facts of the IR. The launch makes the same promises by its key, so code may rely on them. */
+static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
+{
+    for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
+        Param *p = &f->params[i];
+        const ParamFacts *q = &facts->params[i];
+        if (p->kind == PARAM_SCALAR) {
+            bool real = dtype_is_float(p->type->dtype);
+            if (q->sign >= 0 && p->lo < 0) p->lo = 0;
+            if (q->sign > 0 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
+            continue;
+        }
+        int size = dtype_bytes(p->type->dtype), words = size < 16 ? 16 / size : 1;
+        p->align = q->align > size ? q->align : size;
+        for (int a = 0; a < p->type->rank; a++) {
+            if (a == q->unit_axis) p->stride[a] = 1;
+            else if (q->stride_mask >> a & 1) p->stride_div[a] = words;
+        }
+    }
+    for (int d = 0; d < facts->n_dims && d < k->n_dims; d++)
+        for (int i = 0; facts->dim16[d] && i < f->n_dims; i++)
+            if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) f->dims[i].div = 16;
+    f->fits32 = facts->fits32;
+}
+
+/* The last error says for which specialization it came up. */
+static void name_specialization(Session *s, const char *title)
+{
+    Diag *last = NULL;
+    for (Diag *d = s->diags; d; d = d->next)
+        if (d->severity == SEV_ERROR) last = d;
+    diag_note(s, last, (Loc){ 0 }, "while compiling %s", title);
+}
+
+Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,
+                      const CompileOptions *o, PassReport *report, Func **func)
+{
+    const FrontKernel *k = frontend_kernel_find(ast, kernel);
+    if (!k) { diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel); return NULL; }
+    Module *m = frontend_lower(ast, kernel, b, n, o->target ? o->target->name : NULL);
+    *func = m ? ir_func_find(m, kernel) : NULL;
+    if (*func && facts) set_facts(*func, k, facts);
+    if (!*func || !passes_run(m, &o->passes, report)) {
+        if (!s->n_errors) diag_error(s, k->loc, "kernel '%s' does not compile", kernel);
+        name_specialization(s, compile_title(s, kernel, b, n));
+        return NULL;
+    }
+    *func = ir_func_find(m, kernel);
+    return m;
+}
+
+static const EvalCode *host_code(Session *s, Func *f, Block *block, const char *what)
+{
+    const char *why = NULL;
+    const EvalCode *code = eval_compile(&s->arena, f, block, &why);
+    if (!code) diag_error(s, f->loc, "the %s of '%s' cannot be evaluated at launch: %s", what, f->name, why);
+    return code;
+}
+
+static void copy_signature(Session *s, const Func *f, Compiled *out)
+{
+    CompiledParam *params = arena_array(&s->arena, CompiledParam, (size_t)f->n_params);
+    for (int i = 0; i < f->n_params; i++) {
+        const Param *p = &f->params[i];
+        params[i] = (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
+        memcpy(params[i].dims, p->dims, (size_t)params[i].rank * sizeof *p->dims);
+    }
+    CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
+    for (int i = 0; i < f->n_dims; i++) {
+        const Dim *d = &f->dims[i];
+        dims[i] = (CompiledDim){ d->extent, -1, -1 };
+        for (int p = f->n_params; p-- > 0;)     /* the first parameter that has it */
+            for (int a = params[p].rank; a-- > 0;)
+                if (params[p].dims[a] == i) { dims[i].param = p; dims[i].axis = a; }
+    }
+    out->params = params; out->n_params = f->n_params;
+    out->dims = dims; out->n_dims = f->n_dims;
+    out->spec = f->spec ? f->spec : "";
+}
+
+bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,
+                    const CompileOptions *o, Compiled *out)
+{
+    const Backend *backend = driver_backend(o->target->kind);
+    Func *f = NULL;
+    *out = (Compiled){ 0 };
+    if (!backend) { diag_error(s, (Loc){ 0 }, "this build has no backend for %s", o->target->name); return false; }
+    Module *m = compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f);
+    if (!m) return false;
+    copy_signature(s, f, out);
+    out->grid = host_code(s, f, f->grid, "grid");
+    if (f->remap) out->remap = host_code(s, f, f->remap, "remap");
+    bool ok = out->grid && (!f->remap || out->remap);
+    Artifact *a = &out->artifact;
+    *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    ok = ok && backend->compile(s, m, f, o->target, &o->backend, a);
+    if (ok) {
+        if (!a->entry) a->entry = kernel;
+        if (!a->schedule) a->schedule = "";
+        if (!a->shape.threads) a->shape.threads = 1;
+        if (!a->shape.cluster) a->shape.cluster = 1;
+        if (!compiled_valid(out)) { diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name); ok = false; }
+    }
+    if (!ok) {
+        if (!s->n_errors) diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);
+        name_specialization(s, compile_title(s, kernel, b, n));
+    }
+    return ok;
+}
+
+/* The vendor's log, a line a note. */
+static void log_notes(Session *s, Diag *to, const char *log)
+{
+    for (int lines = 0; log && *log && lines < 40; lines++) {
+        size_t n = strcspn(log, "\n");
+        if (n) diag_note(s, to, (Loc){ 0 }, "%.*s", (int)n, log);
+        log += n + (log[n] == '\n');
+    }
+}
+
+typedef struct BlobOwner { Allocator alloc; DriverBlob blob; } BlobOwner;
+static void free_owned(void *p) { BlobOwner *o = p; driver_blob_free(o->alloc, &o->blob); }
+
+bool compile_to_binary(Session *s, Driver *d, const CompileOptions *o, Compiled *c)
+{
+    Artifact *a = &c->artifact;
+    DriverError e = { "" };
+    if (a->kind != ARTIFACT_TEXT) return true;
+    if (!d->ops->compile) { diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name); return false; }
+    BlobOwner *binary = arena_new(&s->arena, BlobOwner), *log = arena_new(&s->arena, BlobOwner);
+    binary->alloc = log->alloc = s->arena.alloc;
+    session_defer(s, free_owned, binary);
+    session_defer(s, free_owned, log);
+    char *name = arena_printf(&s->arena, "%s.%s", a->entry, o->target->kind == TARGET_CUDA ? "cu" : "hip.cpp");
+    DriverCompile dc = { .text = a->data, .name = name, .entry = a->entry, .target = o->target, .debug_info = o->backend.debug_info };
+    tile_status st = d->ops->compile(d, &dc, &e);
+    binary->blob = dc.binary;
+    log->blob = dc.log;
+    if (st == TILE_ERROR_OUT_OF_MEMORY) arena_oom(&s->arena);
+    if (st) {
+        Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", a->entry, *c->spec ? " with " : "", c->spec, o->target->name, e.text);
+        if (dc.log.size) log_notes(s, to, dc.log.data);
+        return false;
+    }
+    a->kind = ARTIFACT_BINARY;
+    a->data = dc.binary.data;
+    a->size = dc.binary.size;
+    a->registers = dc.registers; a->spill_bytes = dc.spill_bytes;
+    a->stack_bytes = dc.stack_bytes; a->static_shared_bytes = dc.static_shared_bytes;
+    return true;
+}

@@ -1,0 +1,66 @@
+/* compile.h: from source text to something a driver can load; used by the runtime's launch path and by tilec.
+ *
+ *     source + imports --frontend--> tile IR --facts, passes--> backend --> artifact --vendor's compiler--> binary
+ */
+#pragma once
+#include "backends/backend.h"
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+#include "passes/passes.h"
+#include "runtime/driver.h"
+
+/* What a launch promises of one argument: only properties on which code may depend, so that launches share variants. */
+typedef struct ParamFacts {
+    int align;                      /* of the base address: 16, or 0 for no more than the element */
+    int unit_axis;                  /* axis of stride 1, or -1 */
+    unsigned stride_mask;           /* bit a: the stride of axis a is a multiple of 16 bytes */
+    int sign;                       /* scalars: 1 positive, 0 zero or more, -1 not known */
+} ParamFacts;
+
+/* Facts of one specialization, by parameter and by dimension of the FrontKernel. */
+typedef struct LaunchFacts {
+    const ParamFacts *params; int n_params;     /* launch arguments, consts left out */
+    const bool *dim16; int n_dims;              /* the extent is a multiple of 16; order of FrontKernel.dims */
+    bool fits32;
+} LaunchFacts;
+
+typedef struct CompileOptions {
+    const Target *target;
+    BackendOptions backend;
+    PassOptions passes;
+} CompileOptions;
+CompileOptions compile_options_default(const Target *);
+
+typedef struct CompiledParam { ParamKind kind; DType dtype; int rank; int dims[TILE_MAX_RANK]; } CompiledParam;
+typedef struct CompiledDim { int64_t extent; int param, axis; } CompiledDim;    /* extent -1: read from that axis */
+
+/* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
+typedef struct Compiled {
+    Artifact artifact;
+    const EvalCode *grid, *remap;   /* remap NULL: none */
+    const CompiledParam *params; int n_params;
+    const CompiledDim *dims; int n_dims;
+    const char *spec;               /* "D=64, CAUSAL=true" */
+} Compiled;
+
+/* Lowers, sets facts, runs the passes and the backend. `ast` was parsed in session `s` and checked. facts NULL: nothing promised.
+ * False after diagnostics, the last of which names the specialization. */
+bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const LaunchFacts *facts,
+                    const CompileOptions *, Compiled *out);
+/* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. */
+Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const LaunchFacts *facts,
+                      const CompileOptions *, PassReport *report, Func **func);
+/* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after diagnostics. */
+bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
+/* "attention<D=64, CAUSAL=true>". */
+const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);
+
+/* --- plain bytes (artifact.c): header, checksum, payload; any byte string is safe to read ---------------------------------------- */
+
+/* The bytes of `c`, in the session's arena. */
+void artifact_write(Session *, const Compiled *c, const void **bytes, size_t *size);
+/* Everything in *out lies in `arena` or in bytes, which must outlive it. False if the bytes are not a whole artifact of this version. */
+bool artifact_read(Arena *, const void *bytes, size_t size, Compiled *out);
+/* Do all indices point into the tables? (artifact_read has asked; fuzzers and backends' tests ask too.) */
+bool compiled_valid(const Compiled *);
+uint64_t artifact_checksum(const void *, size_t);

@@ -1,0 +1,104 @@
+/* context.h: the objects behind tile.h and what the files of the runtime share. */
+#pragma once
+#include "runtime/compile.h"
+#include "runtime/driver.h"
+#include "runtime/tune.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct Cache {              /* cache.c */
+    Allocator alloc;
+    char directory[1024];           /* "": none */
+    uint64_t limit;
+} Cache;
+
+enum { TICKET_SLOTS = 1024, TICKET_POOL = 65536 };
+
+struct tile_context {
+    Allocator alloc;
+    Driver *driver;
+    const Target *target;
+    const Backend *backend;         /* NULL: this build has none for the target; launches then say so */
+    uint32_t flags;
+    int opt_level;
+    tile_diagnostic_fn *on_diagnostic; void *on_diagnostic_user;
+    char debug[256], dump[256];     /* TILE_DEBUG; the pass names of its dump entries */
+    char key[512];                  /* what of the context goes into every cache key */
+    Cache cache;
+    atomic_int references;          /* the owner's, one a module and kernel */
+    pthread_mutex_t lock;           /* guards error, key and the ticket pool's making */
+    pthread_mutex_t report_lock;    /* one call of on_diagnostic at a time */
+    char error[2048];
+    bool key_made;
+    /* Counters of persistent kernels: one for each stream, so that launches of one stream, which run in order, share theirs. */
+    void *_Atomic tickets;
+    _Atomic uintptr_t ticket_stream[TICKET_SLOTS];
+    atomic_int ticket_next;         /* those handed out for good, to captured launches */
+};
+
+/* One file of a module: as the user named it and its text. */
+typedef struct SourceFile { const char *name, *directory, *text; size_t len; } SourceFile;
+typedef struct SourceImport { int from; const char *path; int to; } SourceImport;
+typedef struct SourceSet {
+    VEC(SourceFile) files;          /* [0] is the module's own */
+    VEC(SourceImport) imports;
+} SourceSet;
+
+/* A tuning table and the memory it lies in; shared by the module and its kernels. */
+typedef struct TuneTable { tile_context *context; atomic_int references; Session session; TuneFile file; } TuneTable;
+void tune_release(TuneTable *);
+
+struct tile_module {
+    tile_context *context;
+    atomic_int references;
+    Session session;                /* sources, syntax tree, tables below; guarded by lock once the module is public */
+    pthread_mutex_t lock;
+    Ast *ast;
+    SourceSet sources;
+    uint8_t digest[32];             /* of all texts and names */
+    TuneTable *tune;                /* counted; guarded by lock */
+};
+
+enum { CONTEXT_MESSAGE = 2048 };
+
+/* Sets the context's last error and returns `status`. */
+tile_status context_fail(tile_context *, tile_status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+tile_status context_driver_fail(tile_context *, tile_status, const DriverError *, const char *doing);
+void context_release(tile_context *);
+void module_release(tile_module *);
+void *context_alloc(tile_context *, size_t);            /* zeroed; NULL when out of memory */
+void context_free(tile_context *, void *, size_t);
+/* Hands what a session has to say to the callback; the first error becomes the context's last error. */
+void context_report(tile_context *, Session *, const char *kernel);
+void context_debug(tile_context *, const char *text, const char *kernel);
+bool context_debug_has(const tile_context *, const char *what);         /* "time" */
+/* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */
+const char *context_key(tile_context *);
+CompileOptions context_compile_options(tile_context *);
+/* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
+void *context_ticket(tile_context *, void *stream);
+
+DType dtype_of_public(tile_dtype);      /* DT_COUNT for TILE_NONE or nonsense */
+tile_dtype dtype_to_public(DType);
+/* Size of a caller's descriptor that is at least `least` and at most `most` bytes long, copied to a zeroed one of ours. */
+bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least);
+
+/* What a jump to the session's recovery point means, as a status with its text. */
+tile_status context_session_failed(tile_context *, Session *, int jumped, const char *kernel);
+/* A module's text in a fresh session, parsed and checked. NULL after diagnostics. */
+Ast *module_parse(tile_module *, Session *);
+
+/* --- cache.c ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Sha256 { uint32_t h[8]; uint64_t n; uint8_t block[64]; } Sha256;
+void sha256_init(Sha256 *);
+void sha256_add(Sha256 *, const void *, size_t);
+void sha256_add_text(Sha256 *, const char *);           /* with its terminator */
+void sha256_end(Sha256 *, uint8_t out[32]);
+
+void cache_open(Cache *, Allocator, const char *directory, uint64_t limit);
+/* The entry's bytes in the arena, or false. Marks it as used. */
+bool cache_read(const Cache *, const uint8_t key[32], Arena *, const void **bytes, size_t *size);
+/* Writes an entry by rename and evicts the oldest ones over the limit. Failure is silent: a cache may be missing. */
+void cache_write(const Cache *, const uint8_t key[32], const void *bytes, size_t size);
+void cache_drop(const Cache *, const uint8_t key[32]);

@@ -1,0 +1,89 @@
+/* kernel.h: kernels, the variants compiled for them, and the way from launch arguments to a variant.
+ *
+ * A launch reads its arguments into views, binds the dimension names, and boils them down to a key: the extents that code
+ * is specialized on, and what alignment, strides and divisibility promise. The key finds a variant in a table that is read
+ * without locks; only a miss takes the lock and compiles. */
+#pragma once
+#include "runtime/context.h"
+
+enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
+
+typedef struct KernelParam {
+    const char *name;
+    ParamKind kind;
+    DType dtype;
+    int size, rank;                 /* bytes of an element; axes */
+    int dim[TILE_MAX_RANK];         /* per axis: which of the kernel's dimension names, or -1 */
+    const char *text[TILE_MAX_RANK];
+    uint8_t dl_code, dl_bits;
+} KernelParam;
+
+typedef struct KernelDim {
+    const char *name;
+    bool key;                       /* code is specialized on its extent */
+    int64_t bound;                  /* given when the kernel was made, or -1 */
+} KernelDim;
+
+/* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
+typedef struct TuneRow { const int *dims; const int64_t *log2; int n; const FrontBinding *config; int n_config; } TuneRow;
+
+/* One argument as the launch sees it: a tensor, or a scalar's bits. Axes of extent 1 have a stride that promises most. */
+typedef struct View { char *data; uint64_t word; int64_t extent[TILE_MAX_RANK], stride[TILE_MAX_RANK]; } View;
+
+typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
+
+typedef struct Variant {
+    struct Variant *next;           /* all of the kernel's */
+    atomic_int state;
+    uint64_t hash;
+    tile_status failure;            /* FAILED: what every launch of it answers, with `error` */
+    char *error; size_t error_size;
+    Arena arena;
+    Compiled compiled;
+    DriverModule *module;
+    DriverFunction *function;
+    _Atomic uint64_t remap_good[REMAP_VERDICTS];    /* hashes of grids whose remap was found to be a permutation */
+    atomic_uint remap_next;
+    bool needs_ticket, from_cache;
+    double ms;
+    size_t bytes;                   /* of this struct with the key behind it */
+    uint64_t key[];
+} Variant;
+
+typedef struct VariantTable {
+    struct VariantTable *older;     /* replaced ones stay until the kernel goes: a reader may still be in them */
+    size_t cap, n, bytes;
+    _Atomic(Variant *) slot[];
+} VariantTable;
+
+struct tile_kernel {
+    tile_context *context;
+    tile_module *module;
+    atomic_int references;
+    Session session;                /* memory of what follows; not touched after creation */
+    pthread_mutex_t lock;           /* guards variants, table's replacement, states */
+    pthread_cond_t changed;         /* a variant's state did */
+    const char *name, *title;       /* "attention", "attention<D=64>" */
+    const FrontKernel *front;
+    FrontBinding *bindings; int n_bindings;
+    KernelParam *params; int n_params;
+    KernelDim *dims; int n_dims, n_key_dims;
+    TuneTable *tune;
+    TuneRow *rows; int n_rows;
+    int key_words;
+    Variant *variants;
+    _Atomic(VariantTable *) table;
+};
+
+/* Key: word 0 holds fits32 (bit 0) and the tuning row + 1 (from bit 8); then a bit a dimension for multiples of 16, the extents of key
+ * dimensions, and 16 bits of facts a parameter. */
+void kernel_key(const tile_kernel *, const View *, const int64_t *dims, uint64_t *key);
+void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
+/* Reads and checks arguments: views of n_params, dims of n_dims. */
+tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, View *, int64_t *dims);
+/* The variant for a key, compiled if need be. */
+tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
+/* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
+tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
+void variant_free(tile_kernel *, Variant *);
+int kernel_tune_row(const tile_kernel *, const int64_t *dims);

@@ -1,0 +1,21 @@
+/* tune.h: tuning tables. `tilec tune` writes them, a module loads one, a launch looks its key up; nothing here measures.
+ *
+ *     { "format": "tile-tune-1",
+ *       "entries": [
+ *         { "kernel": "gemm", "target": "cuda:sm_90a", "key": { "M": 4096, "N": 4096, "K": 4096, "T": "f16" },
+ *           "config": { "TM": 128, "TN": 256, "occupancy": 1 }, "ms": 0.21 } ] }
+ *
+ * Of the entries for the kernel and target whose consts (texts, bools) equal the kernel's, the nearest wins: least sum over the numbers of the key of
+ * |log2(ours / the entry's)|. Without one the declared defaults hold. */
+#pragma once
+#include "frontend/frontend.h"
+
+typedef struct TuneItem { const char *name; FrontValue value; } TuneItem;
+typedef struct TuneEntry {
+    const char *kernel, *target;
+    const TuneItem *key, *config; int n_key, n_config;
+} TuneEntry;
+typedef struct TuneFile { const TuneEntry *entries; int n; } TuneFile;
+
+/* Reads a table; strings and arrays in the session's arena. False after a diagnostic with the place in the text. */
+bool tune_parse(Session *, uint32_t file, TuneFile *out);

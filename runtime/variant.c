@@ -1,0 +1,181 @@
+/* variant.c: making one variant: from the disk cache, or through the whole compiler; then into the device. */
+#define _GNU_SOURCE
+#include "runtime/kernel.h"
+#include <stdio.h>
+#include <time.h>
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* What one making of a variant works with; lives in the session's arena. */
+typedef struct Making {
+    tile_kernel *k;
+    Variant *v;
+    Session *s;
+    CompileOptions options;
+    FrontBinding *bindings; size_t n_bindings;
+    LaunchFacts facts;
+    const char *title;
+    uint8_t cache_key[32];
+} Making;
+
+static void gather(Making *m)
+{
+    tile_kernel *k = m->k;
+    Arena *a = &m->s->arena;
+    int row = (int)(m->v->key[0] >> 8) - 1;
+    int n_config = row >= 0 ? k->rows[row].n_config : 0;
+    m->bindings = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
+    memcpy(m->bindings, k->bindings, (size_t)k->n_bindings * sizeof *m->bindings);
+    m->n_bindings = (size_t)k->n_bindings;
+    for (int i = 0; i < n_config; i++) m->bindings[m->n_bindings++] = k->rows[row].config[i];
+    const uint64_t *extents = m->v->key + 1 + (k->n_dims + 63) / 64;
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->dims[d].key) m->bindings[m->n_bindings++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+    kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1), arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
+    m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
+    m->options = context_compile_options(k->context);
+}
+
+static void make_cache_key(Making *m)
+{
+    tile_kernel *k = m->k;
+    tile_context *c = k->context;
+    Sha256 sha;
+    sha256_init(&sha);
+    sha256_add_text(&sha, context_key(c));
+    const char *print = c->backend->fingerprint ? c->backend->fingerprint(m->s, c->target, &m->options.backend) : NULL;
+    sha256_add_text(&sha, print ? print : "");
+    sha256_add(&sha, k->module->digest, sizeof k->module->digest);
+    sha256_add_text(&sha, m->title);
+    sha256_add(&sha, m->v->key, 8);     /* fits32; the row only chose bindings, which the title has, but its number costs little */
+    sha256_add(&sha, m->v->key + 1, (size_t)(k->key_words - 1) * 8);
+    sha256_end(&sha, m->cache_key);
+}
+
+/* The artifact's bytes into the variant's own memory, and from there into the device. */
+static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError *e)
+{
+    Variant *v = m->v;
+    tile_context *c = m->k->context;
+    void *copy = arena_alloc(&v->arena, size);
+    memcpy(copy, bytes, size);
+    if (!artifact_read(&v->arena, copy, size, &v->compiled)) {
+        driver_error(e, "the artifact does not read back");
+        return TILE_ERROR_INTERNAL;
+    }
+    const Artifact *a = &v->compiled.artifact;
+    if (v->compiled.n_params != m->k->n_params || a->n_maps > MAX_TENSOR_MAPS || (a->n_maps && !c->driver->ops->tensor_map)) {
+        driver_error(e, "the artifact does not fit the kernel");
+        return TILE_ERROR_INTERNAL;
+    }
+    int64_t have = c->driver->info.shared_bytes;
+    if (have && a->shape.shared_bytes > have) {
+        driver_error(e, "needs %lld bytes of shared memory%s%s; the device has %lld", (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
+        return TILE_ERROR_RESOURCES;
+    }
+    v->needs_ticket = false;
+    for (int i = 0; i < a->n_slots; i++) v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+    if (v->needs_ticket && !context_ticket(c, NULL)) { driver_error(e, "no counters for a persistent kernel"); return TILE_ERROR_OUT_OF_MEMORY; }
+    return c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
+}
+
+static void forget(Variant *v)
+{
+    jmp_buf *oom = v->arena.on_oom;
+    Allocator alloc = v->arena.alloc;
+    arena_free(&v->arena);
+    arena_init(&v->arena, alloc, oom);
+    v->compiled = (Compiled){ 0 };
+}
+
+static bool from_cache(Making *m)
+{
+    tile_context *c = m->k->context;
+    const void *bytes;
+    size_t size;
+    DriverError e = { "" };
+    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] || !cache_read(&c->cache, m->cache_key, &m->s->arena, &bytes, &size)) return false;
+    if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
+    cache_drop(&c->cache, m->cache_key);        /* corrupt, foreign, or nothing the device takes */
+    forget(m->v);
+    return false;
+}
+
+static tile_status compile(Making *m)
+{
+    tile_context *c = m->k->context;
+    Compiled compiled;
+    const void *bytes;
+    size_t size;
+    Ast *ast = module_parse(m->k->module, m->s);
+    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled) &&
+              compile_to_binary(m->s, c->driver, &m->options, &compiled);
+    context_report(c, m->s, m->title);
+    if (!ok) return TILE_ERROR_COMPILE;
+    artifact_write(m->s, &compiled, &bytes, &size);
+    DriverError e = { "" };
+    tile_status st = adopt(m, bytes, size, &e);
+    if (st) return context_fail(c, st, "%s: %s", m->title, e.text);
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, m->cache_key, bytes, size);
+    return TILE_OK;
+}
+
+static tile_status make(Making *m)
+{
+    tile_context *c = m->k->context;
+    gather(m);
+    if (!c->backend) return context_fail(c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
+    make_cache_key(m);
+    return from_cache(m) ? TILE_OK : compile(m);
+}
+
+/* Another launch of the same variant says again what this one said. */
+static void remember(tile_kernel *k, Variant *v)
+{
+    size_t n = tile_context_error(k->context, NULL, 0) + 1;
+    v->error = context_alloc(k->context, n);
+    v->error_size = v->error ? n : 0;
+    if (v->error) tile_context_error(k->context, v->error, n);
+}
+
+tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
+{
+    tile_context *c = k->context;
+    Session s;
+    double start = now_ms();
+    session_init(&s, c->alloc);
+    arena_init(&v->arena, c->alloc, &s.oom);
+    Making m = { .k = k, .v = v, .s = &s };
+    int jumped = setjmp(s.oom);
+    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
+    v->ms = now_ms() - start;
+    if (!st && context_debug_has(c, "time")) {
+        char text[200];
+        snprintf(text, sizeof text, "%s %.2f ms", v->from_cache ? "loaded from the cache in" : "compiled in", v->ms);
+        context_debug(c, text, k->title);
+    }
+    session_free(&s);
+    v->arena.on_oom = NULL;             /* complete: nothing is added to it any more */
+    if (st) {
+        arena_free(&v->arena);
+        v->compiled = (Compiled){ 0 };
+        v->from_cache = false;
+        *permanent = st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
+        if (*permanent) remember(k, v);
+    }
+    return st;
+}
+
+void variant_free(tile_kernel *k, Variant *v)
+{
+    tile_context *c = k->context;
+    if (v->module) c->driver->ops->module_unload(c->driver, v->module);
+    arena_free(&v->arena);
+    context_free(c, v->error, v->error_size);
+    context_free(c, v, v->bytes);
+}
