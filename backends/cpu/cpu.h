@@ -1,0 +1,305 @@
+/* cpu.h: inside of the CPU backend. docs/cpu.md says how it works; in short:
+ *
+ *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop nest
+ *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
+ *   gen.c      steps -> LLVM IR: function, control flow, scalars
+ *   nest.c     loop nests over tiles; virtual tiles evaluated at a chunk of elements
+ *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
+ *   memory.c   windows, gathers, scatters, atomics
+ *   mma.c      packing and register-tiled matrix products
+ *   order.c    scans, sort, topk
+ *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
+#pragma once
+#include "backends/backend.h"
+#include "ir/scalar.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
+#include <llvm-c/TargetMachine.h>
+
+/* --- plan ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct Step Step;
+typedef struct Steps Steps;     /* the steps of one block */
+typedef struct Buf Buf;
+typedef struct Sink Sink;
+
+/* How the elements of a buffer lie. Dense row-major for tiles; matrix operands have their own forms. */
+typedef enum BufForm {
+    FORM_DENSE,
+    FORM_ROWS,      /* mma A: row-major [rows][ld] */
+    FORM_PANELS,    /* mma B: [panel][k][nr], panels of nr columns */
+    FORM_PAIRS,     /* mma B of 16-bit pairs: [panel][k/2][nr][2] */
+} BufForm;
+
+/* What an mma computes in. */
+typedef enum MmaKind { MMA_F32, MMA_F64, MMA_BF16_PAIRS, MMA_I16_PAIRS } MmaKind;
+
+struct Buf {
+    DType dtype;                    /* of an element as stored */
+    BufForm form;
+    int rank;
+    int64_t shape[TILE_MAX_RANK];   /* FORM_DENSE: of the tile; else rows, columns */
+    int64_t ld, nr;                 /* FORM_ROWS: elements from row to row; panels: columns of a panel */
+    int64_t bytes;
+    Steps *home;                    /* the block in which it is defined */
+    int first, last;                /* positions of its definition and last use, in home */
+    Buf *same, *members, *next_member;  /* coalesced: representative, list of members (representative only) */
+    int life_first, life_last;      /* of the class */
+    int64_t offset;                 /* in scratch; of the class */
+    Buf *next;
+    uint32_t id;
+};
+
+typedef enum TileMode { TILE_NONE, TILE_SCALAR, TILE_VIRTUAL, TILE_BUFFER } TileMode;
+
+/* What is known of a value. */
+typedef struct ValInfo {
+    TileMode mode;
+    Buf *buf;
+    Step *avail;            /* the step after which it can be read (its own block), NULL: always */
+    Step *at;               /* buffers: the nest that fills it */
+    bool wanted;            /* must have a buffer */
+    LLVMValueRef llvm;      /* scalars */
+} ValInfo;
+
+typedef enum SinkKind {
+    SINK_BUFFER,            /* value -> buf (dense) */
+    SINK_PACK,              /* value -> buf (a matrix operand) */
+    SINK_REDUCE,            /* reduce_*, arg*, reduce: instr */
+    SINK_STORE, SINK_SCATTER, SINK_ATOMIC, SINK_ASSERT, SINK_PRINT,
+} SinkKind;
+
+struct Sink {
+    SinkKind kind;
+    Instr *instr;
+    Value *value;           /* what is evaluated */
+    Buf *buf, *aux;         /* where it goes; aux: partial results (wider sums, positions) */
+    int64_t base[TILE_MAX_RANK];    /* SINK_BUFFER: position of the value in the buffer (concat) */
+    Sink *next;
+};
+
+typedef enum StepKind {
+    STEP_SCALAR,            /* instr computes scalars */
+    STEP_WINDOW,            /* addresses of a load's window */
+    STEP_NEST,              /* loops over `shape` with sinks */
+    STEP_TURN,              /* value's operand -> buf with the last axis turned (permute, transposed operand) */
+    STEP_MMA, STEP_SCAN, STEP_SORT,
+    STEP_FOR, STEP_WHILE, STEP_IF, STEP_YIELD,
+} StepKind;
+
+struct Step {
+    StepKind kind;
+    Instr *instr;
+    int index, pos, end;    /* place in its block; in the function (control: end of its blocks) */
+    Steps *in;
+    Step *next;
+    bool memory;            /* takes part in a token chain */
+    /* STEP_NEST */
+    int rank;
+    int64_t shape[TILE_MAX_RANK];   /* extents other than 1 */
+    Sink *sinks, **sinks_end;
+    bool scalar_lanes;      /* one element at a time */
+    /* STEP_TURN */
+    Value *value;           /* evaluated */
+    int order[TILE_MAX_RANK];
+    Buf *buf, *aux;
+    /* STEP_MMA */
+    MmaKind mma; Buf *a, *b; bool a_columns; bool zero_acc; Buf *acc; int nv, mr;
+    /* control */
+    Steps *blocks[2];
+    Buf **carried, **carried2;      /* buffers of carried tiles, by number; while: what condition passes; if: results */
+};
+
+struct Steps { Block *block; Step *first, **end, *last; Step *parent; int n; Step *last_memory; };
+
+/* What the processor can do. */
+typedef struct CpuTarget {
+    const char *cpu, *features;     /* for LLVM */
+    int vector_bytes;               /* 64, 32, 16 */
+    int n_vector_regs;
+    bool avx512, avx2, f16c, bf16, vnni;
+} CpuTarget;
+
+typedef struct Plan {
+    Session *session;
+    Arena *arena;
+    Func *func;
+    const CpuTarget *target;
+    ValInfo *info; uint32_t n_info;
+    Steps *body;
+    Buf *bufs, **bufs_end; uint32_t n_bufs;
+    VEC(struct { Value *value; BufForm form; DType dtype; Buf *buf; }) packs;
+    int64_t scratch_bytes;
+    bool checked;
+} Plan;
+
+Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked);
+void cpu_buffers(Plan *);
+void cpu_plan_print(const Plan *, Text *);
+/* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */
+void plan_leaves(Plan *, Value *v, bool same, void (*fn)(void *user, Value *leaf, bool same), void *user);
+static inline ValInfo *plan_info(const Plan *p, const Value *v) { return &p->info[v->id]; }
+static inline Buf *buf_root(Buf *b) { while (b->same) b = b->same; return b; }
+/* Lanes of f32 in a vector. */
+static inline int plan_lanes(const CpuTarget *t) { return t->vector_bytes / 4; }
+/* The extents other than 1; returns their number. */
+int squeeze(const Type *, int64_t *shape);
+
+/* --- generator ----------------------------------------------------------------------------------------------------- */
+
+typedef struct Window Window;
+
+typedef struct Gen {
+    Session *session;
+    Arena *arena;
+    Plan *plan;
+    Func *func;
+    const CpuTarget *target;
+    const BackendOptions *options;
+    LLVMContextRef ctx;
+    LLVMModuleRef module;
+    LLVMBuilderRef b;
+    LLVMValueRef fn, slots, scratch, linear, failed;
+    LLVMBasicBlockRef entry, setup;     /* allocas; slot loads and what follows from them */
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, voidt;
+    VEC(Slot) slot_list;
+    VEC(LLVMValueRef) slot_values;
+    VEC(const char *) messages;
+    Window **windows;                   /* by value id of the result (loads) or of the token (stores) */
+    LLVMDIBuilderRef di; LLVMMetadataRef di_scope; LLVMMetadataRef di_file;
+    bool streams;                       /* non-temporal stores were emitted */
+    int n_helpers;
+} Gen;
+
+LLVMModuleRef cpu_generate(Session *, Plan *, const BackendOptions *, LLVMContextRef, const char *symbol, Artifact *out);
+
+/* The LLVM type of `lanes` elements (1: scalar) as computed with, and as stored. bf16 and fp8 are held as their bits. */
+LLVMTypeRef gen_type(Gen *, DType, int lanes);
+LLVMTypeRef gen_mem_type(Gen *, DType, int lanes);
+LLVMTypeRef gen_vec(LLVMTypeRef, int lanes);
+LLVMValueRef gen_splat(Gen *, LLVMValueRef, int lanes);
+LLVMValueRef gen_int(Gen *, int64_t);                   /* i64 constant */
+LLVMValueRef gen_const_float(Gen *, double, int lanes); /* f32 */
+LLVMValueRef gen_const(Gen *, DType, Scalar, int lanes);
+LLVMValueRef gen_iota(Gen *, LLVMTypeRef elem, int lanes);
+int gen_lanes(LLVMValueRef);
+LLVMValueRef gen_alloca(Gen *, LLVMTypeRef, const char *name);
+LLVMValueRef gen_intrinsic(Gen *, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args);
+LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
+LLVMValueRef gen_scalar(Gen *, Value *);                /* a scalar value of the IR */
+LLVMValueRef gen_scalar_i64(Gen *, Value *);
+LLVMBasicBlockRef gen_block(Gen *, const char *name);
+LLVMBasicBlockRef gen_here(Gen *);
+void gen_at(Gen *, LLVMBasicBlockRef);
+void gen_loc(Gen *, Loc);
+unsigned gen_message(Gen *, const char *);
+/* Memory <-> registers: bool is a byte in memory. */
+LLVMValueRef gen_load(Gen *, DType, int lanes, LLVMValueRef ptr);
+LLVMValueRef gen_store(Gen *, DType, LLVMValueRef value, LLVMValueRef ptr);
+LLVMValueRef gen_ptr(Gen *, LLVMValueRef base, LLVMValueRef byte_offset);
+LLVMValueRef gen_buf(Gen *, const Buf *, int64_t byte_offset);
+LLVMValueRef gen_shuffle(Gen *, LLVMValueRef a, LLVMValueRef b, const int *mask, int n);
+
+/* A counted loop [0, n) by `step`: gen_loop opens it and gives the counter, gen_loop_end closes it. */
+typedef struct Loop { LLVMBasicBlockRef body, before; LLVMValueRef i, from, n; int64_t step; } Loop;
+LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
+void gen_loop_end(Gen *, Loop *);
+/* if (cond) ... : gen_if opens, gen_else (optional) turns, gen_endif closes. */
+typedef struct If { LLVMBasicBlockRef then, other, done; bool turned; } If;
+void gen_if(Gen *, If *, LLVMValueRef cond);
+void gen_else(Gen *, If *);
+void gen_endif(Gen *, If *);
+
+void gen_steps(Gen *, Steps *);
+/* Emits a pure scalar instruction; for combine functions with `lanes` > 1 on vectors. */
+void gen_scalar_instr(Gen *, Instr *);
+/* The block of reduce or scan applied to a and b. */
+LLVMValueRef gen_combine(Gen *, Block *, LLVMValueRef a, LLVMValueRef b, int lanes);
+bool gen_combine_vectorises(const Block *);
+/* Reports a failed check (`--check`) if `bad` holds. */
+void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
+
+/* elem.c: an element-wise operation of operands of `dtype` (lanes alike); bool in i1. */
+LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, bool approx);
+LLVMValueRef elem_reduce(Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b);  /* the combination of reduce_*, scan_* */
+/* convert.c */
+LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
+LLVMValueRef convert_bits(Gen *, DType to, DType from, LLVMValueRef);
+LLVMValueRef to_f32(Gen *, DType, LLVMValueRef);       /* from a float of at most 32 bits */
+LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
+/* math.c: on f32 or f64, scalars or vectors. */
+LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, bool approx);
+
+/* --- nests --------------------------------------------------------------------------------------------------------- */
+
+typedef struct Memo { Value *value; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef result; struct Memo *next; } Memo;
+typedef struct WindowRow WindowRow;
+
+/* Where evaluation happens. Chunk code goes to the builder's place; what is the same for the whole row goes to the end of
+ * `row`, a block that has no terminator yet. */
+typedef struct Eval {
+    Gen *g;
+    int lanes;
+    LLVMBasicBlockRef row;          /* NULL: the chunk is the row (one place for all) */
+    struct Eval *row_eval;          /* evaluation at the row's place, lanes = 1 */
+    Memo *memo;
+    WindowRow *rows;
+} Eval;
+
+/* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */
+LLVMValueRef nest_eval(Eval *, Value *v, LLVMValueRef *coord, int va);
+void nest_emit(Gen *, Step *);
+/* Coordinates of a value of type `t` from those of squeezed axes; returns the axis of the last (-1: none). */
+int unsqueeze(Gen *, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord);
+void eval_init(Eval *, Gen *, int lanes);
+/* Work that belongs to the row: moves the builder to the row's end, and back. */
+typedef struct RowPlace { LLVMBasicBlockRef back; bool moved; } RowPlace;
+RowPlace row_enter(Eval *);
+void row_leave(Eval *, RowPlace);
+
+/* memory.c */
+struct Window {
+    MemParts m;
+    Instr *instr;
+    DType dtype;
+    int rank;                                   /* of the tile */
+    int axis[TILE_MAX_RANK];                    /* tensor axis of each tile axis */
+    LLVMValueRef base;                          /* address of element (0, ..., 0) of the window */
+    LLVMValueRef stride[TILE_MAX_RANK];         /* bytes per step along each tile axis */
+    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK];  /* positions in range, NULL: all are */
+    LLVMValueRef outside;                       /* i1: a dropped axis is out of range; NULL: none can be */
+    LLVMValueRef unit[TILE_MAX_RANK];           /* i1: elements lie side by side; NULL: known (is_unit) */
+    bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
+    LLVMValueRef pad;
+    LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
+    int64_t shape[TILE_MAX_RANK];
+};
+struct WindowRow { Window *w; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef ptr, lo, hi; WindowRow *next; };
+Window *memory_window(Gen *, Instr *);
+LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
+void memory_store(Eval *, Window *, LLVMValueRef value, LLVMValueRef *coord, int va);
+LLVMValueRef memory_gather(Eval *, Instr *, LLVMValueRef *coord, int va);
+void memory_scatter(Eval *, Instr *, LLVMValueRef *coord, int va);
+LLVMValueRef memory_atomic(Eval *, Instr *, LLVMValueRef *coord, int va);
+/* Tile axis along which the tensor's elements are known to lie side by side, or -1. */
+int memory_unit_axis(const Func *, const Instr *);
+
+/* mma.c */
+void mma_emit(Gen *, Step *);
+MmaKind mma_kind(const CpuTarget *, const Instr *);
+void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
+void mma_pack_store(Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
+void mma_clear_padding(Gen *, const Buf *);             /* of rows with half a pair at their end */
+void turn_emit(Gen *, Step *);
+/* order.c */
+void scan_emit(Gen *, Step *);
+void sort_emit(Gen *, Step *);
+/* buffer elements at tile coordinates, axis va contiguous or not */
+LLVMValueRef buf_load(Eval *, const Buf *, LLVMValueRef *coord, int va);
+void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int va);
+
+/* --- target -------------------------------------------------------------------------------------------------------- */
+
+/* The target machine for `cpu` and `features` (NULL or "": the host) and what it can do. The machine is the caller's. */
+LLVMTargetMachineRef cpu_target_machine(Session *, const BackendOptions *, CpuTarget *out);
+bool cpu_optimise(Session *, LLVMModuleRef, LLVMTargetMachineRef, const BackendOptions *);

@@ -1,0 +1,377 @@
+/* mma.c: matrix products.
+ *
+ *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS, FORM_PAIRS), acc: dense
+ *
+ * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs: nv loads of B and
+ * mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file (mma_block_shape). Packing converts once
+ * to what the products run in: f32 for f16, fp8 and f32; pairs of bf16 for vdpbf16ps; pairs of 16-bit integers for i8. */
+#include "backends/cpu/cpu.h"
+
+MmaKind mma_kind(const CpuTarget *t, const Instr *i)
+{
+    DType a = ir_operand(i, 0)->type->dtype;
+    if (a == DT_F64) return MMA_F64;
+    if (a == DT_I8 || a == DT_U8) return MMA_I16_PAIRS;
+    return a == DT_BF16 && t->bf16 && t->avx512 ? MMA_BF16_PAIRS : MMA_F32;
+}
+
+static int vector_lanes(const CpuTarget *t, MmaKind k) { return t->vector_bytes / (k == MMA_F64 ? 8 : 4); }
+static bool is_pairs(MmaKind k) { return k == MMA_BF16_PAIRS || k == MMA_I16_PAIRS; }
+
+void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *mr, int *nv)
+{
+    int64_t vectors = (n + vector_lanes(t, k) - 1) / vector_lanes(t, k);
+    double best = 1e300;
+    for (int v = 1; v <= 4; v++) {
+        int most = (t->n_vector_regs - 1 - v) / v;
+        if (most < 1) continue;
+        if (most > 14) most = 14;
+        int64_t blocks = (m + most - 1) / most, rows = (m + blocks - 1) / blocks, panels = (vectors + v - 1) / v;
+        double issue = (double)(vectors * m);                               /* multiply-adds */
+        double loads = (double)(blocks * vectors) + 0.5 * (double)(panels * m);    /* B vectors, broadcasts of A */
+        double latency = rows * v < 8 ? 8.0 / (double)(rows * v) : 1;
+        double score = issue * latency + 0.25 * loads + 0.02 * (double)(blocks * panels);
+        if (score < best) {
+            best = score;
+            *mr = (int)most;
+            *nv = v;
+        }
+    }
+}
+
+/* --- packing ----------------------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef imul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
+static LLVMValueRef iadd(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->b, a, b, ""); }
+
+static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
+{
+    int mask[64];
+    if (n == gen_lanes(v)) return v;
+    if (n == 1) return LLVMBuildExtractElement(g->b, v, gen_int(g, from), "");
+    for (int k = 0; k < n; k++) mask[k] = from + k;
+    return gen_shuffle(g, v, NULL, mask, n);
+}
+
+/* Address of element (row, column) of panels; `row` counts pairs in FORM_PAIRS. */
+static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueRef column)
+{
+    bool pairs = b->form == FORM_PAIRS;
+    int64_t unit = dtype_bytes(b->dtype) * (pairs ? 2 : 1), rows = pairs ? (b->shape[0] + 1) / 2 : b->shape[0];
+    LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""), in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
+    LLVMValueRef at = iadd(g, iadd(g, imul(g, panel, rows * b->nr), imul(g, row, b->nr)), in);
+    return gen_ptr(g, gen_buf(g, b, 0), imul(g, at, unit));
+}
+
+void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValueRef row, LLVMValueRef column)
+{
+    Gen *g = e->g;
+    int bytes = dtype_bytes(b->dtype), lanes = gen_lanes(v);
+    v = convert(g, b->dtype, from, v);
+    if (b->form == FORM_ROWS) {
+        gen_store(g, b->dtype, v, gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, row, b->ld), column), bytes)));
+        return;
+    }
+    int width = vector_lanes(g->target, b->dtype == DT_F64 ? MMA_F64 : MMA_F32);
+    if (width > lanes) width = lanes;
+    for (int at = 0; at < lanes; at += width) {
+        LLVMValueRef x = piece_of(g, v, at, width), c = iadd(g, column, gen_int(g, at));
+        if (b->form == FORM_PANELS) { gen_store(g, b->dtype, x, panel_ptr(g, b, row, c)); continue; }
+        /* a pair holds rows 2r and 2r + 1; the even row comes first and clears the other half */
+        LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildLShr(g->b, row, gen_int(g, 1), ""), c);
+        LLVMTypeRef t = gen_vec(g->i32, width);
+        LLVMValueRef odd = LLVMBuildTrunc(g->b, LLVMBuildAnd(g->b, row, gen_int(g, 1), ""), g->i32, "");
+        LLVMValueRef keep = gen_splat(g, LLVMBuildNeg(g->b, odd, ""), width);
+        LLVMValueRef shift = gen_splat(g, LLVMBuildShl(g->b, odd, LLVMConstInt(g->i32, 4, false), ""), width);
+        LLVMValueRef old = LLVMBuildLoad2(g->b, t, ptr, "");
+        LLVMSetAlignment(old, 4);
+        LLVMValueRef w = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, t, ""), shift, "");
+        LLVMSetAlignment(LLVMBuildStore(g->b, LLVMBuildOr(g->b, w, LLVMBuildAnd(g->b, old, keep, ""), ""), ptr), 4);
+    }
+}
+
+/* --- turning -------------------------------------------------------------------------------------------------------------- */
+
+/* x[i] are n vectors of n elements; transposed in place in log2 n rounds of two-operand shuffles. */
+static void transpose(Gen *g, LLVMValueRef *x, int n)
+{
+    for (int d = n / 2; d; d /= 2)
+        for (int i = 0; i < n; i++) {
+            if (i & d) continue;
+            int lo[64], hi[64];
+            for (int j = 0; j < n; j++) {
+                lo[j] = j & d ? n + j - d : j;
+                hi[j] = j & d ? n + j : j + d;
+            }
+            LLVMValueRef a = x[i], b = x[i + d];
+            x[i] = gen_shuffle(g, a, b, lo, n);
+            x[i + d] = gen_shuffle(g, a, b, hi, n);
+        }
+}
+
+typedef struct Turn { Gen *g; Step *s; int t, l; LLVMValueRef coord[TILE_MAX_RANK]; } Turn;
+
+/* The value along axis t, although it may have the very buffer that is being filled. */
+static LLVMValueRef turn_eval(Turn *u, int lanes)
+{
+    Gen *g = u->g;
+    Eval e;
+    eval_init(&e, g, lanes);
+    ValInfo *info = plan_info(g->plan, u->s->value);
+    Buf *own = info->buf;
+    if (own == u->s->buf) info->buf = NULL;
+    LLVMValueRef v = nest_eval(&e, u->s->value, u->coord, u->t);
+    info->buf = own;
+    return v;
+}
+
+static void turn_put(Turn *u, LLVMValueRef v)
+{
+    Eval e;
+    eval_init(&e, u->g, gen_lanes(v));
+    if (u->s->buf->form == FORM_DENSE) buf_store(&e, u->s->buf, v, u->coord, u->l);
+    else mma_pack_store(&e, u->s->buf, u->s->value->type->dtype, v, u->coord[0], u->coord[1]);
+}
+
+static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
+{
+    Gen *g = u->g;
+    DType d = u->s->value->type->dtype, stored = u->s->buf->form == FORM_DENSE ? d : u->s->buf->dtype;
+    LLVMTypeRef elem = pairs ? g->i32 : gen_mem_type(g, stored, 1), vec = gen_vec(elem, n);
+    LLVMValueRef tmp = gen_alloca(g, LLVMArrayType2(vec, (uint64_t)n), "block");
+    Loop l;
+    u->coord[u->t] = t0;
+    LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
+    u->coord[u->l] = iadd(g, l0, i);
+    LLVMValueRef v = convert(g, stored, d, turn_eval(u, pairs ? 2 * n : n));
+    if (pairs) v = LLVMBuildBitCast(g->b, v, vec, "");
+    LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
+    if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
+    LLVMBuildStore(g->b, v, cell);
+    gen_loop_end(g, &l);
+    LLVMValueRef x[64];
+    for (int k = 0; k < n; k++) {
+        LLVMValueRef at = gen_int(g, k);
+        x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, tmp, &at, 1, ""), "");
+    }
+    transpose(g, x, n);
+    u->coord[u->l] = l0;
+    for (int k = 0; k < n; k++) {
+        u->coord[u->t] = iadd(g, t0, gen_int(g, k));
+        if (pairs) {
+            LLVMValueRef row = iadd(g, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), gen_int(g, k));
+            LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, u->s->buf, row, l0)), 4);
+            continue;
+        }
+        LLVMValueRef y = stored == DT_BOOL ? LLVMBuildICmp(g->b, LLVMIntNE, x[k], LLVMConstNull(vec), "") : x[k];
+        Eval e;
+        eval_init(&e, g, n);
+        if (u->s->buf->form == FORM_DENSE) buf_store(&e, u->s->buf, y, u->coord, u->l);
+        else mma_pack_store(&e, u->s->buf, stored, y, u->coord[0], u->coord[1]);
+    }
+}
+
+/* Positions [t0, t1) x [l0, l1) one by one. */
+static void turn_rest(Turn *u, int64_t t0, int64_t t1, int64_t l0, int64_t l1)
+{
+    if (t0 >= t1 || l0 >= l1) return;
+    Loop a, b;
+    u->coord[u->t] = gen_loop(u->g, &a, gen_int(u->g, t0), gen_int(u->g, t1), 1);
+    u->coord[u->l] = gen_loop(u->g, &b, gen_int(u->g, l0), gen_int(u->g, l1), 1);
+    turn_put(u, turn_eval(u, 1));
+    gen_loop_end(u->g, &b);
+    gen_loop_end(u->g, &a);
+}
+
+static void turn_plane(Turn *u)
+{
+    Gen *g = u->g;
+    const int64_t *shape = u->s->value->type->shape;
+    int64_t nt = shape[u->t], nl = shape[u->l];
+    bool pairs = u->s->buf->form == FORM_PAIRS;
+    int n = plan_lanes(g->target);
+    while (n > 1 && (n > nl || (pairs ? 2 : 1) * n > nt)) n /= 2;
+    int64_t step = pairs ? 2 * n : n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
+    if (pairs && nt % 2) {      /* the half pair at the end */
+        LLVMBuildMemSet(g->b, gen_buf(g, u->s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, u->s->buf->bytes), 64);
+    }
+    if (tm && lm) {
+        Loop a, b;
+        LLVMValueRef l0 = gen_loop(g, &a, gen_int(g, 0), gen_int(g, lm), n);
+        LLVMValueRef t0 = gen_loop(g, &b, gen_int(g, 0), gen_int(g, tm), step);
+        turn_block(u, t0, l0, n, pairs);
+        gen_loop_end(g, &b);
+        gen_loop_end(g, &a);
+    }
+    turn_rest(u, 0, tm, lm, nl);
+    turn_rest(u, tm, nt, 0, nl);
+}
+
+static void turn_axes(Turn *u, int axis)
+{
+    const Type *t = u->s->value->type;
+    if (axis == t->rank) { turn_plane(u); return; }
+    if (axis == u->t || axis == u->l) { turn_axes(u, axis + 1); return; }
+    if (t->shape[axis] == 1) {
+        u->coord[axis] = gen_int(u->g, 0);
+        turn_axes(u, axis + 1);
+        return;
+    }
+    Loop l;
+    u->coord[axis] = gen_loop(u->g, &l, gen_int(u->g, 0), gen_int(u->g, t->shape[axis]), 1);
+    turn_axes(u, axis + 1);
+    gen_loop_end(u->g, &l);
+}
+
+void mma_clear_padding(Gen *g, const Buf *b)
+{
+    if (b->form == FORM_ROWS && b->ld > b->shape[1] && dtype_bits(b->dtype) == 16 && b->shape[1] % 2)
+        LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
+}
+
+void turn_emit(Gen *g, Step *s)
+{
+    Turn u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
+    if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
+    mma_clear_padding(g, s->buf);
+    turn_axes(&u, 0);
+}
+
+/* --- the product ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Kernel {
+    Gen *g;
+    Step *s;
+    int lanes;
+    int64_t m, n, k;
+    LLVMTypeRef vec;
+    DType acc;
+} Kernel;
+
+static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    Gen *g = x->g;
+    int bytes = g->target->vector_bytes;
+    if (x->s->mma == MMA_BF16_PAIRS) {
+        LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), (unsigned)bytes / 2);
+        LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
+        return gen_intrinsic(g, bytes == 64 ? "llvm.x86.avx512bf16.dpbf16ps.512" : bytes == 32 ? "llvm.x86.avx512bf16.dpbf16ps.256" : "llvm.x86.avx512bf16.dpbf16ps.128", NULL, 0, v, 3);
+    }
+    if (x->s->mma == MMA_I16_PAIRS) {
+        LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
+        LLVMValueRef v[] = { LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
+        const char *name = bytes == 64 ? "llvm.x86.avx512.pmaddw.d.512" : bytes == 32 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.sse2.pmadd.wd";
+        return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
+    }
+    LLVMValueRef v[] = { a, b, acc };
+    return gen_intrinsic(g, g->target->avx2 ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
+}
+
+static LLVMValueRef tail_mask(Gen *g, int lanes, int on)
+{
+    LLVMValueRef *m = arena_array(g->arena, LLVMValueRef, (size_t)lanes);
+    for (int k = 0; k < lanes; k++) m[k] = LLVMConstInt(g->i1, k < on, false);
+    return LLVMConstVector(m, (unsigned)lanes);
+}
+
+/* acc vector v of row r of a block; `on` lanes of it exist. */
+static LLVMValueRef acc_load(Kernel *x, LLVMValueRef ptr, int on)
+{
+    Gen *g = x->g;
+    if (on == x->lanes) return gen_load(g, x->acc, x->lanes, ptr);
+    LLVMTypeRef types[] = { x->vec, g->ptr };
+    LLVMValueRef v[] = { ptr, tail_mask(g, x->lanes, on), LLVMConstNull(x->vec) };
+    return gen_intrinsic(g, "llvm.masked.load", types, 2, v, 3);
+}
+
+static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
+{
+    Gen *g = x->g;
+    if (on == x->lanes) { gen_store(g, x->acc, value, ptr); return; }
+    LLVMTypeRef types[] = { x->vec, g->ptr };
+    LLVMValueRef v[] = { value, ptr, tail_mask(g, x->lanes, on) };
+    gen_intrinsic(g, "llvm.masked.store", types, 2, v, 3);
+}
+
+enum { MAX_ACC = 64 };
+
+/* mr rows from row0, nv vectors of the panel at column; `columns` of them are real. */
+static void block(Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
+{
+    Gen *g = x->g;
+    Step *s = x->s;
+    int acc_bytes = dtype_bytes(x->acc), vbytes = x->lanes * acc_bytes, abytes = dtype_bytes(s->a->dtype);
+    bool pairs = is_pairs(s->mma);
+    int64_t steps = pairs ? (x->k + 1) / 2 : x->k, aunit = pairs ? 4 : abytes, bstep = s->b->nr * (pairs ? 4 : abytes);
+    LLVMValueRef at = imul(g, iadd(g, imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC], acc[MAX_ACC], phi[MAX_ACC];
+    LLVMValueRef from = s->acc ? gen_ptr(g, gen_buf(g, s->acc, 0), at) : NULL, to = gen_ptr(g, gen_buf(g, s->buf, 0), at);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++) {
+            int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
+            init[r * nv + v] = from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on) : LLVMConstNull(x->vec);
+        }
+    LLVMValueRef arow = gen_ptr(g, gen_buf(g, s->a, 0), imul(g, row0, s->a->ld * abytes));
+    int unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
+    if (unroll * mr * nv > 64) unroll = steps % 2 == 0 ? 2 : 1;
+    Loop l;
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, steps), unroll);
+    for (int c = 0; c < mr * nv; c++) acc[c] = phi[c] = LLVMBuildPhi(g->b, x->vec, "");
+    LLVMValueRef ak = gen_ptr(g, arow, imul(g, k, aunit)), bk = gen_ptr(g, panel, imul(g, k, bstep));
+    for (int u = 0; u < unroll; u++) {
+        LLVMValueRef b[8];
+        for (int v = 0; v < nv; v++) {
+            LLVMTypeRef t = pairs ? gen_vec(g->i32, x->lanes) : x->vec;
+            b[v] = LLVMBuildLoad2(g->b, t, gen_ptr(g, bk, gen_int(g, u * bstep + v * vbytes)), "");
+            LLVMSetAlignment(b[v], 4);
+        }
+        for (int r = 0; r < mr; r++) {
+            LLVMTypeRef t = pairs ? g->i32 : gen_type(g, x->acc, 1);
+            LLVMValueRef one = LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * s->a->ld * abytes)), "");
+            LLVMSetAlignment(one, (unsigned)abytes);
+            LLVMValueRef a = gen_splat(g, one, x->lanes);
+            for (int v = 0; v < nv; v++) acc[r * nv + v] = multiply_add(x, acc[r * nv + v], a, b[v]);
+        }
+    }
+    LLVMBasicBlockRef latch = gen_here(g), before = l.before;
+    gen_loop_end(g, &l);
+    for (int c = 0; c < mr * nv; c++)
+        LLVMAddIncoming(phi[c], (LLVMValueRef[]){ init[c], acc[c] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++) {
+            int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
+            acc_store(x, acc[r * nv + v], gen_ptr(g, to, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on);
+        }
+}
+
+/* All row blocks of one panel: as equal as can be. */
+static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, LLVMValueRef column)
+{
+    Gen *g = x->g;
+    int64_t blocks = (x->m + x->s->mr - 1) / x->s->mr, rows = x->m / blocks, more = x->m % blocks;
+    Loop l;
+    if (more) {
+        LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, more), 1);
+        block(x, (int)rows + 1, nv, columns, imul(g, i, rows + 1), panel, column);
+        gen_loop_end(g, &l);
+    }
+    LLVMValueRef i = gen_loop(g, &l, gen_int(g, more), gen_int(g, blocks), 1);
+    block(x, (int)rows, nv, columns, iadd(g, imul(g, i, rows), gen_int(g, more)), panel, column);
+    gen_loop_end(g, &l);
+}
+
+void mma_emit(Gen *g, Step *s)
+{
+    const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
+    Kernel x = { .g = g, .s = s, .lanes = vector_lanes(g->target, s->mma), .m = r->shape[0], .n = r->shape[1], .k = a->shape[1], .acc = r->dtype };
+    x.vec = gen_type(g, x.acc, x.lanes);
+    bool pairs = is_pairs(s->mma);
+    int64_t nr = s->b->nr, full = x.n / nr, rest = x.n % nr;
+    int64_t panel_bytes = nr * (pairs ? (x.k + 1) / 2 * 4 : x.k * dtype_bytes(s->b->dtype));
+    Loop l;
+    if (full) {
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
+        panel_rows(&x, s->nv, nr, gen_ptr(g, gen_buf(g, s->b, 0), imul(g, j, panel_bytes)), imul(g, j, nr));
+        gen_loop_end(g, &l);
+    }
+    if (rest) panel_rows(&x, (int)((rest + x.lanes - 1) / x.lanes), rest, gen_buf(g, s->b, full * panel_bytes), gen_int(g, full * nr));
+}

@@ -1,0 +1,195 @@
+/* target.c: what the processor can do, optimisation and code emission; the backend's table. */
+#include "backends/cpu/cpu.h"
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static pthread_once_t llvm_once = PTHREAD_ONCE_INIT;
+
+static void llvm_init(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+static bool has_feature(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && (p = strstr(p, name)); p += n)
+        if (p > list && p[-1] == '+' && (p[n] == ',' || p[n] == 0)) return true;
+    return false;
+}
+
+/* Vector units by LLVM's name of a processor; the features asked for come on top. */
+static const struct { const char *cpu; bool avx512, bf16, vnni; } avx512_cpus[] = {
+    { "x86-64-v4", true, false, false }, { "skylake-avx512", true, false, false }, { "cascadelake", true, false, true },
+    { "icelake-server", true, false, true }, { "sapphirerapids", true, true, true }, { "emeraldrapids", true, true, true },
+    { "graniterapids", true, true, true }, { "znver4", true, true, true }, { "znver5", true, true, true },
+};
+static const char *const baseline_cpus[] = { "x86-64", "x86-64-v2", "generic", "nehalem", "core2" };
+
+static void describe(CpuTarget *t)
+{
+    bool known = t->features[0] && has_feature(t->features, "avx2");
+    bool baseline = false;
+    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++) baseline |= !strcmp(t->cpu, baseline_cpus[k]);
+    t->avx2 = known || !baseline;
+    t->f16c = t->avx2 || has_feature(t->features, "f16c");
+    t->avx512 = has_feature(t->features, "avx512f") && has_feature(t->features, "avx512bw") && has_feature(t->features, "avx512vl") && has_feature(t->features, "avx512dq");
+    t->bf16 = has_feature(t->features, "avx512bf16");
+    t->vnni = has_feature(t->features, "avx512vnni");
+    for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) {
+        if (strcmp(t->cpu, avx512_cpus[k].cpu) || strstr(t->features, "-avx512f")) continue;
+        t->avx512 |= avx512_cpus[k].avx512;
+        t->bf16 |= avx512_cpus[k].bf16 && !strstr(t->features, "-avx512bf16");
+        t->vnni |= avx512_cpus[k].vnni;
+    }
+    if (t->avx512) t->avx2 = t->f16c = true;
+    t->vector_bytes = t->avx512 ? 64 : t->avx2 ? 32 : 16;
+    t->n_vector_regs = t->avx512 ? 32 : 16;
+}
+
+static void dispose_message(void *p) { LLVMDisposeMessage(p); }
+
+/* The host's features that LLVM found, for `cpu` NULL or "". */
+static void resolve(Session *s, const BackendOptions *o, CpuTarget *t)
+{
+    bool host = !o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native");
+    *t = (CpuTarget){ 0 };
+    if (host) {
+        char *name = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
+        t->cpu = arena_strdup(&s->arena, name);
+        t->features = arena_strdup(&s->arena, features);
+        LLVMDisposeMessage(name);
+        LLVMDisposeMessage(features);
+        if (o->features && *o->features) t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
+    } else {
+        t->cpu = o->cpu;
+        t->features = o->features ? o->features : "";
+    }
+    describe(t);
+    if (host) {     /* the list is complete: what it lacks is not there (a hypervisor may hide units) */
+        t->avx2 = has_feature(t->features, "avx2") && has_feature(t->features, "fma");
+        if (!has_feature(t->features, "avx512f")) t->avx512 = t->bf16 = t->vnni = false;
+        if (!has_feature(t->features, "avx512bf16")) t->bf16 = false;
+        t->vector_bytes = t->avx512 ? 64 : t->avx2 ? 32 : 16;
+        t->n_vector_regs = t->avx512 ? 32 : 16;
+    }
+}
+
+static void dispose_machine(void *p) { LLVMDisposeTargetMachine(p); }
+
+LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, CpuTarget *out)
+{
+    pthread_once(&llvm_once, llvm_init);
+    resolve(s, o, out);
+    char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
+    session_defer(s, dispose_message, triple);
+    LLVMTargetRef target;
+    if (LLVMGetTargetFromTriple(triple, &target, &err)) {
+        diag_error(s, (Loc){ 0 }, "LLVM has no target for %s: %s", triple, err);
+        LLVMDisposeMessage(err);
+        return NULL;
+    }
+    LLVMCodeGenOptLevel level = o->opt_level == 0 ? LLVMCodeGenLevelNone : o->opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
+    LLVMTargetMachineRef m = LLVMCreateTargetMachine(target, triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
+    if (m) session_defer(s, dispose_machine, m);
+    else diag_error(s, (Loc){ 0 }, "LLVM cannot compile for %s", out->cpu);
+    return m;
+}
+
+bool cpu_optimise(Session *s, LLVMModuleRef m, LLVMTargetMachineRef tm, const BackendOptions *o)
+{
+    const char *passes = getenv("TILE_LLVM_PASSES");
+    if (!passes) passes = o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>,loop-mssa(licm),adce)";
+    LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(m, passes, tm, po);
+    LLVMDisposePassBuilderOptions(po);
+    if (!e) return true;
+    char *text = LLVMGetErrorMessage(e);
+    diag_error(s, (Loc){ 0 }, "LLVM: %s", text);
+    LLVMDisposeErrorMessage(text);
+    return false;
+}
+
+static void dispose_buffer(void *p) { LLVMDisposeMemoryBuffer(p); }
+static void dispose_context(void *p) { LLVMContextDispose(p); }
+static void dispose_module(void *p) { LLVMDisposeModule(p); }
+
+static void set_data(Session *s, Artifact *out, ArtifactKind kind, const char *data, size_t size)
+{
+    char *copy = arena_alloc(&s->arena, size + 1);
+    memcpy(copy, data, size);
+    copy[size] = 0;
+    out->kind = kind;
+    out->data = copy;
+    out->size = size;
+}
+
+static bool compile(Session *s, Module *m, Func *f, const Target *target, const BackendOptions *o, Artifact *out)
+{
+    CpuTarget *cpu = arena_new(&s->arena, CpuTarget);
+    LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
+    if (!tm) return false;
+    *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    Plan *p = cpu_plan(s, f, cpu, o->checked);
+    cpu_buffers(p);
+    Text plan;
+    text_init(&plan, &s->arena);
+    cpu_plan_print(p, &plan);
+    out->schedule = plan.data;
+    const char *symbol = out->entry = o->symbol ? o->symbol : f->name;
+    LLVMContextRef ctx = LLVMContextCreate();
+    session_defer(s, dispose_context, ctx);
+    LLVMModuleRef mod = cpu_generate(s, p, o, ctx, symbol, out);
+    session_defer(s, dispose_module, mod);
+    LLVMSetTarget(mod, LLVMGetTargetMachineTriple(tm));
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+    LLVMSetModuleDataLayout(mod, layout);
+    LLVMDisposeTargetData(layout);
+    char *err = NULL;
+    if (o->verify_each) {
+        bool bad = LLVMVerifyModule(mod, LLVMReturnStatusAction, &err);
+        if (bad) {
+            if (getenv("TILE_DUMP_BAD")) LLVMPrintModuleToFile(mod, getenv("TILE_DUMP_BAD"), &err);
+            ir_fail(s, f->loc, "LLVM rejects the module: %s", err);
+        }
+        LLVMDisposeMessage(err);
+    }
+    if (!cpu_optimise(s, mod, tm, o)) return false;
+    if (o->emit == EMIT_LLVM) {
+        char *text = LLVMPrintModuleToString(mod);
+        set_data(s, out, ARTIFACT_TEXT, text, strlen(text));
+        LLVMDisposeMessage(text);
+        return true;
+    }
+    LLVMMemoryBufferRef buf = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, o->emit == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile, &err, &buf)) {
+        diag_error(s, f->loc, "LLVM: %s", err);
+        LLVMDisposeMessage(err);
+        return false;
+    }
+    session_defer(s, dispose_buffer, buf);
+    set_data(s, out, o->emit == EMIT_ASM ? ARTIFACT_TEXT : ARTIFACT_OBJECT, LLVMGetBufferStart(buf), LLVMGetBufferSize(buf));
+    return true;
+}
+
+static const char *fingerprint(Session *s, const Target *target, const BackendOptions *o)
+{
+    unsigned major, minor, patch;
+    CpuTarget t;
+    pthread_once(&llvm_once, llvm_init);
+    LLVMGetVersion(&major, &minor, &patch);
+    resolve(s, o, &t);
+    return arena_printf(&s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
+}
+
+CpuModule *cpu_load(const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
+void cpu_unload(CpuModule *);
+
+const Backend backend_cpu = { .name = "cpu", .kind = TARGET_CPU, .compile = compile, .load = cpu_load, .unload = cpu_unload, .fingerprint = fingerprint };

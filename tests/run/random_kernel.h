@@ -1,0 +1,16 @@
+/* random_kernel.h: random kernels in the language, valid by construction, whose results do not hang on a last bit.
+ *
+ * Integer values may do anything; they must come out equal. Float values never decide a branch, an index or an integer, stay of
+ * moderate size and are never divided by something near zero, so that rounding differently moves them by little. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct RandomKernel {
+    char text[16384];           /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of cases.h */
+    char tensors[256], scalars[64], launch[64], sizes[64];
+} RandomKernel;
+
+/* Kernel number `seed`; the same on every machine. */
+void random_kernel(uint64_t seed, RandomKernel *out);
