@@ -642,6 +642,7 @@ static void lower_assign(Lower *l, const Node *n)
 static void lower_return(Lower *l, const Node *n)
 {
     Frame *f = l->frame;
+    int errors = l->s->n_errors;
     V v = n->kids[0] ? lower_expr(l, n->kids[0]) : v_void();
     bool tuple = v.kind == V_TUPLE;
     int count = v.kind == V_VOID ? 0 : tuple ? v.n : 1;
@@ -661,7 +662,7 @@ static void lower_return(Lower *l, const Node *n)
             else if (value_type(l, items[k])) f->types[k] = value_type(l, items[k]);
         }
     }
-    if (v.kind == V_ERROR) {
+    if (v.kind == V_ERROR || l->s->n_errors > errors) {
         f->failed = true;
         for (int k = 0; k < MAX_RETURNS; k++) f->returns[k].v = v_error();
     }

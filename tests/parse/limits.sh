@@ -1,0 +1,32 @@
+#!/bin/sh
+# limits.sh TOOL: limits whose inputs are too large or too odd to keep as files. Each must give its message and exit code 1.
+tool=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+status=0
+expect() {
+    "$tool" check "$1" > "$dir/out" 2>&1
+    code=$?
+    if [ $code != 1 ] || ! grep -q -F "$2" "$dir/out"; then
+        echo "exit $code, expected an error that says: $2"
+        head -c 2000 "$dir/out"
+        status=1
+    fi
+}
+printf 'kernel a(in f32 X[N]) grid (N) { print("a\0b"); }\n' > "$dir/zero.tile"
+expect "$dir/zero.tile" "a string cannot hold a zero byte"
+awk 'BEGIN { for (i = 0; i < 70000; i++) print "// ------------------------------------------------------------------------" }' > "$dir/large.tile"
+expect "$dir/large.tile" "source is larger than 4 MiB"
+for i in $(seq 0 20); do echo "import \"deep$((i + 1)).tile\";" > "$dir/deep$i.tile"; done
+expect "$dir/deep0.tile" "imports are nested more than 16 deep"
+for i in $(seq 1 70); do echo "import \"wide$i.tile\";"; : > "$dir/wide$i.tile"; done > "$dir/wide.tile"
+expect "$dir/wide.tile" "a program has more than 64 files"
+{ printf 'kernel a('; for i in $(seq 1 80); do printf 'i32 p%d, ' "$i"; done; echo 'out f32 Y[N]) grid (N) { }'; } > "$dir/params.tile"
+expect "$dir/params.tile" "a kernel has at most 64 parameters"
+{ echo 'kernel a(out f32 Y[N]) grid (N) { store(Y[0], '; awk 'BEGIN { for (i = 0; i < 6000; i++) printf "true ? 1.0 : " }'; echo '1.0); }'; } > "$dir/ternary.tile"
+expect "$dir/ternary.tile" "nesting is too deep"
+{ echo 'kernel a(out f32 Y[N]) grid (N) {'; awk 'BEGIN { for (i = 0; i < 3000; i++) print "if true { } else " }'; echo '{ } }'; } > "$dir/else.tile"
+expect "$dir/else.tile" "nesting is too deep"
+awk 'BEGIN { print "kernel a(out f32 Y[N]) grid (N) {"; for (i = 0; i < 200000; i++) printf "{" }' > "$dir/braces.tile"
+expect "$dir/braces.tile" "nesting is too deep"
+exit $status
