@@ -105,7 +105,7 @@ int64_t affine_coef(Facts *k, const Affine *a, const Value *atom)
 }
 
 /* The exact result of an integer operation on these operands stays in its dtype: nothing wraps. */
-static bool no_wrap(Facts *k, const Instr *i)
+bool multiplies_exactly(Facts *k, const Instr *i)
 {
     DType d = i->results[0].type->dtype;
     RangeInfo a = value_range(k, ir_operand(i, 0)), b = i->n_operands > 1 ? value_range(k, ir_operand(i, 1)) : a, t = range_of_dtype(d);
@@ -121,6 +121,16 @@ static bool no_wrap(Facts *k, const Instr *i)
         for (int n = 1; n < 4; n++) { if (p[n] < lo) lo = p[n]; if (p[n] > hi) hi = p[n]; }
     } }
     return lo >= t.lo && hi <= t.hi;
+}
+
+bool at_least_one(Facts *k, Value *v)
+{
+    if (value_range(k, v).lo >= 1) return true;
+    for (int a = 0; a < 3; a++) {
+        Value *g = grid_extent(k, a);
+        if (g && canonical(k, g) == canonical(k, v)) return true;
+    }
+    return false;
 }
 
 static bool opaque(Facts *k, Value *v, Affine *out)
@@ -140,7 +150,7 @@ static bool form_depth(Facts *k, Value *v, Affine *out, int depth);
 static bool form_binary(Facts *k, const Instr *i, Affine *out, int depth)
 {
     Affine b = { 0 };
-    if (!no_wrap(k, i) || !form_depth(k, ir_operand(i, 0), out, depth)) return false;
+    if (!multiplies_exactly(k, i) || !form_depth(k, ir_operand(i, 0), out, depth)) return false;
     if (i->op == OP_NEG) { Affine a = *out; *out = (Affine){ 0 }; return affine_add(out, &a, -1); }
     if (!form_depth(k, ir_operand(i, 1), &b, depth)) return false;
     if (i->op == OP_ADD) return affine_add(out, &b, 1);
@@ -331,11 +341,11 @@ static bool by_quotient(Facts *k, const Affine *a, int n, const Instr *i, int de
 static bool by_share(Facts *k, const Affine *a, int n, const Instr *i, int depth)
 {
     const Instr *mul = ir_operand(i, 0)->def;
-    if (a->terms[n].coef > 0 || !mul || mul->op != OP_MUL || !no_wrap(k, mul)) return false;
+    if (a->terms[n].coef > 0 || !mul || mul->op != OP_MUL || !multiplies_exactly(k, mul)) return false;
     for (int s = 0; s < 2; s++) {
         Value *u = ir_operand(mul, s), *m = ir_operand(mul, 1 - s);
         Affine room, other;
-        if (value_range(k, u).lo < 0 || value_range(k, m).lo < 1) continue;
+        if (value_range(k, u).lo < 0 || !at_least_one(k, m)) continue;
         if (!affine_of(k, ir_operand(i, 1), &room) || !affine_of(k, u, &other) || !affine_add(&room, &other, -1) || !plus_constant(&room, -1)) continue;
         if (prove(k, &room, depth - 1) && by_value(k, a, n, 1, m, -1, depth)) return true;
     }

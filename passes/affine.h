@@ -27,6 +27,10 @@ RangeInfo value_range(Facts *, Value *);        /* range_of of ir/range.h */
 bool affine_of(Facts *, Value *, Affine *);
 bool affine_add(Affine *, const Affine *, int64_t times);      /* a += b * times; false: too long, or an overflow */
 int64_t affine_coef(Facts *, const Affine *, const Value *atom);
+/* The product (or sum, ...) of integers stays in its dtype for all operands their ranges allow: nothing wraps. */
+bool multiplies_exactly(Facts *, const Instr *);
+/* v >= 1 wherever a program runs: by its range, or because it is an extent of the grid. */
+bool at_least_one(Facts *, Value *);
 /* Replaces lanes by the coordinate that makes the form least; the tile has `shape`. */
 bool affine_least(Affine *, const Type *shape);
 /* form >= 0 in every program, at every place where its atoms are defined. */

@@ -10,7 +10,8 @@
  *     }                                                }
  *
  * A factor c moves through max, min, reductions by them, where, shapes and loop-carried values only if c > 0 is known: a constant, a
- * parameter whose range the launch promised (Param.lo > 0: a launch key), or arithmetic on these that cannot underflow to 0.
+ * parameter whose range the launch promised (Param.lo > 0: a launch key), or arithmetic on these that cannot underflow to 0. A carried
+ * value that starts without the factor (an attention sink) starts divided by it.
  * Rounding is monotonic, so max(fl(c*x)) = fl(c*max(x)) to the bit: the carried maximum, if the program uses it elsewhere, is
  * given back exactly as c * u. Minus infinities (masked positions) stay; so do NaN.
  *
@@ -151,6 +152,25 @@ static Block *carried_of(Value *v, int *k)
     return *k >= 0 ? loop->blocks[0] : NULL;
 }
 
+static bool can_unscale(Exp2 *e, Value *v, int depth);
+
+/* The first value of a carried one: if the factor is not in it, it is divided, once before the loop. */
+static bool divisible_init(Exp2 *e, Value *v, int depth)
+{
+    size_t known = e->visited.len;
+    if (can_unscale(e, v, depth)) return true;
+    e->visited.len = known;
+    return !hides_huge(v, 0);
+}
+
+static bool divides_init(Exp2 *e, Value *v)
+{
+    double x;
+    if (ir_is_const_float(v, &x) && (x == 0 || isinf(x))) return false;
+    e->visited.len = 0;
+    return !can_unscale(e, v, 0);
+}
+
 static bool can_unscale(Exp2 *e, Value *v, int depth)
 {
     double x;
@@ -162,7 +182,7 @@ static bool can_unscale(Exp2 *e, Value *v, int depth)
     Block *body = carried_of(v, &k);
     if (body) {
         bool outside = ir_is_const_float(e->scale, NULL) || ir_defined_outside(e->scale, body);
-        return outside && can_unscale(e, ir_operand(body->parent, k + 3), depth + 1) && can_unscale(e, ir_operand(ir_terminator(body), k), depth + 1);
+        return outside && divisible_init(e, ir_operand(body->parent, k + 3), depth + 1) && can_unscale(e, ir_operand(ir_terminator(body), k), depth + 1);
     }
     if (!v->def) return false;
     if (factor(v->def, e->scale, NULL)) return true;
@@ -183,7 +203,10 @@ static Value *unscale_carried(Exp2 *e, Block *body, int k, bool argument)
     for (size_t n = 0; n < e->carried.len; n++)
         if (e->carried.data[n].body == body && e->carried.data[n].k == k) fresh = e->carried.data[n].fresh;
     if (fresh < 0) {
-        Value *init = unscale(e, ir_operand(body->parent, k + 3));
+        Value *init = ir_operand(body->parent, k + 3);
+        Builder b = ir_before(body->parent);
+        if (divides_init(e, init)) init = ir_bin(&b, OP_DIV, init, ir_splat(&b, e->scale, is_tile(init) ? init->type->rank : 0, init->type->shape));
+        else init = unscale(e, init);
         fresh = body->parent->n_results;
         ir_add_carried(body->parent, init, NULL);
         vec_push(e->c->scratch, &e->carried, ((Carried){ body, k, fresh }));

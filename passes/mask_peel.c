@@ -24,7 +24,8 @@ enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
 typedef struct Condition {
     Instr *instr;               /* a comparison, or a load or store (then one of its windows' two sides) */
     Affine rest;                /* the form without the loop's variable */
-    int64_t coef;               /* of the loop's variable */
+    int64_t coef;               /* of the loop's variable, or of its product with `stride` */
+    Value *stride;              /* an invariant of at least 1, as in a loop over blocks j*P + i; or NULL */
     bool proven;                /* holds always: no bound needed */
 } Condition;
 
@@ -59,6 +60,21 @@ static bool never(const Peel *p, const Affine *form)
     return affine_add(&opposite, form, -1) && prove_nonneg(p->facts, &opposite);
 }
 
+/* The product of the loop's variable with an invariant value of at least 1, if it is a term of the form. */
+static Value *strided_term(const Peel *p, const Affine *form, Value **stride)
+{
+    const Value *j = p->loop->blocks[0]->args[0];
+    for (int n = 0; n < form->n; n++) {
+        Value *v = form->terms[n].atom;
+        if (!v->def || v->def->op != OP_MUL) continue;
+        for (int k = 0; k < 2; k++) {
+            *stride = ir_operand(v->def, 1 - k);
+            if (ir_operand(v->def, k) == j && ir_defined_outside(*stride, p->loop->blocks[0]) && at_least_one(p->facts, *stride) && multiplies_exactly(p->facts, v->def)) return v;
+        }
+    }
+    return *stride = NULL;
+}
+
 /* The form as a condition on the loop's variable; false when it depends on something else in the loop. */
 static bool condition_of(Peel *p, Instr *i, const Affine *form, Condition *out)
 {
@@ -66,7 +82,10 @@ static bool condition_of(Peel *p, Instr *i, const Affine *form, Condition *out)
     *out = (Condition){ .instr = i, .rest = *form };
     out->coef = affine_coef(p->facts, form, j);
     Affine var;
-    if (!affine_of(p->facts, j, &var) || !affine_add(&out->rest, &var, -out->coef)) return false;
+    Value *v = out->coef ? j : strided_term(p, form, &out->stride);
+    if (!v) v = j;
+    else if (v != j) out->coef = affine_coef(p->facts, form, v);
+    if (!affine_of(p->facts, v, &var) || !affine_add(&out->rest, &var, -out->coef)) return false;
     out->proven = prove_nonneg(p->facts, form);
     return out->proven || (!never(p, form) && outside_only(p, &out->rest));
 }
@@ -136,7 +155,7 @@ static int collect(Peel *p, Block *b)
 static bool same_condition(const Condition *a, const Condition *b)
 {
     Affine d = a->rest;
-    if (a->coef != b->coef || !affine_add(&d, &b->rest, -1)) return false;
+    if (a->coef != b->coef || a->stride != b->stride || !affine_add(&d, &b->rest, -1)) return false;
     return d.n == 0 && d.constant == 0;
 }
 
@@ -155,7 +174,10 @@ static Value *upper(Builder *b, const Condition *c)
     int64_t d = -c->coef;
     if (__builtin_add_overflow(a.constant, d, &a.constant)) return NULL;
     Value *v = affine_emit(b, &a);
-    return d == 1 ? v : ir_bin(b, OP_DIV, v, ir_index(b, d));
+    if (d != 1) v = ir_bin(b, OP_DIV, v, ir_index(b, d));
+    if (!c->stride) return v;
+    Value *s = ir_cast(b, c->stride, DT_INDEX);     /* j*s < v: j < ceil(v / s) */
+    return ir_bin(b, OP_DIV, ir_bin(b, OP_ADD, v, ir_bin(b, OP_SUB, s, ir_index(b, 1))), s);
 }
 
 /* j >= ceil(-rest / coef) */
@@ -164,7 +186,8 @@ static Value *lower(Builder *b, const Condition *c)
     Affine a = { 0 };
     if (!affine_add(&a, &c->rest, -1)) return NULL;
     Value *v = ir_bin(b, OP_MAX, affine_emit(b, &a), ir_index(b, 0));
-    return c->coef == 1 ? v : ir_bin(b, OP_CDIV, v, ir_index(b, c->coef));
+    if (c->coef != 1) v = ir_bin(b, OP_CDIV, v, ir_index(b, c->coef));
+    return c->stride ? ir_bin(b, OP_CDIV, v, ir_cast(b, c->stride, DT_INDEX)) : v;
 }
 
 static bool emit_split(Peel *p, Builder *b, Split *s)

@@ -52,6 +52,9 @@ bool passes_run(Module *, const PassOptions *, PassReport *report);
 /* Sum of a statistic over a report; 0 when it never counted. */
 int64_t pass_stat(const PassReport *, PassId, const char *what);
 bool pass_parse(const char *name, size_t len, PassId *);
+/* Whether `name` stands in options->skip: for the passes of the kernel IR (KERNEL_PASS in passes.def), which run elsewhere but
+ * share the flags. Their names are accepted here and ignored. */
+bool pass_skipped(const PassOptions *, const char *name);
 /* The table for --time-passes and for --help. */
 void passes_print_times(const PassReport *, Text *);
 void passes_print_list(Text *);

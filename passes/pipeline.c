@@ -8,7 +8,7 @@
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
  *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, latency                  mark; they change little
+ *   approx, contract, latency        mark, and choose the last roundings
  *   remap, narrow                    last: index arithmetic is complete, and then gets its width
  */
 #define _POSIX_C_SOURCE 199309L
@@ -33,7 +33,7 @@ static const PassId pipeline[] = {
     PASS_FOLD, PASS_CSE, PASS_DCE,
     PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
     PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
-    PASS_UNROLL, PASS_APPROX, PASS_LATENCY, PASS_REMAP,
+    PASS_UNROLL, PASS_APPROX, PASS_CONTRACT, PASS_LATENCY, PASS_REMAP,
     PASS_NARROW, PASS_FOLD, PASS_CSE, PASS_DCE,
 };
 
@@ -89,6 +89,31 @@ static void report_unknown(Session *s, const char *flag, const char *name, size_
 
 typedef struct PassList { VEC(PassId) ids; bool given, all; } PassList;
 
+static bool is_kernel_pass(const char *name, size_t len)
+{
+    static const char *const names[] = {
+#define PASS(ID, name, function, level, on, doc)
+#define KERNEL_PASS(name, doc) name,
+#include "passes/passes.def"
+#undef PASS
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == len && !memcmp(names[i], name, len)) return true;
+    return false;
+}
+
+bool pass_skipped(const PassOptions *o, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = o->skip; p && *p;) {
+        size_t len = strcspn(p, ", ");
+        if (len == n && !memcmp(p, name, n)) return true;
+        p += len;
+        p += strspn(p, ", ");
+    }
+    return false;
+}
+
 /* "a,b,c"; empty names are skipped. False after diagnostics. */
 static bool parse_list(Session *s, const char *flag, const char *text, bool allow_all, PassList *out)
 {
@@ -99,7 +124,7 @@ static bool parse_list(Session *s, const char *flag, const char *text, bool allo
         PassId id;
         if (allow_all && len == 3 && !memcmp(p, "all", 3)) out->all = true;
         else if (len && pass_parse(p, len, &id)) vec_push(&s->arena, &out->ids, id);
-        else if (len) { report_unknown(s, flag, p, len); ok = false; }
+        else if (len && !is_kernel_pass(p, len)) { report_unknown(s, flag, p, len); ok = false; }
         p += len;
         p += strspn(p, ", ");
     }
