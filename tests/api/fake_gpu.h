@@ -1,0 +1,37 @@
+/* fake_gpu.h: a GPU driver and run-time compiler that exist in memory only. Built as two libraries, libfakecuda.so with CUDA's names and
+ * libfakehip.so with HIP's; a context takes one by `driver_library` and `compiler_library`. Device memory is host memory, launches and options
+ * are written down, any function can be made to fail. One state a loaded library, reached through fake_state(). */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAKE_MAX_PARAMS = 64, FAKE_LOG = 64 };
+
+typedef struct FakeLaunch {
+    char name[64];
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    uint64_t params[FAKE_MAX_PARAMS];   /* first 8 bytes of each; as many as n_params says */
+} FakeLaunch;
+
+typedef struct FakeState {
+    /* set by tests */
+    int arch;                           /* 90; for HIP the digits as hex, 0x942 */
+    int devices;
+    int n_params;                       /* how many parameters to copy from a launch */
+    char fail_name[64]; int fail_after, fail_code;      /* the call `name` after `fail_after` good ones gives this code, until cleared */
+    int sticky;                         /* every call gives this code: a faulted device */
+    char crash_arch[32];                /* the compiler ends the process for this architecture */
+    char compile_error[256];            /* the compiler fails with this log */
+    int capturing;
+    int supported_archs[16], n_supported;
+    /* written down */
+    int launches, compiles, modules, live_modules, tensor_maps;
+    int64_t live_memory, allocs;
+    FakeLaunch last;
+    char options[512], program[512];    /* options and head of the last text compiled */
+    unsigned char last_map[128];
+    int calls;                          /* of any driver function */
+} FakeState;
+
+typedef FakeState *FakeStateFn(void);

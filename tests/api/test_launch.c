@@ -1,0 +1,289 @@
+/* test_launch.c: launches on a fake CUDA device: what reaches the driver, and what is refused with which words. */
+#include "api.h"
+
+static FakeState *fake;
+static tile_context *ctx;
+static tile_kernel *add;
+
+static void open_add(void)
+{
+    fake = fake_open(FAKE_CUDA);
+    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    char why[400] = "";
+    tile_status st = tile_context_create_error(&d, &ctx, why, sizeof why);
+    if (st) { fprintf(stderr, "%s\n", why); exit(1); }
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+}
+
+static void close_add(void)
+{
+    tile_kernel_destroy(add);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
+    CU_ASSERT_EQUAL(fake->live_memory, 0);
+}
+
+static _Alignas(256) float buffer[3][4096];
+
+static tile_status launch_add(int64_t n, const int64_t *stride, void *x, void *y, void *z, void *stream)
+{
+    tile_tensor t[3] = { { x, &n, stride, 1, TILE_F32 }, { y, &n, stride, -1, TILE_NONE }, { z, &n, stride, 1, TILE_F32 } };
+    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
+    return tile_launch(add, a, 3, &d);
+}
+
+static void test_device(void)
+{
+    open_add();
+    tile_device_info i = { .struct_size = sizeof i };
+    OK(ctx, tile_context_device(ctx, &i));
+    CU_ASSERT_STRING_EQUAL(i.name, "Fake GPU");
+    CU_ASSERT_STRING_EQUAL(i.target, "cuda:sm_90a");
+    CU_ASSERT_EQUAL(i.device.device_type, kDLCUDA);
+    CU_ASSERT_EQUAL(i.multiprocessors, 4);
+    CU_ASSERT_EQUAL(i.warp_size, 32);
+    CU_ASSERT_EQUAL(i.shared_bytes, 232448);
+    close_add();
+}
+
+static void test_reaches_driver(void)
+{
+    open_add();
+    int stream;
+    OK(ctx, launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], &stream));
+    CU_ASSERT_EQUAL(fake->launches, 1);
+    CU_ASSERT_STRING_EQUAL(fake->last.name, "vector_add");
+    CU_ASSERT_EQUAL(fake->last.grid[0], 3);
+    CU_ASSERT_EQUAL(fake->last.grid[1], 1);
+    CU_ASSERT(fake->last.block[0] >= 32 && fake->last.block[0] % 32 == 0);
+    CU_ASSERT_PTR_EQUAL(fake->last.stream, &stream);
+    CU_ASSERT_EQUAL(fake->compiles, 1);
+    CHECK_TEXT(fake->options, "--gpu-architecture=sm_90a");
+    tile_variant_info v = { .struct_size = sizeof v };
+    int64_t n = 3000;
+    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 }, { buffer[2], &n, NULL, 1, TILE_F32 } };
+    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    OK(ctx, tile_kernel_variant(add, a, 3, &v));
+    CU_ASSERT_EQUAL(v.registers, 40);
+    CU_ASSERT_EQUAL(v.spill_bytes, 12);
+    CU_ASSERT_EQUAL(v.stack_bytes, 8);
+    CU_ASSERT_EQUAL(v.programs, 3);
+    CHECK_TEXT(v.specialization, "X: aligned 16, unit stride on axis 0");
+    close_add();
+}
+
+static void test_variants(void)
+{
+    open_add();
+    OK(ctx, launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    OK(ctx, launch_add(2999, NULL, buffer[0], buffer[1], buffer[2], NULL));     /* neither is a multiple of 16 */
+    CU_ASSERT_EQUAL(fake->compiles, 1);
+    OK(ctx, launch_add(1600, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    CU_ASSERT_EQUAL(fake->compiles, 2);
+    OK(ctx, launch_add(2000 - 1, NULL, buffer[0] + 1, buffer[1], buffer[2], NULL));
+    CU_ASSERT_EQUAL(fake->compiles, 3);
+    int64_t two = 2;
+    OK(ctx, launch_add(999, &two, buffer[0], buffer[1], buffer[2], NULL));
+    CU_ASSERT_EQUAL(fake->compiles, 4);
+    OK(ctx, launch_add(1, &two, buffer[0], buffer[1], buffer[2], NULL));        /* one element: its stride means nothing */
+    CU_ASSERT_EQUAL(fake->compiles, 4);
+    CU_ASSERT_EQUAL(fake->launches, 6);
+    close_add();
+}
+
+static void test_empty(void)
+{
+    open_add();
+    OK(ctx, launch_add(0, NULL, NULL, NULL, NULL, NULL));
+    CU_ASSERT_EQUAL(fake->launches, 0);
+    close_add();
+}
+
+static void test_refused(void)
+{
+    open_add();
+    float (*b)[4096] = buffer;
+    int64_t n = 100, m = 90, zero = 0;
+    CHECK_STATUS(ctx, launch_add(100, NULL, b[0], NULL, b[2], NULL), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_TEXT(error_of(ctx), "vector_add: argument 2 (Y): the data pointer is NULL");
+    CHECK_STATUS(ctx, launch_add(100, NULL, (char *)b[0] + 2, b[1], b[2], NULL), TILE_ERROR_ALIGNMENT);
+    CHECK_TEXT(error_of(ctx), "argument 1 (X): the address is no multiple of 4");
+    CHECK_STATUS(ctx, launch_add(100, NULL, b[0], b[1], b[0], NULL), TILE_ERROR_OVERLAP);
+    CHECK_TEXT(error_of(ctx), "argument 3 (Z): is written to and overlaps X");
+    CHECK_STATUS(ctx, launch_add(100, NULL, b[0], b[1], b[1] + 99, NULL), TILE_ERROR_OVERLAP);
+    OK(ctx, launch_add(100, NULL, b[0], b[1], b[1] + 100, NULL));
+    CHECK_STATUS(ctx, launch_add(100, &zero, b[0], b[1], b[2], NULL), TILE_ERROR_OVERLAP);
+    CHECK_TEXT(error_of(ctx), "stride 0");
+    int64_t two = 2;        /* interleaved: even elements read, odd ones written */
+    OK(ctx, launch_add(100, &two, b[0], b[1], b[0] + 1, NULL));
+    tile_tensor t[3] = { { b[0], &n, NULL, 1, TILE_F32 }, { b[1], &m, NULL, 1, TILE_F32 }, { b[2], &n, NULL, 1, TILE_F32 } };
+    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "dimension N is 100 in X (axis 0) but 90 in Y (axis 0)");
+    CHECK_STATUS(ctx, tile_launch(add, a, 2, NULL), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_TEXT(error_of(ctx), "takes 3 arguments, 2 were given");
+    t[1] = (tile_tensor){ b[1], &n, NULL, 1, TILE_F16 };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_DTYPE);
+    CHECK_TEXT(error_of(ctx), "argument 2 (Y): elements are f16, the kernel takes f32");
+    t[1] = (tile_tensor){ b[1], (int64_t[]){ 10, 10 }, NULL, 2, TILE_F32 };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "has 2 axes, the kernel takes 1");
+    a[1] = tile_arg_int(3);
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_DTYPE);
+    int64_t negative = -1;
+    t[1] = (tile_tensor){ b[1], &negative, NULL, 1, TILE_F32 };
+    a[1] = tile_arg_tensor(&t[1]);
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_SHAPE);
+    tile_launch_desc bad = { .struct_size = 0 };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, &bad), TILE_ERROR_INVALID_ARGUMENT);
+    CU_ASSERT_EQUAL(fake->launches, 2);
+    close_add();
+}
+
+static void test_dlpack(void)
+{
+    open_add();
+    int64_t n = 64;
+    DLTensor x = { .data = buffer[0], .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &n, .byte_offset = 64 }, y = x, z = x;
+    y.data = buffer[1];
+    z.data = buffer[2];
+    tile_arg a[3] = { tile_arg_dltensor(&x), tile_arg_dltensor(&y), tile_arg_dltensor(&z) };
+    OK(ctx, tile_launch(add, a, 3, NULL));
+    x.device.device_id = 1;
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_DEVICE);
+    CHECK_TEXT(error_of(ctx), "DLPack device (2, 1), the context's is (2, 0)");
+    x.device = (DLDevice){ kDLCPU, 0 };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_DEVICE);
+    x.device = (DLDevice){ kDLCUDA, 0 };
+    x.dtype = (DLDataType){ kDLInt, 32, 1 };
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_DTYPE);
+    CHECK_TEXT(error_of(ctx), "elements are i32, the kernel takes f32");
+    a[0] = tile_arg_dltensor(NULL);
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_INVALID_ARGUMENT);
+    close_add();
+}
+
+static void test_too_many_programs(void)
+{
+    open_add();
+    tile_kernel *k;
+    tile_binding b[] = { { "BLOCK", TILE_BIND_INT, { .i = 1 } } };
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", b, 1, &k));
+    int64_t n = (int64_t)1 << 31, stride = 0, one = 1;
+    tile_tensor in = { buffer[0], &n, &stride, 1, TILE_F32 }, out = { (void *)((uintptr_t)1 << 40), &n, &one, 1, TILE_F32 };
+    tile_arg a[3] = { tile_arg_tensor(&in), tile_arg_tensor(&in), tile_arg_tensor(&out) };
+    CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), TILE_ERROR_GRID);
+    CHECK_TEXT(error_of(ctx), "2147483648 programs; the device takes at most 2147483647");
+    CU_ASSERT_EQUAL(fake->launches, 0);
+    tile_kernel_destroy(k);
+    close_add();
+}
+
+static void test_driver_failures(void)
+{
+    static const char *const calls[] = { "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDeviceTotalMem_v2",
+                                         "cuDriverGetVersion", "cuDevicePrimaryCtxRetain" };
+    fake = fake_open(FAKE_CUDA);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+        char why[400] = "";
+        snprintf(fake->fail_name, sizeof fake->fail_name, "%s", calls[i]);
+        fake->fail_after = 0;
+        fake->fail_code = 999;
+        tile_status st = tile_context_create_error(&d, &ctx, why, sizeof why);
+        CU_ASSERT(st == TILE_ERROR_DRIVER || st == TILE_ERROR_NO_DEVICE);
+        CU_ASSERT_PTR_NULL(ctx);
+        CHECK_TEXT(why, "CUDA_ERROR_FAKE (999): words of the driver");
+    }
+    open_add();
+    strcpy(fake->fail_name, "cuModuleLoadData");
+    fake->fail_code = 2;
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_OUT_OF_MEMORY);
+    CHECK_TEXT(error_of(ctx), "vector_add");
+    CHECK_TEXT(error_of(ctx), "loading the module: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    fake->fail_name[0] = 0;
+    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));      /* not remembered: memory may come back */
+    strcpy(fake->fail_name, "cuLaunchKernel");
+    fake->fail_code = 400;
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], buffer), TILE_ERROR_DRIVER);
+    CHECK_TEXT(error_of(ctx), "vector_add: launch: CUDA_ERROR_INVALID_HANDLE (400)");
+    fake->fail_code = 701;
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], buffer), TILE_ERROR_RESOURCES);
+    fake->fail_name[0] = 0;
+    close_add();
+}
+
+static void test_fault(void)
+{
+    open_add();
+    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    fake->sticky = 700;
+    CHECK_STATUS(ctx, tile_stream_synchronize(ctx, NULL), TILE_ERROR_DEVICE_FAULT);
+    CHECK_TEXT(error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_DEVICE_FAULT);
+    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
+    fake->sticky = 0;
+    close_add();
+}
+
+static void test_compile_errors(void)
+{
+    open_add();
+    strcpy(fake->compile_error, "test.tile(4): error: identifier \"wgmma\" is undefined\n1 error detected\n");
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_COMPILE);
+    CHECK_TEXT(error_of(ctx), "vector_add");
+    CHECK_TEXT(error_of(ctx), "identifier \"wgmma\" is undefined");
+    int compiles = fake->compiles;
+    fake->compile_error[0] = 0;
+    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_COMPILE);
+    CHECK_TEXT(error_of(ctx), "wgmma");
+    CU_ASSERT_EQUAL(fake->compiles, compiles);      /* what does not compile is remembered */
+    close_add();
+}
+
+static void test_newer_device(void)
+{
+    fake = fake_open(FAKE_CUDA);
+    fake->arch = 121;
+    fake->n_supported = 2;
+    fake->supported_archs[0] = 80;
+    fake->supported_archs[1] = 90;
+    tile_context_desc d = fake_desc("cuda:sm_80", FAKE_CUDA);
+    OK(ctx, tile_context_create(&d, &ctx));
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    CHECK_TEXT(fake->options, "--gpu-architecture=compute_90");       /* PTX: the driver finishes the work */
+    close_add();
+    d = fake_desc("cuda:sm_90a", FAKE_CUDA);
+    char why[300];
+    CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_UNSUPPORTED);
+    CHECK_TEXT(why, "code for cuda:sm_90a does not run on Fake GPU (cuda:sm_121)");
+    fake->arch = 75;
+    d = fake_desc("cuda", FAKE_CUDA);
+    CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_UNSUPPORTED);
+    CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
+}
+
+/* A warm launch allocates nothing, neither from the allocator nor with malloc, and compiles nothing. */
+static void test_warm(void)
+{
+    Counter counter = { 0 };
+    fake = fake_open(FAKE_CUDA);
+    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    d.allocator = (tile_allocator){ counter_realloc, &counter };
+    OK(ctx, tile_context_create(&d, &ctx));
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+    OK(ctx, launch_add(4096, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    long calls = counter.calls;
+    for (int i = 0; i < 1000; i++) OK(ctx, launch_add(4096, NULL, buffer[0], buffer[1], buffer[2], NULL));
+    CU_ASSERT_EQUAL(counter.calls, calls);
+    CU_ASSERT_EQUAL(fake->compiles, 1);
+    CU_ASSERT_EQUAL(fake->launches, 1001);
+    close_add();
+    CU_ASSERT_EQUAL(counter.live, 0);
+}
+
+UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty},
+          {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
+          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"warm", test_warm})
