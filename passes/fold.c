@@ -263,6 +263,10 @@ static Value *fold_cast(Builder *b, Instr *i)
     if (x->type->dtype == to) return x;
     const Instr *d = def_of(x, OP_CAST);
     if (!d || !exact_cast(x->type->dtype, ir_operand(d, 0)->type->dtype)) return NULL;
+    /* integer to float to integer saturates where integer to integer wraps; f8e5m2's infinity does not survive a cast to itself */
+    DType from = ir_operand(d, 0)->type->dtype;
+    if (dtype_is_int(from) && dtype_is_float(x->type->dtype) && dtype_is_int(to) && !exact_cast(to, from)) return NULL;
+    if (from == DT_F8E5M2 && to == from) return NULL;
     return ir_cast(b, ir_operand(d, 0), to);
 }
 
