@@ -4,11 +4,14 @@
  *     parse_tool check FILE                    parse and check; diagnostics
  *     parse_tool lower FILE KERNEL NAME=V...   the tile IR of one kernel
  *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every `instantiate`; counts
+ *     parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a comment `// gives K: v v ...` names on 16
+ *                                              zeros in the interpreter and compares the first values of Y
  *     parse_tool info FILE                     kernels, parameters, instances, tuning
  * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
+#include "ir/interp.h"
 
 static char *read_file(const char *path, size_t *len)
 {
@@ -156,6 +159,44 @@ static int lower_all(Ast *ast, Session *s, char **args, int n_args, Text *out)
     return done;
 }
 
+enum { MEANING_N = 16 };
+
+static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *values, Text *out)
+{
+    union { double f; int64_t i; char bytes[8 * MEANING_N]; } data[MEANING_N];
+    Module *m = frontend_lower(ast, kernel, NULL, 0, NULL);
+    if (!m || !ir_verify(m)) return 1;
+    const Func *f = ir_func_find(m, kernel);
+    DType d = f->params[0].type->dtype;
+    memset(data, 0, sizeof data);
+    InterpArg arg = { .data = data, .shape = { MEANING_N }, .stride = { 1 } };
+    if (!interp_run(s, f, &arg, 1)) return 1;
+    int failures = 0, n = 0;
+    for (char *end; ; values = end, n++) {
+        double want = strtod(values, &end);
+        if (end == values) break;
+        Scalar got = scalar_load(d, (const char *)data + n * dtype_bytes(d));
+        double value = dtype_is_float(d) ? got.f : d == DT_U64 ? (double)(uint64_t)got.i : (double)got.i;
+        if (value == want || (value != value && want != want)) continue;
+        text_printf(out, "%s: Y[%d] is %.9g, must be %.9g\n", kernel, n, value, want);
+        failures++;
+    }
+    if (!n) text_printf(out, "%s: no values to compare with\n", kernel);
+    return failures || !n;
+}
+
+static int meaning(Ast *ast, Session *s, uint32_t file, Text *out)
+{
+    int failures = 0, done = 0;
+    for (const char *at = diag_source(s, file)->text; (at = strstr(at, "// gives ")); done++) {
+        at += strlen("// gives ");
+        size_t len = strcspn(at, ":\n");
+        failures += run_kernel(ast, s, session_intern(s, at, len), at + len + 1, out);
+    }
+    text_printf(out, "%d kernels, %d wrong\n", done, failures);
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) return 2;
@@ -175,6 +216,7 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "ast")) { frontend_print_ast(ast, &out); return finish(&s, &out); }
     if (!frontend_check(ast) || !strcmp(mode, "check")) return finish(&s, &out);
     if (!strcmp(mode, "info")) info(ast, &out);
+    else if (!strcmp(mode, "meaning")) { int wrong = meaning(ast, &s, file, &out); return finish(&s, &out) || wrong; }
     else if (!strcmp(mode, "lower") && argc > 3) {
         const FrontKernel *k = frontend_kernel_find(ast, argv[3]);
         FrontBinding b[128];
