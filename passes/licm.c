@@ -88,6 +88,7 @@ static void move(Licm *x, Instr *loop, Instr *i)
     Builder b = ir_before(loop);
     x->moved++;
     x->reads += is_constant_read(i);
+    ir_del_attr(i, ATTR_MASKED);        /* proven for iterations that run; before the loop there may be none */
     ir_unlink(i);
     ir_place(&b, i);
 }
