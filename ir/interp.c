@@ -228,11 +228,18 @@ static void run_instr(Interp *in, const Instr *i)
     interp_stop(in, i->loc, "the interpreter does not run %s", op_info[i->op].name);
 }
 
+static void report(Interp *in, const Value *v)
+{
+    if (type_is_value(v->type)) in->opt->on_value(in->opt->on_value_user, v, interp_value(in, v));
+}
+
 void interp_block(Interp *in, const Block *b)
 {
+    for (int k = 0; k < b->n_args && in->opt->on_value; k++) report(in, b->args[k]);
     for (const Instr *i = b->first; i; i = i->next) {
         interp_count(in, i, 1);
         run_instr(in, i);
+        for (int k = 0; k < i->n_results && in->opt->on_value; k++) report(in, &i->results[k]);
     }
 }
 

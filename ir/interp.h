@@ -26,6 +26,8 @@ typedef struct InterpOptions {
     int64_t max_bytes;      /* memory for values; 0: 4 GiB */
     bool check;             /* --check: failed asserts, gathers out of range and stored NaN are errors */
     Text *prints;           /* where print writes, or NULL */
+    void (*on_value)(void *user, const Value *, const Scalar *elements);    /* after each value is computed, or NULL */
+    void *on_value_user;
     int64_t first, count;   /* run programs [first, first + count) of the linear grid; count 0: all */
     int64_t steps;          /* out: elements computed */
     int64_t grid[3];        /* out: the grid */

@@ -2,6 +2,8 @@
  *
  *     test_ir_text roundtrip a.ir b.ir ...   each file parses, verifies, and prints as it stands (comments at its head apart)
  *     test_ir_text cases cases.txt           each case's diagnostics are exactly those written below it
+ *     test_ir_text manual ir.md              the manual holds the tables of operations, attributes and hints as the IR has them
+ *                                            (with $UPDATE set: prints the manual with them in place)
  *
  * A case: a line `=== name`, the IR, a line `---`, the text of the diagnostics. With $UPDATE set, the second form prints the
  * file as it would have to be, to be read with care before it replaces the old one. */
@@ -38,15 +40,13 @@ static void print_diags(Session *s, FILE *to)
     if (out.len) fputs(out.data, to);
 }
 
-static int roundtrip(const char *path)
+/* `from`, the part of `text` after comments, must be what the module prints. */
+static int roundtrip_text(const char *path, const char *text, size_t len, const char *from)
 {
-    size_t len;
-    char *text = read_file(path, &len), *from = text;
-    while (!strncmp(from, "//", 2)) from = strchr(from, '\n') + 1;
     Session s;
     session_init(&s, allocator_libc);
-    int bad = 1;
-    if (setjmp(s.oom)) { print_diags(&s, stderr); session_free(&s); free(text); return 1; }
+    volatile int bad = 1;
+    if (setjmp(s.oom)) { print_diags(&s, stderr); session_free(&s); return 1; }
     Module *m = parse(&s, path, text, len);
     if (m && ir_verify(m)) {
         Text a, b, c;
@@ -65,6 +65,15 @@ static int roundtrip(const char *path)
     }
     print_diags(&s, stderr);
     session_free(&s);
+    return bad;
+}
+
+static int roundtrip(const char *path)
+{
+    size_t len;
+    char *text = read_file(path, &len), *from = text;
+    while (!strncmp(from, "//", 2)) from = strchr(from, '\n') + 1;
+    int bad = roundtrip_text(path, text, len, from);
     free(text);
     return bad;
 }
@@ -117,11 +126,82 @@ static int cases(const char *path)
     return bad != 0 || n == 0;
 }
 
+static void op_table(Text *t)
+{
+    static const struct { unsigned flag; const char *name; } flags[] = {
+        { OPF_PURE, "pure" }, { OPF_ELEM, "elem" }, { OPF_COMM, "comm" }, { OPF_READ, "read" }, { OPF_WRITE, "write" }, { OPF_TERM, "term" },
+        { OPF_KERNEL, "kernel" }, { OPF_BARRIER, "barrier" }, { OPF_DIVERGENT, "divergent" },
+    };
+    text_puts(t, "| operation | operands | results | blocks | flags | meaning |\n|---|---|---|---|---|---|\n");
+    for (int i = 0; i < OP_COUNT; i++) {
+        const int n[3] = { op_info[i].n_operands, op_info[i].n_results, op_info[i].n_blocks };
+        text_printf(t, "| `%s` |", op_info[i].name);
+        for (int k = 0; k < 3; k++) {
+            if (n[k] < 0) text_puts(t, " any |");
+            else text_printf(t, " %d |", n[k]);
+        }
+        for (size_t k = 0; k < sizeof flags / sizeof *flags; k++) if (op_info[i].flags & flags[k].flag) text_printf(t, " %s", flags[k].name);
+        text_puts(t, " | ");
+        for (const char *c = op_info[i].doc; *c; c++) {
+            if (*c == '|') text_putc(t, '\\');
+            text_putc(t, *c);
+        }
+        text_puts(t, " |\n");
+    }
+}
+
+static void attr_table(Text *t)
+{
+    static const char *const kinds[] = { "integer", "float", "string", "integers", "name" };
+    text_puts(t, "| attribute | kind | meaning |\n|---|---|---|\n");
+    for (int k = 0; k < ATTR_N_KEYS; k++) {
+        text_printf(t, "| `%s` | %s | %s", attr_info[k].name, kinds[attr_info[k].kind], attr_info[k].doc);
+        for (int64_t v = 0; attr_info[k].kind == ATTR_KIND_ENUM && attr_enum_name((AttrKey)k, v); v++) text_printf(t, "%s `%s`", v ? "," : ":", attr_enum_name((AttrKey)k, v));
+        text_puts(t, " |\n");
+    }
+}
+
+/* The part of the manual between `<!-- name -->` and `<!-- end -->` must be the table. */
+static int manual(const char *path)
+{
+    size_t len;
+    char *text = read_file(path, &len), *at = text;
+    const struct { const char *mark; void (*make)(Text *); } parts[] = { { "<!-- operations -->\n", op_table }, { "<!-- attributes -->\n", attr_table } };
+    bool update = getenv("UPDATE");
+    char *example = strstr(text, "```\nkernel"), *close = example ? strstr(example + 4, "```") : NULL, *copy;
+    if (!close) { fprintf(stderr, "%s: the example is gone\n", path); free(text); return 1; }
+    copy = strndup(example + 4, (size_t)(close - example - 4));
+    int bad = roundtrip_text(path, copy, strlen(copy), copy);
+    free(copy);
+    for (int k = 0; k < 2; k++) {
+        Session s;
+        Text t;
+        session_init(&s, allocator_libc);
+        if (setjmp(s.oom)) return 2;
+        text_init(&t, &s.arena);
+        parts[k].make(&t);
+        char *from = strstr(at, parts[k].mark), *end = from ? strstr(from, "<!-- end -->") : NULL;
+        if (!end) { fprintf(stderr, "%s: no part %s", path, parts[k].mark); session_free(&s); free(text); return 1; }
+        from += strlen(parts[k].mark);
+        if (update) printf("%.*s%s", (int)(from - at), at, t.data);
+        else if ((size_t)(end - from) != t.len || memcmp(from, t.data, t.len)) {
+            fprintf(stderr, "%s: the table after %sis not the IR's; it must be as below (UPDATE=1 %s prints the mended page):\n%s", path, parts[k].mark, "test_ir_text manual docs/ir.md", t.data);
+            bad = 1;
+        }
+        at = end;
+        session_free(&s);
+    }
+    if (update) fputs(at, stdout);
+    free(text);
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     int bad = argc < 3;
     if (argc >= 3 && !strcmp(argv[1], "roundtrip")) for (int k = 2; k < argc; k++) bad |= roundtrip(argv[k]);
     else if (argc == 3 && !strcmp(argv[1], "cases")) bad = cases(argv[2]);
+    else if (argc == 3 && !strcmp(argv[1], "manual")) bad = manual(argv[2]);
     else bad = 1;
     return bad;
 }
