@@ -210,6 +210,12 @@ void gen_if(Gen *, If *, LLVMValueRef cond);
 void gen_else(Gen *, If *);
 void gen_endif(Gen *, If *);
 
+/* A function of the module's own, emitted once, found again by its name. */
+typedef struct Helper { LLVMValueRef outer; LLVMBasicBlockRef here, entry, body; LLVMMetadataRef di; } Helper;
+LLVMValueRef helper_find(Gen *, const char *name);
+LLVMValueRef helper_begin(Gen *, Helper *, const char *name, LLVMTypeRef type);
+void helper_end(Gen *, Helper *);       /* after the function's returns */
+
 void gen_steps(Gen *, Steps *);
 /* Emits a pure scalar instruction; for combine functions with `lanes` > 1 on vectors. */
 void gen_scalar_instr(Gen *, Instr *);

@@ -204,6 +204,57 @@ void gen_endif(Gen *g, If *f)
     gen_at(g, f->done);
 }
 
+/* --- functions of the module's own --------------------------------------------------------------------------------------- */
+
+static void fn_flag(Gen *g, LLVMValueRef f, const char *name)
+{
+    LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void fn_text(Gen *g, LLVMValueRef f, const char *k, const char *v)
+{
+    LLVMAttributeRef a = LLVMCreateStringAttribute(g->ctx, k, (unsigned)strlen(k), v, (unsigned)strlen(v));
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+static void fn_vectors(Gen *g, LLVMValueRef f)
+{
+    if (g->target->vector_bytes != 64) return;
+    fn_text(g, f, "prefer-vector-width", "512");
+    fn_text(g, f, "min-legal-vector-width", "512");
+}
+
+LLVMValueRef helper_find(Gen *g, const char *name) { return LLVMGetNamedFunction(g->module, name); }
+
+LLVMValueRef helper_begin(Gen *g, Helper *h, const char *name, LLVMTypeRef type)
+{
+    h->outer = g->fn;
+    h->here = gen_here(g);
+    h->entry = g->entry;
+    h->di = g->di ? LLVMGetCurrentDebugLocation2(g->b) : NULL;
+    if (g->di) LLVMSetCurrentDebugLocation2(g->b, NULL);
+    LLVMValueRef f = g->fn = LLVMAddFunction(g->module, name, type);
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    fn_flag(g, f, "noinline");
+    fn_flag(g, f, "nounwind");
+    fn_vectors(g, f);
+    g->entry = gen_block(g, "entry");
+    h->body = gen_block(g, "body");
+    gen_at(g, h->body);
+    return f;
+}
+
+void helper_end(Gen *g, Helper *h)
+{
+    gen_at(g, g->entry);
+    LLVMBuildBr(g->b, h->body);
+    g->fn = h->outer;
+    g->entry = h->entry;
+    gen_at(g, h->here);
+    if (g->di) LLVMSetCurrentDebugLocation2(g->b, h->di);
+}
+
 /* --- slots and scalars --------------------------------------------------------------------------------------------------- */
 
 LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
@@ -580,11 +631,6 @@ static void types_init(Gen *g)
     g->voidt = LLVMVoidTypeInContext(c);
 }
 
-static void fn_attr(Gen *g, const char *k, const char *v)
-{
-    LLVMAddAttributeAtIndex(g->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateStringAttribute(g->ctx, k, (unsigned)strlen(k), v, (unsigned)strlen(v)));
-}
-
 static void param_attr(Gen *g, unsigned param, const char *name)
 {
     LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
@@ -604,10 +650,7 @@ LLVMModuleRef cpu_generate(Session *s, Plan *p, const BackendOptions *o, LLVMCon
     param_attr(g, 0, "noalias");
     param_attr(g, 0, "readonly");
     param_attr(g, 3, "noalias");
-    if (p->target->vector_bytes == 64) {
-        fn_attr(g, "prefer-vector-width", "512");
-        fn_attr(g, "min-legal-vector-width", "512");
-    }
+    fn_vectors(g, g->fn);
     g->slots = LLVMGetParam(g->fn, 0);
     g->scratch = LLVMGetParam(g->fn, 3);
     g->entry = gen_block(g, "entry");

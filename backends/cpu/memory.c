@@ -186,23 +186,10 @@ static LLVMValueRef walker(Gen *g, bool store, DType d, int lanes, LLVMTypeRef *
     snprintf(name, sizeof name, "tile.%s.%s.%d", store ? "store" : "load", dtype_name(d), lanes);
     LLVMTypeRef args[] = { g->ptr, g->i64, g->i64, g->i64, g->i64, store ? vec : elem };
     LLVMTypeRef type = *type_out = LLVMFunctionType(store ? g->voidt : vec, args, 6, false);
-    LLVMValueRef f = LLVMGetNamedFunction(g->module, name);
+    LLVMValueRef f = helper_find(g, name);
     if (f) return f;
-    LLVMValueRef fn = g->fn;
-    LLVMBasicBlockRef here = gen_here(g), entry = g->entry;
-    LLVMMetadataRef di = g->di ? LLVMGetCurrentDebugLocation2(g->b) : NULL;
-    if (g->di) LLVMSetCurrentDebugLocation2(g->b, NULL);
-    f = g->fn = LLVMAddFunction(g->module, name, type);
-    LLVMSetLinkage(f, LLVMInternalLinkage);
-    for (int k = 0; k < 2; k++) {
-        const char *attr = k ? "nounwind" : "noinline";
-        LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(attr, 8), 0));
-    }
-    if (g->target->vector_bytes == 64)
-        LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateStringAttribute(g->ctx, "min-legal-vector-width", 22, "512", 3));
-    g->entry = gen_block(g, "entry");
-    LLVMBasicBlockRef body = gen_block(g, "body");
-    gen_at(g, body);
+    Helper h;
+    f = helper_begin(g, &h, name, type);
     LLVMValueRef row = LLVMGetParam(f, 0), stride = LLVMGetParam(f, 1), c = LLVMGetParam(f, 2), lo = LLVMGetParam(f, 3), hi = LLVMGetParam(f, 4);
     LLVMValueRef tmp = gen_alloca(g, vec, "chunk"), last = LLVMGetParam(f, 5);
     Loop l;
@@ -221,12 +208,7 @@ static LLVMValueRef walker(Gen *g, bool store, DType d, int lanes, LLVMTypeRef *
     gen_loop_end(g, &l);
     if (store) LLVMBuildRetVoid(g->b);
     else LLVMBuildRet(g->b, LLVMBuildLoad2(g->b, vec, tmp, ""));
-    gen_at(g, g->entry);
-    LLVMBuildBr(g->b, body);
-    g->fn = fn;
-    g->entry = entry;
-    gen_at(g, here);
-    if (g->di) LLVMSetCurrentDebugLocation2(g->b, di);
+    helper_end(g, &h);
     return f;
 }
 

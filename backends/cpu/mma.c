@@ -6,6 +6,7 @@
  * mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file (mma_block_shape). Packing converts once
  * to what the products run in: f32 for f16, fp8 and f32; pairs of bf16 for vdpbf16ps; pairs of 16-bit integers for i8. */
 #include "backends/cpu/cpu.h"
+#include <stdio.h>
 
 MmaKind mma_kind(const CpuTarget *t, const Instr *i)
 {
@@ -133,6 +134,52 @@ static void turn_put(Turn *u, LLVMValueRef v)
     else mma_pack_store(&e, u->s->buf, u->s->value->type->dtype, v, u->coord[0], u->coord[1]);
 }
 
+/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0 + 2). */
+static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
+{
+    Gen *g = u->g;
+    const Buf *b = u->s->buf;
+    int bytes = dtype_bytes(b->dtype);
+    switch (b->form) {
+    case FORM_PANELS: *stride = b->nr * bytes; return panel_ptr(g, b, t0, l0);
+    case FORM_PAIRS: *stride = b->nr * 4; return panel_ptr(g, b, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), l0);
+    case FORM_ROWS: *stride = b->ld * bytes; return gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, t0, b->ld), l0), bytes));
+    case FORM_DENSE: break;
+    }
+    LLVMValueRef at = gen_int(g, 0);
+    int64_t s = bytes;
+    for (int a = b->rank - 1; a >= 0; a--) {
+        at = iadd(g, at, imul(g, a == u->t ? t0 : a == u->l ? l0 : u->coord[a], s));
+        if (a == u->t) *stride = s;
+        s *= b->shape[a];
+    }
+    return gen_ptr(g, gen_buf(g, b, 0), at);
+}
+
+/* void (from, to): n vectors of n elements side by side, transposed, to rows `stride` bytes apart. */
+static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVMTypeRef *type)
+{
+    char name[64];
+    char *text = LLVMPrintTypeToString(elem);
+    snprintf(name, sizeof name, "tile.transpose.%s.%d.%lld", text, n, (long long)stride);
+    LLVMDisposeMessage(text);
+    *type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, false);
+    LLVMValueRef f = helper_find(g, name), x[64];
+    if (f) return f;
+    Helper h;
+    f = helper_begin(g, &h, name, *type);
+    LLVMTypeRef vec = gen_vec(elem, n);
+    for (int k = 0; k < n; k++) {
+        LLVMValueRef at = gen_int(g, k);
+        x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, LLVMGetParam(f, 0), &at, 1, ""), "");
+    }
+    transpose(g, x, n);
+    for (int k = 0; k < n; k++) LLVMSetAlignment(LLVMBuildStore(g->b, x[k], gen_ptr(g, LLVMGetParam(f, 1), gen_int(g, k * stride))), 1);
+    LLVMBuildRetVoid(g->b);
+    helper_end(g, &h);
+    return f;
+}
+
 static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
 {
     Gen *g = u->g;
@@ -149,26 +196,12 @@ static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pa
     if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
     LLVMBuildStore(g->b, v, cell);
     gen_loop_end(g, &l);
-    LLVMValueRef x[64];
-    for (int k = 0; k < n; k++) {
-        LLVMValueRef at = gen_int(g, k);
-        x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, tmp, &at, 1, ""), "");
-    }
-    transpose(g, x, n);
     u->coord[u->l] = l0;
-    for (int k = 0; k < n; k++) {
-        u->coord[u->t] = iadd(g, t0, gen_int(g, k));
-        if (pairs) {
-            LLVMValueRef row = iadd(g, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), gen_int(g, k));
-            LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, u->s->buf, row, l0)), 4);
-            continue;
-        }
-        LLVMValueRef y = stored == DT_BOOL ? LLVMBuildICmp(g->b, LLVMIntNE, x[k], LLVMConstNull(vec), "") : x[k];
-        Eval e;
-        eval_init(&e, g, n);
-        if (u->s->buf->form == FORM_DENSE) buf_store(&e, u->s->buf, y, u->coord, u->l);
-        else mma_pack_store(&e, u->s->buf, stored, y, u->coord[0], u->coord[1]);
-    }
+    int64_t stride;
+    LLVMValueRef to = turn_to(u, t0, l0, &stride);
+    LLVMTypeRef type;
+    LLVMValueRef f = transposer(g, elem, n, stride, &type);
+    LLVMBuildCall2(g->b, type, f, (LLVMValueRef[]){ tmp, to }, 2, "");
 }
 
 /* Positions [t0, t1) x [l0, l1) one by one. */
@@ -246,6 +279,7 @@ typedef struct Kernel {
     int64_t m, n, k;
     LLVMTypeRef vec;
     DType acc;
+    LLVMValueRef a, b, from, to;    /* addresses; from: NULL starts at zero */
 } Kernel;
 
 static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
@@ -304,13 +338,13 @@ static void block(Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0,
     bool pairs = is_pairs(s->mma);
     int64_t steps = pairs ? (x->k + 1) / 2 : x->k, aunit = pairs ? 4 : abytes, bstep = s->b->nr * (pairs ? 4 : abytes);
     LLVMValueRef at = imul(g, iadd(g, imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC], acc[MAX_ACC], phi[MAX_ACC];
-    LLVMValueRef from = s->acc ? gen_ptr(g, gen_buf(g, s->acc, 0), at) : NULL, to = gen_ptr(g, gen_buf(g, s->buf, 0), at);
+    LLVMValueRef from = x->from ? gen_ptr(g, x->from, at) : NULL, to = gen_ptr(g, x->to, at);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++) {
             int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
             init[r * nv + v] = from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on) : LLVMConstNull(x->vec);
         }
-    LLVMValueRef arow = gen_ptr(g, gen_buf(g, s->a, 0), imul(g, row0, s->a->ld * abytes));
+    LLVMValueRef arow = gen_ptr(g, x->a, imul(g, row0, s->a->ld * abytes));
     int unroll = steps % 4 == 0 ? 4 : steps % 2 == 0 ? 2 : 1;
     if (unroll * mr * nv > 64) unroll = steps % 2 == 0 ? 2 : 1;
     Loop l;
@@ -359,19 +393,42 @@ static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, L
     gen_loop_end(g, &l);
 }
 
+static void product(Kernel *x)
+{
+    Gen *g = x->g;
+    Step *s = x->s;
+    int64_t nr = s->b->nr, full = x->n / nr, rest = x->n % nr;
+    int64_t panel_bytes = nr * (is_pairs(s->mma) ? (x->k + 1) / 2 * 4 : x->k * dtype_bytes(s->b->dtype));
+    Loop l;
+    if (full) {
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
+        panel_rows(x, s->nv, nr, gen_ptr(g, x->b, imul(g, j, panel_bytes)), imul(g, j, nr));
+        gen_loop_end(g, &l);
+    }
+    if (rest) panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest, gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
+}
+
+/* A function for each shape: kernels repeat products (peeled loops), and code is what compile time goes to. */
 void mma_emit(Gen *g, Step *s)
 {
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
     Kernel x = { .g = g, .s = s, .lanes = vector_lanes(g->target, s->mma), .m = r->shape[0], .n = r->shape[1], .k = a->shape[1], .acc = r->dtype };
-    x.vec = gen_type(g, x.acc, x.lanes);
-    bool pairs = is_pairs(s->mma);
-    int64_t nr = s->b->nr, full = x.n / nr, rest = x.n % nr;
-    int64_t panel_bytes = nr * (pairs ? (x.k + 1) / 2 * 4 : x.k * dtype_bytes(s->b->dtype));
-    Loop l;
-    if (full) {
-        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
-        panel_rows(&x, s->nv, nr, gen_ptr(g, gen_buf(g, s->b, 0), imul(g, j, panel_bytes)), imul(g, j, nr));
-        gen_loop_end(g, &l);
+    char name[96];
+    snprintf(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    LLVMTypeRef type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
+    LLVMValueRef f = helper_find(g, name);
+    if (!f) {
+        Helper h;
+        f = helper_begin(g, &h, name, type);
+        x.vec = gen_type(g, x.acc, x.lanes);
+        x.a = LLVMGetParam(f, 0);
+        x.b = LLVMGetParam(f, 1);
+        x.from = s->acc ? LLVMGetParam(f, 2) : NULL;
+        x.to = LLVMGetParam(f, 3);
+        product(&x);
+        LLVMBuildRetVoid(g->b);
+        helper_end(g, &h);
     }
-    if (rest) panel_rows(&x, (int)((rest + x.lanes - 1) / x.lanes), rest, gen_buf(g, s->b, full * panel_bytes), gen_int(g, full * nr));
+    LLVMValueRef args[] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0), gen_buf(g, s->acc ? s->acc : s->buf, 0), gen_buf(g, s->buf, 0) };
+    LLVMBuildCall2(g->b, type, f, args, 4, "");
 }

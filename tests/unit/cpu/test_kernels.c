@@ -2,21 +2,12 @@
  * passes and launch facts, with all passes and facts, and for processors with and without AVX-512 and AVX2.
  *
  * test_kernels EXAMPLES-DIRECTORY [kernel] */
-#include "cpu_run.h"
-#include "frontend/frontend.h"
+#include "cpu_case.h"
 #include "passes/passes.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_BINDS = 24, MAX_ARGS = 12 };
-
-typedef struct Case {
-    const char *file, *kernel, *consts;     /* "TM=16,T=f32" */
-    const char *dims;                       /* every named dimension: "M=70,N=9" */
-    const char *scalars;                    /* "scale=0.125" */
-    double bound;                           /* |difference| <= bound * (1 + |value|) */
-} Case;
 
 #define ATT "B=1,H=4,HK=2,M=37,N=53,D=16"
 static const Case cases[] = {
@@ -70,136 +61,6 @@ static const Case cases[] = {
 static const char *directory;
 static int failures;
 
-static char *read_file(const char *name, size_t *len)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s.tile", directory, name);
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    char *text = malloc(1 << 16);
-    *len = text ? fread(text, 1, 1 << 16, f) : 0;
-    fclose(f);
-    return text;
-}
-
-/* --- modules and arguments ------------------------------------------------------------------------------------------------- */
-
-typedef struct Problem { Session s; Module *module; Func *func; InterpArg args[MAX_ARGS]; size_t bytes[MAX_ARGS]; void *data[MAX_ARGS]; } Problem;
-
-static bool lookup(const char *list, const char *name, double *out)
-{
-    size_t len = strlen(name);
-    for (const char *p = list; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (!strncmp(p, name, len) && p[len] == '=') { *out = atof(p + len + 1); return true; }
-    return false;
-}
-
-static bool lower(Problem *p, const Case *c, const char *text, size_t len)
-{
-    FrontBinding binds[MAX_BINDS];
-    size_t n = 0;
-    char all[256], *save = NULL;
-    Ast *ast = frontend_parse(&p->s, diag_add_source(&p->s, c->file, NULL, text, len), NULL, NULL);
-    if (!ast || !frontend_check(ast)) return false;
-    const FrontKernel *k = frontend_kernel_find(ast, c->kernel);
-    if (!k) return false;
-    snprintf(all, sizeof all, "%s", c->consts);
-    for (char *w = strtok_r(all, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-        const char *why;
-        *strchr(w, '=') = 0;
-        binds[n].name = session_intern(&p->s, w, strlen(w));
-        if (!frontend_parse_value(&p->s, k, w, w + strlen(w) + 1, &binds[n++].value, &why)) return false;
-    }
-    for (int x = 0; x < k->n_keys; x++) {
-        double v;
-        if (!lookup(c->dims, k->keys[x], &v)) continue;
-        binds[n].name = k->keys[x];
-        binds[n++].value = (FrontValue){ FRONT_INT, { .i = (int64_t)v } };
-    }
-    p->module = frontend_lower(ast, c->kernel, binds, n, NULL);
-    if (!p->module) return false;
-    p->func = ir_func_find(p->module, c->kernel);
-    return p->func != NULL;
-}
-
-static uint64_t random_next(uint64_t *s)
-{
-    *s += 0x9E3779B97F4A7C15ull;
-    uint64_t z = *s;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBull;
-    return z ^ z >> 31;
-}
-
-static Scalar random_scalar(DType d, uint64_t *seed)
-{
-    uint64_t r = random_next(seed);
-    if (dtype_is_float(d)) return scalar_float(scalar_round(d, (double)(int64_t)(r >> 11) * 0x1p-52 - 1));
-    return scalar_int(scalar_wrap(d, (int64_t)(r % 7)));
-}
-
-static int64_t extent(const Problem *p, const Case *c, int dim)
-{
-    double v = -1;
-    const Dim *d = &p->func->dims[dim];
-    if (d->extent >= 0) return d->extent;
-    return d->name && lookup(c->dims, d->name, &v) ? (int64_t)v : -1;
-}
-
-static bool make_args(Problem *p, const Case *c)
-{
-    uint64_t seed = 42;
-    for (int k = 0; k < p->func->n_params; k++) {
-        const Param *q = &p->func->params[k];
-        DType d = q->type->dtype;
-        double v = 1;
-        if (q->kind == PARAM_SCALAR) {
-            if (!lookup(c->scalars, q->name, &v)) return false;
-            p->args[k].scalar = dtype_is_float(d) ? scalar_float(scalar_round(d, v)) : scalar_int((int64_t)v);
-            continue;
-        }
-        int64_t n = 1;
-        for (int a = q->type->rank - 1; a >= 0; a--) {
-            int64_t e = extent(p, c, q->dims[a]);
-            if (e < 0) { fprintf(stderr, "%s: extent of axis %d of %s unknown\n", c->kernel, a, q->name); return false; }
-            p->args[k].shape[a] = e;
-            p->args[k].stride[a] = n;
-            n *= e;
-        }
-        p->bytes[k] = (size_t)n * (size_t)dtype_bytes(d);
-        p->data[k] = p->args[k].data = aligned_alloc(64, (p->bytes[k] + 64) & ~(size_t)63);
-        if (!p->data[k]) return false;
-        for (int64_t i = 0; i < n; i++) scalar_store(d, random_scalar(d, &seed), (char *)p->data[k] + i * dtype_bytes(d));
-    }
-    return true;
-}
-
-/* The facts that the launch with these arguments could promise. */
-static void add_facts(Problem *p, const Case *c)
-{
-    Func *f = p->func;
-    f->fits32 = true;
-    for (int d = 0; d < f->n_dims; d++)
-        if (f->dims[d].extent < 0) {
-            int64_t e = extent(p, c, d), div = 1;
-            while (e > 0 && div < 16 && e % (2 * div) == 0) div *= 2;
-            f->dims[d].div = div;
-        }
-    for (int k = 0; k < f->n_params; k++) {
-        Param *q = &f->params[k];
-        if (q->kind == PARAM_SCALAR && dtype_is_float(q->type->dtype) && p->args[k].scalar.f > 0) q->lo = 0x1p-100;
-        if (q->kind == PARAM_SCALAR || q->type->rank == 0) continue;
-        q->align = 64;
-        q->stride[q->type->rank - 1] = 1;
-    }
-}
-
-static void free_problem(Problem *p)
-{
-    for (int k = 0; k < MAX_ARGS; k++) free(p->data[k]);
-    session_free(&p->s);
-}
-
 /* --- comparing ---------------------------------------------------------------------------------------------------------------- */
 
 static bool near_enough(double a, double b, double bound)
@@ -226,14 +87,6 @@ static bool same_outputs(const Problem *p, const Problem *q, const Case *c, cons
     return true;
 }
 
-static void show_diags(Problem *p)
-{
-    Text t;
-    text_init(&t, &p->s.arena);
-    diag_render_all(&p->s, &t);
-    fputs(t.data, stderr);
-}
-
 typedef struct Mode { const char *name, *cpu; bool passes, facts, checked, debug; } Mode;
 static const Mode modes[] = {
     { "plain", NULL, false, false, false, false }, { "passes", NULL, true, false, false, false }, { "facts", NULL, true, true, false, true },
@@ -248,8 +101,8 @@ static bool run_case(Problem *p, const Case *c, const char *text, size_t len, co
     session_init(&p->s, allocator_libc);
     CpuRun r = { 0 };
     if (!setjmp(p->s.oom)) {
-        ok = lower(p, c, text, len) && make_args(p, c);
-        if (ok && m && m->facts) add_facts(p, c);
+        ok = case_lower(p, c, text, len) && case_args(p, c);
+        if (ok && m && m->facts) case_facts(p, c);
         PassOptions o = pass_options_default(target_find("cpu"));
         o.opt_level = m && m->passes ? 3 : 0;
         o.check = m && m->checked;
@@ -260,7 +113,7 @@ static bool run_case(Problem *p, const Case *c, const char *text, size_t len, co
             ok = cpu_run_compile(&p->s, p->func, &b, &r) && cpu_run_bind(&p->s, p->func, p->args, &r) && cpu_run_launch(&r) == 0;
         }
     } else ok = false;
-    if (!ok) show_diags(p);
+    if (!ok) case_diags(p);
     cpu_run_free(&r);
     return ok;
 }
@@ -269,11 +122,11 @@ static void test_case(const Case *c)
 {
     size_t len = 0;
     Problem plain, q;
-    char *text = read_file(c->file, &len);
+    char *text = case_read(directory, c->file, &len);
     if (!text || !run_case(&plain, c, text, len, NULL)) {
         fprintf(stderr, "%s: does not run in the interpreter\n", c->kernel);
         failures++;
-        if (text) free_problem(&plain);
+        if (text) case_free(&plain);
         free(text);
         return;
     }
@@ -282,9 +135,9 @@ static void test_case(const Case *c)
             fprintf(stderr, "%s (%s; %s), %s: failed\n", c->kernel, c->consts, c->dims, modes[k].name);
             failures++;
         } else if (!same_outputs(&q, &plain, c, modes[k].name)) failures++;
-        free_problem(&q);
+        case_free(&q);
     }
-    free_problem(&plain);
+    case_free(&plain);
     free(text);
 }
 
