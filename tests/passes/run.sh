@@ -1,9 +1,9 @@
 #!/bin/sh
-# run.sh FILE TILE-OPT FILECHECK: runs the `// RUN:` lines of FILE as lit would: %s is the file, tile-opt and FileCheck the given programs.
+# run.sh FILE TILE-OPT FILECHECK: runs the `// RUN:` lines of FILE as lit would: %s is the file, %examples the example kernels, tile-opt and FileCheck the given programs.
 file=$1 opt=$2 check=$3
 export opt check
 lines=$(sed -n 's,^// RUN: *,,p' "$file")
 [ -n "$lines" ] || { echo "$file: no RUN line"; exit 1; }
-printf '%s\n' "$lines" | sed "s,%s,$file,g; s,tile-opt,\"\$opt\",g; s,FileCheck,\"\$check\",g" | while IFS= read -r line; do
+printf '%s\n' "$lines" | sed "s,%s,$file,g; s,%examples,$(dirname "$file")/../../examples/kernels,g; s,tile-opt,\"\$opt\",g; s,FileCheck,\"\$check\",g" | while IFS= read -r line; do
     sh -c "$line" || { echo "failed: $line"; exit 1; }
 done

@@ -2,7 +2,7 @@
  *
  *     tile-opt [--kernel=name] [-DNAME=value] [--fits32] [--contiguous] [--div=DIM:n] [--positive=scalar]     launch facts
  *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz] [--remap=xcd] [--xcds=8]
- *              [--stats] [--census] [--quiet] file.ir | -
+ *              [--stats] [--census] [--time-passes] [--quiet] file.ir | -
  *
  * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and after every pass and must print
  * the same after being parsed again. Exit 0, or 1 with diagnostics on standard error. */
@@ -48,6 +48,7 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if (!strcmp(s, "--ftz")) a->options.ftz = true;
         else if (!strcmp(s, "--stats")) a->stats = true;
         else if (!strcmp(s, "--census")) a->census = true;
+        else if (!strcmp(s, "--time-passes")) a->options.time_passes = true;
         else if (!strcmp(s, "--quiet")) a->quiet = true;
         else if (s[0] == '-' && s[1]) return false;
         else if (a->file) return false;
@@ -163,6 +164,11 @@ static bool process(Session *s, const Args *a, const char *text, size_t len)
     Module *m = read_module(s, a, text, len);
     if (!m || !ir_verify(m) || !passes_run(m, &a->options, &report) || !ir_verify(m) || !round_trip(s, m, &out)) return false;
     if (!a->quiet) fputs(out.data, stdout);
+    if (a->options.time_passes) {
+        text_init(&out, &s->arena);
+        passes_print_times(&report, &out);
+        fputs(out.data, stdout);
+    }
     if (a->stats) print_stats(&report);
     if (a->census) print_census(m);
     return true;
