@@ -1,0 +1,196 @@
+/* emit_examples: every kernel of the example files, in the variants that `instantiate` lists, emitted for GPU targets and, where
+ * NVRTC is found, compiled to a cubin; registers, spills and stack are reported.
+ *
+ *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
+ *                   FILE.tile...
+ *
+ * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with the launch facts of
+ * contiguous, aligned tensors. --limits: a kernel with a matrix product must not spill nor use local memory. Exit 0 when all were emitted and
+ * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
+#include "tests/emit/example.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct Nvrtc {
+    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(void *, int, const char *const *);
+    int (*destroy)(void **);
+    int (*log_size)(void *, size_t *);
+    int (*log)(void *, char *);
+} Nvrtc;
+
+typedef struct Run {
+    Nvrtc *nvrtc;
+    const char *kernel, *save;
+    bool all, quiet, limits;
+    KernelOptions options;
+    int emitted, compiled, failed;
+} Run;
+
+static bool open_nvrtc(Nvrtc *n)
+{
+    static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so" };
+    void *lib = NULL;
+    for (size_t k = 0; !lib && k < sizeof names / sizeof *names; k++) lib = dlopen(names[k], RTLD_NOW);
+    if (!lib) return false;
+    *(void **)&n->create = dlsym(lib, "nvrtcCreateProgram");
+    *(void **)&n->compile = dlsym(lib, "nvrtcCompileProgram");
+    *(void **)&n->destroy = dlsym(lib, "nvrtcDestroyProgram");
+    *(void **)&n->log_size = dlsym(lib, "nvrtcGetProgramLogSize");
+    *(void **)&n->log = dlsym(lib, "nvrtcGetProgramLog");
+    return n->create && n->compile && n->destroy && n->log_size && n->log;
+}
+
+static long number_before(const char *log, const char *what)
+{
+    const char *p = strstr(log, what);
+    if (!p) return 0;
+    while (p > log && p[-1] == ' ') p--;
+    while (p > log && p[-1] >= '0' && p[-1] <= '9') p--;
+    return strtol(p, NULL, 10);
+}
+
+static long number_after(const char *log, const char *what)
+{
+    const char *p = strstr(log, what);
+    return p ? strtol(p + strlen(what), NULL, 10) : 0;
+}
+
+static void count_product(void *user, Instr *i) { *(int *)user += i->op == OP_MMA_SYNC || i->op == OP_WGMMA; }
+
+static bool has_product(const Func *f)
+{
+    int n = 0;
+    ir_walk(f->body, count_product, &n);
+    return n > 0;
+}
+
+static bool compile(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
+{
+    char arch[32];
+    void *prog = NULL;
+    size_t n = 0;
+    snprintf(arch, sizeof arch, "-arch=sm_%d%s", t->arch, target_has(t, TF_ARCH_SPECIFIC) ? "a" : "");
+    const char *const opts[] = { arch, "--ptxas-options=-v", "-std=c++17" };
+    if (r->nvrtc->create(&prog, code->text, "kernel.cu", 0, NULL, NULL)) return false;
+    int err = r->nvrtc->compile(prog, 3, opts);
+    r->nvrtc->log_size(prog, &n);
+    char *log = arena_alloc(&s->arena, n + 1);
+    r->nvrtc->log(prog, log);
+    r->nvrtc->destroy(&prog);
+    if (err) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
+    long regs = number_after(log, "Used "), spill = number_before(log, "bytes spill stores"), stack = number_before(log, "bytes stack frame");
+    bool over = r->limits && (spill || stack) && has_product(f);
+    if (!r->quiet || over)
+        printf("%s %-60s threads %4d registers %3ld spill %4ld stack %4ld shared %6lld\n", over ? "FAIL" : "ok  ", title, code->threads, regs, spill, stack, (long long)code->shared_bytes);
+    return !over;
+}
+
+static void save(const Run *r, const GpuCode *code, const char *title)
+{
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s/%s.cu", r->save, title);
+    for (char *p = path + strlen(r->save) + 1; *p; p++) if (strchr(" ,:<>", *p)) *p = '_';
+    FILE *f = n < (int)sizeof path ? fopen(path, "wb") : NULL;
+    if (!f) return;
+    fwrite(code->text, 1, code->text_len, f);
+    fclose(f);
+}
+
+static void variant(Run *r, const char *path, const char *kernel, const FrontBinding *given, int n, const Target *t, bool special)
+{
+    Session s;
+    session_init(&s, allocator_libc);
+    volatile bool ok = false;
+    char title[256];
+    size_t at = (size_t)snprintf(title, sizeof title, "%s %s", t->name + 5, kernel);
+    int left = setjmp(s.oom);
+    if (!left) {
+        Ast *ast = example_parse(&s, path);
+        Text v;
+        for (int k = 0; k < n; k++) {
+            text_init(&v, &s.arena);
+            frontend_print_value(given[k].value, &v);
+            at += (size_t)snprintf(title + at, at < sizeof title ? sizeof title - at : 0, ",%s=%s", given[k].name, v.data);
+        }
+        if (special) snprintf(title + at, at < sizeof title ? sizeof title - at : 0, " special");
+        Func *f = ast ? example_lower(&s, ast, kernel, given, (size_t)n, t, special) : NULL;
+        GpuCode code;
+        Func *lowered;
+        if (f && gpu_compile(&s, f, t, &r->options, &code, &lowered)) {
+            r->emitted++;
+            if (r->save) save(r, &code, title);
+            ok = !r->nvrtc || compile(r, &s, lowered, &code, t, title);
+            if (ok && r->nvrtc) r->compiled++;
+        } else printf("FAIL %s: not emitted\n", title);
+    } else printf("FAIL %s: left early (%d)\n", title, left);
+    for (const Diag *d = left == 1 ? NULL : s.diags; d && !ok; d = d->next) if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
+    if (!ok) r->failed++;
+    fflush(stdout);
+    session_free(&s);
+}
+
+static void file(Run *r, const char *path, const Target *t)
+{
+    Session s;
+    session_init(&s, allocator_libc);
+    if (!setjmp(s.oom)) {
+        Ast *ast = example_parse(&s, path);
+        if (!ast) { printf("FAIL %s: does not parse\n", path); r->failed++; }
+        for (int k = 0; ast && k < frontend_kernel_count(ast); k++) {
+            const char *name = frontend_kernel(ast, k)->name;
+            bool any = false;
+            if (r->kernel && strcmp(r->kernel, name)) continue;
+            for (int i = 0; i < frontend_instance_count(ast); i++) {
+                const FrontInstance *x = frontend_instance(ast, i);
+                FrontBinding b[16];
+                int64_t total = 1;
+                if (strcmp(x->kernel, name) || x->n > 16) continue;
+                any = true;
+                for (int d = 0; d < x->n; d++) total *= x->domains[d].n;
+                for (int64_t c = 0; c < total; c++) {
+                    if (!r->all && c && c != total - 1) continue;
+                    if (!example_instance(x, c, b)) continue;
+                    for (int special = 0; special < 2; special++) variant(r, path, name, b, x->n, t, special);
+                }
+            }
+            for (int special = 0; !any && special < 2; special++) variant(r, path, name, NULL, 0, t, special);
+        }
+    }
+    session_free(&s);
+}
+
+int main(int argc, char **argv)
+{
+    Run r = { 0 };
+    Nvrtc nvrtc;
+    const char *targets = "cuda:sm_80", *files[256];
+    bool want = true;
+    int n = 0;
+    for (int k = 1; k < argc; k++) {
+        const char *a = argv[k];
+        if (!strncmp(a, "--target=", 9)) targets = a + 9;
+        else if (!strncmp(a, "--kernel=", 9)) r.kernel = a + 9;
+        else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
+        else if (!strcmp(a, "--all")) r.all = true;
+        else if (!strcmp(a, "--quiet")) r.quiet = true;
+        else if (!strcmp(a, "--limits")) r.limits = true;
+        else if (!strcmp(a, "--no-roles")) r.options.no_roles = true;
+        else if (!strcmp(a, "--no-compile")) want = false;
+        else if (a[0] != '-' && n < 256) files[n++] = a;
+        else { fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n"); return 2; }
+    }
+    if (want && open_nvrtc(&nvrtc)) r.nvrtc = &nvrtc;
+    char name[64];
+    for (const char *p = targets; *p; p += strcspn(p, ","), p += *p == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);
+        const Target *t = target_find(name);
+        if (!t) { fprintf(stderr, "no target %s\n", name); return 2; }
+        for (int k = 0; k < n; k++) file(&r, files[k], t);
+    }
+    printf("%d emitted, %d compiled, %d failed\n", r.emitted, r.compiled, r.failed);
+    if (r.failed) return 1;
+    if (want && !r.nvrtc) { printf("SKIP: no NVRTC here\n"); return 77; }
+    return 0;
+}
