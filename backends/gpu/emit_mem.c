@@ -505,10 +505,10 @@ void emit_shared(Emit *e, Instr *i)
         const Type *t = ir_result(i)->type;
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
         int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        e->shared_bytes = (e->shared_bytes + align - 1) / align * align;
+        int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align), end = at + bytes * t->shape[0];
         const char *n = name_of(e, ir_result(i));
-        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)e->shared_bytes, (long long)t->shape[0], (long long)bytes);
-        e->shared_bytes += bytes * t->shape[0];
+        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at, (long long)t->shape[0], (long long)bytes);
+        if (end > e->shared_bytes) e->shared_bytes = end;
         e->storage[ir_result(i)->id] = n;
         return;
     }

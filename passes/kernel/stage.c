@@ -17,7 +17,10 @@
 #include "passes/kernel/kernel.h"
 
 typedef VEC(Instr *) Instrs;
-typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t bytes; } Ctx;
+/* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
+ * them with those of its siblings, which run before or after. */
+typedef struct Region { const Instr *top; int64_t bytes; } Region;
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t common; VEC(Region) regions; } Ctx;
 
 static bool eligible(const Instr *i)
 {
@@ -63,6 +66,25 @@ static int64_t slot_bytes(Ctx *c, const Type *t)
     return ((int64_t)s->bytes + align - 1) / align * align;
 }
 
+/* The instruction of the function's body that holds block b; NULL for the body. */
+static const Instr *top_of(const Ctx *c, const Block *b)
+{
+    const Instr *top = NULL;
+    for (; b != c->f->body; b = top->block) top = b->parent;
+    return top;
+}
+
+static int64_t *region(Ctx *c, const Block *b)
+{
+    const Instr *top = top_of(c, b);
+    if (!top) return &c->common;
+    for (size_t k = 0; k < c->regions.len; k++) if (c->regions.data[k].top == top) return &c->regions.data[k].bytes;
+    vec_push(&c->s->arena, &c->regions, ((Region){ top, 0 }));
+    return &c->regions.data[c->regions.len - 1].bytes;
+}
+
+static int64_t bytes_before(Ctx *c, const Block *b) { return top_of(c, b) ? c->common + *region(c, b) : c->common; }
+
 /* Can v be computed from the loop counter and values from outside, by pure operations? */
 static bool from_counter(const Value *v, const Block *body, int depth)
 {
@@ -104,12 +126,19 @@ static Value *slot_view(Builder *b, Value *buf, Value *slot)
     return ir_emit(b, OP_SHARED_SLOT, (Value *[]){ buf, slot }, 2, NO_ATTRS, NULL);
 }
 
+enum { BUFFER_ALIGN = 1024 };      /* what the widest swizzle asks of a tile's address */
+
+static Value *allocate(Ctx *c, Builder *b, const Block *home, const Type *t)
+{
+    int64_t at = (bytes_before(c, home) + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+    *region(c, home) += at - bytes_before(c, home) + slot_bytes(c, t) * t->shape[0];
+    return ir_emit(b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, at)), t);
+}
+
 static void single(Ctx *c, Instr *load)
 {
     Builder b = ir_before(load);
-    const Type *t = buffer_type(c, load, 1);
-    c->bytes += slot_bytes(c, t);
-    Value *buf = ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS, t), *view = slot_view(&b, buf, i32(&b, 0));
+    Value *buf = allocate(c, &b, load->block, buffer_type(c, load, 1)), *view = slot_view(&b, buf, i32(&b, 0));
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     build_copy(c, &b, load, view, NULL, NULL);
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
@@ -140,10 +169,10 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     Block *body = loop->blocks[0];
     Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n);
     Builder b = ir_before(loop);
+    /* The space may be what an earlier loop read last. */
+    if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) {
-        const Type *t = buffer_type(c, loads[k], stages);
-        c->bytes += slot_bytes(c, t) * stages;
-        bufs[k] = ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS, t);
+        bufs[k] = allocate(c, &b, body, buffer_type(c, loads[k], stages));
         ir_set_name(bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
     }
     Value *lo = ir_operand(loop, 0), *step = ir_operand(loop, 2), *at = lo;
@@ -177,43 +206,55 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
+/* Can the load run ahead of the loop that holds it? */
+static bool runs_ahead(const Instr *load)
+{
+    const Instr *loop = load->block->parent;
+    MemParts m;
+    if (!loop || loop->op != OP_FOR) return false;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++) if (!from_counter(m.idx[a], load->block, 0)) return false;
+    return true;
+}
+
+/* All loads of a loop that can run ahead share one place in their rings. */
+static void stage_loop(Ctx *c, size_t from, int64_t limit)
+{
+    Instr *first = c->loads.data[from], *loop = first->block->parent;
+    Instr **group = arena_array(&c->s->arena, Instr *, c->loads.len);
+    int n = 0, stages = 2;
+    int64_t each = 0, left = limit - bytes_before(c, first->block);
+    for (size_t j = from; j < c->loads.len; j++) {
+        Instr *l = c->loads.data[j];
+        if (!l || l->block != first->block || !runs_ahead(l)) continue;
+        int want = (int)ir_attr_int(l, ATTR_LATENCY, 3);
+        if (want > stages) stages = want;
+        each += slot_bytes(c, buffer_type(c, l, 1));
+        group[n++] = l;
+        c->loads.data[j] = NULL;
+    }
+    int fit = left > 0 ? (int)(left / each) : 0;
+    if (stages > fit) {
+        diag_perf(c->s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
+        stages = fit;
+    }
+    if (stages < 2) for (int k = 0; k < n; k++) single(c, group[k]);
+    else pipeline(c, loop, group, n, stages);
+}
+
 void kernel_stage(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
     ir_walk(f->body, collect, &c);
     int64_t limit = p->target->shared_bytes - 16 * 1024;      /* leave room for conversions and reductions across warps */
+    for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
+        if (c.loads.data[i]->block != f->body) continue;
+        single(&c, c.loads.data[i]);
+        c.loads.data[i] = NULL;
+    }
     for (size_t i = 0; i < c.loads.len; i++) {
-        Instr *first = c.loads.data[i];
-        if (!first) continue;
-        Instr *loop = first->block->parent;
-        bool ahead = loop && loop->op == OP_FOR;
-        MemParts m;
-        for (int a = 0; ahead && ir_mem_parts(first, &m) && a < m.rank; a++) ahead = from_counter(m.idx[a], first->block, 0);
-        if (!ahead) { single(&c, first); continue; }
-        /* all loads of this loop that can run ahead share one ring position */
-        Instr **group = arena_array(&s->arena, Instr *, c.loads.len);
-        int n = 0, stages = 0;
-        int64_t each = 0;
-        for (size_t j = i; j < c.loads.len; j++) {
-            Instr *l = c.loads.data[j];
-            if (!l || l->block != first->block) continue;
-            bool ok = true;
-            ir_mem_parts(l, &m);
-            for (int a = 0; a < m.rank; a++) ok = ok && from_counter(m.idx[a], l->block, 0);
-            if (!ok) continue;
-            int want = (int)ir_attr_int(l, ATTR_LATENCY, 3);
-            if (want > stages) stages = want;
-            each += slot_bytes(&c, buffer_type(&c, l, 1));
-            group[n++] = l;
-            c.loads.data[j] = NULL;
-        }
-        if (stages < 2) stages = 2;
-        int fit = (int)((limit - c.bytes) / each);
-        if (stages > fit) {
-            diag_perf(s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)(limit - c.bytes), fit < 1 ? 1 : fit);
-            stages = fit;
-        }
-        if (stages < 2) for (int k = 0; k < n; k++) single(&c, group[k]);
-        else pipeline(&c, loop, group, n, stages);
+        if (!c.loads.data[i]) continue;
+        if (runs_ahead(c.loads.data[i])) stage_loop(&c, i, limit);
+        else single(&c, c.loads.data[i]);
     }
 }
