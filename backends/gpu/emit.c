@@ -173,7 +173,7 @@ const char *cast_expr(Emit *e, DType from, DType to, const char *x)
     return str(e, "(%s)(%s)", ctype(to), x);
 }
 
-static const char *wrapped(Emit *e, DType d, const char *op, const char *a, const char *b)
+const char *wrapped(Emit *e, DType d, const char *op, const char *a, const char *b)
 {
     switch ((int)d) {
     case DT_INDEX: case DT_U32: case DT_U64: return str(e, "(%s %s %s)", a, op, b);

@@ -68,6 +68,18 @@ void end_block(Emit *);
 /* Declares a register array for v and makes it v's storage. */
 const char *declare_tile(Emit *, const Value *);
 
+/* Combination of two scalars by a reduction or scan, in the dtype it accumulates in, and its neutral element. May emit lines (user blocks). */
+const char *combine_expr(Emit *, Instr *, DType acc, const char *x, const char *y);
+const char *combine_identity(Emit *, const Instr *, DType acc);
+/* a op b for integers that wrap. */
+const char *wrapped(Emit *, DType, const char *op, const char *a, const char *b);
+
+/* Tiles to and from shared memory element by element, at positions (in elements) made of coordinates. */
+typedef const char *PositionFn(Emit *, const char *const *coords, const void *user);
+void spill_elements(Emit *, const Value *, const Layout *, const char *base, PositionFn *, const void *user);
+void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
+const char *row_major(Emit *, const char *const *coords, const void *type);
+
 /* --- shared memory --- */
 const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */
 int64_t scratch(Emit *, int64_t bytes);             /* byte offset of a scratch area of this size */

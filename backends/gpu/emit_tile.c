@@ -353,14 +353,14 @@ void emit_materialize(Emit *e, Instr *i)
 
 /* --- reductions ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *identity(Emit *e, const Instr *i, DType acc)
+const char *combine_identity(Emit *e, const Instr *i, DType acc)
 {
     switch ((int)i->op) {
-    case OP_REDUCE_PROD: return "1";
+    case OP_REDUCE_PROD: case OP_SCAN_PROD: return "1";
     case OP_REDUCE_ALL: return "true";
     case OP_REDUCE_ANY: return "false";
-    case OP_REDUCE_MAX: case OP_REDUCE_MIN: {
-        bool max = i->op == OP_REDUCE_MAX;
+    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: {
+        bool max = i->op != OP_REDUCE_MIN;
         return use(e, str(e, "%s_%s", max ? "LOWEST" : "HIGHEST", dtype_name(acc)));
     }
     default: return "0";
@@ -375,21 +375,22 @@ static const char *combine_block(Emit *e, Block *b, const char *x, const char *y
     for (Instr *i = b->first; i && i->op != OP_YIELD; i = i->next) {
         const char *args[4];
         for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
+        if (i->op == OP_CONST) { e->storage[ir_result(i)->id] = const_expr(e, ir_result(i)->type->dtype, i); continue; }
         const char *t = tmp(e, "r");
-        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, i->op == OP_CONST ? const_expr(e, ir_result(i)->type->dtype, i) : op_expr(e, i, args));
+        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, op_expr(e, i, args));
         e->storage[ir_result(i)->id] = t;
     }
     return name_of(e, ir_operand(b->last, 0));
 }
 
-static const char *combine(Emit *e, Instr *i, DType acc, const char *x, const char *y)
+const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char *y)
 {
     switch ((int)i->op) {
-    case OP_REDUCE_SUM: return str(e, "%s + %s", x, y);
-    case OP_REDUCE_PROD: return str(e, "%s * %s", x, y);
+    case OP_REDUCE_SUM: case OP_SCAN_SUM: return dtype_is_float(acc) ? str(e, "%s + %s", x, y) : wrapped(e, acc, "+", x, y);
+    case OP_REDUCE_PROD: case OP_SCAN_PROD: return dtype_is_float(acc) ? str(e, "%s * %s", x, y) : wrapped(e, acc, "*", x, y);
     case OP_REDUCE_ANY: return str(e, "%s | %s", x, y);
     case OP_REDUCE_ALL: return str(e, "%s & %s", x, y);
-    case OP_REDUCE_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
+    case OP_REDUCE_MAX: case OP_SCAN_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
     case OP_REDUCE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
     default: return combine_block(e, i->blocks[0], x, y);
     }
@@ -423,7 +424,7 @@ void emit_reduce(Emit *e, Instr *i)
     const Layout *l = layout_of(e, x), *keep = layout_slice(&e->s->arena, l, axis, true);
     DType acc = accumulator(i), d = x->type->dtype;
     int n = (int)layout_regs(l), m = (int)layout_regs(keep), chains = n / m >= 16 ? 4 : 1;
-    const char *a = tmp(e, "red"), *init = i->op == OP_REDUCE ? name_of(e, ir_operand(i, 1)) : identity(e, i, acc);
+    const char *a = tmp(e, "red"), *init = i->op == OP_REDUCE ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, acc);
     bool padded = false;
     for (int k = 0; k < l->rank; k++) if (l->cover[k] != l->tile[k]) padded = k == axis || padded;
 
@@ -453,11 +454,11 @@ void emit_reduce(Emit *e, Instr *i)
     }
     line(e, "const %s %s = %s;", ctype(acc), el, v);
     line(e, "const int %s = %s%s;", slot, to, chains > 1 ? str(e, " + %d * %s", m, index_formula(e, turn, n, "i")) : "");
-    line(e, "%s[%s] = %s;", a, slot, combine(e, i, acc, str(e, "%s[%s]", a, slot), el));
+    line(e, "%s[%s] = %s;", a, slot, combine_expr(e, i, acc, str(e, "%s[%s]", a, slot), el));
     end_block(e);
     for (int k = 1; k < chains; k++) {
         begin_unrolled(e, "i", m);
-        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), str(e, "%s[i + %d]", a, m * k)));
+        line(e, "%s[i] = %s;", a, combine_expr(e, i, acc, str(e, "%s[i]", a), str(e, "%s[i + %d]", a, m * k)));
         end_block(e);
     }
 
@@ -468,7 +469,7 @@ void emit_reduce(Emit *e, Instr *i)
         begin_unrolled(e, "i", m);
         const char *y = tmp(e, "y");
         line(e, "const %s %s = %s(%s[i], %u);", ctype(acc), y, use(e, str(e, "shuffle_xor_%s", dtype_name(acc))), a, b);
-        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), y));
+        line(e, "%s[i] = %s;", a, combine_expr(e, i, acc, str(e, "%s[i]", a), y));
         end_block(e);
     }
 
@@ -519,7 +520,7 @@ void emit_reduce(Emit *e, Instr *i)
         e->indent++;
         const char *y = tmp(e, "y");
         line(e, "const %s %s = %s[p * %lld + %s];", ctype(acc), y, sh, (long long)rows, row);
-        line(e, "%s[i] = %s;", a, combine(e, i, acc, str(e, "%s[i]", a), y));
+        line(e, "%s[i] = %s;", a, combine_expr(e, i, acc, str(e, "%s[i]", a), y));
         end_block(e);
         end_block(e);
     }
@@ -557,9 +558,7 @@ static const char *element_from_shared(Emit *e, const char *addr, DType d)
 }
 
 /* Tile v (layout l) to shared memory at row-major positions: position expression from coordinates. */
-typedef const char *PositionFn(Emit *, const char *const *coords, const void *user);
-
-static void spill_elements(Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
+void spill_elements(Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
 {
     int n = (int)layout_regs(l);
     const char *c[TILE_MAX_RANK], *cond = NULL;
@@ -575,7 +574,7 @@ static void spill_elements(Emit *e, const Value *v, const Layout *l, const char 
     end_block(e);
 }
 
-static void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, const void *user)
+void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, const void *user)
 {
     const Layout *l = layout_of(e, r);
     DType d = r->type->dtype;
@@ -601,7 +600,7 @@ static void fill_elements(Emit *e, const Value *r, const char *base, PositionFn 
     if (loop) end_block(e);
 }
 
-static const char *row_major(Emit *e, const char *const *c, const void *user)
+const char *row_major(Emit *e, const char *const *c, const void *user)
 {
     const Type *t = user;
     const char *x = NULL;

@@ -60,6 +60,10 @@ bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with ro
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);
 
+/* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs
+ * after it. */
+const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
+
 /* Shared by the passes. */
 bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */
 bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */

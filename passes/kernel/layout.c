@@ -170,6 +170,25 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
     return layout_coalesced(&c->s->arena, rank, tile, order, g->elem_bytes ? g->elem_bytes : 4, 16, c->p->target->wave, c->p->warps);
 }
 
+const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, int axis)
+{
+    int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int32_t wave = p->target->wave, w = p->warps, n = 0;
+    order[n++] = axis;
+    for (int d = t->rank - 1; d >= 0; d--) if (d != axis) order[n++] = d;
+    for (int d = 0; d < t->rank; d++) { tile[d] = (int32_t)t->shape[d]; per[d] = lanes[d] = warps[d] = 1; }
+    while (lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
+    wave /= lanes[axis];
+    for (int k = 1; k < t->rank; k++)
+        while (wave > 1 && lanes[order[k]] < tile[order[k]]) { lanes[order[k]] *= 2; wave /= 2; }
+    lanes[order[t->rank > 1]] *= wave;
+    for (int k = 1; k < t->rank; k++)
+        while (w % 2 == 0 && lanes[order[k]] * warps[order[k]] < tile[order[k]]) { warps[order[k]] *= 2; w /= 2; }
+    warps[axis] = w;
+    while ((int64_t)per[axis] * lanes[axis] * w < tile[axis]) per[axis] *= 2;
+    return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
+}
+
 static void split_warps(const KernelPlan *p, Group *g)
 {
     const LayoutMmaInfo *info = layout_mma_info(g->kind);
@@ -289,6 +308,25 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
 
 static void fix(Ctx *c, Block *blk);
 
+/* All tiles of a gather, scatter or atomic in one layout; virtual ones stay virtual unless there is no other. */
+static void fix_indexed(Ctx *c, Instr *i)
+{
+    LayoutTable *lt = &c->p->layouts;
+    const Layout *l = NULL;
+    int tile = -1;
+    for (int k = 0; k < i->n_results && !l; k++)
+        if (i->results[k].type->kind == TYPE_TILE && i->results[k].type->layout) l = layouts_get(lt, i->results[k].type);
+    for (int k = i->n_operands; k-- > 1 && !l;) {
+        const Type *t = ir_operand(i, k)->type;
+        if (t->kind != TYPE_TILE) continue;
+        tile = k;
+        if (t->layout) l = layouts_get(lt, t);
+    }
+    if (!l && tile >= 0) { need_any(c, i, tile); l = layouts_get(lt, ir_operand(i, tile)->type); }
+    for (int k = 1; l && k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE && ir_operand(i, k)->type->layout) need(c, i, k, l);
+}
+
 static void fix_instr(Ctx *c, Instr *i)
 {
     Arena *a = &c->s->arena;
@@ -321,6 +359,14 @@ static void fix_instr(Ctx *c, Instr *i)
         if (ir_result(i)->type->kind == TYPE_TILE) result_in(c, i, 0, layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
         break;
     }
+    case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: {
+        const Layout *l = kernel_row_layout(a, c->p, ir_operand(i, 0)->type, (int)ir_attr_int(i, ATTR_AXIS, 0));
+        if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
+        need(c, i, 0, l);
+        result_in(c, i, 0, l);
+        break;
+    }
+    case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: fix_indexed(c, i); return;
     case OP_MMA_SYNC: {
         need(c, i, 2, layouts_get(lt, ir_result(i)->type));
         if (c->g[find(c, ir_result(i)->id)].fma) {
