@@ -288,6 +288,15 @@ static bool suitable(const Instr *i)
     return ir_is_const(ir_operand(i, 2), &step) && step == 1;
 }
 
+/* On a GPU a loop with products stays whole: products are in flight across its iterations, and the kernel IR's mask-branch makes the
+ * masks cost a uniform branch. */
+static bool left_to_kernel(const PassContext *c, const Instr *loop)
+{
+    if (!c->options->target || c->options->target->kind == TARGET_CPU) return false;
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) if (i->op == OP_MMA) return true;
+    return false;
+}
+
 static bool peel_block(PassContext *c, Func *f, Block *b, Peel *total)
 {
     bool progress = false;
@@ -297,6 +306,7 @@ static bool peel_block(PassContext *c, Func *f, Block *b, Peel *total)
         p->loop = i;
         p->n = 0;
         p->useful = false;
+        if (suitable(i) && left_to_kernel(c, i)) continue;
         if (suitable(i)) {
             p->facts = facts_new(c->scratch, f);
             if (value_range(p->facts, ir_operand(i, 0)).lo < 0) continue;

@@ -346,12 +346,14 @@ static void emit_for(Emit *e, Instr *i)
     int64_t step;
     const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1 ? str(e, "%s++", iv) : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     text_puts(e->out, "#pragma unroll 1\n");
-    line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, name_of(e, ir_operand(i, 0)), iv, name_of(e, ir_operand(i, 1)), inc);
+    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
+    else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, name_of(e, ir_operand(i, 0)), iv, name_of(e, ir_operand(i, 1)), inc);
     e->indent++;
     emit_block(e, b);
     uses_of(ir_terminator(b), vals, 0);
     assign_all(e, b->args + 1, vals, i->n_results);
     end_block(e);
+    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
 

@@ -97,6 +97,7 @@ void emit_store(Emit *, Instr *);
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 void emit_mma_sync(Emit *, Instr *);
+void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
 bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax: false when not one of them */
 void emit_block(Emit *, Block *);

@@ -96,6 +96,36 @@ static void emit_release(Emit *e, Instr *i)
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
+/* The producer draws program numbers and hands them to the consumers through a ring of two words; the first is the CTA's own number.
+ * A number past the end stops both. The counter is zero again when the launch ends. */
+void emit_ticket_loop(Emit *e, Instr *loop)
+{
+    const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
+    if (e->role == 0) {
+        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+        e->indent++;
+        line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
+        line(e, "%s(ticket_word + 4 * ticket_slot, (u32)%s);", use(e, "sts_w32"), iv);
+        line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    } else {
+        line(e, "for (;;) {");
+        e->indent++;
+        line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
+        line(e, "const i32 %s = uniform((i32)%s(ticket_word + 4 * ticket_slot));", iv, use(e, "lds_w32"));
+        line(e, "__syncwarp();");
+        line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    }
+    line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
+    e->indent--;
+    line(e, "    if (%s >= %s) break;", iv, total);
+}
+
+static bool has_tickets(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) if (ir_attr_int(i, ATTR_TICKETS, 0)) return true;
+    return false;
+}
+
 static bool uses_ring(const Block *b, const Value *ring, Op op)
 {
     for (const Instr *i = b->first; i; i = i->next) {
@@ -136,6 +166,7 @@ static void open_role(Emit *e, Block *b, int role)
         if (!uses_ring(b, r->value, producer ? OP_RING_PUT : OP_RING_GET)) continue;
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
+    if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");
@@ -156,8 +187,14 @@ static void emit_roles(Emit *e, Instr *i)
         bars += 16 * r->depth;
     }
     e->shared_bytes += bars;
+    if (has_tickets(i->blocks[1])) {
+        line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
+        e->shared_bytes += 48;
+    }
     line(e, "if (tid == 0) {");
     e->indent++;
+    if (has_tickets(i->blocks[1]))
+        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 1); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, use(e, "mbar_init"), r->name, r->arrivals);

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
             if (!strncmp(argv[i], "no:", 3)) {
                 const char *w = argv[i] + 3;
                 ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap");
-                ko.no_turns |= !strcmp(w, "turns"); ko.no_order |= !strcmp(w, "order"); ko.no_lazy |= !strcmp(w, "lazy");
+                ko.no_turns |= !strcmp(w, "turns"); ko.no_order |= !strcmp(w, "order"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets");
             } else if (!strncmp(argv[i], "skip:", 5)) skip = argv[i] + 5;
             else if (!strncmp(argv[i], "warps:", 6)) ko.warps = atoi(argv[i] + 6);
             else if (!strcmp(argv[i], "ir")) show_ir = true;

@@ -31,6 +31,7 @@ typedef struct KernelOptions {
     bool no_async;          /* plain copies instead of cp.async (tests) */
     bool no_roles;          /* never warp roles: the portable path on sm_90a too */
     bool no_persistent;
+    bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
     bool no_overlap;        /* no product issued ahead */
     bool no_turns;          /* no ping-pong between consumer warpgroups */
     bool no_order;          /* programs in the order of their ids */
@@ -56,6 +57,10 @@ bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, Kern
 
 void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);
+/* Coordinates of the program at position `linear`, in an order derived from the kernel's loops; false: none better than the ids' own. */
+bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
+void kernel_mask_branch(Session *, Func *);
+int kernel_lazy_rescale(Session *, Func *);             /* loops changed */
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);

@@ -102,12 +102,21 @@ static void delay_waits(Ctx *c, Instr *loop, Instrs *products)
 /* late[id]: the value belongs to the late part */
 typedef struct Split { bool *late; uint32_t n; Instr *loop; Block *body; Instr *product; } Split;
 
+static bool depends(const Value *v, const Value *on, const Block *body, int depth);
+
+static bool instr_depends(const Instr *i, const Value *on, const Block *body, int depth)
+{
+    for (int k = 0; k < i->n_operands; k++) if (depends(ir_operand(i, k), on, body, depth)) return true;
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (instr_depends(x, on, body, depth)) return true;
+    return false;
+}
+
 static bool depends(const Value *v, const Value *on, const Block *body, int depth)
 {
     if (v == on) return true;
     if (depth > 200 || !v->def || v->def->block != body) return false;
-    for (int k = 0; k < v->def->n_operands; k++) if (depends(ir_operand(v->def, k), on, body, depth + 1)) return true;
-    return false;
+    return instr_depends(v->def, on, body, depth + 1);
 }
 
 static bool late_instr(const Split *s, const Instr *i)
@@ -154,9 +163,16 @@ static Instr *release_of(Instr *get)
 
 typedef struct Parts { Instrs early_issue, early_rest, early_casts, late_issue, late_wait; } Parts;
 
+/* The instruction of the body that is, or holds, i. */
+static const Instr *in_body(const Split *s, const Instr *i)
+{
+    while (i->block != s->body && i->block->parent) i = i->block->parent;
+    return i;
+}
+
 static bool only_crosses(const Split *s, const Value *v)
 {
-    for (const Use *u = v->uses; u; u = u->next) if (!late_instr(s, u->user)) return false;
+    for (const Use *u = v->uses; u; u = u->next) if (!late_instr(s, in_body(s, u->user))) return false;
     return true;
 }
 
@@ -179,9 +195,8 @@ static bool sort_parts(Ctx *c, Split *s, Parts *p, Instrs *pull)
             continue;
         }
         if (late_instr(s, i)) {
-            bool after = false;
-            for (int k = 0; k < i->n_operands; k++) after |= depends(ir_operand(i, k), ir_result(s->product), s->body, 0);
-            if (i->n_blocks) return false;
+            bool after = instr_depends(i, ir_result(s->product), s->body, 0);
+            if (i->op == OP_FOR || i->op == OP_WHILE) return false;
             vec_push(&c->s->arena, after ? &p->late_wait : &p->late_issue, i);
             continue;
         }
@@ -215,6 +230,21 @@ static void clone_early(Ctx *c, Builder *b, const Parts *p, ValueMap *map)
     clone_list(c, b, &p->early_casts, map, 0);
 }
 
+/* Values of the early part that i, or what it holds, uses. */
+static void crossing(Ctx *c, Split *s, Instr *i, Values *cross)
+{
+    for (int o = 0; o < i->n_operands; o++) {
+        Value *v = ir_operand(i, o);
+        bool known = s->late[v->id] || ir_defined_outside(v, s->body) || (v->def && v->def->op == OP_RING_GET);
+        /* defined in a block nested in the late part itself */
+        known |= (v->def ? v->def->block : v->block) != s->body;
+        for (size_t x = 0; x < cross->len; x++) known |= cross->data[x] == v;
+        if (!known) vec_push(&c->s->arena, cross, v);
+    }
+    for (int b = 0; b < i->n_blocks; b++)
+        for (Instr *x = i->blocks[b]->first; x; x = x->next) crossing(c, s, x, cross);
+}
+
 static bool rotate(Ctx *c, Instr *loop, Instr *product)
 {
     Arena *a = &c->s->arena;
@@ -232,13 +262,7 @@ static bool rotate(Ctx *c, Instr *loop, Instr *product)
     Values cross = { 0 };
     for (int which = 0; which < 2; which++) {
         const Instrs *l = which ? &p.late_wait : &p.late_issue;
-        for (size_t k = 0; k < l->len; k++)
-            for (int o = 0; o < l->data[k]->n_operands; o++) {
-                Value *v = ir_operand(l->data[k], o);
-                bool known = s.late[v->id] || ir_defined_outside(v, body) || (v->def && (v->def->op == OP_RING_GET || v->def == product));
-                for (size_t x = 0; x < cross.len; x++) known |= cross.data[x] == v;
-                if (!known) vec_push(a, &cross, v);
-            }
+        for (size_t k = 0; k < l->len; k++) crossing(c, &s, l->data[k], &cross);
     }
     for (int k = 0; k < n; k++) {       /* a late carried value that takes an early value, or the other way: not this shape */
         bool arg_late = s.late[body->args[k + 1]->id];

@@ -34,7 +34,8 @@ void kernel_program(Session *s, Func *f, KernelPlan *p)
         ir_clone_block_into(&b, f->remap, &map, false);
         w = ir_cast(&b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_I32);
     }
-    for (int a = 0; a < c.rank; a++) {
+    bool ordered = kernel_order(s, f, p, &b, w, c.rank, c.coord);
+    for (int a = 0; a < c.rank && !ordered; a++) {
         if (a == c.rank - 1) { c.coord[a] = w; break; }
         Value *g = ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
         c.coord[a] = ir_bin(&b, OP_REM, w, g);

@@ -372,7 +372,7 @@ static void make_persistent(Ctx *c)
     Builder b = ir_before(ret);
     Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32), ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32),
                          ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32) };
-    Instr *stop = bounds[0]->def, *loop = ir_build(&b, OP_FOR, bounds, 3, NO_ATTRS, NULL, 0);
+    Instr *stop = bounds[0]->def, *loop = ir_build(&b, OP_FOR, bounds, 3, c->p->options.no_tickets ? NO_ATTRS : ATTRS(a_int(ATTR_TICKETS, 1)), NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
     ir_set_name(loop->blocks[0]->args[0], "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {
@@ -393,7 +393,7 @@ static int registers_for(int consumers, bool producer)
 {
     /* 64K registers a multiprocessor; setmaxnreg counts in eights and the sum must not pass the launch's (reference/NOTES). */
     if (consumers == 1) return producer ? 40 : 232;
-    if (consumers == 2) return producer ? 24 : 240;
+    if (consumers == 2) return producer ? 40 : 232;
     if (consumers == 3) return producer ? 32 : 160;
     return producer ? 24 : 120;
 }
@@ -458,6 +458,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_walk(roles->blocks[1], find_products, &c);
     for (size_t k = 0; k < c.loads.len; k++) consume(&c, c.loads.data[k]);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
+    if (!p->options.no_lazy && kernel_lazy_rescale(s, f)) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8\n", p->schedule ? p->schedule : "");
     kernel_overlap(s, f, roles->blocks[1], p);
     return true;
 }

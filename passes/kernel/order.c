@@ -1,0 +1,166 @@
+/* schedule: in which order a persistent grid takes its programs.
+ *
+ * Two facts are read off the tile IR. Work: on which grid axis does the trip count of a loop with products depend, and does it grow with
+ * it (causal attention: later queries see more keys)? Sharing: which grid axes do the loads of that loop not depend on? Programs
+ * that differ only in such an axis read the same bytes.
+ *
+ * Heavy first:   with a work axis, programs that share their loop's operands (a stream, e.g. one head's K and V) go by groups whose streams
+ *                together fit L2; in a group the heaviest coordinate of all streams comes first.
+ *                position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size
+ * Grouped rows:  two axes, one operand of the product following each (matrix multiplication): blocks of G coordinates of the first axis, so
+ *                that programs running together share rows and columns.
+ *
+ * Both are bijections of [0, programs) for every grid size: the last group takes the size that is left. A kernel's own remap or raster
+ * clause goes before. */
+#include "passes/kernel/kernel.h"
+
+enum { UNKNOWN = -1 };
+
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; int rank, work_axis; bool grouped; VEC(Instr *) streams; unsigned axes_a, axes_b; } Ctx;
+
+/* Grid axes that v depends on, as a bit set; scalars only. */
+static unsigned axes_of(const Value *v, int depth)
+{
+    if (!v->def || depth > 64) return 0;
+    if (v->def->op == OP_PROGRAM_ID) return 1u << ir_attr_int(v->def, ATTR_AXIS, 0);
+    unsigned set = 0;
+    for (int k = 0; k < v->def->n_operands; k++) set |= axes_of(ir_operand(v->def, k), depth + 1);
+    return set;
+}
+
+/* Does v never fall when program id `axis` grows? Conservative. */
+static bool grows(const Value *v, int axis, int depth)
+{
+    if (!(axes_of(v, 0) >> axis & 1)) return true;
+    if (!v->def || depth > 64) return false;
+    int64_t c;
+    const Instr *d = v->def;
+    switch ((int)d->op) {
+    case OP_PROGRAM_ID: return true;
+    case OP_ADD: case OP_MIN: case OP_MAX: return grows(ir_operand(d, 0), axis, depth + 1) && grows(ir_operand(d, 1), axis, depth + 1);
+    case OP_MUL: case OP_DIV: case OP_CDIV: return ir_is_const(ir_operand(d, 1), &c) && c > 0 && grows(ir_operand(d, 0), axis, depth + 1);
+    case OP_SUB: return !(axes_of(ir_operand(d, 1), 0) >> axis & 1) && grows(ir_operand(d, 0), axis, depth + 1);
+    case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(ir_operand(d, 0), axis, depth + 1);
+    case OP_WHERE: return !(axes_of(ir_operand(d, 0), 0) >> axis & 1) && grows(ir_operand(d, 1), axis, depth + 1) && grows(ir_operand(d, 2), axis, depth + 1);
+    default: return false;
+    }
+}
+
+static unsigned load_axes(const Instr *load)
+{
+    MemParts m;
+    unsigned set = 0;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++) set |= axes_of(m.idx[a], 0);
+    return set;
+}
+
+static const Instr *load_behind(const Value *v)
+{
+    while (v->def && (v->def->op == OP_PERMUTE || v->def->op == OP_CAST)) v = ir_operand(v->def, 0);
+    return v->def && v->def->op == OP_LOAD ? v->def : NULL;
+}
+
+static void visit(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op != OP_MMA) return;
+    const Instr *loop = i->block->parent;
+    if (!loop || loop->op != OP_FOR) return;
+    for (int a = 0; a < c->rank; a++)
+        if ((axes_of(ir_operand(loop, 1), 0) >> a & 1) && grows(ir_operand(loop, 1), a, 0) && !(axes_of(ir_operand(loop, 0), 0) >> a & 1)) c->work_axis = a;
+    for (int k = 0; k < 2; k++) {
+        const Instr *l = load_behind(ir_operand(i, k));
+        if (!l || l->block != i->block) continue;
+        bool known = false;     /* split loops hold copies of one load: one stream */
+        for (size_t x = 0; x < c->streams.len; x++)
+            known |= ir_operand(c->streams.data[x], 0) == ir_operand(l, 0) && ir_result(c->streams.data[x])->type == ir_result(l)->type;
+        if (!known) vec_push(&c->s->arena, &c->streams, (Instr *)l);
+        *(k ? &c->axes_b : &c->axes_a) |= load_axes(l);
+    }
+}
+
+static Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
+static Value *grid_extent(Builder *b, int axis) { return ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), type_scalar(b->module->session, DT_I32)); }
+
+/* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
+static Value *stream_bytes(Ctx *c, Builder *b)
+{
+    Value *sum = NULL;
+    for (size_t k = 0; k < c->streams.len; k++) {
+        const Instr *l = c->streams.data[k];
+        int param = ir_operand(l, 0)->index;
+        const Attr *e = ir_attr(l, ATTR_EXTENTS);
+        Value *x = ir_const_float(b, DT_F32, dtype_bytes(c->f->params[param].type->dtype));
+        for (int a = 0; a < e->n; a++) {
+            if (e->v[a] == -1) continue;
+            Value *d = ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])), type_scalar(c->s, DT_I32));
+            x = ir_bin(b, OP_MUL, x, ir_cast(b, d, DT_F32));
+        }
+        sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
+    }
+    return sum;
+}
+
+/* p -> coordinates, work axis first */
+static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
+{
+    Value *n = grid_extent(b, c->work_axis), *streams = NULL, *one = i32(b, 1);
+    for (int a = 0; a < c->rank; a++) {
+        if (a == c->work_axis) continue;
+        Value *g = grid_extent(b, a);
+        streams = streams ? ir_bin(b, OP_MUL, streams, g) : g;
+    }
+    if (!streams) streams = one;
+    /* two thirds of L2 for the streams of one group */
+    Value *budget = ir_const_float(b, DT_F32, (double)c->p->target->l2_bytes * 0.62);
+    Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), ir_const_float(b, DT_F32, 1))), DT_I32);
+    G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
+    Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
+    Value *base = ir_bin(b, OP_MUL, g, G), *size = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base));
+    Value *row = ir_bin(b, OP_DIV, r, size), *s = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size)));
+    coord[c->work_axis] = ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
+    int last = -1;
+    for (int a = 0; a < c->rank; a++) if (a != c->work_axis) last = a;
+    for (int a = 0; a < c->rank; a++) {
+        if (a == c->work_axis) continue;
+        if (a == last) { coord[a] = s; break; }
+        Value *e = grid_extent(b, a);
+        coord[a] = ir_bin(b, OP_REM, s, e);
+        s = ir_bin(b, OP_DIV, s, e);
+    }
+}
+
+static void grouped_rows(Ctx *c, Builder *b, Value *p, int group, Value **coord)
+{
+    Value *m = grid_extent(b, 0), *n = grid_extent(b, 1), *G = i32(b, group);
+    Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
+    Value *base = ir_bin(b, OP_MUL, g, G), *h = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, m, base)), *col = ir_bin(b, OP_DIV, r, h);
+    coord[1] = col;
+    coord[0] = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, col, h)));
+    (void)c;
+}
+
+bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear, int rank, Value **coord)
+{
+    Ctx c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
+    if (f->remap || p->options.no_order || p->target->kind != TARGET_CUDA) return false;
+    ir_walk(f->body, visit, &c);
+    if (!c.streams.len) return false;
+    if (c.work_axis != UNKNOWN && rank > 1) {
+        bool shared = true;
+        for (size_t k = 0; k < c.streams.len; k++) shared = shared && !(load_axes(c.streams.data[k]) >> c.work_axis & 1);
+        if (!shared) return false;
+        heavy_first(&c, b, linear, coord);
+        p->schedule = arena_printf(&s->arena, "%s  order: heavy first along grid axis %d, in groups whose streams fit L2\n", p->schedule ? p->schedule : "", c.work_axis);
+        return true;
+    }
+    if (rank == 2 && c.axes_a == 1 && c.axes_b == 2) {
+        int group = f->hints.raster_group > 0 ? f->hints.raster_group : 16;
+        if (group == 1) return false;
+        grouped_rows(&c, b, linear, group, coord);
+        p->schedule = arena_printf(&s->arena, "%s  order: groups of %d rows\n", p->schedule ? p->schedule : "", group);
+        return true;
+    }
+    return false;
+}
