@@ -140,7 +140,7 @@ const Case cases[] = {
     {"argmax_rows", MATRIX, "T=f32 | T=f16 | T=i32"},
     {"argmax_rows", "M=9 N=225", "T=f32 | T=bf16", "X:s", "X"},
     {"max_magnitude", MATRIX, "T=f32 | T=f16 | T=i32"},
-    {"max_magnitude", "M=9 N=225", NULL, "X:t", "X"},
+    {"max_magnitude", "M=9 N=225", "T=f32 | T=bf16", "X:t"},
     {"sum_all", "N=1 P=1 | N=4095 P=3 | N=20000 P=5", "T=f32 | T=f16"},
 
     {"transpose", "M=1 N=1 | M=9 N=225 | M=65 N=1009 | M=225 N=129", "T=f32 | T=f16 | T=i8 | T=f64"},

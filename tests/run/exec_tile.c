@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Kernels are kept by what they were made from, so that a compiled variant serves later cases as it does in a program. */
-typedef struct Kept { char key[256]; tile_kernel *kernel; struct Kept *next; } Kept;
+typedef struct Kept { char key[512]; tile_kernel *kernel; struct Kept *next; } Kept;
 typedef struct Loaded { char path[512]; tile_module *module; struct Loaded *next; } Loaded;
 
 typedef struct Device {
@@ -96,8 +96,8 @@ static tile_status find_module(Device *d, const char *path, tile_module **out)
 
 static tile_status find_kernel(Device *d, const char *path, const Launch *l, tile_kernel **out)
 {
-    char key[256];
-    size_t n = (size_t)snprintf(key, sizeof key, "%s", l->kernel);
+    char key[512];
+    size_t n = (size_t)snprintf(key, sizeof key, "%s %s", path, l->kernel);
     tile_binding bindings[MAX_BINDS];
     for (int i = 0; i < l->n_consts; i++) {
         bindings[i] = (tile_binding){.name = l->consts[i].name, .kind = TILE_BIND_TEXT, .value.text = l->consts[i].value};

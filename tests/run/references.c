@@ -74,9 +74,8 @@ void want_max_magnitude(Problem *p)
     for (int64_t i = 0; i < M; i++) {
         Y[i] = 0;
         for (int64_t j = 0; j < N; j++) {
-            double a = fabs(X[i*N + j]);
-            if (isnan(a) || a > Y[i]) Y[i] = a;
-            if (isnan(a)) break;
+            double x = X[i*N + j];
+            if (fabs(x) > fabs(Y[i]) || x == -Y[i]) Y[i] = fabs(x) > fabs(Y[i]) ? x : fabs(x);
         }
     }
 }
