@@ -194,6 +194,37 @@ static void check_expr(Check *c, const Node *n)
     for (uint32_t i = 0; i < n->n; i++) check_expr(c, n->kids[i]);
 }
 
+static void check_hint_arguments(Check *c, const Node *clause, const char *const *known, int n_known)
+{
+    const Node *args = clause->kids[0];
+    for (uint32_t i = 0; i < args->n; i++) {
+        const Node *a = args->kids[i];
+        bool found = false;
+        if (a->kind != N_ARG) { fault(c, a->loc, "`%s` takes arguments by name", clause->name); continue; }
+        for (int k = 0; k < n_known; k++) found |= !strcmp(known[k], a->name);
+        if (!found) {
+            Text t;
+            text_init(&t, &c->s->arena);
+            for (int k = 0; k < n_known; k++) text_printf(&t, "%s`%s`", k ? ", " : "it takes ", known[k]);
+            hint(c, fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name), t.data);
+        }
+        if (a->text2 && !target_name_known(a->text2))
+            hint(c, fault(c, a->name_loc, "unknown target `%s`", a->text2), "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
+        for (uint32_t j = 0; j < i; j++)
+            if (args->kids[j]->kind == N_ARG && args->kids[j]->name == a->name && args->kids[j]->text2 == a->text2)
+                fault(c, a->name_loc, "argument `%s` is given twice", a->name);
+        if (a->kids[0]->kind != N_STRING) check_expr(c, a->kids[0]);
+    }
+    if (clause->kids[1]) fault(c, clause->kids[1]->loc, "`%s` takes no `=`", clause->name);
+}
+
+static void check_loop_hint(Check *c, const Node *clause)
+{
+    static const char *const known[] = { "unroll" };
+    if (!strcmp(clause->name, "hint")) check_hint_arguments(c, clause, known, 1);
+    else hint(c, fault(c, clause->name_loc, "unknown clause `%s`", clause->name), "a loop takes `hint (unroll = n)`");
+}
+
 /* --- statements ------------------------------------------------------------------------------------------------------------------ */
 
 static void check_block(Check *, const Node *);
@@ -240,11 +271,12 @@ static void check_stmt(Check *c, const Node *n)
         return;
     case N_FOR:
         for (int i = 0; i < 3; i++) check_expr(c, n->kids[i]);
+        if (n->kids[3]) check_loop_hint(c, n->kids[3]);
         c->level++;
         {
             Name *outer = c->names;
             declare(c, n->name, n->name_loc, false);
-            check_block(c, n->kids[3]);
+            check_block(c, n->kids[4]);
             c->names = outer;
         }
         c->level--;
@@ -324,33 +356,15 @@ static void check_params(Check *c, const Node *params)
     }
 }
 
-static void check_hint_arguments(Check *c, const Node *clause, const char *const *known, int n_known)
-{
-    const Node *args = clause->kids[0];
-    for (uint32_t i = 0; i < args->n; i++) {
-        const Node *a = args->kids[i];
-        bool found = false;
-        if (a->kind != N_ARG) { fault(c, a->loc, "`%s` takes arguments by name", clause->name); continue; }
-        for (int k = 0; k < n_known; k++) found |= !strcmp(known[k], a->name);
-        if (!found) {
-            Text t;
-            text_init(&t, &c->s->arena);
-            for (int k = 0; k < n_known; k++) text_printf(&t, "%s`%s`", k ? ", " : "it takes ", known[k]);
-            hint(c, fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name), t.data);
-        }
-        if (a->text2 && !target_name_known(a->text2))
-            hint(c, fault(c, a->name_loc, "unknown target `%s`", a->text2), "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
-        for (uint32_t j = 0; j < i; j++)
-            if (args->kids[j]->kind == N_ARG && args->kids[j]->name == a->name && args->kids[j]->text2 == a->text2)
-                fault(c, a->name_loc, "argument `%s` is given twice", a->name);
-        if (a->kids[0]->kind != N_STRING) check_expr(c, a->kids[0]);
-    }
-    if (clause->kids[1]) fault(c, clause->kids[1]->loc, "`%s` takes no `=`", clause->name);
-}
-
 static void check_remap(Check *c, const Node *clause)
 {
+    static const char *const words[] = { "auto", "xcd", "chunk", "head", "none" };
     const Node *args = clause->kids[0];
+    if (!args->n && clause->kids[1] && clause->kids[1]->kind == N_NAME) {
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) if (!strcmp(words[i], clause->kids[1]->name)) return;
+        fault(c, clause->kids[1]->loc, "remap must be an expression or one of auto, xcd, chunk, head, none");
+        return;
+    }
     if (args->n != 1 || args->kids[0]->kind != N_NAME || !clause->kids[1]) {
         hint(c, fault(c, clause->loc, "remap names the linear program id and gives the one to run instead"), "remap (w) = (w % 8) * (num_programs() / 8) + w / 8");
         return;

@@ -274,7 +274,7 @@ static void lower_remap(Lower *l, const Node *clause)
 {
     Block *b = ir_block_new(l->func, NULL);
     const Node *name = clause->kids[0]->n ? clause->kids[0]->kids[0] : NULL;
-    if (!name || !clause->kids[1]) return;
+    if (!clause->kids[0]->n) { l->func->hints.remap = clause->kids[1]->name; return; }
     Value *id = ir_block_arg(b, type_scalar(l->s, DT_INDEX), name->name);
     Scope inner;
     add_param_args(l, b);
@@ -291,7 +291,7 @@ static void lower_remap(Lower *l, const Node *clause)
 }
 
 /* The clause's argument `name` for this target: a chip's before its family's before the plain one. */
-static const Node *hint_argument(const Lower *l, const Node *clause, const char *name)
+const Node *hint_argument(const Lower *l, const Node *clause, const char *name)
 {
     const Node *best = NULL;
     int best_rank = -1;

@@ -99,6 +99,7 @@ Var *scope_add(Lower *, const char *name, Loc, V, bool is_var);
 void scope_push(Lower *, Scope *);
 void scope_pop(Lower *);
 Value *dim_value(Lower *, int dim);
+const Node *hint_argument(const Lower *, const Node *clause, const char *name);
 void declare_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
 const Node *find_fn(const Ast *, const char *name);
 

@@ -454,6 +454,14 @@ static void leave_loop(Lower *l, Instr *i, CarriedList list)
     }
 }
 
+/* `hint (unroll = n)` of a loop; 0: none. */
+static int64_t loop_unroll(Lower *l, const Node *hint)
+{
+    const Node *a = hint ? hint_argument(l, hint, "unroll") : NULL;
+    int64_t n = 0;
+    return a && const_int(l, a, "unroll", 1, 64, &n) ? n : 0;
+}
+
 static void lower_for(Lower *l, const Node *n)
 {
     Value *lo = index_value(l, n->kids[0], "the start of a loop"), *hi = index_value(l, n->kids[1], "the end of a loop");
@@ -472,7 +480,7 @@ static void lower_for(Lower *l, const Node *n)
     l->b.loc = n->loc;
     scope_push(l, &inner);
     scope_add(l, n->name, n->name_loc, v_ir(counter), false);
-    lower_guarded(l, (Branch){ n->kids[3], NULL, 0, 0 }, false);
+    lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
     scope_pop(l);
     l->b.loc = n->loc;
     Value **next = next_values(l, list, n->loc);
@@ -485,7 +493,8 @@ static void lower_for(Lower *l, const Node *n)
     const Type *types[IR_MAX_RESULTS];
     for (size_t i = 0; i < list.len; i++) { operands[i + 3] = list.data[i].init; types[i] = list.data[i].init->type; }
     l->b.loc = n->loc;
-    Instr *loop = ir_build(&l->b, OP_FOR, operands, (int)list.len + 3, NO_ATTRS, types, (int)list.len);
+    Attr unroll = a_int(ATTR_UNROLL, loop_unroll(l, n->kids[3]));
+    Instr *loop = ir_build(&l->b, OP_FOR, operands, (int)list.len + 3, (Attrs){ &unroll, unroll.i != 0 }, types, (int)list.len);
     attach(loop, 0, body);
     leave_loop(l, loop, list);
 }
@@ -549,7 +558,7 @@ static void lower_const_for(Lower *l, const Node *n)
         int errors = l->s->n_errors;
         scope_push(l, &inner);
         scope_add(l, n->name, n->name_loc, v_int(lo + k * by), false);
-        lower_guarded(l, (Branch){ n->kids[3], NULL, 0, 0 }, false);
+        lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
         scope_pop(l);
         if (l->s->n_errors > errors) return;
     }

@@ -258,9 +258,9 @@ Node *parse_bind(Parse *p, NodeKind kind, Loc loc, Node *target, Node *value)
     return parse_oper(parse_list(p, kind, loc, kids), tuple);
 }
 
-Node *parse_for(Parse *p, Loc loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *body)
+Node *parse_for(Parse *p, Loc loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *hint, Node *body)
 {
-    return parse_oper(parse_named(p, parse_node_of(p, N_FOR, loc, (Node *[]){ lo, hi, step, body }, 4), name, name_loc), is_const);
+    return parse_oper(parse_named(p, parse_node_of(p, N_FOR, loc, (Node *[]){ lo, hi, step, hint, body }, 5), name, name_loc), is_const);
 }
 
 /* `const if` holds for the whole chain of else-ifs. */

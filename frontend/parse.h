@@ -45,7 +45,7 @@ Node *parse_list(Parse *, NodeKind, Loc, NodeList);
 Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
 Node *parse_tensor(Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
 Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
-Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *body);
+Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *hint, Node *body);
 Node *parse_const_if(Node *);
 Node *parse_index(Parse *, Loc, Node *base, NodeList axes);
 Node *parse_arg(Parse *, Loc, const char *target, const char *name, Loc name_loc, Node *value);

@@ -52,7 +52,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 
 %type <list> items params param_list dims expr_list exprs clauses fn_params fn_param_list domains domain_list entries
 %type <list> statements args arg_list axes
-%type <node> item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
+%type <node> step loop_hint item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
 %type <node> expr cond lor land bor bxor band equality relation shift sum product unary postfix primary arg axis
 %type <op> io assign
 
@@ -144,10 +144,8 @@ statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4);
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
     | expr assign expr ';'              { $$ = OPER(N_ASSIGN, $2, @$, $1, $3); }
     | expr ';'                          { $$ = NODE(N_EXPR, @$, $1); }
-    | FOR IDENT IN expr DOTDOT expr block           { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, NULL, $7); }
-    | FOR IDENT IN expr DOTDOT expr ':' expr block  { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, $8, $9); }
-    | CONST FOR IDENT IN expr DOTDOT expr block     { $$ = parse_for(p, @$, 1, $3, @3, $5, $7, NULL, $8); }
-    | CONST FOR IDENT IN expr DOTDOT expr ':' expr block { $$ = parse_for(p, @$, 1, $3, @3, $5, $7, $9, $10); }
+    | FOR IDENT IN expr DOTDOT expr step loop_hint block         { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, $7, $8, $9); }
+    | CONST FOR IDENT IN expr DOTDOT expr step block             { $$ = parse_for(p, @$, 1, $3, @3, $5, $7, $8, NULL, $9); }
     | WHILE expr block                  { $$ = NODE(N_WHILE, @$, $2, $3); }
     | if_chain
     | CONST if_chain                    { $$ = parse_const_if($2); }
@@ -158,6 +156,12 @@ statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4);
     | FOR error block                   { $$ = parse_node(p, N_ERROR, @$); }
     | WHILE error block                 { $$ = parse_node(p, N_ERROR, @$); }
     | CONST FOR error block             { $$ = parse_node(p, N_ERROR, @$); }
+    ;
+step: %empty                            { $$ = NULL; }
+    | ':' expr                          { $$ = $2; }
+    ;
+loop_hint: %empty                       { $$ = NULL; }
+    | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
     ;
 if_chain: IF expr block                 { $$ = NODE(N_IF, @$, $2, $3, NULL); }
     | IF expr block ELSE block          { $$ = NODE(N_IF, @$, $2, $3, $5); }

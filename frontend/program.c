@@ -162,7 +162,7 @@ static void walk(Keys *k, const Node *n, const Env *env)
     case N_CONSTANT: demand_here(k, n->kids[1], env); return;
     case N_FOR: {
         for (int i = 0; i < 3; i++) { walk(k, n->kids[i], env); if (n->op || i == 2) demand_here(k, n->kids[i], env); }
-        walk(k, n->kids[3], extend(k, env, n->name, NULL, NULL));
+        walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
         return;
     }
     case N_IF: if (n->op) demand_here(k, n->kids[0], env); break;

@@ -122,6 +122,7 @@ typedef struct Dim {
 typedef struct Hints {                  /* never change a result; 0 = not given */
     int occupancy, warps, raster_group, cluster, stages;
     const char *schedule;               /* a schedule written by hand, or NULL */
+    const char *remap;                  /* placement by name (passes/remap.c), or NULL; Func.remap holds an expression */
 } Hints;
 
 struct Func {

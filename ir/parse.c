@@ -755,11 +755,12 @@ static void func_hints(Parser *p)
         int *v = NULL;
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             if (t.kind == TOK_NAME && text_is(&t, all[k].name)) v = all[k].v;
-        if (!v && !is_name(p, "schedule")) { fail(p, here(p), "unknown hint %s", found(p)); return; }
+        const char **text = is_name(p, "schedule") ? &h->schedule : is_name(p, "remap") ? &h->remap : NULL;
+        if (!v && !text) { fail(p, here(p), "unknown hint %s", found(p)); return; }
         next(p);
         expect(p, '=');
         if (v) *v = (int)integer_in(p, 0, 1 << 20, "the hint");
-        else h->schedule = string(p);
+        else *text = string(p);
     } while (accept(p, ','));
 }
 

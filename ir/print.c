@@ -354,9 +354,11 @@ static void print_hints(Printer *p)
     int n = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (all[k].v) text_printf(p->out, "%s%s = %d", n++ ? ", " : "  hint ", all[k].name, all[k].v);
-    if (h->schedule) {
-        text_puts(p->out, n++ ? ", schedule = " : "  hint schedule = ");
-        print_string(p->out, h->schedule);
+    const struct { const char *name, *v; } texts[] = { { "schedule", h->schedule }, { "remap", h->remap } };
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        if (!texts[k].v) continue;
+        text_printf(p->out, "%s%s = ", n++ ? ", " : "  hint ", texts[k].name);
+        print_string(p->out, texts[k].v);
     }
     if (n) text_putc(p->out, '\n');
 }

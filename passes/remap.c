@@ -23,7 +23,7 @@
  *
  * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), not here.
  *
- * Requires: nothing; runs late. Keeps: everything; hints.raster_group is taken. Does not do: placement from a cache model. */
+ * Requires: nothing; runs late. Keeps: everything; hints.raster_group and hints.remap are taken. Does not do: placement from a cache model. */
 #include "passes/pass.h"
 
 typedef struct Emit { Builder b; } Emit;
@@ -89,7 +89,7 @@ static int64_t chiplets(const PassOptions *o)
 
 static bool parse_kind(PassContext *c, const Func *f, int rank, Kind *kind, int64_t *chunk)
 {
-    const char *name = c->options->remap;
+    const char *name = c->options->remap ? c->options->remap : f->hints.remap;
     *kind = KIND_NONE;
     *chunk = 0;
     if (!name || !strcmp(name, "none")) return true;
@@ -157,6 +157,7 @@ static bool remap_func(PassContext *c, Func *f)
     pass_count(c, "programs placed by chiplet", kind != KIND_NONE);
     pass_count(c, "grids rastered in bands", raster);
     if (raster) f->hints.raster_group = 0;
+    f->hints.remap = NULL;
     return true;
 }
 
