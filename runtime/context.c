@@ -243,7 +243,7 @@ const char *context_key(tile_context *c)
              c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO), c->opt_level, c->driver->info.name);
     pthread_mutex_lock(&c->lock);
     memcpy(c->key, key, sizeof key);
-    c->key_made = true;
+    c->key_made = *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */
     pthread_mutex_unlock(&c->lock);
     return c->key;
 }

@@ -248,7 +248,6 @@ static void options_of(Rtc *r, const DriverCompile *c, const char *arch, RtcForm
     }
     choose_arch(r, arch, form, o);
     add_option(o, "%s", "--std=c++17");
-    add_option(o, "%s", "--default-device");
     if (!o->ptx) add_option(o, "%s", "--ptxas-options=-v");
     if (c->debug_info) add_option(o, "%s", "--generate-line-info");
 }

@@ -11,7 +11,7 @@
 /* Counts what is live and fails the nth call when asked. */
 typedef struct Counter { atomic_long live, calls, fail_at; } Counter;
 
-static void *counter_realloc(void *user, void *p, size_t old, size_t n)
+static inline void *counter_realloc(void *user, void *p, size_t old, size_t n)
 {
     Counter *c = user;
     if (n == 0) {

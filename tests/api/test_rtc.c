@@ -1,0 +1,110 @@
+/* test_rtc.c: the run-time compilers: a hipRTC that ends its process is found out in a child; options; logs; and the real NVRTC and
+ * hipRTC where the machine has them. */
+#include "api.h"
+#include "runtime/rtc.h"
+
+static FakeState *fake;
+static const char text[] = "extern \"C\" __attribute__((global)) void k(float *x) { x[0] = 1.0f; }\n";
+
+static tile_status compile(Rtc *r, const char *target, const char *arch, const char *source, RtcForm form, DriverCompile *out, DriverError *e)
+{
+    *out = (DriverCompile){ .text = source, .name = "k.cu", .entry = "k", .target = target_find(target) };
+    return rtc_compile(r, out, arch, form, e);
+}
+
+static void drop(DriverCompile *c)
+{
+    driver_blob_free(allocator_libc, &c->binary);
+    driver_blob_free(allocator_libc, &c->log);
+}
+
+static void test_crash(void)
+{
+    Rtc *r;
+    DriverError e;
+    DriverCompile c;
+    fake = fake_open(FAKE_HIP);
+    strcpy(fake->crash_arch, "gfx942");
+    CU_ASSERT_EQUAL_FATAL(rtc_open(TARGET_HIP, FAKE_HIP, allocator_libc, &r, &e), TILE_OK);
+    CU_ASSERT_STRING_EQUAL(rtc_version(r), "hiprtc 13.0");
+    for (int i = 0; i < 2; i++) {       /* found out once, remembered then */
+        CU_ASSERT_EQUAL(compile(r, "hip:gfx942", "gfx942", text, RTC_BINARY, &c, &e), TILE_ERROR_UNSUPPORTED);
+        CHECK_TEXT(e.text, "hiprtc 13.0 cannot compile for gfx942 (tried in a child process)");
+        drop(&c);
+    }
+    CU_ASSERT_EQUAL(compile(r, "hip:gfx90a", "gfx90a", text, RTC_BINARY, &c, &e), TILE_OK);
+    CHECK_TEXT(fake->options, "--offload-arch=gfx90a");
+    drop(&c);
+    rtc_close(r);
+}
+
+static void test_log(void)
+{
+    Rtc *r;
+    DriverError e;
+    DriverCompile c;
+    fake = fake_open(FAKE_CUDA);
+    CU_ASSERT_EQUAL_FATAL(rtc_open(TARGET_CUDA, FAKE_CUDA, allocator_libc, &r, &e), TILE_OK);
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_90a", "sm_90a", text, RTC_BINARY, &c, &e), TILE_OK);
+    CU_ASSERT_EQUAL(c.registers, 40);
+    CU_ASSERT_EQUAL(c.spill_bytes, 12);
+    CU_ASSERT_EQUAL(c.stack_bytes, 8);
+    CU_ASSERT_EQUAL(c.static_shared_bytes, 1024);
+    CHECK_TEXT(fake->options, "--gpu-architecture=sm_90a");
+    CHECK_TEXT(fake->options, "--ptxas-options=-v");
+    drop(&c);
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_90a", "sm_90a", text, RTC_PTX, &c, &e), TILE_OK);
+    CHECK_TEXT(fake->options, "--gpu-architecture=compute_90a");
+    CU_ASSERT_STRING_EQUAL((char *)c.binary.data, "FAKEBIN-PTX");
+    drop(&c);
+    strcpy(fake->compile_error, "note first\nk.tile(7): error: wrong\n");
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_90a", "sm_90a", text, RTC_BINARY, &c, &e), TILE_ERROR_COMPILE);
+    CU_ASSERT_STRING_EQUAL(e.text, "k.tile(7): error: wrong");
+    drop(&c);
+    rtc_close(r);
+    CU_ASSERT_EQUAL(rtc_open(TARGET_CUDA, "/nonexistent.so", allocator_libc, &r, &e), TILE_ERROR_UNSUPPORTED);
+    CU_ASSERT_PTR_NULL(r);
+}
+
+/* --- the real ones, where found: both need no device ------------------------------------------------------------------------------ */
+
+static void test_nvrtc(void)
+{
+    Rtc *r;
+    DriverError e;
+    DriverCompile c;
+    if (rtc_open(TARGET_CUDA, NULL, allocator_libc, &r, &e)) { fprintf(stderr, "SKIP: %s ", e.text); return; }
+    fprintf(stderr, "(%s) ", rtc_version(r));
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_80", "sm_80", text, RTC_BINARY, &c, &e), TILE_OK);
+    CU_ASSERT(c.binary.size > 100 && !memcmp(c.binary.data, "\x7f" "ELF", 4));
+    CU_ASSERT(c.registers > 0 && c.spill_bytes == 0 && c.stack_bytes == 0);
+    drop(&c);
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_90a", "sm_90a", text, RTC_PTX, &c, &e), TILE_OK);
+    CHECK_TEXT((char *)c.binary.data, ".target sm_90a");
+    drop(&c);
+    CU_ASSERT_EQUAL(compile(r, "cuda:sm_80", "sm_80", "#line 3 \"my.tile\"\nint x = y;\n", RTC_BINARY, &c, &e), TILE_ERROR_COMPILE);
+    CHECK_TEXT(e.text, "my.tile(3): error");
+    drop(&c);
+    rtc_close(r);
+}
+
+static void test_hiprtc(void)
+{
+    Rtc *r;
+    DriverError e;
+    DriverCompile c;
+    if (rtc_open(TARGET_HIP, NULL, allocator_libc, &r, &e)) { fprintf(stderr, "SKIP: %s ", e.text); return; }
+    fprintf(stderr, "(%s) ", rtc_version(r));
+    static const char *const chips[] = { "gfx90a", "gfx942", "gfx950", "gfx1100" };
+    for (int i = 0; i < 4; i++) {       /* whatever it knows: a binary or a refusal, never the end of this process */
+        char target[32];
+        snprintf(target, sizeof target, "hip:%s", chips[i]);
+        tile_status st = compile(r, target, chips[i], text, RTC_BINARY, &c, &e);
+        fprintf(stderr, "%s: %s ", chips[i], st ? "refused" : "ok");
+        CU_ASSERT(st == TILE_ERROR_UNSUPPORTED || (st == TILE_OK && c.binary.size > 100));
+        drop(&c);
+    }
+    rtc_close(r);
+}
+
+UNIT_MAIN("rtc", {"crash", test_crash}, {"log", test_log}, {"nvrtc", test_nvrtc}, {"hiprtc", test_hiprtc})
