@@ -31,7 +31,7 @@ const char *args_last(const Args *a, FlagId f, const char *otherwise)
     return a->flag[f].len ? a->flag[f].data[a->flag[f].len - 1] : otherwise;
 }
 
-bool parse_int(const char *s, int64_t *value)
+bool text_to_int(const char *s, int64_t *value)
 {
     char *end;
     if (!*s || *s == ' ' || *s == '+') return false;
@@ -47,7 +47,7 @@ bool args_int(Tool *t, const Args *a, FlagId f, int64_t lo, int64_t hi, int64_t 
     const char *s = args_last(a, f, NULL);
     if (!s) return true;
     int64_t v;
-    if (!parse_int(s, &v) || v < lo || v > hi) {
+    if (!text_to_int(s, &v) || v < lo || v > hi) {
         tool_usage(t, "%s wants a number from %lld to %lld, not `%s`", flag_info[f].spelling, (long long)lo, (long long)hi, s);
         return false;
     }

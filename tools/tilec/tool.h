@@ -60,7 +60,7 @@ bool args_int(Tool *, const Args *, FlagId, int64_t lo, int64_t hi, int64_t *val
 /* All values, comma-separated lists taken apart. */
 Strings args_list(Tool *, const Args *, FlagId);
 /* An integer with nothing around it (0x.. too), or false. */
-bool parse_int(const char *, int64_t *);
+bool text_to_int(const char *, int64_t *);
 
 void help_print(Tool *, CommandId, FILE *);
 void help_man(Tool *, FILE *);

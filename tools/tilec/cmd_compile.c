@@ -1,0 +1,125 @@
+/* cmd_compile.c: `tilec k.tile`: objects, sources, stages, dependency rules. */
+#include "tools/tilec/emit.h"
+#include "tools/tilec/object.h"
+#include "tile/tile.h"
+
+static const char *target_names(Tool *t)
+{
+    Text names;
+    text_init(&names, &t->arena);
+    for (size_t i = 0; target_at(i); i++) text_printf(&names, "%s%s", i ? ", " : "", target_at(i)->name);
+    return names.data;
+}
+
+static StageId find_stage(const char *name)
+{
+    int s = 0;
+    while (s < STAGE_COUNT && strcmp(stage_info[s].name, name)) s++;
+    return (StageId)s;
+}
+
+/* --- dependency rules --------------------------------------------------------------------------------------------------- */
+
+/* make's way of writing a name: blanks and # behind a backslash, $ twice. */
+static void make_name(Text *t, const char *name)
+{
+    for (; *name; name++) {
+        if (*name == ' ' || *name == '#') text_putc(t, '\\');
+        if (*name == '$') text_putc(t, '$');
+        text_putc(t, *name);
+    }
+}
+
+static const char *with_suffix(Arena *a, const char *path, const char *suffix)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    size_t n = dot && (!slash || dot > slash + 1) && dot != path ? (size_t)(dot - path) : strlen(path);
+    return arena_printf(a, "%.*s%s", (int)n, path, suffix);
+}
+
+static void add_rule(Input *in, Outputs *outputs)
+{
+    Arena *a = &in->tool->arena;
+    bool only = args_has(in->args, FLAG_DEPS);
+    const char *out = args_last(in->args, FLAG_OUTPUT, with_suffix(a, in->path, ".o"));
+    const char *to = args_last(in->args, FLAG_DEPS_FILE, only ? "-" : with_suffix(a, out, ".d"));
+    Text t;
+    text_init(&t, a);
+    make_name(&t, out);
+    text_putc(&t, ':');
+    for (size_t i = 0; i < in->files.len; i++) {
+        text_puts(&t, " ");
+        make_name(&t, in->files.data[i]);
+    }
+    text_putc(&t, '\n');
+    for (size_t i = 1; i < in->files.len; i++) {        /* an import that is gone must not stop make */
+        make_name(&t, in->files.data[i]);
+        text_puts(&t, ":\n");
+    }
+    outputs_add(in->tool, outputs, to, t.data, t.len);
+}
+
+/* --- the command ---------------------------------------------------------------------------------------------------------- */
+
+static void add_text(Input *in, Outputs *outputs, const char *path, const Text *text)
+{
+    outputs_add(in->tool, outputs, path, arena_strndup(&in->tool->arena, text->data ? text->data : "", text->len), text->len);
+}
+
+static int print_stage(Input *in, Outputs *outputs, StageId stage, const Target *target)
+{
+    CompileOptions o;
+    Variants list = {0};
+    Text text;
+    text_init(&text, &in->session.arena);
+    if (!input_options(in, target, &o)) return EXIT_USAGE;
+    if (stage != STAGE_AST && !input_variants(in, &list)) return EXIT_INPUT;
+    int code = emit_stage(in, stage, &list, &o, &text);
+    if (!code) add_text(in, outputs, args_last(in->args, FLAG_OUTPUT, "-"), &text);
+    return code;
+}
+
+static int compile_file(Input *in, Outputs *outputs)
+{
+    const Args *a = in->args;
+    const Target *target = target_find(args_last(a, FLAG_TARGET, "cpu"));
+    const char *stage = args_last(a, FLAG_EMIT, NULL);
+    if (args_has(a, FLAG_DEPS) || args_has(a, FLAG_DEPS_TOO)) add_rule(in, outputs);
+    if (args_has(a, FLAG_DEPS)) return EXIT_OK;
+    if (stage) return print_stage(in, outputs, find_stage(stage), target);
+    CompileOptions o;
+    Variants list = {0};
+    if (!input_options(in, target, &o)) return EXIT_USAGE;
+    if (!input_variants(in, &list)) return EXIT_INPUT;
+    if (target->kind == TARGET_CPU) return object_compile(in, &list, &o, outputs);
+    Text text;
+    text_init(&text, &in->session.arena);
+    int code = emit_source(in, &list, &o, &text);
+    if (!code) add_text(in, outputs, args_last(a, FLAG_OUTPUT, NULL), &text);
+    return code;
+}
+
+static int check_usage(Tool *t, const Args *a)
+{
+    const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = args_last(a, FLAG_EMIT, NULL);
+    const Target *target = target_find(name);
+    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec --help` shows how)", a->inputs.len);
+    if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
+    if (stage && find_stage(stage) == STAGE_COUNT) return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
+    if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
+        return tool_usage(t, "--emit=%s needs another target than %s", stage, name);
+    if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
+    if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return tool_usage(t, "-o FILE is missing");
+    if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object for the CPU");
+    return EXIT_OK;
+}
+
+int cmd_compile(Tool *t, const Args *a)
+{
+    if (args_has(a, FLAG_VERSION)) {
+        fprintf(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR, TILE_VERSION_PATCH, target_names(t));
+        return EXIT_OK;
+    }
+    int code = check_usage(t, a);
+    return code ? code : input_with(t, a, a->inputs.data[0], compile_file);
+}

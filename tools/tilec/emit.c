@@ -1,0 +1,99 @@
+/* emit.c: see emit.h. */
+#include "tools/tilec/emit.h"
+#include "passes/kernel/kernel.h"
+
+enum {
+    CPU = 1 << TARGET_CPU, CUDA = 1 << TARGET_CUDA, HIP = 1 << TARGET_HIP, GPU = CUDA | HIP, ANY = CPU | GPU
+};
+
+const StageInfo stage_info[STAGE_COUNT] = {
+#define STAGE(ID, name, targets, doc) { name, targets, doc },
+#include "tools/tilec/stages.def"
+#undef STAGE
+};
+
+const char *variant_symbol(Arena *a, const Variant *v)
+{
+    Text t;
+    text_init(&t, a);
+    text_puts(&t, v->kernel->name);
+    for (size_t i = 0; i < v->n; i++) {
+        text_printf(&t, "_%s", v->bindings[i].name);
+        Text value;
+        text_init(&value, a);
+        frontend_print_value(v->bindings[i].value, &value);
+        for (const char *p = value.data; p && *p; p++) {
+            bool plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+            text_putc(&t, plain ? *p : *p == '-' ? 'm' : '_');
+        }
+    }
+    return t.data;
+}
+
+static const LaunchFacts *assumed(Input *in, const Variant *v)
+{
+    bool any = !strcmp(args_last(in->args, FLAG_ASSUME, "aligned"), "any");
+    return input_facts(in, v->kernel, any ? ASSUME_ANY : ASSUME_ALIGNED);
+}
+
+static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitKind kind, const char *symbol, Compiled *c)
+{
+    CompileOptions mine = *o;
+    mine.backend.emit = kind;
+    mine.backend.symbol = symbol;
+    return compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, assumed(in, v), &mine, c);
+}
+
+static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
+{
+    PassReport report = {0};
+    Func *f;
+    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, assumed(in, v), o, &report, &f);
+    KernelPlan plan;
+    if (!m || (lowered && !kernel_lower(&in->session, f, o->target, NULL, &plan))) return false;
+    ir_print(m, out);
+    if (!o->passes.time_passes) return true;
+    Text times;
+    text_init(&times, &in->session.arena);
+    passes_print_times(&report, &times);
+    fprintf(in->tool->err, "%s\n  parse and check  %8.3f ms\n%s", v->title, (double)in->parse_ns * 1e-6, times.data ? times.data : "");
+    return true;
+}
+
+static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, StageId stage, Text *out)
+{
+    EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
+    Compiled c;
+    if (!compiled(in, v, o, kind, NULL, &c)) return false;
+    if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
+    else text_write(out, c.artifact.data, c.artifact.size);
+    return true;
+}
+
+int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOptions *o, Text *out)
+{
+    if (stage == STAGE_AST) { frontend_print_ast(in->ast, out); return EXIT_OK; }
+    for (size_t i = 0; i < list->len; i++) {
+        const Variant *v = &list->data[i];
+        const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
+        if (list->len > 1 && stage != STAGE_SCHEDULE) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
+        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, out);
+        if (!ok) return EXIT_INPUT;
+    }
+    return EXIT_OK;
+}
+
+int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *out)
+{
+    bool several = list->len > 1;
+    for (size_t i = 0; i < list->len; i++) {
+        const Variant *v = &list->data[i];
+        const char *symbol = several ? variant_symbol(&in->session.arena, v) : NULL;
+        Compiled c;
+        if (!compiled(in, v, o, EMIT_TEXT, symbol, &c)) return EXIT_INPUT;
+        if (several) text_printf(out, "// %s\nnamespace variant_%s {\n", v->title, symbol);
+        text_write(out, c.artifact.data, c.artifact.size);
+        if (several) text_printf(out, "}\n\n");
+    }
+    return EXIT_OK;
+}

@@ -1,0 +1,20 @@
+/* emit.h: the stages of --emit, and text of a GPU target. */
+#pragma once
+#include "tools/tilec/input.h"
+
+typedef enum StageId {
+#define STAGE(ID, name, targets, doc) STAGE_##ID,
+#include "tools/tilec/stages.def"
+#undef STAGE
+    STAGE_COUNT
+} StageId;
+
+typedef struct StageInfo { const char *name; unsigned targets; const char *doc; } StageInfo;   /* targets: bit 1 << TargetKind */
+extern const StageInfo stage_info[STAGE_COUNT];
+
+/* Appends the stage of every variant to `out`. Exit code. */
+int emit_stage(Input *, StageId, const Variants *, const CompileOptions *, Text *out);
+/* One source file of the variants: each in a namespace of its own when there are several. */
+int emit_source(Input *, const Variants *, const CompileOptions *, Text *out);
+/* "attention_D64_CAUSALtrue": a C identifier. */
+const char *variant_symbol(Arena *, const Variant *);

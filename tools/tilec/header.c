@@ -1,0 +1,140 @@
+/* header.c: the C header of an object: the common part (tools/aot/launch.h), then a typed launcher for each kernel. */
+#include "tools/tilec/embed.h"
+#include "tools/tilec/object.h"
+
+/* What C calls a scalar argument. Narrow floats are passed as their bits. */
+static const char *c_type(DType d)
+{
+    switch (d) {
+    case DT_BOOL: return "bool";
+    case DT_I8: return "int8_t";
+    case DT_I16: return "int16_t";
+    case DT_I32: return "int32_t";
+    case DT_I64: case DT_INDEX: return "int64_t";
+    case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "uint8_t";
+    case DT_U16: case DT_F16: case DT_BF16: return "uint16_t";
+    case DT_U32: return "uint32_t";
+    case DT_U64: return "uint64_t";
+    case DT_F32: return "float";
+    case DT_F64: return "double";
+    case DT_COUNT: break;
+    }
+    return "int64_t";
+}
+
+static bool is_launch_param(const FrontParam *p) { return p->kind != FRONT_CONST && p->kind != FRONT_CONST_TYPE; }
+
+static const char *kind_word(FrontParamKind k)
+{
+    switch (k) {
+    case FRONT_IN: return "in ";
+    case FRONT_OUT: return "out ";
+    case FRONT_INOUT: return "inout ";
+    case FRONT_SCALAR: case FRONT_CONST: case FRONT_CONST_TYPE: return "";
+    }
+    return "";
+}
+
+/* attention(in f16 Q[B, H, M, D], ..., f32 scale) */
+static void write_signature(const Launcher *l, Text *t)
+{
+    const Func *f = l->variants.data[0].func;
+    text_printf(t, "%s(", l->kernel->name);
+    for (int i = 0, n = 0; i < l->kernel->n_params; i++) {
+        const FrontParam *p = &l->kernel->params[i];
+        if (!is_launch_param(p)) continue;
+        text_printf(t, "%s%s%s %s", n ? ", " : "", kind_word(p->kind), dtype_name(f->params[n].type->dtype), p->name);
+        n++;
+        for (int a = 0; a < p->rank; a++) text_printf(t, "%s%s", a ? ", " : "[", p->dims[a].name ? p->dims[a].name : p->dims[a].text);
+        if (p->rank) text_putc(t, ']');
+    }
+    text_putc(t, ')');
+}
+
+static void write_comment(const Launcher *l, Text *t)
+{
+    text_puts(t, "\n/* ");
+    write_signature(l, t);
+    text_puts(t, "\n * Compiled for:");
+    const Variant *last = NULL;
+    for (size_t i = 0; i < l->variants.len; i++) {
+        const Variant *v = l->variants.data[i].variant;
+        if (v == last) continue;
+        last = v;
+        text_printf(t, "\n *   %s", v->title);
+    }
+    for (size_t i = 0; i < l->choices.len; i++) text_printf(t, "%s%s", i ? ", " : "\n * Choose by: ", l->choices.data[i].name);
+    text_puts(t, "\n * Narrow floats (f16, bf16, fp8) are passed as their bits. */\n");
+}
+
+static const char *choice_type(const Choice *c)
+{
+    return c->param->type_known && dtype_is_float(c->param->dtype) ? "double" : c->param->type_known && c->param->dtype == DT_BOOL ? "bool" : "int64_t";
+}
+
+static void write_launcher(const Launcher *l, Text *t)
+{
+    const Func *f = l->variants.data[0].func;
+    const char *name = l->name;
+    write_comment(l, t);
+    text_printf(t, "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, int64_t, void *);\n", name, name);
+    text_printf(t, "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *,\n"
+                   "    const tile_threads *);\n", name);
+    text_printf(t, "static inline int %s(", name);
+    int n = 0;
+    for (int i = 0; i < l->kernel->n_params; i++) {
+        const FrontParam *p = &l->kernel->params[i];
+        if (!is_launch_param(p)) continue;
+        text_printf(t, "%s %s, ", p->kind == FRONT_SCALAR ? c_type(f->params[n].type->dtype) : "tile_view", p->name);
+        n++;
+    }
+    for (size_t i = 0; i < l->choices.len; i++) text_printf(t, "%s %s, ", choice_type(&l->choices.data[i]), l->choices.data[i].name);
+    text_printf(t, "const tile_threads *tile_threads_)\n{\n    tile_launch_arg tile_args_[%d];\n    int64_t tile_consts_[%zu];\n"
+                   "    memset(tile_args_, 0, sizeof tile_args_);\n    memset(tile_consts_, 0, sizeof tile_consts_);\n", n ? n : 1, l->choices.len ? l->choices.len : 1);
+    n = 0;
+    for (int i = 0; i < l->kernel->n_params; i++) {
+        const FrontParam *p = &l->kernel->params[i];
+        if (!is_launch_param(p)) continue;
+        if (p->kind == FRONT_SCALAR) text_printf(t, "    memcpy(&tile_args_[%d].word, &%s, sizeof %s);\n", n, p->name, p->name);
+        else text_printf(t, "    tile_args_[%d].view = %s;\n", n, p->name);
+        n++;
+    }
+    for (size_t i = 0; i < l->choices.len; i++) {
+        const char *c = l->choices.data[i].name;
+        if (!strcmp(choice_type(&l->choices.data[i]), "double")) text_printf(t, "    memcpy(&tile_consts_[%zu], &%s, sizeof %s);\n", i, c, c);
+        else text_printf(t, "    tile_consts_[%zu] = %s;\n", i, c);
+    }
+    text_printf(t, "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n", name, name, name);
+}
+
+/* "out/attention.h" -> ATTENTION_H */
+static const char *guard(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *g = arena_printf(a, "TILE_KERNELS_%s", slash ? slash + 1 : path);
+    for (char *p = g; *p; p++) {
+        if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
+        else if (!((*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
+    }
+    return g;
+}
+
+/* The text of launch.h between its marks. */
+static void write_common(Arena *a, Text *t)
+{
+    const char *text = arena_strndup(a, launch_header, (size_t)(launch_header_end - launch_header));
+    const char *begin = strstr(text, "/* begin */\n"), *end = strstr(text, "/* end */\n");
+    if (begin && end) text_write(t, begin + 12, (size_t)(end - begin) - 12);
+}
+
+void header_write(Input *in, const Launchers *list, const char *path, Text *t)
+{
+    Arena *a = &in->session.arena;
+    const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
+    text_printf(t, "/* Launchers of the kernels of %s. Written by tilec; link the object written with it. C11 or C++.\n"
+                   " * They are safe to call from several threads at once. */\n#ifndef %s\n#define %s\n\n", slash ? slash + 1 : in->path, g, g);
+    write_common(a, t);
+    text_puts(t, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+    for (size_t i = 0; i < list->len; i++) write_launcher(&list->data[i], t);
+    text_puts(t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}

@@ -1,0 +1,310 @@
+/* input.c: see input.h. */
+#include "tools/tilec/input.h"
+#include <stdlib.h>
+#include <time.h>
+
+enum { MAX_SOURCE = 16 << 20, MAX_VARIANTS = 4096 };
+
+int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* --- sources and imports --------------------------------------------------------------------------------------------- */
+
+static const char *folder_of(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? arena_strndup(a, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
+}
+
+static const char *join(Arena *a, const char *folder, const char *path)
+{
+    return path[0] == '/' || !strcmp(folder, ".") ? path : arena_printf(a, "%s/%s", folder, path);
+}
+
+static bool readable(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+
+/* Two spellings of one file are one source: index of the earlier one, or 0. */
+static uint32_t loaded(Input *in, const char *path)
+{
+    char *real = realpath(path, NULL);
+    uint32_t found = 0;
+    for (size_t i = 0; real && i < in->files.len && !found; i++) {
+        char *other = realpath(in->files.data[i], NULL);
+        if (other && !strcmp(real, other)) found = (uint32_t)i + 1;     /* sources are added in the order of files */
+        free(other);
+    }
+    free(real);
+    return found;
+}
+
+static uint32_t add_file(Input *in, const char *path)
+{
+    FileText text;
+    if (!file_read(in->tool, path, MAX_SOURCE, &text)) return 0;
+    bool std = !strcmp(path, "-");
+    vec_push(&in->tool->arena, &in->files, path);
+    return diag_add_source(&in->session, std ? "<stdin>" : path, std ? "." : folder_of(&in->tool->arena, path), text.data, text.len);
+}
+
+static uint32_t import(void *user, Session *s, uint32_t from, const char *path)
+{
+    Input *in = user;
+    const Source *source = diag_source(s, from);
+    const Strings *dirs = &in->args->flag[FLAG_IMPORT_DIR];
+    const char *found = join(&in->tool->arena, source && source->directory ? source->directory : ".", path);
+    for (size_t i = 0; !readable(found) && i < dirs->len; i++) found = join(&in->tool->arena, dirs->data[i], path);
+    if (!readable(found)) return 0;
+    uint32_t index = loaded(in, found);
+    return index ? index : add_file(in, found);
+}
+
+/* --- diagnostics ----------------------------------------------------------------------------------------------------- */
+
+static void print_diagnostics(Input *in)
+{
+    Text text;
+    text_init(&text, &in->session.arena);
+    bool perf = args_has(in->args, FLAG_WPERF);
+    for (const Diag *d = in->session.diags; d; d = d->next)
+        if (d->severity != SEV_PERF || perf) diag_render(&in->session, d, &text);
+    if (text.data) fwrite(text.data, 1, text.len, in->tool->err);
+    in->session.diags = in->session.last_diag = NULL;
+}
+
+/* --- one compilation -------------------------------------------------------------------------------------------------- */
+
+static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
+{
+    if (!(in->file = add_file(in, in->path))) return EXIT_INPUT;
+    int64_t begin = clock_ns();
+    in->ast = frontend_parse(&in->session, in->file, import, in);
+    if (!frontend_check(in->ast)) return EXIT_INPUT;
+    in->parse_ns = clock_ns() - begin;
+    return fn(in, outputs);
+}
+
+int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *))
+{
+    Input *in = arena_new(&t->arena, Input);
+    Outputs *outputs = arena_new(&t->arena, Outputs);
+    int64_t limit = 20;
+    if (!args_int(t, a, FLAG_ERROR_LIMIT, 0, 1 << 20, &limit)) return EXIT_USAGE;
+    in->tool = t;
+    in->args = a;
+    in->path = path;
+    session_init(&in->session, allocator_libc);
+    in->session.error_limit = limit ? (int)limit : 1 << 30;
+    in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
+    volatile int code = EXIT_INPUT;
+    int left = setjmp(in->session.oom);
+    if (!left) code = process(in, outputs, fn);
+    if (left == 1) code = tool_error(t, "out of memory");
+    if (left != 1 && !setjmp(in->session.oom)) print_diagnostics(in);
+    if (left > 1) code = tool_error(t, "this is an error of tilec; please report it");
+    if (in->session.n_errors && code == EXIT_OK) code = EXIT_INPUT;
+    if (code == EXIT_OK) code = outputs_commit(t, outputs);
+    session_free(&in->session);
+    return code;
+}
+
+/* --- options ---------------------------------------------------------------------------------------------------------- */
+
+/* A list given in parts is one list. NULL when the flag is absent. */
+static const char *joined(Input *in, FlagId f)
+{
+    Strings list = args_list(in->tool, in->args, f);
+    if (!args_has(in->args, f)) return NULL;
+    Text t;
+    text_init(&t, &in->tool->arena);
+    text_puts(&t, "");
+    for (size_t i = 0; i < list.len; i++) text_printf(&t, "%s%s", i ? "," : "", list.data[i]);
+    return t.data ? t.data : "";
+}
+
+static void dump(void *user, const char *pass, const char *text)
+{
+    Input *in = user;
+    fprintf(in->tool->err, "// after %s\n%s", pass, text);
+}
+
+bool input_options(Input *in, const Target *target, CompileOptions *o)
+{
+    int64_t level = 2;
+    if (!args_int(in->tool, in->args, FLAG_OPT, 0, 3, &level)) return false;
+    *o = compile_options_default(target);
+    o->backend.opt_level = o->passes.opt_level = (int)level;
+    o->backend.debug_info = args_has(in->args, FLAG_DEBUG);
+    o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);
+    o->backend.cpu = args_last(in->args, FLAG_CPU, NULL);
+        o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
+    o->passes.passes = joined(in, FLAG_PASSES);
+    o->passes.skip = joined(in, FLAG_SKIP_PASS);
+    o->passes.dump_after = joined(in, FLAG_DUMP_AFTER);
+    o->passes.on_dump = dump;
+    o->passes.dump_user = in;
+    o->passes.time_passes = args_has(in->args, FLAG_TIME_PASSES);
+    return true;
+}
+
+const LaunchFacts *input_facts(Input *in, const FrontKernel *k, Assume assume)
+{
+    if (assume == ASSUME_ANY) return NULL;
+    Arena *a = &in->session.arena;
+    LaunchFacts *facts = arena_new(a, LaunchFacts);
+    ParamFacts *params = arena_array(a, ParamFacts, (size_t)k->n_params + 1);
+    int n = 0;
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *p = &k->params[i];
+        if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
+        if (p->kind == FRONT_SCALAR) {
+            bool real = p->type_known && dtype_is_float(p->dtype);
+            params[n++] = (ParamFacts){ .unit_axis = -1, .sign = real && assume == ASSUME_POSITIVE ? 1 : -1 };
+        } else {
+            params[n++] = (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 };
+        }
+    }
+    *facts = (LaunchFacts){ params, n, arena_array(a, bool, (size_t)k->n_dims + 1), k->n_dims, true };
+    return facts;
+}
+
+/* --- variants --------------------------------------------------------------------------------------------------------- */
+
+/* One `-D NAME=A,B` as far as it concerns a kernel. */
+typedef struct Define { const char *name; Strings texts; bool used; } Define;
+typedef VEC(Define) Defines;
+
+/* -D names, each with its values; a name given again replaces the earlier one. */
+static bool read_defines(Input *in, Defines *defines)
+{
+    Arena *a = &in->session.arena;
+    const Strings *given = &in->args->flag[FLAG_DEFINE];
+    for (size_t i = 0; i < given->len; i++) {
+        const char *text = given->data[i], *eq = strchr(text, '=');
+        if (!eq || eq == text || !eq[1]) { tool_usage(in->tool, "-D wants NAME=VALUE, not `%s`", text); return false; }
+        Define d = { arena_strndup(a, text, (size_t)(eq - text)), {0}, false };
+        for (const char *v = eq + 1; ; v++) {
+            size_t n = strcspn(v, ",");
+            vec_push(a, &d.texts, arena_strndup(a, v, n));
+            v += n;
+            if (!*v) break;
+        }
+        size_t k = 0;
+        while (k < defines->len && strcmp(defines->data[k].name, d.name)) k++;
+        if (k < defines->len) defines->data[k] = d;
+        else vec_push(a, defines, d);
+    }
+    return true;
+}
+
+static bool knows(const FrontKernel *k, const char *name)
+{
+    static const char *const hints[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
+    for (int i = 0; i < k->n_params; i++)
+        if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_CONST || k->params[i].kind == FRONT_CONST_TYPE;
+    for (int i = 0; i < k->n_dims; i++)
+        if (!strcmp(k->dims[i], name)) return true;
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (!strcmp(hints[i], name)) return true;
+    return false;
+}
+
+/* The kernel's domains: those of `instance` (may be NULL) that no -D replaces, then the -Ds. */
+typedef VEC(FrontDomain) Domains;
+
+static bool collect_domains(Input *in, const FrontKernel *k, const FrontInstance *instance, Defines *defines, Domains *domains)
+{
+    Session *s = &in->session;
+    for (int i = 0; instance && i < instance->n; i++) {
+        bool replaced = false;
+        for (size_t d = 0; d < defines->len; d++) replaced |= !strcmp(defines->data[d].name, instance->domains[i].name);
+        if (!replaced) vec_push(&s->arena, domains, instance->domains[i]);
+    }
+    for (size_t d = 0; d < defines->len; d++) {
+        Define *def = &defines->data[d];
+        if (!knows(k, def->name)) continue;
+        def->used = true;
+        FrontValue *values = arena_array(&s->arena, FrontValue, def->texts.len);
+        for (size_t v = 0; v < def->texts.len; v++) {
+            const char *why = "no such value";
+            if (frontend_parse_value(s, k, def->name, def->texts.data[v], &values[v], &why)) continue;
+            diag_error(s, (Loc){0}, "-D %s=%s: %s", def->name, def->texts.data[v], why);
+            return false;
+        }
+        vec_push(&s->arena, domains, ((FrontDomain){ def->name, (int)def->texts.len, values, {0} }));
+    }
+    return true;
+}
+
+static bool already(const Variants *list, const FrontKernel *k, const char *title)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (list->data[i].kernel == k && !strcmp(list->data[i].title, title)) return true;
+    return false;
+}
+
+/* The product of the domains, the last fastest. */
+static bool add_product(Input *in, const FrontKernel *k, const Domains *domains, Variants *list)
+{
+    Session *s = &in->session;
+    int64_t total = 1;
+    for (size_t d = 0; d < domains->len; d++)
+        if (__builtin_mul_overflow(total, domains->data[d].n, &total) || total > MAX_VARIANTS) {
+            diag_error(s, k->loc, "kernel `%s` would have more than %d variants", k->name, MAX_VARIANTS);
+            return false;
+        }
+    for (int64_t i = 0; i < total; i++) {
+        FrontBinding *b = arena_array(&s->arena, FrontBinding, domains->len + 1);
+        int64_t rest = i;
+        for (size_t d = domains->len; d-- > 0; rest /= domains->data[d].n)
+            b[d] = (FrontBinding){ domains->data[d].name, domains->data[d].values[rest % domains->data[d].n] };
+        const char *title = compile_title(s, k->name, b, domains->len);
+        if (!already(list, k, title)) vec_push(&s->arena, list, ((Variant){ k, b, domains->len, title }));
+    }
+    return true;
+}
+
+static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Variants *list)
+{
+    int instances = 0;
+    for (int i = 0; i < frontend_instance_count(in->ast); i++) {
+        const FrontInstance *instance = frontend_instance(in->ast, i);
+        Domains domains = {0};
+        if (strcmp(instance->kernel, k->name)) continue;
+        instances++;
+        if (!collect_domains(in, k, instance, defines, &domains) || !add_product(in, k, &domains, list)) return false;
+    }
+    Domains domains = {0};
+    return instances || (collect_domains(in, k, NULL, defines, &domains) && add_product(in, k, &domains, list));
+}
+
+bool input_variants(Input *in, Variants *list)
+{
+    Session *s = &in->session;
+    Defines defines = {0};
+    Strings only = args_list(in->tool, in->args, FLAG_KERNEL);
+    if (!read_defines(in, &defines)) return false;
+    for (size_t i = 0; i < only.len; i++)
+        if (!frontend_kernel_find(in->ast, only.data[i])) { diag_error(s, (Loc){0}, "%s has no kernel `%s`", in->path, only.data[i]); return false; }
+    for (int i = 0; i < frontend_kernel_count(in->ast); i++) {
+        const FrontKernel *k = frontend_kernel(in->ast, i);
+        bool wanted = !only.len && k->loc.file == in->file;
+        for (size_t n = 0; n < only.len; n++) wanted |= !strcmp(only.data[n], k->name);
+        if (wanted && !add_kernel(in, k, &defines, list)) return false;
+    }
+    for (size_t d = 0; d < defines.len; d++)
+        if (!defines.data[d].used && list->len) {
+            diag_error(s, (Loc){0}, "-D %s: no kernel compiled here has a const, const type or dimension of that name", defines.data[d].name);
+            return false;
+        }
+    if (!list->len) diag_error(s, (Loc){0}, "%s has no kernel", in->path);
+    return list->len > 0;
+}

@@ -1,0 +1,43 @@
+/* input.h: a .tile file on its way through the front end, and the variants of its kernels that the command line asks for. */
+#pragma once
+#include "tools/tilec/file.h"
+#include "frontend/frontend.h"
+#include "runtime/compile.h"
+
+typedef struct Input {
+    Tool *tool;
+    const Args *args;
+    Session session;            /* everything the compiler makes lies here */
+    const char *path;
+    Ast *ast;
+    uint32_t file;
+    Strings files;              /* all files read, for -M */
+    int64_t parse_ns;
+} Input;
+
+/* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left through an error; outputs
+ * appear only if there were no errors. */
+int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *));
+
+/* A kernel with values for its consts, const types and dimensions. */
+typedef struct Variant {
+    const FrontKernel *kernel;
+    const FrontBinding *bindings; size_t n;
+    const char *title;          /* "attention<D=64, CAUSAL=true>" */
+} Variant;
+typedef VEC(Variant) Variants;
+
+/* The variants of the kernels of the file itself (or of --kernel): the products of the file's `instantiate`s, with -D in place of
+ * or beside their domains. False after diagnostics. */
+bool input_variants(Input *, Variants *);
+
+/* Options as the command line gives them; false after a message. */
+bool input_options(Input *, const Target *, CompileOptions *);
+
+/* What a launch promises of a kernel's arguments. */
+typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED, ASSUME_POSITIVE } Assume;
+/* ANY: NULL. ALIGNED: addresses and strides are multiples of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits.
+ * POSITIVE: floating scalars are above 0 too. */
+const LaunchFacts *input_facts(Input *, const FrontKernel *, Assume);
+
+int64_t clock_ns(void);

@@ -1,0 +1,146 @@
+/* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for two levels of x86-64; the
+ * launcher picks the first that fits. */
+#include "tools/tilec/object.h"
+#include "tools/tilec/elf.h"
+#include "tools/tilec/embed.h"
+#include "tools/tilec/emit.h"
+
+/* Best first: the launcher takes the first that fits. */
+static const struct { int level; const char *cpu, *suffix; } levels[] = {
+#if defined(__x86_64__)
+    { LEVEL_V4, "x86-64-v4", "v4" }, { LEVEL_V3, "x86-64-v3", "v3" },
+#else
+    { LEVEL_ANY, "generic", "any" },
+#endif
+};
+enum { N_LEVELS = sizeof levels / sizeof *levels };
+static const char *const promises[] = { [ASSUME_ANY] = "any", [ASSUME_ALIGNED] = "aligned", [ASSUME_POSITIVE] = "positive" };
+
+static bool has_sign(const FrontKernel *k)
+{
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *p = &k->params[i];
+        if (p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64)) return true;
+    }
+    return false;
+}
+
+static bool has_tensor(const FrontKernel *k)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].kind <= FRONT_INOUT) return true;
+    return false;
+}
+
+static bool add_variant(Input *in, const Variant *v, Assume assume, int level, const CompileOptions *options, Elf *elf, Builts *out)
+{
+    Session *s = &in->session;
+    CompileOptions o = *options;
+    Func *f;
+    Artifact *a = arena_new(&s->arena, Artifact);
+    const char *symbol = arena_printf(&s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), promises[assume], levels[level].suffix);
+    o.backend.emit = EMIT_OBJECT;
+    o.backend.cpu = levels[level].cpu;
+    o.backend.symbol = symbol;
+    Module *m = compile_to_ir(s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v->kernel, assume), &o, NULL, &f);
+    const Backend *backend = driver_backend(TARGET_CPU);
+    if (!backend) { diag_error(s, (Loc){0}, "this build has no backend for the CPU"); return false; }
+    if (!m || !backend->compile(s, m, f, o.target, &o.backend, a)) {
+        if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
+        return false;
+    }
+    const char *why = elf_add_object(elf, a->data, a->size, NULL);
+    if (why) { diag_error(s, v->kernel->loc, "internal error: the object of %s: %s", v->title, why); return false; }
+    a->entry = a->entry ? a->entry : symbol;
+    vec_push(&s->arena, out, ((Built){ v, levels[level].level, assume, 0, f, a }));
+    return true;
+}
+
+/* "_bf16_f32" from the types its const type parameters have; "" without such. */
+static const char *types_suffix(Input *in, const Variant *v)
+{
+    Text t;
+    text_init(&t, &in->session.arena);
+    for (int i = 0; i < v->kernel->n_params; i++) {
+        const FrontParam *p = &v->kernel->params[i];
+        FrontValue value = p->default_value;
+        if (p->kind != FRONT_CONST_TYPE) continue;
+        for (size_t b = 0; b < v->n; b++)
+            if (!strcmp(v->bindings[b].name, p->name)) value = v->bindings[b].value;
+        text_putc(&t, '_');
+        frontend_print_value(value, &t);
+    }
+    return t.data ? t.data : "";
+}
+
+static Launcher *launcher_for(Input *in, Launchers *list, const Variant *v, bool typed)
+{
+    const char *name = typed ? arena_printf(&in->session.arena, "%s%s", v->kernel->name, types_suffix(in, v)) : v->kernel->name;
+    for (size_t i = 0; i < list->len; i++)
+        if (!strcmp(list->data[i].name, name)) return &list->data[i];
+    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, {0}, {0} }));
+    return &list->data[list->len - 1];
+}
+
+/* Do the variants of this kernel differ in types? */
+static bool typed(Input *in, const Variants *list, const FrontKernel *k)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < list->len; i++) {
+        if (list->data[i].kernel != k) continue;
+        const char *types = types_suffix(in, &list->data[i]);
+        if (first && strcmp(first, types)) return true;
+        first = types;
+    }
+    return false;
+}
+
+static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
+{
+    Session *s = &in->session;
+    Words plan = {0};
+    size_t n = l->variants.len;
+    ElfReloc *relocs = arena_array(&s->arena, ElfReloc, n);
+    for (size_t i = 0; i < n; i++) {
+        l->variants.data[i].entry = (int)i;
+        relocs[i] = (ElfReloc){ 8 * i, l->variants.data[i].artifact->entry };
+    }
+    l->choices = plan_choices(s, l->kernel, &l->variants);
+    if (!plan_write(s, l->kernel, &l->variants, &l->choices, &plan)) return "";
+    const char *why = elf_add_data(elf, arena_printf(&s->arena, "%s__plan", l->name), plan.data, 8 * plan.len, NULL, 0);
+    if (!why) why = elf_add_data(elf, arena_printf(&s->arena, "%s__entries", l->name), arena_alloc(&s->arena, 8 * n), 8 * n, relocs, n);
+    return why ? why : elf_add_alias(elf, arena_printf(&s->arena, "%s__launch", l->name), "tile_aot_launch");
+}
+
+int object_compile(Input *in, const Variants *list, const CompileOptions *o, Outputs *outputs)
+{
+    static const char *const local[] = { "tile_aot_launch", NULL };
+    Session *s = &in->session;
+    Elf *elf = elf_new(&s->arena);
+    Launchers launchers = {0};
+    for (size_t i = 0; i < list->len; i++) {
+        const Variant *v = &list->data[i];
+        Launcher *l = launcher_for(in, &launchers, v, typed(in, list, v->kernel));
+        for (int assume = ASSUME_POSITIVE; assume >= ASSUME_ANY; assume--) {
+            if ((assume == ASSUME_POSITIVE && !has_sign(v->kernel)) || (assume == ASSUME_ALIGNED && !has_tensor(v->kernel))) continue;
+            for (int level = 0; level < N_LEVELS; level++)
+                if (!add_variant(in, v, (Assume)assume, level, o, elf, &l->variants)) return EXIT_INPUT;
+        }
+    }
+    const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
+    for (size_t i = 0; i < launchers.len && !why; i++) why = add_launcher(in, elf, &launchers.data[i]);
+    size_t size = 0;
+    const void *bytes = why ? NULL : elf_write(elf, &size);
+    if (!bytes) {
+        if (!why || *why) diag_error(s, (Loc){0}, "the object cannot be written: %s", why ? why : "too many sections");
+        return EXIT_INPUT;
+    }
+    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, NULL), bytes, size);
+    const char *header = args_last(in->args, FLAG_HEADER, NULL);
+    if (!header) return EXIT_OK;
+    Text text;
+    text_init(&text, &s->arena);
+    header_write(in, &launchers, header, &text);
+    outputs_add(in->tool, outputs, header, text.data, text.len);
+    return EXIT_OK;
+}

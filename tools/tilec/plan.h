@@ -1,0 +1,27 @@
+/* plan.h: writes the plan of tools/aot/plan.h for one kernel. */
+#pragma once
+#include "tools/aot/plan.h"
+#include "tools/tilec/input.h"
+
+typedef VEC(int64_t) Words;
+
+/* One compiled variant of a kernel. */
+typedef struct Built {
+    const Variant *variant;
+    int level, assume, entry;       /* LEVEL_.., ASSUME_..; index among the kernel's entries */
+    const Func *func;
+    const Artifact *artifact;
+} Built;
+
+/* A const (type) that the variants bind to different values: a parameter of the launcher. */
+typedef struct Choice { const char *name; const FrontParam *param; } Choice;
+typedef VEC(Choice) Choices;
+
+/* All variants of one kernel. */
+typedef VEC(Built) Builts;
+
+Choices plan_choices(Session *, const FrontKernel *, const Builts *);
+/* A value as launchers take it: integers and bools, a double's bits, a type's number in tile/tile.h. */
+int64_t plan_value(FrontValue);
+/* False after diagnostics: the grid holds what a launcher cannot evaluate, or a limit is passed. */
+bool plan_write(Session *, const FrontKernel *, const Builts *, const Choices *, Words *);
