@@ -277,6 +277,7 @@ struct Window {
     LLVMValueRef unit[TILE_MAX_RANK];           /* i1: elements lie side by side; NULL: known (is_unit) */
     bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
     LLVMValueRef pad;
+    LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
     LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];
 };

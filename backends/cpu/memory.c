@@ -100,6 +100,25 @@ static LLVMValueRef large_tensor(Gen *g, int param)
     return r;
 }
 
+/* How far the window has moved since it was last computed: the next one is as far away again (`latency`). */
+static LLVMValueRef distance_ahead(Gen *g, LLVMValueRef base)
+{
+    LLVMValueRef last = gen_alloca(g, g->i64, "last");
+    LLVMBasicBlockRef here = gen_here(g);
+    gen_at(g, g->entry);
+    LLVMBuildStore(g->b, gen_int(g, 0), last);
+    gen_at(g, here);
+    LLVMValueRef at = LLVMBuildPtrToInt(g->b, base, g->i64, ""), old = LLVMBuildLoad2(g->b, g->i64, last, "");
+    LLVMBuildStore(g->b, at, last);
+    return LLVMBuildSelect(g->b, icmp(g, LLVMIntEQ, old, gen_int(g, 0)), gen_int(g, 0), LLVMBuildSub(g->b, at, old, ""), "");
+}
+
+static void prefetch(Gen *g, LLVMValueRef ptr)
+{
+    LLVMValueRef v[] = { ptr, LLVMConstInt(g->i32, 0, false), LLVMConstInt(g->i32, 3, false), LLVMConstInt(g->i32, 1, false) };
+    gen_intrinsic(g, "llvm.prefetch", (LLVMTypeRef[]){ g->ptr }, 1, v, 4);
+}
+
 Window *memory_window(Gen *g, Instr *i)
 {
     Window *w = arena_new(g->arena, Window);
@@ -134,7 +153,11 @@ Window *memory_window(Gen *g, Instr *i)
     }
     w->pad = w->m.pad ? gen_scalar(g, w->m.pad) : LLVMConstNull(gen_type(g, w->dtype, 1));
     if (i->op == OP_STORE && p->kind == PARAM_OUT && n > 0) w->stream = large_tensor(g, w->m.param);
-    if (i->op == OP_LOAD) g->windows[ir_result(i)->id] = w;
+    if (i->op == OP_LOAD) {
+        int unit = memory_unit_axis(g->func, i);
+        if (n > 0 && (ir_attr_int(i, ATTR_LATENCY, 0) > 1 || (unit >= 0 && unit != n - 1))) w->ahead = distance_ahead(g, w->base);
+        g->windows[ir_result(i)->id] = w;
+    }
     return w;
 }
 
@@ -257,6 +280,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
         if (!w->is_unit[va]) cond = both(g, cond, w->unit[va]);
     }
+    if (w->ahead && lanes > 1) prefetch(g, gen_ptr(g, ptr, w->ahead));
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;
     gen_if(g, &f, cond);
@@ -302,7 +326,8 @@ static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRe
     If f;
     LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, r->ptr, g->i64, ""), gen_int(g, 63), "");
     gen_if(g, &f, both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0))));
-    LLVMValueRef s = gen_store(g, w->dtype, v, ptr);
+    LLVMValueRef words = LLVMBuildBitCast(g->b, to_memory(g, w->dtype, v), gen_vec(g->i32, bytes / 4), "");     /* what LLVM stores past caches */
+    LLVMValueRef s = LLVMBuildStore(g->b, words, ptr);
     LLVMSetAlignment(s, bytes < 64 ? (unsigned)bytes : 64);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
     LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
