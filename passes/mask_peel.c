@@ -13,7 +13,8 @@
  * main loop, the last tile of rows the masked one.) What is proven outright costs nothing (divisibility.c would find it too).
  * The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
  *
- * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to split.
+ * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to split. On GPUs loops with products are
+ * left whole (left_to_kernel).
  *
  * Requires: fold, licm (steps of 1, invariant bounds outside). Keeps: everything; the order of iterations too. Does not do: outer loops;
  * loops whose first iteration may be below 0; steps other than 1. */

@@ -274,9 +274,11 @@ static void test_case(const Case *c)
         free(text);
         return;
     }
-    PassOptions o = pass_options_default(target_find("cuda:sm_80"));
+    PassOptions o = pass_options_default(target_find("cuda:sm_90a"));
     o.opt_level = 3;
     o.verify_each = true;
+    check(c, text, len, &plain, &o, true, "all passes, all facts, sm_90a");
+    o.target = target_find("cpu");
     check(c, text, len, &plain, &o, false, "all passes, no facts");
     check(c, text, len, &plain, &o, true, "all passes, all facts");
     for (int id = 0; id < PASS_COUNT; id++) {

@@ -87,10 +87,11 @@ static Value *load(Gen *g, bool transposed)
     int param = pick(g, 3) ? 0 : 1;
     int64_t extents[2] = { transposed ? C : R, transposed ? R : C };
     Value *ops[5] = { g->f->body->args[param], any(g, &g->index), any(g, &g->index) };
+    const int64_t steps[2] = { 1, 2 };
     Attr attrs[3] = { a_ints(ATTR_EXTENTS, extents, 2) };
     int n = 3, n_attrs = 1;
     if (!pick(g, 3)) { ops[n++] = ir_const_float(&g->b, DT_F32, pick(g, 2) ? -INFINITY : 2.5); attrs[n_attrs++] = a_int(ATTR_HAS_PAD, 1); }
-    if (!pick(g, 4)) attrs[n_attrs++] = a_ints(ATTR_STEPS, ((const int64_t[]){ 1, 2 }), 2);
+    if (!pick(g, 4)) attrs[n_attrs++] = a_ints(ATTR_STEPS, steps, 2);
     if (param == 1) ops[n++] = g->token;
     Instr *i = ir_build(&g->b, OP_LOAD, ops, n, (Attrs){ attrs, n_attrs }, NULL, 0);
     if (param == 1) g->token = &i->results[1];

@@ -59,7 +59,7 @@ static void test_xcd(void)
     for (int k = 0; k < 4; k++) {
         Remap r;
         CU_ASSERT_FATAL(make(&r, "xcd", xcds[k], 0));
-        CU_ASSERT_EQUAL(count_bad(&r, 1), 0);
+        CU_ASSERT_EQUAL(count_bad(&r, xcds[k] == 8 ? 1 : 13), 0);
         session_free(&r.s);
     }
 }
@@ -70,7 +70,7 @@ static void test_chunk(void)
     for (int k = 0; k < 4; k++) {
         Remap r;
         CU_ASSERT_FATAL(make(&r, names[k], 8, 0));
-        CU_ASSERT_EQUAL(count_bad(&r, 1), 0);
+        CU_ASSERT_EQUAL(count_bad(&r, k == 2 ? 1 : 13), 0);
         session_free(&r.s);
     }
 }
