@@ -1,0 +1,270 @@
+/* exec_emu.c: problems through the whole compiler to CUDA C, which a host compiler turns into a library that device.h runs thread by thread.
+ * The executor's name is "emu" and the architecture: emu_sm_80. */
+#include "tests/emu/exec_emu.h"
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+#include "ir/scalar.h"
+#include "passes/passes.h"
+#include "backends/gpu/gpu.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FLAGS " -x c++ -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
+
+typedef const char *LaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);
+typedef struct Built { uint64_t hash; LaunchFn *launch; } Built;
+typedef struct State { const Target *target; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; } State;
+
+void *exec_emu_open(const char *name, char *why, size_t why_size)
+{
+    char target[64];
+    State *s = calloc(1, sizeof *s);
+    snprintf(target, sizeof target, "cuda:%s", name + 4);
+    s->target = target_find(target);
+    snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", EMU_FOLDER);
+    if (s->target && mkdtemp(s->folder)) {
+        char command[1024];         /* the header, compiled once */
+        snprintf(command, sizeof command, EMU_COMPILER FLAGS "-x c++-header %s/tests/emu/device.h -o %s/device.h.gch 2> /dev/null", EMU_INCLUDE, s->folder);
+        if (!system(command)) return s;
+        rmdir(s->folder);
+    }
+    snprintf(why, why_size, s->target ? "no host compiler" : "no target %s", target);
+    free(s);
+    return NULL;
+}
+
+/* Takes away exactly the files that build() made, then the empty folder; never a tree. Kept after a failed compilation, to be looked at. */
+void exec_emu_close(void *state)
+{
+    static const char *const ends[] = { "cpp", "so", "txt" };
+    State *s = state;
+    char path[320];
+    for (int k = 0; k < s->n_files && !s->keep; k++)
+        for (int e = 0; e < 3; e++) {
+            snprintf(path, sizeof path, "%s.%s", s->files[k], ends[e]);
+            unlink(path);
+        }
+    snprintf(path, sizeof path, "%s/device.h.gch", s->folder);
+    if (!s->keep && !unlink(path)) rmdir(s->folder);
+    free(s);
+}
+
+/* --- from source to a library ---------------------------------------------------------------------------------------------------- */
+
+static char *source_of(Session *s, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    Text t;
+    char chunk[4096];
+    size_t n;
+    if (!f) return NULL;
+    text_init(&t, &s->arena);
+    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) text_write(&t, chunk, n);
+    fclose(f);
+    return t.data;
+}
+
+/* The extents that the kernel is specialized on come from the tensors, as at a launch. */
+static int bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *out)
+{
+    int n = 0;
+    for (int i = 0; i < l->n_consts; i++) {
+        const char *why = NULL;
+        out[n].name = session_intern(s, l->consts[i].name, strlen(l->consts[i].name));
+        if (frontend_parse_value(s, k, out[n].name, l->consts[i].value, &out[n].value, &why)) n++;
+        else diag_error(s, k->loc, "%s=%s: %s", l->consts[i].name, l->consts[i].value, why);
+    }
+    for (int key = 0; key < k->n_keys; key++)
+        for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
+            const FrontParam *p = &k->params[i];
+            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
+            const Arg *a = &l->args[arg++];
+            for (int axis = 0; a->tensor && axis < p->rank; axis++)
+                if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
+                    out[n++] = (FrontBinding){ k->keys[key], { FRONT_INT, { .i = a->tensor->shape[a->drop + axis] } } };
+        }
+    return n;
+}
+
+static int64_t power_of_two_in(uint64_t v, int64_t most)
+{
+    int64_t d = 1;
+    while (d < most && v % (uint64_t)(2 * d) == 0) d *= 2;
+    return d;
+}
+
+/* What a launch key says: alignment, unit strides, strides and extents in 16 bytes. */
+static void give_facts(Func *f, const Launch *l)
+{
+    f->fits32 = true;
+    for (int i = 0; i < f->n_params && i < l->n_args; i++) {
+        const Tensor *t = l->args[i].tensor;
+        Param *p = &f->params[i];
+        if (!t) continue;
+        p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);
+        for (int axis = 0; axis < t->rank - l->args[i].drop; axis++) {
+            int64_t stride = t->stride[l->args[i].drop + axis], extent = t->shape[l->args[i].drop + axis];
+            Dim *d = &f->dims[p->dims[axis]];
+            if (stride == 1) p->stride[axis] = 1;
+            p->stride_div[axis] = stride ? power_of_two_in((uint64_t)llabs(stride), 16) : 16;
+            if (d->extent < 0) d->div = extent ? power_of_two_in((uint64_t)extent, 16) : 1;
+        }
+    }
+}
+
+/* Functions with inline assembly are device.h's. */
+static void write_source(FILE *f, const char *text, const char *kernel)
+{
+    fputs("#include \"device.h\"\n", f);
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, "\n");
+        bool keep = true;
+        for (const char *q = p; keep && q + 4 < p + n; q++) keep = strncmp(q, "asm(", 4) && strncmp(q, "asm ", 4);
+        if (!strncmp(p, "#line", 5)) keep = false;
+        if (keep) fprintf(f, "%.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    fprintf(f, "EMU_ENTRY(%s)\n", kernel);
+}
+
+static uint64_t hash_of(const char *p)
+{
+    uint64_t h = 1469598103934665603ull;
+    for (; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211ull;
+    return h;
+}
+
+static LaunchFn *build(State *st, const GpuCode *code, char *why, size_t why_size)
+{
+    uint64_t h = hash_of(code->text);
+    char base[256], path[320], command[1600];
+    for (int k = 0; k < st->n; k++) if (st->built[k].hash == h) return st->built[k].launch;
+    if (st->n == 512 || st->n_files == 512) { snprintf(why, why_size, "more kernels than this executor keeps"); return NULL; }
+    snprintf(base, sizeof base, "%s/%s_%d", st->folder, code->name, st->n_files);
+    snprintf(st->files[st->n_files++], sizeof *st->files, "%s", base);
+    snprintf(path, sizeof path, "%s.cpp", base);
+    FILE *f = fopen(path, "wb");
+    if (!f) return NULL;
+    write_source(f, code->text, code->name);
+    fclose(f);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "-shared -I%s %s -o %s.so -lm 2> %s.txt", st->folder, path, base, base);
+    if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
+    snprintf(path, sizeof path, "%s.so", base);
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    LaunchFn *fn = NULL;
+    if (lib) *(void **)&fn = dlsym(lib, "emu_launch");
+    else snprintf(why, why_size, "%s", dlerror());
+    if (fn && st->n < 512) st->built[st->n++] = (Built){ h, fn };
+    return fn;
+}
+
+/* --- a launch ------------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t scalar_word(const ScalarArg *a, DType d)
+{
+    uint64_t w = 0;
+    float f = (float)a->value;
+    int64_t i = (int64_t)a->value;
+    if (d == DT_F64) memcpy(&w, &a->value, 8);
+    else if (dtype_is_float(d)) memcpy(&w, &f, 4);      /* the kernel's parameter is a float */
+    else w = (uint64_t)i;
+    return w;
+}
+
+typedef struct Values { int64_t dims[64], strides[MAX_ARGS][TILE_MAX_RANK]; Scalar scalars[MAX_ARGS]; EvalEnv env; } Values;
+
+static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
+{
+    for (int d = 0; d < f->n_dims; d++) v->dims[d] = f->dims[d].extent;
+    for (int i = 0; i < f->n_params && i < l->n_args; i++) {
+        const Arg *a = &l->args[i];
+        const Param *p = &f->params[i];
+        if (a->scalar) {
+            if (dtype_is_float(p->type->dtype)) v->scalars[i].f = a->scalar->value;
+            else v->scalars[i].i = (int64_t)a->scalar->value;
+            continue;
+        }
+        for (int axis = 0; axis < p->type->rank; axis++) {
+            v->strides[i][axis] = a->tensor->stride[a->drop + axis];
+            v->dims[p->dims[axis]] = a->tensor->shape[a->drop + axis];
+        }
+    }
+    v->env = (EvalEnv){ .dims = v->dims, .scalars = v->scalars, .strides = v->strides, .grid = { 1, 1, 1 } };
+    int64_t grid[3] = { 1, 1, 1 };
+    int n = f->grid ? ir_terminator(f->grid)->n_operands : 0;
+    if (n && !ir_eval_block(f, f->grid, &v->env, grid, n)) { diag_error(s, f->loc, "the grid cannot be evaluated"); return false; }
+    memcpy(v->env.grid, grid, sizeof grid);
+    return true;
+}
+
+static bool launch(Session *s, State *st, const Run *run, const Launch *l, char *why, size_t why_size)
+{
+    FrontBinding b[64];
+    char *text = source_of(s, run->path);
+    if (!text) { snprintf(why, why_size, "%s cannot be read", run->path); return false; }
+    Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), NULL, NULL);
+    const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
+    int n = k ? bind(s, k, l, b) : 0;
+    Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;
+    Func *f = m ? ir_func_find(m, l->kernel) : NULL;
+    if (!f) return false;
+    if (run->passes) give_facts(f, l);
+    PassOptions o = pass_options_default(st->target);
+    if (!run->passes) o.opt_level = 0;
+    if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;
+    GpuCode code;
+    KernelOptions options = { .no_roles = true };
+    Values v = { 0 };
+    if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
+    int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2];
+    if (!programs) return true;
+    LaunchFn *fn = build(st, &code, why, why_size);
+    if (!fn) return false;
+    uint64_t words[64] = { 0 };
+    static struct { uint32_t failed, line; int64_t program; uint32_t message, reserved; } check;
+    memset(&check, 0, sizeof check);
+    for (int i = 0; i < code.n_slots; i++) {
+        const Slot *x = &code.slots[i];
+        const Arg *a = &l->args[x->param];
+        switch (x->kind) {
+        case SLOT_DATA: words[i] = (uint64_t)(uintptr_t)(a->tensor->base + a->tensor->offset); break;
+        case SLOT_EXTENT: words[i] = (uint64_t)v.dims[x->index]; break;
+        case SLOT_STRIDE: words[i] = (uint64_t)v.strides[x->param][x->index]; break;
+        case SLOT_SCALAR: words[i] = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
+        case SLOT_GRID: words[i] = (uint64_t)v.env.grid[x->index]; break;
+        case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
+        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE:
+            snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
+            return false;
+        }
+    }
+    st->runs++;
+    const char *err = fn(words, programs, code.threads, st->runs & 1, st->runs >> 1 & 1);
+    if (err) { snprintf(why, why_size, "%s: %s", l->kernel, err); return false; }
+    if (check.failed) { snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line); return false; }
+    return true;
+}
+
+bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
+{
+    for (int i = 0; i < run->n_launches; i++) {
+        Session s;
+        session_init(&s, allocator_libc);
+        volatile bool ok = false;
+        *why = 0;
+        int left = setjmp(s.oom);
+        if (!left) ok = launch(&s, state, run, &run->launches[i], why, why_size);
+        if (!ok && !*why && left != 1 && !setjmp(s.oom)) {
+            Text text;
+            text_init(&text, &s.arena);
+            text_puts(&text, "");
+            diag_render_all(&s, &text);
+            snprintf(why, why_size, "%s: %.*s", run->launches[i].kernel, (int)text.len, text.data);
+        }
+        session_free(&s);
+        if (!ok) return false;
+    }
+    return true;
+}

@@ -1,0 +1,8 @@
+/* executors.c: emulated architectures. */
+#include "tests/emu/exec_emu.h"
+
+const Executor executors[] = {
+    { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, exec_emu_close },
+    { "emu_sm_89", "the same for sm_89", exec_emu_open, exec_emu_run, exec_emu_close },
+    { 0 },
+};
