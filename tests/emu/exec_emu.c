@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FLAGS " -x c++ -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
+#define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
 
 typedef const char *LaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);
 typedef struct Built { uint64_t hash; LaunchFn *launch; } Built;
@@ -149,7 +149,7 @@ static LaunchFn *build(State *st, const GpuCode *code, char *why, size_t why_siz
     if (!f) return NULL;
     write_source(f, code->text, code->name);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "-shared -I%s %s -o %s.so -lm 2> %s.txt", st->folder, path, base, base);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "-x c++ -shared -I%s %s -o %s.so -lm 2> %s.txt", st->folder, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
