@@ -2,6 +2,7 @@
  * resolution and the analyses are plain walks. Built by parser.y, lives in the session's arena, is never changed afterwards. */
 #pragma once
 #include "frontend/frontend.h"
+#include "frontend/names.h"
 
 typedef enum NodeKind {
 #define NODE(ID, name, doc) N_##ID,
@@ -28,13 +29,17 @@ enum {
     LIMIT_BRACKETS = 200,           /* open (, [ and { at one place */
     LIMIT_IMPORTS = 64,             /* files */
     LIMIT_IMPORT_DEPTH = 16,
+    LIMIT_BLOCKS = 100,             /* loops and ifs inside each other, early returns and called functions counted */
+    LIMIT_CARRIED = 1024,           /* variables assigned in one loop */
     LIMIT_CALLS = 32,               /* fn calls inside fn calls */
     LIMIT_UNROLL = 4096,            /* iterations of one `const for` */
     LIMIT_INSTRS = 1 << 18,         /* IR instructions of one kernel */
     LIMIT_STEPS = 1 << 20,          /* syntax nodes elaborated for one kernel */
     LIMIT_TILE_ELEMENTS = 1 << 20,
     LIMIT_TILE_BYTES = 4 << 20,
-    LIMIT_PARAMS = 64,
+    LIMIT_PARAMS = 64,              /* of a kernel, of a fn */
+    LIMIT_FUNCTIONS = 4096,         /* specializations of fn functions in one module; more are expanded */
+    LIMIT_WALK = 1 << 24,           /* nodes walked while looking for the keys of all kernels */
     LIMIT_TUNE_CONFIGS = 1 << 20,
 };
 
@@ -57,6 +62,7 @@ struct Ast {
     Session *session;
     VEC(Node *) files;              /* N_FILE, imports first, the main file last */
     VEC(Node *) items;              /* every item of every file, in that order */
+    NameMap fns, kernels, consts;   /* the first of each name */
     struct Program *program;        /* program.c; NULL until frontend_check */
 };
 

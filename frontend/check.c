@@ -5,12 +5,14 @@
 #include "frontend/program.h"
 
 typedef struct Name Name;
-struct Name { const char *name; Loc loc; bool is_var; int level; Name *outer; };
+struct Name { const char *name; Loc loc; bool is_var; int level; Name *outer, *hidden; };
 
 typedef struct Check {
     Session *s;
     Ast *ast;
-    Name *names;
+    Name *names;                    /* in scope, innermost first */
+    NameMap map;                    /* the innermost of each name */
+    NameMap items, tuned;           /* kernels, functions and constants; tune blocks by kernel */
     int level;
     const Node *kernel;             /* or NULL */
     bool in_fn;
@@ -32,21 +34,26 @@ static void hint(Check *c, Diag *d, const char *text) { diag_note(c->s, d, (Loc)
 
 static Name *find(const Check *c, const char *name)
 {
-    for (Name *n = c->names; n; n = n->outer) if (n->name == name) return n;
-    return NULL;
+    return names_get(&c->map, name);
+}
+
+static void leave_to(Check *c, Name *outer)
+{
+    for (; c->names != outer; c->names = c->names->outer) names_put(&c->s->arena, &c->map, c->names->name, c->names->hidden);
 }
 
 static void declare(Check *c, const char *name, Loc loc, bool is_var)
 {
     if (!strcmp(name, "_")) return;
-    for (Name *n = c->names; n && n->level == c->level; n = n->outer)
-        if (n->name == name) {
-            diag_note(c->s, fault(c, loc, "`%s` is declared twice", name), n->loc, "first here");
-            return;
-        }
+    Name *old = find(c, name);
+    if (old && old->level == c->level) {
+        diag_note(c->s, fault(c, loc, "`%s` is declared twice", name), old->loc, "first here");
+        return;
+    }
     Name *n = arena_new(&c->s->arena, Name);
-    *n = (Name){ name, loc, is_var, c->level, c->names };
+    *n = (Name){ name, loc, is_var, c->level, c->names, old };
     c->names = n;
+    names_put(&c->s->arena, &c->map, name, n);
 }
 
 static bool is_type(const char *name)
@@ -68,7 +75,7 @@ static bool is_dimension(const Node *kernel, const char *name)
 static void unknown_name(Check *c, const Node *n)
 {
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
-    for (size_t i = 0; c->in_fn && i < c->ast->items.len; i++) {
+    for (size_t i = 0; c->in_fn && d && i < c->ast->items.len; i++) {
         if (c->ast->items.data[i]->kind != N_KERNEL || !is_dimension(c->ast->items.data[i], n->name)) continue;
         hint(c, d, "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, axis)");
         return;
@@ -197,7 +204,7 @@ static void check_expr(Check *c, const Node *n)
 static void check_hint_arguments(Check *c, const Node *clause, const char *const *known, int n_known)
 {
     const Node *args = clause->kids[0];
-    for (uint32_t i = 0; i < args->n; i++) {
+    for (uint32_t i = 0; i < args->n && !diag_full(c->s); i++) {
         const Node *a = args->kids[i];
         bool found = false;
         if (a->kind != N_ARG) { fault(c, a->loc, "`%s` takes arguments by name", clause->name); continue; }
@@ -277,7 +284,7 @@ static void check_stmt(Check *c, const Node *n)
             Name *outer = c->names;
             declare(c, n->name, n->name_loc, false);
             check_block(c, n->kids[4]);
-            c->names = outer;
+            leave_to(c, outer);
         }
         c->level--;
         return;
@@ -301,7 +308,7 @@ static void check_block(Check *c, const Node *n)
     if (!n || n->kind != N_BLOCK) return;
     Name *outer = c->names;
     c->level++;
-    for (uint32_t i = 0; i < n->n; i++) {
+    for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         check_stmt(c, n->kids[i]);
         if (n->kids[i]->kind == N_RETURN && i + 1 < n->n) {
             diag_warning(c->s, n->kids[i + 1]->loc, "this statement is never reached");
@@ -309,7 +316,7 @@ static void check_block(Check *c, const Node *n)
         }
     }
     c->level--;
-    c->names = outer;
+    leave_to(c, outer);
 }
 
 /* --- kernels ------------------------------------------------------------------------------------------------------------------------ */
@@ -317,6 +324,7 @@ static void check_block(Check *c, const Node *n)
 static void check_fn(Check *c, const Node *fn)
 {
     Name *outer = c->names;
+    if (fn->kids[0]->n > LIMIT_PARAMS) { fault(c, fn->name_loc, "a fn has at most %d parameters", LIMIT_PARAMS); return; }
     c->level++;
     c->in_fn = true;
     for (uint32_t i = 0; i < fn->kids[0]->n; i++) {
@@ -327,13 +335,12 @@ static void check_fn(Check *c, const Node *fn)
     check_block(c, fn->kids[1]);
     c->in_fn = false;
     c->level--;
-    c->names = outer;
+    leave_to(c, outer);
 }
 
 /* Consts come first: types and extents of the others are made of them. */
 static void check_params(Check *c, const Node *params)
 {
-    if (params->n > LIMIT_PARAMS) fault(c, params->loc, "a kernel has at most %d parameters", LIMIT_PARAMS);
     for (uint32_t i = 0; i < params->n; i++) {
         const Node *p = params->kids[i];
         if (p->kind != N_PCONST) continue;
@@ -374,7 +381,7 @@ static void check_remap(Check *c, const Node *clause)
     declare(c, args->kids[0]->name, args->kids[0]->loc, false);
     check_expr(c, clause->kids[1]);
     c->level--;
-    c->names = outer;
+    leave_to(c, outer);
 }
 
 static void check_clauses(Check *c, const Node *kernel)
@@ -383,7 +390,7 @@ static void check_clauses(Check *c, const Node *kernel)
     static const char *const raster[] = { "group" };
     const Node *clauses = kernel->kids[1];
     bool grid = false;
-    for (uint32_t i = 0; i < clauses->n; i++) {
+    for (uint32_t i = 0; i < clauses->n && !diag_full(c->s); i++) {
         const Node *k = clauses->kids[i];
         for (uint32_t j = 0; j < i; j++)
             if (clauses->kids[j]->name == k->name) {
@@ -410,6 +417,7 @@ static void check_clauses(Check *c, const Node *kernel)
 static void check_kernel(Check *c, const Node *n)
 {
     Name *outer = c->names;
+    if (n->kids[0]->n > LIMIT_PARAMS) { fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_PARAMS); return; }
     c->kernel = n;
     c->level++;
     check_params(c, n->kids[0]);
@@ -417,17 +425,12 @@ static void check_kernel(Check *c, const Node *n)
     check_block(c, n->kids[2]);
     c->level--;
     c->kernel = NULL;
-    c->names = outer;
+    leave_to(c, outer);
 }
 
 /* --- tune and instantiate --------------------------------------------------------------------------------------------------------------- */
 
-static const Node *kernel_named(const Check *c, const char *name)
-{
-    for (size_t i = 0; i < c->ast->items.len; i++)
-        if (c->ast->items.data[i]->kind == N_KERNEL && c->ast->items.data[i]->name == name) return c->ast->items.data[i];
-    return NULL;
-}
+static const Node *kernel_named(const Check *c, const char *name) { return names_get(&c->ast->kernels, name); }
 
 static bool has_const(const Node *kernel, const char *name)
 {
@@ -439,7 +442,7 @@ static bool has_const(const Node *kernel, const char *name)
 static void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
 {
     int64_t product = 1;
-    for (uint32_t i = 0; i < n->n; i++) {
+    for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         const Node *d = n->kids[i];
         if (d->kind != N_DOMAIN) continue;
         bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && hint_name(d->name));
@@ -460,14 +463,9 @@ static void check_tune(Check *c, const Node *n)
 {
     const Node *kernel = kernel_named(c, n->name);
     if (!kernel) { fault(c, n->name_loc, "no kernel `%s`", n->name); return; }
-    for (size_t i = 0; i < c->ast->items.len; i++) {
-        const Node *o = c->ast->items.data[i];
-        if (o == n) break;
-        if (o->kind == N_TUNE && o->name == n->name) {
-            diag_note(c->s, fault(c, n->name_loc, "kernel `%s` has two tune blocks", n->name), o->name_loc, "first here");
-            break;
-        }
-    }
+    const Node *o = names_get(&c->tuned, n->name);
+    if (o) diag_note(c->s, fault(c, n->name_loc, "kernel `%s` has two tune blocks", n->name), o->name_loc, "first here");
+    else names_put(&c->s->arena, &c->tuned, n->name, (Node *)n);
     check_domains(c, n, kernel, true);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *e = n->kids[i];
@@ -482,7 +480,7 @@ static void check_tune(Check *c, const Node *n)
             if (args->n != 1 || args->kids[0]->kind == N_ARG) fault(c, e->loc, "`require` takes one condition");
             else check_expr(c, args->kids[0]);
             c->level--;
-            c->names = names;
+            leave_to(c, names);
             c->kernel = outer;
         } else if (!strcmp(e->name, "key")) {
             for (uint32_t k = 0; k < args->n; k++) {
@@ -503,19 +501,16 @@ static void check_item_name(Check *c, size_t i)
     const Node *n = c->ast->items.data[i];
     if (n->kind != N_KERNEL && n->kind != N_FN && n->kind != N_CONSTANT) return;
     if (n->kind != N_KERNEL && (is_type(n->name) || builtin_find(n->name))) { fault(c, n->name_loc, "`%s` is a name of the language", n->name); return; }
-    for (size_t j = 0; j < i; j++) {
-        const Node *o = c->ast->items.data[j];
-        if ((o->kind != N_KERNEL && o->kind != N_FN && o->kind != N_CONSTANT) || o->name != n->name) continue;
-        diag_note(c->s, fault(c, n->name_loc, "`%s` is declared twice", n->name), o->name_loc, "first here");
-        return;
-    }
+    const Node *o = names_get(&c->items, n->name);
+    if (o) diag_note(c->s, fault(c, n->name_loc, "`%s` is declared twice", n->name), o->name_loc, "first here");
+    else names_put(&c->s->arena, &c->items, n->name, (Node *)n);
 }
 
 bool frontend_check(Ast *ast)
 {
     Check c = { .s = ast->session, .ast = ast };
     if (c.s->n_errors) return false;
-    for (size_t i = 0; i < ast->items.len; i++) check_item_name(&c, i);
+    for (size_t i = 0; i < ast->items.len && !diag_full(c.s); i++) check_item_name(&c, i);
     for (size_t i = 0; i < ast->items.len; i++) {
         const Node *n = ast->items.data[i];
         if (n->kind != N_CONSTANT) continue;

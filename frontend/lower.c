@@ -49,36 +49,46 @@ bool step(Lower *l, Loc loc)
 
 void scope_push(Lower *l, Scope *s)
 {
-    *s = (Scope){ l->scope, NULL };
+    *s = (Scope){ .outer = l->scope };
     l->scope = s;
 }
 
 void scope_pop(Lower *l) { l->scope = l->scope->outer; }
 
+/* Small scopes are lists; a scope of many names gets a map. */
+enum { SCOPE_LIST = 16 };
+
 Var *scope_find(const Lower *l, const char *name)
 {
-    for (const Scope *s = l->scope; s; s = s->outer)
+    for (const Scope *s = l->scope; s; s = s->outer) {
+        if (s->n > SCOPE_LIST) {
+            Var *v = names_get(&s->map, name);
+            if (v) return v;
+            continue;
+        }
         for (Var *v = s->vars; v; v = v->next)
             if (v->name == name) return v;
+    }
     return NULL;
 }
 
 Var *scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
 {
     Var *var = arena_new(&l->s->arena, Var);
-    *var = (Var){ name, v, is_var, loc, l->scope->vars };
-    l->scope->vars = var;
+    Scope *s = l->scope;
+    *var = (Var){ .name = name, .v = v, .is_var = is_var, .loc = loc, .next = s->vars };
+    s->vars = var;
+    s->n++;
+    if (s->n == SCOPE_LIST + 1) {
+        Var *all[SCOPE_LIST + 1];
+        int n = 0;
+        for (Var *x = var; x; x = x->next) all[n++] = x;
+        while (n--) names_put(&l->s->arena, &s->map, all[n]->name, all[n]);
+    } else if (s->n > SCOPE_LIST) names_put(&l->s->arena, &s->map, name, var);
     return var;
 }
 
-const Node *find_fn(const Ast *ast, const char *name)
-{
-    for (size_t i = 0; i < ast->items.len; i++) {
-        const Node *n = ast->items.data[i];
-        if (n->kind == N_FN && n->name == name) return n;
-    }
-    return NULL;
-}
+const Node *find_fn(const Ast *ast, const char *name) { return names_get(&ast->fns, name); }
 
 /* --- constants ----------------------------------------------------------------------------------------------------------------- */
 
@@ -409,9 +419,15 @@ Lower *eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, si
     l->n_bindings = n;
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
+    eval_scope(l, kernel);
+    return l;
+}
+
+void eval_scope(Lower *l, const Node *kernel)
+{
+    l->scope = l->globals;
     scope_push(l, arena_new(&l->s->arena, Scope));
     if (kernel) bind_consts(l, kernel->kids[0]);
-    return l;
 }
 
 static FrontValue front_value(V v)

@@ -42,10 +42,11 @@ struct Var {
     bool is_var;                /* may be assigned */
     Loc loc;
     Var *next;                  /* of the same scope */
+    int64_t mark;               /* collect_assigned: the walk that met it last */
 };
 
 typedef struct Scope Scope;
-struct Scope { Scope *outer; Var *vars; };
+struct Scope { Scope *outer; Var *vars; int n; NameMap map; };
 
 enum { MAX_RETURNS = 16 };
 
@@ -60,6 +61,7 @@ typedef struct Frame {
     const Type *types[MAX_RETURNS];
     Loc return_loc;
     bool failed;                /* a returned value is an error */
+    bool probing;               /* inside a body that is lowered for its return types only */
 } Frame;
 
 /* fn calls being lowered, innermost first: named in diagnostics. */
@@ -83,11 +85,14 @@ struct Lower {
     Value **dims;               /* per dimension symbol: its value in that block, or NULL until asked for */
     bool in_clause;             /* grid or remap: no memory, no program_id */
     int depth;                  /* fn calls */
+    int nesting, deepest;       /* blocks around the builder's place; the most so far in this function */
     const Active *active;
-    int *purity;                /* per item of the program, see lower_fn.c */
+    NameMap purity;             /* per fn, see lower_fn.c */
+    int64_t mark;
     int64_t steps;
     bool stopped;               /* a limit was hit: everything is poison from here */
-    VEC(struct { const char *key; Func *func; V result; }) specialized;
+    NameMap specialized;        /* key text -> Specialized */
+    unsigned n_functions;
 };
 
 /* lower.c */
@@ -159,5 +164,7 @@ V expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_stmt.c */
 void lower_block(Lower *, const Node *block, bool tail);
+bool enter_blocks(Lower *, Loc, int levels);     /* false: a limit is reached; leave_blocks only after true */
+void leave_blocks(Lower *, int levels);
 Frame frame_new(const Node *, bool is_kernel);
 V frame_result(Lower *, Frame *);

@@ -7,10 +7,9 @@ enum { PURE_UNKNOWN, PURE_BUSY, PURE_YES, PURE_NO };
 
 static int *purity_of(Lower *l, const Node *fn)
 {
-    if (!l->purity) l->purity = arena_array(&l->s->arena, int, l->ast->items.len + 1);
-    for (size_t i = 0; i < l->ast->items.len; i++)
-        if (l->ast->items.data[i] == fn) return &l->purity[i];
-    return &l->purity[l->ast->items.len];
+    int *p = names_get(&l->purity, fn->name);
+    if (!p) names_put(&l->s->arena, &l->purity, fn->name, p = arena_new(&l->s->arena, int));
+    return p;
 }
 
 static bool is_pure(Lower *, const Node *fn);
@@ -96,7 +95,7 @@ static bool enter_call(Lower *l, Loc loc, const Node *fn)
 /* Lowers the body with its parameters bound, at the builder's place. */
 static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
 {
-    Scope *outer = l->scope, inner = { l->globals, NULL };
+    Scope *outer = l->scope, inner = { .outer = l->globals };
     Frame frame = frame_new(fn, false), *outer_frame = l->frame;
     Active active = { fn, loc, l->active };
     l->scope = &inner;
@@ -143,12 +142,13 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
     return session_intern(l->s, t.data, t.len);
 }
 
+typedef struct Specialized { Func *func; V result; int nesting; } Specialized;
+
+/* The number makes it differ from other functions; only the kernel may have the same name. */
 static const char *fresh_name(Lower *l, const char *name)
 {
-    for (int i = 1;; i++) {
-        const char *n = arena_printf(&l->s->arena, "%s_%d", name, i);
-        if (!ir_func_find(l->module, n)) return n;
-    }
+    const char *n = arena_printf(&l->s->arena, "%s_%u", name, ++l->n_functions);
+    return strcmp(n, l->module->funcs->name) ? n : arena_printf(&l->s->arena, "%s_fn", n);
 }
 
 /* Result values of the body become the function's results; constants among them stay constants of every call. */
@@ -164,32 +164,39 @@ static void finish_function(Lower *l, Loc loc, Func *f, V *result)
     ir_build(&l->b, OP_RETURN, out, n_out, NO_ATTRS, NULL, 0);
 }
 
-static V specialize(Lower *l, Loc loc, const Node *fn, const V *args, const char *key, Func **out)
+static const Specialized *specialize(Lower *l, Loc loc, const Node *fn, const V *args, const char *key)
 {
-    for (size_t i = 0; i < l->specialized.len; i++)
-        if (l->specialized.data[i].key == key) { *out = l->specialized.data[i].func; return l->specialized.data[i].result; }
+    const Specialized *old = names_get(&l->specialized, key);
+    if (old) return old;
     Func *f = ir_func_new(l->module, fresh_name(l, fn->name), false), *outer = l->func;
     f->loc = fn->loc;
     Builder at = l->b;
     V *inner = arena_array(&l->s->arena, V, fn->kids[0]->n + 1);
     for (uint32_t k = 0; k < fn->kids[0]->n; k++)
         inner[k] = args[k].kind == V_IR ? v_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR, args[k].value->type, NULL)) : args[k];
+    int nesting = l->nesting, deepest = l->deepest;
     l->func = f;
     l->b = ir_at_end(f->body);
+    l->nesting = l->deepest = 0;
     V result = run_body(l, loc, fn, inner);
     if (result.kind != V_ERROR) finish_function(l, loc, f, &result);
     l->b = at;
     l->func = outer;
-    vec_push(&l->s->arena, &l->specialized, ((__typeof__(*l->specialized.data)){ key, f, result }));
-    *out = f;
-    return result;
+    Specialized *new = arena_new(&l->s->arena, Specialized);
+    *new = (Specialized){ f, result, l->deepest };
+    l->nesting = nesting;
+    l->deepest = deepest;
+    names_put(&l->s->arena, &l->specialized, key, new);
+    return new;
 }
 
 static V call_function(Lower *l, const Node *call, const Node *fn, const V *args, const char *key)
 {
-    Func *f;
-    V result = specialize(l, call->loc, fn, args, key, &f);
-    if (result.kind == V_ERROR) return result;
+    const Specialized *s = specialize(l, call->loc, fn, args, key);
+    Func *f = s->func;
+    V result = s->result;
+    if (result.kind == V_ERROR || !enter_blocks(l, call->loc, s->nesting)) return v_error();
+    leave_blocks(l, s->nesting);
     Value **operands = arena_array(&l->s->arena, Value *, fn->kids[0]->n + 1);
     int n = 0, used = 0;
     for (uint32_t k = 0; k < fn->kids[0]->n; k++) if (args[k].kind == V_IR) operands[n++] = args[k].value;
@@ -210,6 +217,6 @@ V lower_fn_call(Lower *l, const Node *call, const Node *fn)
     if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return v_error();
     bool runtime = false;
     for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
-    const char *key = runtime && !l->in_clause && is_pure(l, fn) ? call_key(l, fn, args) : NULL;
+    const char *key = runtime && !l->in_clause && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn) ? call_key(l, fn, args) : NULL;
     return key ? call_function(l, call, fn, args, key) : expand_fn(l, call->loc, fn, args);
 }

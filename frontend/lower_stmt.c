@@ -45,7 +45,8 @@ static bool always_returns(const Node *n)
 
 static void add_var(Lower *l, Vars *vars, Var *v)
 {
-    for (size_t i = 0; i < vars->len; i++) if (vars->data[i] == v) return;
+    if (v->mark == l->mark) return;
+    v->mark = l->mark;
     vec_push(&l->s->arena, vars, v);
 }
 
@@ -70,6 +71,7 @@ static Vars changeable(Lower *l, const Branch *b, int n)
 {
     Vars vars = { 0 };
     bool returns = false;
+    l->mark++;
     for (int k = 0; k < n; k++) {
         collect_assigned(l, b[k].body, &vars);
         for (uint32_t i = b[k].from; i < b[k].n; i++) collect_assigned(l, b[k].rest[i], &vars);
@@ -117,6 +119,20 @@ static bool too_many(Lower *l, Loc loc, size_t n)
     error_at(l, loc, "more than %d variables change in this statement", IR_MAX_RESULTS - 2);
     return true;
 }
+
+bool enter_blocks(Lower *l, Loc loc, int levels)
+{
+    if (l->nesting + levels > LIMIT_BLOCKS) {
+        error_note(l, loc, "early returns in loops and called functions count too", "loops and ifs are nested more than %d deep", LIMIT_BLOCKS);
+        l->stopped = true;
+        return false;
+    }
+    l->nesting += levels;
+    if (l->nesting > l->deepest) l->deepest = l->nesting;
+    return true;
+}
+
+void leave_blocks(Lower *l, int levels) { l->nesting -= levels; }
 
 /* --- if -------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -247,7 +263,7 @@ static void lower_guarded(Lower *l, Branch b, bool tail)
         if (!known) run_branch(l, b, tail);
         return;
     }
-    if (l->frame->done.v.kind != V_IR) return;
+    if (l->frame->done.v.kind != V_IR || !enter_blocks(l, l->b.loc, 1)) return;
     Value *go = ir_un(&l->b, OP_NOT, l->frame->done.v.value);
     bool returned_after = false;
     V done = l->frame->done.v;
@@ -289,6 +305,7 @@ static void lower_guarded(Lower *l, Branch b, bool tail)
     attach(i, 0, blocks[0]);
     attach(i, 1, blocks[1]);
     for (int k = 0; k < n; k++) carried[k]->v = v_ir(&i->results[k]);
+    leave_blocks(l, 1);
     if (returned_after) l->frame->done.v = v_bool(true);
     else if (!branch_returns(b)) l->frame->done.v = done;
 }
@@ -320,7 +337,9 @@ static void lower_if(Lower *l, const Node *n, Branch rest, bool tail)
         c = v_bool(true);
     }
     Value *cond = materialize(l, c, n->kids[0]->loc);
-    if (cond) if_else(l, n->loc, cond, then_branch, else_branch, tail);
+    if (!cond || !enter_blocks(l, n->loc, 1)) return;
+    if_else(l, n->loc, cond, then_branch, else_branch, tail);
+    leave_blocks(l, 1);
 }
 
 static const Node *const_if_choice(Lower *l, const Node *n)
@@ -348,7 +367,7 @@ static void discard(Block *b)
  * lowered once for that and thrown away. */
 static void learn_returns(Lower *l, const Node *loop, const char *name)
 {
-    if (l->frame->is_kernel || l->frame->n_returns != -1 || !has_return(loop)) return;
+    if (l->frame->is_kernel || l->frame->n_returns != -1 || l->frame->probing || !has_return(loop)) return;
     Branch b = { loop->kids[loop->n - 1], NULL, 0, 0 };
     Vars vars = changeable(l, &b, 1);
     V *before = values_of(l, vars);
@@ -359,7 +378,9 @@ static void learn_returns(Lower *l, const Node *loop, const char *name)
     scope_push(l, &inner);
     if (name) scope_add(l, name, loop->name_loc, v_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
     int errors = l->s->n_errors;
+    l->frame->probing = true;
     run_branch(l, b, false);
+    l->frame->probing = false;
     if (l->s->n_errors > errors) l->stopped = true;     /* else they would be reported twice */
     scope_pop(l);
     l->b = outer;
@@ -379,6 +400,11 @@ static CarriedList enter_loop(Lower *l, const Node *loop, Block *const *blocks, 
     bool returns = has_return(loop);
     for (int k = 0; returns && k < l->frame->n_returns && k < MAX_RETURNS; k++)
         if (l->frame->returns[k].v.kind == V_VOID && l->frame->types[k]) l->frame->returns[k].v = zero_like(l, l->frame->types[k]);
+    if (vars.len > LIMIT_CARRIED) {
+        too_many(l, loop->loc, vars.len);
+        l->stopped = true;
+        vars.len = 0;
+    }
     for (size_t i = 0; i < vars.len; i++) {
         Carried c = { vars.data[i], vars.data[i]->v, NULL, { NULL, NULL } };
         if (!v_is_number(c.before)) continue;
@@ -714,8 +740,17 @@ static void lower_stmt(Lower *l, const Node *n, bool tail)
         if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) { error_at(l, n->loc, "this statement has no effect"); return; }
         lower_expr(l, n->kids[0]);
         return;
-    case N_FOR: if (n->op) lower_const_for(l, n); else lower_for(l, n); return;
-    case N_WHILE: lower_while(l, n); return;
+    case N_FOR:
+        if (n->op) { lower_const_for(l, n); return; }
+        if (!enter_blocks(l, n->loc, 1)) return;
+        lower_for(l, n);
+        leave_blocks(l, 1);
+        return;
+    case N_WHILE:
+        if (!enter_blocks(l, n->loc, 1)) return;
+        lower_while(l, n);
+        leave_blocks(l, 1);
+        return;
     case N_IF:
         if (n->op) { n = const_if_choice(l, n); if (n) lower_stmt(l, n, tail); return; }
         lower_if(l, n, (Branch){ 0 }, tail);

@@ -384,7 +384,12 @@ static void parse_one(Program *g, const Loading *here)
     for (size_t i = 0; i < p.imports.len && !diag_full(s); i++) follow_import(g, here, p.imports.data[i]);
     if (!p.result) return;
     vec_push(&s->arena, &g->ast->files, p.result);
-    for (uint32_t i = 0; i < p.result->n; i++) vec_push(&s->arena, &g->ast->items, p.result->kids[i]);
+    for (uint32_t i = 0; i < p.result->n; i++) {
+        Node *item = p.result->kids[i];
+        NameMap *map = item->kind == N_FN ? &g->ast->fns : item->kind == N_KERNEL ? &g->ast->kernels : item->kind == N_CONSTANT ? &g->ast->consts : NULL;
+        vec_push(&s->arena, &g->ast->items, item);
+        if (map && item->name && !names_get(map, item->name)) names_put(&s->arena, map, item->name, item);
+    }
 }
 
 Ast *frontend_parse(Session *s, uint32_t file, FrontImportFn *fn, void *user)

@@ -15,6 +15,8 @@ typedef struct KernelInfo {
 
 struct Program {
     VEC(KernelInfo *) kernels;
+    NameMap by_name;                /* interned name -> KernelInfo */
+    int64_t steps;                  /* of find_keys, over all kernels */
     VEC(FrontInstance) instances;
 };
 
@@ -24,7 +26,10 @@ struct Program {
 typedef struct Env Env;
 struct Env { const char *name; const Node *init; const Env *init_env; bool *demanded; const Env *outer; };
 
-typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t steps; int depth; } Keys;
+typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t *steps; int depth; } Keys;
+
+/* Counts work; false: the budget is spent, which find_keys reports. */
+static bool count(Keys *k) { return ++*k->steps <= LIMIT_WALK; }
 
 static void walk(Keys *, const Node *, const Env *);
 
@@ -66,7 +71,7 @@ static void mark_dimension(Keys *k, const char *name, Loc at)
 /* Everything `n` depends on must be known at compile time. `at` is where it is needed. */
 static void demand(Keys *k, const Node *n, const Env *env, Loc at)
 {
-    if (!n || ++k->steps > LIMIT_STEPS) return;
+    if (!n || !count(k)) return;
     if (n->kind == N_NAME) {
         const Env *e = lookup(env, n->name);
         if (!e) { mark_dimension(k, n->name, at); return; }
@@ -153,7 +158,7 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
 
 static void walk(Keys *k, const Node *n, const Env *env)
 {
-    if (!n || ++k->steps > LIMIT_STEPS) return;
+    if (!n || !count(k)) return;
     switch ((int)n->kind) {
     case N_INDEX: walk_index(k, n, env); return;
     case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
@@ -173,7 +178,7 @@ static void walk(Keys *k, const Node *n, const Env *env)
 
 static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
-    Keys k = { s, ast, info, 0, 0 };
+    Keys k = { s, ast, info, &ast->program->steps, 0 };
     const Node *params = info->node->kids[0];
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
     /* An extent that is no plain name is computed at compile time. */
@@ -181,6 +186,7 @@ static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
         for (uint32_t j = 1; params->kids[i]->kind == N_PTENSOR && j < params->kids[i]->n; j++)
             if (params->kids[i]->kids[j]->kind != N_NAME) demand_here(&k, params->kids[i]->kids[j], NULL);
     walk(&k, info->node->kids[2], NULL);
+    if (*k.steps > LIMIT_WALK) diag_error(s, info->k.loc, "the functions that kernel `%s` calls expand too far", info->k.name);
     const char **keys = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
     for (int d = 0; d < info->k.n_dims; d++) if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
     info->k.keys = keys;
@@ -204,9 +210,7 @@ static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
         const Node *p = kernel->kids[0]->kids[i];
         if (p->kind == N_PCONST && p->name == name) return true;
     }
-    for (size_t i = 0; i < ast->items.len; i++)
-        if (ast->items.data[i]->kind == N_CONSTANT && ast->items.data[i]->name == name) return true;
-    return false;
+    return names_get(&ast->consts, name) != NULL;
 }
 
 static const char *source_text(Session *s, Loc loc)
@@ -251,13 +255,13 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
     }
 }
 
-static KernelInfo *describe_kernel(Session *s, Ast *ast, const Node *n)
+static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node *n)
 {
     KernelInfo *info = arena_new(&s->arena, KernelInfo);
     info->node = n;
     info->k.name = n->name;
     info->k.loc = n->name_loc;
-    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    eval_scope(eval, NULL);
     describe_params(s, ast, info, eval);
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid")) info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
@@ -283,11 +287,11 @@ static KernelInfo *info_of(const struct Program *g, const char *name)
     return NULL;
 }
 
-static void describe_tune(Session *s, Ast *ast, KernelInfo *info, const Node *n)
+static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
 {
     FrontTune *t = arena_new(&s->arena, FrontTune);
     FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
-    Lower *eval = eval_begin(ast, info->node, NULL, 0);
+    eval_scope(eval, info->node);
     t->kernel = info->k.name;
     t->domains = domains;
     t->loc = n->name_loc;
@@ -306,10 +310,10 @@ static void describe_tune(Session *s, Ast *ast, KernelInfo *info, const Node *n)
     if (info->require) frontend_tune_config(ast, t, 0, arena_array(&s->arena, FrontBinding, (size_t)t->n + 1));
 }
 
-static void describe_instance(Session *s, Ast *ast, KernelInfo *info, const Node *n)
+static void describe_instance(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
 {
     FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
-    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    eval_scope(eval, NULL);
     for (uint32_t i = 0; i < n->n; i++) domains[i] = describe_domain(s, eval, info->node, n->kids[i]);
     vec_push(&s->arena, &ast->program->instances, ((FrontInstance){ info->k.name, (int)n->n, domains, n->loc }));
 }
@@ -318,14 +322,20 @@ void program_build(Ast *ast)
 {
     Session *s = ast->session;
     ast->program = arena_new(&s->arena, struct Program);
-    for (size_t i = 0; i < ast->items.len; i++)
-        if (ast->items.data[i]->kind == N_KERNEL) vec_push(&s->arena, &ast->program->kernels, describe_kernel(s, ast, ast->items.data[i]));
+    struct Program *g = ast->program;
+    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
+        if (ast->items.data[i]->kind != N_KERNEL) continue;
+        KernelInfo *info = describe_kernel(s, ast, eval, ast->items.data[i]);
+        vec_push(&s->arena, &g->kernels, info);
+        names_put(&s->arena, &g->by_name, info->k.name, info);
+    }
     for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
         const Node *n = ast->items.data[i];
-        KernelInfo *info = n->kind == N_TUNE || n->kind == N_INSTANCE ? info_of(ast->program, n->name) : NULL;
+        KernelInfo *info = n->kind == N_TUNE || n->kind == N_INSTANCE ? names_get(&g->by_name, n->name) : NULL;
         if (!info) continue;
-        if (n->kind == N_TUNE) describe_tune(s, ast, info, n);
-        else describe_instance(s, ast, info, n);
+        if (n->kind == N_TUNE) describe_tune(s, ast, eval, info, n);
+        else describe_instance(s, ast, eval, info, n);
     }
 }
 

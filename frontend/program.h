@@ -14,6 +14,8 @@ bool hint_name(const char *);
 
 /* Evaluation of constants apart from a lowering: globals, and with `kernel` its consts under the bindings. */
 Lower *eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);
+/* A fresh scope under the globals; with `kernel` its consts by their defaults. */
+void eval_scope(Lower *, const Node *kernel);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
 FrontValue eval_param(Lower *, const Node *param);
 /* A value of a domain; `param` is the const it is for, or NULL for a dimension or hint, which take integers. */
