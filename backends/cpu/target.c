@@ -148,7 +148,9 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     session_defer(s, dispose_context, ctx);
     LLVMModuleRef mod = cpu_generate(s, p, o, ctx, symbol, out);
     session_defer(s, dispose_module, mod);
-    LLVMSetTarget(mod, LLVMGetTargetMachineTriple(tm));
+    char *triple = LLVMGetTargetMachineTriple(tm);
+    LLVMSetTarget(mod, triple);
+    LLVMDisposeMessage(triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
     LLVMSetModuleDataLayout(mod, layout);
     LLVMDisposeTargetData(layout);

@@ -1,6 +1,10 @@
 /* test_cpu.c: the CPU as a device: memory, copies, events, launches with their results, checked kernels. */
 #include "api.h"
 
+/* An allocation beyond all memory is a case here, not an accident. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+
 static tile_context *ctx;
 
 static void open_cpu(uint32_t flags, int threads)
@@ -93,9 +97,13 @@ static void test_copies(void)
     tile_context_destroy(ctx);
 }
 
-#ifdef HAVE_CPU
+#ifndef HAVE_CPU
+#define HAVE_CPU 0
+#endif
+
 static void test_launch(void)
 {
+    if (!HAVE_CPU) return;      /* a build without the CPU backend */
     static const char text[] = "kernel axpy(in T X[M, N], inout T Y[M, N], f32 a, i32 keep, const type T = f32) grid (cdiv(N, 64), M) {\n"
                                "    let (j, i) = program_id();\n    let x = f32(load(X[i, j*64 +: 64]));\n    let y = f32(load(Y[i, j*64 +: 64]));\n"
                                "    store(Y[i, j*64 +: 64], T(a*x + (keep != 0 ? y : y*0.0)));\n}\n";
@@ -126,6 +134,7 @@ static void test_launch(void)
 
 static void test_checked(void)
 {
+    if (!HAVE_CPU) return;
     static const char text[] = "kernel g(in f32 X[N], in i32 I[M], out f32 Y[M]) grid (cdiv(M, 8)) {\n    let i = program_id();\n"
                                "    let at = load(I[i*8 +: 8], pad = 0);\n    store(Y[i*8 +: 8], gather(X[at]));\n}\n";
     tile_kernel *k;
@@ -149,10 +158,4 @@ static void test_checked(void)
         tile_context_destroy(ctx);
     }
 }
-#endif
-
-UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies},
-#ifdef HAVE_CPU
-          {"launch", test_launch}, {"checked", test_checked},
-#endif
-)
+UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies}, {"launch", test_launch}, {"checked", test_checked})
