@@ -59,6 +59,7 @@ void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);
 /* Coordinates of the program at position `linear`, in an order derived from the kernel's loops; false: none better than the ids' own. */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
+void kernel_reciprocal(Session *, Func *);
 void kernel_mask_branch(Session *, Func *);
 int kernel_lazy_rescale(Session *, Func *);             /* loops changed */
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */

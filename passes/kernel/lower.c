@@ -36,6 +36,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->min_ctas = f->hints.occupancy;
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
+    kernel_reciprocal(s, f);
     kernel_mask_branch(s, f);
     if (!(target_has(t, TF_TMA | TF_WGMMA) && !p->options.no_roles && kernel_roles(s, f, p))) kernel_stage(s, f, p);
     kernel_layout(s, f, p);

@@ -177,6 +177,13 @@ static bool in_loop_with_product(const Instr *load)
     return false;
 }
 
+static void deepen(Ctx *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
+{
+    if (r->inner != inner || r->depth != depth - 1 || *used + view_bytes(c, r->view) > limit) return;
+    r->depth = depth;
+    *used += view_bytes(c, r->view);
+}
+
 static bool plan_rings(Ctx *c)
 {
     int64_t limit = c->p->target->shared_bytes - 1024 - (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024), used = 0;
@@ -191,21 +198,16 @@ static bool plan_rings(Ctx *c)
     }
     for (size_t k = 0; k < c->rings.len; k++) used += view_bytes(c, c->rings.data[k].view);
     if (used > limit) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
-    /* deepen the rings of the inner loop in turn while memory lasts */
+    /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under this one, then the inner
+     * rings in turn while memory lasts */
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
+    int fit = 1;
     for (int depth = 2; depth <= most; depth++) {
-        int64_t more = 0;
-        for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner) more += view_bytes(c, c->rings.data[k].view);
-        if (!more || used + more > limit) {
-            if (more && depth <= asked) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, depth - 1);
-            break;
-        }
-        used += more;
-        for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner) c->rings.data[k].depth = depth;
+        for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], depth, true, limit, &used);
+        if (depth == 2 && c->p->persistent) for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, &used);
     }
-    if (c->p->persistent)       /* the next tile's operands while this one is still in use */
-        for (size_t k = 0; k < c->rings.len; k++)
-            if (!c->rings.data[k].inner && used + view_bytes(c, c->rings.data[k].view) <= limit) { used += view_bytes(c, c->rings.data[k].view); c->rings.data[k].depth = 2; }
+    for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
+    if (fit < asked) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;
 }
 
