@@ -126,6 +126,15 @@ static bool has_tickets(const Block *b)
     return false;
 }
 
+static bool holds(const Block *b, Op op)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == op) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (holds(i->blocks[k], op)) return true;
+    }
+    return false;
+}
+
 static bool uses_ring(const Block *b, const Value *ring, Op op)
 {
     for (const Instr *i = b->first; i; i = i->next) {
@@ -167,6 +176,7 @@ static void open_role(Emit *e, Block *b, int role)
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
+    if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");

@@ -112,8 +112,8 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
         streams = streams ? ir_bin(b, OP_MUL, streams, g) : g;
     }
     if (!streams) streams = one;
-    /* two thirds of L2 for the streams of one group */
-    Value *budget = ir_const_float(b, DT_F32, (double)c->p->target->l2_bytes * 0.62);
+    /* most of L2 for the streams of one group */
+    Value *budget = ir_const_float(b, DT_F32, (double)c->p->target->l2_bytes * (c->p->options.l2_percent ? c->p->options.l2_percent : 62) / 100);
     Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), ir_const_float(b, DT_F32, 1))), DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
     Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));

@@ -223,9 +223,17 @@ static void clone_list(Ctx *c, Builder *b, const Instrs *list, ValueMap *map, in
     }
 }
 
+/* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
+static void turn(Ctx *c, Builder *b, Op op)
+{
+    if (c->p->warps > 4 && c->p->options.turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
 static void clone_early(Ctx *c, Builder *b, const Parts *p, ValueMap *map)
 {
+    turn(c, b, OP_TURN_WAIT);
     clone_list(c, b, &p->early_issue, map, -1);
+    turn(c, b, OP_TURN_PASS);
     clone_list(c, b, &p->early_rest, map, 0);
     clone_list(c, b, &p->early_casts, map, 0);
 }
@@ -310,8 +318,10 @@ static bool rotate(Ctx *c, Instr *loop, Instr *product)
         value_map_set(s.late[arg->id] ? &late : &early, arg, mb->args[k + 1]);
     }
     for (size_t k = 0; k < cross.len; k++) value_map_set(&late, cross.data[k], mb->args[n + 1 + (int)k]);
+    turn(c, &at, OP_TURN_WAIT);
     clone_list(c, &at, &p.early_issue, &early, -1);
     clone_list(c, &at, &p.late_issue, &late, -1);
+    turn(c, &at, OP_TURN_PASS);
     clone_list(c, &at, &p.early_rest, &early, 1);
     clone_list(c, &at, &p.late_wait, &late, 0);
     clone_list(c, &at, &p.early_casts, &early, 0);
@@ -325,7 +335,9 @@ static bool rotate(Ctx *c, Instr *loop, Instr *product)
     value_map_init(&last, a);
     for (int k = 0; k < n; k++) value_map_set(&last, body->args[k + 1], &main->results[k]);
     for (size_t k = 0; k < cross.len; k++) value_map_set(&last, cross.data[k], &main->results[n + (int)k]);
+    turn(c, &in, OP_TURN_WAIT);
     clone_list(c, &in, &p.late_issue, &last, -1);
+    turn(c, &in, OP_TURN_PASS);
     clone_list(c, &in, &p.late_wait, &last, 0);
     Value **out = arena_array(a, Value *, (size_t)n);
     for (int k = 0; k < n; k++) out[k] = s.late[body->args[k + 1]->id] ? value_map_get(&last, ir_operand(yield, k)) : &main->results[k];
