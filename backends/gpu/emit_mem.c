@@ -148,10 +148,29 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
     if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4) return 1;
     uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
     layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
-    bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0;
-    for (uint32_t k = 0; k < v->n; k++) plain = plain && v->reg[k] == k;
+    /* elements that share a register word must share it in memory too; words may lie anywhere in the register file */
+    uint32_t pw = (uint32_t)per_word(d);
+    bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0 && v->n % pw == 0 && d != DT_BOOL;
+    for (uint32_t k = 0; k < v->n; k++) plain = plain && v->reg[k] % pw == k % pw && v->reg[k] / pw == v->reg[k / pw * pw] / pw;
     if (!plain || v->bytes < 4) { v->n = 1; v->bytes = (uint32_t)bytes; }
     return (int)v->n;
+}
+
+/* Register of the first element of vector `v` (a loop counter's name), and whether the vector's registers follow each other. */
+static const char *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const char *counter, bool *follow)
+{
+    int n = (int)layout_regs(l), count = 0;
+    int32_t *base = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int r = 0; r < n; r++) if (layout_vector_base(v, (uint32_t)r)) base[count++] = r;
+    *follow = true;
+    for (uint32_t k = 0; k < v->n; k++) *follow = *follow && v->reg[k] == k;
+    return index_formula(e, base, count, counter);
+}
+
+/* Element k of the vector that starts at register `base`. */
+static const char *vector_reg(Emit *e, const LayoutVector *v, const char *base, int k)
+{
+    return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base;
 }
 
 /* Does an access of n elements along the unit axis lie wholly in or out of range? */
@@ -220,6 +239,7 @@ void emit_load(Emit *e, Instr *i)
     const char *to = declare_tile(e, m.result);
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l), pw = per_word(d);
+    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
     if (n > 1) {
         int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
         begin_unrolled(e, "v", regs / n);
@@ -293,6 +313,18 @@ static const char *unique_holder(Emit *e, const Layout *l)
     return x;
 }
 
+/* Address of the vector's words in order: the registers themselves, or a copy when they lie apart. */
+static const char *vector_words(Emit *e, const LayoutVector *v, const char *from, DType d, const char *base, bool follow)
+{
+    int pw = per_word(d), words = (int)v->n / pw;
+    const char *at = pw > 1 ? str(e, "(%s) / %d", base, pw) : base;
+    if (follow) return str(e, "&%s[%s]", from, at);
+    const char *t = tmp(e, "w"), *init = "";
+    for (int k = 0; k < words; k++) init = str(e, "%s%s%s[%s + %u]", init, k ? ", " : "", from, at, v->reg[k * pw] / (unsigned)pw);
+    line(e, "const %s %s[%d] = { %s };", array_type(d), t, words, init);
+    return t;
+}
+
 static const char *first_thread(Emit *e) { (void)e; return "tid == 0"; }
 
 void emit_store(Emit *e, Instr *i)
@@ -324,21 +356,23 @@ void emit_store(Emit *e, Instr *i)
     }
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
+    bool follow = true;
     const char *holder = unique_holder(e, l);
     if (n > 1 && !whole_vectors(e, &w, n)) {
         /* ragged in the unit axis: whole vectors where they fit, single elements at the edge */
         begin_unrolled(e, "v", regs / n);
-        coords_at(e, l, str(e, "%d * v", n), c);
+        const char *base = vector_base(e, l, &v, "v", &follow);
+        coords_at(e, l, base, c);
         const char *last[TILE_MAX_RANK];
         memcpy(last, c, sizeof last);
         last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
-        const char *inside = both(e, holder, in_tile(e, l, c));
-        line(e, "if (%s) %s(%s + %s, &%s[%d * v]);", both(e, inside, both(e, window_condition(e, &w, c, false), window_condition(e, &w, last, false))),
-             use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), from, dtype_bytes(d) >= 4 ? n : n / per_word(d));
+        const char *inside = both(e, holder, in_tile(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
+        line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, both(e, window_condition(e, &w, c, false), window_condition(e, &w, last, false))),
+             use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), words);
         line(e, "else {");
         e->indent++;
         for (int k = 0; k < n; k++) {
-            const char *cc[TILE_MAX_RANK], *r = str(e, "%d * v + %d", n, k);
+            const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
             coords_at(e, l, r, cc);
             line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, window_condition(e, &w, cc, false)), put, ptr, window_index(e, &w, cc), stored_element(e, from, d, r));
         }
@@ -347,10 +381,10 @@ void emit_store(Emit *e, Instr *i)
         return;
     }
     begin_unrolled(e, "v", regs / n);
-    coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
+    const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
+    coords_at(e, l, base, c);
     const char *cond = both(e, both(e, holder, in_tile(e, l, c)), window_condition(e, &w, c, false));
-    const char *st = n > 1 ? str(e, "%s(%s + %s, &%s[%d * v])", use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), from,
-                                 dtype_bytes(d) >= 4 ? n : n / per_word(d))
+    const char *st = n > 1 ? str(e, "%s(%s + %s, %s)", use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), vector_words(e, &v, from, d, base, follow))
                            : str(e, "%s(%s + %s, %s)", put, ptr, window_index(e, &w, c), stored_element(e, from, d, "v"));
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
@@ -471,6 +505,7 @@ static void emit_copy(Emit *e, Instr *i)
     const Layout *l = layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(d), 16, e->target->wave, e->threads / e->target->wave);
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
+    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !whole_vectors(e, &w, n))) n = 1;
     const char *c[TILE_MAX_RANK], *ptr = window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);

@@ -1,7 +1,7 @@
 /* gen: a .tile kernel, bound and specialized as a launch with contiguous, aligned tensors would bind it, to CUDA C and a description
  * of the launch for the bench harness.
  *
- *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy] [turns] [l2:PERCENT] [skip:pass,pass] [pos:SCALAR] [ir] [kernel-ir]
+ *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [skip:pass,pass] [pos:SCALAR] [ir] [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned. */
 #include "backends/gpu/gpu.h"
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
             if (!strncmp(argv[i], "no:", 3)) {
                 const char *w = argv[i] + 3;
                 ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap");
-                 ko.no_order |= !strcmp(w, "order"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets");
+                 ko.no_order |= !strcmp(w, "order"); ko.no_turns |= !strcmp(w, "turns"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets");
             } else if (!strcmp(argv[i], "turns")) ko.turns = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
             else if (!strncmp(argv[i], "skip:", 5)) skip = argv[i] + 5;

@@ -226,7 +226,7 @@ static void clone_list(Ctx *c, Builder *b, const Instrs *list, ValueMap *map, in
 /* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
 static void turn(Ctx *c, Builder *b, Op op)
 {
-    if (c->p->warps > 4 && c->p->options.turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
+    if (c->p->warps > 4 && (c->p->options.turns || (c->p->warps >= 12 && !c->p->options.no_turns))) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
 static void clone_early(Ctx *c, Builder *b, const Parts *p, ValueMap *map)
