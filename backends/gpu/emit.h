@@ -26,6 +26,7 @@ typedef struct Emit {
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
     VEC(RingInfo) rings;
+    bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
     int line; uint32_t file;        /* last #line written */
@@ -97,6 +98,7 @@ void emit_store(Emit *, Instr *);
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 void emit_mma_sync(Emit *, Instr *);
+bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
 bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax: false when not one of them */

@@ -96,28 +96,47 @@ static void emit_release(Emit *e, Instr *i)
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
-/* The producer draws program numbers and hands them to the consumers through a ring of two words; the first is the CTA's own number.
- * A number past the end stops both. The counter is zero again when the launch ends. */
+/* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
+ * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
+ * when the launch ends. */
 void emit_ticket_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
+    e->tickets = true;
     if (e->role == 0) {
         line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
         e->indent++;
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
-        line(e, "%s(ticket_word + 4 * ticket_slot, (u32)%s);", use(e, "sts_w32"), iv);
-        line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
+        line(e, "%s(ticket_word + 16 * ticket_slot, %s < %s);", use(e, "sts_w32"), iv, total);
+        line(e, "if (%s >= %s) { %s(ticket_full + 8 * ticket_slot); break; }", iv, total, use(e, "mbar_arrive"));
     } else {
         line(e, "for (;;) {");
         e->indent++;
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
-        line(e, "const i32 %s = uniform((i32)%s(ticket_word + 4 * ticket_slot));", iv, use(e, "lds_w32"));
-        line(e, "__syncwarp();");
-        line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
+        line(e, "const i32 %s = 0;", iv);
+        line(e, "(void)%s;", iv);
+        line(e, "if (!uniform((i32)%s(ticket_word + 16 * ticket_slot))) break;", use(e, "lds_w32"));
     }
-    line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
     e->indent--;
-    line(e, "    if (%s >= %s) break;", iv, total);
+}
+
+bool emit_program_coord(Emit *e, Instr *i)
+{
+    if (!e->tickets || e->role < 0) return false;
+    const char *n = name_of(e, ir_result(i));
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    bool last = axis == ir_attr_int(i, ATTR_COUNT, 1) - 1;
+    if (e->role == 0) {
+        line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
+        line(e, "%s(ticket_word + 16 * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), 4 + 4 * axis, n);
+        if (last) line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    } else {
+        line(e, "const i32 %s = uniform((i32)%s(ticket_word + 16 * ticket_slot + %d));", n, use(e, "lds_w32"), 4 + 4 * axis);
+        if (last) line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    }
+    e->storage[ir_result(i)->id] = n;
+    if (last) line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
+    return true;
 }
 
 static bool has_tickets(const Block *b)
@@ -159,6 +178,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->indent = producer ? 3 : 2;
     if (!producer) { e->threads = p->warps * 32; e->barrier_id = 1; }
     e->line = 0;
+    e->tickets = false;
     emit_block(e, b);
     e->out = out;
     e->pre = pre;
@@ -199,7 +219,7 @@ static void emit_roles(Emit *e, Instr *i)
     e->shared_bytes += bars;
     if (has_tickets(i->blocks[1])) {
         line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
-        e->shared_bytes += 48;
+        e->shared_bytes += 64;
     }
     line(e, "if (tid == 0) {");
     e->indent++;

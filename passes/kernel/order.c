@@ -81,7 +81,13 @@ static void visit(void *user, Instr *i)
 }
 
 static Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
-static Value *grid_extent(Builder *b, int axis) { return ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), type_scalar(b->module->session, DT_I32)); }
+static Value *opaque(Builder *b, Value *v) { return ir_emit(b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL); }
+
+/* Opaque, so that the group sizes below are worked out once a program, not kept in the producer's few registers. */
+static Value *grid_extent(Builder *b, int axis)
+{
+    return opaque(b, ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), type_scalar(b->module->session, DT_I32)));
+}
 
 /* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
 static Value *stream_bytes(Ctx *c, Builder *b)
@@ -95,7 +101,7 @@ static Value *stream_bytes(Ctx *c, Builder *b)
         for (int a = 0; a < e->n; a++) {
             if (e->v[a] == -1) continue;
             Value *d = ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])), type_scalar(c->s, DT_I32));
-            x = ir_bin(b, OP_MUL, x, ir_cast(b, d, DT_F32));
+            x = ir_bin(b, OP_MUL, x, ir_cast(b, opaque(b, d), DT_F32));
         }
         sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
     }

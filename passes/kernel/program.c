@@ -41,5 +41,9 @@ void kernel_program(Session *s, Func *f, KernelPlan *p)
         c.coord[a] = ir_bin(&b, OP_REM, w, g);
         w = ir_bin(&b, OP_DIV, w, g);
     }
+    for (int a = 0; a < c.rank; a++) {
+        Value *v = ir_cast(&b, c.coord[a], DT_I32);
+        c.coord[a] = ir_emit(&b, OP_PROGRAM_COORD, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_COUNT, c.rank)), NULL);
+    }
     ir_walk(f->body, visit, &c);
 }

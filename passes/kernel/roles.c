@@ -256,6 +256,7 @@ static void mark_puts(Live *l, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         if (i->op == OP_RING_PUT) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i));      /* handed on to the consumers */
         bool holds = false;
         for (int k = 0; k < i->n_blocks; k++) holds |= holds_put(i->blocks[k]);
         if (!holds) continue;
