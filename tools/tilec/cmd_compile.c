@@ -108,6 +108,10 @@ static int check_usage(Tool *t, const Args *a)
     if (stage && find_stage(stage) == STAGE_COUNT) return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
         return tool_usage(t, "--emit=%s needs another target than %s", stage, name);
+    for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
+        const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
+        if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
+    }
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
     if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return tool_usage(t, "-o FILE is missing");
     if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object for the CPU");

@@ -54,8 +54,11 @@ static const char *read_headers(In *in)
     if (in->h.e_shentsize != sizeof(Elf64_Shdr) || !inside(in, in->h.e_shoff, (uint64_t)in->h.e_shnum * sizeof(Elf64_Shdr))) return "its section headers are cut off";
     in->sh = arena_array(in->e->arena, Elf64_Shdr, (size_t)in->h.e_shnum + 1);
     memcpy(in->sh, in->bytes + in->h.e_shoff, (size_t)in->h.e_shnum * sizeof(Elf64_Shdr));
-    for (int i = 0; i < in->h.e_shnum; i++)
+    for (int i = 0; i < in->h.e_shnum; i++) {
+        uint64_t align = in->sh[i].sh_addralign;
         if (in->sh[i].sh_type != SHT_NOBITS && !inside(in, in->sh[i].sh_offset, in->sh[i].sh_size)) return "a section is cut off";
+        if (align & (align - 1) || align > 1 << 16) return "a section's alignment makes no sense";
+    }
     if (in->e->machine && in->e->machine != in->h.e_machine) return "objects for different machines";
     in->e->machine = in->h.e_machine;
     in->e->flags |= in->h.e_flags;

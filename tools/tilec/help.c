@@ -1,5 +1,5 @@
 /* help.c: --help, the man page and the bash completion, all from the tables of commands and flags. */
-#include "tools/tilec/tool.h"
+#include "tools/tilec/emit.h"
 
 /* flags.def in its order: a title, or a flag. */
 static const struct { const char *title; int flag; } rows[] = {
@@ -48,6 +48,15 @@ void help_print(Tool *t, CommandId c, FILE *out)
         if (title) fprintf(out, "\n%s:\n", title);
         title = NULL;
         print_flag(t, &flag_info[rows[i].flag], out);
+    }
+    if (!c) {
+        fprintf(out, "\nstages:\n");
+        for (int s = 0; s < STAGE_COUNT; s++) fprintf(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
+        fprintf(out, "\npasses:\n");
+        Text passes;
+        text_init(&passes, &t->arena);
+        passes_print_list(&passes);
+        fputs(passes.data ? passes.data : "", out);
     }
     if (!c) fprintf(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, 2 a wrong command line.\n");
 }
@@ -132,6 +141,17 @@ static void bash_words(CommandId c, FILE *out)
     }
 }
 
+/* The words that may stand for an option's value, or NULL: any. */
+static const char *closed_set(Tool *t, const FlagInfo *info)
+{
+    Text words;
+    text_init(&words, &t->arena);
+    if (!strcmp(info->value, "STAGE")) for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
+    else if (!strcmp(info->value, "TARGET")) for (size_t i = 0; target_at(i); i++) text_printf(&words, "%s%s", i ? " " : "", target_at(i)->name);
+    else if (strchr(info->value, '|')) for (const char *v = info->value; *v; v++) text_putc(&words, *v == '|' ? ' ' : *v);
+    return words.data;
+}
+
 void help_bash(Tool *t, FILE *out)
 {
     fputs("# Written by `tilec help bash` from tools/tilec/flags.def; a test compares them.\n"
@@ -156,10 +176,9 @@ void help_bash(Tool *t, FILE *out)
     for (int f = 0; f < FLAG_COUNT; f++) {
         const FlagInfo *info = &flag_info[f];
         if (info->form != FORM_VALUE) continue;
-        if (strchr(info->value, '|')) {
-            fprintf(out, "        %s=*) COMPREPLY=($(compgen -W '", info->spelling);
-            for (const char *v = info->value; *v; v++) fputc(*v == '|' ? ' ' : *v, out);
-            fputs("' -- \"${cur#*=}\")); return ;;\n", out);
+        const char *words = closed_set(t, info);
+        if (words) {
+            fprintf(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n", info->spelling, words);
         } else if (!strcmp(info->value, "FILE")) {
             fprintf(out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
         }

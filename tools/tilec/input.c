@@ -183,13 +183,12 @@ typedef struct Define { const char *name; Strings texts; bool used; } Define;
 typedef VEC(Define) Defines;
 
 /* -D names, each with its values; a name given again replaces the earlier one. */
-static bool read_defines(Input *in, Defines *defines)
+static void read_defines(Input *in, Defines *defines)
 {
     Arena *a = &in->session.arena;
     const Strings *given = &in->args->flag[FLAG_DEFINE];
     for (size_t i = 0; i < given->len; i++) {
-        const char *text = given->data[i], *eq = strchr(text, '=');
-        if (!eq || eq == text || !eq[1]) { tool_usage(in->tool, "-D wants NAME=VALUE, not `%s`", text); return false; }
+        const char *text = given->data[i], *eq = strchr(text, '=');     /* there is one: the command has looked */
         Define d = { arena_strndup(a, text, (size_t)(eq - text)), {0}, false };
         for (const char *v = eq + 1; ; v++) {
             size_t n = strcspn(v, ",");
@@ -202,7 +201,6 @@ static bool read_defines(Input *in, Defines *defines)
         if (k < defines->len) defines->data[k] = d;
         else vec_push(a, defines, d);
     }
-    return true;
 }
 
 static bool knows(const FrontKernel *k, const char *name)
@@ -291,7 +289,7 @@ bool input_variants(Input *in, Variants *list)
     Session *s = &in->session;
     Defines defines = {0};
     Strings only = args_list(in->tool, in->args, FLAG_KERNEL);
-    if (!read_defines(in, &defines)) return false;
+    read_defines(in, &defines);
     for (size_t i = 0; i < only.len; i++)
         if (!frontend_kernel_find(in->ast, only.data[i])) { diag_error(s, (Loc){0}, "%s has no kernel `%s`", in->path, only.data[i]); return false; }
     for (int i = 0; i < frontend_kernel_count(in->ast); i++) {

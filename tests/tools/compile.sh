@@ -1,0 +1,77 @@
+#!/bin/bash
+# compile.sh: stages, variants, dependency rules, diagnostics; outputs appear only on success.
+. "$(dirname "$0")/lib.sh"
+cat >part.tile <<'T'
+fn twice(x) { return x + x; }
+T
+cat >k.tile <<'T'
+import "part.tile";
+kernel k(in f32 X[N], out f32 Y[N], const int T = 16, const bool B = true) grid (cdiv(N, T)) {
+    let i = program_id();
+    store(Y[i*T +: T], twice(load(X[i*T +: T])));
+}
+instantiate k(T in {16, 32});
+T
+cat >bad.tile <<'T'
+kernel k(in f32 X[N], out f32 Y[N]) grid (1) { store(Y[0 +: 4], load(Z[0 +: 4])); }
+T
+
+# stages and where they go
+expect 0 "kernel k" "$tilec" k.tile --emit=ast
+expect 0 "store" "$tilec" k.tile --emit=ir -D T=16
+expect 0 "// k<T=32>" "$tilec" k.tile --emit=ir
+"$tilec" k.tile --emit=ir -D T=8,64 | grep -c '^// k<T=' >count; [ "$(cat count)" = 2 ] || fail "-D T=8,64 made $(cat count) variants"
+expect 0 "" "$tilec" k.tile --emit=ir -D T=16 -o k.ir
+"$tilec" k.tile --emit=ir -D T=16 >k.ir2; same k.ir k.ir2
+"$tilec" - --emit=ir -D T=16 <k.tile >k.ir3; same k.ir k.ir3
+printf 'k.tile\n--emit=ir -D "T=16"\n-o k.ir4\n' >k.args
+expect 0 "" "$tilec" @k.args; same k.ir k.ir4
+expect 0 "__global__" "$tilec" k.tile --emit=cuda --target=cuda:sm_80 -D T=32
+expect 0 "" "$tilec" k.tile --target=cuda:sm_80 -D T=32 -o k.cu
+grep -q '#line' k.cu || fail "no #line in k.cu"
+"$tilec" k.tile --target=cuda:sm_80 -D T=32 -o k2.cu; same k.cu k2.cu
+expect 0 "" "$tilec" k.tile --target=cuda:sm_80 -o both.cu
+[ "$(grep -c '^namespace variant_k_T' both.cu)" = 2 ] || fail "not two variants in both.cu"
+expect 0 "ret" "$tilec" k.tile --emit=asm -D T=16
+expect 0 "define" "$tilec" k.tile --emit=llvm -D T=16
+expect 0 "// after fold" "$tilec" k.tile --emit=ir -D T=16 --dump-after=fold
+expect 0 "parse and check" "$tilec" k.tile --emit=ir -D T=16 --time-passes
+expect 0 "store" "$tilec" k.tile --emit=ir -D T=16 --verify-each --skip-pass=fold,cse -O3 -g
+expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
+
+# what is wrong in the input: status 1, the place, no output
+echo old >k.o; echo old >k.h
+expect 1 "bad.tile:1:70: error:" "$tilec" bad.tile -o k.o -h k.h
+[ "$(cat k.o k.h)" = $'old\nold' ] || fail "a failed run changed its outputs"
+expect 1 "-D Q: no kernel compiled here has a const, const type or dimension of that name" "$tilec" k.tile -D Q=1 --emit=ir
+expect 1 "-D B=7" "$tilec" k.tile -D B=7 --emit=ir
+expect 1 "k.tile has no kernel \`q\`" "$tilec" k.tile --kernel=q --emit=ir
+expect 1 "part.tile has no kernel" "$tilec" part.tile --emit=ir
+expect 1 "cannot open gone.tile: No such file or directory" "$tilec" gone.tile --emit=ast
+expect 1 "cannot read .: Is a directory" "$tilec" . --emit=ast
+expect 1 "cannot write no/such/k.ir: No such file or directory" "$tilec" k.tile --emit=ir -o no/such/k.ir
+expect 1 "cannot write no/k.h" "$tilec" k.tile -D T=16 -o fresh.o -h no/k.h
+absent fresh.o
+printf 'import "gone.tile";\nkernel k(out f32 Y[N]) grid (1) { store(Y[0 +: 4], zeros([4], f32)); }' >imports.tile
+expect 1 "gone.tile" "$tilec" imports.tile --emit=ast
+mkdir folder; mv part.tile folder
+expect 1 "part.tile" "$tilec" k.tile --emit=ast
+expect 0 "" "$tilec" k.tile --emit=ir -D T=16 -I nowhere -I folder -o k.ir5; same k.ir k.ir5
+head -c 100000 /dev/urandom | tr -d '\0' >noise.tile
+expect 1 "error:" "$tilec" noise.tile --emit=ast
+[ "$("$tilec" noise.tile --emit=ast 2>&1 | grep -c ' error: ')" -le 20 ] || fail "more than 20 errors"
+[ "$("$tilec" noise.tile --emit=ast --error-limit=3 2>&1 | grep -c ' error: ')" -le 3 ] || fail "more than 3 errors"
+[ -e /dev/full ] && expect 1 "cannot write standard output" bash -c "'$tilec' k.tile -I folder --emit=ast >/dev/full"
+
+# dependency rules
+expect 0 "k.o: k.tile folder/part.tile" "$tilec" k.tile -I folder -M
+expect 0 "out.o: k.tile" "$tilec" k.tile -I folder -M -o out.o; absent out.o
+expect 0 "" "$tilec" k.tile -I folder -D T=16 -MD -o out.o -h out.h
+grep -qx 'out.o: k.tile folder/part.tile' out.d || fail "out.d: $(cat out.d)"
+grep -qx 'folder/part.tile:' out.d || fail "no empty rule for the import in out.d"
+cp k.tile 'a b$.tile'
+expect 0 'a\ b$$.tile' "$tilec" 'a b$.tile' -I folder -M -MF -
+# a symbolic link to an output keeps being one
+ln -s k.ir link.ir; expect 0 "" "$tilec" k.tile -I folder --emit=ir -D T=32 -o link.ir
+[ -L link.ir ] && grep -q . k.ir && ! cmp -s k.ir k.ir5 || fail "the link's target was not replaced"
+finish

@@ -1,0 +1,74 @@
+#!/bin/bash
+# run.sh: `tilec run` on .npy files: round trips through every type and both orders, scalars, extents, and files that are wrong.
+. "$(dirname "$0")/lib.sh"
+cat >copy.tile <<'T'
+kernel copy(in T X[M, N], out T Y[M, N], const type T = f32) grid (M, cdiv(N, 32)) {
+    let (i, j) = program_id();
+    store(Y[i, j*32 +: 32], load(X[i, j*32 +: 32]));
+}
+kernel scale(in f32 X[N], inout f32 Y[N], f32 a, i32 n, bool b) grid (cdiv(N, 32)) {
+    let i = program_id();
+    let s = where(b, a * f32(n), 0.0);
+    store(Y[i*32 +: 32], load(Y[i*32 +: 32]) + s * load(X[i*32 +: 32]));
+}
+kernel wide(in f32 X[N], out f32 Y[2*N], in i32 I[K], out f32 Z[K]) grid (cdiv(K, 16)) {
+    let i = program_id();
+    store(Z[i*16 +: 16], gather(X[load(I[i*16 +: 16])]));
+    store(Y[i*32 +: 32], zeros([32], f32) + 1.0);
+}
+T
+npy() {     # npy FILE DESCR ORDER SHAPE, elements from standard input
+    local head="{'descr': '$2', 'fortran_order': $3, 'shape': $4, }" 
+    { printf '\x93NUMPY\x01\x00'; printf "\\x$(printf %02x $(((${#head} + 1) % 256)))\\x$(printf %02x $(((${#head} + 1) / 256)))"; printf '%s\n' "$head"; cat; } >"$1"
+}
+elements() { tail -c "$2" "$1"; }
+
+# every type, random bytes, odd extents: what goes in comes out
+for t in bool:'|b1':1 i8:'|i1':1 u8:'|u1':1 f8e4m3:'|u1':1 f8e5m2:'|u1':1 i16:'<i2':2 u16:'<u2':2 f16:'<f2':2 bf16:'<u2':2 i32:'<i4':4 u32:'<u4':4 f32:'<f4':4 \
+    i64:'<i8':8 u64:'<u8':8 f64:'<f8':8; do
+    IFS=: read -r name descr size <<<"$t"
+    if [ "$name" = bool ]; then head -c 231 /dev/urandom | tr '\000-\377' '\000\001[\000*]' >data; else head -c $((231 * size)) /dev/urandom >data; fi
+    case $name in f16|bf16|f32|f64|f8*) head -c $((231 * size)) /dev/zero | tr '\0' '\61' >data ;; esac      # no NaNs, whose bits may change
+    npy x.npy "$descr" False '(3, 77)' <data
+    expect 0 "" "$tilec" run copy.tile --kernel=copy --set T=$name --in X=x.npy --out Y=y.npy
+    elements y.npy $((231 * size)) >back; same data back
+    "$tilec" run copy.tile --kernel=copy --set T=$name --in X=y.npy --out Y=z.npy; same y.npy z.npy
+done
+
+# column-major comes out row-major
+printf '\1\2\3\4\5\6' | npy f.npy '|i1' True '(2, 3)'
+expect 0 "" "$tilec" run copy.tile --kernel=copy --set T=i8 --in X=f.npy --out Y=c.npy
+[ "$(elements c.npy 6 | od -An -tu1)" = "   1   3   5   2   4   6" ] || fail "column-major: $(elements c.npy 6 | od -An -tu1)"
+
+# scalars, inout; random inputs are the same for a seed
+printf '\0\0\200\77\0\0\0\100' | npy x.npy '<f4' False '(2,)'       # 1, 2
+printf '\0\0\200\77\0\0\200\77' | npy y.npy '<f4' False '(2,)'      # 1, 1
+expect 0 "" "$tilec" run copy.tile --kernel=scale --in X=x.npy --in Y=y.npy --set a=0.5 --set n=4 --set b=true --out Y=z.npy
+[ "$(elements z.npy 8 | od -An -tf4 | tr -s ' ')" = " 3 5" ] || fail "scale: $(elements z.npy 8 | od -An -tf4)"
+expect 2 "the scalar a is missing: --set a=VALUE" "$tilec" run copy.tile --kernel=scale --in X=x.npy --in Y=y.npy
+expect 2 "--set n=1.5: no value of type i32" "$tilec" run copy.tile --kernel=scale --in X=x.npy --in Y=y.npy --set a=1 --set n=1.5 --set b=1
+for i in 1 2; do "$tilec" run copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --out Y=r$i.npy; done; same r1.npy r2.npy
+"$tilec" run copy.tile --kernel=copy --in 'X=random:f32[3, 5]:8' --out Y=r3.npy; cmp -s r1.npy r3.npy && fail "two seeds, the same numbers"
+"$tilec" run copy.tile --kernel=copy --in X=random:7 --set M=3 --set N=5 --out Y=r4.npy; same r1.npy r4.npy
+expect 0 "" "$tilec" run copy.tile --kernel=wide --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:0:19' --out Z=z.npy --out Y=y.npy
+[ "$(elements z.npy 160 | od -An -v -tf4 | tr -s ' \n' '\n' | sort -u | tr -d '\n')" = 1 ] || fail "gather of ones"
+[ "$(stat -c %s y.npy)" = $((128 + 160)) ] || fail "Y[2*N] is $(stat -c %s y.npy) bytes"
+expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --repeat=3
+expect 1 "copy.tile:12: wide: gather out of range" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+
+# what is wrong: one clear error, no output
+expect 2 "which kernel? --kernel=NAME, one of copy, scale, wide" "$tilec" run copy.tile --in X=x.npy
+expect 1 "q" "$tilec" run copy.tile --kernel=q --in X=x.npy
+expect 1 "--in X: X has 1 axes, the kernel's X has 2" "$tilec" run copy.tile --kernel=copy --in X=x.npy --out Y=bad.npy
+expect 1 "x.npy holds elements of type f4, but X is f16 (<f2)" "$tilec" run copy.tile --kernel=copy --set T=f16 --in X=x.npy
+printf '\0\0\200\77\0\0\200\77\0\0\200\77' | npy y3.npy '<f4' False '(3,)'
+expect 1 "axis 0 of Y is the extent N, here 3, but 2 by --in X" "$tilec" run copy.tile --kernel=scale --in X=x.npy --in Y=y3.npy --set a=1 --set n=1 --set b=true
+head -c 100 y.npy >cut.npy; printf 'hello' >text.npy; : >empty.npy
+expect 1 "cut.npy: it is cut off" "$tilec" run copy.tile --kernel=scale --in X=cut.npy --in Y=y.npy
+expect 1 "text.npy: it is no .npy file" "$tilec" run copy.tile --kernel=scale --in X=text.npy --in Y=y.npy
+expect 1 "empty.npy: it is no .npy file" "$tilec" run copy.tile --kernel=scale --in X=empty.npy --in Y=y.npy
+expect 1 "cannot open gone.npy: No such file or directory" "$tilec" run copy.tile --kernel=scale --in X=gone.npy --in Y=y.npy
+expect 1 "cannot write no/y.npy" "$tilec" run copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --out Y=no/y.npy
+expect 1 "no memory for a tensor of that shape" "$tilec" run copy.tile --kernel=copy --in 'X=zeros:f32[4000000000, 4000000000]'
+absent bad.npy
+finish

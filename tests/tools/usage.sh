@@ -1,0 +1,38 @@
+#!/bin/bash
+# usage.sh: command lines that are wrong end with status 2 and one line; --help and --version print to standard output.
+. "$(dirname "$0")/lib.sh"
+cat >k.tile <<'T'
+kernel k(in f32 X[N], out f32 Y[N], const int T = 16) grid (cdiv(N, T)) { let i = program_id(); store(Y[i*T +: T], load(X[i*T +: T])); }
+T
+expect 2 "no .tile file given" "$tilec"
+expect 2 "one .tile file at a time, not 2" "$tilec" a.tile b.tile -o k.o
+expect 2 "unknown option \`--tarjet\`; did you mean \`--target\`?" "$tilec" k.tile --tarjet=cpu
+expect 2 "unknown option \`--zzz\` (\`tilec compile --help\` lists them)" "$tilec" k.tile --zzz
+expect 2 "\`tilec run\` takes no option \`-h\`" "$tilec" run k.tile -h k.h
+expect 2 "option \`-o\` wants a value: FILE" "$tilec" k.tile -o
+expect 2 "option \`--emit\` wants a value: STAGE" "$tilec" k.tile --emit=
+expect 2 "option \`-O\` takes 0|1|2|3, not \`9\`" "$tilec" k.tile -O9 -o k.o
+expect 2 "there is no target \`cuda:sm_1\`; there are cpu, cuda:sm_80" "$tilec" k.tile --target=cuda:sm_1 -o k.cu
+expect 2 "there is no stage \`soup\`" "$tilec" k.tile --emit=soup
+expect 2 "--emit=cuda needs another target than cpu" "$tilec" k.tile --emit=cuda
+expect 2 "-o FILE is missing" "$tilec" k.tile
+expect 2 "-D wants NAME=VALUE, not \`T\`" "$tilec" k.tile -D T --emit=ir
+expect 2 "--error-limit wants a number from 0 to 1048576, not \`many\`" "$tilec" k.tile --error-limit=many --emit=ast
+expect 2 "there is no command \`frob\`" "$tilec" help frob
+expect 2 "cannot open nothing.args" "$tilec" @nothing.args
+expect 2 "the tensor X is missing: --in X=FILE.npy" "$tilec" run k.tile
+expect 2 "--in Q: the kernel has no tensor of that name" "$tilec" run k.tile --in Q=random:1
+expect 2 "--in Y: it is an out argument" "$tilec" run k.tile --in Y=random:1
+expect 2 "--out X: it is an in argument" "$tilec" run k.tile --in X=random:1 --out X=x.npy
+expect 2 "\`random:f32[4\` is not understood" "$tilec" run k.tile --in 'X=random:f32[4'
+printf '@b.args\n' >a.args; printf '@a.args' >b.args
+expect 2 "@files are nested more than 8 deep" "$tilec" @a.args
+printf -- "'k.tile" >quote.args
+expect 2 "a quotation mark is never closed" "$tilec" @quote.args
+
+expect 0 "usage: tilec [compile] FILE.tile" "$tilec" --help
+expect 0 "usage: tilec run FILE.tile" "$tilec" run --help
+expect 0 "usage: tilec bench" "$tilec" help bench
+expect 0 "cuda:sm_90a" "$tilec" --version
+[ -z "$("$tilec" --help 2>&1 >/dev/null)" ] || fail "--help wrote to standard error"
+finish

@@ -1,0 +1,52 @@
+# Written by `tilec help bash` from tools/tilec/flags.def; a test compares them.
+_tilec() {
+    local cur prev words cword command=compile split=
+    COMPREPLY=()
+    if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
+        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+    fi
+    local commands='compile run bench help'
+    if ((cword > 1)); then case ${words[1]} in
+        compile) command=compile ;;
+        run) command=run ;;
+        bench) command=bench ;;
+        help) command=help ;;
+    esac; fi
+    case $prev in
+        -o) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        -h) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        -I) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+        -MF) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    esac
+    case $cur in
+        --target=*) COMPREPLY=($(compgen -W 'cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100' -- "${cur#*=}")); return ;;
+        --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip llvm asm' -- "${cur#*=}")); return ;;
+        --kernel=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --assume=*) COMPREPLY=($(compgen -W 'aligned any' -- "${cur#*=}")); return ;;
+        --in=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --out=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --set=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --cpu=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --threads=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --device=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --repeat=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --skip-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --dump-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --error-limit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+    esac
+    case $cur in
+    -*)
+        case $command in
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
+        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
+        help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
+        esac
+        [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null
+        return ;;
+    esac
+    COMPREPLY=($(compgen -f -- "$cur"))
+    ((cword == 1)) && COMPREPLY+=($(compgen -W "$commands" -- "$cur"))
+}
+complete -o filenames -F _tilec tilec

@@ -1,0 +1,30 @@
+/* tensor.h: tensors on the command line: `--in Q=q.npy`, `--in Q=random:f16[2, 64]:7`, `--out O=o.npy`. */
+#pragma once
+#include "tools/tilec/file.h"
+#include "tile/tile.h"
+#include "ir/scalar.h"
+
+/* Names with whole numbers: extents. */
+typedef struct Extent { const char *name; int64_t value; const char *from; } Extent;      /* from: who said so, for messages */
+typedef VEC(Extent) Extents;
+
+/* A tensor on the host. */
+typedef struct HostTensor {
+    DType dtype;
+    int rank;
+    int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK];
+    void *data; size_t bytes;
+} HostTensor;
+
+bool dtype_of(tile_dtype, DType *);
+/* `NAME=REST` taken apart; false after a message naming the option. */
+bool split_binding(Tool *, const char *option, const char *text, const char **name, const char **rest);
+/* What --in says of parameter `p`: a file, or random, zeros, ones. Extents that the source does not name are taken from `known`.
+ * EXIT_OK, or an exit code after a message. */
+int tensor_read(Tool *, const tile_param_info *p, const char *source, const Extents *known, HostTensor *);
+/* A row-major tensor of zeros of the extents that p's dims have in `known`. */
+int tensor_make(Tool *, const tile_param_info *p, const Extents *known, HostTensor *);
+/* The extents of t by p's names: added to `known`, or a message if one is known otherwise. */
+int tensor_bind(Tool *, const tile_param_info *p, const HostTensor *, const char *from, Extents *known);
+/* Adds t to the outputs as a .npy file (row-major; t must be so). */
+void tensor_write(Tool *, const HostTensor *, const char *path, Outputs *);
