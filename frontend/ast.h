@@ -39,6 +39,7 @@ enum {
     LIMIT_TILE_BYTES = 4 << 20,
     LIMIT_PARAMS = 64,              /* of a kernel, of a fn */
     LIMIT_FUNCTIONS = 4096,         /* specializations of fn functions in one module; more are expanded */
+    LIMIT_RECURSION = 1500,         /* levels of expressions, statements and called functions: about a megabyte of stack */
     LIMIT_WALK = 1 << 24,           /* nodes walked while looking for the keys of all kernels */
     LIMIT_TUNE_CONFIGS = 1 << 20,
 };

@@ -45,6 +45,16 @@ bool step(Lower *l, Loc loc)
     return false;
 }
 
+bool descend(Lower *l, Loc loc)
+{
+    if (!step(l, loc)) return false;
+    if (++l->recursion <= LIMIT_RECURSION) return true;
+    error_note(l, loc, "name a part with `let`", "expressions and functions are nested too deeply");
+    l->stopped = true;
+    l->recursion--;
+    return false;
+}
+
 /* --- scopes -------------------------------------------------------------------------------------------------------------------- */
 
 void scope_push(Lower *l, Scope *s)

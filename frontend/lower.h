@@ -85,6 +85,7 @@ struct Lower {
     Value **dims;               /* per dimension symbol: its value in that block, or NULL until asked for */
     bool in_clause;             /* grid or remap: no memory, no program_id */
     int depth;                  /* fn calls */
+    int recursion;              /* levels of lower_expr and lower_stmt */
     int nesting, deepest;       /* blocks around the builder's place; the most so far in this function */
     const Active *active;
     NameMap purity;             /* per fn, see lower_fn.c */
@@ -99,6 +100,7 @@ struct Lower {
 V error_at(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
 V error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 bool step(Lower *, Loc);                        /* counts work; false: a limit is reached */
+bool descend(Lower *, Loc);                     /* step, one level down; after true, l->recursion-- on the way back */
 Var *scope_find(const Lower *, const char *name);
 Var *scope_add(Lower *, const char *name, Loc, V, bool is_var);
 void scope_push(Lower *, Scope *);

@@ -243,7 +243,7 @@ static V lower_tuple(Lower *l, const Node *n)
 
 V lower_expr(Lower *l, const Node *n)
 {
-    if (!step(l, n->loc)) return v_error();
+    if (!descend(l, n->loc)) return v_error();
     Loc outer = l->b.loc;
     V v;
     switch ((int)n->kind) {
@@ -264,6 +264,7 @@ V lower_expr(Lower *l, const Node *n)
     default: v = error_at(l, n->loc, "expected an expression"); break;
     }
     l->b.loc = outer;
+    l->recursion--;
     return v;
 }
 

@@ -12,29 +12,30 @@ static int *purity_of(Lower *l, const Node *fn)
     return p;
 }
 
-static bool is_pure(Lower *, const Node *fn);
+static bool is_pure(Lower *, const Node *fn, int depth);
 
-static bool pure_node(Lower *l, const Node *n)
+static bool pure_node(Lower *l, const Node *n, int depth)
 {
     static const char *const impure[] = { "load", "store", "gather", "scatter", "program_id", "num_programs", "extent", "stride", "print", "assert" };
     if (!n) return true;
     if (n->kind == N_CALL) {
         const Node *fn = find_fn(l->ast, n->name);
-        if (fn && !is_pure(l, fn)) return false;
+        if (fn && !is_pure(l, fn, depth + 1)) return false;
         if (!strncmp(n->name, "atomic_", 7)) return false;
         for (size_t i = 0; i < sizeof impure / sizeof *impure; i++) if (!strcmp(impure[i], n->name)) return false;
     }
-    for (uint32_t i = 0; i < n->n; i++) if (!pure_node(l, n->kids[i])) return false;
+    for (uint32_t i = 0; i < n->n; i++) if (!pure_node(l, n->kids[i], depth)) return false;
     return true;
 }
 
-/* A function that calls itself counts as not pure: it is expanded, and the limit on depth ends it. */
-static bool is_pure(Lower *l, const Node *fn)
+/* A function that calls itself counts as not pure, as does one at the end of a long chain: they are expanded, and the limit on
+ * depth ends them. */
+static bool is_pure(Lower *l, const Node *fn, int depth)
 {
     int *p = purity_of(l, fn);
-    if (*p == PURE_UNKNOWN) {
+    if (*p == PURE_UNKNOWN && depth <= LIMIT_CALLS) {
         *p = PURE_BUSY;
-        bool pure = pure_node(l, fn->kids[1]);
+        bool pure = pure_node(l, fn->kids[1], depth);
         *p = pure ? PURE_YES : PURE_NO;
     }
     return *p == PURE_YES;
@@ -217,6 +218,6 @@ V lower_fn_call(Lower *l, const Node *call, const Node *fn)
     if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return v_error();
     bool runtime = false;
     for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
-    const char *key = runtime && !l->in_clause && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn) ? call_key(l, fn, args) : NULL;
+    const char *key = runtime && !l->in_clause && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0) ? call_key(l, fn, args) : NULL;
     return key ? call_function(l, call, fn, args, key) : expand_fn(l, call->loc, fn, args);
 }

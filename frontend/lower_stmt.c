@@ -728,9 +728,8 @@ V frame_result(Lower *l, Frame *f)
 
 /* --- statements --------------------------------------------------------------------------------------------------------------------------- */
 
-static void lower_stmt(Lower *l, const Node *n, bool tail)
+static void dispatch(Lower *l, const Node *n, bool tail)
 {
-    if (!n || !step(l, n->loc)) return;
     l->b.loc = n->loc;
     switch ((int)n->kind) {
     case N_LET: case N_VAR: lower_bind(l, n); return;
@@ -759,6 +758,13 @@ static void lower_stmt(Lower *l, const Node *n, bool tail)
     case N_BLOCK: lower_block(l, n, tail); return;
     default: return;
     }
+}
+
+static void lower_stmt(Lower *l, const Node *n, bool tail)
+{
+    if (!n || !descend(l, n->loc)) return;
+    dispatch(l, n, tail);
+    l->recursion--;
 }
 
 static void lower_list(Lower *l, Node *const *kids, uint32_t from, uint32_t n, bool tail)

@@ -26,17 +26,20 @@ struct Program {
 typedef struct Env Env;
 struct Env { const char *name; const Node *init; const Env *init_env; bool *demanded; const Env *outer; };
 
-typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t *steps; int depth; } Keys;
+typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t *steps; int depth, recursion; } Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
 static bool count(Keys *k) { return ++*k->steps <= LIMIT_WALK; }
 
 static void walk(Keys *, const Node *, const Env *);
 
-static const Env *lookup(const Env *e, const char *name)
+/* The hops count as work too, sixteen for one. */
+static const Env *lookup(Keys *k, const Env *e, const char *name)
 {
-    for (; e; e = e->outer) if (e->name == name) return e;
-    return NULL;
+    int64_t hops = 0;
+    for (; e && e->name != name; e = e->outer) hops++;
+    *k->steps += hops / 16;
+    return e;
 }
 
 static const Env *extend(Keys *k, const Env *outer, const char *name, const Node *init, const Env *init_env)
@@ -49,7 +52,7 @@ static const Env *extend(Keys *k, const Env *outer, const char *name, const Node
 static const Node *tensor_param(Keys *k, const Node *n, const Env *env)
 {
     for (int hops = 0; n && n->kind == N_NAME && hops < 64; hops++) {
-        const Env *e = lookup(env, n->name);
+        const Env *e = lookup(k, env, n->name);
         if (!e) {
             const Node *params = k->info->node->kids[0];
             for (uint32_t i = 0; i < params->n; i++)
@@ -68,25 +71,30 @@ static void mark_dimension(Keys *k, const char *name, Loc at)
         if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
 }
 
-/* Everything `n` depends on must be known at compile time. `at` is where it is needed. */
-static void demand(Keys *k, const Node *n, const Env *env, Loc at)
+/* Everything `n` depends on must be known at compile time. `at` is where it is needed. A list of what is still to do instead of
+ * recursion: chains of `let` may be long. */
+static void demand(Keys *k, const Node *first, const Env *env, Loc at)
 {
-    if (!n || !count(k)) return;
-    if (n->kind == N_NAME) {
-        const Env *e = lookup(env, n->name);
-        if (!e) { mark_dimension(k, n->name, at); return; }
-        if (*e->demanded) return;
-        *e->demanded = true;
-        demand(k, e->init, e->init_env, at);
-        return;
-    }
-    if (n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2) {
-        const Node *t = tensor_param(k, n->kids[0], env);
+    VEC(struct { const Node *node; const Env *env; }) todo = { 0 };
+    typedef __typeof__(*todo.data) Item;
+    vec_push(&k->s->arena, &todo, ((Item){ first, env }));
+    while (todo.len && count(k)) {
+        Item item = todo.data[--todo.len];
+        const Node *n = item.node;
+        if (!n) continue;
+        if (n->kind == N_NAME) {
+            const Env *e = lookup(k, item.env, n->name);
+            if (!e) mark_dimension(k, n->name, at);
+            if (!e || *e->demanded) continue;
+            *e->demanded = true;
+            vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
+            continue;
+        }
+        const Node *t = n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2 ? tensor_param(k, n->kids[0], item.env) : NULL;
         for (uint32_t i = 1; t && i < t->n; i++)
-            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1) demand(k, t->kids[i], NULL, at);
-        return;
+            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1) vec_push(&k->s->arena, &todo, ((Item){ t->kids[i], NULL }));
+        for (uint32_t i = 0; !t && i < n->n; i++) vec_push(&k->s->arena, &todo, ((Item){ n->kids[i], item.env }));
     }
-    for (uint32_t i = 0; i < n->n; i++) demand(k, n->kids[i], env, at);
 }
 
 static void demand_here(Keys *k, const Node *n, const Env *env) { if (n) demand(k, n, env, n->loc); }
@@ -156,9 +164,8 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
     }
 }
 
-static void walk(Keys *k, const Node *n, const Env *env)
+static void walk_kind(Keys *k, const Node *n, const Env *env)
 {
-    if (!n || !count(k)) return;
     switch ((int)n->kind) {
     case N_INDEX: walk_index(k, n, env); return;
     case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
@@ -176,9 +183,18 @@ static void walk(Keys *k, const Node *n, const Env *env)
     for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
 }
 
+/* Too deep a nest of functions counts as too much work. */
+static void walk(Keys *k, const Node *n, const Env *env)
+{
+    if (!n || !count(k)) return;
+    if (++k->recursion > LIMIT_RECURSION) *k->steps = LIMIT_WALK + 1;
+    else walk_kind(k, n, env);
+    k->recursion--;
+}
+
 static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
-    Keys k = { s, ast, info, &ast->program->steps, 0 };
+    Keys k = { s, ast, info, &ast->program->steps, 0, 0 };
     const Node *params = info->node->kids[0];
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
     /* An extent that is no plain name is computed at compile time. */
@@ -186,7 +202,7 @@ static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
         for (uint32_t j = 1; params->kids[i]->kind == N_PTENSOR && j < params->kids[i]->n; j++)
             if (params->kids[i]->kids[j]->kind != N_NAME) demand_here(&k, params->kids[i]->kids[j], NULL);
     walk(&k, info->node->kids[2], NULL);
-    if (*k.steps > LIMIT_WALK) diag_error(s, info->k.loc, "the functions that kernel `%s` calls expand too far", info->k.name);
+    if (*k.steps > LIMIT_WALK) diag_error(s, info->k.loc, "kernel `%s` is too large, or the functions it calls expand too far", info->k.name);
     const char **keys = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
     for (int d = 0; d < info->k.n_dims; d++) if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
     info->k.keys = keys;

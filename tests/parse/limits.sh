@@ -5,7 +5,8 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 status=0
 expect() {
-    "$tool" check "$1" > "$dir/out" 2>&1
+    # shellcheck disable=SC2086
+    "$tool" ${3:-check} "$1" ${4:-} > "$dir/out" 2>&1
     code=$?
     if [ $code != 1 ] || ! grep -q -F "$2" "$dir/out"; then
         echo "exit $code, expected an error that says: $2"
@@ -29,4 +30,15 @@ expect "$dir/ternary.tile" "nesting is too deep"
 expect "$dir/else.tile" "nesting is too deep"
 awk 'BEGIN { print "kernel a(out f32 Y[N]) grid (N) {"; for (i = 0; i < 200000; i++) printf "{" }' > "$dir/braces.tile"
 expect "$dir/braces.tile" "nesting is too deep"
+# Thirty functions, each a long chain of operators around the next: the stack must hold.
+{ echo 'fn f0(x) { return x; }'
+  awk 'BEGIN { for (i = 1; i <= 30; i++) { printf "fn f" i "_(x) { return "; for (k = 0; k < 380; k++) printf "-"; print (i > 1 ? "f" (i - 1) "_" : "f0") "(x); }" } }'
+  echo 'kernel a(out f32 Y[N]) grid (N) { store(Y[0], f30_(load(Y[0]))); }'; } > "$dir/deep.tile"
+expect "$dir/deep.tile" "too large, or the functions it calls expand too far" all
+awk 'BEGIN { print "fn f0(x) { return x; }"; for (i = 1; i < 5000; i++) print "fn f" i "_(x) { return f" (i - 1) (i > 1 ? "_" : "") "(x); }"
+             print "kernel a(out f32 Y[N]) grid (N) { store(Y[0], f4999_(load(Y[0]))); }" }' > "$dir/chain.tile"
+expect "$dir/chain.tile" "calls of fn functions are nested more than 32 deep" lower a
+awk 'BEGIN { print "kernel a(out f32 Y[N]) grid (N) {"; for (i = 0; i < 20000; i++) print "var v" i " = 1.0;"
+             print "for i in 0 .. N {"; for (i = 0; i < 20000; i++) print "v" i " = 2.0;"; print "} }" }' > "$dir/vars.tile"
+expect "$dir/vars.tile" "more than 62 variables change in this statement" lower a
 exit $status
