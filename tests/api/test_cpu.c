@@ -2,7 +2,7 @@
 #include "api.h"
 
 /* An allocation beyond all memory is a case here, not an accident. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 static tile_context *ctx;
