@@ -72,6 +72,50 @@ static bool is_dimension(const Node *kernel, const char *name)
     return false;
 }
 
+/* Edit distance, up to 3; names longer than 31 letters are never near. */
+static int distance(const char *a, const char *b)
+{
+    int n = (int)strlen(a), m = (int)strlen(b), row[33];
+    if (n > 31 || m > 31 || n - m > 2 || m - n > 2) return 3;
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int above = row[j], best = corner + (a[i - 1] != b[j - 1]);
+            if (above + 1 < best) best = above + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+            corner = above;
+        }
+    }
+    return row[m];
+}
+
+typedef struct Near { const char *wanted, *best; int distance; } Near;
+
+static void consider(Near *n, const char *name)
+{
+    int d = distance(n->wanted, name);
+    if (d < n->distance && 2 * d < (int)strlen(name)) { n->best = name; n->distance = d; }
+}
+
+/* A name that the writer may have meant, one or two letters away. */
+static void suggest(Check *c, Diag *d, const char *wanted, bool function)
+{
+    Near near = { wanted, NULL, 3 };
+    int most = 1000;
+    for (const Name *n = c->names; n && most--; n = n->outer) consider(&near, n->name);
+    for (uint32_t i = 0; c->kernel && i < c->kernel->kids[0]->n; i++) {
+        const Node *p = c->kernel->kids[0]->kids[i];
+        for (uint32_t k = 1; p->kind == N_PTENSOR && k < p->n; k++) if (p->kids[k]->kind == N_NAME) consider(&near, p->kids[k]->name);
+    }
+    for (int i = 0; function && i < builtin_count(); i++) consider(&near, builtin_name(builtin_at(i)));
+    for (size_t i = 0; function && i < c->ast->items.len && i < 1000; i++)
+        if (c->ast->items.data[i]->kind == N_FN) consider(&near, c->ast->items.data[i]->name);
+    if (near.best) diag_note(c->s, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", near.best);
+}
+
 static void unknown_name(Check *c, const Node *n)
 {
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
@@ -80,6 +124,7 @@ static void unknown_name(Check *c, const Node *n)
         hint(c, d, "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, axis)");
         return;
     }
+    suggest(c, d, n->name, false);
 }
 
 static void check_name(Check *c, const Node *n)
@@ -169,7 +214,7 @@ static void check_call(Check *c, const Node *n)
         if (n->n != 1 || n->kids[0]->kind == N_ARG) fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
     } else if (fn) check_fn_call(c, n, fn);
     else if (b) call_match(c->s, n, b, NULL, true, &args);
-    else fault(c, n->name_loc, "unknown function `%s`", n->name);
+    else suggest(c, fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_STRING && b && (!strcmp(n->name, "print") || !strcmp(n->name, "assert"))) continue;

@@ -83,6 +83,14 @@ static double int_to_float(__int128 i, DType d)
     return scalar_round(d, (double)i);
 }
 
+/* Beyond what rounds to the type's largest number. fp8 saturates, so its own rounding cannot tell. */
+static bool overflows(double x, DType d)
+{
+    double r = scalar_round(d, x);
+    if (isinf(x) || isnan(x)) return false;
+    return dtype_bits(d) == 8 ? fabs(x) > 1.03 * scalar_round(d, 1e30) : isinf(r);
+}
+
 V adapt(Lower *l, V v, DType d, Loc loc)
 {
     if (v.kind == V_INT) {
@@ -90,7 +98,7 @@ V adapt(Lower *l, V v, DType d, Loc loc)
             return error_note(l, loc, "compare it, or write true or false", "an integer constant is no bool");
         if (dtype_is_float(d)) {
             double f = int_to_float(v.big, d);
-            if (isinf(f) || (dtype_bits(d) == 8 && fabs((double)v.big) > fabs(f)))
+            if (overflows((double)v.big, d))
                 return error_at(l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
             return v_const(d, scalar_float(f));
         }
@@ -109,7 +117,7 @@ V adapt(Lower *l, V v, DType d, Loc loc)
             return error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
                               "a floating constant cannot become `%s`", dtype_name(d));
         double f = scalar_round(d, v.f);
-        if (isfinite(v.f) && (isinf(f) || (dtype_bits(d) == 8 && fabs(v.f) > 1.0625 * fabs(f) && fabs(f) > 400)))
+        if (overflows(v.f, d))
             return error_at(l, loc, "constant %g is out of range of `%s`", v.f, dtype_name(d));
         return v_const(d, scalar_float(f));
     }

@@ -176,6 +176,7 @@ static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *valu
         double want = strtod(values, &end);
         if (end == values) break;
         Scalar got = scalar_load(d, (const char *)data + n * dtype_bytes(d));
+        if (dtype_is_float(d)) want = scalar_round(d, want);
         double value = dtype_is_float(d) ? got.f : d == DT_U64 ? (double)(uint64_t)got.i : (double)got.i;
         if (value == want || (value != value && want != want)) continue;
         text_printf(out, "%s: Y[%d] is %.9g, must be %.9g\n", kernel, n, value, want);
