@@ -624,6 +624,22 @@ static void insert_before(Steps *in, Step *at, Step *s)
     *link = s;
 }
 
+static bool precedes(const Value *a, const Value *b)
+{
+    if (!a->def || a->def->block != b->def->block) return true;
+    for (const Instr *i = b->def->prev; i; i = i->prev) if (i == a->def) return true;
+    return false;
+}
+
+/* Where in the nest the buffer of `v` is filled: after the buffers that it may be computed from, before all readers. */
+static Sink **place_of(Step *nest, const Value *v)
+{
+    Sink **place = &nest->sinks;
+    for (Sink *k = nest->sinks; k; k = k->next)
+        if (k->kind == SINK_BUFFER && k->value != v && precedes(k->value, v)) place = &k->next;
+    return place;
+}
+
 static bool share(Plan *p, Evals *evals, Value *v)
 {
     Evals *e = &evals[v->id];
@@ -654,8 +670,9 @@ static bool share(Plan *p, Evals *evals, Value *v)
         nest->rank = squeeze(v->type, nest->shape);
         insert_before(home, first, nest);
     }
-    k->next = nest->sinks;
-    nest->sinks = k;
+    Sink **place = place_of(nest, v);
+    k->next = *place;
+    *place = k;
     if (!k->next) nest->sinks_end = &k->next;
     info->avail = info->at = nest;
     return true;
