@@ -89,16 +89,20 @@ static void report_unknown(Session *s, const char *flag, const char *name, size_
 
 typedef struct PassList { VEC(PassId) ids; bool given, all; } PassList;
 
-static bool is_kernel_pass(const char *name, size_t len)
+/* A pass of the kernel IR, which this runner has nothing to do with; one that cannot be left out is said so. */
+static bool is_kernel_pass(Session *s, const char *flag, const char *name, size_t len)
 {
-    static const char *const names[] = {
+    static const struct { const char *name; bool optional; } all[] = {
 #define PASS(ID, name, function, level, on, doc)
-#define KERNEL_PASS(name, doc) name,
+#define KERNEL_PASS(name, optional, doc) { name, optional },
 #include "passes/passes.def"
 #undef PASS
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == len && !memcmp(names[i], name, len)) return true;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strlen(all[i].name) != len || memcmp(all[i].name, name, len)) continue;
+        if (!all[i].optional && !strcmp(flag, "--skip-pass")) diag_warning(s, (Loc){ 0 }, "--skip-pass: '%s' cannot be left out; ignored", all[i].name);
+        return true;
+    }
     return false;
 }
 
@@ -124,7 +128,7 @@ static bool parse_list(Session *s, const char *flag, const char *text, bool allo
         PassId id;
         if (allow_all && len == 3 && !memcmp(p, "all", 3)) out->all = true;
         else if (len && pass_parse(p, len, &id)) vec_push(&s->arena, &out->ids, id);
-        else if (len && !is_kernel_pass(p, len)) { report_unknown(s, flag, p, len); ok = false; }
+        else if (len && !is_kernel_pass(s, flag, p, len)) { report_unknown(s, flag, p, len); ok = false; }
         p += len;
         p += strspn(p, ", ");
     }

@@ -1,5 +1,6 @@
 /* compile.c: see compile.h. */
 #include "runtime/compile.h"
+#include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -125,7 +126,10 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     bool ok = out->grid && (!f->remap || out->remap);
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
-    ok = ok && backend->compile(s, m, f, o->target, &o->backend, a);
+    KernelOptions kernel_options = kernel_options_of(&o->passes);
+    BackendOptions backend_options = o->backend;
+    if (!backend_options.kernel) backend_options.kernel = &kernel_options;
+    ok = ok && backend->compile(s, m, f, o->target, &backend_options, a);
     if (ok) {
         if (!a->entry) a->entry = kernel;
         if (!a->schedule) a->schedule = "";

@@ -40,6 +40,10 @@ typedef struct KernelOptions {
     bool no_lazy;           /* rescale always */
 } KernelOptions;
 
+/* With what --skip-pass leaves out (options.c). */
+struct PassOptions;
+KernelOptions kernel_options_of(const struct PassOptions *);
+
 /* What the emitter and the launch must know beside the IR. */
 typedef struct KernelPlan {
     const Target *target;

@@ -50,7 +50,8 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
     Func *f;
     Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, assumed(in, v), o, &report, &f);
     KernelPlan plan;
-    if (!m || (lowered && !kernel_lower(&in->session, f, o->target, NULL, &plan))) return false;
+    KernelOptions options = kernel_options_of(&o->passes);
+    if (!m || (lowered && !kernel_lower(&in->session, f, o->target, &options, &plan))) return false;
     ir_print(m, out);
     if (!o->passes.time_passes) return true;
     Text times;

@@ -1,0 +1,16 @@
+/* options.c: which passes of the kernel IR the flag --skip-pass leaves out. Their names stand in passes.def (KERNEL_PASS). */
+#include "passes/kernel/kernel.h"
+#include "passes/passes.h"
+
+KernelOptions kernel_options_of(const PassOptions *o)
+{
+    bool schedule = pass_skipped(o, "schedule");
+    return (KernelOptions){
+        .no_async = pass_skipped(o, "pipeline"),
+        .no_roles = pass_skipped(o, "warp-roles"),
+        .no_overlap = pass_skipped(o, "mma-pipeline"),
+        .no_turns = pass_skipped(o, "ping-pong"),
+        .no_lazy = pass_skipped(o, "lazy-rescale"),
+        .no_persistent = schedule, .no_tickets = schedule, .no_order = schedule,
+    };
+}
