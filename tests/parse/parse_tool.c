@@ -5,13 +5,14 @@
  *     parse_tool lower FILE KERNEL NAME=V...   the tile IR of one kernel
  *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every `instantiate`; counts
  *     parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a comment `// gives K: v v ...` names on 16
- *                                              zeros in the interpreter and compares the first values of Y
+ *                                              zeros in the interpreter, without passes and with them, and compares Y
  *     parse_tool info FILE                     kernels, parameters, instances, tuning
  * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
 #include "ir/interp.h"
+#include "passes/passes.h"
 
 static char *read_file(const char *path, size_t *len)
 {
@@ -161,11 +162,14 @@ static int lower_all(Ast *ast, Session *s, char **args, int n_args, Text *out)
 
 enum { MEANING_N = 16 };
 
-static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *values, Text *out)
+static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *values, int opt_level, Text *out)
 {
     union { double f; int64_t i; char bytes[8 * MEANING_N]; } data[MEANING_N];
     Module *m = frontend_lower(ast, kernel, NULL, 0, NULL);
-    if (!m || !ir_verify(m)) return 1;
+    PassOptions o = pass_options_default(NULL);
+    o.opt_level = opt_level;
+    o.verify_each = true;
+    if (!m || !ir_verify(m) || (opt_level >= 0 && !passes_run(m, &o, NULL))) return 1;
     const Func *f = ir_func_find(m, kernel);
     DType d = f->params[0].type->dtype;
     memset(data, 0, sizeof data);
@@ -179,7 +183,7 @@ static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *valu
         if (dtype_is_float(d)) want = scalar_round(d, want);
         double value = dtype_is_float(d) ? got.f : d == DT_U64 ? (double)(uint64_t)got.i : (double)got.i;
         if (value == want || (value != value && want != want)) continue;
-        text_printf(out, "%s: Y[%d] is %.9g, must be %.9g\n", kernel, n, value, want);
+        text_printf(out, "%s at -O%d: Y[%d] is %.9g, must be %.9g\n", kernel, opt_level, n, value, want);
         failures++;
     }
     if (!n) text_printf(out, "%s: no values to compare with\n", kernel);
@@ -192,7 +196,7 @@ static int meaning(Ast *ast, Session *s, uint32_t file, Text *out)
     for (const char *at = diag_source(s, file)->text; (at = strstr(at, "// gives ")); done++) {
         at += strlen("// gives ");
         size_t len = strcspn(at, ":\n");
-        failures += run_kernel(ast, s, session_intern(s, at, len), at + len + 1, out);
+        for (int level = -1; level <= 3; level += 2) failures += run_kernel(ast, s, session_intern(s, at, len), at + len + 1, level, out);
     }
     text_printf(out, "%d kernels, %d wrong\n", done, failures);
     return failures;
