@@ -30,6 +30,7 @@ _tilec() {
         --threads=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --device=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --repeat=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --remap=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --skip-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --dump-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -38,7 +39,7 @@ _tilec() {
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;

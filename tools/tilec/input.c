@@ -146,6 +146,9 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);
     o->backend.cpu = args_last(in->args, FLAG_CPU, NULL);
         o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
+    o->passes.approx = args_has(in->args, FLAG_APPROX);
+    o->passes.ftz = args_has(in->args, FLAG_FTZ);
+    o->passes.remap = args_last(in->args, FLAG_REMAP, NULL);
     o->passes.passes = joined(in, FLAG_PASSES);
     o->passes.skip = joined(in, FLAG_SKIP_PASS);
     o->passes.dump_after = joined(in, FLAG_DUMP_AFTER);
