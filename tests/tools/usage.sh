@@ -7,7 +7,7 @@ T
 expect 2 "no .tile file given" "$tilec"
 expect 2 "one .tile file at a time, not 2" "$tilec" a.tile b.tile -o k.o
 expect 2 "unknown option \`--tarjet\`; did you mean \`--target\`?" "$tilec" k.tile --tarjet=cpu
-expect 2 "unknown option \`--zzz\` (\`tilec compile --help\` lists them)" "$tilec" k.tile --zzz
+expect 2 "unknown option \`--zzzzzzz\` (\`tilec compile --help\` lists them)" "$tilec" k.tile --zzzzzzz
 expect 2 "\`tilec run\` takes no option \`-h\`" "$tilec" run k.tile -h k.h
 expect 2 "option \`-o\` wants a value: FILE" "$tilec" k.tile -o
 expect 2 "option \`--emit\` wants a value: STAGE" "$tilec" k.tile --emit=
