@@ -71,6 +71,12 @@ item: kernel
     | TUNE IDENT '{' entries '}'        { $$ = parse_named(p, parse_list(p, N_TUNE, @$, $4), $2, @2); }
     | INSTANTIATE IDENT '(' domains ')' ';'     { $$ = parse_named(p, parse_list(p, N_INSTANCE, @$, $4), $2, @2); }
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    | KERNEL error block                { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | FN error block                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | TUNE error '}'                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | IMPORT error ';'                  { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | INSTANTIATE error ';'             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | CONST error ';'                   { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     ;
 
 kernel: KERNEL IDENT '(' params ')' clauses block
@@ -117,7 +123,7 @@ fn_param: IDENT                         { $$ = NAMED(N_PFN, $1, @1, @$, NULL); }
 
 entries: %empty                         { $$ = (NodeList){ 0 }; }
     | entries entry ';'                 { $$ = parse_push(p, $1, $2); }
-    | entries error ';'                 { $$ = $1; }
+    | entries error ';'                 { yyerrok; $$ = $1; }
     ;
 entry: domain
     | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
@@ -134,7 +140,7 @@ domain: IDENT IN '{' expr_list '}'      { $$ = parse_named(p, parse_list(p, N_DO
     ;
 
 block: '{' statements '}'               { $$ = parse_list(p, N_BLOCK, @$, $2); }
-    | '{' statements error '}'          { $$ = parse_list(p, N_BLOCK, @$, $2); }
+    | '{' statements error '}'          { yyerrok; $$ = parse_list(p, N_BLOCK, @$, $2); }
     ;
 statements: %empty                      { $$ = (NodeList){ 0 }; }
     | statements statement              { $$ = parse_push(p, $1, $2); }
@@ -152,10 +158,10 @@ statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4);
     | RETURN ';'                        { $$ = NODE(N_RETURN, @$, NULL); }
     | RETURN expr ';'                   { $$ = NODE(N_RETURN, @$, $2); }
     | block
-    | error ';'                         { $$ = parse_node(p, N_ERROR, @$); }
-    | FOR error block                   { $$ = parse_node(p, N_ERROR, @$); }
-    | WHILE error block                 { $$ = parse_node(p, N_ERROR, @$); }
-    | CONST FOR error block             { $$ = parse_node(p, N_ERROR, @$); }
+    | error ';'                         { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | FOR error block                   { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | WHILE error block                 { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | CONST FOR error block             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     ;
 step: %empty                            { $$ = NULL; }
     | ':' expr                          { $$ = $2; }
@@ -166,8 +172,10 @@ loop_hint: %empty                       { $$ = NULL; }
 if_chain: IF expr block                 { $$ = NODE(N_IF, @$, $2, $3, NULL); }
     | IF expr block ELSE block          { $$ = NODE(N_IF, @$, $2, $3, $5); }
     | IF expr block ELSE if_chain       { $$ = NODE(N_IF, @$, $2, $3, $5); }
-    | IF error block                    { $$ = parse_node(p, N_ERROR, @$); }
-    | IF expr block ELSE error block    { $$ = parse_node(p, N_ERROR, @$); }
+    | IF error block                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | IF error block ELSE block         { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | IF error block ELSE if_chain      { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | IF expr block ELSE error block    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     ;
 assign: '=' { $$ = OPR_NONE; } | ADDEQ { $$ = OPR_ADD; } | SUBEQ { $$ = OPR_SUB; } | MULEQ { $$ = OPR_MUL; } | DIVEQ { $$ = OPR_DIV; }
     ;
@@ -298,7 +306,8 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *
             operand |= !strcmp(names[i], "a number");
             statement |= !strcmp(names[i], "`let`");
         }
-        names[0] = statement ? "a statement" : "an expression";
+        bool end = yypcontext_token(ctx) == YYSYMBOL_YYEOF;
+        names[0] = statement && end ? "`}`" : statement ? "a statement" : "an expression";
         shown = operand;
     }
     parse_syntax_error(p, *yypcontext_location(ctx), token == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(token), names, shown);
