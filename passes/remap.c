@@ -15,7 +15,7 @@
  *   xcd           Workgroups go to chiplet w % X in turn (dispatch order of MI300X). x = w % X, k = w / X: chiplet x gets q + (x < r) ids, q = P / X, r =
  *                 P % X, and runs the interval that starts at x*q + min(x, r), the sum of the counts before it; k counts through it. Intervals of
  *                 consecutive starts are disjoint and cover [0, P).
- *   chunk(C)      C consecutive programs stay on one chiplet. Ids below F = P - P % (X*C) are permuted within each block of X*C: (x, k) ->
+ *   chunk(C)      C consecutive programs (by default as many as a chiplet has compute units) stay on one chiplet. Ids below F = P - P % (X*C) are permuted within each block of X*C: (x, k) ->
  *                 x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is an `xcd` of its own over P - F.
  *   head          Attention: axis 0 counts the tiles of a head, the others heads. With U = whole units (heads) and V = U / X, the first V*X units go
  *                 V to a chiplet, all of a unit's programs to the same: (x, k) -> x*V*n0 + k on [0, V*X*n0), a bijection as above; what is left is
@@ -87,6 +87,13 @@ static int64_t chiplets(const PassOptions *o)
     return t && t->kind == TARGET_HIP && (t->arch == 0x942 || t->arch == 0x950) ? 8 : 1;
 }
 
+/* What one chiplet runs at a time, a program a compute unit: neighbours in time are then neighbours in the grid. */
+static int64_t programs_at_once(const PassOptions *o)
+{
+    int64_t units = o->target && o->target->n_sms ? o->target->n_sms / chiplets(o) : 64;
+    return units < 1 ? 1 : units;
+}
+
 static bool parse_kind(PassContext *c, const Func *f, int rank, Kind *kind, int64_t *chunk)
 {
     const char *name = c->options->remap ? c->options->remap : f->hints.remap;
@@ -98,7 +105,8 @@ static bool parse_kind(PassContext *c, const Func *f, int rank, Kind *kind, int6
     else if (!strcmp(name, "auto")) *kind = rank == 3 ? KIND_HEAD : KIND_XCD;
     else if (!strncmp(name, "chunk", 5) && (!name[5] || name[5] == ':')) {
         *kind = KIND_CHUNK;
-        for (const char *p = name[5] ? name + 6 : "64"; *p >= '0' && *p <= '9' && *chunk < 1 << 20; p++) *chunk = 10 * *chunk + (*p - '0');
+        if (!name[5]) *chunk = programs_at_once(c->options);
+        for (const char *p = name[5] ? name + 6 : ""; *p >= '0' && *p <= '9' && *chunk < 1 << 20; p++) *chunk = 10 * *chunk + (*p - '0');
     } else {
         diag_error(c->session, f->loc, "--remap=%s: expected none, xcd, chunk, chunk:N, head or auto", name);
         return false;
