@@ -6,6 +6,7 @@
  *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every `instantiate`; counts
  *     parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a comment `// gives K: v v ...` names on 16
  *                                              zeros in the interpreter, without passes and with them, and compares Y
+ *     parse_tool oom FILE                      lowers every kernel with an allocator that fails at the 1st, 2nd, ... call
  *     parse_tool info FILE                     kernels, parameters, instances, tuning
  * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
 #include <stdio.h>
@@ -35,16 +36,31 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* Files are read once and kept: nothing of this tool's own is lost when a session runs out of memory. */
+static const char *cached_file(const char *path, size_t *len)
+{
+    enum { MOST = 128 };
+    static struct { char *path, *text; size_t len; } files[MOST];
+    int i = 0;
+    while (i < MOST && files[i].path && strcmp(files[i].path, path)) i++;
+    if (i == MOST) return NULL;
+    if (!files[i].path) {
+        files[i].path = malloc(strlen(path) + 1);
+        strcpy(files[i].path, path);
+        files[i].text = read_file(path, &files[i].len);
+    }
+    *len = files[i].len;
+    return files[i].text;
+}
+
 static uint32_t add_file(Session *s, const char *path)
 {
     size_t len;
-    char *text = read_file(path, &len);
+    const char *text = cached_file(path, &len);
     if (!text) return 0;
     const char *base = base_name(path);
     char *dir = arena_strndup(&s->arena, path, (size_t)(base - path));
-    uint32_t file = diag_add_source(s, base, dir, text, len);
-    free(text);
-    return file;
+    return diag_add_source(s, base, dir, text, len);
 }
 
 static uint32_t import_file(void *user, Session *s, uint32_t from, const char *path)
@@ -202,9 +218,53 @@ static int meaning(Ast *ast, Session *s, uint32_t file, Text *out)
     return failures;
 }
 
+typedef struct Failing { long left; long live; } Failing;
+
+static void *failing_realloc(void *user, void *p, size_t old_size, size_t new_size)
+{
+    Failing *f = user;
+    if (!new_size) { free(p); f->live -= p != NULL; return NULL; }
+    if (f->left-- <= 0) return NULL;
+    void *q = realloc(p, new_size);
+    if (q && !p) f->live++;
+    return q;
+}
+
+/* True when the whole front end ran through with that many allocations. */
+static bool survives(const char *path, Failing *f)
+{
+    Session s;
+    session_init(&s, (Allocator){ failing_realloc, f });
+    volatile bool done = false;
+    if (!setjmp(s.oom)) {
+        uint32_t file = add_file(&s, path);
+        Ast *ast = frontend_parse(&s, file, import_file, NULL);
+        Text out;
+        text_init(&out, &s.arena);
+        if (frontend_check(ast)) lower_all(ast, &s, NULL, 0, &out);
+        done = true;
+    }
+    session_free(&s);
+    return done;
+}
+
+static int out_of_memory(const char *path)
+{
+    long n = 0;
+    for (;; n++) {
+        Failing f = { n, 0 };
+        bool done = survives(path, &f);
+        if (f.live) { printf("%ld blocks lost when allocation %ld fails\n", f.live, n + 1); return 1; }
+        if (done) break;
+    }
+    printf("survived %ld failing allocations\n", n);
+    return n == 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) return 2;
+    if (!strcmp(argv[1], "oom")) return out_of_memory(argv[2]);
     Session s;
     session_init(&s, allocator_libc);
     if (setjmp(s.oom)) {
