@@ -228,8 +228,9 @@ static LLVMValueRef sincos_(Gen *g, LLVMValueRef x, unsigned quarter)
     LLVMValueRef huge = LLVMBuildFCmp(g->b, LLVMRealOGE, abs_(g, x), K(g, x, 0x1p28), "");
     LLVMValueRef d = LLVMBuildFPExt(g->b, sel(g, huge, K(g, x, 0), x), wide, "");
     LLVMValueRef n = round_(g, mul(g, d, K(g, d, 0.636619772367581343)));
-    LLVMValueRef r = fma_(g, n, K(g, d, -0x1.921fb54442d18p+0), d);
-    r = fma_(g, n, K(g, d, -0x1.1a62633145c07p-54), r);
+    LLVMValueRef first[] = { n, K(g, d, -0x1.921fb54442d18p+0), d };
+    LLVMValueRef second[] = { n, K(g, d, -0x1.1a62633145c07p-54), call(g, "llvm.fma", first, 3) };     /* must be fused */
+    LLVMValueRef r = call(g, "llvm.fma", second, 3);
     LLVMValueRef q = LLVMBuildFPToSI(g->b, n, gen_vec(g->i32, lanes), "");
     LLVMValueRef rf = LLVMBuildFPTrunc(g->b, r, gen_vec(g->f32, lanes), "");
     LLVMValueRef cell_r = gen_alloca(g, LLVMTypeOf(rf), "r"), cell_q = gen_alloca(g, LLVMTypeOf(q), "q"), quadrant = gen_alloca(g, g->i32, "quadrant");
@@ -290,11 +291,11 @@ static LLVMValueRef tanh_(Gen *g, LLVMValueRef x)
 
 static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
 {
-    static const double p[] = { 1.12837916706, -0.37612638468, 0.112837824952, -0.0268654307277, 0.00522103180786, -0.000848408040554,
+    static const double p[] = { 0.12837916706, -0.37612638468, 0.112837824952, -0.0268654307277, 0.00522103180786, -0.000848408040554,
                                 0.000112659590256, -9.66704457149e-6 };
     static const double t[] = { 0.00041632921771, -1.13067514418, -0.630953029817, -0.111055017372, 0.027099523294, -0.00506494692022,
                                 0.000685836683012, -6.22983532516e-5, 3.32168459073e-6, -7.58268196973e-8 };
-    LLVMValueRef a = abs_(g, x), small = mul(g, x, poly(g, mul(g, x, x), p, 8));
+    LLVMValueRef a = abs_(g, x), small = fma_(g, x, poly(g, mul(g, x, x), p, 8), x);
     LLVMValueRef large = sub(g, K(g, x, 1), exp_(g, poly(g, at_most(g, a, 4), t, 10)));
     return sel(g, lt(g, a, K(g, x, 1)), small, with_sign_of(g, large, x));
 }

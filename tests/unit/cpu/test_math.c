@@ -1,0 +1,116 @@
+/* test_math.c: the error of the backend's own functions in units of the last place, against double precision (long double for f64
+ * where it matters): the whole range of f32 in steps, denormals, infinities, NaN, and the places where methods meet.
+ *
+ * test_math [function]   prints the largest error of each function and processor; fails above the bound of docs/cpu.md. */
+#include "cpu_run.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; } Function;
+
+static double ref_rsqrt(double x) { return 1 / sqrt(x); }
+static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+static const Function functions[] = {
+    { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.3, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
+    { OP_SIN, "sin", sin, 1.6, 0, 0 }, { OP_COS, "cos", cos, 1.6, 0, 0 }, { OP_TANH, "tanh", tanh, 1.5, -12, 12 }, { OP_ERF, "erf", erf, 1.5, -5, 5 },
+    { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 }, { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 }, { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
+};
+
+enum { N = 1 << 20 };
+static float in[N], out[N];
+
+static float bits_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+
+/* A kernel Y[i] = f(X[i]). */
+static Func *build(Session *s, Op op)
+{
+    Module *m = ir_module_new(s);
+    Func *f = ir_func_new(m, "apply", true);
+    int n = ir_dim_new(f, "N", -1);
+    const Type *t = type_tensor(s, DT_F32, 1);
+    Value *x = ir_param_new(f, "X", PARAM_IN, t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, t, &n);
+    int64_t extents[1] = { 1024 };
+    Builder b = ir_at_end(f->body);
+    Value *token = ir_emit(&b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 1)), NULL);
+    Value *id = ir_emit(&b, OP_PROGRAM_ID, NULL, 0, ATTRS(a_int(ATTR_AXIS, 0)), NULL);
+    Value *at = ir_bin(&b, OP_MUL, id, ir_index(&b, 1024));
+    Value *v = ir_op(&b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), x, at);
+    Value *r = ir_un(&b, op, v);
+    ir_op(&b, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), y, at, r, token);
+    ir_build(&b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
+    f->grid = ir_block_new(f, NULL);
+    for (int k = 0; k < f->n_params; k++) ir_block_arg(f->grid, f->params[k].type, f->params[k].name);
+    Builder g = ir_at_end(f->grid);
+    Value *programs = ir_bin(&g, OP_CDIV, ir_emit(&g, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, n)), NULL), ir_index(&g, 1024));
+    ir_build(&g, OP_YIELD, &programs, 1, NO_ATTRS, NULL, 0);
+    return f;
+}
+
+/* Every bit pattern in steps of a prime, then a fine sweep of the interesting range. */
+static void fill(const Function *f)
+{
+    for (uint32_t i = 0; i < N / 2; i++) in[i] = bits_float(i * 8191u);
+    for (uint32_t i = N / 2; i < N; i++) {
+        double t = (double)(i - N / 2) / (N / 2);
+        in[i] = f->hi > f->lo ? (float)(f->lo + t * (f->hi - f->lo)) : (float)(t * 8 - (f->op == OP_SIN || f->op == OP_COS ? 4 : 0));
+    }
+    static const float special[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-149f, -0x1p-149f, 0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, 0.625f, 88.7228f,
+                                     -103.97f, -87.3f, 0x1.921fb6p1f, 0x1p28f, 0x1.fffffep27f, 1e30f, 0x1.921fb6p0f };
+    memcpy(in, special, sizeof special);
+}
+
+static double error_of(const Function *f, float x, float y)
+{
+    double want = f->ref(x);
+    if (isnan(want) || isnan(y)) return isnan(want) == isnan(y) ? 0 : INFINITY;
+    float nearest = (float)want;
+    if (isinf(nearest) || isinf(y)) return nearest == y || fabs(want) > 0x1.fffffcp127 ? 0 : INFINITY;
+    double a = fabs(want), ulp = a < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(a) - 23);
+    if (want == 0 && y == 0) return 0;
+    return fabs((double)y - want) / ulp;
+}
+
+static int test_function(const Function *f, const char *cpu)
+{
+    Session s;
+    CpuRun r = { 0 };
+    volatile int failed = 1;
+    session_init(&s, allocator_libc);
+    if (!setjmp(s.oom)) {
+        Func *fn = build(&s, f->op);
+        InterpArg args[2] = { { .data = in, .shape = { N }, .stride = { 1 } }, { .data = out, .shape = { N }, .stride = { 1 } } };
+        BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
+        fill(f);
+        if (ir_verify(fn->module) && cpu_run_compile(&s, fn, &o, &r) && cpu_run_bind(&s, fn, args, &r) && cpu_run_launch(&r) == 0) {
+            double worst = 0;
+            float where = 0;
+            for (int i = 0; i < N; i++) {
+                double e = error_of(f, in[i], out[i]);
+                if (e > worst) { worst = e; where = in[i]; }
+            }
+            failed = worst > f->bound;
+            printf("%-8s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, f->bound, failed ? " FAILED" : "");
+        }
+    }
+    if (s.n_errors) {
+        Text t;
+        text_init(&t, &s.arena);
+        diag_render_all(&s, &t);
+        fputs(t.data, stderr);
+    }
+    cpu_run_free(&r);
+    session_free(&s);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const cpus[] = { NULL, "x86-64-v3", "x86-64-v2" };
+    int failures = 0;
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+        for (size_t c = 0; c < 3; c++)
+            if (argc < 2 || !strcmp(argv[1], functions[k].name)) failures += test_function(&functions[k], cpus[c]);
+    return failures != 0;
+}
