@@ -64,6 +64,17 @@ LLVMValueRef from_f32(Gen *g, DType d, LLVMValueRef v)
     return LLVMBuildTrunc(g->b, LLVMBuildSelect(g->b, nan, quiet, r, ""), gen_vec(g->i16, gen_lanes(v)), "");
 }
 
+LLVMValueRef from_f32_exact(Gen *g, DType d, LLVMValueRef v)
+{
+    LLVMValueRef r = from_f32(g, d, v);
+    if (d != DT_F8E5M2) return r;
+    int n = gen_lanes(v);
+    LLVMValueRef a = gen_intrinsic(g, "llvm.fabs", (LLVMTypeRef[]){ LLVMTypeOf(v) }, 1, &v, 1);
+    LLVMValueRef inf = LLVMBuildFCmp(g->b, LLVMRealOEQ, a, fk(g, v, __builtin_inf()), "");
+    LLVMValueRef kept = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, r, ki(g, v, g->i8, 0x80), ""), gen_splat(g, LLVMConstInt(g->i8, 0x7c, false), n), "");
+    return LLVMBuildSelect(g->b, inf, kept, r, "");
+}
+
 /* f64 -> f32 rounded to odd: towards zero, the last bit set if anything was lost. One more rounding is then right. */
 static LLVMValueRef to_odd(Gen *g, LLVMValueRef x)
 {

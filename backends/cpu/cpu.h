@@ -233,6 +233,7 @@ LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef convert_bits(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef to_f32(Gen *, DType, LLVMValueRef);       /* from a float of at most 32 bits */
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
+LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);   /* of a value of the dtype: no rounding, infinities of e5m2 stay */
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, bool approx);
 

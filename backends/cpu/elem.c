@@ -134,6 +134,12 @@ static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, bool approx)
 
 static bool is_compare(Op op) { return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE; }
 
+/* The result is an operand, or one with another sign. */
+static bool selects(Op op)
+{
+    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM || op == OP_MAXNUM || op == OP_CLAMP;
+}
+
 /* philox4x32-10, words held in the low halves of 64-bit lanes */
 static LLVMValueRef philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter)
 {
@@ -170,7 +176,7 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, bool approx)
         int n = op == OP_FMA || op == OP_CLAMP ? 3 : op_info[op].n_operands;
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
         r = float_op(g, op, w, approx);
-        if (!is_compare(op)) r = from_f32(g, d, r);
+        if (!is_compare(op)) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
     }
     if (!r) ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name, dtype_name(d));
     return r;

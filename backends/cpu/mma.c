@@ -197,7 +197,7 @@ static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pa
     LLVMBuildStore(g->b, v, cell);
     gen_loop_end(g, &l);
     u->coord[u->l] = l0;
-    int64_t stride;
+    int64_t stride = 0;
     LLVMValueRef to = turn_to(u, t0, l0, &stride);
     LLVMTypeRef type;
     LLVMValueRef f = transposer(g, elem, n, stride, &type);
@@ -222,7 +222,7 @@ static void turn_plane(Turn *u)
     const int64_t *shape = u->s->value->type->shape;
     int64_t nt = shape[u->t], nl = shape[u->l];
     bool pairs = u->s->buf->form == FORM_PAIRS;
-    int n = plan_lanes(g->target);
+    int n = u->s->buf->dtype == DT_F64 ? plan_lanes(g->target) / 2 : plan_lanes(g->target);     /* divides a panel's columns */
     while (n > 1 && (n > nl || (pairs ? 2 : 1) * n > nt)) n /= 2;
     int64_t step = pairs ? 2 * n : n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
     if (pairs && nt % 2) {      /* the half pair at the end */

@@ -341,6 +341,8 @@ static int result_coord(const Sink *k, LLVMValueRef *coord, int va, LLVMValueRef
 static LLVMValueRef rounded(Gen *g, const Sink *k, LLVMValueRef v)
 {
     if (is_arg(k->instr->op)) return v;
+    DType d = ir_result(k->instr)->type->dtype;
+    if (acc_dtype(k) == DT_F32 && (k->instr->op == OP_REDUCE_MAX || k->instr->op == OP_REDUCE_MIN)) return from_f32_exact(g, d, v);
     return convert(g, ir_result(k->instr)->type->dtype, acc_dtype(k), v);
 }
 
@@ -383,12 +385,14 @@ static void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord,
     if (arg) {
         LLVMValueRef place = buf_load(e, k->buf, c, rva), v = convert(g, acc_dtype(k), values->dtype, old);
         combine_arg(g, k, &v, &place, x, places(g, coord[axis], e->lanes, false));
-        buf_store(e, values, convert(g, values->dtype, acc_dtype(k), v), c, rva);
+        bool narrow = values->dtype != acc_dtype(k);
+        buf_store(e, values, narrow ? from_f32_exact(g, values->dtype, v) : v, c, rva);
         buf_store(e, k->buf, place, c, rva);
         return;
     }
     LLVMValueRef v = combine(g, k, convert(g, acc_dtype(k), values->dtype, old), x);
-    buf_store(e, values, convert(g, values->dtype, acc_dtype(k), v), c, rva);
+    bool exact = acc_dtype(k) == DT_F32 && values->dtype != DT_F32;     /* max and min of narrow floats */
+    buf_store(e, values, exact ? from_f32_exact(g, values->dtype, v) : convert(g, values->dtype, acc_dtype(k), v), c, rva);
 }
 
 static bool along_chunks(const Step *s, const Sink *k)
@@ -456,7 +460,8 @@ static LLVMValueRef element(Gen *g, const Buf *b, LLVMValueRef at)
 static void fill_identity(Gen *g, LLVMValueRef at, int lanes, void *user)
 {
     Fill *f = user;
-    LLVMValueRef v = f->from ? no_place(g, lanes) : convert(g, f->to->dtype, acc_dtype(f->sink), identity(g, f->sink, lanes));
+    LLVMValueRef v = f->from ? no_place(g, lanes) : identity(g, f->sink, lanes);
+    if (!f->from && f->to->dtype != acc_dtype(f->sink)) v = from_f32_exact(g, f->to->dtype, v);
     gen_store(g, f->to->dtype, v, element(g, f->to, at));
 }
 

@@ -40,7 +40,8 @@ static void line(Scan *s, int lanes)
         LLVMValueRef x = convert(g, s->acc, d, buf_load(&e, s->from, s->coord, lanes > 1 ? s->va : s->axis));
         if (part) x = combine(s, LLVMBuildLoad2(g->b, gen_type(g, s->acc, lanes), cell, ""), x);
         LLVMBuildStore(g->b, x, cell);
-        buf_store(&e, s->to, convert(g, d, s->acc, x), s->coord, lanes > 1 ? s->va : s->axis);
+        bool max = s->i->op == OP_SCAN_MAX && s->acc != d;
+        buf_store(&e, s->to, max ? from_f32_exact(g, d, x) : convert(g, d, s->acc, x), s->coord, lanes > 1 ? s->va : s->axis);
         if (part) gen_loop_end(g, &l);
     }
 }
