@@ -185,7 +185,10 @@ static int manual(const char *path)
         from += strlen(parts[k].mark);
         if (update) printf("%.*s%s", (int)(from - at), at, t.data);
         else if ((size_t)(end - from) != t.len || memcmp(from, t.data, t.len)) {
-            fprintf(stderr, "%s: the table after %sis not the IR's; it must be as below (UPDATE=1 %s prints the mended page):\n%s", path, parts[k].mark, "test_ir_text manual docs/ir.md", t.data);
+            size_t k2 = 0, line = 0;        /* where the first line that differs starts */
+            for (; k2 < t.len && from + k2 < end && from[k2] == t.data[k2]; k2++) if (t.data[k2] == '\n') line = k2 + 1;
+            fprintf(stderr, "%s: the table after %sis not the IR's; `UPDATE=1 test_ir_text manual docs/ir.md` prints the mended page\n  stands:  %.*s\n  must be: %.*s\n",
+                    path, parts[k].mark, (int)strcspn(from + line, "\n"), from + line, (int)strcspn(t.data + line, "\n"), t.data + line);
             bad = 1;
         }
         at = end;
