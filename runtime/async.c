@@ -24,14 +24,14 @@ static void *compile_thread(void *p)
 }
 
 /* What the arguments say is read once, here; the caller's arrays may go when this returns. */
-static void copy_view(const tile_kernel *k, int i, const View *v, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
+static void copy_view(const tile_kernel *k, int i, const LaunchArgs *l, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
 {
     const KernelParam *p = &k->params[i];
     *arg = *given;
     if (p->kind == PARAM_SCALAR) return;
-    memcpy(copy->shape, v->extent, sizeof copy->shape);
-    memcpy(copy->strides, v->stride, sizeof copy->strides);
-    copy->tensor = (tile_tensor){ v->data, copy->shape, copy->strides, p->rank, TILE_NONE };
+    memcpy(copy->shape, l->views[i].extent, sizeof copy->shape);
+    memcpy(copy->strides, l->strides[i], sizeof copy->strides);
+    copy->tensor = (tile_tensor){ l->views[i].data, copy->shape, copy->strides, p->rank, TILE_NONE };
     *arg = tile_arg_tensor(&copy->tensor);
 }
 
@@ -39,9 +39,8 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
 {
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
-    View views[k->n_params + 1];
-    int64_t dims[k->n_dims + 1];
-    tile_status st = kernel_bind(k, args, n, views, dims);      /* bad arguments are told at once */
+    LAUNCH_ARGS(l, k);
+    tile_status st = kernel_bind(k, args, n, &l);      /* bad arguments are told at once */
     if (st) return st;
     size_t bytes = sizeof(tile_compile) + n * (sizeof(tile_arg) + sizeof(ArgCopy));
     tile_compile *h = context_alloc(k->context, bytes);
@@ -51,7 +50,7 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     h->bytes = bytes;
     h->copies = (ArgCopy *)(h + 1);
     h->args = (tile_arg *)(h->copies + n);
-    for (size_t i = 0; i < n; i++) copy_view(k, (int)i, &views[i], &h->copies[i], &h->args[i], &args[i]);
+    for (size_t i = 0; i < n; i++) copy_view(k, (int)i, &l, &h->copies[i], &h->args[i], &args[i]);
     atomic_fetch_add(&k->references, 1);
     pthread_mutex_init(&h->lock, NULL);
     if (pthread_create(&h->thread, NULL, compile_thread, h)) {

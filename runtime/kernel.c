@@ -94,6 +94,8 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
         p->dtype = v->type;
     }
     p->size = dtype_bytes(p->dtype);
+    p->public = dtype_to_public(p->dtype);
+    p->real = dtype_is_float(p->dtype);
     p->dl_bits = (uint8_t)dtype_bits(p->dtype);
     p->dl_code = p->dtype == DT_BF16 ? kDLBfloat : dtype_is_float(p->dtype) ? kDLFloat : dtype_is_signed(p->dtype) ? kDLInt : kDLUInt;
     if (p->kind == PARAM_SCALAR) return TILE_OK;
@@ -101,6 +103,7 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     for (int a = 0; a < f->rank; a++) {
         p->text[a] = f->dims[a].text ? f->dims[a].text : f->dims[a].name;
         p->dim[a] = f->dims[a].name ? front_dim(k->front, f->dims[a].name) : -1;
+        k->anonymous |= p->dim[a] < 0;
     }
     return TILE_OK;
 }

@@ -4,6 +4,7 @@
  * is specialized on, and what alignment, strides and divisibility promise. The key finds a variant in a table that is read
  * without locks; only a miss takes the lock and compiles. */
 #pragma once
+#include "ir/scalar.h"
 #include "runtime/context.h"
 
 enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
@@ -16,6 +17,8 @@ typedef struct KernelParam {
     int dim[TILE_MAX_RANK];         /* per axis: which of the kernel's dimension names, or -1 */
     const char *text[TILE_MAX_RANK];
     uint8_t dl_code, dl_bits;
+    tile_dtype public;
+    bool real;                      /* a floating scalar */
 } KernelParam;
 
 typedef struct KernelDim {
@@ -27,8 +30,18 @@ typedef struct KernelDim {
 /* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
 typedef struct TuneRow { const int *dims; const int64_t *log2; int n; const FrontBinding *config; int n_config; } TuneRow;
 
-/* One argument as the launch sees it: a tensor, or a scalar's bits. Axes of extent 1 have a stride that promises most. */
-typedef struct View { char *data; uint64_t word; int64_t extent[TILE_MAX_RANK], stride[TILE_MAX_RANK]; } View;
+/* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of elements, lo and hi the bytes they lie
+ * between, `facts` what code may rely on (FACT_...). Scalars: `word` holds the bits. */
+typedef struct View { char *data; uint64_t word; uintptr_t lo, hi; uint32_t facts; int64_t extent[TILE_MAX_RANK]; } View;
+/* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are multiples of 16 bytes (8 bits); a scalar's
+ * sign + 1 (2 bits). Above them: no gaps between lo and hi; offsets or extents beyond 31 bits. */
+enum { FACT_ALIGNED = 1, FACT_UNIT = 1, FACT_STRIDES = 5, FACT_SIGN = 13, FACT_KEY = 0xffff, FACT_DENSE = 1 << 16, FACT_FAR = 1 << 17 };
+
+/* The arguments of one launch, read and checked; arrays by parameter, dims by the kernel's dimension names. LAUNCH_ARGS makes one on the stack. */
+typedef struct LaunchArgs { View *views; int64_t (*strides)[TILE_MAX_RANK]; Scalar *scalars; int64_t *dims; } LaunchArgs;
+#define LAUNCH_ARGS(name, k) \
+    View name##_views[(k)->n_params + 1]; int64_t name##_strides[(k)->n_params + 1][TILE_MAX_RANK], name##_dims[(k)->n_dims + 1]; \
+    Scalar name##_scalars[(k)->n_params + 1]; const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims }
 
 typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
 
@@ -71,16 +84,17 @@ struct tile_kernel {
     TuneTable *tune;
     TuneRow *rows; int n_rows;
     int key_words;
+    bool anonymous;                 /* some axis has no dimension's name: its extent is compared once the variant is known */
     Variant *variants;
     _Atomic(VariantTable *) table;
 };
 
 /* Key: word 0 holds fits32 (bit 0) and the tuning row + 1 (from bit 8); then a bit a dimension for multiples of 16, the extents of key
  * dimensions, and 16 bits of facts a parameter. */
-void kernel_key(const tile_kernel *, const View *, const int64_t *dims, uint64_t *key);
+void kernel_key(const tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
-/* Reads and checks arguments: views of n_params, dims of n_dims. */
-tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, View *, int64_t *dims);
+/* Reads and checks arguments. */
+tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
 /* The variant for a key, compiled if need be. */
 tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */

@@ -1,7 +1,6 @@
 /* launch.c: the way of a launch: read and check the arguments, make the key, find the variant, evaluate the grid, fill the slots,
  * hand over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #define _GNU_SOURCE
-#include "ir/scalar.h"
 #include "runtime/kernel.h"
 #include <math.h>
 #include <stdio.h>
@@ -69,40 +68,63 @@ static tile_status read_raw(tile_kernel *k, int i, const tile_tensor *t, RawTens
 {
     const KernelParam *p = &k->params[i];
     if (!t) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the tensor is NULL");
-    if (t->dtype != TILE_NONE && dtype_of_public(t->dtype) != p->dtype)
+    if (t->dtype != TILE_NONE && t->dtype != p->public)
         return bad(k, TILE_ERROR_DTYPE, i, "elements are %s, the kernel takes %s", tile_dtype_name(t->dtype), dtype_name(p->dtype));
     *out = (RawTensor){ t->data, t->shape, t->strides, t->rank < 0 ? p->rank : t->rank };
     return TILE_OK;
 }
 
-static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v)
+static COLD tile_status bad_extent(tile_kernel *k, int i, int d, int64_t n, int64_t stride)
+{
+    if (n < 0) return bad(k, TILE_ERROR_SHAPE, i, "axis %d has %lld elements", d, (long long)n);
+    if (stride == 0) return bad(k, TILE_ERROR_OVERLAP, i, "is written to, but axis %d repeats its elements (stride 0)", d);
+    return bad(k, TILE_ERROR_SHAPE, i, "axis %d, %lld elements with a stride of %lld, reaches beyond memory", d, (long long)n, (long long)stride);
+}
+
+static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v, int64_t *strides)
 {
     const KernelParam *p = &k->params[i];
-    RawTensor t;
+    RawTensor t = { NULL, NULL, NULL, 0 };
     if (a->kind != TILE_ARG_DLTENSOR && a->kind != TILE_ARG_TENSOR) return bad(k, TILE_ERROR_DTYPE, i, "a tensor is wanted");
     tile_status st = a->kind == TILE_ARG_DLTENSOR ? read_dltensor(k, i, a->value.dltensor, &t) : read_raw(k, i, a->value.tensor, &t);
     if (st) return st;
     if (t.rank != p->rank) return bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d", t.rank, p->rank);
     if (p->rank && !t.shape) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
-    int64_t elements = 1, dense = 1, promise = p->size < 16 ? 16 / p->size : 1, reach = 0, step;
+    /* Reach and number of elements stay below 2^55, so that sums and products with an element's size cannot overflow later. */
+    int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = INT64_MAX / 256;
+    uint64_t unit = 0, mask = 0, size = (uint64_t)p->size;
+    bool far = false;
     for (int d = p->rank; d-- > 0;) {
-        int64_t n = v->extent[d] = t.shape[d];
-        if (n < 0) return bad(k, TILE_ERROR_SHAPE, i, "axis %d has %lld elements", d, (long long)n);
-        int64_t stride = t.strides ? t.strides[d] : dense;
-        if (stride == INT64_MIN) return bad(k, TILE_ERROR_SHAPE, i, "axis %d has an impossible stride", d);
-        if (n <= 1) stride = d == p->rank - 1 ? 1 : promise;   /* never multiplied by anything but 0: the value is ours to choose */
-        else if (stride == 0 && p->kind != PARAM_IN)
-            return bad(k, TILE_ERROR_OVERLAP, i, "is written to, but axis %d repeats its elements (stride 0)", d);
-        v->stride[d] = stride;
-        if (n > 1 && (__builtin_mul_overflow(n - 1, (stride < 0 ? -stride : stride), &step) || __builtin_add_overflow(reach, step, &reach) || reach > INT64_MAX / 16))
-            return bad(k, TILE_ERROR_SHAPE, i, "axis %d reaches beyond memory with a stride of %lld", d, (long long)stride);
-        if (__builtin_mul_overflow(dense, n > 1 ? n : 1, &dense) || __builtin_mul_overflow(elements, n, &elements))
-            return bad(k, TILE_ERROR_SHAPE, i, "has more elements than memory has bytes");
+        int64_t n = v->extent[d] = t.shape[d], stride = t.strides ? t.strides[d] : dense;
+        if (n <= 1) {
+            if (n < 0) return bad_extent(k, i, d, n, 1);
+            elements *= n;
+            stride = d == p->rank - 1 ? 1 : size < 16 ? 16 / p->size : 1;       /* never multiplied by anything but 0: the value is ours to choose */
+            if (stride == 1 && !unit) unit = (uint64_t)d + 1;
+        } else {
+            bool bad_reach = __builtin_mul_overflow(n - 1, stride, &step) || __builtin_mul_overflow(dense, n, &dense);
+            if (step < 0) below += step;
+            else above += step;
+            bad_reach |= step > most || step < -most || dense > most || above - below > most;
+            if (bad_reach || (stride == 0 && p->kind != PARAM_IN)) return bad_extent(k, i, d, n, bad_reach ? stride | 1 : stride);
+            elements *= n;
+            far |= n >= INT32_MAX;
+            if (stride == 1) unit = (uint64_t)d + 1;
+        }
+        mask |= (uint64_t)((((uint64_t)stride * size) & 15) == 0) << d;
+        strides[d] = stride;
     }
+    uintptr_t base = (uintptr_t)t.data;
+    far |= (above - below + 1) * p->size >= INT32_MAX;
     v->data = t.data;
     v->word = (uint64_t)elements;
+    v->lo = base + (uintptr_t)(below * p->size);
+    v->hi = elements ? base + (uintptr_t)((above + 1) * p->size) : v->lo;       /* without elements it overlaps nothing */
+    /* Tensors without elements promise no alignment: their address may be NULL. */
+    v->facts = (uint32_t)((uint64_t)(elements && (base & 15) == 0) | unit << FACT_UNIT | mask << FACT_STRIDES) |
+               (above - below + 1 == elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0);
     if (!t.data && elements) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
-    if ((uintptr_t)t.data % (unsigned)p->size) return bad(k, TILE_ERROR_ALIGNMENT, i, "the address is no multiple of %d, the size of an element", p->size);
+    if (base & (size - 1)) return bad(k, TILE_ERROR_ALIGNMENT, i, "the address is no multiple of %d, the size of an element", p->size);
     return TILE_OK;
 }
 
@@ -122,21 +144,32 @@ static bool fits(DType d, int64_t v)
     return true;
 }
 
-static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v)
+static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v, Scalar *value)
 {
     const KernelParam *p = &k->params[i];
-    bool real = dtype_is_float(p->dtype);
-    v->data = NULL;
-    if (a->kind == TILE_ARG_FLOAT && real) {
-        if (p->dtype == DT_F32) { float f = (float)a->value.f; uint32_t bits; memcpy(&bits, &f, 4); v->word = bits; }
-        else v->word = scalar_bits(p->dtype, scalar_float(scalar_round(p->dtype, a->value.f)));
-    } else if (a->kind == TILE_ARG_INT && real)
-        v->word = scalar_bits(p->dtype, scalar_float(scalar_round(p->dtype, (double)a->value.i)));
-    else if (a->kind == TILE_ARG_INT) {
+    int sign;
+    if (p->real && (a->kind == TILE_ARG_FLOAT || a->kind == TILE_ARG_INT)) {
+        double f = a->kind == TILE_ARG_FLOAT ? a->value.f : (double)a->value.i;
+        if (p->dtype == DT_F32) {
+            float narrow = (float)f;
+            uint32_t bits;
+            memcpy(&bits, &narrow, 4);
+            v->word = bits;
+            value->f = narrow;
+        } else {
+            value->f = scalar_round(p->dtype, f);
+            v->word = scalar_bits(p->dtype, *value);
+        }
+        sign = value->f > 0 && value->f < HUGE_VAL ? 1 : value->f == 0 ? 0 : -1;
+    } else {
+        if (a->kind != TILE_ARG_INT) return bad(k, TILE_ERROR_DTYPE, i, a->kind == TILE_ARG_FLOAT ? "an integer is wanted" : "a number is wanted");
         if (!fits(p->dtype, a->value.i)) return bad(k, TILE_ERROR_DTYPE, i, "%lld does not fit %s", (long long)a->value.i, dtype_name(p->dtype));
         v->word = (uint64_t)a->value.i;
-    } else
-        return bad(k, TILE_ERROR_DTYPE, i, a->kind == TILE_ARG_FLOAT ? "an integer is wanted" : "a number is wanted");
+        value->i = a->value.i;
+        sign = p->dtype != DT_U64 && a->value.i < 0 ? -1 : 0;      /* zero and positive are one: counters start at 0 */
+    }
+    v->data = NULL;
+    v->facts = (uint32_t)(sign + 1) << FACT_SIGN;
     return TILE_OK;
 }
 
@@ -150,20 +183,21 @@ static COLD tile_status disagree(tile_kernel *k, int d, int64_t have, int i, int
     return bad(k, TILE_ERROR_SHAPE, i, "dimension %s is bound to %lld, but axis %d has %lld", k->dims[d].name, (long long)have, axis, (long long)seen);
 }
 
-tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, View *views, int64_t *dims)
+tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l)
 {
     if (n != (size_t)k->n_params) return bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "takes %d arguments, %zu were given", k->n_params, n);
     if (n && !args) return bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "the list of arguments is NULL");
-    for (int d = 0; d < k->n_dims; d++) dims[d] = k->dims[d].bound;
+    for (int d = 0; d < k->n_dims; d++) l->dims[d] = k->dims[d].bound;
     for (int i = 0; i < k->n_params; i++) {
         const KernelParam *p = &k->params[i];
-        tile_status st = p->kind == PARAM_SCALAR ? read_scalar(k, i, &args[i], &views[i]) : read_tensor(k, i, &args[i], &views[i]);
+        View *v = &l->views[i];
+        tile_status st = p->kind == PARAM_SCALAR ? read_scalar(k, i, &args[i], v, &l->scalars[i]) : read_tensor(k, i, &args[i], v, l->strides[i]);
         if (st) return st;
         for (int a = 0; a < p->rank; a++) {
             int d = p->dim[a];
             if (d < 0) continue;
-            if (dims[d] < 0) dims[d] = views[i].extent[a];
-            else if (dims[d] != views[i].extent[a]) return disagree(k, d, dims[d], i, a, views[i].extent[a]);
+            if (l->dims[d] < 0) l->dims[d] = v->extent[a];
+            else if (l->dims[d] != v->extent[a]) return disagree(k, d, l->dims[d], i, a, v->extent[a]);
         }
     }
     return TILE_OK;
@@ -171,43 +205,24 @@ tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, View *vi
 
 /* --- overlap ---------------------------------------------------------------------------------------------------------------------- */
 
-/* First and last byte of a tensor, and whether it fills the range between without gaps. */
-typedef struct Range { uintptr_t lo, hi, first; bool dense; } Range;
-
-static Range range_of(const KernelParam *p, const View *v)
-{
-    int64_t below = 0, above = 0, elements = 1;
-    for (int a = 0; a < p->rank; a++) {
-        int64_t reach = (v->extent[a] - 1) * v->stride[a];
-        if (v->extent[a] > 1) { if (reach < 0) below += reach; else above += reach; }
-        elements *= v->extent[a];
-    }
-    uintptr_t base = (uintptr_t)v->data;
-    Range r = { base + (uintptr_t)(below * p->size), base + (uintptr_t)((above + 1) * p->size), base, false };
-    r.dense = above - below + 1 == elements;
-    return r;
-}
-
-static bool inside(const Range *r, uintptr_t a) { return a >= r->lo && a < r->hi; }
-
 /* Only what is certain: interleaved views of one buffer, such as alternate columns, may pass. */
-static bool overlap(const Range *a, const Range *b)
+static bool overlap(const View *a, const View *b)
 {
-    if (a->lo >= b->hi || b->lo >= a->hi) return false;
-    if (a->first == b->first || (a->dense && b->dense)) return true;
-    return (a->dense && inside(a, b->first)) || (b->dense && inside(b, a->first));
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    bool a_dense = a->facts & FACT_DENSE, b_dense = b->facts & FACT_DENSE;
+    return x == y || (a_dense && b_dense) || (a_dense && y >= a->lo && y < a->hi) || (b_dense && x >= b->lo && x < b->hi);
 }
 
 static tile_status check_overlap(tile_kernel *k, const View *views)
 {
     for (int i = 0; i < k->n_params; i++) {
-        if ((k->params[i].kind != PARAM_OUT && k->params[i].kind != PARAM_INOUT) || !views[i].word) continue;
-        Range r = range_of(&k->params[i], &views[i]);
+        const View *v = &views[i];
+        if (k->params[i].kind != PARAM_OUT && k->params[i].kind != PARAM_INOUT) continue;
         for (int j = 0; j < k->n_params; j++) {
-            bool writes = k->params[j].kind == PARAM_OUT || k->params[j].kind == PARAM_INOUT;
-            if (j == i || k->params[j].kind == PARAM_SCALAR || !views[j].word || (writes && j < i)) continue;
-            Range q = range_of(&k->params[j], &views[j]);
-            if (overlap(&r, &q)) return bad(k, TILE_ERROR_OVERLAP, i, "is written to and overlaps %s", k->params[j].name);
+            const View *w = &views[j];
+            if (k->params[j].kind == PARAM_SCALAR || v->lo >= w->hi || w->lo >= v->hi || i == j) continue;
+            if (overlap(v, w)) return bad(k, TILE_ERROR_OVERLAP, i > j && k->params[j].kind != PARAM_IN ? j : i, "is written to and overlaps %s",
+                                          k->params[i > j && k->params[j].kind != PARAM_IN ? i : j].name);
         }
     }
     return TILE_OK;
@@ -215,48 +230,22 @@ static tile_status check_overlap(tile_kernel *k, const View *views)
 
 /* --- the key --------------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t tensor_facts(const KernelParam *p, const View *v, bool *fits32)
-{
-    uint64_t unit = 0, mask = 0;
-    unsigned __int128 reach = 0;
-    for (int a = 0; a < p->rank; a++) {
-        if (v->extent[a] >= INT32_MAX) *fits32 = false;
-        if (v->stride[a] == 1 && (v->extent[a] > 1 || !unit)) unit = (uint64_t)a + 1;
-        if ((uint64_t)v->stride[a] * (uint64_t)p->size % 16 == 0) mask |= 1ull << a;
-        if (v->extent[a] > 1) reach += (unsigned __int128)(v->extent[a] - 1) * (uint64_t)(v->stride[a] < 0 ? -v->stride[a] : v->stride[a]);
-    }
-    if ((reach + 1) * (unsigned)p->size >= INT32_MAX) *fits32 = false;
-    bool aligned = v->word && (uintptr_t)v->data % 16 == 0;     /* tensors without elements promise nothing: their address may be NULL */
-    return (uint64_t)aligned | unit << 1 | mask << 5;
-}
-
-static uint64_t scalar_facts(const KernelParam *p, const View *v)
-{
-    int sign;
-    if (dtype_is_float(p->dtype)) {
-        double f = scalar_of_bits(p->dtype, v->word).f;
-        sign = f > 0 && f < HUGE_VAL ? 1 : f == 0 ? 0 : -1;
-    } else
-        sign = p->dtype != DT_U64 && (int64_t)v->word < 0 ? -1 : 0;
-    return (uint64_t)(sign + 1) << 13;
-}
-
-void kernel_key(const tile_kernel *k, const View *views, const int64_t *dims, uint64_t *key)
+void kernel_key(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     int masks = (k->n_dims + 63) / 64;
-    uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims;
-    bool fits32 = true;
+    uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims, far = 0;
     memset(key, 0, (size_t)k->key_words * 8);
     for (int d = 0; d < k->n_dims; d++) {
-        if (dims[d] > 0 && dims[d] % 16 == 0) key[1 + d / 64] |= 1ull << d % 64;
-        if (dims[d] >= INT32_MAX) fits32 = false;
-        if (k->dims[d].key) *at++ = (uint64_t)dims[d];
+        int64_t n = l->dims[d];
+        key[1 + d / 64] |= (uint64_t)(n > 0 && (n & 15) == 0) << d % 64;
+        if (k->dims[d].key) *at++ = (uint64_t)n;
     }
     for (int i = 0; i < k->n_params; i++) {
-        const KernelParam *p = &k->params[i];
-        facts[i / 4] |= (p->kind == PARAM_SCALAR ? scalar_facts(p, &views[i]) : tensor_facts(p, &views[i], &fits32)) << 16 * (i % 4);
+        uint32_t f = l->views[i].facts;
+        far |= f & FACT_FAR;
+        facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
-    key[0] = (uint64_t)fits32 | (uint64_t)(k->n_rows ? kernel_tune_row(k, dims) + 1 : 0) << 8;
+    key[0] = (uint64_t)!far | (uint64_t)(k->n_rows ? kernel_tune_row(k, l->dims) + 1 : 0) << 8;
 }
 
 void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
@@ -265,23 +254,22 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
     for (int d = 0; d < k->n_dims; d++) dim16[d] = key[1 + d / 64] >> d % 64 & 1;
     for (int i = 0; i < k->n_params; i++) {
         unsigned f = (unsigned)(facts[i / 4] >> 16 * (i % 4)) & 0xffff;
-        params[i] = (ParamFacts){ .align = f & 1 ? 16 : 0, .unit_axis = (int)(f >> 1 & 15) - 1, .stride_mask = f >> 5 & 255, .sign = (int)(f >> 13 & 3) - 1 };
+        params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0, .unit_axis = (int)(f >> FACT_UNIT & 15) - 1, .stride_mask = f >> FACT_STRIDES & 255,
+                                  .sign = (int)(f >> FACT_SIGN & 3) - 1 };
     }
     *out = (LaunchFacts){ .params = params, .n_params = k->n_params, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = key[0] & 1 };
 }
 
 /* --- grid ------------------------------------------------------------------------------------------------------------------------------- */
 
-/* What a launch evaluates: extents by the variant's dimensions, scalars and strides by parameter. */
-typedef struct Host { EvalEnv env; int64_t programs; } Host;
-
+/* Extents by the variant's dimensions. Axes with a dimension's name were compared when they were bound. */
 static tile_status bind_dims(tile_kernel *k, const Variant *v, const View *views, int64_t *dims)
 {
     const Compiled *c = &v->compiled;
     for (int i = 0; i < c->n_dims; i++) dims[i] = c->dims[i].extent >= 0 ? c->dims[i].extent : views[c->dims[i].param].extent[c->dims[i].axis];
-    for (int p = 0; p < c->n_params; p++)
-        for (int a = 0; a < c->params[p].rank; a++)
-            if (views[p].extent[a] != dims[c->params[p].dims[a]])
+    for (int p = 0; k->anonymous && p < c->n_params; p++)
+        for (int a = 0; a < k->params[p].rank; a++)
+            if (k->params[p].dim[a] < 0 && views[p].extent[a] != dims[c->params[p].dims[a]])
                 return bad(k, TILE_ERROR_SHAPE, p, "axis %d (%s) has %lld elements, not %lld", a, k->params[p].text[a] ? k->params[p].text[a] : "?",
                            (long long)views[p].extent[a], (long long)dims[c->params[p].dims[a]]);
     return TILE_OK;
@@ -333,14 +321,14 @@ static COLD tile_status check_remap(tile_kernel *k, Variant *v, EvalEnv *env, in
 }
 
 /* The verdict holds for one grid and one set of values that the remap may read: all of them go into its name. */
-static tile_status verify_remap(tile_kernel *k, Variant *v, EvalEnv *env, int64_t programs, const View *views, const int64_t *dims)
+static tile_status verify_remap(tile_kernel *k, Variant *v, EvalEnv *env, int64_t programs, const LaunchArgs *l, const int64_t *dims)
 {
     uint64_t h = (uint64_t)programs;
     for (int i = 0; i < 3; i++) h = mix(h, (uint64_t)env->grid[i]);
     for (int i = 0; i < v->compiled.n_dims; i++) h = mix(h, (uint64_t)dims[i]);
     for (int i = 0; i < k->n_params; i++) {
-        if (k->params[i].kind == PARAM_SCALAR) h = mix(h, views[i].word);
-        else for (int a = 0; a < k->params[i].rank; a++) h = mix(h, (uint64_t)views[i].stride[a]);
+        if (k->params[i].kind == PARAM_SCALAR) h = mix(h, l->views[i].word);
+        else for (int a = 0; a < k->params[i].rank; a++) h = mix(h, (uint64_t)l->strides[i][a]);
     }
     h |= 1;     /* 0 marks a free place */
     for (int i = 0; i < REMAP_VERDICTS; i++)
@@ -348,18 +336,14 @@ static tile_status verify_remap(tile_kernel *k, Variant *v, EvalEnv *env, int64_
     return check_remap(k, v, env, programs, h);
 }
 
-/* Everything between the key and the driver: dimensions, grid, remap. `scalars` and `strides` have room for the parameters. */
-static tile_status plan(tile_kernel *k, Variant *v, const View *views, int64_t *dims, Scalar *scalars, int64_t (*strides)[TILE_MAX_RANK], EvalEnv *env, int64_t *programs)
+/* Everything between the key and the driver: dimensions, grid, remap. */
+static tile_status plan(tile_kernel *k, Variant *v, const LaunchArgs *l, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
-    tile_status st = bind_dims(k, v, views, dims);
+    tile_status st = bind_dims(k, v, l->views, dims);
     if (st) return st;
-    for (int i = 0; i < k->n_params; i++) {
-        if (k->params[i].kind == PARAM_SCALAR) scalars[i] = scalar_of_bits(k->params[i].dtype, views[i].word);
-        else memcpy(strides[i], views[i].stride, sizeof strides[i]);
-    }
-    *env = (EvalEnv){ .dims = dims, .scalars = scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides };
+    *env = (EvalEnv){ .dims = dims, .scalars = l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])l->strides };
     if ((st = eval_grid(k, v, env, programs)) || !*programs || !v->compiled.remap) return st;
-    return verify_remap(k, v, env, *programs, views, dims);
+    return verify_remap(k, v, env, *programs, l, dims);
 }
 
 static int64_t blocks_of(const tile_context *c, const LaunchShape *s, int64_t programs)
@@ -380,7 +364,7 @@ static size_t workspace_of(const tile_context *c, const LaunchShape *s, int64_t 
 typedef struct LaunchState {
     tile_kernel *k;
     Variant *v;
-    const View *views;
+    const LaunchArgs *args;
     const int64_t *dims;
     const EvalEnv *env;
     const tile_launch_desc *desc;
@@ -395,14 +379,14 @@ static tile_status fill_slots(const LaunchState *l, uint64_t *slots, void **para
         const Slot *s = &a->slots[i];
         params[i] = &slots[i];
         switch (s->kind) {
-        case SLOT_DATA: slots[i] = (uint64_t)(uintptr_t)l->views[s->param].data; break;
+        case SLOT_DATA: slots[i] = (uint64_t)(uintptr_t)l->args->views[s->param].data; break;
         case SLOT_EXTENT: slots[i] = (uint64_t)l->dims[s->index]; break;
-        case SLOT_STRIDE: slots[i] = (uint64_t)l->views[s->param].stride[s->index]; break;
-        case SLOT_SCALAR: slots[i] = l->views[s->param].word; break;
+        case SLOT_STRIDE: slots[i] = (uint64_t)l->args->strides[s->param][s->index]; break;
+        case SLOT_SCALAR: slots[i] = l->args->views[s->param].word; break;
         case SLOT_GRID: slots[i] = (uint64_t)(s->index < 0 ? l->env->grid[0] * l->env->grid[1] * l->env->grid[2] : l->env->grid[s->index]); break;
         case SLOT_TENSOR_MAP: {
             const TensorMapDesc *m = &a->maps[s->index];
-            DriverTensorMap t = { m, l->views[m->param].data, l->views[m->param].extent, l->views[m->param].stride };
+            DriverTensorMap t = { m, l->args->views[m->param].data, l->args->views[m->param].extent, l->args->strides[m->param] };
             DriverError e;
             tile_status st = l->k->context->driver->ops->tensor_map(l->k->context->driver, &t, maps[s->index], &e);
             if (st) return bad(l->k, st, m->param, "%s", e.text);
@@ -482,28 +466,26 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     tile_launch_desc d;
     if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t))) return bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "struct_size of the launch descriptor is not set");
-    View views[k->n_params + 1];
-    int64_t dims[k->n_dims + 1];
+    LAUNCH_ARGS(a, k);
     uint64_t key[k->key_words];
-    tile_status st = kernel_bind(k, args, n_args, views, dims);
-    if (!st) st = check_overlap(k, views);
+    tile_status st = kernel_bind(k, args, n_args, &a);
+    if (!st) st = check_overlap(k, a.views);
     if (st) return st;
     Variant *v;
-    kernel_key(k, views, dims, key);
+    kernel_key(k, &a, key);
     if ((st = kernel_variant(k, key, &v))) return st;
 
     const LaunchShape *shape = &v->compiled.artifact.shape;
-    int64_t extents[v->compiled.n_dims + 1], strides[k->n_params + 1][TILE_MAX_RANK], programs;
-    Scalar scalars[k->n_params + 1];
+    int64_t extents[v->compiled.n_dims + 1], programs;
     EvalEnv env;
-    if ((st = plan(k, v, views, extents, scalars, strides, &env, &programs)) || programs == 0) return st;
+    if ((st = plan(k, v, &a, extents, &env, &programs)) || programs == 0) return st;
     int64_t blocks = blocks_of(k->context, shape, programs);
     if ((st = check_size(k, shape, programs, blocks))) return st;
     size_t workspace = workspace_of(k->context, shape, blocks);
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
         return bad(k, TILE_ERROR_WORKSPACE, -1, "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace, d.workspace_size,
                    d.workspace ? "were" : "and no address were");
-    LaunchState l = { .k = k, .v = v, .views = views, .dims = extents, .env = &env, .desc = &d };
+    LaunchState l = { .k = k, .v = v, .args = &a, .dims = extents, .env = &env, .desc = &d };
     return k->context->flags & TILE_CONTEXT_CHECKED ? checked_launch(&l, programs, blocks) : hand_over(&l, programs, blocks);
 }
 
@@ -513,17 +495,15 @@ typedef struct Answer { Variant *v; int64_t programs, blocks; } Answer;
 
 static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
 {
-    View views[k->n_params + 1];
-    int64_t dims[k->n_dims + 1];
+    LAUNCH_ARGS(a, k);
     uint64_t key[k->key_words];
-    tile_status st = kernel_bind(k, args, n_args, views, dims);
+    tile_status st = kernel_bind(k, args, n_args, &a);
     if (st) return st;
-    kernel_key(k, views, dims, key);
+    kernel_key(k, &a, key);
     if ((st = kernel_variant(k, key, &out->v))) return st;
-    int64_t extents[out->v->compiled.n_dims + 1], strides[k->n_params + 1][TILE_MAX_RANK];
-    Scalar scalars[k->n_params + 1];
+    int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
-    if ((st = plan(k, out->v, views, extents, scalars, strides, &env, &out->programs))) return st;
+    if ((st = plan(k, out->v, &a, extents, &env, &out->programs))) return st;
     out->blocks = blocks_of(k->context, &out->v->compiled.artifact.shape, out->programs);
     return TILE_OK;
 }
