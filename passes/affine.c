@@ -1,7 +1,8 @@
 /* affine.c: see affine.h. */
 #include "passes/affine.h"
 
-enum { PROOF_STEPS = 600, PROOF_DEPTH = 10 };
+/* Forms are trees over a graph whose values may be used many times: a budget keeps their size from doubling at each level. */
+enum { PROOF_STEPS = 600, PROOF_DEPTH = 10, FORM_STEPS = 400 };
 
 typedef struct Leaf { Op op; int64_t a, b; Value *value; } Leaf;
 
@@ -10,7 +11,7 @@ struct Facts {
     const Func *func;
     Ranges *ranges;
     VEC(Leaf) leaves;       /* dim, stride, program_id, ..: one value stands for all equal ones */
-    int steps;
+    int steps, form_steps;
 };
 
 Facts *facts_new(Arena *a, const Func *f)
@@ -225,13 +226,17 @@ static bool form_instr(Facts *k, Value *v, Affine *out, int depth)
 static bool form_depth(Facts *k, Value *v, Affine *out, int depth)
 {
     *out = (Affine){ 0 };
-    if (depth > 40) return opaque(k, v, out);
+    if (depth > 40 || k->form_steps-- <= 0) return opaque(k, v, out);
     if (v->def && form_instr(k, v, out, depth + 1)) return true;
     *out = (Affine){ 0 };
     return opaque(k, v, out);
 }
 
-bool affine_of(Facts *k, Value *v, Affine *out) { return form_depth(k, v, out, 0); }
+bool affine_of(Facts *k, Value *v, Affine *out)
+{
+    k->form_steps = FORM_STEPS;
+    return form_depth(k, v, out, 0);
+}
 
 bool affine_least(Affine *a, const Type *shape)
 {

@@ -26,7 +26,7 @@
 #include <math.h>
 
 static const double LOG2E = 1.44269504088896340736;
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, MAX_SEARCH = 400 };
 
 typedef struct Pair { Value *old, *fresh; } Pair;
 typedef struct Carried { Block *body; int k, fresh; } Carried;      /* carried value `k` has its unscaled twin `fresh` */
@@ -117,15 +117,15 @@ static bool transparent(Op op, int *first)
 }
 
 /* The first factor found on the way to `v`, or NULL. */
-static Value *find_scale(Value *v, int depth)
+static Value *find_scale(Value *v, int *budget)
 {
     int first;
     Value *c;
-    if (!v->def || depth > MAX_DEPTH) return NULL;
+    if (!v->def || --*budget < 0) return NULL;
     if (factor(v->def, NULL, &c)) return c;
     if (!transparent(v->def->op, &first)) return NULL;
     for (int k = first; k < v->def->n_operands; k++)
-        if ((c = find_scale(ir_operand(v->def, k), depth + 1))) return c;
+        if ((c = find_scale(ir_operand(v->def, k), budget))) return c;
     return NULL;
 }
 
@@ -285,8 +285,9 @@ static const char *name_of(const Value *v) { return v->name ? v->name : "a facto
 static Value *try_scaled(Exp2 *e, Instr *exp, Value *a, Value *m)
 {
     const Func *f = exp->block->func;
-    Value *scale = find_scale(a, 0);
-    if (!scale) scale = find_scale(m, 0);
+    int budget = MAX_SEARCH;
+    Value *scale = find_scale(a, &budget);
+    if (!scale) scale = find_scale(m, &budget);
     if (!scale || ir_is_const(scale, NULL)) return NULL;
     e->scale = scale;
     e->visited.len = e->pairs.len = e->carried.len = 0;

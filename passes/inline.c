@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 
 /* How many calls deep one call site may expand: catches recursion, direct or not. */
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, MAX_INSTRS = 1 << 18 };       /* and what one kernel may grow by */
 
 static int caller_param(const Instr *call, int param)
 {
@@ -32,13 +32,27 @@ static void renumber(Session *s, Instr *i, const Func *callee, const Func *calle
         for (Instr *x = i->blocks[b]->first; x; x = x->next) renumber(s, x, callee, caller, call);
 }
 
-static bool inline_call(PassContext *c, Func *caller, Instr *call)
+static int size_of(const Block *b)
+{
+    int n = 0;
+    for (const Instr *i = b->first; i; i = i->next) {
+        n++;
+        for (int k = 0; k < i->n_blocks; k++) n += size_of(i->blocks[k]);
+    }
+    return n;
+}
+
+static bool inline_call(PassContext *c, Func *caller, Instr *call, int *room)
 {
     const Attr *name = ir_attr(call, ATTR_CALLEE);
     const Func *callee = name ? ir_func_find(caller->module, name->s) : NULL;
     const Instr *end = callee ? ir_terminator(callee->body) : NULL;
     if (!callee || !end || end->op != OP_RETURN || end->n_operands != call->n_results || callee->body->n_args != call->n_operands) {
         diag_error(c->session, call->loc, "call of '%s', which is not a function of %d arguments and %d results", name ? name->s : "", call->n_operands, call->n_results);
+        return false;
+    }
+    if ((*room -= size_of(callee->body)) < 0) {
+        diag_error(c->session, call->loc, "'%s' grows by more than %d instructions when its calls are expanded", caller->name, MAX_INSTRS);
         return false;
     }
     ValueMap map;
@@ -52,18 +66,18 @@ static bool inline_call(PassContext *c, Func *caller, Instr *call)
 }
 
 /* Inlines what stands in the block, one level at a time. Returns the number of calls seen, -1 after an error. */
-static int inline_block(PassContext *c, Func *f, Block *b)
+static int inline_block(PassContext *c, Func *f, Block *b, int *room)
 {
     int n = 0;
     for (Instr *i = b->first, *next; i; i = next) {
         next = i->next;
         for (int k = 0; k < i->n_blocks; k++) {
-            int inner = inline_block(c, f, i->blocks[k]);
+            int inner = inline_block(c, f, i->blocks[k], room);
             if (inner < 0) return -1;
             n += inner;
         }
         if (i->op != OP_CALL) continue;
-        if (!inline_call(c, f, i)) return -1;
+        if (!inline_call(c, f, i, room)) return -1;
         n++;
     }
     return n;
@@ -72,14 +86,14 @@ static int inline_block(PassContext *c, Func *f, Block *b)
 static bool inline_func(PassContext *c, Func *f)
 {
     Block *roots[3];
-    int n_roots = func_roots(f, roots), total = 0;
+    int n_roots = func_roots(f, roots), total = 0, room = MAX_INSTRS;
     for (int r = 0; r < n_roots; r++) {
         for (int depth = 0, n = 1; n > 0; depth++) {
             if (depth == MAX_DEPTH) {
                 diag_error(c->session, f->loc, "'%s' calls functions more than %d deep; is one recursive?", f->name, MAX_DEPTH);
                 return false;
             }
-            n = inline_block(c, f, roots[r]);
+            n = inline_block(c, f, roots[r], &room);
             if (n < 0) return false;
             total += n;
         }

@@ -12,18 +12,18 @@
  * the pipeline itself (kernel IR), the kernel passes' own needs for other buffers (they clip once more). */
 #include "passes/pass.h"
 
-enum { RESERVED = 2048, MAX_FOLLOW = 12 };     /* barriers, small reductions */
+enum { RESERVED = 2048 /* barriers, small reductions */, MAX_SEARCH = 200 };
 
 typedef struct Staged { Instr *load; int64_t bytes, asked, n; bool in_loop; } Staged;
 typedef struct Latency { PassContext *c; VEC(Staged) loads; int64_t clipped; } Latency;
 
-static bool feeds_product(const Value *v, int depth)
+static bool feeds_product(const Value *v, int *budget)
 {
-    for (const Use *u = v->uses; u; u = u->next) {
+    for (const Use *u = v->uses; u && --*budget >= 0; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MMA && u != &i->operands[2]) return true;
         bool passes_on = i->op == OP_PERMUTE || i->op == OP_RESHAPE || i->op == OP_CAST || i->op == OP_BITCAST;
-        if (passes_on && depth < MAX_FOLLOW && feeds_product(&i->results[0], depth + 1)) return true;
+        if (passes_on && feeds_product(&i->results[0], budget)) return true;
     }
     return false;
 }
@@ -31,7 +31,8 @@ static bool feeds_product(const Value *v, int depth)
 static void collect(Latency *x, Block *b, bool in_loop)
 {
     for (Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_LOAD && is_tile(&i->results[0]) && feeds_product(&i->results[0], 0)) {
+        int budget = MAX_SEARCH;
+        if (i->op == OP_LOAD && is_tile(&i->results[0]) && feeds_product(&i->results[0], &budget)) {
             int64_t bytes = type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype), asked = in_loop ? ir_attr_int(i, ATTR_LATENCY, 1) : 1;
             vec_push(x->c->scratch, &x->loads, ((Staged){ i, bytes, asked, asked < 1 ? 1 : asked, in_loop }));
         }

@@ -16,7 +16,7 @@
 #include "passes/pass.h"
 
 /* Tiles up to so many elements move even when cheap: a vector a program, a few registers a thread at most. */
-enum { SMALL_TILE = 1024 };
+enum { SMALL_TILE = 1024, MAX_SEARCH = 64 };
 
 typedef struct Licm { PassContext *c; int64_t moved, reads; } Licm;
 
@@ -65,15 +65,15 @@ static bool invariant(const Instr *i, const Block *loop)
 }
 
 /* Whether all that `i` needs from inside of the loop is cheap tiles that could move with it. */
-static bool movable_with_operands(const Instr *i, const Block *loop, int depth)
+static bool movable_with_operands(const Instr *i, const Block *loop, int *budget)
 {
-    if (!may_move(i) || depth > 16) return false;
+    if (!may_move(i) || --*budget < 0) return false;
     if (invariant(i, loop)) return true;
     if (i->n_blocks) return false;
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
         if (ir_defined_outside(v, loop)) continue;
-        if (!v->def || v->def->block != loop || !cheap(v->def) || !movable_with_operands(v->def, loop, depth + 1)) return false;
+        if (!v->def || v->def->block != loop || !cheap(v->def) || !movable_with_operands(v->def, loop, budget)) return false;
     }
     return true;
 }
@@ -103,8 +103,9 @@ static void licm_block(Licm *x, Block *b)
             Block *body = i->blocks[k];
             /* A move may take instructions before `y` along, never later ones: `n` stays valid. */
             for (Instr *y = body->first, *n; y; y = n) {
+                int budget = MAX_SEARCH;
                 n = y->next;
-                if (!cheap(y) && movable_with_operands(y, body, 0)) move(x, i, y);
+                if (!cheap(y) && movable_with_operands(y, body, &budget)) move(x, i, y);
             }
         }
     }
