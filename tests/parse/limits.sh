@@ -24,6 +24,8 @@ for i in $(seq 1 70); do echo "import \"wide$i.tile\";"; : > "$dir/wide$i.tile";
 expect "$dir/wide.tile" "a program has more than 64 files"
 { printf 'kernel a('; for i in $(seq 1 80); do printf 'i32 p%d, ' "$i"; done; echo 'out f32 Y[N]) grid (N) { }'; } > "$dir/params.tile"
 expect "$dir/params.tile" "a kernel has at most 64 parameters"
+{ printf 'fn f('; for i in $(seq 1 80); do printf 'p%d, ' "$i"; done; echo 'q) { return q; }'; } > "$dir/fn.tile"
+expect "$dir/fn.tile" "a fn has at most 64 parameters"
 { echo 'kernel a(out f32 Y[N]) grid (N) { store(Y[0], '; awk 'BEGIN { for (i = 0; i < 6000; i++) printf "true ? 1.0 : " }'; echo '1.0); }'; } > "$dir/ternary.tile"
 expect "$dir/ternary.tile" "nesting is too deep"
 { echo 'kernel a(out f32 Y[N]) grid (N) {'; awk 'BEGIN { for (i = 0; i < 3000; i++) print "if true { } else " }'; echo '{ } }'; } > "$dir/else.tile"
