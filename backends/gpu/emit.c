@@ -34,7 +34,7 @@ const char *use(Emit *e, const char *name)
     return name;
 }
 
-const char *tmp(Emit *e, const char *stem) { return str(e, "%s_%d", stem, e->next_tmp++); }
+const char *tmp(Emit *e, const char *stem) { return str(e, "%s_t%d", stem, e->next_tmp++); }      /* values end in _number */
 
 const char *ctype(DType d)
 {
@@ -78,6 +78,23 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
     }
 }
 
+/* Would a parameter of this name hide what the emitted code calls so? */
+static bool reserved(const char *n)
+{
+    static const char *const words[] = {
+        "tid", "lane", "warp", "block", "shared", "shared_base", "check", "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+        "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const", "volatile", "static", "extern", "inline", "return", "if", "else", "for",
+        "while", "do", "switch", "case", "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false", "this", "new", "delete", "class",
+        "template", "typename", "namespace", "using", "operator", "public", "private", "protected", "virtual", "friend", "register", "restrict", "auto", "asm", "try", "catch", "throw",
+        "exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "floor", "ceil", "rint", "fabs", "fma", "fmin", "fmax", "printf", "min", "max", "abs", "uniform", "philox", "ex2",
+    };
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) if (!strcmp(n, words[k])) return true;
+    size_t len = strlen(n), digits = 0;
+    while (digits < len && isdigit((unsigned char)n[len - 1 - digits])) digits++;
+    if (len - digits <= 1) return islower((unsigned char)*n);                               /* counters and coordinates: i, v, c0 */
+    return digits && (n[len - 1 - digits] == '_' || n[len - 1 - digits] == 't');
+}
+
 const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
 {
     bool seen = false;
@@ -88,7 +105,7 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     if (!seen) vec_push(&e->s->arena, &e->slots, ((Slot){ kind, param, index, d }));
     const Param *p = &e->f->params[param];
     switch (kind) {
-    case SLOT_DATA: case SLOT_SCALAR: return p->name;
+    case SLOT_DATA: case SLOT_SCALAR: return reserved(p->name) ? str(e, "%s_", p->name) : p->name;
     case SLOT_EXTENT: return e->f->dims[index].name ? str(e, "%s_", e->f->dims[index].name) : str(e, "dim%d", index);
     case SLOT_STRIDE: return str(e, "%s_stride%d", p->name, index);
     case SLOT_GRID: return str(e, "grid%d", index);

@@ -81,6 +81,12 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, const char *const *coords, const void *type);
 
+/* Evaluates any tile into the array `to` of layout l. */
+void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
+/* A tile to and from the shared tile at `base`, in vectors. */
+void put_shared(Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
+void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
+
 /* --- shared memory --- */
 const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */
 int64_t scratch(Emit *, int64_t bytes);             /* byte offset of a scratch area of this size */

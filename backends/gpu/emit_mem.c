@@ -106,7 +106,9 @@ const char *window_index(Emit *e, const Window *w, const char *const *c)
         const char *k = c[w->tile_axis[a]];
         if (!strcmp(k, "0")) continue;
         if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
-        const char *s = stride_of(e, w->param, a), *t = !strcmp(s, "1") ? k : times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
+        const char *s = stride_of(e, w->param, a);
+        if (e->f->fits32 && e->f->params[w->param].stride[a] == FACT_UNKNOWN) s = str(e, "(i32)%s", s);
+        const char *t = !strcmp(s, "1") ? k : times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
         x = x ? str(e, "%s + %s", x, t) : t;
     }
     return x ? x : "0";
@@ -145,7 +147,7 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
     v->bytes = (uint32_t)bytes;
     v->mask = 0;
     v->reg[0] = 0;
-    if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4) return 1;
+    if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4 || d == DT_BOOL) return 1;
     uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
     layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
     /* elements that share a register word must share it in memory too; words may lie anywhere in the register file */
@@ -486,9 +488,12 @@ const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
     if (layout_shared_swizzle(s, &bits, &base, &shift)) {
         if (bits) line(e, "%s ^= (%s >> %d & %d) << %d;", name, name, base + shift, (1 << bits) - 1, base);
     } else {
-        const char *add = "0";
-        for (int b = 0; b < s->nxor; b++) add = str(e, "%s | (__popc(%s & %uu) & 1) << %d", add, name, s->xor_[b], s->xor_base + b);
-        line(e, "%s ^= %s;", name, add);
+        uint8_t shifts[28];
+        uint32_t masks[28];
+        int n = layout_shared_terms(s, shifts, masks);
+        const char *all = name;
+        for (int k = 0; k < n; k++) all = str(e, "%s ^ (%s >> %d & %uu)", all, name, shifts[k], masks[k]);
+        if (n) line(e, "%s = %s;", name, all);
     }
     return name;
 }
@@ -510,7 +515,12 @@ static void emit_copy(Emit *e, Instr *i)
     const char *c[TILE_MAX_RANK], *ptr = window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
     bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
-    begin_unrolled(e, "v", regs / n);
+    /* no register is indexed by v: unrolling is for overlap only */
+    if (regs / n > 16) {
+        text_puts(e->out, "#pragma unroll 8\n");
+        line(e, "for (int v = 0; v < %d; v++) {", regs / n);
+        e->indent++;
+    } else begin_unrolled(e, "v", regs / n);
     coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
     const char *inside = both(e, holder, in_tile(e, l, c));
     if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
@@ -562,30 +572,10 @@ void emit_shared(Emit *e, Instr *i)
         const Layout *l = layout_of(e, x);
         const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
         DType d = x->type->dtype;
-        const char *c[TILE_MAX_RANK];
-        if (!write) declare_tile(e, x);
-        int regs = (int)layout_regs(l), pw = write ? 1 : per_word(d), words = (regs + pw - 1) / pw;
-        for (int g = 0; g < words; g++) {
-            const char *xs[4];
-            line(e, "{");
-            e->indent++;
-            int here = regs - g * pw < pw ? regs - g * pw : pw;
-            for (int k = 0; k < here; k++) {
-                const char *r = str(e, "%d", g * pw + k);
-                coords_at(e, l, r, c);
-                const char *cond = in_tile(e, l, c), *o = shared_offset(e, s, c);
-                if (write) {
-                    const char *st = str(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), name_of(e, view), o, element(e, x, l, r));
-                    if (*cond) line(e, "if (%s) %s", cond, st);
-                    else line(e, "%s", st);
-                } else {
-                    xs[k] = str(e, "%s(%s + %s)", use(e, str(e, "lds_%s", dtype_name(d))), name_of(e, view), o);
-                    if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);
-                }
-            }
-            if (!write) line(e, "%s[%d] = %s;", e->storage[x->id], g, pack_expr(e, d, xs, here));
-            end_block(e);
-        }
+        LayoutVector v;
+        layout_shared_vector(l, s, 16, &v);
+        if (write) put_shared(e, x, l, s, &v, name_of(e, view));
+        else take_shared(e, declare_tile(e, x), d, l, s, &v, name_of(e, view));
         return;
     }
     case OP_COPY: emit_copy(e, i); return;

@@ -330,7 +330,7 @@ Instr *emit_run(Emit *e, Instr *first)
 }
 
 /* Evaluates `from` (any tile) into the array `to` of layout l. */
-static void fill(Emit *e, const char *to, const Value *from, const Layout *l)
+void fill_tile(Emit *e, const char *to, const Value *from, const Layout *l)
 {
     int n = (int)layout_regs(l), p = per_word(from->type->dtype), words = array_len(from->type->dtype, n);
     const char *x[4];
@@ -348,7 +348,7 @@ static void fill(Emit *e, const char *to, const Value *from, const Layout *l)
 void emit_materialize(Emit *e, Instr *i)
 {
     declare_tile(e, ir_result(i));
-    fill(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
+    fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
 /* --- reductions ---------------------------------------------------------------------------------------------------------------- */
@@ -625,108 +625,6 @@ static const char *placed(Emit *e, const char *const *c, const void *user)
         d[p->order ? p->order[a] : a] = x;
     }
     return row_major(e, d, p->type);
-}
-
-/* value[lane] as an expression: a choice on the lane bits in `mask`, on which alone it depends. */
-static const char *by_lane(Emit *e, uint32_t mask, int lane, const int16_t *value, const char *(*text)(Emit *, int, const void *), const void *user)
-{
-    if (!mask) return text(e, value[lane], user);
-    uint32_t bit = mask & -mask;
-    const char *zero = by_lane(e, mask & ~bit, lane, value, text, user), *one = by_lane(e, mask & ~bit, lane | (int)bit, value, text, user);
-    return strcmp(zero, one) ? str(e, "(lane & %u ? %s : %s)", bit, one, zero) : zero;
-}
-
-static const char *word_text(Emit *e, int word, const void *user) { return word < 0 ? "0u" : str(e, "((const u32 *)%s)[%d]", (const char *)user, word); }
-
-typedef struct Wanted { int word; } Wanted;
-static const char *is_wanted(Emit *e, int word, const void *user) { (void)e; return word == ((const Wanted *)user)->word ? "true" : "false"; }
-
-/* Rounds of whole 32-bit words. False if the plan moves parts of words. */
-static bool emit_shuffles(Emit *e, const LayoutConvert *plan, const char *from, const char *to, DType d)
-{
-    int lanes = (int)layout_lanes(plan->dst), pw = per_word(d), wide = dtype_bytes(d) / 4;
-    if (d == DT_BOOL || wide > 1 || lanes > 32 || (uint32_t)pw != plan->pack || plan->nround % (uint32_t)pw) return false;
-    typedef struct { int16_t send[LAYOUT_MAX_LANES], recv[LAYOUT_MAX_LANES]; } Words;
-    Words *w = arena_array(&e->s->arena, Words, plan->nround / (uint32_t)pw);
-    for (uint32_t r = 0; r < plan->nround; r += (uint32_t)pw)
-        for (int l = 0; l < lanes; l++) {
-            const LayoutRound *a = &plan->round[r];
-            for (int which = 0; which < 2; which++) {
-                const int16_t *first = which ? a->recv : a->send;
-                int16_t *out = which ? w[r / (uint32_t)pw].recv : w[r / (uint32_t)pw].send;
-                if (first[l] >= 0 && first[l] % pw) return false;
-                for (int k = 1; k < pw; k++) {
-                    const LayoutRound *b = &plan->round[r + (uint32_t)k];
-                    if ((which ? b->recv : b->send)[l] != (first[l] < 0 ? first[l] : first[l] + k)) return false;
-                }
-                out[l] = (int16_t)(first[l] < 0 ? -1 : first[l] / pw);
-            }
-        }
-    for (uint32_t r = 0; r < plan->nround; r += (uint32_t)pw) {
-        const LayoutRound *a = &plan->round[r];
-        const Words *x = &w[r / (uint32_t)pw];
-        const char *y = tmp(e, "y"), *value = by_lane(e, a->send_mask, 0, x->send, word_text, from);
-        if (!a->shuffle) line(e, "const u32 %s = %s;", y, value);
-        else if (a->xor_ >= 0) line(e, "const u32 %s = %s(%s, %d);", y, use(e, "shuffle_u32"), value, a->xor_);
-        else {
-            int32_t src[LAYOUT_MAX_LANES];
-            for (int l = 0; l < lanes; l++) src[l] = a->src[l];
-            line(e, "const u32 %s = %s(%s, %s);", y, use(e, "shuffle_index_u32"), value, index_formula(e, src, lanes, "lane"));
-        }
-        bool done[LAYOUT_MAX_REGS] = { false };
-        for (int l = 0; l < lanes; l++) {
-            if (x->recv[l] < 0 || done[x->recv[l]]) continue;
-            Wanted want = { x->recv[l] };
-            done[want.word] = true;
-            const char *mine = by_lane(e, a->recv_mask, 0, x->recv, is_wanted, &want);
-            if (!strcmp(mine, "true")) line(e, "((u32 *)%s)[%d] = %s;", to, want.word, y);
-            else line(e, "if (%s) ((u32 *)%s)[%d] = %s;", mine, to, want.word, y);
-        }
-    }
-    return true;
-}
-
-void emit_convert(Emit *e, Instr *i)
-{
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    const Layout *from = layout_of(e, x), *to = layout_of(e, r);
-    DType d = x->type->dtype;
-    const LayoutConvert *plan = layout_convert(&e->s->arena, from, to, dtype_bytes(d));
-    /* rings fill shared memory: what a warp can do among its lanes does not ask for a staging tile */
-    const LayoutConvert *within = plan && plan->kind == LAYOUT_CONVERT_SHARED ? layout_convert_within(&e->s->arena, from, to, dtype_bytes(d)) : NULL;
-    if (within) plan = within;
-    if (plan && plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
-    if (plan && (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS)) {
-        int n = (int)layout_regs(to), p = per_word(d), words = array_len(d, n);
-        declare_tile(e, r);
-        for (int w = 0; w < words; w++) {
-            const char *xs[4];
-            int here = n - w * p < p ? n - w * p : p;
-            for (int k = 0; k < here; k++) {
-                int src = plan->kind == LAYOUT_CONVERT_NONE ? w * p + k : plan->reg_map[w * p + k];
-                xs[k] = src < 0 ? "0" : element(e, x, from, str(e, "%d", src));
-            }
-            line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
-        }
-        return;
-    }
-    if (plan && plan->kind == LAYOUT_CONVERT_SHUFFLE && e->storage[x->id] && plan->pack) {
-        Text *out = e->out, trial;
-        text_init(&trial, &e->s->arena);
-        const char *to_name = declare_tile(e, r);
-        e->out = &trial;
-        bool ok = emit_shuffles(e, plan, e->storage[x->id], to_name, d);
-        e->out = out;
-        if (ok) { text_puts(e->out, trial.data); return; }
-        e->storage[r->id] = NULL;
-    }
-    int64_t at = scratch(e, type_elements(x->type) * dtype_bytes(d));
-    const char *base = tmp(e, "sh");
-    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
-    barrier(e);
-    spill_elements(e, x, from, base, row_major, x->type);
-    barrier(e);
-    fill_elements(e, r, base, row_major, x->type);
 }
 
 void emit_by_position(Emit *e, Instr *i)

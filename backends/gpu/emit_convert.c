@@ -1,0 +1,259 @@
+/* emit_convert.c: tiles from one layout to another as layout_convert plans it, and to and from shared tiles in vectors.
+ *
+ * Elements move as raw bits: those narrower than a word travel packed where the plan keeps them together. */
+#include "backends/gpu/emit.h"
+#include <stdlib.h>
+
+/* Raw bits of element r of an array; r is a number. */
+static const char *raw_element(Emit *e, const char *array, DType d, int r)
+{
+    int p = per_word(d), bits = 32 / p;
+    if (p == 1) return str(e, "%s[%d]", array, r);
+    if (r % p == p - 1) return str(e, "%s[%d] >> %d", array, r / p, bits * (p - 1));
+    return str(e, "(%s[%d] >> %d & %uu)", array, r / p, bits * (r % p), (1u << bits) - 1);
+}
+
+/* The array that holds x in layout l. */
+static const char *array_of(Emit *e, const Value *x, const Layout *l)
+{
+    if (e->storage[x->id] && x->type->layout && layout_equal(layout_of(e, x), l)) return e->storage[x->id];
+    const char *n = tmp(e, "val");
+    line(e, "%s %s[%d];", array_type(x->type->dtype), n, array_len(x->type->dtype, (int)layout_regs(l)));
+    fill_tile(e, n, x, l);
+    return n;
+}
+
+/* --- shuffles ------------------------------------------------------------------------------------------------------------- */
+
+typedef const char *LaneFn(Emit *, int reg, const void *user);
+
+/* What `fn` says of the register that `table` gives for this lane; the table depends on the lane bits in `mask` only. NULL: none. */
+static const char *by_lane(Emit *e, uint32_t mask, const int16_t *table, int lane, LaneFn *fn, const void *user)
+{
+    if (!mask) return table[lane] == LAYOUT_NOREG ? NULL : fn(e, table[lane], user);
+    uint32_t b = mask & -mask;
+    const char *lo = by_lane(e, mask ^ b, table, lane, fn, user), *hi = by_lane(e, mask ^ b, table, lane | (int)b, fn, user);
+    if (!lo || !hi) return lo ? lo : hi;
+    if (!strcmp(lo, hi)) return lo;
+    if (!strcmp(lo, "false") && !strcmp(hi, "true")) return str(e, "(lane & %u) != 0", b);
+    if (!strcmp(lo, "true") && !strcmp(hi, "false")) return str(e, "(lane & %u) == 0", b);
+    return str(e, "(lane & %u ? %s : %s)", b, hi, lo);
+}
+
+typedef struct Words { const char *array; DType d; int per; } Words;
+
+static const char *word_of(Emit *e, int reg, const void *user)
+{
+    const Words *w = user;
+    return w->per == 1 ? raw_element(e, w->array, w->d, reg) : str(e, "%s[%d]", w->array, reg / w->per);
+}
+
+static const char *is_register(Emit *e, int reg, const void *user) { (void)e; return reg == *(const int *)user ? "true" : "false"; }
+
+/* The lane that is read, as an expression: linear in the lane. */
+static const char *source_lane(Emit *e, const LayoutRound *r, int lanes)
+{
+    if (r->xor_ >= 0) return str(e, "lane ^ %d", r->xor_);
+    const char *x = str(e, "%d", r->src[0]);
+    for (int b = 1; b < lanes; b *= 2)
+        if (r->src[b] != r->src[0]) x = str(e, "%s ^ (lane & %d ? %d : 0)", x, b, r->src[b] ^ r->src[0]);
+    return x;
+}
+
+/* Do successive rounds k .. k+per-1 move whole words? */
+static bool whole_words(const LayoutConvert *p, uint32_t k, int per)
+{
+    const LayoutRound *r = &p->round[k];
+    for (int q = 1; q < per; q++)
+        if (r[q].shuffle != r->shuffle || memcmp(r[q].src, r->src, sizeof r->src)) return false;
+    for (uint32_t lane = 0; lane < layout_lanes(p->src); lane++)
+        for (int q = 0; q < per; q++) {
+            if (r->send[lane] == LAYOUT_NOREG ? r[q].send[lane] != LAYOUT_NOREG : r->send[lane] % per || r[q].send[lane] != r->send[lane] + q) return false;
+            if (r->recv[lane] == LAYOUT_NOREG ? r[q].recv[lane] != LAYOUT_NOREG : r->recv[lane] % per || r[q].recv[lane] != r->recv[lane] + q) return false;
+        }
+    return true;
+}
+
+static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const char *to, DType d)
+{
+    int pw = per_word(d), lanes = (int)layout_lanes(p->src), n = (int)layout_regs(p->dst);
+    bool words = pw == 1;
+    if (pw > 1 && (int)p->pack == pw && p->nround % p->pack == 0) {
+        words = true;
+        for (uint32_t k = 0; k < p->nround && words; k += p->pack) words = whole_words(p, k, pw);
+    }
+    int step = words ? pw : 1, cells = words ? array_len(d, n) : n;
+    const char *cell = words ? to : tmp(e, "raw"), *type = words ? array_type(d) : "u32";
+    bool *filled = arena_array(&e->s->arena, bool, (size_t)cells);
+    const char *shuffle = NULL;
+    if (!words) line(e, "u32 %s[%d];", cell, n);
+    for (uint32_t k = 0; k < p->nround; k += (uint32_t)step) {
+        const LayoutRound *r = &p->round[k];
+        Words w = { from, d, words ? pw : 1 };
+        const char *x = by_lane(e, r->send_mask, r->send, 0, word_of, &w), *y = tmp(e, "y");
+        if (!x) x = "0";
+        if (r->shuffle) {
+            shuffle = use(e, str(e, "shuffle_from_%s", words && pw == 1 ? (d == DT_BOOL ? "bool" : dtype_name(d)) : "u32"));
+            x = str(e, "%s(%s, %s)", shuffle, x, source_lane(e, r, lanes));
+        }
+        line(e, "const %s %s = %s;", type, y, x);
+        for (int lane = 0; lane < lanes; lane++) {
+            int reg = r->recv[lane];
+            if (lane & ~r->recv_mask || reg == LAYOUT_NOREG) continue;
+            bool seen = false;
+            for (int l = 0; l < lane; l++) seen |= !(l & ~r->recv_mask) && r->recv[l] == reg;
+            if (seen) continue;
+            int c = words ? reg / pw : reg;
+            /* the first to come may write too much: what others must hold comes later */
+            const char *cond = filled[c] ? by_lane(e, r->recv_mask, r->recv, 0, is_register, &reg) : "true";
+            if (cond && strcmp(cond, "true")) line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, cond, y, cell, c);
+            else line(e, "%s[%d] = %s;", cell, c, y);
+            filled[c] = true;
+        }
+    }
+    for (int c = 0; c < cells; c++) if (!filled[c]) line(e, "%s[%d] = 0;", cell, c);
+    for (int w = 0; !words && w < array_len(d, n); w++) {
+        const char *x = NULL;
+        for (int q = 0; q < pw && w * pw + q < n; q++) {
+            const char *part = q ? str(e, "%s[%d] << %d", cell, w * pw + q, q * 32 / pw) : str(e, "%s[%d]", cell, w * pw);
+            x = x ? str(e, "%s | %s", x, part) : part;
+        }
+        line(e, "%s[%d] = %s;", to, w, x);
+    }
+}
+
+/* --- shared tiles in vectors --------------------------------------------------------------------------------------------------- */
+
+/* Are the registers of each vector successive, and its words words of the array? */
+static bool plain_vector(const LayoutVector *v, DType d)
+{
+    if (d == DT_BOOL && v->n > 1) return false;
+    for (uint32_t k = 0; k < v->n; k++) if (v->reg[k] != k) return false;
+    return v->mask == v->n - 1 && v->bytes >= 4;
+}
+
+static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base, const char *reg)
+{
+    const char *c[TILE_MAX_RANK], *in = "";
+    for (int a = 0; a < l->rank; a++) {
+        c[a] = coord(e, l, a, reg);
+        if (l->cover[a] != l->tile[a]) in = str(e, "%s%s%s < %d", in, *in ? " && " : "", c[a], l->tile[a]);
+    }
+    if (*in) { line(e, "if (%s) {", in); e->indent++; }
+    const char *at = str(e, "%s + %s", base, shared_offset(e, s, c)), *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
+    int pw = per_word(d), r = atoi(reg), n = (int)v->n;
+    if (plain_vector(v, d)) {
+        const char *word = str(e, "&%s[%s]", array, pw == 1 ? reg : str(e, "(%s) / %d", reg, pw));
+        line(e, put ? "%s(%s, %s);" : "%s(%s, %s);", use(e, fn), put ? at : word, put ? word : at);
+    } else if (put && v->bytes >= 4 && d != DT_BOOL) {
+        /* words put together from where their elements are */
+        const char *w = tmp(e, "w"), *x = "";
+        int words = n * dtype_bytes(d) / 4;
+        if (pw == 1 && dtype_bytes(d) == 8) {
+            for (int k = 0; k < n; k++) x = str(e, "%s%s%s[%u]", x, k ? ", " : "", array, (unsigned)r ^ v->reg[k]);
+            line(e, "const %s %s[%d] = { %s };", ctype(d), w, n, x);
+        } else {
+            for (int k = 0; k < words; k++) {
+                const char *y = NULL;
+                for (int q = 0; q < pw; q++) {
+                    const char *part = raw_element(e, array, d, (int)((unsigned)r ^ v->reg[k * pw + q]));
+                    if (q) part = str(e, "(%s) << %d", part, 32 / pw * q);
+                    y = y ? str(e, "%s | %s", y, part) : part;
+                }
+                x = str(e, "%s%s%s", x, k ? ", " : "", y);
+            }
+            line(e, "const %s %s[%d] = { %s };", array_type(d), w, words, x);
+        }
+        line(e, "%s(%s, %s);", use(e, fn), at, w);
+    } else {
+        for (int k = 0; k < n; k++) {
+            int q = (int)((unsigned)r ^ v->reg[k]);
+            const char *a = k ? str(e, "%s + %d", at, k * dtype_bytes(d)) : at;
+            if (pw == 1) {
+                if (put) line(e, "%s(%s, %s[%d]);", use(e, str(e, "sts_%s", dtype_name(d))), a, array, q);
+                else line(e, "%s[%d] = %s(%s);", array, q, use(e, str(e, "lds_%s", dtype_name(d))), a);
+            } else if (put) line(e, "%s(%s, %s);", use(e, pw == 2 ? "sts_w16" : "sts_w8"), a, raw_element(e, array, d, q));
+            else {
+                int shift = 32 / pw * (q % pw);
+                line(e, "%s[%d] = (%s[%d] & ~(%uu << %d)) | (u32)%s(%s) << %d;", array, q / pw, array, q / pw, (1u << 32 / pw) - 1, shift, use(e, pw == 2 ? "lds_b16" : "lds_b8"), a, shift);
+            }
+        }
+    }
+    if (*in) end_block(e);
+}
+
+/* All registers of l (in `array`) to or from the shared tile at `base`. */
+static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+{
+    int regs = (int)layout_regs(l), n = (int)v->n;
+    bool padded = false;
+    for (int a = 0; a < l->rank; a++) padded |= l->cover[a] != l->tile[a];
+    if (!put && ((padded || !plain_vector(v, d)) && per_word(d) > 1)) {
+        begin_unrolled(e, "i", array_len(d, regs));
+        line(e, "%s[i] = 0;", array);
+        end_block(e);
+    }
+    if (plain_vector(v, d) && regs % n == 0) {
+        begin_unrolled(e, "v", regs / n);
+        move_vector(e, put, array, d, l, s, v, base, n > 1 ? str(e, "%d * v", n) : "v");
+        end_block(e);
+        return;
+    }
+    for (int r = 0; r < regs; r++) if (layout_vector_base(v, (uint32_t)r)) move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r));
+}
+
+void put_shared(Emit *e, const Value *x, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+{
+    move_tile(e, true, array_of(e, x, l), x->type->dtype, l, s, v, base);
+}
+
+void take_shared(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+{
+    move_tile(e, false, array, d, l, s, v, base);
+}
+
+/* --- the operation ----------------------------------------------------------------------------------------------------------------- */
+
+static void pick_registers(Emit *e, const LayoutConvert *plan, const Value *x, const Value *r)
+{
+    DType d = x->type->dtype;
+    int n = (int)layout_regs(plan->dst), p = per_word(d);
+    for (int w = 0; w < array_len(d, n); w++) {
+        const char *xs[4];
+        int here = n - w * p < p ? n - w * p : p;
+        for (int k = 0; k < here; k++) {
+            int src = plan->kind == LAYOUT_CONVERT_NONE ? w * p + k : plan->reg_map[w * p + k];
+            xs[k] = src < 0 ? "0" : element(e, x, plan->src, str(e, "%d", src));
+        }
+        line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
+    }
+}
+
+void emit_convert(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0), *r = ir_result(i);
+    DType d = x->type->dtype;
+    const LayoutConvert *plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
+    if (!plan) ir_fail(e->s, i->loc, "no way from one layout to the other");
+    if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
+    if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {
+        declare_tile(e, r);
+        pick_registers(e, plan, x, r);
+        return;
+    }
+    const char *from = array_of(e, x, plan->src);
+    if (plan->kind == LAYOUT_CONVERT_SHUFFLE) {
+        declare_tile(e, r);
+        shuffles(e, plan, from, e->storage[r->id], d);
+        return;
+    }
+    int64_t at = scratch(e, plan->bytes);
+    const char *base = tmp(e, "sh");
+    line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
+    barrier(e);
+    move_tile(e, true, from, d, plan->src, plan->shared, &plan->store, base);
+    if (plan->warp_local) line(e, "%s();", use(e, "warp_sync"));
+    else barrier(e);
+    declare_tile(e, r);
+    move_tile(e, false, e->storage[r->id], d, plan->dst, plan->shared, &plan->load, base);
+}
