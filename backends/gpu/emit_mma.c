@@ -61,7 +61,8 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
     LayoutMatrix m;
     int pw = per_word(d);
     (void)elems;
-    if (target_has(e->target, TF_LDMATRIX) && dtype_bytes(d) <= 4 && layout_matrix(l, s, true, &m)) {
+    bool whole_k = l->cover[side ? 0 : 1] == l->tile[side ? 0 : 1];       /* ldmatrix cannot leave out what lies beyond */
+    if (target_has(e->target, TF_LDMATRIX) && whole_k && dtype_bytes(d) <= 4 && layout_matrix(l, s, true, &m)) {
         int per_instr = m.count * 4 / dtype_bytes(d), group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
         bool plain = per_tile % per_instr == 0 || (per_instr % per_tile == 0 && tiles % group == 0 && side == 1);
         /* words must come out in register order */
@@ -82,6 +83,11 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
                     by_k[q] = c[a];
                 }
                 coords[a] = row_coord(e, l, &m, a, str(e, "%s + %s", index_formula(e, by_t, count, "t"), index_formula(e, by_k, p->kt, k)));
+                if (l->cover[a] != l->tile[a]) {        /* rows of the padding: any row of the tile */
+                    const char *row = tmp(e, "row");
+                    line(e, "const int %s = %s;", row, coords[a]);
+                    coords[a] = str(e, "(%s < %d ? %s : 0)", row, l->tile[a], row);
+                }
             }
             const char *o = shared_offset(e, s, coords);
             line(e, "%s(&%s[t * %d], %s + %s);", use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), to, (int)m.count, name_of(e, view), o);
@@ -117,6 +123,30 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
         if (cond) x[h] = str(e, "(%s ? %s : 0)", cond, x[h]);
     }
     line(e, "((%s *)%s)[t] = %s;", array_type(d), to, pack_expr(e, d, x, pw));
+    end_block(e);
+}
+
+/* Elements beyond the tile's K become zero: they would meet others in the sum. */
+static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, const char *k)
+{
+    const Layout *l = p->frag[side];
+    int axis = side ? 0 : 1, tiles = side ? p->nt : p->mt, per = (int)layout_regs(l) / (tiles * p->kt);
+    DType d = ir_operand(p->instr, side)->type->dtype;
+    int pw = per_word(d), bits = 32 / pw;
+    if (l->cover[axis] == l->tile[axis] || dtype_bytes(d) > 4) return;
+    int32_t *by_r = arena_array(&e->s->arena, int32_t, (size_t)per), *by_k = arena_array(&e->s->arena, int32_t, (size_t)p->kt), c[TILE_MAX_RANK];
+    for (int r = 0; r < per; r++) { layout_element(l, (uint32_t)r, 0, 0, 0, c); by_r[r] = c[axis]; }
+    for (int q = 0; q < p->kt; q++) { layout_element(l, (uint32_t)((side ? q * tiles : q) * per), 0, 0, 0, c); by_k[q] = c[axis]; }
+    begin_unrolled(e, "t", tiles);
+    begin_unrolled(e, "w", p->words[side]);
+    const char *mask = NULL;
+    for (int q = 0; q < pw; q++) {
+        const char *at = str(e, "%s + %s + %s", thread_coord(e, l, axis), index_formula(e, by_k, p->kt, k), index_formula(e, by_r, per, pw == 1 ? "w" : str(e, "%d * w + %d", pw, q)));
+        const char *m = str(e, "(%s < %d ? 0x%xu : 0u)", at, l->tile[axis], pw == 1 ? ~0u : ((1u << bits) - 1) << (bits * q));
+        mask = mask ? str(e, "%s | %s", mask, m) : m;
+    }
+    line(e, "%s[t * %d + w] &= %s;", frag, p->words[side], mask);
+    end_block(e);
     end_block(e);
 }
 
@@ -225,7 +255,9 @@ void emit_mma_sync(Emit *e, Instr *i)
     p.nt = (ext[1] + p.info->n - 1) / p.info->n;
     if ((int)layout_regs(p.c) != p.mt * p.nt * per_c) ir_fail(e->s, i->loc, "an accumulator of %u registers is not %d x %d fragments", layout_regs(p.c), p.mt, p.nt);
     p.kt = (int)((ta->shape[1] + p.info->k - 1) / p.info->k);
-    int32_t warps[2] = { (int32_t)(p.c->cover[0] / (p.mt * p.info->m)), (int32_t)(p.c->cover[1] / (p.nt * p.info->n)) };
+    /* `count` warps along N: where they are more than the tile needs, the layout alone does not tell */
+    int32_t along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, p.c->cover[1] / (p.nt * p.info->n));
+    int32_t warps[2] = { (int32_t)layout_warps(p.c) / p.info->warps / along_n, along_n };
     for (int side = 0; side < 2; side++) {
         const Type *t = ir_operand(i, side)->type;
         int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
@@ -255,6 +287,7 @@ void emit_mma_sync(Emit *e, Instr *i)
             end_block(e);
             end_block(e);
         }
+        zero_beyond(e, &p, side, frag[side], k);
         if (tf32) round_tf32(e, frag[side], tiles * p.words[side]);
     }
     begin_unrolled(e, "m", p.mt);

@@ -121,13 +121,16 @@ const char *map_register(Emit *e, const Layout *from, const Layout *to, const ch
     int n = (int)layout_regs(from), m = (int)layout_regs(to);
     int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     for (int r = 0; r < n; r++) {
-        layout_element(from, (uint32_t)r, 0, 0, 0, c);
-        for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1) c[a] = 0;
-        int q = 0;
-        for (; q < m; q++) {
-            layout_element(to, (uint32_t)q, 0, 0, 0, d);
-            for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1) d[a] = 0;
-            if (coords_equal(to->rank, c, d)) break;
+        int q = m;
+        /* Axes of extent 1 on both sides may be padded alike: as they are, before all of their positions count as one. */
+        for (int loose = 0; loose < 2 && q == m; loose++) {
+            layout_element(from, (uint32_t)r, 0, 0, 0, c);
+            for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) c[a] = 0;
+            for (q = 0; q < m; q++) {
+                layout_element(to, (uint32_t)q, 0, 0, 0, d);
+                for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) d[a] = 0;
+                if (coords_equal(to->rank, c, d)) break;
+            }
         }
         if (q == m) ir_fail(e->s, e->f->loc, "a broadcast does not follow its operand's layout");
         t[r] = q;

@@ -306,6 +306,61 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
     return layout_mma(&c->s->arena, g->kind, k == 0 ? LAYOUT_A : LAYOUT_B, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
 }
 
+/* --- stores ------------------------------------------------------------------------------------------------------------ */
+
+/* Bytes moved per byte of 32-byte sectors touched, in percent, when one warp stores its register vectors with unit stride along
+ * `axis` and rows far apart. */
+static int sector_use(const Layout *l, int axis, int bytes)
+{
+    LayoutVector v;
+    int32_t c[TILE_MAX_RANK];
+    int64_t seen[64 * 4];
+    int n = 0, lanes = (int)layout_lanes(l);
+    layout_vector(l, axis, (uint32_t)bytes, 16, 16, &v);
+    for (int lane = 0; lane < lanes; lane++) {
+        layout_element(l, 0, (uint32_t)lane, 0, 0, c);
+        int64_t row = 0;
+        for (int a = 0; a < l->rank; a++) if (a != axis) row = row * 65536 + c[a];
+        for (uint32_t b = 0; b < v.bytes || b == 0; b += 32) {
+            int64_t sector = row * (1 << 20) + ((int64_t)c[axis] * bytes + b) / 32;
+            bool found = false;
+            for (int k = 0; k < n; k++) found |= seen[k] == sector;
+            if (!found && n < 256) seen[n++] = sector;
+        }
+    }
+    int64_t moved = (int64_t)v.bytes * lanes;
+    int use = (int)(moved * 100 / (32 * (int64_t)n));
+    return use > 100 ? 100 : use;
+}
+
+/* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
+ * suffices, else by way of shared memory. */
+static void fix_store(Ctx *c, Instr *i)
+{
+    MemParts m;
+    int axis;
+    ir_mem_parts(i, &m);
+    Value *v = m.values[0];
+    if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
+    int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype);
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1)) return;
+    const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
+    int now = sector_use(l, axis, bytes);
+    if (now >= 90) return;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
+    if (w && w != l && sector_use(w, axis, bytes) >= 90) best = w;
+    if (!best) {
+        int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
+        order[n++] = axis;
+        for (int a = v->type->rank - 1; a >= 0; a--) if (a != axis) order[n++] = a;
+        for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
+        w = layout_coalesced(&c->s->arena, v->type->rank, tile, order, bytes, 16, c->p->target->wave, (int)layout_warps(l));
+        if (w && sector_use(w, axis, bytes) >= 2 * now) best = w;
+    }
+    for (int k = 0; best && k < i->n_operands; k++) if (ir_operand(i, k) == v) need(c, i, k, best);
+}
+
 static void fix(Ctx *c, Block *blk);
 
 /* All tiles of a gather, scatter or atomic in one layout; virtual ones stay virtual unless there is no other. */
@@ -381,13 +436,20 @@ static void fix_instr(Ctx *c, Instr *i)
         result_in(c, i, 0, l);
         break;
     }
+    case OP_STORE:
+        for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
+        fix_store(c, i);
+        return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: fix_indexed(c, i); return;
     case OP_MMA_SYNC: {
         need(c, i, 2, layouts_get(lt, ir_result(i)->type));
         if (c->g[find(c, ir_result(i)->id)].fma) {
             for (int k = 0; k < 2; k++) need_any(c, i, k);
         } else {
+            Group *g = &c->g[find(c, ir_result(i)->id)];
             for (int k = 0; k < 2; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) need(c, i, k, fragment(c, i, k));
+            if (!g->warps[0]) split_warps(c->p, g);
+            ir_set_attr(c->s, i, a_int(ATTR_COUNT, g->warps[1]));
         }
         return;
     }
