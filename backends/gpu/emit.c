@@ -531,7 +531,33 @@ void emit_block(Emit *e, Block *b)
         source_line(e, i);
         if (is_run_op(i)) i = emit_run(e, i);
         else emit_instr(e, i);
+        if (i == e->last_buffer) {
+            line(e, "/* the buffers are done with: their space is scratch from here on */");
+            text_puts(e->out, "#undef SCRATCH\n#define SCRATCH 0\n");
+            e->scratch_early = e->scratch_bytes;
+            e->scratch_bytes = 0;
+        }
     }
+}
+
+static void find_buffer(void *user, Instr *i)
+{
+    bool *found = user;
+    for (int k = 0; k < i->n_operands; k++) *found |= ir_operand(i, k)->type->kind == TYPE_SHARED;
+}
+
+/* The last instruction of the body that has to do with buffers, without roles (a producer keeps its own time). */
+static const Instr *last_buffer(Emit *e)
+{
+    const Instr *last = NULL;
+    for (Instr *i = e->f->body->first; i; i = i->next) {
+        bool found = false;
+        if (i->op == OP_ROLES) return NULL;
+        find_buffer(&found, i);
+        for (int b = 0; b < i->n_blocks; b++) ir_walk(i->blocks[b], find_buffer, &found);
+        if (found) last = i;
+    }
+    return last;
 }
 
 /* --- the frame ------------------------------------------------------------------------------------------------------------------ */
@@ -573,10 +599,15 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     e->n_values = f->module->next_id + 1;
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
+    e->scratch_early = -1;
+    e->last_buffer = last_buffer(e);
     emit_block(e, f->body);
     int threads = (plan->warps + plan->producer_warps) * plan->target->wave;
     int64_t scratch_at = (e->shared_bytes + 127) / 128 * 128;
-    bool shared = scratch_at + e->scratch_bytes > 0;
+    int64_t late = e->scratch_early < 0 ? 0 : e->scratch_bytes;
+    if (e->scratch_early >= 0) e->scratch_bytes = e->scratch_early;
+    int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
+    bool shared = all > 0;
 
     summary(e, &text);
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
@@ -596,7 +627,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     text_puts(&text, pre.data);
     text_puts(&text, body.data);
     text_puts(&text, "}\n");
-    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = scratch_at + e->scratch_bytes, .scratch_bytes = e->scratch_bytes,
+    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
                       .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "" };
 }

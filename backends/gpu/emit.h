@@ -22,6 +22,8 @@ typedef struct Emit {
     VEC(Slot) slots;
     VEC(TensorMapDesc) maps;
     int64_t shared_bytes, scratch_bytes;    /* static buffers; the scratch area behind them */
+    const Instr *last_buffer;       /* of the body: behind it the buffers are free, and scratch begins at 0; NULL: no such place */
+    int64_t scratch_early;          /* scratch_bytes up to there; -1: not there yet */
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */

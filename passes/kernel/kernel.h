@@ -26,7 +26,7 @@ const char *layouts_shared_text(LayoutTable *, const LayoutShared *);
 const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the tile type with this layout */
 
 typedef struct KernelOptions {
-    int64_t reserve;        /* shared memory kept for conversions and reductions; 0: 1 KB */
+    int64_t reserve;        /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;              /* 0: chosen from the tiles and the `warps` hint */
     bool no_async;          /* plain copies instead of cp.async (tests) */
     bool no_roles;          /* never warp roles: the portable path on sm_90a too */

@@ -20,7 +20,9 @@ typedef VEC(Instr *) Instrs;
 /* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
  * them with those of its siblings, which run before or after. */
 typedef struct Region { const Instr *top; int64_t bytes; } Region;
-typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t common; VEC(Region) regions; } Ctx;
+/* A load staged by itself: who reads it last in its block. */
+typedef struct Single { const Block *block; const Instr *last; Value *buffer; int64_t bytes; } Single;
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t common, limit; VEC(Region) regions; VEC(Single) singles; } Ctx;
 
 static bool eligible(const Instr *i)
 {
@@ -135,10 +137,49 @@ static Value *allocate(Ctx *c, Builder *b, const Block *home, const Type *t)
     return ir_emit(b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, at)), t);
 }
 
+/* The instruction of block b that holds i. */
+static const Instr *within(const Instr *i, const Block *b)
+{
+    while (i->block != b) i = i->block->parent;
+    return i;
+}
+
+static bool comes_before(const Instr *a, const Instr *b)
+{
+    for (; a; a = a->next) if (a == b) return true;
+    return false;
+}
+
+/* The buffer of a load of the same block that was read for the last time before this one starts, if there is not space for both. */
+static Value *reuse(Ctx *c, const Instr *load, const Type *t)
+{
+    if (bytes_before(c, load->block) + BUFFER_ALIGN + slot_bytes(c, t) <= c->limit) return NULL;
+    for (size_t k = 0; k < c->singles.len; k++) {
+        Single *s = &c->singles.data[k];
+        if (s->block == load->block && s->bytes >= slot_bytes(c, t) && s->last != load && comes_before(s->last, load)) { s->bytes = 0; return s->buffer; }
+    }
+    return NULL;
+}
+
+static Value *single_buffer(Ctx *c, Builder *b, Instr *load)
+{
+    const Type *t = buffer_type(c, load, 1);
+    Value *old = reuse(c, load, t), *buf;
+    if (old) buf = ir_emit(b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, ir_attr_int(old->def, ATTR_OFFSET, 0))), t);
+    else buf = allocate(c, b, load->block, t);
+    Single s = { load->block, NULL, buf, slot_bytes(c, t) };
+    for (const Use *u = ir_result(load)->uses; u; u = u->next) {
+        const Instr *i = within(u->user, load->block);
+        if (!s.last || comes_before(s.last, i)) s.last = i;
+    }
+    vec_push(&c->s->arena, &c->singles, s);
+    return buf;
+}
+
 static void single(Ctx *c, Instr *load)
 {
     Builder b = ir_before(load);
-    Value *buf = allocate(c, &b, load->block, buffer_type(c, load, 1)), *view = slot_view(&b, buf, i32(&b, 0));
+    Value *buf = single_buffer(c, &b, load), *view = slot_view(&b, buf, i32(&b, 0));
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     build_copy(c, &b, load, view, NULL, NULL);
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
@@ -246,7 +287,8 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
     ir_walk(f->body, collect, &c);
-    int64_t limit = p->target->shared_bytes - 16 * 1024;      /* leave room for conversions and reductions across warps */
+    /* leave room for conversions and reductions across warps */
+    int64_t limit = c.limit = p->target->shared_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
         if (c.loads.data[i]->block != f->body) continue;
         single(&c, c.loads.data[i]);
