@@ -333,6 +333,21 @@ static int sector_use(const Layout *l, int axis, int bytes)
     return use > 100 ? 100 : use;
 }
 
+/* An accumulator's rows are spread in pairs over the lanes: lanes exchange registers so that each stores 16 bytes at once. */
+static void store_layout(Ctx *c, Instr *i)
+{
+    MemParts m;
+    int axis, unit = kernel_unit_axis(c->f, i, &axis);
+    ir_mem_parts(i, &m);
+    const Type *t = m.values[0]->type;
+    const Param *p = &c->f->params[m.param];
+    if (t->kind != TYPE_TILE || !t->layout || axis < 0 || p->stride[unit] != 1 || p->align < 16) return;
+    int bytes = dtype_bytes(t->dtype);
+    const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
+    if (!v || layout_equal(l, v)) return;
+    if (layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
+}
+
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
  * suffices, else by way of shared memory. */
 static void fix_store(Ctx *c, Instr *i)
@@ -382,21 +397,6 @@ static void fix_indexed(Ctx *c, Instr *i)
         if (ir_operand(i, k)->type->kind == TYPE_TILE && ir_operand(i, k)->type->layout) need(c, i, k, l);
 }
 
-/* An accumulator's rows are spread in pairs over the lanes: lanes exchange registers so that each stores 16 bytes at once. */
-static void store_layout(Ctx *c, Instr *i)
-{
-    MemParts m;
-    int axis, unit = kernel_unit_axis(c->f, i, &axis);
-    ir_mem_parts(i, &m);
-    const Type *t = m.values[0]->type;
-    const Param *p = &c->f->params[m.param];
-    if (t->kind != TYPE_TILE || !t->layout || axis < 0 || p->stride[unit] != 1 || p->align < 16) return;
-    int bytes = dtype_bytes(t->dtype);
-    const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
-    if (!v || layout_equal(l, v)) return;
-    if (layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
-}
-
 static void fix_instr(Ctx *c, Instr *i)
 {
     Arena *a = &c->s->arena;
@@ -438,6 +438,7 @@ static void fix_instr(Ctx *c, Instr *i)
     }
     case OP_STORE:
         for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
+        store_layout(c, i);
         fix_store(c, i);
         return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: fix_indexed(c, i); return;
@@ -457,7 +458,6 @@ static void fix_instr(Ctx *c, Instr *i)
         if (!kernel_is_zero(ir_operand(i, 2))) need(c, i, 2, layouts_get(lt, ir_result(i)->type));     /* a virtual zero: the first step does not add */
         if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
         return;
-    case OP_STORE: store_layout(c, i); break;
     case OP_CONVERT: case OP_MATERIALIZE: return;
     default: break;
     }

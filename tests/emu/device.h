@@ -192,6 +192,7 @@ EMU void bar_arrive(int id, int threads) { if (++emu_bar[id].count == (u32)threa
 EMU void fence_device(void) {}
 EMU u32 shuffle_u32(u32 x, u32 mask) { return (u32)emu_exchange(&x, 4)[(u32)(emu_now % 32) ^ mask].w[0]; }
 EMU u32 shuffle_index_u32(u32 x, u32 lane) { return (u32)emu_exchange(&x, 4)[lane % 32].w[0]; }
+EMU i32 opaque(i32 x) { return x; }
 EMU void warp_sync(void) { int x = 0; emu_exchange(&x, 4); }
 
 /* --- number formats -------------------------------------------------------------------------------------------------------------------- */
