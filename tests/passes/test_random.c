@@ -123,8 +123,20 @@ static void make_tile(Gen *g)
     }
 }
 
+/* The product of a tile with another one turned, perhaps turned itself; summed to a row. */
+static void make_product(Gen *g)
+{
+    const int64_t swap[] = { 1, 0 };
+    Value *y = pick(g, 2) ? ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), pick(g, 2) ? load(g, false) : any(g, &g->tile)) : load(g, true);
+    Value *p = ir_op(&g->b, OP_MMA, NULL, NO_ATTRS, pick(g, 3) ? any(g, &g->tile) : load(g, false), y, fconst(g, 0.5, R, R));
+    if (!pick(g, 3)) p = ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), p);
+    Value *r = ir_op(&g->b, OP_REDUCE_SUM, NULL, ATTRS(a_int(ATTR_AXIS, 1)), p);
+    put(&g->row, ir_op(&g->b, OP_CLAMP, NULL, NO_ATTRS, bin(g, OP_MUL, r, fconst(g, 0.0078125, R, 1)), fconst(g, -8, R, 1), fconst(g, 8, R, 1)));
+}
+
 static void make_row(Gen *g)
 {
+    if (!pick(g, 3)) { make_product(g); return; }
     Op op = pick(g, 2) ? OP_REDUCE_MAX : OP_REDUCE_SUM;
     Value *r = ir_op(&g->b, op, NULL, ATTRS(a_int(ATTR_AXIS, 1)), any(g, &g->tile));
     put(&g->row, op == OP_REDUCE_MAX ? r : bin(g, OP_MUL, r, fconst(g, 0.0625, R, 1)));
