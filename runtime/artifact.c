@@ -73,19 +73,25 @@ static void put_payload(Text *t, const Compiled *c)
     put_string(t, c->spec);
 }
 
-void artifact_write(Session *s, const Compiled *c, const void **bytes, size_t *size)
+void artifact_seal(Arena *arena, const void *payload, size_t n, const void **bytes, size_t *size)
 {
-    Text payload, whole;
-    text_init(&payload, &s->arena);
-    put_payload(&payload, c);
-    text_init(&whole, &s->arena);
+    Text whole;
+    text_init(&whole, arena);
     text_write(&whole, magic, 8);
     put(&whole, (int64_t)format_id());
-    put(&whole, (int64_t)payload.len);
-    put(&whole, (int64_t)artifact_checksum(payload.data, payload.len));
-    text_write(&whole, payload.data, payload.len);
+    put(&whole, (int64_t)n);
+    put(&whole, (int64_t)artifact_checksum(payload, n));
+    if (n) text_write(&whole, payload, n);
     *bytes = whole.data;
     *size = whole.len;
+}
+
+void artifact_write(Session *s, const Compiled *c, const void **bytes, size_t *size)
+{
+    Text payload;
+    text_init(&payload, &s->arena);
+    put_payload(&payload, c);
+    artifact_seal(&s->arena, payload.data, payload.len, bytes, size);
 }
 
 typedef struct Reader { Arena *arena; const unsigned char *p; size_t left; bool bad; } Reader;

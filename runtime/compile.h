@@ -64,3 +64,5 @@ bool artifact_read(Arena *, const void *bytes, size_t size, Compiled *out);
 /* Do all indices point into the tables? (artifact_read has asked; fuzzers and backends' tests ask too.) */
 bool compiled_valid(const Compiled *);
 uint64_t artifact_checksum(const void *, size_t);
+/* Header and checksum around a payload: for artifact_write, and for fuzzers, which would not guess a checksum. */
+void artifact_seal(Arena *, const void *payload, size_t n, const void **bytes, size_t *size);

@@ -265,6 +265,28 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
+/* The machine's own NVRTC, where it has one, on what the backend emits. */
+static void test_real_nvrtc(void)
+{
+    static const char *const targets[] = { "cuda:sm_80", "cuda:sm_90a" };
+    for (int i = 0; i < 2; i++) {
+        fake = fake_open(FAKE_CUDA);
+        tile_context_desc d = fake_desc(targets[i], FAKE_CUDA);
+        d.compiler_library = NULL;
+        OK(ctx, tile_context_create(&d, &ctx));
+        OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+        tile_status st = launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], NULL);
+        if (st == TILE_ERROR_COMPILE && strstr(error_of(ctx), "no NVRTC on this machine")) fprintf(stderr, "SKIP: %s ", error_of(ctx));
+        else {
+            if (st) fprintf(stderr, "%s\n", error_of(ctx));
+            CU_ASSERT_EQUAL(st, TILE_OK);
+            CU_ASSERT_EQUAL(fake->launches, 1);
+            CU_ASSERT_EQUAL(fake->compiles, 0);
+        }
+        close_add();
+    }
+}
+
 /* A warm launch allocates nothing, neither from the allocator nor with malloc, and compiles nothing. */
 static void test_warm(void)
 {
@@ -286,4 +308,4 @@ static void test_warm(void)
 
 UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
-          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"warm", test_warm})
+          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
