@@ -365,10 +365,10 @@ static void head(Maker *m)
 
 static void tail(Maker *m)
 {
-    const char *y = pick_full(m, FLOAT).name, *z = pick_full(m, INT).name;
+    const Var y = pick_full(m, FLOAT), z = pick_full(m, INT);
     char names[2][8];
-    snprintf(names[0], 8, "%s", y);
-    snprintf(names[1], 8, "%s", z);
+    snprintf(names[0], 8, "%s", y.name);
+    snprintf(names[1], 8, "%s", z.name);
     line(m, "store(Y[i*%d +: %d, j*%d +: %d], %s);", m->tm, m->tm, m->tn, m->tn, names[0]);
     line(m, "store(Z[i*%d +: %d, j*%d +: %d], %s);", m->tm, m->tm, m->tn, m->tn, names[1]);
     snprintf(names[0], 8, "%s", pick_full(m, FLOAT).name);

@@ -5,6 +5,7 @@
 #include "ref_kernels.h"
 #include "ref_random.h"
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -31,17 +32,33 @@ static void fill(void *f16, double *exact, uint64_t seed)
     }
 }
 
-/* The reference takes a while: a head at a time, with a word on how far it is. */
-static void reference(const double *q, const double *k, const double *v, double *o, bool causal)
+/* The reference takes a while: a thread for each processor, and a word on how far it is. */
+typedef struct Reference { const double *q, *k, *v; double *o; bool causal; int next, done; } Reference;
+
+static void *reference_heads(void *p)
 {
-    for (int head = 0; head < HEADS; head++) {
-        RefAttention a = { .b = 1, .h = 1, .hk = 1, .m = N, .n = N, .d = D, .scale = 1 / sqrt(D), .causal = causal };
+    Reference *r = p;
+    for (int head; (head = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED)) < HEADS;) {
+        RefAttention a = { .b = 1, .h = 1, .hk = 1, .m = N, .n = N, .d = D, .scale = 1 / sqrt(D), .causal = r->causal };
         int64_t at = (int64_t)head * HEAD;
-        ref_attention(q + at, k + at, v + at, o + at, &a);
-        if (isatty(1)) printf("\r    checking in double precision: head %d of %d", head + 1, HEADS);
-        else if (head % 8 == 7) printf("    checking in double precision: head %d of %d\n", head + 1, HEADS);
+        ref_attention(r->q + at, r->k + at, r->v + at, r->o + at, &a);
+        int done = __atomic_add_fetch(&r->done, 1, __ATOMIC_RELAXED);
+        if (isatty(1)) printf("\r    checking in double precision: %d of %d heads", done, HEADS);
+        else if (done % 8 == 0) printf("    checking in double precision: %d of %d heads\n", done, HEADS);
         fflush(stdout);
     }
+    return NULL;
+}
+
+static void reference(const double *q, const double *k, const double *v, double *o, bool causal)
+{
+    Reference r = { q, k, v, o, causal, 0, 0 };
+    pthread_t threads[HEADS];
+    int n = 0;
+    for (long more = sysconf(_SC_NPROCESSORS_ONLN) - 1; n < more && n < HEADS; n++)
+        if (pthread_create(&threads[n], NULL, reference_heads, &r)) break;
+    reference_heads(&r);
+    while (n) pthread_join(threads[--n], NULL);
     if (isatty(1)) printf("\r%60s\r", "");
 }
 
