@@ -34,6 +34,16 @@ expect 0 "" "$tilec" k.tile --target=cuda:sm_80 -o both.cu
 [ "$(grep -c '^namespace variant_k_T' both.cu)" = 2 ] || fail "not two variants in both.cu"
 expect 0 "ret" "$tilec" k.tile --emit=asm -D T=16
 expect 0 "define" "$tilec" k.tile --emit=llvm -D T=16
+expect 1 "cannot open the run-time compiler" env TILE_NVRTC=/no/such/library.so "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -D T=16
+if "$tilec" k.tile --emit=ptx --target=cuda:sm_80 -D T=16 >k.ptx 2>ptx.err; then
+    grep -q '^\.visible \.entry k' k.ptx || fail "no entry in k.ptx"
+    expect 0 "" "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -D T=16 -o k.cubin
+    [ "$(head -c 4 k.cubin)" = $'\x7fELF' ] || fail "k.cubin is no ELF file"
+    expect 1 "2 variants do not go into one cubin" "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -o two.cubin; absent two.cubin
+else
+    grep -q "cannot open the run-time compiler" ptx.err || fail "--emit=ptx: $(cat ptx.err)"
+    echo "no NVRTC here: PTX and cubins left out"
+fi
 expect 0 "// after fold" "$tilec" k.tile --emit=ir -D T=16 --dump-after=fold
 expect 0 "parse and check" "$tilec" k.tile --emit=ir -D T=16 --time-passes
 expect 0 "store" "$tilec" k.tile --emit=ir -D T=16 --verify-each --skip-pass=fold,cse -O3 -g

@@ -20,7 +20,7 @@ _tilec() {
     esac
     case $cur in
         --target=*) COMPREPLY=($(compgen -W 'cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100' -- "${cur#*=}")); return ;;
-        --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip llvm asm' -- "${cur#*=}")); return ;;
+        --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip ptx cubin llvm asm' -- "${cur#*=}")); return ;;
         --kernel=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --assume=*) COMPREPLY=($(compgen -W 'aligned any' -- "${cur#*=}")); return ;;
         --in=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;

@@ -1,6 +1,8 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
 #include "passes/kernel/kernel.h"
+#include "runtime/rtc.h"
+#include <stdlib.h>
 
 enum {
     CPU = 1 << TARGET_CPU, CUDA = 1 << TARGET_CUDA, HIP = 1 << TARGET_HIP, GPU = CUDA | HIP, ANY = CPU | GPU
@@ -66,8 +68,53 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
     EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
     Compiled c;
     if (!compiled(in, v, o, kind, NULL, &c)) return false;
-    if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
+    if (stage == STAGE_PTX || stage == STAGE_CUBIN) {
+        const void *data;
+        size_t size;
+        if (!emit_binary(in, v, o, &c, stage == STAGE_PTX, &data, &size)) return false;
+        text_write(out, data, stage == STAGE_PTX ? strnlen(data, size) : size);
+    } else if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
     else text_write(out, c.artifact.data, c.artifact.size);
+    return true;
+}
+
+static void close_rtc(void *p) { rtc_close(p); }
+static void free_data(void *p) { free(p); }
+
+/* The vendor's log, a line a note. */
+static void note_log(Session *s, Diag *to, const char *log, size_t n)
+{
+    for (int lines = 0; n && lines < 40; lines++) {
+        const char *end = memchr(log, '\n', n);
+        size_t len = end ? (size_t)(end - log) : n;
+        if (len) diag_note(s, to, (Loc){0}, "%.*s", (int)len, log);
+        n -= end ? len + 1 : len;
+        log += len + 1;
+    }
+}
+
+bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled *c, bool ptx, const void **data, size_t *size)
+{
+    Session *s = &in->session;
+    DriverError e = { "" };
+    if (!in->rtc) {
+        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), allocator_libc, &in->rtc, &e)) { diag_error(s, (Loc){0}, "%s", e.text); return false; }
+        session_defer(s, close_rtc, in->rtc);
+    }
+    DriverCompile d = { .text = c->artifact.data, .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry), .entry = c->artifact.entry, .target = o->target,
+                        .debug_info = o->backend.debug_info };
+    tile_status st = rtc_compile(in->rtc, &d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
+    if (d.binary.data) session_defer(s, free_data, d.binary.data);
+    if (d.log.data) session_defer(s, free_data, d.log.data);
+    if (st) {
+        Diag *to = diag_error(s, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, e.text);
+        if (d.log.data) note_log(s, to, d.log.data, strnlen(d.log.data, d.log.size));
+        return false;
+    }
+    c->artifact.registers = d.registers;
+    c->artifact.spill_bytes = d.spill_bytes;
+    *data = d.binary.data;
+    *size = d.binary.size;
     return true;
 }
 
@@ -76,6 +123,10 @@ int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOpti
     if (stage == STAGE_AST) { frontend_print_ast(in->ast, out); return EXIT_OK; }
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
+        if (stage == STAGE_CUBIN && list->len > 1) {
+            diag_error(&in->session, (Loc){0}, "%zu variants do not go into one cubin; choose one with --kernel and -D", list->len);
+            return EXIT_INPUT;
+        }
         const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
         if (list->len > 1 && stage != STAGE_SCHEDULE) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
         bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, out);

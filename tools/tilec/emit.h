@@ -16,5 +16,7 @@ extern const StageInfo stage_info[STAGE_COUNT];
 int emit_stage(Input *, StageId, const Variants *, const CompileOptions *, Text *out);
 /* One source file of the variants: each in a namespace of its own when there are several. */
 int emit_source(Input *, const Variants *, const CompileOptions *, Text *out);
+/* The text of c through the vendor's compiler: a binary, or PTX. Memory of the session. False after diagnostics. */
+bool emit_binary(Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
 /* "attention_D64_CAUSALtrue": a C identifier. */
 const char *variant_symbol(Arena *, const Variant *);

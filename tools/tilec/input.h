@@ -13,6 +13,7 @@ typedef struct Input {
     uint32_t file;
     Strings files;              /* all files read, for -M */
     int64_t parse_ns;
+    struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left through an error; outputs
