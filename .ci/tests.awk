@@ -1,8 +1,9 @@
 # Copies a CTestTestfile.cmake, every test renamed to PREFIX.name and run in FOLDER, so that several builds can be tested by one run of ctest.
-# With `only` set, tests without that label are left out. CMake writes a test as add_test(NAME ..) and, on the next lines,
+# With only=LABEL tests without that label are left out, with only=-LABEL those that have it. CMake writes a test as add_test(NAME ..) and, on the next lines,
 # set_tests_properties(NAME PROPERTIES ..).
+BEGIN { label = only; sub(/^-/, "", label) }
 function flush() {
-    if (pending != "" && (only == "" || labelled)) printf "%s", pending
+    if (pending != "" && (only == "" || (labelled != 0) != (only ~ /^-/))) printf "%s", pending
     pending = ""; labelled = 0
 }
 function renamed(line) {
@@ -18,7 +19,7 @@ function name_of(line) { sub(/^add_test\(/, "", line); sub(/ .*/, "", line); ret
     next
 }
 /^set_tests_properties\(/ {
-    if (match($0, /LABELS "[^"]*"/) && (";" substr($0, RSTART + 8, RLENGTH - 9) ";") ~ (";" only ";")) labelled = 1
+    if (match($0, /LABELS "[^"]*"/) && (";" substr($0, RSTART + 8, RLENGTH - 9) ";") ~ (";" label ";")) labelled = 1
     pending = pending renamed($0) "\n"
     next
 }
