@@ -170,6 +170,14 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     }
     int swizzle = m->swizzle_bytes == 128 ? 3 : m->swizzle_bytes == 64 ? 2 : m->swizzle_bytes == 32 ? 1 : 0;
     int r = g->tensor_map(out, map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
+    if (r == 201 /* CUDA_ERROR_INVALID_CONTEXT */) {    /* encoding wants a current context; most threads have one */
+        GpuScope scope;
+        r = gpudrv_enter(g, &scope);
+        if (!r) {
+            r = g->tensor_map(out, map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2, 0);
+            gpudrv_leave(g, &scope);
+        }
+    }
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }
 
