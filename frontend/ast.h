@@ -18,7 +18,7 @@ typedef enum Operator {
     OPR_AND, OPR_OR, OPR_XOR, OPR_LAND, OPR_LOR,
     OPR_EQ, OPR_NE, OPR_LT, OPR_LE, OPR_GT, OPR_GE,
 } Operator;
-const char *operator_text(Operator);
+const char *ast_operator_text(Operator);
 
 enum { IO_IN, IO_OUT, IO_INOUT };
 
@@ -67,4 +67,4 @@ struct Ast {
     struct Program *program;        /* program.c; NULL until frontend_check */
 };
 
-const char *node_name(NodeKind);
+const char *ast_node_name(NodeKind);

@@ -24,7 +24,7 @@ const Builtin *builtin_find(const char *name)
 
 /* --- targets ------------------------------------------------------------------------------------------------------------- */
 
-int target_match(const char *name, const char *target)
+int call_target_match(const char *name, const char *target)
 {
     if (!target) return 0;
     const char *colon = strchr(target, ':');
@@ -33,11 +33,11 @@ int target_match(const char *name, const char *target)
     return colon && !strcmp(name, colon + 1) ? 2 : 0;
 }
 
-bool target_name_known(const char *name)
+bool call_target_known(const char *name)
 {
     const Target *t;
     for (size_t i = 0; (t = target_at(i)); i++)
-        if (target_match(name, t->name)) return true;
+        if (call_target_match(name, t->name)) return true;
     return false;
 }
 
@@ -100,14 +100,14 @@ static bool match_named(Match *m, const Node *arg)
             if (m->report) diag_error(m->s, arg->name_loc, "`%s` is no hint: it cannot differ between targets", arg->name);
             return false;
         }
-        if (!target_name_known(arg->text2)) {
+        if (!call_target_known(arg->text2)) {
             if (m->report) {
                 Diag *d = diag_error(m->s, arg->name_loc, "unknown target `%s`", arg->text2);
                 diag_note(m->s, d, (Loc){ 0, 0, 0 }, "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
             }
             return false;
         }
-        rank = target_match(arg->text2, m->target);
+        rank = call_target_match(arg->text2, m->target);
         if (!rank) return true;
     }
     if (m->out->slot[k] && (m->rank[k] == rank || !arg->text2)) {

@@ -21,5 +21,5 @@ const Builtin *builtin_at(int);
  * arguments given per target (`cuda.latency = 4`): a chip before its family before the plain one. */
 bool call_match(Session *, const Node *call, const Builtin *, const char *target, bool report, CallArgs *out);
 /* How well a per-target name fits the target: 2 the chip, 1 the family, 0 not at all. */
-int target_match(const char *name, const char *target);
-bool target_name_known(const char *name);
+int call_target_match(const char *name, const char *target);
+bool call_target_known(const char *name);

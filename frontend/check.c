@@ -130,7 +130,7 @@ static void unknown_name(Check *c, const Node *n)
 static void check_name(Check *c, const Node *n)
 {
     if (find(c, n->name) || is_dimension(c->kernel, n->name) || is_type(n->name) || !strcmp(n->name, "inf") || !strcmp(n->name, "nan")) return;
-    if (find_fn(c->ast, n->name) || builtin_find(n->name)) fault(c, n->loc, "`%s` is a function: call it with (...)", n->name);
+    if (ast_find_fn(c->ast, n->name) || builtin_find(n->name)) fault(c, n->loc, "`%s` is a function: call it with (...)", n->name);
     else unknown_name(c, n);
 }
 
@@ -159,7 +159,7 @@ static void check_word(Check *c, const Node *n, AttrKey key, const char *what)
 
 static void check_combine(Check *c, const Node *n)
 {
-    const Node *fn = n->kind == N_NAME ? find_fn(c->ast, n->name) : NULL;
+    const Node *fn = n->kind == N_NAME ? ast_find_fn(c->ast, n->name) : NULL;
     if (!fn) hint(c, fault(c, n->loc, "combine must be the name of a fn of two values"), "fn larger(a, b) { return max(a, b); } ... combine = larger");
     else if (fn->kids[0]->n != 2)
         fault(c, n->loc, "`%s` takes %d argument%s; a combine function takes two", fn->name, (int)fn->kids[0]->n, fn->kids[0]->n == 1 ? "" : "s");
@@ -207,7 +207,7 @@ static void check_fn_call(Check *c, const Node *call, const Node *fn)
 static void check_call(Check *c, const Node *n)
 {
     const Name *var = find(c, n->name);
-    const Node *fn = var ? NULL : find_fn(c->ast, n->name);
+    const Node *fn = var ? NULL : ast_find_fn(c->ast, n->name);
     const Builtin *b = var || fn ? NULL : builtin_find(n->name);
     CallArgs args;
     if (var || is_type(n->name)) {
@@ -260,7 +260,7 @@ static void check_hint_arguments(Check *c, const Node *clause, const char *const
             for (int k = 0; k < n_known; k++) text_printf(&t, "%s`%s`", k ? ", " : "it takes ", known[k]);
             hint(c, fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name), t.data);
         }
-        if (a->text2 && !target_name_known(a->text2))
+        if (a->text2 && !call_target_known(a->text2))
             hint(c, fault(c, a->name_loc, "unknown target `%s`", a->text2), "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
         for (uint32_t j = 0; j < i; j++)
             if (args->kids[j]->kind == N_ARG && args->kids[j]->name == a->name && args->kids[j]->text2 == a->text2)
@@ -490,7 +490,7 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
     for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         const Node *d = n->kids[i];
         if (d->kind != N_DOMAIN) continue;
-        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && hint_name(d->name));
+        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && program_hint_name(d->name));
         if (!known) {
             Diag *e = fault(c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
             if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster and stages");

@@ -13,9 +13,9 @@ static void note_callers(Lower *l, Diag *d)
         if (a->loc.file != last.file || a->loc.begin != last.begin) diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
 }
 
-V error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
+V lower_error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
 {
-    if (l->stopped) return v_error();
+    if (l->stopped) return value_error();
     va_list ap;
     va_start(ap, fmt);
     const char *text = arena_vprintf(&l->s->arena, fmt, ap);
@@ -24,32 +24,32 @@ V error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
     if (note) diag_note(l->s, d, (Loc){ 0, 0, 0 }, "%s", note);
     note_callers(l, d);
     if (diag_full(l->s)) l->stopped = true;
-    return v_error();
+    return value_error();
 }
 
-V error_at(Lower *l, Loc loc, const char *fmt, ...)
+V lower_error(Lower *l, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
     const char *text = arena_vprintf(&l->s->arena, fmt, ap);
     va_end(ap);
-    return error_note(l, loc, NULL, "%s", text);
+    return lower_error_note(l, loc, NULL, "%s", text);
 }
 
-bool step(Lower *l, Loc loc)
+bool lower_step(Lower *l, Loc loc)
 {
     if (l->stopped) return false;
     if (++l->steps <= LIMIT_STEPS && l->module->next_id < LIMIT_INSTRS) return true;
-    error_note(l, loc, "unrolled loops and expanded functions multiply", "the kernel is too large");
+    lower_error_note(l, loc, "unrolled loops and expanded functions multiply", "the kernel is too large");
     l->stopped = true;
     return false;
 }
 
-bool descend(Lower *l, Loc loc)
+bool lower_descend(Lower *l, Loc loc)
 {
-    if (!step(l, loc)) return false;
+    if (!lower_step(l, loc)) return false;
     if (++l->recursion <= LIMIT_RECURSION) return true;
-    error_note(l, loc, "name a part with `let`", "expressions and functions are nested too deeply");
+    lower_error_note(l, loc, "name a part with `let`", "expressions and functions are nested too deeply");
     l->stopped = true;
     l->recursion--;
     return false;
@@ -57,18 +57,18 @@ bool descend(Lower *l, Loc loc)
 
 /* --- scopes -------------------------------------------------------------------------------------------------------------------- */
 
-void scope_push(Lower *l, Scope *s)
+void lower_scope_push(Lower *l, Scope *s)
 {
     *s = (Scope){ .outer = l->scope };
     l->scope = s;
 }
 
-void scope_pop(Lower *l) { l->scope = l->scope->outer; }
+void lower_scope_pop(Lower *l) { l->scope = l->scope->outer; }
 
 /* Small scopes are lists; a scope of many names gets a map. */
 enum { SCOPE_LIST = 16 };
 
-Var *scope_find(const Lower *l, const char *name)
+Var *lower_scope_find(const Lower *l, const char *name)
 {
     for (const Scope *s = l->scope; s; s = s->outer) {
         if (s->n > SCOPE_LIST) {
@@ -82,7 +82,7 @@ Var *scope_find(const Lower *l, const char *name)
     return NULL;
 }
 
-Var *scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
+Var *lower_scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
 {
     Var *var = arena_new(&l->s->arena, Var);
     Scope *s = l->scope;
@@ -98,7 +98,7 @@ Var *scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
     return var;
 }
 
-const Node *find_fn(const Ast *ast, const char *name) { return names_get(&ast->fns, name); }
+const Node *ast_find_fn(const Ast *ast, const char *name) { return names_get(&ast->fns, name); }
 
 /* --- constants ----------------------------------------------------------------------------------------------------------------- */
 
@@ -109,38 +109,38 @@ static V const_value(Lower *l, const Node *type, V v, Loc loc)
     __int128 i;
     if (v.kind == V_ERROR) return v;
     if (!strcmp(type->name, "type"))
-        return v.kind == V_TYPE ? v : error_at(l, loc, "expected a type like f32, not %s", v_describe(l, v));
+        return v.kind == V_TYPE ? v : lower_error(l, loc, "expected a type like f32, not %s", value_describe(l, v));
     if (!strcmp(type->name, "int"))
-        return v_to_int(v, &i) ? v_int(i) : error_at(l, loc, "expected an integer constant, not %s", v_describe(l, v));
+        return value_to_int(v, &i) ? value_int(i) : lower_error(l, loc, "expected an integer constant, not %s", value_describe(l, v));
     if (!strcmp(type->name, "float")) {
-        if (v_to_int(v, &i)) return v_float((double)i);
-        if (v.kind == V_CONST && dtype_is_float(v.dtype)) return v_float(v.c.f);
-        return v.kind == V_FLOAT ? v : error_at(l, loc, "expected a floating constant, not %s", v_describe(l, v));
+        if (value_to_int(v, &i)) return value_float((double)i);
+        if (v.kind == V_CONST && dtype_is_float(v.dtype)) return value_float(v.c.f);
+        return v.kind == V_FLOAT ? v : lower_error(l, loc, "expected a floating constant, not %s", value_describe(l, v));
     }
-    Var *named = scope_find(l, type->name);
+    Var *named = lower_scope_find(l, type->name);
     if (named && named->v.kind == V_TYPE) d = named->v.dtype;
-    else if (!dtype_parse(type->name, strlen(type->name), &d)) return error_at(l, type->loc, "unknown type `%s`", type->name);
-    if (v_is_untyped(v)) return adapt(l, v, d, loc);
+    else if (!dtype_parse(type->name, strlen(type->name), &d)) return lower_error(l, type->loc, "unknown type `%s`", type->name);
+    if (value_is_untyped(v)) return lower_adapt(l, v, d, loc);
     if (v.kind == V_CONST && v.dtype == d) return v;
-    return error_at(l, loc, "expected a constant `%s`, not %s", dtype_name(d), v.kind == V_IR ? "a value known at run time only" : v_describe(l, v));
+    return lower_error(l, loc, "expected a constant `%s`, not %s", dtype_name(d), v.kind == V_IR ? "a value known at run time only" : value_describe(l, v));
 }
 
-void declare_const(Lower *l, const Node *n)
+void lower_const(Lower *l, const Node *n)
 {
     V v = lower_expr(l, n->kids[1]);
-    scope_add(l, n->name, n->name_loc, const_value(l, n->kids[0], v, n->kids[1]->loc), false);
+    lower_scope_add(l, n->name, n->name_loc, const_value(l, n->kids[0], v, n->kids[1]->loc), false);
 }
 
 static V bound_value(FrontValue v)
 {
     switch (v.kind) {
-    case FRONT_INT: return v_int(v.i);
-    case FRONT_FLOAT: return v_float(v.f);
-    case FRONT_BOOL: return v_bool(v.b);
-    case FRONT_TYPE: return v_type(v.type);
-    case FRONT_NOTHING: return v_error();
+    case FRONT_INT: return value_int(v.i);
+    case FRONT_FLOAT: return value_float(v.f);
+    case FRONT_BOOL: return value_bool(v.b);
+    case FRONT_TYPE: return value_type(v.type);
+    case FRONT_NOTHING: return value_error();
     }
-    return v_error();
+    return value_error();
 }
 
 static const FrontValue *find_binding(const Lower *l, const char *name)
@@ -158,9 +158,9 @@ static void bind_consts(Lower *l, const Node *params)
         const FrontValue *b = find_binding(l, p->name);
         V v;
         if (b) v = const_value(l, p->kids[0], bound_value(*b), p->loc);
-        else if (p->kids[1]) { declare_const(l, p); continue; }
-        else v = error_note(l, p->loc, arena_printf(&l->s->arena, "give it with -D %s=..., or in `instantiate`", p->name), "const `%s` has no value", p->name);
-        scope_add(l, p->name, p->name_loc, v, false);
+        else if (p->kids[1]) { lower_const(l, p); continue; }
+        else v = lower_error_note(l, p->loc, arena_printf(&l->s->arena, "give it with -D %s=..., or in `instantiate`", p->name), "const `%s` has no value", p->name);
+        lower_scope_add(l, p->name, p->name_loc, v, false);
     }
 }
 
@@ -168,11 +168,11 @@ static void bind_consts(Lower *l, const Node *params)
 
 static bool param_type(Lower *l, const Node *type, DType *out)
 {
-    Var *v = scope_find(l, type->name);
+    Var *v = lower_scope_find(l, type->name);
     if (v && v->v.kind == V_TYPE) { *out = v->v.dtype; return true; }
     if (v && v->v.kind == V_ERROR) return false;
     if (dtype_parse(type->name, strlen(type->name), out)) return true;
-    error_at(l, type->loc, "unknown type `%s`", type->name);
+    lower_error(l, type->loc, "unknown type `%s`", type->name);
     return false;
 }
 
@@ -184,13 +184,13 @@ static int dim_named(Lower *l, const char *name)
     int64_t extent = -1;
     if (b && b->kind == FRONT_INT && b->i >= 0) extent = b->i;
     else if (b) {
-        error_at(l, l->func->loc, "dimension `%s` must be an integer of at least 0", name);
+        lower_error(l, l->func->loc, "dimension `%s` must be an integer of at least 0", name);
         extent = 1;
     }
     return ir_dim_new(l->func, name, extent);
 }
 
-static bool is_dimension_name(const Lower *l, const Node *n) { return n->kind == N_NAME && !scope_find(l, n->name); }
+static bool is_dimension_name(const Lower *l, const Node *n) { return n->kind == N_NAME && !lower_scope_find(l, n->name); }
 
 static void bind_tensor(Lower *l, const Node *p)
 {
@@ -200,7 +200,7 @@ static void bind_tensor(Lower *l, const Node *p)
     for (int i = 0; i < rank; i++) {
         int64_t extent = 1;
         if (is_dimension_name(l, p->kids[i + 1])) { dims[i] = dim_named(l, p->kids[i + 1]->name); continue; }
-        ok &= const_int(l, p->kids[i + 1], "the extent of a tensor", 0, INT64_MAX, &extent);
+        ok &= lower_const_int(l, p->kids[i + 1], "the extent of a tensor", 0, INT64_MAX, &extent);
         dims[i] = ir_dim_new(l->func, NULL, extent);
     }
     ParamKind kind = p->op == IO_IN ? PARAM_IN : p->op == IO_OUT ? PARAM_OUT : PARAM_INOUT;
@@ -209,7 +209,7 @@ static void bind_tensor(Lower *l, const Node *p)
     ir_param_new(l->func, p->name, kind, t, dims);
     l->func->params[index].loc = p->loc;
     V v = { .kind = ok ? V_TENSOR : V_ERROR, .param = index };
-    l->params[l->n_params++] = (KParam){ .var = scope_add(l, p->name, p->name_loc, v, false), .kind = kind, .type = t };
+    l->params[l->n_params++] = (KParam){ .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = kind, .type = t };
 }
 
 static void bind_scalar(Lower *l, const Node *p)
@@ -219,8 +219,8 @@ static void bind_scalar(Lower *l, const Node *p)
     int index = l->func->n_params;
     Value *arg = ir_param_new(l->func, p->name, PARAM_SCALAR, type_scalar(l->s, d), NULL);
     l->func->params[index].loc = p->loc;
-    V v = ok ? v_ir(arg) : v_error();
-    l->params[l->n_params++] = (KParam){ .var = scope_add(l, p->name, p->name_loc, v, false), .kind = PARAM_SCALAR, .type = arg->type };
+    V v = ok ? value_ir(arg) : value_error();
+    l->params[l->n_params++] = (KParam){ .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = PARAM_SCALAR, .type = arg->type };
 }
 
 static void bind_params(Lower *l, const Node *params)
@@ -240,7 +240,7 @@ static void bind_params(Lower *l, const Node *params)
 
 /* --- the blocks of a kernel -------------------------------------------------------------------------------------------------------------- */
 
-Value *dim_value(Lower *l, int d)
+Value *lower_dim(Lower *l, int d)
 {
     if (l->dims && l->dims[d]) return l->dims[d];
     Value *v = ir_emit(&l->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, d)), NULL);
@@ -256,7 +256,7 @@ static void enter_block(Lower *l, Block *block, int first)
     l->b.loc = l->func->loc;
     memset(l->dims, 0, sizeof *l->dims * (size_t)l->func->n_dims);
     for (int i = 0; i < l->n_params; i++)
-        if (l->params[i].var->v.kind == V_IR) l->params[i].var->v = v_ir(l->args[i]);
+        if (l->params[i].var->v.kind == V_IR) l->params[i].var->v = value_ir(l->args[i]);
 }
 
 static void add_param_args(Lower *l, Block *b)
@@ -281,7 +281,7 @@ static void lower_grid(Lower *l, const Node *clause)
     l->in_clause = true;
     int n = 0;
     for (uint32_t i = 0; i < args->n && i < 3; i++) {
-        Value *v = index_value(l, args->kids[i], "a grid extent");
+        Value *v = lower_index_value(l, args->kids[i], "a grid extent");
         if (v) extents[n++] = v;
     }
     l->b.loc = clause->loc;
@@ -300,10 +300,10 @@ static void lower_remap(Lower *l, const Node *clause)
     add_param_args(l, b);
     enter_block(l, b, 1);
     l->in_clause = true;
-    scope_push(l, &inner);
-    scope_add(l, name->name, name->loc, v_ir(id), false);
-    Value *v = index_value(l, clause->kids[1], "the result of remap");
-    scope_pop(l);
+    lower_scope_push(l, &inner);
+    lower_scope_add(l, name->name, name->loc, value_ir(id), false);
+    Value *v = lower_index_value(l, clause->kids[1], "the result of remap");
+    lower_scope_pop(l);
     l->in_clause = false;
     l->b.loc = clause->loc;
     if (v) ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
@@ -311,14 +311,14 @@ static void lower_remap(Lower *l, const Node *clause)
 }
 
 /* The clause's argument `name` for this target: a chip's before its family's before the plain one. */
-const Node *hint_argument(const Lower *l, const Node *clause, const char *name)
+const Node *lower_hint_argument(const Lower *l, const Node *clause, const char *name)
 {
     const Node *best = NULL;
     int best_rank = -1;
     for (uint32_t i = 0; clause && i < clause->kids[0]->n; i++) {
         const Node *a = clause->kids[0]->kids[i];
         if (a->kind != N_ARG || strcmp(a->name, name)) continue;
-        int rank = a->text2 ? target_match(a->text2, l->target) : 0;
+        int rank = a->text2 ? call_target_match(a->text2, l->target) : 0;
         if ((a->text2 && !rank) || rank <= best_rank) continue;
         best = a->kids[0];
         best_rank = rank;
@@ -330,13 +330,13 @@ static void lower_hint(Lower *l, const Node *clause, const char *argument, const
 {
     const FrontValue *b = find_binding(l, binding);
     int64_t v;
-    if (b && b->kind == FRONT_INT && !scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
+    if (b && b->kind == FRONT_INT && !lower_scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
         if (b->i >= 0 && b->i <= most) *out = (int)b->i;
-        else error_at(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding, (long long)most, (long long)b->i);
+        else lower_error(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding, (long long)most, (long long)b->i);
         return;
     }
-    const Node *a = hint_argument(l, clause, argument);
-    if (a && const_int(l, a, argument, 0, most, &v)) *out = (int)v;
+    const Node *a = lower_hint_argument(l, clause, argument);
+    if (a && lower_const_int(l, a, argument, 0, most, &v)) *out = (int)v;
 }
 
 static void lower_hints(Lower *l, const Node *kernel)
@@ -348,20 +348,20 @@ static void lower_hints(Lower *l, const Node *kernel)
     lower_hint(l, hint, "cluster", "cluster", 16, &h->cluster);
     lower_hint(l, hint, "stages", "stages", 64, &h->stages);
     lower_hint(l, find_clause(kernel, "raster"), "group", "raster_group", 1 << 20, &h->raster_group);
-    const Node *schedule = hint_argument(l, hint, "schedule");
+    const Node *schedule = lower_hint_argument(l, hint, "schedule");
     if (schedule && schedule->kind == N_STRING) h->schedule = schedule->name;
-    else if (schedule) error_at(l, schedule->loc, "schedule is a string");
+    else if (schedule) lower_error(l, schedule->loc, "schedule is a string");
 }
 
 static void lower_body(Lower *l, const Node *kernel)
 {
-    Frame frame = frame_new(kernel, true);
+    Frame frame = lower_frame_new(kernel, true);
     l->frame = &frame;
     enter_block(l, l->func->body, 0);
-    for (int d = 0; d < l->func->n_dims; d++) if (l->func->dims[d].extent < 0) dim_value(l, d);
+    for (int d = 0; d < l->func->n_dims; d++) if (l->func->dims[d].extent < 0) lower_dim(l, d);
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
-            l->params[i].token.v = v_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
+            l->params[i].token.v = value_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
     lower_block(l, kernel->kids[2], true);
     l->b.loc = kernel->loc;
     ir_build(&l->b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
@@ -376,7 +376,7 @@ static void lower_body(Lower *l, const Node *kernel)
 static void lower_globals(Lower *l)
 {
     for (size_t i = 0; i < l->ast->items.len; i++)
-        if (l->ast->items.data[i]->kind == N_CONSTANT) declare_const(l, l->ast->items.data[i]);
+        if (l->ast->items.data[i]->kind == N_CONSTANT) lower_const(l, l->ast->items.data[i]);
 }
 
 /* "D=64, CAUSAL=true": what was bound, in the order of declaration. */
@@ -402,8 +402,8 @@ static bool keys_bound(Lower *l, const FrontKernel *k)
     bool ok = true;
     for (int i = 0; i < k->n_keys; i++) {
         if (find_binding(l, k->keys[i])) continue;
-        Loc loc = k->loc, *at = key_location(l->ast, k, k->keys[i]);
-        error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or -D %s=...", k->name, k->keys[i], k->keys[i]),
+        Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
+        lower_error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or -D %s=...", k->name, k->keys[i], k->keys[i]),
                    "dimension `%s` is a tile extent here and must be known at compile time", k->keys[i]);
         ok = false;
     }
@@ -416,11 +416,11 @@ static void begin(Lower *l, const char *name, Scope *globals)
     l->module = ir_module_new(l->s);
     l->func = ir_func_new(l->module, name, true);
     l->b = ir_at_end(ir_block_new(l->func, NULL));
-    scope_push(l, globals);
+    lower_scope_push(l, globals);
     l->globals = globals;
 }
 
-Lower *eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, size_t n)
+Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, size_t n)
 {
     Lower *l = arena_new(&ast->session->arena, Lower);
     l->s = ast->session;
@@ -429,14 +429,14 @@ Lower *eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindings, si
     l->n_bindings = n;
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
-    eval_scope(l, kernel);
+    lower_eval_scope(l, kernel);
     return l;
 }
 
-void eval_scope(Lower *l, const Node *kernel)
+void lower_eval_scope(Lower *l, const Node *kernel)
 {
     l->scope = l->globals;
-    scope_push(l, arena_new(&l->s->arena, Scope));
+    lower_scope_push(l, arena_new(&l->s->arena, Scope));
     if (kernel) bind_consts(l, kernel->kids[0]);
 }
 
@@ -454,20 +454,20 @@ static FrontValue front_value(V v)
     }
 }
 
-FrontValue eval_param(Lower *l, const Node *p)
+FrontValue lower_eval_param(Lower *l, const Node *p)
 {
     if (!p->kids[1]) return (FrontValue){ FRONT_NOTHING };
-    declare_const(l, p);
+    lower_const(l, p);
     return front_value(l->scope->vars->v);
 }
 
-FrontValue eval_domain_value(Lower *l, const Node *param, const Node *value)
+FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *value)
 {
     V v = lower_expr(l, value);
     __int128 i;
     if (param) v = const_value(l, param->kids[0], v, value->loc);
-    else if (v.kind != V_ERROR && (!v_to_int(v, &i) || i < 0 || i > INT64_MAX))
-        v = error_at(l, value->loc, "expected an integer of at least 0, not %s", v_describe(l, v));
+    else if (v.kind != V_ERROR && (!value_to_int(v, &i) || i < 0 || i > INT64_MAX))
+        v = lower_error(l, value->loc, "expected an integer of at least 0, not %s", value_describe(l, v));
     return front_value(v);
 }
 
@@ -480,16 +480,16 @@ Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings,
         diag_error(s, (Loc){ 0, 0, 0 }, "no kernel `%s`", name);
         return NULL;
     }
-    const Node *kernel = kernel_node(ast, k);
+    const Node *kernel = program_kernel_node(ast, k);
     Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target };
     Scope globals, params;
     begin(&l, name, &globals);
     l.func->loc = kernel->name_loc;
     if (!keys_bound(&l, k)) return NULL;
     lower_globals(&l);
-    scope_push(&l, &params);
+    lower_scope_push(&l, &params);
     bind_consts(&l, kernel->kids[0]);
-    Frame frame = frame_new(kernel, true);
+    Frame frame = lower_frame_new(kernel, true);
     l.frame = &frame;
     bind_params(&l, kernel->kids[0]);
     if (s->n_errors > errors) return NULL;

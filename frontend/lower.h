@@ -97,57 +97,57 @@ struct Lower {
 };
 
 /* lower.c */
-V error_at(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
-V error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-bool step(Lower *, Loc);                        /* counts work; false: a limit is reached */
-bool descend(Lower *, Loc);                     /* step, one level down; after true, l->recursion-- on the way back */
-Var *scope_find(const Lower *, const char *name);
-Var *scope_add(Lower *, const char *name, Loc, V, bool is_var);
-void scope_push(Lower *, Scope *);
-void scope_pop(Lower *);
-Value *dim_value(Lower *, int dim);
-const Node *hint_argument(const Lower *, const Node *clause, const char *name);
-void declare_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
-const Node *find_fn(const Ast *, const char *name);
+V lower_error(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
+V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool lower_step(Lower *, Loc);                        /* counts work; false: a limit is reached */
+bool lower_descend(Lower *, Loc);                     /* step, one level down; after true, l->recursion-- on the way back */
+Var *lower_scope_find(const Lower *, const char *name);
+Var *lower_scope_add(Lower *, const char *name, Loc, V, bool is_var);
+void lower_scope_push(Lower *, Scope *);
+void lower_scope_pop(Lower *);
+Value *lower_dim(Lower *, int dim);
+const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
+void lower_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
+const Node *ast_find_fn(const Ast *, const char *name);
 
 /* value.c: values, types, constants */
-V v_error(void);
-V v_void(void);
-V v_int(__int128);
-V v_float(double);
-V v_const(DType, Scalar);
-V v_bool(bool);
-V v_index(int64_t);
-V v_ir(Value *);
-V v_type(DType);
-V v_tuple(Lower *, int n, const V *);
-bool v_is_number(V);                            /* V_INT, V_FLOAT, V_CONST, V_IR */
-bool v_is_untyped(V);
-bool v_is_known(V);                             /* a constant of any kind */
-bool v_to_int(V, __int128 *);                   /* integer constants, typed or not */
-bool v_to_bool(V, bool *);
-DType v_dtype(V);                               /* V_CONST, V_IR */
-int v_rank(V);
-const int64_t *v_shape(V);
-const char *v_describe(Lower *, V);             /* for messages: `f16[128, 64]`, `an integer literal`, ... */
-V adapt(Lower *, V, DType, Loc);                /* a constant without type gets one, range checked; others pass */
-V concretize(Lower *, V, Loc);                  /* index or f32 when nothing else said what it is */
-Value *materialize(Lower *, V, Loc);            /* as IR; NULL for what is no number (reported) */
-Value *to_shape(Lower *, Value *, int rank, const int64_t *shape);
-const Type *checked_tile(Lower *, Loc, DType, int rank, const int64_t *shape);  /* NULL when over a limit (reported) */
-bool same_dtype(Lower *, Loc, const char *what, V *a, V *b);    /* adapts literals, reports a mix */
-bool join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);
-V apply_op(Lower *, Loc, const char *what, Op, V *v, int n, Attrs);    /* element-wise, with broadcasting and folding */
-V cast_to(Lower *, V, DType, Loc);
-V emit_checked(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
+V value_error(void);
+V value_void(void);
+V value_int(__int128);
+V value_float(double);
+V value_const(DType, Scalar);
+V value_bool(bool);
+V value_index(int64_t);
+V value_ir(Value *);
+V value_type(DType);
+V value_tuple(Lower *, int n, const V *);
+bool value_is_number(V);                            /* V_INT, V_FLOAT, V_CONST, V_IR */
+bool value_is_untyped(V);
+bool value_is_known(V);                             /* a constant of any kind */
+bool value_to_int(V, __int128 *);                   /* integer constants, typed or not */
+bool value_to_bool(V, bool *);
+DType value_dtype(V);                               /* V_CONST, V_IR */
+int value_rank(V);
+const int64_t *value_shape(V);
+const char *value_describe(Lower *, V);             /* for messages: `f16[128, 64]`, `an integer literal`, ... */
+V lower_adapt(Lower *, V, DType, Loc);                /* a constant without type gets one, range checked; others pass */
+V lower_concretize(Lower *, V, Loc);                  /* index or f32 when nothing else said what it is */
+Value *lower_materialize(Lower *, V, Loc);            /* as IR; NULL for what is no number (reported) */
+Value *lower_to_shape(Lower *, Value *, int rank, const int64_t *shape);
+const Type *lower_tile_type(Lower *, Loc, DType, int rank, const int64_t *shape);  /* NULL when over a limit (reported) */
+bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b);    /* adapts literals, reports a mix */
+bool lower_join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);
+V lower_apply(Lower *, Loc, const char *what, Op, V *v, int n, Attrs);    /* element-wise, with broadcasting and folding */
+V lower_cast(Lower *, V, DType, Loc);
+V lower_emit(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
 
 /* lower_expr.c */
 V lower_expr(Lower *, const Node *);
-bool const_int(Lower *, const Node *, const char *what, int64_t lo, int64_t hi, int64_t *out);
-bool const_bool(Lower *, const Node *, const char *what, bool *out);
-bool const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
-bool const_dtype(Lower *, const Node *, DType *out);
-Value *index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
+bool lower_const_int(Lower *, const Node *, const char *what, int64_t lo, int64_t hi, int64_t *out);
+bool lower_const_bool(Lower *, const Node *, const char *what, bool *out);
+bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
+bool lower_const_dtype(Lower *, const Node *, DType *out);
+Value *lower_index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
 
 /* lower_call.c, lower_memory.c */
 V lower_call(Lower *, const Node *);
@@ -162,11 +162,11 @@ V lower_atomic_cas(Lower *, const Call *);
 
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
-V expand_fn(Lower *, Loc, const Node *fn, const V *args);
+V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_stmt.c */
 void lower_block(Lower *, const Node *block, bool tail);
-bool enter_blocks(Lower *, Loc, int levels);     /* false: a limit is reached; leave_blocks only after true */
-void leave_blocks(Lower *, int levels);
-Frame frame_new(const Node *, bool is_kernel);
-V frame_result(Lower *, Frame *);
+bool lower_enter_blocks(Lower *, Loc, int levels);     /* false: a limit is reached; leave_blocks only after true */
+void lower_leave_blocks(Lower *, int levels);
+Frame lower_frame_new(const Node *, bool is_kernel);
+V lower_frame_result(Lower *, Frame *);

@@ -8,26 +8,26 @@ static V poison(Lower *l, const Call *c)
         const Node *a = c->node->kids[i];
         if (a->kind != N_ARG) lower_expr(l, a);
     }
-    return v_error();
+    return value_error();
 }
 
 /* A tile or scalar operand as IR; NULL after an error. */
 static Value *operand(Lower *l, const Node *n)
 {
     V v = lower_expr(l, n);
-    return v.kind == V_ERROR ? NULL : materialize(l, v, n->loc);
+    return v.kind == V_ERROR ? NULL : lower_materialize(l, v, n->loc);
 }
 
 static bool flag(Lower *l, const Node *n, const char *what, bool *out)
 {
     *out = false;
-    return !n || const_bool(l, n, what, out);
+    return !n || lower_const_bool(l, n, what, out);
 }
 
 /* An axis of a tile, from the end when negative. */
 static bool axis_of(Lower *l, const Node *n, int rank, int64_t *out)
 {
-    if (!const_int(l, n, "axis", -rank, rank - 1, out)) return false;
+    if (!lower_const_int(l, n, "axis", -rank, rank - 1, out)) return false;
     if (*out < 0) *out += rank;
     return true;
 }
@@ -36,7 +36,7 @@ static Value *tile_operand(Lower *l, const Call *c, const Node *n)
 {
     Value *x = operand(l, n);
     if (x && x->type->kind != TYPE_TILE) {
-        error_at(l, n->loc, "`%s` takes a tile, not the scalar `%s`", c->node->name, dtype_name(x->type->dtype));
+        lower_error(l, n->loc, "`%s` takes a tile, not the scalar `%s`", c->node->name, dtype_name(x->type->dtype));
         return NULL;
     }
     return x;
@@ -51,18 +51,18 @@ static bool fold_function(Op op, const V *v, int n, V *out)
     bool ints = true;
     if (n > 4) return false;
     for (int k = 0; k < n; k++) {
-        if (!v_is_untyped(v[k])) return false;
+        if (!value_is_untyped(v[k])) return false;
         ints &= v[k].kind == V_INT;
         x[k] = v[k].kind == V_INT ? (double)v[k].big : v[k].f;
     }
     if (ints) {
         __int128 a = v[0].big, b = n > 1 ? v[1].big : 0;
         switch ((int)op) {
-        case OP_ABS: *out = v_int(a < 0 ? -a : a); return true;
-        case OP_MIN: *out = v_int(a < b ? a : b); return true;
-        case OP_MAX: *out = v_int(a > b ? a : b); return true;
-        case OP_CLAMP: a = a > b ? a : b; *out = v_int(a < v[2].big ? a : v[2].big); return true;
-        case OP_CDIV: if (b <= 0 || a < 0) return false; *out = v_int((a + b - 1) / b); return true;
+        case OP_ABS: *out = value_int(a < 0 ? -a : a); return true;
+        case OP_MIN: *out = value_int(a < b ? a : b); return true;
+        case OP_MAX: *out = value_int(a > b ? a : b); return true;
+        case OP_CLAMP: a = a > b ? a : b; *out = value_int(a < v[2].big ? a : v[2].big); return true;
+        case OP_CDIV: if (b <= 0 || a < 0) return false; *out = value_int((a + b - 1) / b); return true;
         default: break;
         }
     }
@@ -90,7 +90,7 @@ static bool fold_function(Op op, const V *v, int n, V *out)
     case OP_MAXNUM: r = fmax(x[0], x[1]); break;
     default: return false;
     }
-    *out = v_float(r);
+    *out = value_float(r);
     return true;
 }
 
@@ -99,13 +99,13 @@ static bool is_function(Op op) { return op >= OP_EXP && op <= OP_ROUND; }
 static V elementwise(Lower *l, Loc loc, const char *name, Op op, V *v, int n, Attrs attrs)
 {
     V folded;
-    for (int k = 0; k < n; k++) if (v[k].kind == V_ERROR) return v_error();
+    for (int k = 0; k < n; k++) if (v[k].kind == V_ERROR) return value_error();
     if (fold_function(op, v, n, &folded)) return folded;
     for (int k = 0; k < n; k++) {
         if (!is_function(op) || v[k].kind != V_INT) continue;
-        v[k] = adapt(l, v[k], DT_F32, loc);
+        v[k] = lower_adapt(l, v[k], DT_F32, loc);
     }
-    return apply_op(l, loc, arena_printf(&l->s->arena, "`%s`", name), op, v, n, attrs);
+    return lower_apply(l, loc, arena_printf(&l->s->arena, "`%s`", name), op, v, n, attrs);
 }
 
 static V call_elementwise(Lower *l, const Call *c, int op)
@@ -118,14 +118,14 @@ static V call_elementwise(Lower *l, const Call *c, int op)
     bool only_ftz = op == OP_FMA;
     ok &= flag(l, only_ftz ? NULL : ARG(c, n), "approx", &approx);
     ok &= flag(l, only_ftz ? ARG(c, n) : ARG(c, n + 1), "ftz", &ftz);
-    if (!ok) return v_error();
+    if (!ok) return value_error();
     Attr attrs[2];
     int n_attrs = 0;
     if (approx) attrs[n_attrs++] = a_int(ATTR_APPROX, 1);
     if (ftz) attrs[n_attrs++] = a_int(ATTR_FTZ, 1);
     for (int k = 0; k < n && n_attrs; k++)
-        if ((v[k].kind == V_IR || v[k].kind == V_CONST) && !dtype_is_float(v_dtype(v[k])))
-            return error_at(l, c->node->loc, "approx and ftz are for floating types, not `%s`", dtype_name(v_dtype(v[k])));
+        if ((v[k].kind == V_IR || v[k].kind == V_CONST) && !dtype_is_float(value_dtype(v[k])))
+            return lower_error(l, c->node->loc, "approx and ftz are for floating types, not `%s`", dtype_name(value_dtype(v[k])));
     return elementwise(l, c->node->loc, c->node->name, (Op)op, v, n, (Attrs){ attrs, n_attrs });
 }
 
@@ -133,10 +133,10 @@ static V call_where(Lower *l, const Call *c, int op)
 {
     V v[3];
     for (int k = 0; k < 3; k++) v[k] = lower_expr(l, ARG(c, k));
-    if (v[0].kind == V_ERROR) return v_error();
-    if (!v_is_number(v[0]) || v_is_untyped(v[0]) || v_dtype(v[0]) != DT_BOOL)
-        return error_at(l, ARG(c, 0)->loc, "the condition must be bool, not %s", v_describe(l, v[0]));
-    return apply_op(l, c->node->loc, "`where`", OP_WHERE, v, 3, NO_ATTRS);
+    if (v[0].kind == V_ERROR) return value_error();
+    if (!value_is_number(v[0]) || value_is_untyped(v[0]) || value_dtype(v[0]) != DT_BOOL)
+        return lower_error(l, ARG(c, 0)->loc, "the condition must be bool, not %s", value_describe(l, v[0]));
+    return lower_apply(l, c->node->loc, "`where`", OP_WHERE, v, 3, NO_ATTRS);
 }
 
 static V call_philox(Lower *l, const Call *c, int op)
@@ -146,16 +146,16 @@ static V call_philox(Lower *l, const Call *c, int op)
     int rank;
     int64_t shape[TILE_MAX_RANK];
     for (int k = 0; k < 2; k++) {
-        if (v[k].kind == V_ERROR) return v_error();
-        if (v[k].kind == V_INT) v[k] = adapt(l, v[k], k ? DT_INDEX : DT_U64, ARG(c, k)->loc);
-        if (v[k].kind == V_ERROR) return v_error();
-        if ((v[k].kind != V_CONST && v[k].kind != V_IR) || !dtype_is_int(v_dtype(v[k])))
-            return error_at(l, ARG(c, k)->loc, "the %s must be of integers, not %s", k ? "counter" : "seed", v_describe(l, v[k]));
+        if (v[k].kind == V_ERROR) return value_error();
+        if (v[k].kind == V_INT) v[k] = lower_adapt(l, v[k], k ? DT_INDEX : DT_U64, ARG(c, k)->loc);
+        if (v[k].kind == V_ERROR) return value_error();
+        if ((v[k].kind != V_CONST && v[k].kind != V_IR) || !dtype_is_int(value_dtype(v[k])))
+            return lower_error(l, ARG(c, k)->loc, "the %s must be of integers, not %s", k ? "counter" : "seed", value_describe(l, v[k]));
     }
-    if (!join_shapes(l, c->node->loc, "`philox`", v, 2, &rank, shape)) return v_error();
+    if (!lower_join_shapes(l, c->node->loc, "`philox`", v, 2, &rank, shape)) return value_error();
     l->b.loc = c->node->loc;
-    for (int k = 0; k < 2; k++) x[k] = to_shape(l, materialize(l, v[k], c->node->loc), rank, shape);
-    return emit_checked(l, c->node->loc, "philox", OP_PHILOX, x, 2, NO_ATTRS, NULL);
+    for (int k = 0; k < 2; k++) x[k] = lower_to_shape(l, lower_materialize(l, v[k], c->node->loc), rank, shape);
+    return lower_emit(l, c->node->loc, "philox", OP_PHILOX, x, 2, NO_ATTRS, NULL);
 }
 
 /* --- reductions and scans -------------------------------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static bool axes_of(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
     for (uint32_t i = 0; n && i < (tuple ? n->n : 1); i++) {
         int64_t a;
         if (!axis_of(l, tuple ? n->kids[i] : n, rank, &a)) return false;
-        if (chosen[a]) { error_at(l, n->loc, "axis %lld is named twice", (long long)a); return false; }
+        if (chosen[a]) { lower_error(l, n->loc, "axis %lld is named twice", (long long)a); return false; }
         chosen[a] = true;
     }
     *n_axes = 0;
@@ -183,15 +183,15 @@ static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Nod
     int axes[TILE_MAX_RANK], n;
     bool dropped;
     bool ok = flag(l, drop, "drop", &dropped);
-    if (!x || !ok || !axes_of(l, axis, x->type->rank, axes, &n)) return v_error();
+    if (!x || !ok || !axes_of(l, axis, x->type->rank, axes, &n)) return value_error();
     if ((op == OP_ARGMAX || op == OP_ARGMIN) && n > 1)
-        return error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
+        return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
     for (int i = 0; i < n; i++) {
-        V v = emit_checked(l, c->node->loc, c->node->name, op, &x, 1, ATTRS(a_int(ATTR_AXIS, axes[i]), a_int(ATTR_DROP, dropped)), NULL);
+        V v = lower_emit(l, c->node->loc, c->node->name, op, &x, 1, ATTRS(a_int(ATTR_AXIS, axes[i]), a_int(ATTR_DROP, dropped)), NULL);
         if (v.kind == V_ERROR) return v;
         x = v.value;
     }
-    return v_ir(x);
+    return value_ir(x);
 }
 
 static V call_reduction(Lower *l, const Call *c, int op) { return reduce_axes(l, c, (Op)op, ARG(c, 1), ARG(c, 2)); }
@@ -202,7 +202,7 @@ static V call_min_max(Lower *l, const Call *c, int op)
     if (!c->args.n_rest) return reduce_axes(l, c, op == OP_MAX ? OP_REDUCE_MAX : OP_REDUCE_MIN, ARG(c, 1), ARG(c, 2));
     if (ARG(c, 1) || ARG(c, 2)) {
         poison(l, c);
-        return error_note(l, c->node->loc, "with one operand it reduces along an axis", "`%s` of several operands takes no axis", c->node->name);
+        return lower_error_note(l, c->node->loc, "with one operand it reduces along an axis", "`%s` of several operands takes no axis", c->node->name);
     }
     V acc = lower_expr(l, ARG(c, 0));
     for (int i = 0; i < c->args.n_rest; i++) {
@@ -218,12 +218,12 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     bool reverse;
     int64_t axis = 0;
     bool ok = flag(l, ARG(c, 2), "reverse", &reverse);
-    if (!x || !ok) return v_error();
+    if (!x || !ok) return value_error();
     if (!ARG(c, 1) && x->type->rank != 1)
-        return error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis", c->node->name, x->type->rank);
-    if (ARG(c, 1) && !axis_of(l, ARG(c, 1), x->type->rank, &axis)) return v_error();
+        return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis", c->node->name, x->type->rank);
+    if (ARG(c, 1) && !axis_of(l, ARG(c, 1), x->type->rank, &axis)) return value_error();
     Attr attrs[2] = { a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, 1) };
-    return emit_checked(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
+    return lower_emit(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
 }
 
 /* The fn that `combine =` names, lowered into the operation's block over two scalars. */
@@ -233,15 +233,15 @@ static bool fill_combine(Lower *l, Instr *i, const Node *name, const Node *fn)
     Block *block = i->blocks[0];
     l->b = ir_at_end(block);
     l->b.loc = name->loc;
-    V result = expand_fn(l, name->loc, fn, (V[]){ v_ir(block->args[0]), v_ir(block->args[1]) });
+    V result = lower_expand_fn(l, name->loc, fn, (V[]){ value_ir(block->args[0]), value_ir(block->args[1]) });
     DType d = block->args[0]->type->dtype;
-    if (v_is_untyped(result)) result = adapt(l, result, d, name->loc);
-    bool ok = (result.kind == V_IR || result.kind == V_CONST) && v_rank(result) == 0 && v_dtype(result) == d;
+    if (value_is_untyped(result)) result = lower_adapt(l, result, d, name->loc);
+    bool ok = (result.kind == V_IR || result.kind == V_CONST) && value_rank(result) == 0 && value_dtype(result) == d;
     if (ok) {
-        Value *v = materialize(l, result, name->loc);
+        Value *v = lower_materialize(l, result, name->loc);
         ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
     } else if (result.kind != V_ERROR) {
-        error_at(l, name->loc, "`%s` of two `%s` must give one `%s`, not %s", name->name, dtype_name(d), dtype_name(d), v_describe(l, result));
+        lower_error(l, name->loc, "`%s` of two `%s` must give one `%s`, not %s", name->name, dtype_name(d), dtype_name(d), value_describe(l, result));
     }
     l->b = outer;
     return ok;
@@ -250,30 +250,30 @@ static bool fill_combine(Lower *l, Instr *i, const Node *name, const Node *fn)
 static V call_combined(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
-    const Node *name = ARG(c, 3), *fn = name->kind == N_NAME ? find_fn(l->ast, name->name) : NULL;
+    const Node *name = ARG(c, 3), *fn = name->kind == N_NAME ? ast_find_fn(l->ast, name->name) : NULL;
     V init = lower_expr(l, ARG(c, 2));
     bool last;
     bool ok = flag(l, ARG(c, 4), op == OP_SCAN ? "reverse" : "drop", &last);
-    if (!x || init.kind == V_ERROR || !ok) return v_error();
-    if (!fn) return error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger", "combine must be the name of a fn of two values");
-    if (fn->kids[0]->n != 2) return error_at(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name, (int)fn->kids[0]->n);
+    if (!x || init.kind == V_ERROR || !ok) return value_error();
+    if (!fn) return lower_error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger", "combine must be the name of a fn of two values");
+    if (fn->kids[0]->n != 2) return lower_error(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name, (int)fn->kids[0]->n);
     DType d = x->type->dtype;
-    if (v_is_untyped(init)) init = adapt(l, init, d, ARG(c, 2)->loc);
-    if (init.kind == V_ERROR) return v_error();
-    if ((init.kind != V_CONST && init.kind != V_IR) || v_rank(init) || v_dtype(init) != d)
-        return error_at(l, ARG(c, 2)->loc, "init is %s, must be a scalar `%s`", v_describe(l, init), dtype_name(d));
-    Value *start = materialize(l, init, ARG(c, 2)->loc);
+    if (value_is_untyped(init)) init = lower_adapt(l, init, d, ARG(c, 2)->loc);
+    if (init.kind == V_ERROR) return value_error();
+    if ((init.kind != V_CONST && init.kind != V_IR) || value_rank(init) || value_dtype(init) != d)
+        return lower_error(l, ARG(c, 2)->loc, "init is %s, must be a scalar `%s`", value_describe(l, init), dtype_name(d));
+    Value *start = lower_materialize(l, init, ARG(c, 2)->loc);
     int axes[TILE_MAX_RANK], n;
-    if (!axes_of(l, ARG(c, 1), x->type->rank, axes, &n)) return v_error();
-    if (op == OP_SCAN && n != 1) return error_note(l, c->node->loc, "give `axis = a`", "`scan` of a tile of %d axes needs one axis", x->type->rank);
+    if (!axes_of(l, ARG(c, 1), x->type->rank, axes, &n)) return value_error();
+    if (op == OP_SCAN && n != 1) return lower_error_note(l, c->node->loc, "give `axis = a`", "`scan` of a tile of %d axes needs one axis", x->type->rank);
     for (int k = 0; k < n; k++) {
         Attr attrs[2] = { a_int(ATTR_AXIS, axes[k]), op == OP_SCAN ? a_int(ATTR_REVERSE, last) : a_int(ATTR_DROP, last) };
-        V v = emit_checked(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2, (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
+        V v = lower_emit(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2, (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
         if (v.kind == V_ERROR) return v;
         x = v.value;
-        if (!fill_combine(l, x->def, name, fn)) return v_error();
+        if (!fill_combine(l, x->def, name, fn)) return value_error();
     }
-    return v_ir(x);
+    return value_ir(x);
 }
 
 static V call_sort(Lower *l, const Call *c, int op)
@@ -281,21 +281,21 @@ static V call_sort(Lower *l, const Call *c, int op)
     Value *x = tile_operand(l, c, ARG(c, 0));
     bool down;
     bool ok = flag(l, ARG(c, 1), "descending", &down);
-    if (!x || !ok) return v_error();
+    if (!x || !ok) return value_error();
     Attr a = a_int(ATTR_REVERSE, 1);
-    return emit_checked(l, c->node->loc, "sort", OP_SORT, &x, 1, (Attrs){ &a, down }, NULL);
+    return lower_emit(l, c->node->loc, "sort", OP_SORT, &x, 1, (Attrs){ &a, down }, NULL);
 }
 
 static V call_topk(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
     int64_t count;
-    if (!x) return v_error();
-    if (!const_int(l, ARG(c, 1), "the count of topk", 1, x->type->shape[x->type->rank - 1], &count)) return v_error();
-    V v = emit_checked(l, c->node->loc, "topk", OP_TOPK, &x, 1, ATTRS(a_int(ATTR_COUNT, count)), NULL);
+    if (!x) return value_error();
+    if (!lower_const_int(l, ARG(c, 1), "the count of topk", 1, x->type->shape[x->type->rank - 1], &count)) return value_error();
+    V v = lower_emit(l, c->node->loc, "topk", OP_TOPK, &x, 1, ATTRS(a_int(ATTR_COUNT, count)), NULL);
     if (v.kind == V_ERROR) return v;
     Instr *i = v.value->def;
-    return v_tuple(l, 2, (V[]){ v_ir(&i->results[0]), v_ir(&i->results[1]) });
+    return value_tuple(l, 2, (V[]){ value_ir(&i->results[0]), value_ir(&i->results[1]) });
 }
 
 /* --- shapes ------------------------------------------------------------------------------------------------------------------------ */
@@ -305,22 +305,22 @@ static V call_reshape(Lower *l, const Call *c, int op)
     Value *x = operand(l, ARG(c, 0));
     int rank;
     int64_t shape[TILE_MAX_RANK];
-    if (!x || !const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return v_error();
-    const Type *t = checked_tile(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
-    return t ? emit_checked(l, c->node->loc, "reshape", OP_RESHAPE, &x, 1, NO_ATTRS, t) : v_error();
+    if (!x || !lower_const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return value_error();
+    const Type *t = lower_tile_type(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
+    return t ? lower_emit(l, c->node->loc, "reshape", OP_RESHAPE, &x, 1, NO_ATTRS, t) : value_error();
 }
 
 static V permuted(Lower *l, const Call *c, Value *x, const int64_t *order)
 {
-    return emit_checked(l, c->node->loc, c->node->name, OP_PERMUTE, &x, 1, ATTRS(a_ints(ATTR_ORDER, order, x->type->rank)), NULL);
+    return lower_emit(l, c->node->loc, c->node->name, OP_PERMUTE, &x, 1, ATTRS(a_ints(ATTR_ORDER, order, x->type->rank)), NULL);
 }
 
 static V call_transpose(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
-    if (!x) return v_error();
+    if (!x) return value_error();
     if (x->type->rank != 2)
-        return error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes", "`transpose` takes a tile of two axes, not `%s`", type_string(l->s, x->type));
+        return lower_error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes", "`transpose` takes a tile of two axes, not `%s`", type_string(l->s, x->type));
     return permuted(l, c, x, (int64_t[]){ 1, 0 });
 }
 
@@ -329,11 +329,11 @@ static V call_permute(Lower *l, const Call *c, int op)
     Value *x = tile_operand(l, c, ARG(c, 0));
     const Node *order = ARG(c, 1);
     int64_t axes[TILE_MAX_RANK];
-    if (!x) return v_error();
+    if (!x) return value_error();
     if (order->kind != N_TUPLE || (int)order->n != x->type->rank)
-        return error_at(l, order->loc, "order must be a tuple of the tile's %d axes", x->type->rank);
+        return lower_error(l, order->loc, "order must be a tuple of the tile's %d axes", x->type->rank);
     for (uint32_t i = 0; i < order->n; i++)
-        if (!axis_of(l, order->kids[i], x->type->rank, &axes[i])) return v_error();
+        if (!axis_of(l, order->kids[i], x->type->rank, &axes[i])) return value_error();
     return permuted(l, c, x, axes);
 }
 
@@ -342,12 +342,12 @@ static V call_broadcast(Lower *l, const Call *c, int op)
     Value *x = operand(l, ARG(c, 0));
     int rank;
     int64_t shape[TILE_MAX_RANK];
-    if (!x || !const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return v_error();
-    const Type *t = checked_tile(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
-    if (!t) return v_error();
-    if (t->kind == TYPE_SCALAR && x->type->kind == TYPE_SCALAR) return v_ir(x);
-    if (x->type->kind == TYPE_SCALAR) return v_ir(to_shape(l, x, rank, shape));
-    return emit_checked(l, c->node->loc, "broadcast", OP_BROADCAST, &x, 1, NO_ATTRS, t);
+    if (!x || !lower_const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return value_error();
+    const Type *t = lower_tile_type(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
+    if (!t) return value_error();
+    if (t->kind == TYPE_SCALAR && x->type->kind == TYPE_SCALAR) return value_ir(x);
+    if (x->type->kind == TYPE_SCALAR) return value_ir(lower_to_shape(l, x, rank, shape));
+    return lower_emit(l, c->node->loc, "broadcast", OP_BROADCAST, &x, 1, NO_ATTRS, t);
 }
 
 static V call_concat(Lower *l, const Call *c, int op)
@@ -356,33 +356,33 @@ static V call_concat(Lower *l, const Call *c, int op)
     int64_t axis, extent = 0;
     Value **x = arena_array(&l->s->arena, Value *, (size_t)n);
     for (int k = 0; k < n; k++)
-        if (!(x[k] = tile_operand(l, c, k ? c->args.rest[k - 1] : ARG(c, 0)))) return v_error();
-    if (!axis_of(l, ARG(c, 1), x[0]->type->rank, &axis)) return v_error();
+        if (!(x[k] = tile_operand(l, c, k ? c->args.rest[k - 1] : ARG(c, 0)))) return value_error();
+    if (!axis_of(l, ARG(c, 1), x[0]->type->rank, &axis)) return value_error();
     int64_t shape[TILE_MAX_RANK];
     memcpy(shape, x[0]->type->shape, sizeof shape);
     for (int k = 0; k < n; k++) extent += x[k]->type->rank == x[0]->type->rank ? x[k]->type->shape[axis] : 0;
     shape[axis] = extent;
-    if (!checked_tile(l, c->node->loc, x[0]->type->dtype, x[0]->type->rank, shape)) return v_error();
-    return emit_checked(l, c->node->loc, "concat", OP_CONCAT, x, n, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
+    if (!lower_tile_type(l, c->node->loc, x[0]->type->dtype, x[0]->type->rank, shape)) return value_error();
+    return lower_emit(l, c->node->loc, "concat", OP_CONCAT, x, n, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
 }
 
 static V call_split(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
     int64_t axis, parts;
-    if (!x || !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return v_error();
-    if (!const_int(l, ARG(c, 1), "the number of parts", 1, 64, &parts)) return v_error();
+    if (!x || !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
+    if (!lower_const_int(l, ARG(c, 1), "the number of parts", 1, 64, &parts)) return value_error();
     int64_t extent = x->type->shape[axis], shape[TILE_MAX_RANK];
-    if (extent % parts) return error_at(l, c->node->loc, "an axis of %lld does not split into %lld equal parts", (long long)extent, (long long)parts);
+    if (extent % parts) return lower_error(l, c->node->loc, "an axis of %lld does not split into %lld equal parts", (long long)extent, (long long)parts);
     memcpy(shape, x->type->shape, sizeof shape);
     shape[axis] = extent / parts;
     const Type *t = type_tile(l->s, x->type->dtype, x->type->rank, shape);
     V items[64];
     for (int64_t k = 0; k < parts; k++) {
-        items[k] = emit_checked(l, c->node->loc, "split", OP_SLICE, &x, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, k * shape[axis])), t);
+        items[k] = lower_emit(l, c->node->loc, "split", OP_SLICE, &x, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, k * shape[axis])), t);
         if (items[k].kind == V_ERROR) return items[k];
     }
-    return v_tuple(l, (int)parts, items);
+    return value_tuple(l, (int)parts, items);
 }
 
 /* --- making tiles ------------------------------------------------------------------------------------------------------------------ */
@@ -390,10 +390,10 @@ static V call_split(Lower *l, const Call *c, int op)
 static V call_arange(Lower *l, const Call *c, int op)
 {
     int64_t n, start = 0;
-    if (!const_int(l, ARG(c, 0), "a tile extent", 1, INT64_MAX, &n)) return v_error();
-    if (ARG(c, 1) && !const_int(l, ARG(c, 1), "start", -((int64_t)1 << 62), (int64_t)1 << 62, &start)) return v_error();
-    const Type *t = checked_tile(l, c->node->loc, DT_INDEX, 1, &n);
-    return t ? emit_checked(l, c->node->loc, "arange", OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, start)), t) : v_error();
+    if (!lower_const_int(l, ARG(c, 0), "a tile extent", 1, INT64_MAX, &n)) return value_error();
+    if (ARG(c, 1) && !lower_const_int(l, ARG(c, 1), "start", -((int64_t)1 << 62), (int64_t)1 << 62, &start)) return value_error();
+    const Type *t = lower_tile_type(l, c->node->loc, DT_INDEX, 1, &n);
+    return t ? lower_emit(l, c->node->loc, "arange", OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, start)), t) : value_error();
 }
 
 /* zeros(shape, dtype) is full(shape, 0, dtype). */
@@ -403,38 +403,38 @@ static V call_full(Lower *l, const Call *c, int op)
     const Node *type = zeros ? ARG(c, 1) : ARG(c, 2);
     int rank;
     int64_t shape[TILE_MAX_RANK];
-    V v = zeros ? v_int(0) : lower_expr(l, ARG(c, 1));
+    V v = zeros ? value_int(0) : lower_expr(l, ARG(c, 1));
     DType d = DT_F32;
-    bool ok = const_shape(l, ARG(c, 0), "the shape", &rank, shape);
-    if (type) ok &= const_dtype(l, type, &d);
-    if (!ok || v.kind == V_ERROR) return v_error();
+    bool ok = lower_const_shape(l, ARG(c, 0), "the shape", &rank, shape);
+    if (type) ok &= lower_const_dtype(l, type, &d);
+    if (!ok || v.kind == V_ERROR) return value_error();
     Loc loc = zeros ? c->node->loc : ARG(c, 1)->loc;
-    if (!v_is_number(v) || v_rank(v)) return error_at(l, loc, "a tile is filled with a scalar, not %s", v_describe(l, v));
-    if (zeros && d == DT_BOOL) v = v_bool(false);
-    if (type && v_is_untyped(v)) v = adapt(l, v, d, loc);
-    v = concretize(l, v, loc);
+    if (!value_is_number(v) || value_rank(v)) return lower_error(l, loc, "a tile is filled with a scalar, not %s", value_describe(l, v));
+    if (zeros && d == DT_BOOL) v = value_bool(false);
+    if (type && value_is_untyped(v)) v = lower_adapt(l, v, d, loc);
+    v = lower_concretize(l, v, loc);
     if (v.kind == V_ERROR) return v;
-    if (type && v_dtype(v) != d)
-        return error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "the value is `%s`, the tile `%s`", dtype_name(v_dtype(v)), dtype_name(d));
-    if (!checked_tile(l, c->node->loc, v_dtype(v), rank, shape)) return v_error();
-    Value *x = materialize(l, v, loc);
+    if (type && value_dtype(v) != d)
+        return lower_error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "the value is `%s`, the tile `%s`", dtype_name(value_dtype(v)), dtype_name(d));
+    if (!lower_tile_type(l, c->node->loc, value_dtype(v), rank, shape)) return value_error();
+    Value *x = lower_materialize(l, v, loc);
     l->b.loc = c->node->loc;
-    return v_ir(to_shape(l, x, rank, shape));
+    return value_ir(lower_to_shape(l, x, rank, shape));
 }
 
 static V call_cast(Lower *l, const Call *c, int op)
 {
     V v = lower_expr(l, ARG(c, 0));
     DType d;
-    return const_dtype(l, ARG(c, 1), &d) && v.kind != V_ERROR ? cast_to(l, v, d, c->node->loc) : v_error();
+    return lower_const_dtype(l, ARG(c, 1), &d) && v.kind != V_ERROR ? lower_cast(l, v, d, c->node->loc) : value_error();
 }
 
 static V call_bitcast(Lower *l, const Call *c, int op)
 {
     Value *x = operand(l, ARG(c, 0));
     DType d;
-    if (!x || !const_dtype(l, ARG(c, 1), &d)) return v_error();
-    return emit_checked(l, c->node->loc, "bitcast", OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(l->s, x->type, d));
+    if (!x || !lower_const_dtype(l, ARG(c, 1), &d)) return value_error();
+    return lower_emit(l, c->node->loc, "bitcast", OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(l->s, x->type, d));
 }
 
 /* --- matrix product -------------------------------------------------------------------------------------------------------------------- */
@@ -442,49 +442,49 @@ static V call_bitcast(Lower *l, const Call *c, int op)
 static V call_mma(Lower *l, const Call *c, int op)
 {
     Value *x[3] = { tile_operand(l, c, ARG(c, 0)), tile_operand(l, c, ARG(c, 1)), NULL };
-    V acc = ARG(c, 2) ? lower_expr(l, ARG(c, 2)) : v_int(0);
+    V acc = ARG(c, 2) ? lower_expr(l, ARG(c, 2)) : value_int(0);
     int precision = PRECISION_FULL;
     if (ARG(c, 3)) {
         const Node *p = ARG(c, 3);
         precision = p->kind == N_NAME ? attr_enum_parse(ATTR_PRECISION, p->name, strlen(p->name)) : -1;
-        if (precision < 0) return error_at(l, p->loc, "precision must be one of full, tf32");
+        if (precision < 0) return lower_error(l, p->loc, "precision must be one of full, tf32");
     }
-    if (!x[0] || !x[1] || acc.kind == V_ERROR) return v_error();
+    if (!x[0] || !x[1] || acc.kind == V_ERROR) return value_error();
     if (x[0]->type->rank != 2 || x[1]->type->rank != 2)
-        return error_at(l, c->node->loc, "mma takes tiles of two axes, not `%s` and `%s`", type_string(l->s, x[0]->type), type_string(l->s, x[1]->type));
+        return lower_error(l, c->node->loc, "mma takes tiles of two axes, not `%s` and `%s`", type_string(l->s, x[0]->type), type_string(l->s, x[1]->type));
     DType d = x[0]->type->dtype;
     DType sum = d == DT_F64 ? DT_F64 : dtype_is_int(d) ? DT_I32 : DT_F32;
     int64_t shape[2] = { x[0]->type->shape[0], x[1]->type->shape[1] };
-    if (!checked_tile(l, c->node->loc, sum, 2, shape)) return v_error();
+    if (!lower_tile_type(l, c->node->loc, sum, 2, shape)) return value_error();
     Loc loc = ARG(c, 2) ? ARG(c, 2)->loc : c->node->loc;
-    if (v_is_untyped(acc)) acc = adapt(l, acc, sum, loc);
-    Value *start = acc.kind == V_ERROR ? NULL : materialize(l, acc, loc);
-    if (!start) return v_error();
+    if (value_is_untyped(acc)) acc = lower_adapt(l, acc, sum, loc);
+    Value *start = acc.kind == V_ERROR ? NULL : lower_materialize(l, acc, loc);
+    if (!start) return value_error();
     bool fits = start->type->kind == TYPE_SCALAR || start->type->rank == 2;
     for (int i = 0; fits && start->type->kind == TYPE_TILE && i < 2; i++) fits = start->type->shape[i] == shape[i] || start->type->shape[i] == 1;
     l->b.loc = c->node->loc;
-    x[2] = fits ? to_shape(l, start, 2, shape) : start;
-    return emit_checked(l, c->node->loc, "mma", OP_MMA, x, 3, precision == PRECISION_FULL ? NO_ATTRS : ATTRS(a_int(ATTR_PRECISION, precision)), NULL);
+    x[2] = fits ? lower_to_shape(l, start, 2, shape) : start;
+    return lower_emit(l, c->node->loc, "mma", OP_MMA, x, 3, precision == PRECISION_FULL ? NO_ATTRS : ATTRS(a_int(ATTR_PRECISION, precision)), NULL);
 }
 
 /* --- the launch -------------------------------------------------------------------------------------------------------------------------- */
 
 static V call_program(Lower *l, const Call *c, int op)
 {
-    if (l->in_clause && op == OP_PROGRAM_ID) return error_at(l, c->node->loc, "`program_id` has no meaning in a grid or remap clause");
+    if (l->in_clause && op == OP_PROGRAM_ID) return lower_error(l, c->node->loc, "`program_id` has no meaning in a grid or remap clause");
     int rank = l->func->grid ? ir_terminator(l->func->grid)->n_operands : 0;
     int64_t axis = 0;
     l->b.loc = c->node->loc;
-    if (rank == 0) return error_at(l, c->node->loc, "`%s` is known only after the grid clause", c->node->name);
+    if (rank == 0) return lower_error(l, c->node->loc, "`%s` is known only after the grid clause", c->node->name);
     if (ARG(c, 0)) {
-        if (!const_int(l, ARG(c, 0), "a grid axis", 0, rank - 1, &axis)) return v_error();
-        return v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
+        if (!lower_const_int(l, ARG(c, 0), "a grid axis", 0, rank - 1, &axis)) return value_error();
+        return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
     }
     /* A remap sees the launch as one line of programs. */
-    if (l->in_clause) return v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), NULL));
+    if (l->in_clause) return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), NULL));
     V items[3];
-    for (int i = 0; i < rank; i++) items[i] = v_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, i)), NULL));
-    return rank == 1 ? items[0] : v_tuple(l, rank, items);
+    for (int i = 0; i < rank; i++) items[i] = value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, i)), NULL));
+    return rank == 1 ? items[0] : value_tuple(l, rank, items);
 }
 
 static V call_tensor_fact(Lower *l, const Call *c, int op)
@@ -492,27 +492,27 @@ static V call_tensor_fact(Lower *l, const Call *c, int op)
     V t = lower_expr(l, ARG(c, 0));
     int64_t axis;
     if (t.kind == V_ERROR) return t;
-    if (t.kind != V_TENSOR) return error_at(l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, v_describe(l, t));
+    if (t.kind != V_TENSOR) return lower_error(l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, value_describe(l, t));
     const KParam *p = &l->params[t.param];
-    if (!p->type->rank) return error_at(l, c->node->loc, "a tensor without axes has no extents");
-    if (!axis_of(l, ARG(c, 1), p->type->rank, &axis)) return v_error();
+    if (!p->type->rank) return lower_error(l, c->node->loc, "a tensor without axes has no extents");
+    if (!axis_of(l, ARG(c, 1), p->type->rank, &axis)) return value_error();
     l->b.loc = c->node->loc;
-    if (op == OP_STRIDE) return v_ir(ir_emit(&l->b, OP_STRIDE, NULL, 0, ATTRS(a_int(ATTR_PARAM, t.param), a_int(ATTR_AXIS, axis)), NULL));
+    if (op == OP_STRIDE) return value_ir(ir_emit(&l->b, OP_STRIDE, NULL, 0, ATTRS(a_int(ATTR_PARAM, t.param), a_int(ATTR_AXIS, axis)), NULL));
     int d = p->dims[axis];
-    return l->func->dims[d].extent >= 0 ? v_index(l->func->dims[d].extent) : v_ir(dim_value(l, d));
+    return l->func->dims[d].extent >= 0 ? value_index(l->func->dims[d].extent) : value_ir(lower_dim(l, d));
 }
 
 /* --- print and assert ------------------------------------------------------------------------------------------------------------------- */
 
 static V call_print(Lower *l, const Call *c, int op)
 {
-    if (ARG(c, 0)->kind != N_STRING) return error_at(l, ARG(c, 0)->loc, "the first argument of print is a string");
+    if (ARG(c, 0)->kind != N_STRING) return lower_error(l, ARG(c, 0)->loc, "the first argument of print is a string");
     Value **x = arena_array(&l->s->arena, Value *, (size_t)c->args.n_rest + 1);
     for (int i = 0; i < c->args.n_rest; i++)
-        if (!(x[i] = operand(l, c->args.rest[i]))) return v_error();
+        if (!(x[i] = operand(l, c->args.rest[i]))) return value_error();
     l->b.loc = c->node->loc;
     ir_build(&l->b, OP_PRINT, x, c->args.n_rest, ATTRS(a_str(ATTR_MESSAGE, ARG(c, 0)->name)), NULL, 0);
-    return v_void();
+    return value_void();
 }
 
 static V call_assert(Lower *l, const Call *c, int op)
@@ -521,19 +521,19 @@ static V call_assert(Lower *l, const Call *c, int op)
     const char *text = "";
     bool known;
     if (ARG(c, 1)) {
-        if (ARG(c, 1)->kind != N_STRING) return error_at(l, ARG(c, 1)->loc, "the second argument of assert is a string");
+        if (ARG(c, 1)->kind != N_STRING) return lower_error(l, ARG(c, 1)->loc, "the second argument of assert is a string");
         text = ARG(c, 1)->name;
     }
     if (v.kind == V_ERROR) return v;
-    if ((v.kind != V_CONST && v.kind != V_IR) || v_dtype(v) != DT_BOOL)
-        return error_at(l, ARG(c, 0)->loc, "the condition of assert must be bool, not %s", v_describe(l, v));
-    if (v_to_bool(v, &known)) {
-        if (!known) return error_at(l, c->node->loc, "assertion fails at compile time%s%s", *text ? ": " : "", text);
-        return v_void();
+    if ((v.kind != V_CONST && v.kind != V_IR) || value_dtype(v) != DT_BOOL)
+        return lower_error(l, ARG(c, 0)->loc, "the condition of assert must be bool, not %s", value_describe(l, v));
+    if (value_to_bool(v, &known)) {
+        if (!known) return lower_error(l, c->node->loc, "assertion fails at compile time%s%s", *text ? ": " : "", text);
+        return value_void();
     }
     l->b.loc = c->node->loc;
     ir_build(&l->b, OP_ASSERT, &v.value, 1, ATTRS(a_str(ATTR_MESSAGE, text)), NULL, 0);
-    return v_void();
+    return value_void();
 }
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------------------------------ */
@@ -553,21 +553,21 @@ static const struct { V (*fn)(Lower *, const Call *, int); int op; } handlers[] 
 
 static V cast_call(Lower *l, const Node *n, DType d)
 {
-    if (n->n != 1 || n->kids[0]->kind == N_ARG) return error_at(l, n->loc, "a cast takes one value: `%s(x)`", n->name);
+    if (n->n != 1 || n->kids[0]->kind == N_ARG) return lower_error(l, n->loc, "a cast takes one value: `%s(x)`", n->name);
     V v = lower_expr(l, n->kids[0]);
-    return v.kind == V_ERROR ? v : cast_to(l, v, d, n->loc);
+    return v.kind == V_ERROR ? v : lower_cast(l, v, d, n->loc);
 }
 
 V lower_call(Lower *l, const Node *n)
 {
-    const Var *var = scope_find(l, n->name);
+    const Var *var = lower_scope_find(l, n->name);
     DType d;
     if (var && var->v.kind == V_TYPE) return cast_call(l, n, var->v.dtype);
     if (!var && dtype_parse(n->name, strlen(n->name), &d)) return cast_call(l, n, d);
-    const Node *fn = find_fn(l->ast, n->name);
+    const Node *fn = ast_find_fn(l->ast, n->name);
     if (fn) return lower_fn_call(l, n, fn);
     const Builtin *b = builtin_find(n->name);
-    if (!b) return error_at(l, n->name_loc, "unknown function `%s`", n->name);
+    if (!b) return lower_error(l, n->name_loc, "unknown function `%s`", n->name);
     Call c = { n, b, { { NULL }, NULL, 0 } };
     if (!call_match(l->s, n, b, l->target, !l->stopped, &c.args)) return poison(l, &c);
     int i = builtin_index(b);

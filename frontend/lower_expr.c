@@ -7,8 +7,8 @@
 static V checked_int(Lower *l, Loc loc, __int128 i)
 {
     if (i > (__int128)UINT64_MAX || i < -(__int128)INT64_MAX - 1)
-        return error_at(l, loc, "constant expression does not fit in 64 bits");
-    return v_int(i);
+        return lower_error(l, loc, "constant expression does not fit in 64 bits");
+    return value_int(i);
 }
 
 static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
@@ -22,39 +22,39 @@ static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
         return checked_int(l, loc, r);
     }
     case OPR_DIV: case OPR_REM:
-        if (b == 0) return error_at(l, loc, "division by zero in a constant expression");
+        if (b == 0) return lower_error(l, loc, "division by zero in a constant expression");
         return checked_int(l, loc, op == OPR_DIV ? a / b : a % b);
     case OPR_SHL: case OPR_SHR:
-        if (b < 0 || b > 63) return error_at(l, loc, "shift of a constant by %lld", (long long)b);
-        if (op == OPR_SHR) return v_int(a >> b);
+        if (b < 0 || b > 63) return lower_error(l, loc, "shift of a constant by %lld", (long long)b);
+        if (op == OPR_SHR) return value_int(a >> b);
         return checked_int(l, loc, a * ((__int128)1 << b));
     case OPR_AND: return checked_int(l, loc, a & b);
     case OPR_OR: return checked_int(l, loc, a | b);
     case OPR_XOR: return checked_int(l, loc, a ^ b);
-    case OPR_EQ: return v_bool(a == b);
-    case OPR_NE: return v_bool(a != b);
-    case OPR_LT: return v_bool(a < b);
-    case OPR_LE: return v_bool(a <= b);
-    case OPR_GT: return v_bool(a > b);
-    case OPR_GE: return v_bool(a >= b);
-    default: return error_at(l, loc, "`%s` needs bool operands, not integer constants", operator_text(op));
+    case OPR_EQ: return value_bool(a == b);
+    case OPR_NE: return value_bool(a != b);
+    case OPR_LT: return value_bool(a < b);
+    case OPR_LE: return value_bool(a <= b);
+    case OPR_GT: return value_bool(a > b);
+    case OPR_GE: return value_bool(a >= b);
+    default: return lower_error(l, loc, "`%s` needs bool operands, not integer constants", ast_operator_text(op));
     }
 }
 
 static V fold_floats(Lower *l, Loc loc, Operator op, double a, double b)
 {
     switch ((int)op) {
-    case OPR_ADD: return v_float(a + b);
-    case OPR_SUB: return v_float(a - b);
-    case OPR_MUL: return v_float(a * b);
-    case OPR_DIV: return v_float(a / b);
-    case OPR_EQ: return v_bool(a == b);
-    case OPR_NE: return v_bool(a != b);
-    case OPR_LT: return v_bool(a < b);
-    case OPR_LE: return v_bool(a <= b);
-    case OPR_GT: return v_bool(a > b);
-    case OPR_GE: return v_bool(a >= b);
-    default: return error_at(l, loc, "`%s` is not for floating constants", operator_text(op));
+    case OPR_ADD: return value_float(a + b);
+    case OPR_SUB: return value_float(a - b);
+    case OPR_MUL: return value_float(a * b);
+    case OPR_DIV: return value_float(a / b);
+    case OPR_EQ: return value_bool(a == b);
+    case OPR_NE: return value_bool(a != b);
+    case OPR_LT: return value_bool(a < b);
+    case OPR_LE: return value_bool(a <= b);
+    case OPR_GT: return value_bool(a > b);
+    case OPR_GE: return value_bool(a >= b);
+    default: return lower_error(l, loc, "`%s` is not for floating constants", ast_operator_text(op));
     }
 }
 
@@ -91,7 +91,7 @@ static Op operator_op(Operator o)
 /* What may stand beside an operator, apart from both sides being of one type. */
 static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
 {
-    DType d = v_dtype(v);
+    DType d = value_dtype(v);
     const char *want = NULL;
     switch (o) {
     case OPR_LAND: case OPR_LOR: case OPR_NOT: if (d != DT_BOOL) want = "bool"; break;
@@ -101,30 +101,30 @@ static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
     case OPR_AND: case OPR_OR: case OPR_XOR: if (dtype_is_float(d)) want = "integers or bool"; break;
     case OPR_EQ: case OPR_NE: case OPR_NONE: break;
     }
-    if (want) error_at(l, loc, "`%s` takes %s, not `%s`", operator_text(o), want, dtype_name(d));
+    if (want) lower_error(l, loc, "`%s` takes %s, not `%s`", ast_operator_text(o), want, dtype_name(d));
     return !want;
 }
 
 static bool numbers(Lower *l, Loc loc, Operator o, V v)
 {
     if (v.kind == V_ERROR) return false;
-    if (v_is_number(v)) return true;
-    if (v.kind == V_TENSOR) error_note(l, loc, "read it with load(X[...])", "`%s` takes values, not a tensor", operator_text(o));
-    else error_at(l, loc, "`%s` takes numbers, not %s", operator_text(o), v_describe(l, v));
+    if (value_is_number(v)) return true;
+    if (v.kind == V_TENSOR) lower_error_note(l, loc, "read it with load(X[...])", "`%s` takes values, not a tensor", ast_operator_text(o));
+    else lower_error(l, loc, "`%s` takes numbers, not %s", ast_operator_text(o), value_describe(l, v));
     return false;
 }
 
 static V apply_operator(Lower *l, Loc loc, Operator o, V a, V b)
 {
-    if (v_is_untyped(a) && v_is_untyped(b)) {
+    if (value_is_untyped(a) && value_is_untyped(b)) {
         if (a.kind == V_INT && b.kind == V_INT) return fold_ints(l, loc, o, a.big, b.big);
         return fold_floats(l, loc, o, untyped_float(a), untyped_float(b));
     }
-    const char *what = arena_printf(&l->s->arena, "`%s`", operator_text(o));
-    if (!same_dtype(l, loc, what, &a, &b)) return v_error();
-    if (!operand_ok(l, loc, o, a)) return v_error();
+    const char *what = arena_printf(&l->s->arena, "`%s`", ast_operator_text(o));
+    if (!lower_same_dtype(l, loc, what, &a, &b)) return value_error();
+    if (!operand_ok(l, loc, o, a)) return value_error();
     V v[2] = { a, b };
-    return apply_op(l, loc, what, operator_op(o), v, 2, NO_ATTRS);
+    return lower_apply(l, loc, what, operator_op(o), v, 2, NO_ATTRS);
 }
 
 static V lower_binary(Lower *l, const Node *n)
@@ -133,28 +133,28 @@ static V lower_binary(Lower *l, const Node *n)
     Operator o = (Operator)n->op;
     bool ok = numbers(l, n->kids[0]->loc, o, a);
     ok &= numbers(l, n->kids[1]->loc, o, b);
-    return ok ? apply_operator(l, n->loc, o, a, b) : v_error();
+    return ok ? apply_operator(l, n->loc, o, a, b) : value_error();
 }
 
 static V lower_unary(Lower *l, const Node *n)
 {
     V a = lower_expr(l, n->kids[0]);
     Operator o = (Operator)n->op;
-    if (!numbers(l, n->kids[0]->loc, o, a)) return v_error();
+    if (!numbers(l, n->kids[0]->loc, o, a)) return value_error();
     if (a.kind == V_INT) {
         if (o == OPR_NEG) return checked_int(l, n->loc, -a.big);
         if (o == OPR_PLUS) return a;
         if (o == OPR_BITNOT) return checked_int(l, n->loc, ~a.big);
-        return error_at(l, n->loc, "`!` takes bool, not an integer constant");
+        return lower_error(l, n->loc, "`!` takes bool, not an integer constant");
     }
     if (a.kind == V_FLOAT) {
-        if (o == OPR_NEG) return v_float(-a.f);
+        if (o == OPR_NEG) return value_float(-a.f);
         if (o == OPR_PLUS) return a;
-        return error_at(l, n->loc, "`%s` is not for floating constants", operator_text(o));
+        return lower_error(l, n->loc, "`%s` is not for floating constants", ast_operator_text(o));
     }
-    if (!operand_ok(l, n->loc, o, a)) return v_error();
+    if (!operand_ok(l, n->loc, o, a)) return value_error();
     if (o == OPR_PLUS) return a;
-    return apply_op(l, n->loc, arena_printf(&l->s->arena, "`%s`", operator_text(o)), operator_op(o), &a, 1, NO_ATTRS);
+    return lower_apply(l, n->loc, arena_printf(&l->s->arena, "`%s`", ast_operator_text(o)), operator_op(o), &a, 1, NO_ATTRS);
 }
 
 /* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken: expressions have no
@@ -163,35 +163,35 @@ static V lower_cond(Lower *l, const Node *n)
 {
     V c = lower_expr(l, n->kids[0]);
     bool known;
-    if (c.kind == V_ERROR) return v_error();
-    if (v_to_bool(c, &known)) return lower_expr(l, n->kids[known ? 1 : 2]);
-    if (!v_is_number(c) || v_is_untyped(c) || v_dtype(c) != DT_BOOL)
-        return error_at(l, n->kids[0]->loc, "the condition of `?:` must be bool, not %s", v_describe(l, c));
-    if (v_rank(c))
-        return error_note(l, n->kids[0]->loc, "where(condition, a, b) chooses element by element", "the condition of `?:` must be a scalar, not %s", v_describe(l, c));
+    if (c.kind == V_ERROR) return value_error();
+    if (value_to_bool(c, &known)) return lower_expr(l, n->kids[known ? 1 : 2]);
+    if (!value_is_number(c) || value_is_untyped(c) || value_dtype(c) != DT_BOOL)
+        return lower_error(l, n->kids[0]->loc, "the condition of `?:` must be bool, not %s", value_describe(l, c));
+    if (value_rank(c))
+        return lower_error_note(l, n->kids[0]->loc, "where(condition, a, b) chooses element by element", "the condition of `?:` must be a scalar, not %s", value_describe(l, c));
     V v[3] = { c, lower_expr(l, n->kids[1]), lower_expr(l, n->kids[2]) };
-    return apply_op(l, n->loc, "`?:`", OP_WHERE, v, 3, NO_ATTRS);
+    return lower_apply(l, n->loc, "`?:`", OP_WHERE, v, 3, NO_ATTRS);
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */
 
 static V lower_name(Lower *l, const Node *n)
 {
-    Var *v = scope_find(l, n->name);
+    Var *v = lower_scope_find(l, n->name);
     if (v) return v->v;
     if (l->func && l->frame && l->frame->is_kernel)
         for (int d = 0; d < l->func->n_dims; d++) {
             const Dim *dim = &l->func->dims[d];
             if (!dim->name || strcmp(dim->name, n->name)) continue;
-            return dim->extent >= 0 ? v_index(dim->extent) : v_ir(dim_value(l, d));
+            return dim->extent >= 0 ? value_index(dim->extent) : value_ir(lower_dim(l, d));
         }
     DType t;
-    if (dtype_parse(n->name, strlen(n->name), &t)) return v_type(t);
-    if (!strcmp(n->name, "inf")) return v_float(INFINITY);
-    if (!strcmp(n->name, "nan")) return v_float(NAN);
-    if (find_fn(l->ast, n->name) || builtin_find(n->name))
-        return error_at(l, n->loc, "`%s` is a function: call it with (...)", n->name);
-    return error_at(l, n->loc, "unknown name `%s`", n->name);
+    if (dtype_parse(n->name, strlen(n->name), &t)) return value_type(t);
+    if (!strcmp(n->name, "inf")) return value_float(INFINITY);
+    if (!strcmp(n->name, "nan")) return value_float(NAN);
+    if (ast_find_fn(l->ast, n->name) || builtin_find(n->name))
+        return lower_error(l, n->loc, "`%s` is a function: call it with (...)", n->name);
+    return lower_error(l, n->loc, "unknown name `%s`", n->name);
 }
 
 /* --- x[:, None], t[0] ---------------------------------------------------------------------------------------------------------- */
@@ -200,8 +200,8 @@ static V index_tuple(Lower *l, const Node *n, V t)
 {
     int64_t k;
     if (n->n != 2 || n->kids[1]->kind == N_ALL || n->kids[1]->kind == N_WINDOW)
-        return error_at(l, n->loc, "a tuple takes one constant subscript");
-    if (!const_int(l, n->kids[1], "the subscript of a tuple", 0, t.n - 1, &k)) return v_error();
+        return lower_error(l, n->loc, "a tuple takes one constant subscript");
+    if (!lower_const_int(l, n->kids[1], "the subscript of a tuple", 0, t.n - 1, &k)) return value_error();
     return t.items[k];
 }
 
@@ -211,24 +211,24 @@ static V lower_index(Lower *l, const Node *n)
     if (x.kind == V_ERROR) return x;
     if (x.kind == V_TUPLE) return index_tuple(l, n, x);
     if (x.kind == V_TENSOR)
-        return error_note(l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
-    Value *v = materialize(l, x, n->kids[0]->loc);
-    if (!v) return v_error();
+        return lower_error_note(l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
+    Value *v = lower_materialize(l, x, n->kids[0]->loc);
+    if (!v) return value_error();
     int64_t shape[TILE_MAX_RANK];
     int rank = 0, axis = 0, of = v->type->kind == TYPE_TILE ? v->type->rank : 0;
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
-        if (rank == TILE_MAX_RANK) return error_at(l, n->loc, "a tile has at most %d axes", TILE_MAX_RANK);
+        if (rank == TILE_MAX_RANK) return lower_error(l, n->loc, "a tile has at most %d axes", TILE_MAX_RANK);
         if (a->kind == N_NONE) { shape[rank++] = 1; continue; }
         if (a->kind != N_ALL)
-            return error_note(l, a->loc, "windows are of tensors; split(x, n, axis = a) cuts a tile into parts", "a tile takes only `:` and `None` as subscripts");
+            return lower_error_note(l, a->loc, "windows are of tensors; split(x, n, axis = a) cuts a tile into parts", "a tile takes only `:` and `None` as subscripts");
         if (axis < of) shape[rank++] = v->type->shape[axis];
         axis++;
     }
-    if (axis != of) return error_at(l, n->loc, "%d `:` for a tile of %d axes", axis, of);
-    if (rank == of) return v_ir(v);
+    if (axis != of) return lower_error(l, n->loc, "%d `:` for a tile of %d axes", axis, of);
+    if (rank == of) return value_ir(v);
     l->b.loc = n->loc;
-    return v_ir(ir_emit(&l->b, OP_RESHAPE, &v, 1, NO_ATTRS, type_value(l->s, v->type->dtype, rank, shape)));
+    return value_ir(ir_emit(&l->b, OP_RESHAPE, &v, 1, NO_ATTRS, type_value(l->s, v->type->dtype, rank, shape)));
 }
 
 static V lower_tuple(Lower *l, const Node *n)
@@ -236,21 +236,21 @@ static V lower_tuple(Lower *l, const Node *n)
     V *items = arena_array(&l->s->arena, V, (size_t)n->n + 1);
     for (uint32_t i = 0; i < n->n; i++) {
         items[i] = lower_expr(l, n->kids[i]);
-        if (items[i].kind == V_ERROR) return v_error();
+        if (items[i].kind == V_ERROR) return value_error();
     }
     return (V){ .kind = V_TUPLE, .n = (int)n->n, .items = items };
 }
 
 V lower_expr(Lower *l, const Node *n)
 {
-    if (!descend(l, n->loc)) return v_error();
+    if (!lower_descend(l, n->loc)) return value_error();
     Loc outer = l->b.loc;
     V v;
     switch ((int)n->kind) {
-    case N_ERROR: v = v_error(); break;
-    case N_INT: v = v_int((__int128)n->u); break;
-    case N_FLOAT: v = v_float(n->f); break;
-    case N_BOOL: v = v_bool(n->u != 0); break;
+    case N_ERROR: v = value_error(); break;
+    case N_INT: v = value_int((__int128)n->u); break;
+    case N_FLOAT: v = value_float(n->f); break;
+    case N_BOOL: v = value_bool(n->u != 0); break;
     case N_STRING: v = (V){ .kind = V_STRING, .text = n->name }; break;
     case N_NONE: v = (V){ .kind = V_NONE }; break;
     case N_NAME: v = lower_name(l, n); break;
@@ -260,8 +260,8 @@ V lower_expr(Lower *l, const Node *n)
     case N_COND: v = lower_cond(l, n); break;
     case N_CALL: v = lower_call(l, n); break;
     case N_INDEX: v = lower_index(l, n); break;
-    case N_LIST: v = error_note(l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value"); break;
-    default: v = error_at(l, n->loc, "expected an expression"); break;
+    case N_LIST: v = lower_error_note(l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value"); break;
+    default: v = lower_error(l, n->loc, "expected an expression"); break;
     }
     l->b.loc = outer;
     l->recursion--;
@@ -272,18 +272,18 @@ V lower_expr(Lower *l, const Node *n)
 
 static V not_constant(Lower *l, const Node *n, const char *what)
 {
-    return error_note(l, n->loc, "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
+    return lower_error_note(l, n->loc, "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
                       "%s must be known at compile time", what);
 }
 
-bool const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi, int64_t *out)
+bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {
     V v = lower_expr(l, n);
     __int128 i;
     if (v.kind == V_ERROR) return false;
-    if (!v_to_int(v, &i)) {
-        if (v.kind == V_IR && dtype_is_int(v_dtype(v)) && !v_rank(v)) not_constant(l, n, what);
-        else error_at(l, n->loc, "%s must be an integer constant, not %s", what, v_describe(l, v));
+    if (!value_to_int(v, &i)) {
+        if (v.kind == V_IR && dtype_is_int(value_dtype(v)) && !value_rank(v)) not_constant(l, n, what);
+        else lower_error(l, n->loc, "%s must be an integer constant, not %s", what, value_describe(l, v));
         return false;
     }
     if (i < lo || i > hi) {
@@ -291,58 +291,58 @@ bool const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi
         text_init(&t, &l->s->arena);
         if (hi == INT64_MAX) text_printf(&t, "at least %lld", (long long)lo);
         else text_printf(&t, "from %lld to %lld", (long long)lo, (long long)hi);
-        error_at(l, n->loc, "%s must be %s, not %lld", what, t.data, (long long)i);
+        lower_error(l, n->loc, "%s must be %s, not %lld", what, t.data, (long long)i);
         return false;
     }
     *out = (int64_t)i;
     return true;
 }
 
-bool const_bool(Lower *l, const Node *n, const char *what, bool *out)
+bool lower_const_bool(Lower *l, const Node *n, const char *what, bool *out)
 {
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return false;
-    if (v_to_bool(v, out)) return true;
-    if (v.kind == V_IR && v_dtype(v) == DT_BOOL && !v_rank(v)) not_constant(l, n, what);
-    else error_at(l, n->loc, "%s must be true or false, not %s", what, v_describe(l, v));
+    if (value_to_bool(v, out)) return true;
+    if (v.kind == V_IR && value_dtype(v) == DT_BOOL && !value_rank(v)) not_constant(l, n, what);
+    else lower_error(l, n->loc, "%s must be true or false, not %s", what, value_describe(l, v));
     return false;
 }
 
-bool const_shape(Lower *l, const Node *n, const char *what, int *rank, int64_t *shape)
+bool lower_const_shape(Lower *l, const Node *n, const char *what, int *rank, int64_t *shape)
 {
     if (n->kind != N_LIST) {
-        error_at(l, n->loc, "%s must be a list of extents like [M, N]", what);
+        lower_error(l, n->loc, "%s must be a list of extents like [M, N]", what);
         return false;
     }
     if (n->n > TILE_MAX_RANK) {
-        error_at(l, n->loc, "a tile has at most %d axes", TILE_MAX_RANK);
+        lower_error(l, n->loc, "a tile has at most %d axes", TILE_MAX_RANK);
         return false;
     }
     *rank = (int)n->n;
     bool ok = true;
-    for (int i = 0; i < *rank; i++) ok &= const_int(l, n->kids[i], "a tile extent", 1, INT64_MAX, &shape[i]);
+    for (int i = 0; i < *rank; i++) ok &= lower_const_int(l, n->kids[i], "a tile extent", 1, INT64_MAX, &shape[i]);
     return ok;
 }
 
-bool const_dtype(Lower *l, const Node *n, DType *out)
+bool lower_const_dtype(Lower *l, const Node *n, DType *out)
 {
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return false;
-    if (v.kind != V_TYPE) { error_at(l, n->loc, "expected a type like f32, not %s", v_describe(l, v)); return false; }
+    if (v.kind != V_TYPE) { lower_error(l, n->loc, "expected a type like f32, not %s", value_describe(l, v)); return false; }
     *out = v.dtype;
     return true;
 }
 
-Value *index_value(Lower *l, const Node *n, const char *what)
+Value *lower_index_value(Lower *l, const Node *n, const char *what)
 {
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return NULL;
-    v = v.kind == V_INT ? adapt(l, v, DT_INDEX, n->loc) : v;
+    v = v.kind == V_INT ? lower_adapt(l, v, DT_INDEX, n->loc) : v;
     if (v.kind == V_ERROR) return NULL;
-    if ((v.kind != V_CONST && v.kind != V_IR) || !dtype_is_int(v_dtype(v)) || v_rank(v)) {
-        error_at(l, n->loc, "%s must be an integer scalar, not %s", what, v_describe(l, v));
+    if ((v.kind != V_CONST && v.kind != V_IR) || !dtype_is_int(value_dtype(v)) || value_rank(v)) {
+        lower_error(l, n->loc, "%s must be an integer scalar, not %s", what, value_describe(l, v));
         return NULL;
     }
-    v = cast_to(l, v, DT_INDEX, n->loc);
-    return materialize(l, v, n->loc);
+    v = lower_cast(l, v, DT_INDEX, n->loc);
+    return lower_materialize(l, v, n->loc);
 }

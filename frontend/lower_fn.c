@@ -19,7 +19,7 @@ static bool pure_node(Lower *l, const Node *n, int depth)
     static const char *const impure[] = { "load", "store", "gather", "scatter", "program_id", "num_programs", "extent", "stride", "print", "assert" };
     if (!n) return true;
     if (n->kind == N_CALL) {
-        const Node *fn = find_fn(l->ast, n->name);
+        const Node *fn = ast_find_fn(l->ast, n->name);
         if (fn && !is_pure(l, fn, depth + 1)) return false;
         if (!strncmp(n->name, "atomic_", 7)) return false;
         for (size_t i = 0; i < sizeof impure / sizeof *impure; i++) if (!strcmp(impure[i], n->name)) return false;
@@ -57,12 +57,12 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
     for (uint32_t i = 0; i < call->n; i++) {
         const Node *a = call->kids[i];
         int k = a->kind == N_ARG ? parameter_index(fn, a->name) : (int)i;
-        if (k < 0) { error_at(l, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name); return false; }
+        if (k < 0) { lower_error(l, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name); return false; }
         if (k >= (int)params->n) {
-            error_at(l, a->loc, "`%s` takes %d argument%s", fn->name, (int)params->n, params->n == 1 ? "" : "s");
+            lower_error(l, a->loc, "`%s` takes %d argument%s", fn->name, (int)params->n, params->n == 1 ? "" : "s");
             return false;
         }
-        if (given[k]) { error_at(l, a->loc, "argument `%s` is given twice", params->kids[k]->name); return false; }
+        if (given[k]) { lower_error(l, a->loc, "argument `%s` is given twice", params->kids[k]->name); return false; }
         given[k] = true;
         from[k] = a->kind == N_ARG ? a->kids[0] : a;
         out[k] = lower_expr(l, from[k]);
@@ -70,7 +70,7 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
     }
     for (uint32_t k = 0; k < params->n; k++) {
         if (given[k]) continue;
-        if (!params->kids[k]->kids[0]) { error_at(l, call->loc, "`%s` needs the argument `%s`", fn->name, params->kids[k]->name); return false; }
+        if (!params->kids[k]->kids[0]) { lower_error(l, call->loc, "`%s` needs the argument `%s`", fn->name, params->kids[k]->name); return false; }
         Scope *outer = l->scope;
         l->scope = l->globals;
         from[k] = params->kids[k]->kids[0];
@@ -79,7 +79,7 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
         ok &= out[k].kind != V_ERROR;
     }
     for (uint32_t k = 0; k < params->n && ok; k++)
-        if (out[k].kind == V_VOID) { error_at(l, from[k]->loc, "this call gives no value"); ok = false; }
+        if (out[k].kind == V_VOID) { lower_error(l, from[k]->loc, "this call gives no value"); ok = false; }
     return ok;
 }
 
@@ -88,7 +88,7 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
 static bool enter_call(Lower *l, Loc loc, const Node *fn)
 {
     if (l->depth < LIMIT_CALLS) return true;
-    error_note(l, loc, "a fn is expanded at compile time: recursion must end there", "calls of fn functions are nested more than %d deep", LIMIT_CALLS);
+    lower_error_note(l, loc, "a fn is expanded at compile time: recursion must end there", "calls of fn functions are nested more than %d deep", LIMIT_CALLS);
     l->stopped = true;
     return false;
 }
@@ -97,15 +97,15 @@ static bool enter_call(Lower *l, Loc loc, const Node *fn)
 static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
 {
     Scope *outer = l->scope, inner = { .outer = l->globals };
-    Frame frame = frame_new(fn, false), *outer_frame = l->frame;
+    Frame frame = lower_frame_new(fn, false), *outer_frame = l->frame;
     Active active = { fn, loc, l->active };
     l->scope = &inner;
-    for (uint32_t k = 0; k < fn->kids[0]->n; k++) scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++) lower_scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);
     l->frame = &frame;
     l->active = &active;
     l->depth++;
     lower_block(l, fn->kids[1], true);
-    V result = frame_result(l, &frame);
+    V result = lower_frame_result(l, &frame);
     l->depth--;
     l->active = active.outer;
     l->frame = outer_frame;
@@ -113,9 +113,9 @@ static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
     return result;
 }
 
-V expand_fn(Lower *l, Loc loc, const Node *fn, const V *args)
+V lower_expand_fn(Lower *l, Loc loc, const Node *fn, const V *args)
 {
-    if (!enter_call(l, loc, fn)) return v_error();
+    if (!enter_call(l, loc, fn)) return value_error();
     Loc at = l->b.loc;
     V v = run_body(l, loc, fn, args);
     l->b.loc = at;
@@ -174,7 +174,7 @@ static const Specialized *specialize(Lower *l, Loc loc, const Node *fn, const V 
     Builder at = l->b;
     V *inner = arena_array(&l->s->arena, V, fn->kids[0]->n + 1);
     for (uint32_t k = 0; k < fn->kids[0]->n; k++)
-        inner[k] = args[k].kind == V_IR ? v_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR, args[k].value->type, NULL)) : args[k];
+        inner[k] = args[k].kind == V_IR ? value_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR, args[k].value->type, NULL)) : args[k];
     int nesting = l->nesting, deepest = l->deepest;
     l->func = f;
     l->b = ir_at_end(f->body);
@@ -196,17 +196,17 @@ static V call_function(Lower *l, const Node *call, const Node *fn, const V *args
     const Specialized *s = specialize(l, call->loc, fn, args, key);
     Func *f = s->func;
     V result = s->result;
-    if (result.kind == V_ERROR || !enter_blocks(l, call->loc, s->nesting)) return v_error();
-    leave_blocks(l, s->nesting);
+    if (result.kind == V_ERROR || !lower_enter_blocks(l, call->loc, s->nesting)) return value_error();
+    lower_leave_blocks(l, s->nesting);
     Value **operands = arena_array(&l->s->arena, Value *, fn->kids[0]->n + 1);
     int n = 0, used = 0;
     for (uint32_t k = 0; k < fn->kids[0]->n; k++) if (args[k].kind == V_IR) operands[n++] = args[k].value;
     if (!f->n_results) return result;
     l->b.loc = call->loc;
     Instr *i = ir_build(&l->b, OP_CALL, operands, n, ATTRS(a_str(ATTR_CALLEE, f->name)), f->results, f->n_results);
-    if (result.kind != V_TUPLE) return v_ir(&i->results[0]);
+    if (result.kind != V_TUPLE) return value_ir(&i->results[0]);
     V *items = arena_array(&l->s->arena, V, (size_t)result.n + 1);
-    for (int k = 0; k < result.n; k++) items[k] = result.items[k].kind == V_IR ? v_ir(&i->results[used++]) : result.items[k];
+    for (int k = 0; k < result.n; k++) items[k] = result.items[k].kind == V_IR ? value_ir(&i->results[used++]) : result.items[k];
     return (V){ .kind = V_TUPLE, .n = result.n, .items = items };
 }
 
@@ -215,9 +215,9 @@ V lower_fn_call(Lower *l, const Node *call, const Node *fn)
     uint32_t n = fn->kids[0]->n;
     V *args = arena_array(&l->s->arena, V, n + 1);
     const Node **from = arena_array(&l->s->arena, const Node *, n + 1);
-    if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return v_error();
+    if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return value_error();
     bool runtime = false;
     for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
     const char *key = runtime && !l->in_clause && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0) ? call_key(l, fn, args) : NULL;
-    return key ? call_function(l, call, fn, args, key) : expand_fn(l, call->loc, fn, args);
+    return key ? call_function(l, call, fn, args, key) : lower_expand_fn(l, call->loc, fn, args);
 }

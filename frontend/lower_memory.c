@@ -18,22 +18,22 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
     const char *name = c->node->name;
     if (n->kind != N_INDEX) {
         V v = lower_expr(l, n);
-        if (v.kind == V_TENSOR) error_note(l, n->loc, "X[:, :] is the whole tensor", "`%s` takes a window X[...], not a tensor by itself", name);
-        else if (v.kind != V_ERROR) error_at(l, n->loc, "`%s` takes a window X[...] of a tensor, not %s", name, v_describe(l, v));
+        if (v.kind == V_TENSOR) lower_error_note(l, n->loc, "X[:, :] is the whole tensor", "`%s` takes a window X[...], not a tensor by itself", name);
+        else if (v.kind != V_ERROR) lower_error(l, n->loc, "`%s` takes a window X[...] of a tensor, not %s", name, value_describe(l, v));
         return NULL;
     }
     V v = lower_expr(l, n->kids[0]);
     if (v.kind == V_ERROR) return NULL;
     if (v.kind != V_TENSOR) {
-        error_at(l, n->kids[0]->loc, "`%s` takes a window of a tensor, not of %s", name, v_describe(l, v));
+        lower_error(l, n->kids[0]->loc, "`%s` takes a window of a tensor, not of %s", name, value_describe(l, v));
         return NULL;
     }
-    if (l->in_clause) { error_at(l, n->loc, "memory cannot be read in a grid or remap clause"); return NULL; }
+    if (l->in_clause) { lower_error(l, n->loc, "memory cannot be read in a grid or remap clause"); return NULL; }
     w->param = &l->params[v.param];
     w->operands[w->n++] = l->args[v.param];
     int rank = w->param->type->rank;
     if ((int)n->n - 1 == rank) return n;
-    error_at(l, n->loc, "%d subscript%s for a tensor of %d %s", (int)n->n - 1, n->n == 2 ? "" : "s", rank, rank == 1 ? "axis" : "axes");
+    lower_error(l, n->loc, "%d subscript%s for a tensor of %d %s", (int)n->n - 1, n->n == 2 ? "" : "s", rank, rank == 1 ? "axis" : "axes");
     return NULL;
 }
 
@@ -41,11 +41,11 @@ static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
 {
     const Dim *d = &l->func->dims[w->param->dims[axis]];
     if (d->extent < 0) {
-        error_note(l, a->loc, d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or -D %s=...", d->name) : NULL,
+        lower_error_note(l, a->loc, d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or -D %s=...", d->name) : NULL,
                    "`:` makes the extent `%s` a tile extent, which must be known at compile time", d->name ? d->name : "?");
         return false;
     }
-    if (d->extent < 1) { error_at(l, a->loc, "a tile extent must be at least 1, not %lld", (long long)d->extent); return false; }
+    if (d->extent < 1) { lower_error(l, a->loc, "a tile extent must be at least 1, not %lld", (long long)d->extent); return false; }
     w->extents[axis] = d->extent;
     l->b.loc = a->loc;
     w->operands[w->n++] = ir_index(&l->b, 0);
@@ -57,17 +57,17 @@ static bool window_axis(Lower *l, const Node *a, Window *w, int axis)
     w->steps[axis] = 1;
     if (a->kind == N_ALL) return whole_axis(l, a, w, axis);
     if (a->kind == N_NONE) {
-        error_note(l, a->loc, "load first, then add an axis: load(X[...])[:, None]", "a window takes no `None`");
+        lower_error_note(l, a->loc, "load first, then add an axis: load(X[...])[:, None]", "a window takes no `None`");
         return false;
     }
     bool window = a->kind == N_WINDOW;
-    Value *base = index_value(l, window ? a->kids[0] : a, window ? "the base of a window" : "a subscript");
+    Value *base = lower_index_value(l, window ? a->kids[0] : a, window ? "the base of a window" : "a subscript");
     if (!base) return false;
     w->operands[w->n++] = base;
     w->extents[axis] = -1;
     if (!window) return true;
-    if (!const_int(l, a->kids[1], "the extent of a window", 1, INT64_MAX, &w->extents[axis])) return false;
-    if (a->kids[2] && !const_int(l, a->kids[2], "the step of a window", 1, INT32_MAX, &w->steps[axis])) return false;
+    if (!lower_const_int(l, a->kids[1], "the extent of a window", 1, INT64_MAX, &w->extents[axis])) return false;
+    if (a->kids[2] && !lower_const_int(l, a->kids[2], "the step of a window", 1, INT32_MAX, &w->steps[axis])) return false;
     w->strided |= w->steps[axis] != 1;
     return true;
 }
@@ -82,7 +82,7 @@ static bool read_window(Lower *l, const Call *c, Window *w)
     if (!ok) return false;
     for (int i = 0; i < w->param->type->rank; i++)
         if (w->extents[i] != -1) w->shape[w->rank++] = w->extents[i];
-    return w->rank == 0 || checked_tile(l, n->loc, w->param->type->dtype, w->rank, w->shape);
+    return w->rank == 0 || lower_tile_type(l, n->loc, w->param->type->dtype, w->rank, w->shape);
 }
 
 /* Index tiles, broadcast against each other; a mask and values of that shape come later. */
@@ -93,30 +93,30 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
     if (!n) return false;
     int rank = w->param->type->rank;
     V v[TILE_MAX_RANK + 1];
-    if (rank == 0) { error_at(l, n->loc, "`%s` needs a tensor of at least one axis", c->node->name); return false; }
+    if (rank == 0) { lower_error(l, n->loc, "`%s` needs a tensor of at least one axis", c->node->name); return false; }
     for (int i = 0; i < rank; i++) {
         const Node *a = n->kids[i + 1];
         if (a->kind == N_ALL || a->kind == N_WINDOW || a->kind == N_NONE) {
-            error_note(l, a->loc, "arange(n) with an offset is such a tile", "`%s` takes tiles of indices, one an axis", c->node->name);
+            lower_error_note(l, a->loc, "arange(n) with an offset is such a tile", "`%s` takes tiles of indices, one an axis", c->node->name);
             return false;
         }
         v[i] = lower_expr(l, a);
         if (v[i].kind == V_ERROR) return false;
-        if (v_is_untyped(v[i])) v[i] = adapt(l, v[i], DT_INDEX, a->loc);
+        if (value_is_untyped(v[i])) v[i] = lower_adapt(l, v[i], DT_INDEX, a->loc);
         if (v[i].kind == V_ERROR) return false;
-        if ((v[i].kind != V_CONST && v[i].kind != V_IR) || !dtype_is_int(v_dtype(v[i]))) {
-            error_at(l, a->loc, "an index must be of integers, not %s", v_describe(l, v[i]));
+        if ((v[i].kind != V_CONST && v[i].kind != V_IR) || !dtype_is_int(value_dtype(v[i]))) {
+            lower_error(l, a->loc, "an index must be of integers, not %s", value_describe(l, v[i]));
             return false;
         }
-        v[i] = cast_to(l, v[i], DT_INDEX, a->loc);
+        v[i] = lower_cast(l, v[i], DT_INDEX, a->loc);
     }
     int n_v = rank;
-    if (!join_shapes(l, n->loc, "the subscripts", v, n_v, &w->rank, w->shape)) return false;
-    if (w->rank && !checked_tile(l, n->loc, DT_INDEX, w->rank, w->shape)) return false;
+    if (!lower_join_shapes(l, n->loc, "the subscripts", v, n_v, &w->rank, w->shape)) return false;
+    if (w->rank && !lower_tile_type(l, n->loc, DT_INDEX, w->rank, w->shape)) return false;
     for (int i = 0; i < rank; i++) {
-        Value *x = materialize(l, v[i], n->kids[i + 1]->loc);
+        Value *x = lower_materialize(l, v[i], n->kids[i + 1]->loc);
         if (!x) return false;
-        w->operands[w->n++] = to_shape(l, x, w->rank, w->shape);
+        w->operands[w->n++] = lower_to_shape(l, x, w->rank, w->shape);
     }
     return true;
 }
@@ -126,24 +126,24 @@ static bool push_value(Lower *l, Window *w, const Node *n, const char *what)
 {
     DType d = w->param->type->dtype;
     V v = lower_expr(l, n);
-    if (v_is_untyped(v)) v = adapt(l, v, d, n->loc);
+    if (value_is_untyped(v)) v = lower_adapt(l, v, d, n->loc);
     if (v.kind == V_ERROR) return false;
     if (v.kind == V_IR || v.kind == V_CONST) {
-        if (v_dtype(v) != d) {
-            error_note(l, n->loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "%s is `%s`, the tensor `%s`", what, dtype_name(v_dtype(v)), dtype_name(d));
+        if (value_dtype(v) != d) {
+            lower_error_note(l, n->loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "%s is `%s`, the tensor `%s`", what, dtype_name(value_dtype(v)), dtype_name(d));
             return false;
         }
-        bool fits = v_rank(v) == 0 || v_rank(v) == w->rank;
-        for (int i = 0; fits && i < v_rank(v); i++) fits = v_shape(v)[i] == w->shape[i] || v_shape(v)[i] == 1;
+        bool fits = value_rank(v) == 0 || value_rank(v) == w->rank;
+        for (int i = 0; fits && i < value_rank(v); i++) fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
         if (!fits) {
-            error_at(l, n->loc, "%s is %s, the window %s", what, v_describe(l, v),
-                     v_describe(l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } }));
+            lower_error(l, n->loc, "%s is %s, the window %s", what, value_describe(l, v),
+                     value_describe(l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } }));
             return false;
         }
     }
-    Value *x = materialize(l, v, n->loc);
+    Value *x = lower_materialize(l, v, n->loc);
     if (!x) return false;
-    w->operands[w->n++] = to_shape(l, x, w->rank, w->shape);
+    w->operands[w->n++] = lower_to_shape(l, x, w->rank, w->shape);
     return true;
 }
 
@@ -152,16 +152,16 @@ static bool push_mask(Lower *l, Window *w, const Node *n)
     if (!n) return true;
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return false;
-    bool fits = (v.kind == V_CONST || v.kind == V_IR) && v_dtype(v) == DT_BOOL && (v_rank(v) == 0 || v_rank(v) == w->rank);
-    for (int i = 0; fits && i < v_rank(v); i++) fits = v_shape(v)[i] == w->shape[i] || v_shape(v)[i] == 1;
+    bool fits = (v.kind == V_CONST || v.kind == V_IR) && value_dtype(v) == DT_BOOL && (value_rank(v) == 0 || value_rank(v) == w->rank);
+    for (int i = 0; fits && i < value_rank(v); i++) fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
     if (!fits) {
         V shape = { .kind = V_IR, .value = &(Value){ .type = type_value(l->s, DT_BOOL, w->rank, w->shape) } };
-        error_at(l, n->loc, "the mask is %s, must be %s", v_describe(l, v), v_describe(l, shape));
+        lower_error(l, n->loc, "the mask is %s, must be %s", value_describe(l, v), value_describe(l, shape));
         return false;
     }
-    Value *x = materialize(l, v, n->loc);
+    Value *x = lower_materialize(l, v, n->loc);
     if (!x) return false;
-    w->operands[w->n++] = to_shape(l, x, w->rank, w->shape);
+    w->operands[w->n++] = lower_to_shape(l, x, w->rank, w->shape);
     return true;
 }
 
@@ -170,13 +170,13 @@ static bool push_pad(Lower *l, Window *w, const Node *n)
     if (!n) return true;
     DType d = w->param->type->dtype;
     V v = lower_expr(l, n);
-    if (v_is_untyped(v)) v = adapt(l, v, d, n->loc);
+    if (value_is_untyped(v)) v = lower_adapt(l, v, d, n->loc);
     if (v.kind == V_ERROR) return false;
-    if ((v.kind != V_CONST && v.kind != V_IR) || v_rank(v) || v_dtype(v) != d) {
-        error_at(l, n->loc, "pad is %s, must be a scalar `%s`", v_describe(l, v), dtype_name(d));
+    if ((v.kind != V_CONST && v.kind != V_IR) || value_rank(v) || value_dtype(v) != d) {
+        lower_error(l, n->loc, "pad is %s, must be a scalar `%s`", value_describe(l, v), dtype_name(d));
         return false;
     }
-    Value *x = materialize(l, v, n->loc);
+    Value *x = lower_materialize(l, v, n->loc);
     if (x) w->operands[w->n++] = x;
     return x != NULL;
 }
@@ -184,7 +184,7 @@ static bool push_pad(Lower *l, Window *w, const Node *n)
 static bool writable(Lower *l, const Call *c, const Window *w)
 {
     if (w->param->kind != PARAM_IN) return true;
-    error_note(l, ARG(c, 0)->loc, "declare it `out` or `inout`", "`%s` is an `in` tensor: it cannot be written", w->param->var->name);
+    lower_error_note(l, ARG(c, 0)->loc, "declare it `out` or `inout`", "`%s` is an `in` tensor: it cannot be written", w->param->var->name);
     return false;
 }
 
@@ -203,7 +203,7 @@ static bool push_word(Lower *l, AttrList *a, AttrKey key, const Node *n, const c
         Text t;
         text_init(&t, &l->s->arena);
         for (int i = 0; attr_enum_name(key, i); i++) text_printf(&t, "%s%s", i ? ", " : "", attr_enum_name(key, i));
-        error_at(l, n->loc, "%s must be one of %s", what, t.data);
+        lower_error(l, n->loc, "%s must be one of %s", what, t.data);
         return false;
     }
     push_attr(a, a_int(key, v));
@@ -214,7 +214,7 @@ static bool push_latency(Lower *l, AttrList *a, const Node *n)
 {
     int64_t v;
     if (!n) return true;
-    if (!const_int(l, n, "latency", 0, 64, &v)) return false;
+    if (!lower_const_int(l, n, "latency", 0, 64, &v)) return false;
     push_attr(a, a_int(ATTR_LATENCY, v));
     return true;
 }
@@ -224,13 +224,13 @@ static bool push_order(Lower *l, AttrList *a, const Node *n, const Window *w, in
 {
     if (!n) return true;
     if (n->kind != N_TUPLE || (int)n->n != w->rank) {
-        error_at(l, n->loc, "order must be a tuple of the window's %d axes", w->rank);
+        lower_error(l, n->loc, "order must be a tuple of the window's %d axes", w->rank);
         return false;
     }
     unsigned seen = 0;
     for (int i = 0; i < w->rank; i++) {
-        if (!const_int(l, n->kids[i], "an axis in order", 0, w->rank - 1, &order[i])) return false;
-        if (seen >> order[i] & 1) { error_at(l, n->loc, "order names axis %lld twice", (long long)order[i]); return false; }
+        if (!lower_const_int(l, n->kids[i], "an axis in order", 0, w->rank - 1, &order[i])) return false;
+        if (seen >> order[i] & 1) { lower_error(l, n->loc, "order names axis %lld twice", (long long)order[i]); return false; }
         seen |= 1u << order[i];
     }
     push_attr(a, a_ints(ATTR_ORDER, order, w->rank));
@@ -252,11 +252,11 @@ static V finish(Lower *l, const Call *c, Op op, Window *w, AttrList *a, bool has
     const Type *results[IR_MAX_RESULTS] = { 0 };
     int n_results = 0;
     const char *why = ir_infer(l->s, op, w->operands, w->n, (Attrs){ a->v, a->n }, results, &n_results);
-    if (why) return error_at(l, c->node->loc, "%s: %s", c->node->name, why);
+    if (why) return lower_error(l, c->node->loc, "%s: %s", c->node->name, why);
     l->b.loc = c->node->loc;
     Instr *i = ir_build(&l->b, op, w->operands, w->n, (Attrs){ a->v, a->n }, NULL, 0);
-    if (token) w->param->token.v = v_ir(&i->results[i->n_results - 1]);
-    return has_result ? v_ir(&i->results[0]) : v_void();
+    if (token) w->param->token.v = value_ir(&i->results[i->n_results - 1]);
+    return has_result ? value_ir(&i->results[0]) : value_void();
 }
 
 /* --- accesses ---------------------------------------------------------------------------------------------------------------------- */
@@ -266,13 +266,13 @@ V lower_load(Lower *l, const Call *c)
     Window w;
     AttrList a = { .n = 0 };
     int64_t order[TILE_MAX_RANK];
-    if (!read_window(l, c, &w)) return v_error();
+    if (!read_window(l, c, &w)) return value_error();
     push_window(&a, &w);
     bool ok = push_order(l, &a, ARG(c, 2), &w, order);
     ok &= push_pad(l, &w, ARG(c, 1));
     ok &= push_latency(l, &a, ARG(c, 3));
     ok &= push_word(l, &a, ATTR_CACHE, ARG(c, 4), "cache");
-    if (!ok) return v_error();
+    if (!ok) return value_error();
     if (ARG(c, 1)) push_attr(&a, a_int(ATTR_HAS_PAD, 1));
     return finish(l, c, OP_LOAD, &w, &a, true);
 }
@@ -281,24 +281,24 @@ V lower_store(Lower *l, const Call *c)
 {
     Window w;
     AttrList a = { .n = 0 };
-    if (!read_window(l, c, &w)) { lower_expr(l, ARG(c, 1)); return v_error(); }
+    if (!read_window(l, c, &w)) { lower_expr(l, ARG(c, 1)); return value_error(); }
     push_window(&a, &w);
     bool ok = writable(l, c, &w);
     ok &= push_value(l, &w, ARG(c, 1), "the value");
     ok &= push_word(l, &a, ATTR_CACHE, ARG(c, 2), "cache");
-    return ok ? finish(l, c, OP_STORE, &w, &a, false) : v_error();
+    return ok ? finish(l, c, OP_STORE, &w, &a, false) : value_error();
 }
 
 V lower_gather(Lower *l, const Call *c)
 {
     Window w;
     AttrList a = { .n = 0 };
-    if (!read_indices(l, c, &w)) return v_error();
-    if (w.rank && !checked_tile(l, c->node->loc, w.param->type->dtype, w.rank, w.shape)) return v_error();
+    if (!read_indices(l, c, &w)) return value_error();
+    if (w.rank && !lower_tile_type(l, c->node->loc, w.param->type->dtype, w.rank, w.shape)) return value_error();
     bool ok = push_mask(l, &w, ARG(c, 1));
     ok &= push_pad(l, &w, ARG(c, 2));
     ok &= push_word(l, &a, ATTR_CACHE, ARG(c, 3), "cache");
-    if (!ok) return v_error();
+    if (!ok) return value_error();
     if (ARG(c, 1)) push_attr(&a, a_int(ATTR_HAS_MASK, 1));
     if (ARG(c, 2)) push_attr(&a, a_int(ATTR_HAS_PAD, 1));
     return finish(l, c, OP_GATHER, &w, &a, true);
@@ -308,12 +308,12 @@ V lower_scatter(Lower *l, const Call *c)
 {
     Window w;
     AttrList a = { .n = 0 };
-    if (!read_indices(l, c, &w)) return v_error();
+    if (!read_indices(l, c, &w)) return value_error();
     bool ok = writable(l, c, &w);
     ok &= push_value(l, &w, ARG(c, 1), "the value");
     ok &= push_mask(l, &w, ARG(c, 2));
     ok &= push_word(l, &a, ATTR_CACHE, ARG(c, 3), "cache");
-    if (!ok) return v_error();
+    if (!ok) return value_error();
     if (ARG(c, 2)) push_attr(&a, a_int(ATTR_HAS_MASK, 1));
     return finish(l, c, OP_SCATTER, &w, &a, false);
 }
@@ -329,7 +329,7 @@ static V finish_atomic(Lower *l, const Call *c, Op op, Window *w, AttrList *a)
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN) tokens[n++] = l->params[i].token.v.value;
     l->b.loc = c->node->loc;
-    if (n > 1) w->param->token.v = v_ir(ir_emit(&l->b, OP_JOIN_TOKENS, tokens, n, NO_ATTRS, NULL));
+    if (n > 1) w->param->token.v = value_ir(ir_emit(&l->b, OP_JOIN_TOKENS, tokens, n, NO_ATTRS, NULL));
     V result = finish(l, c, op, w, a, true);
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN) l->params[i].token.v = w->param->token.v;
@@ -341,7 +341,7 @@ static V atomic(Lower *l, const Call *c, Op op, int rmw, int n_values)
     static const char *const names[] = { "the expected value", "the desired value" };
     Window w;
     AttrList a = { .n = 0 };
-    if (!read_indices(l, c, &w)) return v_error();
+    if (!read_indices(l, c, &w)) return value_error();
     bool ok = writable(l, c, &w);
     for (int k = 0; k < n_values; k++) ok &= push_value(l, &w, ARG(c, 1 + k), n_values == 1 ? "the value" : names[k]);
     const Node *mask = ARG(c, 1 + n_values);
@@ -349,7 +349,7 @@ static V atomic(Lower *l, const Call *c, Op op, int rmw, int n_values)
     if (op == OP_ATOMIC_RMW) push_attr(&a, a_int(ATTR_RMW, rmw));
     ok &= push_word(l, &a, ATTR_SEM, ARG(c, 2 + n_values), "order");
     ok &= push_word(l, &a, ATTR_SCOPE, ARG(c, 3 + n_values), "scope");
-    if (!ok) return v_error();
+    if (!ok) return value_error();
     if (mask) push_attr(&a, a_int(ATTR_HAS_MASK, 1));
     return finish_atomic(l, c, op, &w, &a);
 }

@@ -57,7 +57,7 @@ static void collect_assigned(Lower *l, const Node *n, Vars *vars)
         const Node *t = n->kids[0];
         for (uint32_t i = 0; i < (t->kind == N_TUPLE ? t->n : 1); i++) {
             const Node *name = t->kind == N_TUPLE ? t->kids[i] : t;
-            Var *v = name->kind == N_NAME ? scope_find(l, name->name) : NULL;
+            Var *v = name->kind == N_NAME ? lower_scope_find(l, name->name) : NULL;
             if (v && v->is_var) add_var(l, vars, v);
         }
         return;
@@ -110,20 +110,20 @@ static bool same(V a, V b)
     return false;
 }
 
-static bool has_done(const Lower *l, bool *value) { return v_to_bool(l->frame->done.v, value); }
+static bool has_done(const Lower *l, bool *value) { return value_to_bool(l->frame->done.v, value); }
 static bool surely_done(const Lower *l) { bool d; return has_done(l, &d) && d; }
 
 static bool too_many(Lower *l, Loc loc, size_t n)
 {
     if (n <= IR_MAX_RESULTS - 2) return false;
-    error_at(l, loc, "more than %d variables change in this statement", IR_MAX_RESULTS - 2);
+    lower_error(l, loc, "more than %d variables change in this statement", IR_MAX_RESULTS - 2);
     return true;
 }
 
-bool enter_blocks(Lower *l, Loc loc, int levels)
+bool lower_enter_blocks(Lower *l, Loc loc, int levels)
 {
     if (l->nesting + levels > LIMIT_BLOCKS) {
-        error_note(l, loc, "early returns in loops and called functions count too", "loops and ifs are nested more than %d deep", LIMIT_BLOCKS);
+        lower_error_note(l, loc, "early returns in loops and called functions count too", "loops and ifs are nested more than %d deep", LIMIT_BLOCKS);
         l->stopped = true;
         return false;
     }
@@ -132,17 +132,17 @@ bool enter_blocks(Lower *l, Loc loc, int levels)
     return true;
 }
 
-void leave_blocks(Lower *l, int levels) { l->nesting -= levels; }
+void lower_leave_blocks(Lower *l, int levels) { l->nesting -= levels; }
 
 /* --- if -------------------------------------------------------------------------------------------------------------------------------- */
 
 static V zero_like(Lower *l, const Type *t)
 {
     Value *z = dtype_is_float(t->dtype) ? ir_const_float(&l->b, t->dtype, 0) : ir_const_int(&l->b, t->dtype, 0);
-    return v_ir(t->kind == TYPE_TILE ? ir_splat(&l->b, z, t->rank, t->shape) : z);
+    return value_ir(t->kind == TYPE_TILE ? ir_splat(&l->b, z, t->rank, t->shape) : z);
 }
 
-static const Type *value_type(Lower *l, V v)
+static const Type *type_of_value(Lower *l, V v)
 {
     return v.kind == V_IR ? v.value->type : v.kind == V_CONST ? type_scalar(l->s, v.dtype) : NULL;
 }
@@ -155,18 +155,18 @@ static bool unify(Lower *l, Builder *then_b, Builder *else_b, V *a, V *b)
     Builder at = l->b;
     bool ok = true;
     if (a->kind != V_VOID && b->kind != V_VOID) {
-        if (v_is_number(*a) && v_is_number(*b) && (v_is_untyped(*a) || v_is_untyped(*b))) ok = same_dtype(l, loc, "returns", a, b);
+        if (value_is_number(*a) && value_is_number(*b) && (value_is_untyped(*a) || value_is_untyped(*b))) ok = lower_same_dtype(l, loc, "returns", a, b);
     } else {
         V *set = a->kind == V_VOID ? b : a, *unset = a->kind == V_VOID ? a : b;
-        *set = concretize(l, *set, loc);
-        const Type *t = value_type(l, *set);
+        *set = lower_concretize(l, *set, loc);
+        const Type *t = type_of_value(l, *set);
         l->b = unset == a ? *then_b : *else_b;
         if (t) *unset = zero_like(l, t);
     }
     l->b = at;
-    const Type *ta = value_type(l, *a), *tb = value_type(l, *b);
-    if (ok && (!ta || !tb)) { error_at(l, loc, "the returned value depends on the path: %s and %s", v_describe(l, *a), v_describe(l, *b)); ok = false; }
-    else if (ok && ta != tb) { error_at(l, loc, "returns of different types: `%s` and `%s`", type_string(l->s, tb), type_string(l->s, ta)); ok = false; }
+    const Type *ta = type_of_value(l, *a), *tb = type_of_value(l, *b);
+    if (ok && (!ta || !tb)) { lower_error(l, loc, "the returned value depends on the path: %s and %s", value_describe(l, *a), value_describe(l, *b)); ok = false; }
+    else if (ok && ta != tb) { lower_error(l, loc, "returns of different types: `%s` and `%s`", type_string(l->s, tb), type_string(l->s, ta)); ok = false; }
     return ok;
 }
 
@@ -174,7 +174,7 @@ static Value *into(Lower *l, Builder *b, V v, Loc loc)
 {
     Builder at = l->b;
     l->b = *b;
-    Value *x = materialize(l, v, loc);
+    Value *x = lower_materialize(l, v, loc);
     l->b = at;
     return x;
 }
@@ -198,9 +198,9 @@ static void run_branch(Lower *l, Branch b, bool tail)
 static V join_done(Lower *l, V a, V b, bool tail)
 {
     bool x, y;
-    if (!tail) return v_void();
-    if (v_to_bool(a, &x) && v_to_bool(b, &y) && x && y) return v_bool(true);
-    return l->frame->is_kernel || l->frame->n_returns <= 0 ? v_bool(true) : v_void();
+    if (!tail) return value_void();
+    if (value_to_bool(a, &x) && value_to_bool(b, &y) && x && y) return value_bool(true);
+    return l->frame->is_kernel || l->frame->n_returns <= 0 ? value_bool(true) : value_void();
 }
 
 static void if_else(Lower *l, Loc loc, Value *cond, Branch then_branch, Branch else_branch, bool tail)
@@ -233,11 +233,11 @@ static void if_else(Lower *l, Loc loc, Value *cond, Branch then_branch, Branch e
         }
         v->v = a;
         if (same(a, b)) continue;
-        if (a.kind == V_ERROR || b.kind == V_ERROR) { v->v = v_error(); continue; }
-        if (too_many(l, loc, (size_t)n) || !unify(l, &end[0], &end[1], &a, &b)) { v->v = v_error(); continue; }
+        if (a.kind == V_ERROR || b.kind == V_ERROR) { v->v = value_error(); continue; }
+        if (too_many(l, loc, (size_t)n) || !unify(l, &end[0], &end[1], &a, &b)) { v->v = value_error(); continue; }
         yields[0][n] = into(l, &end[0], a, loc);
         yields[1][n] = into(l, &end[1], b, loc);
-        if (!yields[0][n] || !yields[1][n]) { v->v = v_error(); continue; }
+        if (!yields[0][n] || !yields[1][n]) { v->v = value_error(); continue; }
         types[n] = yields[0][n]->type;
         carried[n++] = v;
     }
@@ -250,7 +250,7 @@ static void if_else(Lower *l, Loc loc, Value *cond, Branch then_branch, Branch e
     attach(i, 0, blocks[0]);
     attach(i, 1, blocks[1]);
     for (int k = 0; k < n; k++) {
-        carried[k]->v = v_ir(&i->results[k]);
+        carried[k]->v = value_ir(&i->results[k]);
         ir_set_name(&i->results[k], carried[k]->name);
     }
 }
@@ -263,12 +263,12 @@ static void lower_guarded(Lower *l, Branch b, bool tail)
         if (!known) run_branch(l, b, tail);
         return;
     }
-    if (l->frame->done.v.kind != V_IR || !enter_blocks(l, l->b.loc, 1)) return;
+    if (l->frame->done.v.kind != V_IR || !lower_enter_blocks(l, l->b.loc, 1)) return;
     Value *go = ir_un(&l->b, OP_NOT, l->frame->done.v.value);
     bool returned_after = false;
     V done = l->frame->done.v;
     /* Inside, the path has not returned. */
-    l->frame->done.v = v_bool(false);
+    l->frame->done.v = value_bool(false);
     Branch all[1] = { b };
     Vars vars = changeable(l, all, 1);
     V *before = values_of(l, vars);
@@ -289,14 +289,14 @@ static void lower_guarded(Lower *l, Branch b, bool tail)
     int n = 0;
     for (size_t i = 0; i < vars.len; i++) {
         Var *v = vars.data[i];
-        V a = v->v, e = v == &l->frame->done ? v_bool(true) : before[i];
+        V a = v->v, e = v == &l->frame->done ? value_bool(true) : before[i];
         if (v == &l->frame->done && returned_after) continue;
         if (same(a, e)) continue;
-        if (a.kind == V_ERROR || e.kind == V_ERROR) { v->v = v_error(); continue; }
-        if (too_many(l, loc, (size_t)n) || !unify(l, &end[0], &end[1], &a, &e)) { v->v = v_error(); continue; }
+        if (a.kind == V_ERROR || e.kind == V_ERROR) { v->v = value_error(); continue; }
+        if (too_many(l, loc, (size_t)n) || !unify(l, &end[0], &end[1], &a, &e)) { v->v = value_error(); continue; }
         yields[0][n] = into(l, &end[0], a, loc);
         yields[1][n] = into(l, &end[1], e, loc);
-        if (!yields[0][n] || !yields[1][n]) { v->v = v_error(); continue; }
+        if (!yields[0][n] || !yields[1][n]) { v->v = value_error(); continue; }
         types[n] = yields[0][n]->type;
         carried[n++] = v;
     }
@@ -304,9 +304,9 @@ static void lower_guarded(Lower *l, Branch b, bool tail)
     Instr *i = ir_build(&l->b, OP_IF, &go, 1, NO_ATTRS, types, n);
     attach(i, 0, blocks[0]);
     attach(i, 1, blocks[1]);
-    for (int k = 0; k < n; k++) carried[k]->v = v_ir(&i->results[k]);
-    leave_blocks(l, 1);
-    if (returned_after) l->frame->done.v = v_bool(true);
+    for (int k = 0; k < n; k++) carried[k]->v = value_ir(&i->results[k]);
+    lower_leave_blocks(l, 1);
+    if (returned_after) l->frame->done.v = value_bool(true);
     else if (!branch_returns(b)) l->frame->done.v = done;
 }
 
@@ -315,12 +315,12 @@ static bool condition(Lower *l, const Node *n, const char *what, V *out)
 {
     *out = lower_expr(l, n);
     if (out->kind == V_ERROR) return false;
-    if ((out->kind != V_CONST && out->kind != V_IR) || v_dtype(*out) != DT_BOOL) {
-        error_at(l, n->loc, "the condition of `%s` must be bool, not %s", what, v_describe(l, *out));
+    if ((out->kind != V_CONST && out->kind != V_IR) || value_dtype(*out) != DT_BOOL) {
+        lower_error(l, n->loc, "the condition of `%s` must be bool, not %s", what, value_describe(l, *out));
         return false;
     }
-    if (!v_rank(*out)) return true;
-    error_note(l, n->loc, "reduce it: any(...) or all(...), or choose by element with where(...)", "the condition of `%s` must be a scalar, not %s", what, v_describe(l, *out));
+    if (!value_rank(*out)) return true;
+    lower_error_note(l, n->loc, "reduce it: any(...) or all(...), or choose by element with where(...)", "the condition of `%s` must be a scalar, not %s", what, value_describe(l, *out));
     return false;
 }
 
@@ -334,19 +334,19 @@ static void lower_if(Lower *l, const Node *n, Branch rest, bool tail)
     V c;
     if (!condition(l, n->kids[0], "if", &c)) {
         /* Look into the branches for their own errors. */
-        c = v_bool(true);
+        c = value_bool(true);
     }
-    Value *cond = materialize(l, c, n->kids[0]->loc);
-    if (!cond || !enter_blocks(l, n->loc, 1)) return;
+    Value *cond = lower_materialize(l, c, n->kids[0]->loc);
+    if (!cond || !lower_enter_blocks(l, n->loc, 1)) return;
     if_else(l, n->loc, cond, then_branch, else_branch, tail);
-    leave_blocks(l, 1);
+    lower_leave_blocks(l, 1);
 }
 
 static const Node *const_if_choice(Lower *l, const Node *n)
 {
     while (n && n->kind == N_IF && n->op) {
         bool c;
-        if (!const_bool(l, n->kids[0], "the condition of `const if`", &c)) return NULL;
+        if (!lower_const_bool(l, n->kids[0], "the condition of `const if`", &c)) return NULL;
         n = n->kids[c ? 1 : 2];
     }
     return n;
@@ -375,14 +375,14 @@ static void learn_returns(Lower *l, const Node *loop, const char *name)
     Block *scratch = ir_block_new(l->func, NULL);
     Scope inner;
     l->b = ir_at_end(scratch);
-    scope_push(l, &inner);
-    if (name) scope_add(l, name, loop->name_loc, v_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
+    lower_scope_push(l, &inner);
+    if (name) lower_scope_add(l, name, loop->name_loc, value_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
     int errors = l->s->n_errors;
     l->frame->probing = true;
     run_branch(l, b, false);
     l->frame->probing = false;
     if (l->s->n_errors > errors) l->stopped = true;     /* else they would be reported twice */
-    scope_pop(l);
+    lower_scope_pop(l);
     l->b = outer;
     set_values(vars, before);
     discard(scratch);
@@ -407,8 +407,8 @@ static CarriedList enter_loop(Lower *l, const Node *loop, Block *const *blocks, 
     }
     for (size_t i = 0; i < vars.len; i++) {
         Carried c = { vars.data[i], vars.data[i]->v, NULL, { NULL, NULL } };
-        if (!v_is_number(c.before)) continue;
-        if (!(c.init = materialize(l, c.before, loop->loc))) continue;
+        if (!value_is_number(c.before)) continue;
+        if (!(c.init = lower_materialize(l, c.before, loop->loc))) continue;
         for (int k = 0; k < n_blocks; k++) c.arg[k] = ir_block_arg(blocks[k], c.init->type, c.var->name);
         vec_push(&l->s->arena, &list, c);
     }
@@ -461,10 +461,10 @@ static Value **next_values(Lower *l, CarriedList list, Loc loc)
     Value **next = arena_array(&l->s->arena, Value *, list.len + 1);
     for (size_t i = 0; i < list.len; i++) {
         V v = list.data[i].var->v;
-        if (v_is_untyped(v)) v = adapt(l, v, list.data[i].init->type->dtype, loc);
-        next[i] = v_is_number(v) ? materialize(l, v, loc) : NULL;
+        if (value_is_untyped(v)) v = lower_adapt(l, v, list.data[i].init->type->dtype, loc);
+        next[i] = value_is_number(v) ? lower_materialize(l, v, loc) : NULL;
         if (next[i] && next[i]->type != list.data[i].init->type) {
-            error_at(l, l->frame->return_loc, "returns of different types: `%s` and `%s`", type_string(l->s, next[i]->type), type_string(l->s, list.data[i].init->type));
+            lower_error(l, l->frame->return_loc, "returns of different types: `%s` and `%s`", type_string(l->s, next[i]->type), type_string(l->s, list.data[i].init->type));
             next[i] = NULL;
         }
         if (!next[i]) next[i] = list.data[i].arg[0];
@@ -475,7 +475,7 @@ static Value **next_values(Lower *l, CarriedList list, Loc loc)
 static void leave_loop(Lower *l, Instr *i, CarriedList list)
 {
     for (size_t k = 0; k < list.len; k++) {
-        list.data[k].var->v = v_ir(&i->results[k]);
+        list.data[k].var->v = value_ir(&i->results[k]);
         ir_set_name(&i->results[k], list.data[k].var->name);
     }
 }
@@ -483,16 +483,16 @@ static void leave_loop(Lower *l, Instr *i, CarriedList list)
 /* `hint (unroll = n)` of a loop; 0: none. */
 static int64_t loop_unroll(Lower *l, const Node *hint)
 {
-    const Node *a = hint ? hint_argument(l, hint, "unroll") : NULL;
+    const Node *a = hint ? lower_hint_argument(l, hint, "unroll") : NULL;
     int64_t n = 0;
-    return a && const_int(l, a, "unroll", 1, 64, &n) ? n : 0;
+    return a && lower_const_int(l, a, "unroll", 1, 64, &n) ? n : 0;
 }
 
 static void lower_for(Lower *l, const Node *n)
 {
-    Value *lo = index_value(l, n->kids[0], "the start of a loop"), *hi = index_value(l, n->kids[1], "the end of a loop");
+    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"), *hi = lower_index_value(l, n->kids[1], "the end of a loop");
     int64_t step = 1;
-    bool ok = !n->kids[2] || const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
+    bool ok = !n->kids[2] || lower_const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
     if (!lo || !hi || !ok) lo = hi = ir_index(&l->b, 0);
     Value *by = ir_index(&l->b, step);
     learn_returns(l, n, n->name);
@@ -501,13 +501,13 @@ static void lower_for(Lower *l, const Node *n)
     CarriedList list = enter_loop(l, n, &body, 1);
     Builder outer = l->b;
     Scope inner;
-    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = v_ir(list.data[i].arg[0]);
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
     l->b = ir_at_end(body);
     l->b.loc = n->loc;
-    scope_push(l, &inner);
-    scope_add(l, n->name, n->name_loc, v_ir(counter), false);
+    lower_scope_push(l, &inner);
+    lower_scope_add(l, n->name, n->name_loc, value_ir(counter), false);
     lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
-    scope_pop(l);
+    lower_scope_pop(l);
     l->b.loc = n->loc;
     Value **next = next_values(l, list, n->loc);
     Builder end = l->b;
@@ -532,17 +532,17 @@ static void lower_while(Lower *l, const Node *n)
     CarriedList list = enter_loop(l, n, blocks, 2);
     Builder outer = l->b;
     V c;
-    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = v_ir(list.data[i].arg[0]);
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
     l->b = ir_at_end(blocks[0]);
     l->b.loc = n->loc;
     V done = l->frame->done.v;
-    if (!condition(l, n->kids[0], "while", &c)) c = v_bool(false);
-    Value *go = materialize(l, c, n->kids[0]->loc);
+    if (!condition(l, n->kids[0], "while", &c)) c = value_bool(false);
+    Value *go = lower_materialize(l, c, n->kids[0]->loc);
     if (done.kind == V_IR) go = ir_bin(&l->b, OP_AND, go, ir_un(&l->b, OP_NOT, done.value));
     Value **passed = next_values(l, list, n->loc);
     Builder test = l->b;
-    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = v_ir(list.data[i].arg[1]);
-    if (done.kind == V_IR) l->frame->done.v = v_bool(false);
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[1]);
+    if (done.kind == V_IR) l->frame->done.v = value_bool(false);
     l->b = ir_at_end(blocks[1]);
     l->b.loc = n->loc;
     run_branch(l, (Branch){ n->kids[1], NULL, 0, 0 }, false);
@@ -570,22 +570,22 @@ static void lower_const_for(Lower *l, const Node *n)
 {
     const int64_t most = (int64_t)1 << 40;
     int64_t lo, hi, by = 1;
-    bool ok = const_int(l, n->kids[0], "the start of `const for`", -most, most, &lo);
-    ok &= const_int(l, n->kids[1], "the end of `const for`", -most, most, &hi);
-    ok &= !n->kids[2] || const_int(l, n->kids[2], "the step of `const for`", 1, most, &by);
+    bool ok = lower_const_int(l, n->kids[0], "the start of `const for`", -most, most, &lo);
+    ok &= lower_const_int(l, n->kids[1], "the end of `const for`", -most, most, &hi);
+    ok &= !n->kids[2] || lower_const_int(l, n->kids[2], "the step of `const for`", 1, most, &by);
     if (!ok) return;
     int64_t count = hi > lo ? (hi - lo + by - 1) / by : 0;
     if (count > LIMIT_UNROLL) {
-        error_note(l, n->loc, "a plain `for` runs at run time", "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
+        lower_error_note(l, n->loc, "a plain `for` runs at run time", "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
         return;
     }
-    for (int64_t k = 0; k < count && !surely_done(l) && step(l, n->loc); k++) {
+    for (int64_t k = 0; k < count && !surely_done(l) && lower_step(l, n->loc); k++) {
         Scope inner;
         int errors = l->s->n_errors;
-        scope_push(l, &inner);
-        scope_add(l, n->name, n->name_loc, v_int(lo + k * by), false);
+        lower_scope_push(l, &inner);
+        lower_scope_add(l, n->name, n->name_loc, value_int(lo + k * by), false);
         lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
-        scope_pop(l);
+        lower_scope_pop(l);
         if (l->s->n_errors > errors) return;
     }
 }
@@ -595,19 +595,19 @@ static void lower_const_for(Lower *l, const Node *n)
 static V variable_value(Lower *l, V v, Loc loc, const char *name)
 {
     if (v.kind == V_ERROR) return v;
-    Value *x = materialize(l, v, loc);
-    if (!x) return v_error();
+    Value *x = lower_materialize(l, v, loc);
+    if (!x) return value_error();
     if (!x->name) ir_set_name(x, name);
-    return v_ir(x);
+    return value_ir(x);
 }
 
 static void bind_name(Lower *l, const Node *name, V v, Loc loc, bool is_var)
 {
-    if (v.kind == V_VOID) v = error_at(l, loc, "this call gives no value");
+    if (v.kind == V_VOID) v = lower_error(l, loc, "this call gives no value");
     if (!strcmp(name->name, "_")) return;
     if (is_var) v = variable_value(l, v, loc, name->name);
     else if (v.kind == V_IR && !v.value->name) ir_set_name(v.value, name->name);
-    scope_add(l, name->name, name->loc, v, is_var);
+    lower_scope_add(l, name->name, name->loc, v, is_var);
 }
 
 static void lower_bind(Lower *l, const Node *n)
@@ -615,46 +615,46 @@ static void lower_bind(Lower *l, const Node *n)
     bool is_var = n->kind == N_VAR;
     V v = lower_expr(l, n->kids[0]);
     if (!n->op) {
-        if (is_var && v.kind == V_TUPLE) v = error_at(l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
+        if (is_var && v.kind == V_TUPLE) v = lower_error(l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
         bind_name(l, n->kids[1], v, n->kids[0]->loc, is_var);
         return;
     }
     int names = (int)n->n - 1;
     if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != names))
-        v = error_at(l, n->kids[0]->loc, "%d names for %s", names, v.kind == V_TUPLE ? v_describe(l, v) : "a single value");
-    for (int k = 0; k < names; k++) bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : v_error(), n->kids[0]->loc, is_var);
+        v = lower_error(l, n->kids[0]->loc, "%d names for %s", names, v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    for (int k = 0; k < names; k++) bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
 }
 
 static void assign_name(Lower *l, const Node *target, V v, Loc loc)
 {
-    Var *var = target->kind == N_NAME ? scope_find(l, target->name) : NULL;
+    Var *var = target->kind == N_NAME ? lower_scope_find(l, target->name) : NULL;
     if (target->kind == N_NAME && !strcmp(target->name, "_")) return;
     if (target->kind == N_INDEX) {
-        error_note(l, target->loc, "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)", "an element cannot be assigned");
+        lower_error_note(l, target->loc, "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)", "an element cannot be assigned");
         return;
     }
-    if (target->kind != N_NAME) { error_at(l, target->loc, "only a variable can be assigned"); return; }
+    if (target->kind != N_NAME) { lower_error(l, target->loc, "only a variable can be assigned"); return; }
     if (!var) {
-        error_note(l, target->loc, arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`", target->name);
+        lower_error_note(l, target->loc, arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`", target->name);
         return;
     }
     if (!var->is_var) {
-        error_at(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
+        lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
         return;
     }
     if (v.kind == V_ERROR || var->v.kind == V_ERROR) return;
     const Type *t = var->v.value->type;
-    if (v_is_untyped(v)) v = adapt(l, v, t->dtype, loc);
+    if (value_is_untyped(v)) v = lower_adapt(l, v, t->dtype, loc);
     if (v.kind == V_ERROR) return;
-    if ((v.kind != V_CONST && v.kind != V_IR) || value_type(l, v) != t) {
-        if (v.kind == V_TENSOR || v.kind == V_VOID) { error_at(l, loc, "`%s` is `%s`; this is %s", target->name, type_string(l->s, t), v_describe(l, v)); return; }
-        error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s", target->name, type_string(l->s, t), v_describe(l, v));
+    if ((v.kind != V_CONST && v.kind != V_IR) || type_of_value(l, v) != t) {
+        if (v.kind == V_TENSOR || v.kind == V_VOID) { lower_error(l, loc, "`%s` is `%s`; this is %s", target->name, type_string(l->s, t), value_describe(l, v)); return; }
+        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s", target->name, type_string(l->s, t), value_describe(l, v));
         return;
     }
     /* A fresh name only for a fresh value: `m = m_new` leaves m_new its own. */
-    Value *x = materialize(l, v, loc);
+    Value *x = lower_materialize(l, v, loc);
     if (!x->name) ir_set_name(x, target->name);
-    var->v = v_ir(x);
+    var->v = value_ir(x);
 }
 
 static void lower_assign(Lower *l, const Node *n)
@@ -668,8 +668,8 @@ static void lower_assign(Lower *l, const Node *n)
     } else v = lower_expr(l, n->kids[1]);
     if (target->kind != N_TUPLE) { assign_name(l, target, v, n->kids[1]->loc); return; }
     if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != (int)target->n))
-        v = error_at(l, n->kids[1]->loc, "%d names for %s", (int)target->n, v.kind == V_TUPLE ? v_describe(l, v) : "a single value");
-    for (uint32_t k = 0; k < target->n; k++) assign_name(l, target->kids[k], v.kind == V_TUPLE ? v.items[k] : v_error(), n->kids[1]->loc);
+        v = lower_error(l, n->kids[1]->loc, "%d names for %s", (int)target->n, v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    for (uint32_t k = 0; k < target->n; k++) assign_name(l, target->kids[k], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[1]->loc);
 }
 
 /* --- return ------------------------------------------------------------------------------------------------------------------------------- */
@@ -678,52 +678,52 @@ static void lower_return(Lower *l, const Node *n)
 {
     Frame *f = l->frame;
     int errors = l->s->n_errors;
-    V v = n->kids[0] ? lower_expr(l, n->kids[0]) : v_void();
+    V v = n->kids[0] ? lower_expr(l, n->kids[0]) : value_void();
     bool tuple = v.kind == V_TUPLE;
     int count = v.kind == V_VOID ? 0 : tuple ? v.n : 1;
     const V *items = tuple ? v.items : &v;
-    if (f->is_kernel && n->kids[0]) error_note(l, n->loc, "results leave a kernel through `out` tensors", "a kernel returns nothing");
-    else if (count > MAX_RETURNS) error_at(l, n->loc, "a function returns at most %d values", MAX_RETURNS);
+    if (f->is_kernel && n->kids[0]) lower_error_note(l, n->loc, "results leave a kernel through `out` tensors", "a kernel returns nothing");
+    else if (count > MAX_RETURNS) lower_error(l, n->loc, "a function returns at most %d values", MAX_RETURNS);
     else if (v.kind == V_ERROR || f->is_kernel) ;
     else if (f->n_returns >= 0 && (f->n_returns != count || f->tuple != tuple))
-        error_at(l, n->loc, "this return gives %d value%s, another one %d", count, count == 1 ? "" : "s", f->n_returns);
+        lower_error(l, n->loc, "this return gives %d value%s, another one %d", count, count == 1 ? "" : "s", f->n_returns);
     else {
         f->n_returns = count;
         f->tuple = tuple;
         f->return_loc = n->loc;
         for (int k = 0; k < count; k++) {
             f->returns[k].v = items[k];
-            if (v_is_untyped(items[k]) && !f->types[k]) f->types[k] = type_scalar(l->s, items[k].kind == V_INT ? DT_INDEX : DT_F32);
-            else if (value_type(l, items[k])) f->types[k] = value_type(l, items[k]);
+            if (value_is_untyped(items[k]) && !f->types[k]) f->types[k] = type_scalar(l->s, items[k].kind == V_INT ? DT_INDEX : DT_F32);
+            else if (type_of_value(l, items[k])) f->types[k] = type_of_value(l, items[k]);
         }
     }
     if (v.kind == V_ERROR || l->s->n_errors > errors) {
         f->failed = true;
-        for (int k = 0; k < MAX_RETURNS; k++) f->returns[k].v = v_error();
+        for (int k = 0; k < MAX_RETURNS; k++) f->returns[k].v = value_error();
     }
-    f->done.v = v_bool(true);
+    f->done.v = value_bool(true);
 }
 
-Frame frame_new(const Node *n, bool is_kernel)
+Frame lower_frame_new(const Node *n, bool is_kernel)
 {
-    Frame f = { .node = n, .is_kernel = is_kernel, .n_returns = -1, .done = { .name = "done", .v = v_bool(false) }, .return_loc = n->loc };
-    for (int k = 0; k < MAX_RETURNS; k++) f.returns[k] = (Var){ .name = "result", .v = v_void() };
+    Frame f = { .node = n, .is_kernel = is_kernel, .n_returns = -1, .done = { .name = "done", .v = value_bool(false) }, .return_loc = n->loc };
+    for (int k = 0; k < MAX_RETURNS; k++) f.returns[k] = (Var){ .name = "result", .v = value_void() };
     return f;
 }
 
-V frame_result(Lower *l, Frame *f)
+V lower_frame_result(Lower *l, Frame *f)
 {
-    if (f->failed || l->stopped) return v_error();
-    if (f->n_returns <= 0) return v_void();
+    if (f->failed || l->stopped) return value_error();
+    if (f->n_returns <= 0) return value_void();
     bool done;
-    if (!v_to_bool(f->done.v, &done) || !done)
-        return error_at(l, f->return_loc, "`%s` returns a value here, but not on every path", f->node->name);
+    if (!value_to_bool(f->done.v, &done) || !done)
+        return lower_error(l, f->return_loc, "`%s` returns a value here, but not on every path", f->node->name);
     V items[MAX_RETURNS];
     for (int k = 0; k < f->n_returns; k++) {
-        if (f->returns[k].v.kind == V_ERROR) return v_error();
+        if (f->returns[k].v.kind == V_ERROR) return value_error();
         items[k] = f->returns[k].v;
     }
-    return f->tuple ? v_tuple(l, f->n_returns, items) : items[0];
+    return f->tuple ? value_tuple(l, f->n_returns, items) : items[0];
 }
 
 /* --- statements --------------------------------------------------------------------------------------------------------------------------- */
@@ -733,22 +733,22 @@ static void dispatch(Lower *l, const Node *n, bool tail)
     l->b.loc = n->loc;
     switch ((int)n->kind) {
     case N_LET: case N_VAR: lower_bind(l, n); return;
-    case N_CONSTANT: declare_const(l, n); return;
+    case N_CONSTANT: lower_const(l, n); return;
     case N_ASSIGN: lower_assign(l, n); return;
     case N_EXPR:
-        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) { error_at(l, n->loc, "this statement has no effect"); return; }
+        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) { lower_error(l, n->loc, "this statement has no effect"); return; }
         lower_expr(l, n->kids[0]);
         return;
     case N_FOR:
         if (n->op) { lower_const_for(l, n); return; }
-        if (!enter_blocks(l, n->loc, 1)) return;
+        if (!lower_enter_blocks(l, n->loc, 1)) return;
         lower_for(l, n);
-        leave_blocks(l, 1);
+        lower_leave_blocks(l, 1);
         return;
     case N_WHILE:
-        if (!enter_blocks(l, n->loc, 1)) return;
+        if (!lower_enter_blocks(l, n->loc, 1)) return;
         lower_while(l, n);
-        leave_blocks(l, 1);
+        lower_leave_blocks(l, 1);
         return;
     case N_IF:
         if (n->op) { n = const_if_choice(l, n); if (n) lower_stmt(l, n, tail); return; }
@@ -762,7 +762,7 @@ static void dispatch(Lower *l, const Node *n, bool tail)
 
 static void lower_stmt(Lower *l, const Node *n, bool tail)
 {
-    if (!n || !descend(l, n->loc)) return;
+    if (!n || !lower_descend(l, n->loc)) return;
     dispatch(l, n, tail);
     l->recursion--;
 }
@@ -783,7 +783,7 @@ static void lower_list(Lower *l, Node *const *kids, uint32_t from, uint32_t n, b
         }
         bool last = i + 1 == n;
         if (s->kind == N_IF && tail && !last && (always_returns(s->kids[1]) || always_returns(s->kids[2]))) {
-            if (!step(l, s->loc)) return;
+            if (!lower_step(l, s->loc)) return;
             l->b.loc = s->loc;
             lower_if(l, s, (Branch){ NULL, kids, i + 1, n }, tail);
             return;
@@ -796,7 +796,7 @@ void lower_block(Lower *l, const Node *block, bool tail)
 {
     Scope inner;
     if (!block || block->kind == N_ERROR) return;
-    scope_push(l, &inner);
+    lower_scope_push(l, &inner);
     lower_list(l, block->kids, 0, block->n, tail);
-    scope_pop(l);
+    lower_scope_pop(l);
 }

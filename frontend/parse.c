@@ -8,9 +8,9 @@ static const char *const node_names[N_COUNT] = {
 #include "frontend/ast.def"
 #undef NODE
 };
-const char *node_name(NodeKind k) { return node_names[k]; }
+const char *ast_node_name(NodeKind k) { return node_names[k]; }
 
-const char *operator_text(Operator o)
+const char *ast_operator_text(Operator o)
 {
     static const char *const text[] = {
         "", "-", "+", "!", "~", "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&&", "||", "==", "!=", "<", "<=", ">", ">=",
@@ -380,7 +380,7 @@ static void parse_one(Program *g, const Loading *here)
         diag_error(s, (Loc){ here->file, 0, 0 }, "source is larger than %d MiB", LIMIT_SOURCE >> 20);
         return;
     }
-    parser_run(lexer_new(&p, src->text, src->len), &p);
+    parse_run(parse_lexer_new(&p, src->text, src->len), &p);
     for (size_t i = 0; i < p.imports.len && !diag_full(s); i++) follow_import(g, here, p.imports.data[i]);
     if (!p.result) return;
     vec_push(&s->arena, &g->ast->files, p.result);

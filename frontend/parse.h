@@ -16,8 +16,8 @@ typedef struct Parse {
     VEC(Node *) imports;
 } Parse;
 
-void *lexer_new(Parse *, const char *text, size_t len);
-int parser_run(void *scanner, Parse *);
+void *parse_lexer_new(Parse *, const char *text, size_t len);
+int parse_run(void *scanner, Parse *);
 
 /* for the scanner */
 const char *parse_name(Parse *, const char *, size_t);

@@ -314,4 +314,4 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *
     return 0;
 }
 
-int parser_run(void *scanner, Parse *p) { return yyparse(scanner, p); }
+int parse_run(void *scanner, Parse *p) { return yyparse(scanner, p); }

@@ -18,16 +18,16 @@ static void print_operator(const Node *n, Text *out)
     static const char *const io[] = { "in", "out", "inout" };
     if (n->kind == N_PTENSOR) text_printf(out, " %s", io[n->op]);
     else if (n->kind == N_FOR || n->kind == N_IF) text_puts(out, n->op ? " const" : "");
-    else if (n->kind == N_ASSIGN) text_printf(out, " %s=", operator_text((Operator)n->op));
+    else if (n->kind == N_ASSIGN) text_printf(out, " %s=", ast_operator_text((Operator)n->op));
     else if (n->kind == N_LET || n->kind == N_VAR) text_puts(out, n->op ? " tuple" : "");
-    else if (n->op) text_printf(out, " %s", operator_text((Operator)n->op));
+    else if (n->op) text_printf(out, " %s", ast_operator_text((Operator)n->op));
 }
 
 static void print_node(const Node *n, int indent, Text *out)
 {
     text_printf(out, "%*s", 2 * indent, "");
     if (!n) { text_puts(out, "-\n"); return; }
-    text_printf(out, "(%s", node_name((NodeKind)n->kind));
+    text_printf(out, "(%s", ast_node_name((NodeKind)n->kind));
     if (n->kind == N_ARG && n->text2) text_printf(out, " %s.%s", n->text2, n->name);
     else if (n->name && (n->kind == N_STRING || n->kind == N_IMPORT)) { text_putc(out, ' '); print_string(n->name, out); }
     else if (n->name) text_printf(out, " %s", n->name);

@@ -146,7 +146,7 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
     };
     static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending", "approx", "ftz" };
     for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);
-    const Node *fn = find_fn(k->ast, n->name);
+    const Node *fn = ast_find_fn(k->ast, n->name);
     if (fn) { walk_fn(k, n, fn, env); return; }
     for (size_t i = 0; i < sizeof constant / sizeof *constant; i++)
         if (!strcmp(n->name, constant[i].call)) demand_here(k, argument(n, constant[i].position, constant[i].name), env);
@@ -208,7 +208,7 @@ static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
     info->k.keys = keys;
 }
 
-Loc *key_location(const Ast *ast, const FrontKernel *k, const char *name)
+Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name)
 {
     KernelInfo *info = (KernelInfo *)k;
     for (int d = 0; d < k->n_dims; d++)
@@ -216,7 +216,7 @@ Loc *key_location(const Ast *ast, const FrontKernel *k, const char *name)
     return NULL;
 }
 
-const Node *kernel_node(const Ast *ast, const FrontKernel *k) { return ((const KernelInfo *)k)->node; }
+const Node *program_kernel_node(const Ast *ast, const FrontKernel *k) { return ((const KernelInfo *)k)->node; }
 
 /* --- parameters ------------------------------------------------------------------------------------------------------------- */
 
@@ -266,7 +266,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
             }
         } else {
             f->kind = p->kind == N_PSCALAR ? FRONT_SCALAR : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE : FRONT_CONST;
-            f->default_value = eval_param(eval, p);
+            f->default_value = lower_eval_param(eval, p);
         }
     }
 }
@@ -277,7 +277,7 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     info->node = n;
     info->k.name = n->name;
     info->k.loc = n->name_loc;
-    eval_scope(eval, NULL);
+    lower_eval_scope(eval, NULL);
     describe_params(s, ast, info, eval);
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid")) info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
@@ -293,7 +293,7 @@ static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, 
     const Node *param = NULL;
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
         if (kernel->kids[0]->kids[i]->kind == N_PCONST && kernel->kids[0]->kids[i]->name == d->name) param = kernel->kids[0]->kids[i];
-    for (uint32_t i = 0; i < d->n; i++) values[i] = eval_domain_value(eval, param, d->kids[i]);
+    for (uint32_t i = 0; i < d->n; i++) values[i] = lower_eval_domain_value(eval, param, d->kids[i]);
     return (FrontDomain){ d->name, (int)d->n, values, d->loc };
 }
 
@@ -307,7 +307,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
 {
     FrontTune *t = arena_new(&s->arena, FrontTune);
     FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
-    eval_scope(eval, info->node);
+    lower_eval_scope(eval, info->node);
     t->kernel = info->k.name;
     t->domains = domains;
     t->loc = n->name_loc;
@@ -329,7 +329,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
 static void describe_instance(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
 {
     FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
-    eval_scope(eval, NULL);
+    lower_eval_scope(eval, NULL);
     for (uint32_t i = 0; i < n->n; i++) domains[i] = describe_domain(s, eval, info->node, n->kids[i]);
     vec_push(&s->arena, &ast->program->instances, ((FrontInstance){ info->k.name, (int)n->n, domains, n->loc }));
 }
@@ -339,7 +339,7 @@ void program_build(Ast *ast)
     Session *s = ast->session;
     ast->program = arena_new(&s->arena, struct Program);
     struct Program *g = ast->program;
-    Lower *eval = eval_begin(ast, NULL, NULL, 0);
+    Lower *eval = lower_eval_begin(ast, NULL, NULL, 0);
     for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
         if (ast->items.data[i]->kind != N_KERNEL) continue;
         KernelInfo *info = describe_kernel(s, ast, eval, ast->items.data[i]);
@@ -387,7 +387,7 @@ bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBi
     const KernelInfo *info = info_of(ast->program, t->kernel);
     if (!info->require) return true;
     bool ok = false;
-    return const_bool(eval_begin((Ast *)ast, info->node, out, (size_t)t->n), info->require, "the condition of `require`", &ok) && ok;
+    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, out, (size_t)t->n), info->require, "the condition of `require`", &ok) && ok;
 }
 
 /* --- values as text ------------------------------------------------------------------------------------------------------------------ */
@@ -437,7 +437,7 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
     return false;
 }
 
-bool hint_name(const char *name)
+bool program_hint_name(const char *name)
 {
     static const char *const names[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(names[i], name)) return true;
@@ -458,7 +458,7 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
         else kind = p->type_known || !strcmp(p->type_name, "float") || !read_value(s, FRONT_INT, text, out) ? FRONT_FLOAT : FRONT_INT;
     }
     for (int d = 0; d < k->n_dims && !kind; d++) if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
-    if (!kind && hint_name(name)) kind = FRONT_INT;
+    if (!kind && program_hint_name(name)) kind = FRONT_INT;
     if (!kind) {
         *why = arena_printf(&s->arena, "kernel `%s` has no const, type or dimension `%s`", k->name, name);
         return false;

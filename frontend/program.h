@@ -6,17 +6,17 @@ typedef struct Lower Lower;
 
 /* Fills ast->program; errors in domain values and defaults are reported. */
 void program_build(Ast *);
-const Node *kernel_node(const Ast *, const FrontKernel *);
+const Node *program_kernel_node(const Ast *, const FrontKernel *);
 /* Where dimension `name` is first used as a tile extent, or NULL. */
-Loc *key_location(const Ast *, const FrontKernel *, const char *name);
+Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
 /* Hints that a tune block or a binding may set. */
-bool hint_name(const char *);
+bool program_hint_name(const char *);
 
 /* Evaluation of constants apart from a lowering: globals, and with `kernel` its consts under the bindings. */
-Lower *eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);
+Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);
 /* A fresh scope under the globals; with `kernel` its consts by their defaults. */
-void eval_scope(Lower *, const Node *kernel);
+void lower_eval_scope(Lower *, const Node *kernel);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
-FrontValue eval_param(Lower *, const Node *param);
+FrontValue lower_eval_param(Lower *, const Node *param);
 /* A value of a domain; `param` is the const it is for, or NULL for a dimension or hint, which take integers. */
-FrontValue eval_domain_value(Lower *, const Node *param, const Node *value);
+FrontValue lower_eval_domain_value(Lower *, const Node *param, const Node *value);

@@ -2,28 +2,28 @@
 #include <math.h>
 #include "frontend/lower.h"
 
-V v_error(void) { return (V){ .kind = V_ERROR }; }
-V v_void(void) { return (V){ .kind = V_VOID }; }
-V v_int(__int128 i) { return (V){ .kind = V_INT, .big = i }; }
-V v_float(double f) { return (V){ .kind = V_FLOAT, .f = f }; }
-V v_const(DType d, Scalar c) { return (V){ .kind = V_CONST, .dtype = d, .c = c }; }
-V v_bool(bool b) { return v_const(DT_BOOL, scalar_int(b)); }
-V v_index(int64_t i) { return v_const(DT_INDEX, scalar_int(i)); }
-V v_ir(Value *v) { return (V){ .kind = V_IR, .value = v }; }
-V v_type(DType d) { return (V){ .kind = V_TYPE, .dtype = d }; }
+V value_error(void) { return (V){ .kind = V_ERROR }; }
+V value_void(void) { return (V){ .kind = V_VOID }; }
+V value_int(__int128 i) { return (V){ .kind = V_INT, .big = i }; }
+V value_float(double f) { return (V){ .kind = V_FLOAT, .f = f }; }
+V value_const(DType d, Scalar c) { return (V){ .kind = V_CONST, .dtype = d, .c = c }; }
+V value_bool(bool b) { return value_const(DT_BOOL, scalar_int(b)); }
+V value_index(int64_t i) { return value_const(DT_INDEX, scalar_int(i)); }
+V value_ir(Value *v) { return (V){ .kind = V_IR, .value = v }; }
+V value_type(DType d) { return (V){ .kind = V_TYPE, .dtype = d }; }
 
-V v_tuple(Lower *l, int n, const V *items)
+V value_tuple(Lower *l, int n, const V *items)
 {
     V *copy = arena_array(&l->s->arena, V, (size_t)n + 1);
     memcpy(copy, items, (size_t)n * sizeof *items);
     return (V){ .kind = V_TUPLE, .n = n, .items = copy };
 }
 
-bool v_is_untyped(V v) { return v.kind == V_INT || v.kind == V_FLOAT; }
-bool v_is_known(V v) { return v_is_untyped(v) || v.kind == V_CONST; }
-bool v_is_number(V v) { return v_is_known(v) || v.kind == V_IR; }
+bool value_is_untyped(V v) { return v.kind == V_INT || v.kind == V_FLOAT; }
+bool value_is_known(V v) { return value_is_untyped(v) || v.kind == V_CONST; }
+bool value_is_number(V v) { return value_is_known(v) || v.kind == V_IR; }
 
-bool v_to_int(V v, __int128 *out)
+bool value_to_int(V v, __int128 *out)
 {
     if (v.kind == V_INT) { *out = v.big; return true; }
     if (v.kind != V_CONST || !dtype_is_int(v.dtype)) return false;
@@ -31,18 +31,18 @@ bool v_to_int(V v, __int128 *out)
     return true;
 }
 
-bool v_to_bool(V v, bool *out)
+bool value_to_bool(V v, bool *out)
 {
     if (v.kind != V_CONST || v.dtype != DT_BOOL) return false;
     *out = v.c.i != 0;
     return true;
 }
 
-DType v_dtype(V v) { return v.kind == V_IR ? v.value->type->dtype : v.dtype; }
-int v_rank(V v) { return v.kind == V_IR && v.value->type->kind == TYPE_TILE ? v.value->type->rank : 0; }
-const int64_t *v_shape(V v) { return v_rank(v) ? v.value->type->shape : NULL; }
+DType value_dtype(V v) { return v.kind == V_IR ? v.value->type->dtype : v.dtype; }
+int value_rank(V v) { return v.kind == V_IR && v.value->type->kind == TYPE_TILE ? v.value->type->rank : 0; }
+const int64_t *value_shape(V v) { return value_rank(v) ? v.value->type->shape : NULL; }
 
-const char *v_describe(Lower *l, V v)
+const char *value_describe(Lower *l, V v)
 {
     switch (v.kind) {
     case V_ERROR: return "an error";
@@ -91,16 +91,16 @@ static bool overflows(double x, DType d)
     return dtype_bits(d) == 8 ? fabs(x) > 1.03 * scalar_round(d, 1e30) : isinf(r);
 }
 
-V adapt(Lower *l, V v, DType d, Loc loc)
+V lower_adapt(Lower *l, V v, DType d, Loc loc)
 {
     if (v.kind == V_INT) {
         if (d == DT_BOOL)
-            return error_note(l, loc, "compare it, or write true or false", "an integer constant is no bool");
+            return lower_error_note(l, loc, "compare it, or write true or false", "an integer constant is no bool");
         if (dtype_is_float(d)) {
             double f = int_to_float(v.big, d);
             if (overflows((double)v.big, d))
-                return error_at(l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
-            return v_const(d, scalar_float(f));
+                return lower_error(l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
+            return value_const(d, scalar_float(f));
         }
         if (!int_fits(v.big, d)) {
             Text t;
@@ -108,54 +108,54 @@ V adapt(Lower *l, V v, DType d, Loc loc)
             __int128 i = v.big < 0 ? -v.big : v.big;
             if (i >> 64) text_puts(&t, "constant");
             else text_printf(&t, "constant %s%llu", v.big < 0 ? "-" : "", (unsigned long long)i);
-            return error_at(l, loc, "%s is out of range of `%s`", t.data, dtype_name(d));
+            return lower_error(l, loc, "%s is out of range of `%s`", t.data, dtype_name(d));
         }
-        return v_const(d, scalar_int(scalar_wrap(d, (int64_t)v.big)));
+        return value_const(d, scalar_int(scalar_wrap(d, (int64_t)v.big)));
     }
     if (v.kind == V_FLOAT) {
         if (!dtype_is_float(d))
-            return error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
+            return lower_error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
                               "a floating constant cannot become `%s`", dtype_name(d));
         double f = scalar_round(d, v.f);
         if (overflows(v.f, d))
-            return error_at(l, loc, "constant %g is out of range of `%s`", v.f, dtype_name(d));
-        return v_const(d, scalar_float(f));
+            return lower_error(l, loc, "constant %g is out of range of `%s`", v.f, dtype_name(d));
+        return value_const(d, scalar_float(f));
     }
     return v;
 }
 
-V concretize(Lower *l, V v, Loc loc)
+V lower_concretize(Lower *l, V v, Loc loc)
 {
-    if (v.kind == V_INT) return adapt(l, v, DT_INDEX, loc);
-    if (v.kind == V_FLOAT) return adapt(l, v, DT_F32, loc);
+    if (v.kind == V_INT) return lower_adapt(l, v, DT_INDEX, loc);
+    if (v.kind == V_FLOAT) return lower_adapt(l, v, DT_F32, loc);
     return v;
 }
 
-Value *materialize(Lower *l, V v, Loc loc)
+Value *lower_materialize(Lower *l, V v, Loc loc)
 {
-    v = concretize(l, v, loc);
+    v = lower_concretize(l, v, loc);
     if (v.kind == V_IR) return v.value;
     if (v.kind == V_CONST)
         return dtype_is_float(v.dtype) ? ir_const_float(&l->b, v.dtype, v.c.f) : ir_const_int(&l->b, v.dtype, v.c.i);
     if (v.kind == V_TENSOR)
-        error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
-    else if (v.kind != V_ERROR) error_at(l, loc, "expected a number or a tile, not %s", v_describe(l, v));
+        lower_error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
+    else if (v.kind != V_ERROR) lower_error(l, loc, "expected a number or a tile, not %s", value_describe(l, v));
     return NULL;
 }
 
-bool same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
+bool lower_same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
 {
-    if (v_is_untyped(*a) && !v_is_untyped(*b)) *a = adapt(l, *a, v_dtype(*b), loc);
-    else if (v_is_untyped(*b) && !v_is_untyped(*a)) *b = adapt(l, *b, v_dtype(*a), loc);
-    else if (v_is_untyped(*a)) {
+    if (value_is_untyped(*a) && !value_is_untyped(*b)) *a = lower_adapt(l, *a, value_dtype(*b), loc);
+    else if (value_is_untyped(*b) && !value_is_untyped(*a)) *b = lower_adapt(l, *b, value_dtype(*a), loc);
+    else if (value_is_untyped(*a)) {
         DType d = a->kind == V_FLOAT || b->kind == V_FLOAT ? DT_F32 : DT_INDEX;
-        *a = adapt(l, *a, d, loc);
-        *b = adapt(l, *b, d, loc);
+        *a = lower_adapt(l, *a, d, loc);
+        *b = lower_adapt(l, *b, d, loc);
     }
     if (a->kind == V_ERROR || b->kind == V_ERROR) return false;
-    if (v_dtype(*a) == v_dtype(*b)) return true;
-    const char *da = dtype_name(v_dtype(*a)), *db = dtype_name(v_dtype(*b));
-    error_note(l, loc, arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
+    if (value_dtype(*a) == value_dtype(*b)) return true;
+    const char *da = dtype_name(value_dtype(*a)), *db = dtype_name(value_dtype(*b));
+    lower_error_note(l, loc, arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
                "%s of `%s` and `%s`", what, da, db);
     return false;
 }
@@ -173,12 +173,12 @@ static const char *shape_text(Lower *l, int rank, const int64_t *shape)
 }
 
 /* Scalars go with everything; tiles have equal rank and extents equal or 1. */
-bool join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, int *rank, int64_t *shape)
+bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, int *rank, int64_t *shape)
 {
     *rank = 0;
     for (int k = 0; k < n; k++) {
-        int r = v_rank(v[k]);
-        const int64_t *s = v_shape(v[k]);
+        int r = value_rank(v[k]);
+        const int64_t *s = value_shape(v[k]);
         if (r == 0) continue;
         if (*rank == 0) { *rank = r; memcpy(shape, s, (size_t)r * sizeof *s); continue; }
         bool ok = r == *rank;
@@ -190,35 +190,35 @@ bool join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, int *ra
         int64_t first[TILE_MAX_RANK];
         int first_rank = 0;
         for (int j = 0; j < k && !first_rank; j++)
-            if (v_rank(v[j])) { first_rank = v_rank(v[j]); memcpy(first, v_shape(v[j]), sizeof *s * (size_t)first_rank); }
+            if (value_rank(v[j])) { first_rank = value_rank(v[j]); memcpy(first, value_shape(v[j]), sizeof *s * (size_t)first_rank); }
         const char *note = r == *rank ? "extents must be equal or 1" : "ranks must be equal; add an axis with `x[:, None]`";
-        error_note(l, loc, note, "shapes %s and %s do not fit in %s", shape_text(l, *rank, r == *rank && k == 1 ? first : shape),
+        lower_error_note(l, loc, note, "shapes %s and %s do not fit in %s", shape_text(l, *rank, r == *rank && k == 1 ? first : shape),
                    shape_text(l, r, s), what);
         return false;
     }
     return true;
 }
 
-const Type *checked_tile(Lower *l, Loc loc, DType d, int rank, const int64_t *shape)
+const Type *lower_tile_type(Lower *l, Loc loc, DType d, int rank, const int64_t *shape)
 {
     int64_t elements = 1;
-    if (rank > TILE_MAX_RANK) { error_at(l, loc, "a tile has at most %d axes", TILE_MAX_RANK); return NULL; }
+    if (rank > TILE_MAX_RANK) { lower_error(l, loc, "a tile has at most %d axes", TILE_MAX_RANK); return NULL; }
     for (int i = 0; i < rank; i++) {
-        if (shape[i] < 1) { error_at(l, loc, "a tile extent must be at least 1, not %lld", (long long)shape[i]); return NULL; }
+        if (shape[i] < 1) { lower_error(l, loc, "a tile extent must be at least 1, not %lld", (long long)shape[i]); return NULL; }
         if (shape[i] > LIMIT_TILE_ELEMENTS || elements * shape[i] > LIMIT_TILE_ELEMENTS) {
-            error_note(l, loc, "take smaller windows in a loop", "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
+            lower_error_note(l, loc, "take smaller windows in a loop", "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
             return NULL;
         }
         elements *= shape[i];
     }
     if (elements * dtype_bytes(d) > LIMIT_TILE_BYTES) {
-        error_note(l, loc, "take smaller windows in a loop", "a tile `%s%s` has more than %d MiB", dtype_name(d), shape_text(l, rank, shape), LIMIT_TILE_BYTES >> 20);
+        lower_error_note(l, loc, "take smaller windows in a loop", "a tile `%s%s` has more than %d MiB", dtype_name(d), shape_text(l, rank, shape), LIMIT_TILE_BYTES >> 20);
         return NULL;
     }
     return type_value(l->s, d, rank, shape);
 }
 
-Value *to_shape(Lower *l, Value *v, int rank, const int64_t *shape)
+Value *lower_to_shape(Lower *l, Value *v, int rank, const int64_t *shape)
 {
     if (rank == 0) return v;
     if (v->type->kind == TYPE_SCALAR) return ir_splat(&l->b, v, rank, shape);
@@ -231,7 +231,7 @@ Value *to_shape(Lower *l, Value *v, int rank, const int64_t *shape)
 /* --- operations -------------------------------------------------------------------------------------------------------------- */
 
 /* Builds an instruction after its type rule agreed; a refusal becomes an error at `loc`. */
-V emit_checked(Lower *l, Loc loc, const char *what, Op op, Value **operands, int n, Attrs attrs, const Type *type)
+V lower_emit(Lower *l, Loc loc, const char *what, Op op, Value **operands, int n, Attrs attrs, const Type *type)
 {
     const Type *results[IR_MAX_RESULTS] = { type };
     int n_results = type ? 1 : 0;
@@ -239,10 +239,10 @@ V emit_checked(Lower *l, Loc loc, const char *what, Op op, Value **operands, int
     if (why) {
         size_t len = strlen(what);
         bool named = !strncmp(why, what, len) && why[len] == ' ';      /* "reshape of ..." says it already */
-        return error_at(l, loc, "%s%s%s", named ? "" : what, named ? "" : ": ", why);
+        return lower_error(l, loc, "%s%s%s", named ? "" : what, named ? "" : ": ", why);
     }
     l->b.loc = loc;
-    return v_ir(ir_emit(&l->b, op, operands, n, attrs, type));
+    return value_ir(ir_emit(&l->b, op, operands, n, attrs, type));
 }
 
 static bool fold_constants(Op op, const V *v, int n, V *out)
@@ -256,52 +256,52 @@ static bool fold_constants(Op op, const V *v, int n, V *out)
     DType d = v[n - 1].dtype;
     if (!scalar_op(op, d, c, &r)) return false;
     bool compares = op >= OP_EQ && op <= OP_GE;
-    *out = v_const(compares ? DT_BOOL : d, r);
+    *out = value_const(compares ? DT_BOOL : d, r);
     return true;
 }
 
-V apply_op(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs attrs)
+V lower_apply(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs attrs)
 {
     int rank;
     int64_t shape[TILE_MAX_RANK];
     V folded;
     for (int k = 0; k < n; k++) {
-        if (v[k].kind == V_ERROR) return v_error();
-        if (!v_is_number(v[k])) { materialize(l, v[k], loc); return v_error(); }
+        if (v[k].kind == V_ERROR) return value_error();
+        if (!value_is_number(v[k])) { lower_materialize(l, v[k], loc); return value_error(); }
     }
     int first = op == OP_WHERE;
     for (int k = first + 1; k < n; k++) {
         /* A typed operand may stand last: the first one adapts to it, then all the others to the first. */
-        if (v_is_untyped(v[first]) && !v_is_untyped(v[k]) && !same_dtype(l, loc, what, &v[first], &v[k])) return v_error();
+        if (value_is_untyped(v[first]) && !value_is_untyped(v[k]) && !lower_same_dtype(l, loc, what, &v[first], &v[k])) return value_error();
     }
     for (int k = first + 1; k < n; k++)
-        if (!same_dtype(l, loc, what, &v[first], &v[k])) return v_error();
-    if (n == 1) v[0] = concretize(l, v[0], loc);
-    if (v[0].kind == V_ERROR) return v_error();
+        if (!lower_same_dtype(l, loc, what, &v[first], &v[k])) return value_error();
+    if (n == 1) v[0] = lower_concretize(l, v[0], loc);
+    if (v[0].kind == V_ERROR) return value_error();
     if (!attrs.n && fold_constants(op, v, n, &folded)) return folded;
-    if (!join_shapes(l, loc, what, v, n, &rank, shape)) return v_error();
-    if (rank && !checked_tile(l, loc, v_dtype(v[n - 1]), rank, shape)) return v_error();
+    if (!lower_join_shapes(l, loc, what, v, n, &rank, shape)) return value_error();
+    if (rank && !lower_tile_type(l, loc, value_dtype(v[n - 1]), rank, shape)) return value_error();
     Value *operands[4];
     l->b.loc = loc;
     for (int k = 0; k < n; k++) {
-        operands[k] = materialize(l, v[k], loc);
-        if (!operands[k]) return v_error();
-        operands[k] = to_shape(l, operands[k], rank, shape);
+        operands[k] = lower_materialize(l, v[k], loc);
+        if (!operands[k]) return value_error();
+        operands[k] = lower_to_shape(l, operands[k], rank, shape);
     }
-    return emit_checked(l, loc, what, op, operands, n, attrs, NULL);
+    return lower_emit(l, loc, what, op, operands, n, attrs, NULL);
 }
 
-V cast_to(Lower *l, V v, DType d, Loc loc)
+V lower_cast(Lower *l, V v, DType d, Loc loc)
 {
     if (v.kind == V_INT) {
-        if (dtype_is_float(d)) return v_const(d, scalar_float(int_to_float(v.big, d)));
-        return v_const(d, scalar_int(d == DT_BOOL ? v.big != 0 : scalar_wrap(d, (int64_t)(uint64_t)(unsigned __int128)v.big)));
+        if (dtype_is_float(d)) return value_const(d, scalar_float(int_to_float(v.big, d)));
+        return value_const(d, scalar_int(d == DT_BOOL ? v.big != 0 : scalar_wrap(d, (int64_t)(uint64_t)(unsigned __int128)v.big)));
     }
-    if (v.kind == V_FLOAT) return v_const(d, scalar_cast(d, DT_F64, scalar_float(v.f)));
-    if (v.kind == V_CONST) return v_const(d, scalar_cast(d, v.dtype, v.c));
-    Value *x = materialize(l, v, loc);
-    if (!x) return v_error();
-    if (!checked_tile(l, loc, d, v_rank(v), v_shape(v))) return v_error();
+    if (v.kind == V_FLOAT) return value_const(d, scalar_cast(d, DT_F64, scalar_float(v.f)));
+    if (v.kind == V_CONST) return value_const(d, scalar_cast(d, v.dtype, v.c));
+    Value *x = lower_materialize(l, v, loc);
+    if (!x) return value_error();
+    if (!lower_tile_type(l, loc, d, value_rank(v), value_shape(v))) return value_error();
     l->b.loc = loc;
-    return v_ir(ir_cast(&l->b, x, d));
+    return value_ir(ir_cast(&l->b, x, d));
 }
