@@ -4,7 +4,7 @@
 #include "runtime/compile.h"
 
 enum { MAX_ITEMS = 4096 };
-static const char magic[8] = "TILEART2";
+static const char magic[] = "TILEART2";     /* its first 8 bytes */
 
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
 static uint64_t format_id(void)
@@ -120,7 +120,8 @@ static const void *get_bytes(Reader *r, size_t *n)
     if (r->bad || size > r->left || ((size + 7) & ~7ull) > r->left) { r->bad = true; return ""; }
     const void *p = r->p;
     *n = size;
-    size = (size + 7) & ~7ull;
+    for (; size % 8; size++) r->bad |= r->p[size] != 0;        /* padding: one artifact has one spelling */
+    if (r->bad) { *n = 0; return ""; }
     r->p += size;
     r->left -= size;
     return p;
