@@ -206,11 +206,11 @@ static void check_fn_call(Check *c, const Node *call, const Node *fn)
 
 static void check_call(Check *c, const Node *n)
 {
-    const Name *var = find(c, n->name);
-    const Node *fn = var ? NULL : ast_find_fn(c->ast, n->name);
-    const Builtin *b = var || fn ? NULL : builtin_find(n->name);
+    /* A variable may have the name of a function: calls mean the function. A name of a type converts. */
+    const Node *fn = ast_find_fn(c->ast, n->name);
+    const Builtin *b = fn ? NULL : builtin_find(n->name);
     CallArgs args;
-    if (var || is_type(n->name)) {
+    if (!fn && !b && (find(c, n->name) || is_type(n->name))) {
         if (n->n != 1 || n->kids[0]->kind == N_ARG) fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
     } else if (fn) check_fn_call(c, n, fn);
     else if (b) call_match(c->s, n, b, NULL, true, &args);

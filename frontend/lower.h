@@ -162,6 +162,7 @@ V lower_atomic_cas(Lower *, const Call *);
 
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
+bool lower_fn_is_pure(Lower *, const Node *fn);   /* no memory, no launch, no messages, in it or what it calls */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_stmt.c */

@@ -257,6 +257,7 @@ static V call_combined(Lower *l, const Call *c, int op)
     if (!x || init.kind == V_ERROR || !ok) return value_error();
     if (!fn) return lower_error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger", "combine must be the name of a fn of two values");
     if (fn->kids[0]->n != 2) return lower_error(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name, (int)fn->kids[0]->n);
+    if (!lower_fn_is_pure(l, fn)) return lower_error(l, name->loc, "`%s` touches memory, asks about the launch or prints; a combine function must not", name->name);
     DType d = x->type->dtype;
     if (value_is_untyped(init)) init = lower_adapt(l, init, d, ARG(c, 2)->loc);
     if (init.kind == V_ERROR) return value_error();
@@ -504,9 +505,15 @@ static V call_tensor_fact(Lower *l, const Call *c, int op)
 
 /* --- print and assert ------------------------------------------------------------------------------------------------------------------- */
 
+static V no_effect_here(Lower *l, const Call *c)
+{
+    return lower_error(l, c->node->loc, "`%s` cannot stand in a grid or remap clause", c->node->name);
+}
+
 static V call_print(Lower *l, const Call *c, int op)
 {
     if (ARG(c, 0)->kind != N_STRING) return lower_error(l, ARG(c, 0)->loc, "the first argument of print is a string");
+    if (l->in_clause) return no_effect_here(l, c);
     Value **x = arena_array(&l->s->arena, Value *, (size_t)c->args.n_rest + 1);
     for (int i = 0; i < c->args.n_rest; i++)
         if (!(x[i] = operand(l, c->args.rest[i]))) return value_error();
@@ -527,6 +534,7 @@ static V call_assert(Lower *l, const Call *c, int op)
     if (v.kind == V_ERROR) return v;
     if ((v.kind != V_CONST && v.kind != V_IR) || value_dtype(v) != DT_BOOL)
         return lower_error(l, ARG(c, 0)->loc, "the condition of assert must be bool, not %s", value_describe(l, v));
+    if (l->in_clause) return no_effect_here(l, c);
     if (value_to_bool(v, &known)) {
         if (!known) return lower_error(l, c->node->loc, "assertion fails at compile time%s%s", *text ? ": " : "", text);
         return value_void();
@@ -563,7 +571,7 @@ V lower_call(Lower *l, const Node *n)
     const Var *var = lower_scope_find(l, n->name);
     DType d;
     if (var && var->v.kind == V_TYPE) return cast_call(l, n, var->v.dtype);
-    if (!var && dtype_parse(n->name, strlen(n->name), &d)) return cast_call(l, n, d);
+    if (dtype_parse(n->name, strlen(n->name), &d)) return cast_call(l, n, d);
     const Node *fn = ast_find_fn(l->ast, n->name);
     if (fn) return lower_fn_call(l, n, fn);
     const Builtin *b = builtin_find(n->name);

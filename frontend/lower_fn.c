@@ -41,6 +41,8 @@ static bool is_pure(Lower *l, const Node *fn, int depth)
     return *p == PURE_YES;
 }
 
+bool lower_fn_is_pure(Lower *l, const Node *fn) { return is_pure(l, fn, 0); }
+
 /* --- arguments ------------------------------------------------------------------------------------------------------------------ */
 
 static int parameter_index(const Node *fn, const char *name)
