@@ -61,26 +61,26 @@ const Recipe recipes[] = {
     {"conv2d_nhwc", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,P,Q,F] T", NULL, "T=f16", {"conv2d_nhwc X WT Y"},
      want_conv2d_nhwc, 0.75, 64, 0, FLOOR_RMS},
 
-    /* attention rounds its probabilities to T before the second product: up to half an ulp on each of the terms. Early rows of
-     * a causal mask average few terms, so the largest of 28800 elements lies further out (2.97 seen) */
+    /* attention rounds its probabilities to T before the second product: half an ulp of a value of V, which is as large as 4 where the typical
+     * output is 0.2; over all elements it averages out */
     {"attention", "attention", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true", {"attention Q K V O scale"},
-     want_attention, 4, 64, 0, FLOOR_RMS},
+     want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_window", "attention_window", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 WINDOW=50",
-     {"attention_window Q K V O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_window Q K V O scale"}, want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_softcap", "attention_softcap", QKV "out O[B,H,M,D] T", "f32 scale=0.5; f32 cap=5", "T=f16 CAUSAL=true",
-     {"attention_softcap Q K V O scale cap"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_softcap Q K V O scale cap"}, want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_alibi", "attention_alibi", QKV "in SLOPE[H] f32 unit; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true",
-     {"attention_alibi Q K V SLOPE O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_alibi Q K V SLOPE O scale"}, want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_bias", "attention_bias", QKV "in BIAS[B,H,M,N] T mask; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=false",
-     {"attention_bias Q K V BIAS O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_bias Q K V BIAS O scale"}, want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_sink", "attention_sink", QKV "in SINK[H] f32; out O[B,H,M,D] T", "f32 scale=0.125", "T=f16 CAUSAL=true",
-     {"attention_sink Q K V SINK O scale"}, want_attention, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_sink Q K V SINK O scale"}, want_attention, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_cross", "attention_cross", QKV "out O[B,H,M,D] T", "f32 scale=0.125", "T=f16",
-     {"attention_cross Q K V O scale"}, want_attention_cross, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_cross Q K V O scale"}, want_attention_cross, 8, 64, 0, FLOOR_RMS, 1},
     {"attention_decode", "attention_decode",
      "in Q[B,H,D] T; in K[B,HK,N,D] T; in V[B,HK,N,D] T; work PM[B,H,S] f32; work PL[B,H,S] f32; work PO[B,H,S,D] f32; out O[B,H,D] T",
      "f32 scale=0.125", "T=f16 G=4 TN=32",
-     {"attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T"}, want_attention_decode, 2.5, 64, 0, FLOOR_RMS},
+     {"attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T"}, want_attention_decode, 8, 64, 0, FLOOR_RMS, 1},
 
     /* the angle of position s carries s times the error of exp2: 2^-23 * 225 */
     {"rope_table", "rope", "out COS[S,D2] f32; out SIN[S,D2] f32", "f32 base=10000", "", {"rope_table COS SIN base"}, want_rope_table, 0, 512, 0, FLOOR_ONE},

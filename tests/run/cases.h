@@ -22,6 +22,7 @@ typedef struct Recipe {
     void (*reference)(Problem *);
     double narrow, f32, f64;    /* bound in ulp by output type (narrow: 8 and 16 bits). Integers must be equal */
     Floor floor;
+    double norm;                /* bound of the error's norm for narrow outputs, in epsilons; 0, and for others: 0.7 of the bound in ulp */
 } Recipe;
 
 typedef struct Case {
