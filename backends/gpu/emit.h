@@ -50,6 +50,8 @@ int per_word(DType);                                /* elements packed in one wo
 const Layout *layout_of(Emit *, const Value *);
 /* C expression for table[i] (0 <= i < n), folded by the compiler once loops are unrolled. */
 const char *index_formula(Emit *, const int32_t *table, int n, const char *i);
+/* Is the expression a name, or a * name + b (in parentheses or not)? */
+bool linear_index(const char *, int *scale, const char **name, int *add);
 const char *thread_coord(Emit *, const Layout *, int axis);
 /* Coordinate along `axis` of register `i` of this thread. */
 const char *coord(Emit *, const Layout *, int axis, const char *i);

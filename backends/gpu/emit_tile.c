@@ -1,5 +1,6 @@
 /* emit_tile.c: tiles in registers: coordinates, element-wise runs, reductions, conversions of layout. */
 #include "backends/gpu/emit.h"
+#include <ctype.h>
 #include <stdlib.h>
 
 const Layout *layout_of(Emit *e, const Value *v) { return layouts_get(&e->plan->layouts, v->type); }
@@ -41,33 +42,77 @@ static const char *xor_formula(Emit *e, const int32_t *t, int n, const char *i)
     return str(e, "(%s)", r);
 }
 
+bool linear_index(const char *i, int *scale, const char **name, int *add)
+{
+    size_t n;
+    *scale = 1;
+    *add = 0;
+    while (*i == '(') i++;
+    if (isdigit((unsigned char)*i)) {
+        char *end;
+        *scale = (int)strtol(i, &end, 10);
+        if (strncmp(end, " * ", 3)) return false;
+        i = end + 3;
+    }
+    for (n = 0; isalnum((unsigned char)i[n]) || i[n] == '_'; n++) {}
+    if (!n || isdigit((unsigned char)*i)) return false;
+    *name = i;
+    i += n;
+    while (*i == ')') i++;
+    if (!strncmp(i, " + ", 3)) {
+        char *end;
+        *add = (int)strtol(i + 3, &end, 10);
+        if (end == i + 3) return false;
+        i = end;
+        while (*i == ')') i++;
+    }
+    return !*i && *scale > 0;
+}
+
 const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
 {
     char *end;
     long fixed = strtol(i, &end, 10);
     if (!*end && fixed >= 0 && fixed < n) return str(e, "%d", table[fixed]);
-    int size[16], stride[16], base = table[0];
+    int size[16], stride[16], scale, add, div = 1;
+    const char *name;
+    /* of a * v + b only every a-th entry counts */
+    if (linear_index(i, &scale, &name, &add) && scale < n && add < n) {
+        size_t len = 0;
+        while (isalnum((unsigned char)name[len]) || name[len] == '_') len++;
+        i = str(e, "%.*s", (int)len, name);
+        if (scale > 1 || add) {
+            int m = (n - add + scale - 1) / scale;
+            int32_t *part = arena_array(&e->s->arena, int32_t, (size_t)m);
+            for (int k = 0; k < m; k++) part[k] = table[k * scale + add];
+            table = part;
+            n = m;
+        }
+    } else i = str(e, "(%s)", i);
+    int base = table[0];
     int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n);
     for (int k = 0; k < n; k++) t[k] = table[k] - base;
-    int nd = digits_of(t, n, size, stride), div = 1;
+    int nd = digits_of(t, n, size, stride);
     if (nd < 0) {
         const char *x = xor_formula(e, table, n, i);
         if (!x) ir_fail(e->s, e->f->loc, "a register table of %d entries has no formula", n);
         return x;
     }
-    const char *r = base ? str(e, "%d", base) : NULL;
-    bool plain = true;      /* a single digit over the whole index needs no parentheses around i */
+    const char *r = NULL;
     for (int k = 0; k < nd; k++) {
         if (stride[k]) {
-            const char *d = plain && k == 0 && nd == 1 ? str(e, "(%s)", i) : str(e, "(%s)", i);
+            const char *d = i;
+            bool whole = div == 1 && size[k] == n;
             if (div > 1) d = str(e, "%s / %d", d, div);
             if ((int64_t)div * size[k] < n) d = str(e, "%s %% %d", d, size[k]);
-            if (stride[k] != 1) d = str(e, "%s * %d", d, stride[k]);
+            if (stride[k] != 1) d = whole ? str(e, "%d * %s", stride[k], d) : str(e, "%s * %d", d, stride[k]);
             r = r ? str(e, "%s + %s", r, d) : d;
         }
         div *= size[k];
     }
-    return r ? str(e, "(%s)", r) : "0";
+    if (base) r = r ? str(e, "%s + %d", r, base) : str(e, "%d", base);
+    if (!r) return "0";
+    return strchr(r, ' ') ? str(e, "(%s)", r) : r;
 }
 
 static int32_t *register_coords(Emit *e, const Layout *l, int axis)
@@ -110,6 +155,7 @@ const char *coord(Emit *e, const Layout *l, int axis, const char *i)
     const char *t = thread_coord(e, l, axis), *r = index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
     if (!strcmp(t, "0")) return r;
     if (!strcmp(r, "0")) return t;
+    if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strchr(r, '^')) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
     return str(e, "(%s + %s)", t, r);
 }
 
@@ -146,8 +192,16 @@ const char *stored_element(Emit *e, const char *array, DType d, const char *i)
     if (p == 1) return str(e, "%s[%s]", array, i);
     char *end;
     long k = strtol(i, &end, 10);
-    const char *word = *end ? str(e, "%s[(%s) / %d]", array, i, p) : str(e, "%s[%ld]", array, k / p);
+    int scale, add;
+    const char *name, *word = *end ? str(e, "%s[(%s) / %d]", array, i, p) : str(e, "%s[%ld]", array, k / p);
     const char *part = *end ? str(e, "(%s) %% %d", i, p) : str(e, "%ld", k % p);
+    if (*end && linear_index(i, &scale, &name, &add) && scale % p == 0) {
+        size_t len = 0;
+        while (isalnum((unsigned char)name[len]) || name[len] == '_') len++;
+        const char *v = scale == p ? str(e, "%.*s", (int)len, name) : str(e, "%d * %.*s", scale / p, (int)len, name);
+        word = add / p ? str(e, "%s[%s + %d]", array, v, add / p) : str(e, "%s[%s]", array, v);
+        part = str(e, "%d", add % p);
+    }
     return str(e, "%s(%s, %s)", use(e, str(e, "get_%s", dtype_name(d))), word, part);
 }
 

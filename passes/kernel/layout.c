@@ -23,7 +23,8 @@ typedef struct Group {
     bool box_of_mma;
     int64_t access_bytes;   /* of the widest memory access */
     int unit;               /* its unit-stride axis */
-    int elem_bytes;
+    int access_elem;        /* bytes of its elements */
+    int elem_bytes;         /* of the widest element of all */
 } Group;
 
 typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Group *g; uint32_t n; } Ctx;
@@ -142,7 +143,7 @@ static void note_anchors(void *user, Instr *i)
         Group *g = &c->g[find(c, v->id)];
         /* A load decides before a store of equal size: a store can stage its value. */
         int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
-        if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->elem_bytes = dtype_bytes(v->type->dtype); }
+        if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->access_elem = dtype_bytes(v->type->dtype); }
     }
 }
 
@@ -167,7 +168,7 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
         }
         return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
     }
-    return layout_coalesced(&c->s->arena, rank, tile, order, g->elem_bytes ? g->elem_bytes : 4, 16, c->p->target->wave, c->p->warps);
+    return layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, 16, c->p->target->wave, c->p->warps);
 }
 
 const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, int axis)
@@ -345,7 +346,7 @@ static void store_layout(Ctx *c, Instr *i)
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v)) return;
-    if (layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
+    if (sector_use(v, axis, bytes) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
 }
 
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
