@@ -2,10 +2,11 @@
  * NVRTC is found, compiled to a cubin; registers, spills and stack are reported.
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
- *                   FILE.tile...
+ *                   [--special] [--skip=TEXT] FILE.tile...
  *
  * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with the launch facts of
- * contiguous, aligned tensors. --limits: a kernel with a matrix product must not spill nor use local memory. Exit 0 when all were emitted and
+ * contiguous, aligned tensors (--special: with them only). --skip: variants whose name holds the text are left out. --limits: a kernel with a
+ * matrix product must not spill nor use local memory. A variant that needs more shared memory than the target has is reported, and no failure. Exit 0 when all were emitted and
  * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
 #include "tests/emit/example.h"
 #include <dlfcn.h>
@@ -23,9 +24,10 @@ typedef struct Nvrtc {
 typedef struct Run {
     Nvrtc *nvrtc;
     const char *kernel, *save;
-    bool all, quiet, limits;
+    const char *skip;
+    bool all, quiet, limits, special;
     KernelOptions options;
-    int emitted, compiled, failed;
+    int emitted, compiled, failed, unfit;
 } Run;
 
 static bool open_nvrtc(Nvrtc *n)
@@ -98,11 +100,17 @@ static void save(const Run *r, const GpuCode *code, const char *title)
     fclose(f);
 }
 
+static bool does_not_fit(const Session *s)
+{
+    for (const Diag *d = s->diags; d; d = d->next) if (d->severity == SEV_ERROR && strstr(d->message, "bytes of shared memory")) return true;
+    return false;
+}
+
 static void variant(Run *r, const char *path, const char *kernel, const FrontBinding *given, int n, const Target *t, bool special)
 {
     Session s;
     session_init(&s, allocator_libc);
-    volatile bool ok = false;
+    volatile bool ok = false, unfit = false;
     char title[256];
     size_t at = (size_t)snprintf(title, sizeof title, "%s %s", t->name + 5, kernel);
     int left = setjmp(s.oom);
@@ -115,6 +123,7 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             at += (size_t)snprintf(title + at, at < sizeof title ? sizeof title - at : 0, ",%s=%s", given[k].name, v.data);
         }
         if (special) snprintf(title + at, at < sizeof title ? sizeof title - at : 0, " special");
+        if (r->skip && strstr(title, r->skip)) { session_free(&s); return; }
         Func *f = ast ? example_lower(&s, ast, kernel, given, (size_t)n, t, special) : NULL;
         GpuCode code;
         Func *lowered;
@@ -123,10 +132,14 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             if (r->save) save(r, &code, title);
             ok = !r->nvrtc || compile(r, &s, lowered, &code, t, title);
             if (ok && r->nvrtc) r->compiled++;
-        } else printf("FAIL %s: not emitted\n", title);
+        } else {
+            unfit = s.last_diag && does_not_fit(&s);
+            printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
+        }
     } else printf("FAIL %s: left early (%d)\n", title, left);
     for (const Diag *d = left == 1 ? NULL : s.diags; d && !ok; d = d->next) if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
-    if (!ok) r->failed++;
+    if (unfit) r->unfit++;
+    else if (!ok) r->failed++;
     fflush(stdout);
     session_free(&s);
 }
@@ -152,10 +165,10 @@ static void file(Run *r, const char *path, const Target *t)
                 for (int64_t c = 0; c < total; c++) {
                     if (!r->all && c && c != total - 1) continue;
                     if (!example_instance(x, c, b)) continue;
-                    for (int special = 0; special < 2; special++) variant(r, path, name, b, x->n, t, special);
+                    for (int special = r->special; special < 2; special++) variant(r, path, name, b, x->n, t, special);
                 }
             }
-            for (int special = 0; !any && special < 2; special++) variant(r, path, name, NULL, 0, t, special);
+            for (int special = r->special; !any && special < 2; special++) variant(r, path, name, NULL, 0, t, special);
         }
     }
     session_free(&s);
@@ -172,6 +185,8 @@ int main(int argc, char **argv)
         const char *a = argv[k];
         if (!strncmp(a, "--target=", 9)) targets = a + 9;
         else if (!strncmp(a, "--kernel=", 9)) r.kernel = a + 9;
+        else if (!strncmp(a, "--skip=", 7)) r.skip = a + 7;
+        else if (!strcmp(a, "--special")) r.special = true;
         else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
         else if (!strcmp(a, "--all")) r.all = true;
         else if (!strcmp(a, "--quiet")) r.quiet = true;
@@ -189,7 +204,7 @@ int main(int argc, char **argv)
         if (!t) { fprintf(stderr, "no target %s\n", name); return 2; }
         for (int k = 0; k < n; k++) file(&r, files[k], t);
     }
-    printf("%d emitted, %d compiled, %d failed\n", r.emitted, r.compiled, r.failed);
+    printf("%d emitted, %d compiled, %d do not fit, %d failed\n", r.emitted, r.compiled, r.unfit, r.failed);
     if (r.failed) return 1;
     if (want && !r.nvrtc) { printf("SKIP: no NVRTC here\n"); return 77; }
     return 0;
