@@ -251,6 +251,7 @@ typedef struct Eval {
     struct Eval *row_eval;          /* evaluation at the row's place, lanes = 1 */
     Memo *memo;
     WindowRow *rows;
+    Step *step;                     /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
 } Eval;
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */

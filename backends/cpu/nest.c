@@ -223,7 +223,8 @@ LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
     Memo *m = memo_find(e, v, coord, va);
     if (m) return m->result;
     const Buf *b = plan_info(g->plan, v)->buf;
-    return memo_add(e, v, coord, va, b ? buf_load(e, b, coord, va) : eval_instr(e, v->def, coord, va));
+    bool here = e->step && plan_info(g->plan, v)->at == e->step;
+    return memo_add(e, v, coord, va, b && !here ? buf_load(e, b, coord, va) : eval_instr(e, v->def, coord, va));
 }
 
 /* --- reductions ------------------------------------------------------------------------------------------------------------ */
@@ -570,6 +571,7 @@ static void row(Nest *n)
     Eval r;
     eval_init(&r, g, 1);
     r.row = gen_here(g);
+    r.step = n->step;
     LLVMBasicBlockRef first = gen_block(g, "chunks");
     gen_at(g, first);
     if (extent >= 2 * lanes) {
@@ -579,6 +581,7 @@ static void row(Nest *n)
         n->at[last] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes);
         eval_init(&e, g, lanes);
         e.row_eval = &r;
+        e.step = n->step;
         chunk(n, &e);
         gen_loop_end(g, &l);
     }
@@ -587,6 +590,7 @@ static void row(Nest *n)
             Eval e;
             eval_init(&e, g, w);
             e.row_eval = &r;
+            e.step = n->step;
             n->at[last] = gen_int(g, done);
             chunk(n, &e);
         }
@@ -626,6 +630,7 @@ void nest_emit(Gen *g, Step *s)
     if (s->rank == 0) {
         Eval e;
         eval_init(&e, g, 1);
+        e.step = s;
         chunk(&n, &e);
     } else {
         loops(&n, 0);

@@ -91,7 +91,15 @@ typedef struct Mode { const char *name, *cpu; bool passes, facts, checked, debug
 static const Mode modes[] = {
     { "plain", NULL, false, false, false, false }, { "passes", NULL, true, false, false, false }, { "facts", NULL, true, true, false, true },
     { "checked", NULL, true, true, true, false }, { "avx2", "x86-64-v3", true, true, false, false }, { "sse", "x86-64-v2", true, true, false, false },
+    { "avx512", "x86-64-v4", true, true, false, false },
 };
+
+static bool can_run(const char *cpu)
+{
+    if (!cpu || !strcmp(cpu, "x86-64-v2")) return true;
+    if (!strcmp(cpu, "x86-64-v3")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
 
 /* Lowers and runs the case, by the interpreter (NULL mode) or the backend. False after a message. */
 static bool run_case(Problem *p, const Case *c, const char *text, size_t len, const Mode *m)
@@ -131,6 +139,7 @@ static void test_case(const Case *c)
         return;
     }
     for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
+        if (!can_run(modes[k].cpu)) continue;
         if (!run_case(&q, c, text, len, &modes[k])) {
             fprintf(stderr, "%s (%s; %s), %s: failed\n", c->kernel, c->consts, c->dims, modes[k].name);
             failures++;

@@ -138,6 +138,7 @@ static void finish(Kernel *k, const char *what)
     for (int t = 0; t < k->n; t++) memcpy(k->copy[t], k->data[t], k->bytes[t]);
     size_t n_cpus = sizeof cpus / sizeof *cpus;
     for (size_t c = everywhere ? 0 : (size_t)checks % n_cpus; ok && c < n_cpus; c += everywhere ? 1 : n_cpus) {
+        if (cpus[c] && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) continue;
         CpuRun r = { 0 };
         BackendOptions o = { .opt_level = 2, .cpu = cpus[c], .verify_each = true };
         reset(k);
