@@ -468,6 +468,66 @@ static void step_atomic(Gen *g)
     g->tok_h = &ir_build(&g->b, OP_ATOMIC_RMW, ops, n, (Attrs){ attrs, na }, NULL, 0)->results[1];
 }
 
+/* start, start + step, ... along one axis of [TM, TN], as index. */
+static Value *along(Gen *g, int axis, Value *start, bool backwards)
+{
+    int64_t shape[2] = { g->tm, g->tn }, line[2] = { axis ? 1 : g->tm, axis ? g->tn : 1 }, n = shape[axis];
+    const Type *flat = type_tile(g->s, DT_INDEX, 1, &n);
+    Value *r = ir_emit(&g->b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), flat);
+    if (backwards) r = ir_bin(&g->b, OP_SUB, ir_splat(&g->b, ir_index(&g->b, n - 1), 1, &n), r);
+    r = ir_bin(&g->b, OP_ADD, r, ir_splat(&g->b, start, 1, &n));
+    r = ir_op(&g->b, OP_RESHAPE, type_tile(g->s, DT_INDEX, 2, line), NO_ATTRS, r);
+    return ir_op(&g->b, OP_BROADCAST, type_tile(g->s, DT_INDEX, 2, shape), NO_ATTRS, r);
+}
+
+/* Into this program's own tile by index tiles, each element at most once, so that no order matters. */
+static void step_scatter(Gen *g)
+{
+    int64_t shape[2] = { g->tm, g->tn };
+    bool cas = g->w_type == DT_I32 && chance(g, 50) && !(g->flags & GEN_NO_ATOMICS);
+    const Type *t = type_tile(g->s, g->w_type, 2, shape);
+    Value *ops[7] = { g->f->body->args[P_W], along(g, 0, g->row, chance(g, 50)), along(g, 1, g->col, chance(g, 50)) };
+    int n = 3, na = 0;
+    Attr attrs[1];
+    for (int k = 0; k < 1 + cas; k++) {
+        Val x = like(g, t);
+        ops[n++] = dtype_is_float(g->w_type) && x.mag > 4 ? clamped(g, x.v, -4, 4) : x.v;
+    }
+    if (chance(g, 60)) {
+        ops[n++] = like(g, type_with_dtype(g->s, t, DT_BOOL)).v;
+        attrs[na++] = a_int(ATTR_HAS_MASK, 1);
+    }
+    ops[n++] = g->tok_w;
+    Instr *i = ir_build(&g->b, cas ? OP_ATOMIC_CAS : OP_SCATTER, ops, n, (Attrs){ attrs, na }, NULL, 0);
+    g->tok_w = &i->results[i->n_results - 1];
+    if (cas) keep(g, &i->results[0], 0, INFINITY);
+}
+
+/* An atomic that orders both tensors: the chains join before it and part after it. */
+static void step_acquire(Gen *g)
+{
+    if (g->flags & GEN_NO_ATOMICS) return;
+    Value *both[2] = { g->tok_w, g->tok_h };
+    Value *ops[4] = { g->f->body->args[P_H], ir_index(&g->b, below(g, 8)), ir_const_int(&g->b, DT_I32, below(g, 5)), ir_emit(&g->b, OP_JOIN_TOKENS, both, 2, NO_ATTRS, NULL) };
+    Instr *i = ir_build(&g->b, OP_ATOMIC_RMW, ops, 4, ATTRS(a_int(ATTR_RMW, RMW_ADD), a_int(ATTR_SEM, SEM_ACQ_REL)), NULL, 0);
+    g->tok_w = g->tok_h = &i->results[1];
+}
+
+static void step_launch(Gen *g)
+{
+    if (chance(g, 50)) keep(g, ir_emit(&g->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, below(g, 3) - 1)), NULL), 0, INFINITY);
+    else keep(g, ir_emit(&g->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, below(g, 5))), NULL), 0, INFINITY);
+}
+
+static void step_bitcast(Gen *g)
+{
+    Val x = pick(g, is_integer);
+    if (!x.v) return;
+    static const DType twin[DT_COUNT] = { [DT_I8] = DT_U8, [DT_U8] = DT_I8, [DT_I16] = DT_U16, [DT_U16] = DT_I16, [DT_I32] = DT_U32, [DT_U32] = DT_I32, [DT_I64] = DT_U64, [DT_U64] = DT_I64 };
+    DType d = twin[x.v->type->dtype];
+    if (d != DT_BOOL) keep(g, ir_op(&g->b, OP_BITCAST, type_with_dtype(g->s, x.v->type, d), NO_ATTRS, x.v), 0, INFINITY);
+}
+
 /* --- control ------------------------------------------------------------------------------------------------------------------------ */
 
 static void steps(Gen *g, int n);
@@ -622,7 +682,7 @@ static void steps(Gen *g, int n)
     static void (*const all[])(Gen *) = {
         step_unary, step_binary, step_binary, step_binary, step_ternary, step_ternary, step_where, step_logic, step_function, step_function,
         step_cast, step_cast, step_reduce, step_reduce, step_reduce_block, step_scan, step_sort, step_shape, step_shape, step_philox, step_load,
-        step_gather, step_own_tile, step_atomic, step_mma, step_for, step_for, step_if, step_while,
+        step_gather, step_own_tile, step_atomic, step_scatter, step_acquire, step_launch, step_bitcast, step_mma, step_for, step_for, step_if, step_while,
     };
     enum { N = sizeof all / sizeof *all };
     g->depth++;
