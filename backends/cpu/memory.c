@@ -180,7 +180,7 @@ static WindowRow *window_row(Eval *e, Window *w, LLVMValueRef *coord, int va)
         off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[t], w->stride[t], ""), "");
         if (!w->hi[t]) continue;
         ok = both(g, ok, icmp(g, LLVMIntSLT, coord[t], w->hi[t]));
-        if (!LLVMIsAConstantInt(w->lo[t])) ok = both(g, ok, icmp(g, LLVMIntSGE, coord[t], w->lo[t]));
+        if (!LLVMIsAConstantInt(w->lo[t]) || LLVMConstIntGetSExtValue(w->lo[t]) != 0) ok = both(g, ok, icmp(g, LLVMIntSGE, coord[t], w->lo[t]));
     }
     r->w = w;
     r->va = va;
