@@ -14,7 +14,10 @@ typedef struct Device {
     DLDevice where;
     Loaded *modules;
     Kept *kernels;
+    int n_kernels;
 } Device;
+
+enum { MOST_KERNELS = 64 };     /* compiled code is not small */
 
 typedef struct State { Device device[2]; char messages[600]; } State;     /* without and with passes */
 
@@ -38,7 +41,7 @@ static bool open_device(State *s, Device *d, const char *target, bool passes, ch
     return true;
 }
 
-static void close_device(Device *d)
+static void forget(Device *d)
 {
     for (Kept *k = d->kernels, *next; k; k = next) {
         next = k->next;
@@ -50,6 +53,14 @@ static void close_device(Device *d)
         tile_module_destroy(m->module);
         free(m);
     }
+    d->kernels = NULL;
+    d->modules = NULL;
+    d->n_kernels = 0;
+}
+
+static void close_device(Device *d)
+{
+    forget(d);
     tile_context_destroy(d->context);
 }
 
@@ -105,6 +116,7 @@ static tile_status find_kernel(Device *d, const char *path, const Launch *l, til
     }
     for (Kept *k = d->kernels; k; k = k->next)
         if (!strcmp(k->key, key)) return *out = k->kernel, TILE_OK;
+    if (d->n_kernels >= MOST_KERNELS) forget(d);        /* launches wait for the device before they return */
     tile_module *module;
     tile_status status = find_module(d, path, &module);
     if (status == TILE_OK) status = tile_kernel_create(module, l->kernel, bindings, (size_t)l->n_consts, out);
@@ -114,6 +126,7 @@ static tile_status find_kernel(Device *d, const char *path, const Launch *l, til
     k->kernel = *out;
     k->next = d->kernels;
     d->kernels = k;
+    d->n_kernels++;
     return TILE_OK;
 }
 
@@ -158,7 +171,7 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     if (status == TILE_OK && bytes) status = tile_memory_alloc(d->context, TILE_MEMORY_DEVICE, bytes, &workspace);
     tile_launch_desc desc = {.struct_size = sizeof desc, .workspace = workspace, .workspace_size = bytes};
     if (status == TILE_OK) status = tile_launch(kernel, args, (size_t)l->n_args, &desc);
-    if (status == TILE_OK && workspace) status = tile_context_synchronize(d->context);
+    if (status == TILE_OK) status = tile_context_synchronize(d->context);
     tile_memory_free(d->context, TILE_MEMORY_DEVICE, workspace);
     return status == TILE_OK || complain(s, d, l->kernel, status, why, why_size);
 }
