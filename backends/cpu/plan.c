@@ -624,19 +624,27 @@ static void insert_before(Steps *in, Step *at, Step *s)
     *link = s;
 }
 
-static bool precedes(const Value *a, const Value *b)
+typedef struct Reads { const Value *value; bool found; } Reads;
+
+static void is_read(void *user, Value *leaf, bool same)
 {
-    if (!a->def || a->def->block != b->def->block) return true;
-    for (const Instr *i = b->def->prev; i; i = i->prev) if (i == a->def) return true;
-    return false;
+    Reads *r = user;
+    r->found |= leaf == r->value;
 }
 
-/* Where in the nest the buffer of `v` is filled: after the buffers that it may be computed from, before all readers. */
-static Sink **place_of(Step *nest, const Value *v)
+static bool sink_reads(Plan *p, Sink *s, const Value *v)
+{
+    Reads r = { v, false };
+    sink_leaves(p, s, is_read, &r);
+    return r.found;
+}
+
+/* Where in the nest the buffer of `v`, which it has by now, is filled: before the first sink that reads it. What it is computed
+ * from stands before that already, since the sink read it through `v`. A concat's sinks read their operand without being its fill. */
+static Sink **place_of(Plan *p, Step *nest, const Value *v)
 {
     Sink **place = &nest->sinks;
-    for (Sink *k = nest->sinks; k; k = k->next)
-        if (k->kind == SINK_BUFFER && k->value != v && precedes(k->value, v)) place = &k->next;
+    while (*place && !sink_reads(p, *place, v)) place = &(*place)->next;
     return place;
 }
 
@@ -670,7 +678,7 @@ static bool share(Plan *p, Evals *evals, Value *v)
         nest->rank = squeeze(v->type, nest->shape);
         insert_before(home, first, nest);
     }
-    Sink **place = place_of(nest, v);
+    Sink **place = place_of(p, nest, v);
     k->next = *place;
     *place = k;
     if (!k->next) nest->sinks_end = &k->next;
