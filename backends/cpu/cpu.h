@@ -130,10 +130,10 @@ typedef struct Plan {
     Buf *bufs, **bufs_end; uint32_t n_bufs;
     VEC(struct { Value *value; BufForm form; DType dtype; Buf *buf; }) packs;
     int64_t scratch_bytes;
-    bool checked;
+    bool checked, prints;
 } Plan;
 
-Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked);
+Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
 /* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */

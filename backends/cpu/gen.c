@@ -404,6 +404,47 @@ void gen_check(Gen *g, LLVMValueRef bad, Loc loc, const char *message)
     gen_endif(g, &f);
 }
 
+/* --- print, in debug and checked builds: to the process's stdout ------------------------------------------------------------ */
+
+static void print_text(Gen *g, const char *format, LLVMValueRef x)
+{
+    LLVMTypeRef type = LLVMFunctionType(g->i32, &g->ptr, 1, true);
+    LLVMValueRef f = LLVMGetNamedFunction(g->module, "printf"), args[2] = { LLVMBuildGlobalStringPtr(g->b, format, "text"), x };
+    if (!f) f = LLVMAddFunction(g->module, "printf", type);
+    LLVMBuildCall2(g->b, type, f, args, x ? 2 : 1, "");
+}
+
+static void print_element(Gen *g, DType d, LLVMValueRef x)
+{
+    if (dtype_is_float(d)) print_text(g, "%.9g", convert(g, DT_F64, d, x));
+    else print_text(g, d == DT_U64 ? "%llu" : "%lld", convert(g, DT_I64, d, x));
+}
+
+static void gen_print(Gen *g, Instr *i)
+{
+    const Attr *m = ir_attr(i, ATTR_MESSAGE);
+    print_text(g, "%s", LLVMBuildGlobalStringPtr(g->b, m ? m->s : "", "message"));
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *v = ir_operand(i, k);
+        if (!type_is_value(v->type)) continue;
+        if (k || (m && m->s[0])) print_text(g, " ", NULL);
+        if (v->type->kind == TYPE_SCALAR) { print_element(g, v->type->dtype, gen_scalar(g, v)); continue; }
+        const Buf *b = plan_info(g->plan, v)->buf;
+        Loop l;
+        If f;
+        print_text(g, "[", NULL);
+        LLVMValueRef at = gen_loop(g, &l, gen_int(g, 0), gen_int(g, type_elements(v->type)), 1);
+        gen_if(g, &f, LLVMBuildICmp(g->b, LLVMIntNE, at, gen_int(g, 0), ""));
+        print_text(g, ", ", NULL);
+        gen_endif(g, &f);
+        LLVMValueRef ptr = gen_ptr(g, gen_buf(g, b, 0), LLVMBuildMul(g->b, at, gen_int(g, dtype_bytes(b->dtype)), ""));
+        print_element(g, b->dtype, gen_load(g, b->dtype, 1, ptr));
+        gen_loop_end(g, &l);
+        print_text(g, "]", NULL);
+    }
+    print_text(g, "\n", NULL);
+}
+
 void gen_scalar_instr(Gen *g, Instr *i)
 {
     Value *r = i->n_results ? ir_result(i) : NULL;
@@ -440,7 +481,7 @@ void gen_scalar_instr(Gen *g, Instr *i)
     case OP_ASSERT:
         gen_check(g, LLVMBuildNot(g->b, gen_scalar(g, ir_operand(i, 0)), ""), i->loc, ir_attr(i, ATTR_MESSAGE) ? ir_attr(i, ATTR_MESSAGE)->s : "assertion failed");
         return;
-    case OP_PRINT: return;
+    case OP_PRINT: gen_print(g, i); return;
     default: break;
     }
     if (i->op != OP_CONST && !(op_info[i->op].flags & OPF_ELEM)) ir_fail(g->session, i->loc, "the CPU backend does not take %s here", op_info[i->op].name);

@@ -147,7 +147,8 @@ static void find_wanted(Plan *p, Block *b)
                 if (natural_axis(p, ir_operand(i, k), 0) != 1 && cost(p, ir_operand(i, k), 0) > 3 * CHEAP) want(p, ir_operand(i, k));
             break;
         case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: want(p, ir_operand(i, 0)); break;
-        case OP_PRINT: case OP_YIELD: case OP_CONDITION: want_operands(p, i); break;
+        case OP_PRINT: if (p->prints) want_operands(p, i); break;
+        case OP_YIELD: case OP_CONDITION: want_operands(p, i); break;
         default: break;
         }
         for (int k = 0; k < i->n_blocks; k++)
@@ -506,7 +507,7 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
         }
         return;
     case OP_ASSERT: case OP_PRINT:
-        if (!p->checked) return;
+        if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
         if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0))) {
             add_sink(p, in, new_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
         } else {
@@ -718,7 +719,7 @@ static void share_all(Plan *p)
     }
 }
 
-Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked)
+Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints)
 {
     Plan *p = arena_new(&s->arena, Plan);
     p->session = s;
@@ -726,6 +727,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked)
     p->func = f;
     p->target = t;
     p->checked = checked;
+    p->prints = prints;
     p->bufs_end = &p->bufs;
     p->n_info = f->module->next_id;
     p->info = arena_array(p->arena, ValInfo, p->n_info);
