@@ -71,6 +71,17 @@ def median(fn, n=15):
     torch.cuda.synchronize()
     return sorted(a.elapsed_time(b) for a, b in ev)[n // 2]
 
+def rounds(named, n=3):
+    """name -> median over n rounds, in alternating order: peers and kernels meet the same clocks"""
+    got = {k: [] for k, _ in named}
+    for r in range(n):
+        for k, f in named if r % 2 == 0 else named[::-1]:
+            beat(k)
+            try: got[k].append(median(f))
+            except Exception as x: got[k].append(math.inf); print(k, x, flush=True)
+            time.sleep(0.01)
+    return {k: sorted(v)[n // 2] for k, v in got.items()}
+
 def cdiv(a, b): return -(-a // b)
 DT = {"f16": torch.float16, "bf16": torch.bfloat16}
 
@@ -112,14 +123,10 @@ def run_attention(kernels, rows):
                     def go():
                         with sdpa_kernel(be): torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=HK != H)
                     return go
-                for n, be in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
-                    beat(n)
-                    try: out.append(f"{n} {fl / median(peer(be)) / 1e9:.0f}")
-                    except Exception as x: out.append(f"{n} -")
+                named = [("cudnn", peer(SDPBackend.CUDNN_ATTENTION)), ("fa2", peer(SDPBackend.FLASH_ATTENTION))]
                 for K, tm, _, _, dt in ks:
-                    beat(K.name)
-                    if dt != torch.float16: continue
-                    out.append(f"{K.name} {fl / median(K.plan(dict(Q=q, K=k, V=v, O=o, scale=sc, B=B, H=H, HK=HK, M=M, N=N, D=D), (cdiv(M, tm), H, B))) / 1e9:.0f}")
+                    if dt == torch.float16: named.append((K.name, K.plan(dict(Q=q, K=k, V=v, O=o, scale=sc, B=B, H=H, HK=HK, M=M, N=N, D=D), (cdiv(M, tm), H, B))))
+                out = [f"{n} {fl / t / 1e9:.0f}" for n, t in rounds(named).items()]
                 print(f"B{B} H{H} M{M} N{N} D{D} {'causal' if causal else 'full'}: " + "  ".join(out), flush=True)
 
 def run_gemm(kernels, rows):
@@ -134,11 +141,32 @@ def run_gemm(kernels, rows):
         else: print("ok", K.name, f"{e:.1e}", flush=True)
     for M, N, Kd in rows:
         a = torch.randn(M, Kd, device="cuda", dtype=torch.float16); b = torch.randn(Kd, N, device="cuda", dtype=torch.float16); c = torch.empty(M, N, device="cuda", dtype=torch.float16)
-        fl = 2 * M * N * Kd; beat("cublas"); out = [f"cublas {fl / median(lambda: torch.matmul(a, b, out=c)) / 1e9:.0f}"]
+        fl = 2 * M * N * Kd; named = [("cublas", lambda: torch.matmul(a, b, out=c))]
         for K, tm, tn, tb in kernels:
-            if getattr(K, "bad", False): continue
-            beat(K.name); out.append(f"{K.name} {fl / median(K.plan(dict(A=a, B=b, C=c, M=M, N=N, K=Kd), (cdiv(M, tm), cdiv(N, tn)))) / 1e9:.0f}")
+            if not getattr(K, "bad", False): named.append((K.name, K.plan(dict(A=a, B=b, C=c, M=M, N=N, K=Kd), (cdiv(M, tm), cdiv(N, tn)))))
+        out = [f"{n} {fl / t / 1e9:.0f}" for n, t in rounds(named).items()]
         print(f"gemm {M}x{N}x{Kd}: " + "  ".join(out), flush=True)
+
+def run_streams(d, items):
+    """memory-bound kernels: bytes read and written over time, beside a device copy of the same bytes"""
+    for x in items:
+        try: K = Kernel(d, x["name"])
+        except Exception as e: print("LOAD", x["name"], e); continue
+        M, N = x["M"], x["N"]; dt = DT.get(x.get("T"), torch.float32)
+        X = torch.randn(M, N, device="cuda", dtype=dt); W = torch.randn(N, device="cuda", dtype=dt); Bb = torch.randn(N, device="cuda", dtype=dt)
+        turn = x["what"] == "transpose"; Y = torch.full((N, M) if turn else (M, N), float("nan"), device="cuda", dtype=dt); Z = torch.empty_like(X)
+        F = torch.nn.functional; f = X.double() if M * N < 1 << 24 else X.float()
+        want = {"silu": lambda: F.silu(f), "softmax": lambda: torch.softmax(f, -1), "rms": lambda: f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-5) * W.to(f.dtype),
+                "layer": lambda: F.layer_norm(f, (N,), W.to(f.dtype), Bb.to(f.dtype), 1e-5), "transpose": lambda: f.T}[x["what"]]
+        peers = {"silu": lambda: F.silu(X), "softmax": lambda: torch.softmax(X, -1), "rms": lambda: F.rms_norm(X, (N,), W, 1e-5), "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5), "transpose": lambda: X.T.contiguous()}
+        grid = tuple(eval(g, dict(M=M, N=N, cdiv=cdiv)) for g in x["grid"])
+        go = K.plan(dict(X=X, W=W, B=Bb, Y=Y, eps=1e-5, M=M, N=N), grid); beat(K.name)
+        try: go(); torch.cuda.synchronize(); r = want(); e = float((Y.double() - r.double()).norm() / r.double().norm())
+        except Exception as ex: print("FAIL", K.name, ex, flush=True); continue
+        if not e < 2e-3: print("FAIL", K.name, e, flush=True); continue
+        del r, f; bytes_ = 2 * X.numel() * X.element_size()
+        t = rounds([("copy", lambda: Z.copy_(X)), ("torch", peers[x["what"]]), (K.name, go)])
+        print(f"{x['what']} {M}x{N}: " + "  ".join(f"{k} {bytes_ / v / 1e9:.2f}" for k, v in t.items()) + f" TB/s, of copy {t['copy'] / t[K.name]:.2f}", flush=True)
 
 def main():
     d = sys.argv[1]; cfg = json.load(open(f"{d}/list.json"))
@@ -151,4 +179,5 @@ def main():
         except Exception as e: print("LOAD", x["name"], e)
     if a: run_attention(a, [tuple(r) for r in cfg["attention_rows"]])
     if g: run_gemm(g, [tuple(r) for r in cfg["gemm_rows"]])
+    run_streams(d, cfg.get("streams", []))
 main()
