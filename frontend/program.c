@@ -266,9 +266,12 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
             }
         } else {
             f->kind = p->kind == N_PSCALAR ? FRONT_SCALAR : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE : FRONT_CONST;
-            f->default_value = lower_eval_param(eval, p);
+            if (p->kind == N_PCONST) f->default_value = lower_eval_param(eval, p);
         }
     }
+    /* Scalars last: their types and defaults may name consts that stand after them. */
+    for (uint32_t i = 0; i < params->n; i++)
+        if (params->kids[i]->kind == N_PSCALAR) out[i].default_value = lower_eval_param(eval, params->kids[i]);
 }
 
 static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node *n)

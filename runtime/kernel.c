@@ -96,6 +96,7 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     p->size = dtype_bytes(p->dtype);
     p->public = dtype_to_public(p->dtype);
     p->real = dtype_is_float(p->dtype);
+    if (p->kind == PARAM_SCALAR) p->otherwise = f->default_value;
     p->dl_bits = (uint8_t)dtype_bits(p->dtype);
     p->dl_code = p->dtype == DT_BF16 ? kDLBfloat : dtype_is_float(p->dtype) ? kDLFloat : dtype_is_signed(p->dtype) ? kDLInt : kDLUInt;
     if (p->kind == PARAM_SCALAR) return TILE_OK;
@@ -289,6 +290,10 @@ tile_status tile_kernel_param(const tile_kernel *k, size_t i, tile_param_info *i
     static const tile_param_kind kinds[] = { TILE_PARAM_IN, TILE_PARAM_OUT, TILE_PARAM_INOUT, TILE_PARAM_SCALAR };
     tile_param_info d = { info->struct_size, p->name, kinds[p->kind], dtype_to_public(p->dtype), p->rank, { NULL } };
     for (int a = 0; a < p->rank; a++) d.dims[a] = p->text[a];
+    d.has_default = p->otherwise.kind != FRONT_NOTHING;
+    if (p->otherwise.kind == FRONT_INT) d.default_value = (tile_scalar){ p->otherwise.i, (double)p->otherwise.i };
+    else if (p->otherwise.kind == FRONT_BOOL) d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
+    else if (p->otherwise.kind == FRONT_FLOAT) d.default_value.f = p->otherwise.f;
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
 }

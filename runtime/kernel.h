@@ -19,6 +19,7 @@ typedef struct KernelParam {
     uint8_t dl_code, dl_bits;
     tile_dtype public;
     bool real;                      /* a floating scalar */
+    FrontValue otherwise;           /* a scalar's default, or FRONT_NOTHING */
 } KernelParam;
 
 typedef struct KernelDim {

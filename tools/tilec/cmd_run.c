@@ -165,6 +165,11 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     DType d = DT_INDEX;
     int64_t i = 0;
     char *end = "";
+    if (!p->set && p->info.has_default) {
+        dtype_of(p->info.dtype, &d);
+        *arg = dtype_is_float(d) ? tile_arg_float(p->info.default_value.f) : tile_arg_int(p->info.default_value.i);
+        return EXIT_OK;
+    }
     if (!p->set) return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
     dtype_of(p->info.dtype, &d);
     bool truth = !strcmp(p->set, "true") || !strcmp(p->set, "false"), ok = true;

@@ -232,6 +232,7 @@ TILE_API tile_status tile_kernel_create(tile_module *, const char *name, const t
 TILE_API void tile_kernel_destroy(tile_kernel *);
 
 typedef enum tile_param_kind { TILE_PARAM_IN = 0, TILE_PARAM_OUT = 1, TILE_PARAM_INOUT = 2, TILE_PARAM_SCALAR = 3 } tile_param_kind;
+typedef struct tile_scalar { int64_t i; double f; } tile_scalar;
 typedef struct tile_param_info {
     size_t struct_size;                 /* set by the caller */
     const char *name;                   /* lives as long as the kernel, as do the names below */
@@ -239,6 +240,8 @@ typedef struct tile_param_info {
     tile_dtype dtype;
     int rank;                           /* 0 for a scalar */
     const char *dims[8];                /* dimensions as written: "M", "2*D", "3" */
+    int has_default;                    /* a scalar with a value in the source, for callers that leave it out ... */
+    tile_scalar default_value;          /* ... by passing this: `i` for integers and bool, `f` for floating types */
 } tile_param_info;
 /* Number of launch arguments (consts do not count), and what each is. TILE_ERROR_NOT_FOUND past the end. */
 TILE_API size_t tile_kernel_param_count(const tile_kernel *);
