@@ -213,20 +213,48 @@ static void evict(const Cache *c)
     if (d) closedir(d);
 }
 
-void cache_write(const Cache *c, const uint8_t key[32], const void *bytes, size_t size)
+/* A whole file at `path`, or what was there before. */
+static bool put_file(const Cache *c, const char *path, const void *bytes, size_t size)
 {
-    char path[1200], temporary[1200];
-    if (!c->directory[0] || size > ENTRY_MAX || size > c->limit) return;
+    char temporary[1200];
     snprintf(temporary, sizeof temporary, "%s", c->directory);
-    if (!make_folders(temporary)) return;
+    if (!make_folders(temporary)) return false;
     snprintf(temporary, sizeof temporary, "%s/.new-XXXXXX", c->directory);
     int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return;
+    if (fd < 0) return false;
     bool ok = write_all(fd, bytes, size);
-    ok = close(fd) == 0 && ok;
+    ok = close(fd) == 0 && ok && !rename(temporary, path);
+    if (!ok) unlink(temporary);
+    return ok;
+}
+
+void cache_write(const Cache *c, const uint8_t key[32], const void *bytes, size_t size)
+{
+    char path[1200];
+    if (!c->directory[0] || size > ENTRY_MAX || size > c->limit) return;
     entry_path(c, key, path, sizeof path);
-    if (!ok || rename(temporary, path)) unlink(temporary);
-    else evict(c);
+    if (put_file(c, path, bytes, size)) evict(c);
+}
+
+bool cache_note_read(const Cache *c, const char *name, char *out, size_t room)
+{
+    char path[1200];
+    if (!c->directory[0]) return false;
+    snprintf(path, sizeof path, "%s/%s", c->directory, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
+    if (fd >= 0) close(fd);
+    if (n < 0) return false;
+    out[n] = 0;
+    return true;
+}
+
+void cache_note_write(const Cache *c, const char *name, const char *text)
+{
+    char path[1200];
+    if (!c->directory[0]) return;
+    snprintf(path, sizeof path, "%s/%s", c->directory, name);
+    put_file(c, path, text, strlen(text));
 }
 
 void cache_drop(const Cache *c, const uint8_t key[32])

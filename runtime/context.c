@@ -4,6 +4,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */
 
@@ -229,6 +230,49 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
     return 1;
 }
 
+/* What names the file of a library: where it lies, its size, when it was written. "" when there is none. */
+static void file_identity(const char *path, char *out, size_t room)
+{
+    struct stat st;
+    out[0] = 0;
+    if (*path && !stat(path, &st))
+        snprintf(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+/* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel, so a note in the cache keeps what
+ * it was, for the same search path, as long as the file that was found then is unchanged. */
+static void compiler_version(tile_context *c, char *out, size_t room)
+{
+    char name[40], note[1200], path[600] = "", identity[700];
+    uint8_t hash[32];
+    Sha256 sha;
+    out[0] = 0;
+    if (!c->driver->ops->compiler_version) return;
+    static const char *const search[] = { "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME" };
+    sha256_init(&sha);
+    sha256_add_text(&sha, c->driver->ops->name);
+    sha256_add_text(&sha, c->compiler_library);
+    for (int i = 0; i < 3; i++) sha256_add_text(&sha, getenv(search[i]) ? getenv(search[i]) : "");
+    sha256_end(&sha, hash);
+    snprintf(name, sizeof name, "compiler-%02x%02x%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3], hash[4], hash[5]);
+    char *line = cache_note_read(&c->cache, name, note, sizeof note) ? strchr(note, '\n') : NULL;
+    if (line && line - note < (ptrdiff_t)sizeof path) {
+        *line = 0;                              /* version, then the identity: "path size time" */
+        const char *space = strchr(line + 1, ' ');
+        if (space && (size_t)(space - line - 1) < sizeof path) {
+            snprintf(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
+            file_identity(path, identity, sizeof identity);
+            if (*identity && !strcmp(identity, line + 1)) { snprintf(out, room, "%s", note); return; }
+        }
+    }
+    path[0] = 0;
+    snprintf(out, room, "%s", c->driver->ops->compiler_version(c->driver, path, sizeof path));
+    file_identity(path, identity, sizeof identity);
+    if (!*out || !*identity || strchr(path, ' ')) return;
+    snprintf(note, sizeof note, "%s\n%s", out, identity);
+    cache_note_write(&c->cache, name, note);
+}
+
 const char *context_key(tile_context *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -237,13 +281,13 @@ const char *context_key(tile_context *c)
     if (made) return c->key;
     BuildId id = { .self = (const char *)(uintptr_t)&find_build_id };
     dl_iterate_phdr(find_build_id, &id);
-    const char *compiler = c->driver->ops->compiler_version ? c->driver->ops->compiler_version(c->driver) : "";
-    char key[sizeof c->key];
+    char key[sizeof c->key], compiler[64];
+    compiler_version(c, compiler, sizeof compiler);
     snprintf(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
              c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO), c->opt_level, c->driver->info.name);
     pthread_mutex_lock(&c->lock);
-    memcpy(c->key, key, sizeof key);
-    c->key_made = *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */
+    if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
+    c->key_made |= *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */
     pthread_mutex_unlock(&c->lock);
     return c->key;
 }
@@ -381,6 +425,7 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
     const char *debug = d.debug ? d.debug : getenv("TILE_DEBUG");
     if (debug) snprintf(c->debug, sizeof c->debug, "%s", debug);
     collect_dumps(c);
+    if (d.compiler_library) snprintf(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
     DriverError e = { "" };
     const Target *row;
     DriverDesc dd = { .alloc = alloc, .device = d.device, .threads = d.threads, .native_context = d.native_context,

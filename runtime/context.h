@@ -23,7 +23,8 @@ struct tile_context {
     int opt_level;
     tile_diagnostic_fn *on_diagnostic; void *on_diagnostic_user;
     char debug[256], dump[256];     /* TILE_DEBUG; the pass names of its dump entries */
-    char key[512];                  /* what of the context goes into every cache key */
+    char key[1024];                 /* what of the context goes into every cache key */
+    char compiler_library[512];
     Cache cache;
     atomic_int references;          /* the owner's, one a module and kernel */
     pthread_mutex_t lock;           /* guards error, key and the ticket pool's making */
@@ -102,3 +103,6 @@ bool cache_read(const Cache *, const uint8_t key[32], Arena *, const void **byte
 /* Writes an entry by rename and evicts the oldest ones over the limit. Failure is silent: a cache may be missing. */
 void cache_write(const Cache *, const uint8_t key[32], const void *bytes, size_t size);
 void cache_drop(const Cache *, const uint8_t key[32]);
+/* Small texts beside the entries, by name; read gives false when there is none. */
+bool cache_note_read(const Cache *, const char *name, char *out, size_t room);
+void cache_note_write(const Cache *, const char *name, const char *text);

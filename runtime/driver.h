@@ -72,8 +72,8 @@ struct DriverOps {
 
     /* Vendor's compiler: C text to binary. NULL on the CPU. TILE_ERROR_COMPILE with the log, UNSUPPORTED when there is no compiler. */
     tile_status (*compile)(Driver *, DriverCompile *, DriverError *);
-    /* "nvrtc 13.0": part of the cache key; "" without a compiler. */
-    const char *(*compiler_version)(Driver *);
+    /* "nvrtc 13.0", part of the cache key, and the library's file; "" without a compiler. Loads the compiler, which takes NVRTC 30 ms. */
+    const char *(*compiler_version)(Driver *, char *path, size_t room);
 
     tile_status (*module_load)(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
     void (*module_unload)(Driver *, DriverModule *);

@@ -138,12 +138,14 @@ tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
     return rtc_compile(rtc, c, arch, RTC_BINARY, e);
 }
 
-const char *gpudrv_compiler_version(Driver *d)
+const char *gpudrv_compiler_version(Driver *d, char *path, size_t room)
 {
     DriverError ignored;
     tile_status st;
     Rtc *rtc = rtc_of((GpuDriver *)d, &ignored, &st);
-    return rtc ? rtc_version(rtc) : "";
+    if (!rtc) return "";
+    rtc_path(rtc, path, room);
+    return rtc_version(rtc);
 }
 
 static int load_function(GpuDriver *g, const Artifact *a, void **module, void **function, const char **what)

@@ -41,7 +41,7 @@ void gpudrv_leave(GpuDriver *, const GpuScope *);
     .event_destroy = gpudrv_event_destroy, .event_record = gpudrv_event_record, .event_query = gpudrv_event_query, \
     .event_synchronize = gpudrv_event_synchronize, .event_elapsed = gpudrv_event_elapsed, .synchronize = gpudrv_synchronize
 tile_status gpudrv_compile(Driver *, DriverCompile *, DriverError *);
-const char *gpudrv_compiler_version(Driver *);
+const char *gpudrv_compiler_version(Driver *, char *, size_t);
 tile_status gpudrv_module_load(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
 void gpudrv_module_unload(Driver *, DriverModule *);
 tile_status gpudrv_occupancy(Driver *, DriverFunction *, int, size_t, int *, DriverError *);

@@ -123,6 +123,12 @@ void rtc_close(Rtc *r)
 
 const char *rtc_version(const Rtc *r) { return r->version; }
 
+void rtc_path(const Rtc *r, char *out, size_t room)
+{
+    Dl_info info;
+    snprintf(out, room, "%s", dladdr(*(void *const *)&r->get_version, &info) && info.dli_fname ? info.dli_fname : "");
+}
+
 /* Waits at most 30 s for a child. True if it ended with status 0. */
 static bool child_succeeds(pid_t pid)
 {

@@ -9,6 +9,7 @@ typedef struct Rtc Rtc;
 tile_status rtc_open(TargetKind, const char *path, Allocator, Rtc **out, DriverError *);
 void rtc_close(Rtc *);
 const char *rtc_version(const Rtc *);           /* "nvrtc 13.0" */
+void rtc_path(const Rtc *, char *out, size_t room);     /* the file it was loaded from, "" if the loader does not say */
 
 typedef enum RtcForm { RTC_BINARY, RTC_PTX } RtcForm;
 

@@ -216,7 +216,7 @@ EXPORT int N(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *a, void *
 
 typedef struct Program { char *text, log[512]; } Program;
 
-EXPORT int N(nvrtcVersion, hiprtcVersion)(int *major, int *minor) { *major = 13; *minor = 0; return 0; }
+EXPORT int N(nvrtcVersion, hiprtcVersion)(int *major, int *minor) { __sync_fetch_and_add(&state.versions, 1); *major = 13; *minor = 0; return 0; }
 
 EXPORT int N(nvrtcCreateProgram, hiprtcCreateProgram)(void **p, const char *text, const char *name, int n, const char *const *h, const char *const *i)
 {

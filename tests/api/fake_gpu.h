@@ -26,6 +26,7 @@ typedef struct FakeState {
     int capturing;
     int supported_archs[16], n_supported;
     /* written down */
+    int versions;                       /* how often the compiler was asked for its own */
     int launches, compiles, modules, live_modules, tensor_maps;
     int64_t live_memory, allocs;
     FakeLaunch last;

@@ -63,7 +63,7 @@ static int entries(char *path, size_t room, off_t *total)
     if (total) *total = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
-        if (e->d_name[0] == '.' && (!e->d_name[1] || e->d_name[1] == '.')) continue;
+        if (!strstr(e->d_name, ".tilec")) continue;
         n++;
         char full[400];
         snprintf(full, sizeof full, "%s/%s", dir, e->d_name);
@@ -102,6 +102,24 @@ static void test_key(void)
     fake->arch = 90;
     CU_ASSERT_EQUAL(entries(NULL, 0, NULL), 5);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+}
+
+/* A hit does not load the vendor's compiler: a note tells its version, while its file is the same. A broken note is written again. */
+static void test_note(void)
+{
+    char command[200];
+    fake = fake_open(FAKE_CUDA);
+    clear();
+    cached(0, vector_add_text, 512);
+    CU_ASSERT_EQUAL(fake->versions, 1);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    CU_ASSERT_EQUAL(fake->versions, 1);
+    snprintf(command, sizeof command, "echo nonsense > %s/compiler-*", dir);
+    if (system(command)) exit(1);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    CU_ASSERT_EQUAL(fake->versions, 2);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    CU_ASSERT_EQUAL(fake->versions, 2);
 }
 
 static char *slurp(const char *path, size_t *n)
@@ -221,9 +239,9 @@ int main(int argc, char **argv)
 {
     strcpy(dir, "/tmp/tile-cache-XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "broken", test_broken }, { "no_folder", test_no_folder },
+    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "note", test_note }, { "broken", test_broken }, { "no_folder", test_no_folder },
                                       { "two_processes", test_two_processes }, { "limit", test_limit } };
-    int r = unit_run("cache", tests, 6, argc, argv);
+    int r = unit_run("cache", tests, 7, argc, argv);
     clear();
     rmdir(dir);
     return r;
