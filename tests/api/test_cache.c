@@ -114,7 +114,7 @@ static void test_note(void)
     CU_ASSERT_EQUAL(fake->versions, 1);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
     CU_ASSERT_EQUAL(fake->versions, 1);
-    snprintf(command, sizeof command, "echo nonsense > %s/compiler-*", dir);
+    snprintf(command, sizeof command, "for f in %s/compiler-*; do echo nonsense > $f; done", dir);
     if (system(command)) exit(1);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
     CU_ASSERT_EQUAL(fake->versions, 2);
