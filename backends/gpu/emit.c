@@ -207,6 +207,17 @@ static const char *div_expr(Emit *e, const Instr *i, DType d, const char *a, con
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", *op == '/' ? "div" : "rem", d == DT_INDEX ? "i64" : dtype_name(d))), a, b);
 }
 
+/* a op b of i32 where ranges prove that it does not wrap reads as it stands. */
+static const char *integer(Emit *e, const Instr *i, DType d, const char *op, const char *a, const char *b)
+{
+    if (d == DT_I32) {
+        if (!e->ranges) e->ranges = ranges_new(e->f);
+        RangeInfo r = range_of(e->ranges, ir_result(i));
+        if (r.lo > INT32_MIN && r.hi < INT32_MAX) return str(e, "(%s %s %s)", a, op, b);
+    }
+    return wrapped(e, d, op, a, b);
+}
+
 const char *op_expr(Emit *e, const Instr *i, const char *const *x)
 {
     const Value *r = ir_result(i);
@@ -215,9 +226,9 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     const char *sfx = f64 ? "f64" : "f32", *name = dtype_name(d == DT_INDEX ? DT_I64 : d);
 #define ROUND(text) round_to(e, rd, (text))
     switch ((int)i->op) {
-    case OP_ADD: return fl ? ROUND(str(e, "(%s + %s)", x[0], x[1])) : wrapped(e, d, "+", x[0], x[1]);
-    case OP_SUB: return fl ? ROUND(str(e, "(%s - %s)", x[0], x[1])) : wrapped(e, d, "-", x[0], x[1]);
-    case OP_MUL: return fl ? ROUND(str(e, "(%s * %s)", x[0], x[1])) : wrapped(e, d, "*", x[0], x[1]);
+    case OP_ADD: return fl ? ROUND(str(e, "(%s + %s)", x[0], x[1])) : integer(e, i, d, "+", x[0], x[1]);
+    case OP_SUB: return fl ? ROUND(str(e, "(%s - %s)", x[0], x[1])) : integer(e, i, d, "-", x[0], x[1]);
+    case OP_MUL: return fl ? ROUND(str(e, "(%s * %s)", x[0], x[1])) : integer(e, i, d, "*", x[0], x[1]);
     case OP_DIV:
         if (!fl) return div_expr(e, i, d, x[0], x[1], "/");
         if (ir_attr_int(i, ATTR_APPROX, 0) && !f64) return ROUND(str(e, "(%s * %s(%s))", x[0], use(e, "rcp_approx"), x[1]));

@@ -1,5 +1,6 @@
 /* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
 #pragma once
+#include "ir/range.h"
 #include "passes/kernel/kernel.h"
 
 typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
@@ -31,6 +32,7 @@ typedef struct Emit {
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
+    Ranges *ranges;                 /* made when first asked */
     int line; uint32_t file;        /* last #line written */
 } Emit;
 
