@@ -25,6 +25,8 @@ bool frontend_check(Ast *);
 /* The tree in a stable text form, one node a line. */
 void frontend_print_ast(const Ast *, Text *);
 
+/* All of the following answers after frontend_check said true; before, a program has no kernels. */
+
 /* --- what a program offers ------------------------------------------------------------------------------------------- */
 
 typedef enum FrontParamKind { FRONT_IN, FRONT_OUT, FRONT_INOUT, FRONT_SCALAR, FRONT_CONST, FRONT_CONST_TYPE } FrontParamKind;
