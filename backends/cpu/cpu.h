@@ -136,6 +136,8 @@ typedef struct Plan {
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
+/* About how many instructions compute one vector of `v`. */
+int plan_cost(Plan *, Value *v);
 /* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */
 void plan_leaves(Plan *, Value *v, bool same, void (*fn)(void *user, Value *leaf, bool same), void *user);
 static inline ValInfo *plan_info(const Plan *p, const Value *v) { return &p->info[v->id]; }

@@ -551,14 +551,18 @@ static void chunk(Nest *n, Eval *e)
     }
 }
 
+enum { HEAVY = 20 };
+
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
-    int base = plan_lanes(g->target), lanes = base;
+    int base = plan_lanes(g->target), lanes = base, work = 0;
+    for (const Sink *k = s->sinks; k; k = k->next) work += plan_cost(g->plan, k->value);
     for (const Sink *k = s->sinks; k; k = k->next) {
         if (k->kind == SINK_PACK && k->value->type->shape[1] == 1) return 1;
         if (along_chunks(s, k) && extent >= 4 * base) lanes = 2 * base;
         if (k->kind == SINK_STORE && dtype_bits(k->value->type->dtype) <= 16 && extent >= 2 * base) lanes = 2 * base;
     }
+    if (work > HEAVY) lanes = base;     /* enough to do at once; twice the code would only take longer to compile */
     return s->scalar_lanes ? 1 : lanes;
 }
 

@@ -71,6 +71,15 @@ static int cost(Plan *p, Value *v, int depth)
     return c;
 }
 
+int plan_cost(Plan *p, Value *v)
+{
+    if (!is_tile(v) || !v->def || !can_be_virtual(v->def->op)) return 0;
+    int c = cost(p, v, 0);
+    if (has_buffer(p, v))
+        for (int k = 0; k < v->def->n_operands; k++) c += cost(p, ir_operand(v->def, k), 0);
+    return c;
+}
+
 static int last_axis(const Type *t)
 {
     for (int a = t->rank - 1; a >= 0; a--) if (t->shape[a] != 1) return a;
