@@ -269,6 +269,40 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
+/* A product on sm_90a goes through tensor maps, encoded at each launch from the tensors; an address that TMA cannot take selects other code. */
+static void test_tensor_maps(void)
+{
+    static const char gemm[] = "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
+                               "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
+                               "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], latency = 3), acc);\n    }\n"
+                               "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
+    static _Alignas(256) uint16_t a[512 * 264], b[256 * 512], c[512 * 512];
+    tile_kernel *k;
+    open_add();
+    OK(ctx, kernel_of(ctx, gemm, "gemm", NULL, 0, &k));
+    int64_t sa[2] = { 512, 256 }, padded[2] = { 264, 1 }, sb[2] = { 256, 512 }, sc[2] = { 512, 512 };
+    tile_tensor t[3] = { { a, sa, padded, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 }, { c, sc, NULL, 2, TILE_F16 } };
+    tile_arg args[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    OK(ctx, tile_launch(k, args, 3, NULL));
+    CU_ASSERT(fake->tensor_maps >= 2);
+    int maps = fake->tensor_maps;
+    OK(ctx, tile_launch(k, args, 3, NULL));
+    CU_ASSERT_EQUAL(fake->tensor_maps, 2 * maps);
+    strcpy(fake->fail_name, "cuTensorMapEncodeTiled");
+    fake->fail_after = 0;
+    fake->fail_code = 1;
+    CHECK_STATUS(ctx, tile_launch(k, args, 3, NULL), TILE_ERROR_DRIVER);
+    CHECK_TEXT(error_of(ctx), "encoding a tensor map");
+    fake->fail_name[0] = 0;
+    t[0].data = a + 1;          /* 2 bytes past: plain loads for A, no map of it */
+    maps = fake->tensor_maps;
+    OK(ctx, tile_launch(k, args, 3, NULL));
+    CU_ASSERT(fake->tensor_maps - maps <= 1);
+    CU_ASSERT_EQUAL(fake->launches, 3);
+    tile_kernel_destroy(k);
+    close_add();
+}
+
 /* The machine's own NVRTC, where it has one, on what the backend emits. */
 static void test_real_nvrtc(void)
 {
@@ -312,4 +346,4 @@ static void test_warm(void)
 
 UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
-          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
+          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
