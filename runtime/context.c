@@ -262,7 +262,7 @@ static void compiler_version(tile_context *c, char *out, size_t room)
         if (space && (size_t)(space - line - 1) < sizeof path) {
             snprintf(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
             file_identity(path, identity, sizeof identity);
-            if (*identity && !strcmp(identity, line + 1)) { snprintf(out, room, "%s", note); return; }
+            if (*identity && !strcmp(identity, line + 1)) { snprintf(out, room, "%.63s", note); return; }
         }
     }
     path[0] = 0;
