@@ -114,7 +114,7 @@ typedef enum tile_severity {
     TILE_SEVERITY_ERROR = 0, TILE_SEVERITY_WARNING = 1,
     TILE_SEVERITY_PERFORMANCE = 2,      /* what was not optimized, why, and what would mend it */
     TILE_SEVERITY_NOTE = 3,             /* belongs to the diagnostic before it */
-    TILE_SEVERITY_DEBUG = 4,            /* output of TILE_DEBUG (dumps, timings) and of a kernel's `print` on the CPU */
+    TILE_SEVERITY_DEBUG = 4,            /* output of TILE_DEBUG: dumps and timings */
 } tile_severity;
 
 /* One diagnostic. All text is valid during the callback only. */
