@@ -1,7 +1,9 @@
 """bench.py: runs generated kernels on a GPU beside PyTorch's peers: checks each result against float64 (or float32 for large
 problems), then medians of L2-flushed runs.
 
-usage: bench.py DIR [attn|gemm ...] [NAME@ROW+ROW ...]      kernels are DIR/NAME.cubin + DIR/NAME.json, as gen.sh writes them"""
+usage: bench.py DIR      kernels are DIR/NAME.cubin + DIR/NAME.json, as gen.sh writes them; DIR/list.json says what each is and the
+problems to run: {"gemm": [{"name", "TM", "TN"}], "gemm_rows": [[M, N, K]], "attention": [{"name", "TM", "D", "causal", "ragged"?}],
+"attention_rows": [[B, H, HK, M, N]], "streams": [{"name", "what", "M", "N", "T", "grid"}]}"""
 import sys, os, ctypes, json, math, threading, time
 import torch
 
@@ -23,8 +25,8 @@ TMAP_TYPE = {"u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "u16": 1, "u
 SWIZZLE = {0: 0, 32: 1, 64: 2, 128: 3}
 
 class Kernel:
-    def __init__(self, d, name):
-        self.name = name
+    def __init__(self, d, name, ragged=False):
+        self.name, self.ragged = name, ragged
         self.meta = json.load(open(f"{d}/{name}.json"))
         m, f = ctypes.c_void_p(), ctypes.c_void_p()
         ck(cu.cuModuleLoad(ctypes.byref(m), f"{d}/{name}.cubin".encode()), "load " + name)
@@ -103,7 +105,7 @@ def run_attention(kernels, rows):
     from torch.nn.attention import sdpa_kernel, SDPBackend
     for K, tm, D, causal, dt in kernels:
         for B, H, HK, M, N in ((2, 3, 3, 512, 512), (1, 4, 2, 384, 384), (1, 2, 2, 128, 128), (1, 2, 2, 640, 640), (1, 2, 2, 1000, 1000)):
-            if K.meta.get("div", 128) and (M % 128) and not K.name.endswith("r"): continue
+            if M % 128 and not K.ragged: continue      # generated for extents that are multiples of 128
             q, k, v = attention_args(B, H, HK, M, N, D, dt); o = torch.full_like(q, float("nan"))
             beat(K.name + " check"); sc = 1 / math.sqrt(D)
             try:
@@ -175,7 +177,7 @@ def main():
         try: g.append((Kernel(d, x["name"]), x["TM"], x["TN"], False))
         except Exception as e: print("LOAD", x["name"], e)
     for x in cfg["attention"]:
-        try: a.append((Kernel(d, x["name"]), x["TM"], x["D"], x["causal"], DT[x.get("T", "f16")]))
+        try: a.append((Kernel(d, x["name"], x.get("ragged", False)), x["TM"], x["D"], x["causal"], DT[x.get("T", "f16")]))
         except Exception as e: print("LOAD", x["name"], e)
     if a: run_attention(a, [tuple(r) for r in cfg["attention_rows"]])
     if g: run_gemm(g, [tuple(r) for r in cfg["gemm_rows"]])

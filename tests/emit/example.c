@@ -31,7 +31,10 @@ static void launch_facts(Func *f)
 {
     for (int i = 0; i < f->n_params; i++) {
         Param *p = &f->params[i];
-        if (p->kind == PARAM_SCALAR) continue;
+        if (p->kind == PARAM_SCALAR) {
+            if (dtype_is_float(p->type->dtype)) p->lo = 1e-30;      /* scales are positive at most launches */
+            continue;
+        }
         int size = dtype_bytes(p->type->dtype), rank = p->type->rank;
         p->align = size > 16 ? size : 16;
         for (int a = 0; a < rank; a++) {
