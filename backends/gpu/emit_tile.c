@@ -95,8 +95,11 @@ const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
     int nd = digits_of(t, n, size, stride);
     if (nd < 0) {
         const char *x = xor_formula(e, table, n, i);
-        if (!x) ir_fail(e->s, e->f->loc, "a register table of %d entries has no formula", n);
-        return x;
+        if (x) return x;
+        /* no rule: the entries one by one, of which unrolling leaves one */
+        x = str(e, "%d", table[n - 1]);
+        for (int k = n - 2; k >= 0; k--) if (table[k] != table[n - 1]) x = str(e, "%s == %d ? %d : %s", i, k, table[k], x);
+        return str(e, "(%s)", x);
     }
     const char *r = NULL;
     for (int k = 0; k < nd; k++) {

@@ -19,7 +19,7 @@
 typedef VEC(Instr *) Instrs;
 /* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
  * them with those of its siblings, which run before or after. */
-typedef struct Region { const Instr *top; int64_t bytes; } Region;
+typedef struct Region { const Block *top; int64_t bytes; } Region;      /* top: its first block, which stays when a loop is rebuilt */
 /* A load staged by itself: who reads it last in its block. */
 typedef struct Single { const Block *block; const Instr *last; Value *buffer; int64_t bytes; } Single;
 typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t common, limit; VEC(Region) regions; VEC(Single) singles; } Ctx;
@@ -78,8 +78,9 @@ static const Instr *top_of(const Ctx *c, const Block *b)
 
 static int64_t *region(Ctx *c, const Block *b)
 {
-    const Instr *top = top_of(c, b);
-    if (!top) return &c->common;
+    const Instr *holder = top_of(c, b);
+    if (!holder) return &c->common;
+    const Block *top = holder->blocks[0];
     for (size_t k = 0; k < c->regions.len; k++) if (c->regions.data[k].top == top) return &c->regions.data[k].bytes;
     vec_push(&c->s->arena, &c->regions, ((Region){ top, 0 }));
     return &c->regions.data[c->regions.len - 1].bytes;

@@ -13,8 +13,7 @@
 
 #define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
 
-typedef const char *LaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);
-typedef struct Built { uint64_t hash; LaunchFn *launch; } Built;
+typedef struct Built { uint64_t hash; EmuLaunchFn *launch; } Built;
 typedef struct State { const Target *target; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; } State;
 
 void *exec_emu_open(const char *name, char *why, size_t why_size)
@@ -117,7 +116,7 @@ static void give_facts(Func *f, const Launch *l)
 /* Functions with inline assembly are device.h's. */
 static void write_source(FILE *f, const char *text, const char *kernel)
 {
-    fputs("#include \"device.h\"\n", f);
+    fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", kernel, kernel);      /* a kernel may be named as a function of libc */
     for (const char *p = text; *p;) {
         size_t n = strcspn(p, "\n");
         bool keep = true;
@@ -136,8 +135,9 @@ static uint64_t hash_of(const char *p)
     return h;
 }
 
-static LaunchFn *build(State *st, const GpuCode *code, char *why, size_t why_size)
+EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t why_size)
 {
+    State *st = state;
     uint64_t h = hash_of(code->text);
     char base[256], path[320], command[1600];
     for (int k = 0; k < st->n; k++) if (st->built[k].hash == h) return st->built[k].launch;
@@ -153,7 +153,7 @@ static LaunchFn *build(State *st, const GpuCode *code, char *why, size_t why_siz
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    LaunchFn *fn = NULL;
+    EmuLaunchFn *fn = NULL;
     if (lib) *(void **)&fn = dlsym(lib, "emu_launch");
     else snprintf(why, why_size, "%s", dlerror());
     if (fn && st->n < 512) st->built[st->n++] = (Built){ h, fn };
@@ -220,7 +220,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
     int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2];
     if (!programs) return true;
-    LaunchFn *fn = build(st, &code, why, why_size);
+    EmuLaunchFn *fn = exec_emu_build(st, &code, why, why_size);
     if (!fn) return false;
     uint64_t words[64] = { 0 };
     static struct { uint32_t failed, line; int64_t program; uint32_t message, reserved; } check;
