@@ -222,11 +222,59 @@ static const char *both(Emit *e, const char *a, const char *b)
     return *b ? str(e, "%s && %s", a, b) : a;
 }
 
+/* --- program order between threads ----------------------------------------------------------------------------------------- */
+
+/* Does the window move on by at least its extent with every step of the loop that holds it? */
+static bool advances(const Instr *i, const MemParts *m)
+{
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS);
+    const Block *b = i->block;
+    int64_t c;
+    if (!b->parent || b->parent->op != OP_FOR || !ext || ir_attr(i, ATTR_STEPS)) return false;
+    for (int a = 0; a < m->rank; a++) {
+        const Instr *d = m->idx[a]->def;
+        while (d && d->op == OP_CAST) d = ir_operand(d, 0)->def;
+        if (!d || d->op != OP_MUL || !ir_is_const(ir_operand(d, 1), &c)) continue;
+        const Value *v = ir_operand(d, 0);
+        while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
+        if (v == b->args[0] && c >= (ext->v[a] < 1 ? 1 : ext->v[a])) return true;
+    }
+    return false;
+}
+
+/* Must threads meet before `i`, because others may have touched what it touches? */
+static bool must_meet(const Instr *i, const MemParts *m, const Value *token, int depth)
+{
+    const Instr *d = token->def;
+    if (depth > 8) return true;
+    if (!d) {
+        const Instr *loop = token->block->parent;
+        if (!loop) return false;                                    /* the kernel's entry */
+        if (loop->op != OP_FOR || token->index < 1) return true;
+        const Value *init = ir_operand(loop, token->index + 2), *next = ir_operand(ir_terminator(token->block), token->index - 1);
+        if (must_meet(i, m, init, depth + 1)) return true;
+        if (next == token) return false;
+        return !(i->op == OP_STORE && next == m->token_out && m->token == token && advances(i, m));
+    }
+    if (d->op == OP_TOKEN) return false;
+    if (d->op == OP_JOIN_TOKENS) {
+        for (int k = 0; k < d->n_operands; k++) if (must_meet(i, m, ir_operand(d, k), depth + 1)) return true;
+        return false;
+    }
+    MemParts before;
+    if (!ir_mem_parts(d, &before)) return true;
+    bool reads = d->op == OP_LOAD || d->op == OP_GATHER, also = i->op == OP_LOAD || i->op == OP_GATHER;
+    return reads && also && before.token ? must_meet(i, m, before.token, depth + 1) : true;
+}
+
+static void keep_order(Emit *e, const Instr *i, const MemParts *m) { if (m->token && must_meet(i, m, m->token, 0)) barrier(e); }
+
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
     Window w;
     ir_mem_parts(i, &m);
+    keep_order(e, i, &m);
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK];
@@ -334,6 +382,7 @@ void emit_store(Emit *e, Instr *i)
     MemParts m;
     Window w;
     ir_mem_parts(i, &m);
+    keep_order(e, i, &m);
     window_of(e, i, &w);
     Value *x = m.values[0];
     DType d = m.tensor->type->dtype;
@@ -404,6 +453,7 @@ void emit_indexed(Emit *e, Instr *i)
 {
     MemParts m;
     ir_mem_parts(i, &m);
+    keep_order(e, i, &m);
     DType d = m.tensor->type->dtype;
     const Value *shape = m.result ? m.result : m.values[0];
     const Layout *l = NULL;
