@@ -270,7 +270,6 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
                       (i->op == OP_EXP || i->op == OP_TANH || i->op == OP_SIGMOID || i->op == OP_SQRT || i->op == OP_RSQRT || i->op == OP_LOG || i->op == OP_LOG2 || i->op == OP_SIN || i->op == OP_COS);
         return ROUND(str(e, "%s(%s)", use(e, str(e, "%s_%s%s", op_info[i->op].name, sfx, approx ? "_approx" : "")), x[0]));
     }
-    case OP_PROGRAM_COORD: return x[0];
     case OP_CAST: return cast_expr(e, d, rd, x[0]);
     case OP_BITCAST: {
         if (fl == dtype_is_float(rd) && dtype_bits(d) >= 32 && !fl) return str(e, "(%s)(%s)", ctype(rd), x[0]);
@@ -526,7 +525,9 @@ static void emit_instr(Emit *e, Instr *i)
         e->storage[ir_result(i)->id] = n;
         return;
     }
-    case OP_PROGRAM_COORD: if (emit_program_coord(e, i)) return; break;
+    case OP_PROGRAM_COORD:
+        if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
+        return;
     case OP_RING: case OP_RING_PUT: case OP_RING_GET: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
     case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
         emit_hopper(e, i); return;
