@@ -1,18 +1,15 @@
-"""bench.py: runs generated kernels on a GPU beside PyTorch's peers: checks each result against float64 (or float32 for large
-problems), then medians of L2-flushed runs.
-
-usage: bench.py DIR      kernels are DIR/NAME.cubin + DIR/NAME.json, as gen.sh writes them; DIR/list.json says what each is and the
-problems to run: {"gemm": [{"name", "TM", "TN"}], "gemm_rows": [[M, N, K]], "attention": [{"name", "TM", "D", "causal", "ragged"?}],
-"attention_rows": [[B, H, HK, M, N]], "streams": [{"name", "what", "M", "N", "T", "grid"}]}"""
+"""bench.py DIR [ROW ...]: runs generated kernels on a GPU beside PyTorch's peers. DIR holds NAME.cubin and NAME.json as gen.sh writes them from kernels.txt;
+ROW names a case of cases.py (all of them without one). Each result is checked against float64 (float32 for large problems) on fresh random inputs with a poisoned
+output; figures are medians of L2-flushed runs, peers and kernels in alternating order in the same process."""
 import sys, os, ctypes, json, math, threading, time
 import torch
 
-BEAT = [time.time(), "start"]
-def beat(w): BEAT[0] = time.time(); BEAT[1] = w
+BEAT = [time.time(), "start", 60]
+def beat(what, limit=40): BEAT[:] = [time.time(), what, limit]
 def dog():
     while True:
         time.sleep(1)
-        if time.time() - BEAT[0] > 40: print("HANG in", BEAT[1], flush=True); os._exit(3)
+        if time.time() - BEAT[0] > BEAT[2]: print("HANG in", BEAT[1], flush=True); os._exit(3)
 threading.Thread(target=dog, daemon=True).start()
 
 cu = ctypes.CDLL("libcuda.so.1")
@@ -20,14 +17,18 @@ torch.zeros(1, device="cuda")
 NSM = torch.cuda.get_device_properties(0).multi_processor_count
 def ck(r, w=""):
     if r: raise RuntimeError(f"CUDA error {r} {w}")
+def cdiv(a, b): return -(-a // b)
 
 TMAP_TYPE = {"u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "u16": 1, "u32": 2, "i32": 3, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 SWIZZLE = {0: 0, 32: 1, 64: 2, 128: 3}
+C_TYPE = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int, "i64": ctypes.c_int64, "index": ctypes.c_int64}
 
 class Kernel:
-    def __init__(self, d, name, ragged=False):
-        self.name, self.ragged = name, ragged
+    """A cubin with the description of its launch; const holds what its spec was bound to."""
+    def __init__(self, d, name):
+        self.name = name
         self.meta = json.load(open(f"{d}/{name}.json"))
+        self.const = {k: int(v) if v.lstrip("-").isdigit() else v for k, v in self.meta["const"].items()}
         m, f = ctypes.c_void_p(), ctypes.c_void_p()
         ck(cu.cuModuleLoad(ctypes.byref(m), f"{d}/{name}.cubin".encode()), "load " + name)
         ck(cu.cuModuleGetFunction(ctypes.byref(f), m, self.meta["name"].encode()))
@@ -37,14 +38,14 @@ class Kernel:
         ck(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(n), f, self.meta["threads"], ctypes.c_size_t(self.meta["shared"])))
         self.per_sm = n.value
     def plan(self, args, grid):
-        """args: parameter name -> tensor or number, dims by name; grid: extents"""
+        """args: parameter -> tensor or number, dimension -> extent; grid: extents. A function that launches."""
         keep, ptrs = [], []
         for s in self.meta["slots"]:
             k, a = s["kind"], args.get(s["param"])
             if k == "data": v = ctypes.c_uint64(a.data_ptr())
             elif k == "extent": v = ctypes.c_int64(args[s["dim"]])
             elif k == "stride": v = ctypes.c_int64(a.stride(s["index"]))
-            elif k == "scalar": v = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int, "index": ctypes.c_int64}[s["dtype"]](a)
+            elif k == "scalar": v = C_TYPE[s["dtype"]](a)
             elif k == "grid": v = ctypes.c_int64(grid[s["index"]])
             elif k == "tickets": v = torch.zeros(2, dtype=torch.int32, device="cuda"); keep.append(v); v = ctypes.c_uint64(v.data_ptr())
             elif k == "map":
@@ -65,7 +66,7 @@ class Kernel:
         return go
 
 flush = torch.empty(64 << 20, dtype=torch.int8, device="cuda")
-def median(fn, n=15):
+def median(fn, n=11):
     for _ in range(3): fn()
     ev = [(torch.cuda.Event(True), torch.cuda.Event(True)) for _ in range(n)]
     for a, b in ev:
@@ -80,106 +81,64 @@ def rounds(named, n=3):
         for k, f in named if r % 2 == 0 else named[::-1]:
             beat(k)
             try: got[k].append(median(f))
-            except Exception as x: got[k].append(math.inf); print(k, x, flush=True)
+            except Exception as x: got[k].append(math.inf); print(k, str(x)[:200], flush=True)
             time.sleep(0.01)
     return {k: sorted(v)[n // 2] for k, v in got.items()}
 
-def cdiv(a, b): return -(-a // b)
-DT = {"f16": torch.float16, "bf16": torch.bfloat16}
-
-def reference(q, k, v, causal, scale):
-    B, H, M, D = q.shape; o = torch.empty(B, H, M, D, dtype=torch.float32, device="cuda"); N = k.shape[2]; G = H // k.shape[1]
-    for b in range(B):
-        for h in range(H):
-            for r in range(0, M, 4096):
-                s = (q[b, h, r:r+4096].double() @ k[b, h // G].double().T) * scale
-                if causal: s.masked_fill_(torch.arange(N, device="cuda")[None] > torch.arange(r, min(M, r + 4096), device="cuda")[:, None], -math.inf)
-                o[b, h, r:r+4096] = (torch.softmax(s, -1) @ v[b, h // G].double()).float()
-    return o
-
-def attention_args(B, H, HK, M, N, D, dt):
-    mk = lambda h, n: torch.randn(B, h, n, D, device="cuda", dtype=dt)
-    return mk(H, M), mk(HK, N), mk(HK, N)
-
-def run_attention(kernels, rows):
-    from torch.nn.attention import sdpa_kernel, SDPBackend
-    for K, tm, D, causal, dt in kernels:
-        for B, H, HK, M, N in ((2, 3, 3, 512, 512), (1, 4, 2, 384, 384), (1, 2, 2, 128, 128), (1, 2, 2, 640, 640), (1, 2, 2, 1000, 1000)):
-            if M % 128 and not K.ragged: continue      # generated for extents that are multiples of 128
-            q, k, v = attention_args(B, H, HK, M, N, D, dt); o = torch.full_like(q, float("nan"))
-            beat(K.name + " check"); sc = 1 / math.sqrt(D)
-            try:
-                K.plan(dict(Q=q, K=k, V=v, O=o, scale=sc, B=B, H=H, HK=HK, M=M, N=N, D=D), (cdiv(M, tm), H, B))(); torch.cuda.synchronize()
-                r = reference(q, k, v, causal, sc); e = float((o.float() - r).norm() / r.norm())
-            except Exception as x: e = str(x)
-            if not (isinstance(e, float) and e < 1e-3 * (8 if dt == torch.bfloat16 else 1)): print("FAIL", K.name, (B, H, HK, M, N), e, flush=True); K.bad = True; break
-        else: print("ok", K.name, f"{e:.1e}", flush=True)
-    for (B, H, HK, M, N) in rows:
-        for D in sorted({x[2] for x in kernels}):
-            for causal in (True, False):
-                ks = [x for x in kernels if x[2] == D and x[3] == causal and not getattr(x[0], "bad", False)]
-                if not ks: continue
-                q, k, v = attention_args(B, H, HK, M, N, D, torch.float16); o = torch.empty_like(q); sc = 1 / math.sqrt(D)
-                fl = 4 * B * H * M * N * D * (0.5 if causal else 1); out = []
-                def peer(be):
-                    def go():
-                        with sdpa_kernel(be): torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=HK != H)
-                    return go
-                named = [("cudnn", peer(SDPBackend.CUDNN_ATTENTION)), ("fa2", peer(SDPBackend.FLASH_ATTENTION))]
-                for K, tm, _, _, dt in ks:
-                    if dt == torch.float16: named.append((K.name, K.plan(dict(Q=q, K=k, V=v, O=o, scale=sc, B=B, H=H, HK=HK, M=M, N=N, D=D), (cdiv(M, tm), H, B))))
-                out = [f"{n} {fl / t / 1e9:.0f}" for n, t in rounds(named).items()]
-                print(f"B{B} H{H} M{M} N{N} D{D} {'causal' if causal else 'full'}: " + "  ".join(out), flush=True)
-
-def run_gemm(kernels, rows):
-    for K, tm, tn, tb in kernels:
-        for M, N, Kd in ((512, 768, 320), (1024, 1024, 2048), (256, 256, 64)):
-            a = torch.randn(M, Kd, device="cuda", dtype=torch.float16); b = torch.randn(Kd, N, device="cuda", dtype=torch.float16); c = torch.full((M, N), float("nan"), device="cuda", dtype=torch.float16)
-            beat(K.name + " check")
-            try:
-                K.plan(dict(A=a, B=b, C=c, M=M, N=N, K=Kd), (cdiv(M, tm), cdiv(N, tn)))(); torch.cuda.synchronize(); r = a.double() @ b.double(); e = float((c.double() - r).norm() / r.norm())
-            except Exception as x: e = str(x)
-            if not (isinstance(e, float) and e < 1e-3): print("FAIL", K.name, (M, N, Kd), e, flush=True); K.bad = True; break
-        else: print("ok", K.name, f"{e:.1e}", flush=True)
-    for M, N, Kd in rows:
-        a = torch.randn(M, Kd, device="cuda", dtype=torch.float16); b = torch.randn(Kd, N, device="cuda", dtype=torch.float16); c = torch.empty(M, N, device="cuda", dtype=torch.float16)
-        fl = 2 * M * N * Kd; named = [("cublas", lambda: torch.matmul(a, b, out=c))]
-        for K, tm, tn, tb in kernels:
-            if not getattr(K, "bad", False): named.append((K.name, K.plan(dict(A=a, B=b, C=c, M=M, N=N, K=Kd), (cdiv(M, tm), cdiv(N, tn)))))
-        out = [f"{n} {fl / t / 1e9:.0f}" for n, t in rounds(named).items()]
-        print(f"gemm {M}x{N}x{Kd}: " + "  ".join(out), flush=True)
-
-def run_streams(d, items):
-    """memory-bound kernels: bytes read and written over time, beside a device copy of the same bytes"""
-    for x in items:
-        try: K = Kernel(d, x["name"])
-        except Exception as e: print("LOAD", x["name"], e); continue
-        M, N = x["M"], x["N"]; dt = DT.get(x.get("T"), torch.float32)
-        X = torch.randn(M, N, device="cuda", dtype=dt); W = torch.randn(N, device="cuda", dtype=dt); Bb = torch.randn(N, device="cuda", dtype=dt)
-        turn = x["what"] == "transpose"; Y = torch.full((N, M) if turn else (M, N), float("nan"), device="cuda", dtype=dt); Z = torch.empty_like(X)
-        F = torch.nn.functional; f = X.double() if M * N < 1 << 24 else X.float()
-        want = {"silu": lambda: F.silu(f), "softmax": lambda: torch.softmax(f, -1), "rms": lambda: f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-5) * W.to(f.dtype),
-                "layer": lambda: F.layer_norm(f, (N,), W.to(f.dtype), Bb.to(f.dtype), 1e-5), "transpose": lambda: f.T}[x["what"]]
-        peers = {"silu": lambda: F.silu(X), "softmax": lambda: torch.softmax(X, -1), "rms": lambda: F.rms_norm(X, (N,), W, 1e-5), "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5), "transpose": lambda: X.T.contiguous()}
-        grid = tuple(eval(g, dict(M=M, N=N, cdiv=cdiv)) for g in x["grid"])
-        go = K.plan(dict(X=X, W=W, B=Bb, Y=Y, eps=1e-5, M=M, N=N), grid); beat(K.name)
-        try: go(); torch.cuda.synchronize(); r = want(); e = float((Y.double() - r.double()).norm() / r.double().norm())
-        except Exception as ex: print("FAIL", K.name, ex, flush=True); continue
-        if not e < 2e-3: print("FAIL", K.name, e, flush=True); continue
-        del r, f; bytes_ = 2 * X.numel() * X.element_size()
-        t = rounds([("copy", lambda: Z.copy_(X)), ("torch", peers[x["what"]]), (K.name, go)])
-        print(f"{x['what']} {M}x{N}: " + "  ".join(f"{k} {bytes_ / v / 1e9:.2f}" for k, v in t.items()) + f" TB/s, of copy {t['copy'] / t[K.name]:.2f}", flush=True)
+class Bench:
+    """What cases.py works with: kernels by name, one printed line a row."""
+    def __init__(self, d):
+        self.dir, self.kernels, self.rows = d, {}, []
+    def kernel(self, name):
+        if name not in self.kernels:
+            try: self.kernels[name] = Kernel(self.dir, name)
+            except Exception as x: print("LOAD", name, str(x)[:120], flush=True); self.kernels[name] = None
+        return self.kernels[name]
+    def named(self, prefix):
+        """The kernels NAME of DIR that are PREFIX or PREFIX.something (configurations of one row)"""
+        have = sorted(f[:-5] for f in os.listdir(self.dir) if f.endswith(".json"))
+        return [k for k in (self.kernel(n) for n in have if n == prefix or n.startswith(prefix + ".")) if k]
+    def check(self, what, go, out, want, bound):
+        """runs go() onto a poisoned output and compares; want() gives the reference"""
+        beat(what + " check")
+        for o in out if isinstance(out, (list, tuple)) else [out]:
+            o.fill_(float("nan") if o.is_floating_point() else 77)
+        try:
+            go(); torch.cuda.synchronize()
+            o = out[0] if isinstance(out, (list, tuple)) else out
+            r = want() if callable(want) else want
+            e = float((o.double() - r.double()).norm() / r.double().norm().clamp_min(1e-30))
+        except Exception as x: e = str(x)[:200]
+        if isinstance(e, float) and e <= bound: return True
+        print("FAIL", what, e, flush=True)
+        return False
+    def row(self, title, work, unit, peers, ours, must=None):
+        """peers, ours: [(name, function)]; work/ms/1e9 is printed in unit; the ratio is the best of ours over the best peer"""
+        t = rounds(peers + ours)
+        best = min((t[n] for n, _ in peers), default=math.inf)
+        mine = min((t[n] for n, _ in ours), default=math.inf)
+        ratio = best / mine if mine < math.inf else 0
+        show = (lambda v: f"{work / v / 1e9:.2f}" if unit == "TB/s" else f"{work / v / 1e9:.0f}") if work else (lambda v: f"{v * 1e3:.1f}")
+        flag = "" if must is None else " ok" if ratio >= must else f" SHORT of {must}"
+        print(f"{title}: " + "  ".join(f"{n} {show(t[n])}" for n, _ in peers + ours) + f" {unit if work else 'us'}  ratio {ratio:.2f}{flag}", flush=True)
+        self.rows.append((title, {n: t[n] for n, _ in peers + ours}, work, ratio, must))
+        return t
 
 def main():
-    d = sys.argv[1]; cfg = json.load(open(f"{d}/list.json"))
-    g, a = [], []
-    for x in cfg["gemm"]:
-        try: g.append((Kernel(d, x["name"]), x["TM"], x["TN"], False))
-        except Exception as e: print("LOAD", x["name"], e)
-    for x in cfg["attention"]:
-        try: a.append((Kernel(d, x["name"], x.get("ragged", False)), x["TM"], x["D"], x["causal"], DT[x.get("T", "f16")]))
-        except Exception as e: print("LOAD", x["name"], e)
-    if a: run_attention(a, [tuple(r) for r in cfg["attention_rows"]])
-    if g: run_gemm(g, [tuple(r) for r in cfg["gemm_rows"]])
-    run_streams(d, cfg.get("streams", []))
-main()
+    import cases
+    b = Bench(sys.argv[1]); only = sys.argv[2:]
+    begin = time.time()
+    for name, fn in cases.CASES:
+        if only and not any(name == o or name.startswith(o + ".") for o in only): continue
+        try: fn(b)
+        except Exception as x:
+            import traceback; traceback.print_exc(limit=4); print("CASE FAILED", name, str(x)[:200], flush=True)
+        torch.cuda.empty_cache()
+    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {time.strftime('%Y-%m-%d')}, {time.time() - begin:.0f} s")
+    short = [r for r in b.rows if r[4] is not None and r[3] < r[4]]
+    print(f"{len(b.rows)} rows, {len(short)} short" + "".join(f"\n  {r[0]}: {r[3]:.2f} of {r[4]}" for r in short))
+    if os.environ.get("OUT"): json.dump([dict(row=r[0], ms=r[1], work=r[2], ratio=r[3], must=r[4]) for r in b.rows], open(os.environ["OUT"] + "/rows.json", "w"), indent=1)
+
+if __name__ == "__main__":
+    sys.modules["bench"] = sys.modules["__main__"]
+    main()

@@ -1,9 +1,10 @@
 /* gen: a .tile kernel, bound and specialized as a launch with contiguous, aligned tensors would bind it, to CUDA C and a description
  * of the launch for the bench harness.
  *
- *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [skip:pass,pass] [pos:SCALAR] [ir] [kernel-ir]
+ *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [skip:pass,pass] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
  *
- * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned. */
+ * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned, those of t:NAME with their last
+ * two axes exchanged in memory. */
 #include "backends/gpu/gpu.h"
 #include "frontend/frontend.h"
 #include "passes/passes.h"
@@ -48,8 +49,11 @@ static void facts(Func *f, int argc, char **argv)
         for (int k = 0; k < argc; k++) if (!strncmp(argv[k], "pos:", 4) && !strcmp(argv[k] + 4, p->name)) p->lo = 1e-30;
         if (p->type->kind != TYPE_TENSOR) continue;
         p->align = 16;
+        bool turned = false;
+        for (int k = 0; k < argc; k++) turned |= !strncmp(argv[k], "t:", 2) && !strcmp(argv[k] + 2, p->name);
         int64_t stride = 1, div = 1;
-        for (int a = p->type->rank - 1; a >= 0; a--) {
+        for (int at = p->type->rank - 1; at >= 0; at--) {
+            int a = turned && at >= p->type->rank - 2 ? 2*p->type->rank - 3 - at : at;
             p->stride[a] = stride > 0 ? stride : FACT_UNKNOWN;
             p->stride_div[a] = div;
             const Dim *d = &f->dims[p->dims[a]];
@@ -60,7 +64,7 @@ static void facts(Func *f, int argc, char **argv)
     f->fits32 = true;
 }
 
-static void describe(const Func *f, const GpuCode *c, Text *t)
+static void describe(const Func *f, const GpuCode *c, Text *t, int argc, char **argv)
 {
     static const char *const kinds[] = { "data", "extent", "stride", "scalar", "grid", "map", "check", "tickets", "workspace" };
     text_printf(t, "{\"name\": \"%s\", \"threads\": %d, \"shared\": %lld, \"persistent\": %s, \"cluster\": %d, \"slots\": [", c->name, c->threads, (long long)c->shared_bytes, c->persistent ? "true" : "false", c->cluster);
@@ -78,7 +82,12 @@ static void describe(const Func *f, const GpuCode *c, Text *t)
         for (int a = 0; a < m->rank; a++) text_printf(t, "%s%u", a ? ", " : "", m->box[a]);
         text_puts(t, "]}");
     }
-    text_puts(t, "]}\n");
+    text_puts(t, "], \"const\": {");
+    for (int k = 0, n = 0; k < argc; k++) {
+        const char *eq = strchr(argv[k], '=');
+        if (eq && !strchr(argv[k], ':')) text_printf(t, "%s\"%.*s\": \"%s\"", n++ ? ", " : "", (int)(eq - argv[k]), argv[k], eq + 1);
+    }
+    text_puts(t, "}}\n");
 }
 
 static void write_file(const char *path, const char *data, size_t n)
@@ -144,7 +153,7 @@ int main(int argc, char **argv)
                 if (show_kernel_ir && lowered) { ir_print(lowered->module, &out); fputs(out.data, stdout); text_init(&out, &s.arena); }
                 if (ok) {
                     write_file(arena_printf(&s.arena, "%s.cu", argv[4]), code.text, code.text_len);
-                    describe(f, &code, &out);
+                    describe(f, &code, &out, argc - 5, argv + 5);
                     write_file(arena_printf(&s.arena, "%s.json", argv[4]), out.data, out.len);
                     status = 0;
                 }
