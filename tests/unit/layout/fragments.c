@@ -1,5 +1,6 @@
 /* Each fragment against the formula of the ISA, written here a second time as arithmetic on lane and element numbers. */
 #include "common.h"
+#include "tests/emu/hip_fragments.h"
 
 typedef struct {
     int i, j;
@@ -132,57 +133,58 @@ static void test_wgmma(void)
             }
 }
 
-/* AMD matrix instruction calculator (gfx90a, gfx942, gfx1100); gfx950: CDNA4 ISA guide, k = elements * group + element. */
-static int mfma_elems(LayoutMma k)
+/* AMD: against tests/emu/hip_fragments.h, which says it the other way round, element to register and lane. */
+static uint64_t digest_step(uint64_t h, int word) { return (h ^ (uint32_t)word) * 0x100000001b3u; }
+
+/* Layouts number elements, AMD 32-bit registers: element (gpr * 32 + bit) / bits of a lane. */
+static int amd_matrix(const HipInstr *x, const Layout *l, int matrix, uint64_t *formula, uint64_t *layout)
 {
-    const LayoutMmaInfo *m = layout_mma_info(k);
-    return m->m * m->k / 64;
-}
-static At mfma_a(LayoutMma k, int i, int lane)
-{
-    int m = layout_mma_info(k)->m;
-    return (At){lane % m, mfma_elems(k) * (lane / m) + i};
-}
-static At mfma_b(LayoutMma k, int i, int lane)
-{
-    int n = layout_mma_info(k)->n;
-    return (At){mfma_elems(k) * (lane / n) + i, lane % n};
-}
-static At mfma_d(LayoutMma k, int i, int lane)
-{
-    if (k == LAYOUT_MFMA_16x16x4_F64) return (At){4 * i + lane / 16, lane % 16};
-    if (layout_mma_info(k)->m == 32) return (At){8 * (i / 4) + 4 * (lane / 32) + i % 4, lane % 32};
-    return (At){4 * (lane / 16) + i, lane % 16};
-}
-static At wmma_a(LayoutMma k, int i, int lane)
-{
-    (void)k;
-    return (At){lane % 16, i};
-}
-static At wmma_b(LayoutMma k, int i, int lane)
-{
-    (void)k;
-    return (At){i, lane % 16};
-}
-static At wmma_d(LayoutMma k, int i, int lane)
-{
-    (void)k;
-    return (At){2 * i + lane / 16, lane % 16};
+    int rows = matrix == 1 ? x->k : x->m, cols = matrix == 0 ? x->k : x->n, bits = matrix == 2 ? x->d_bits : x->bits, bad = 0;
+    *formula = *layout = 0xcbf29ce484222325u;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) {
+            int copies = 0;
+            for (int lane = 0; lane < x->wave; lane++)
+                for (uint32_t r = 0; r < layout_regs(l); r++) {
+                    int32_t c[2];
+                    layout_element(l, r, (uint32_t)lane, 0, 0, c);
+                    if (c[0] != i || c[1] != j) continue;
+                    HipPlace p = matrix == 2 ? hip_place_d(x, i, j) : hip_place_ab(x, matrix, matrix ? j : i, matrix ? i : j, copies);
+                    HipPlace q = {(int)r * bits / 32, (int)r * bits % 32, lane};
+                    bad += p.gpr != q.gpr || p.bit != q.bit || p.lane != q.lane;
+                    const int from[] = {i, j, p.gpr, p.bit, p.lane}, have[] = {i, j, q.gpr, q.bit, q.lane};
+                    for (int k = 0; k < 5; k++) { *formula = digest_step(*formula, from[k]); *layout = digest_step(*layout, have[k]); }
+                    copies++;
+                }
+            bad += copies != (matrix == 2 ? 1 : x->copies);
+        }
+    return bad;
 }
 
 static void test_amd(void)
 {
-    for (LayoutMma k = LAYOUT_MFMA_32x32x8; k <= LAYOUT_MFMA_16x16x4_F64; k++) {
-        const LayoutMmaInfo *m = layout_mma_info(k);
-        check(k, LAYOUT_A, 1, mfma_elems(k), mfma_a);
-        check(k, LAYOUT_B, 1, mfma_elems(k), mfma_b);
-        check(k, LAYOUT_C, 1, m->m * m->n / 64, mfma_d);
+    int seen = 0;
+    for (LayoutMma k = LAYOUT_MFMA_32x32x8; k <= LAYOUT_WMMA_16x16x16_8; k++) {
+        const LayoutMmaInfo *info = layout_mma_info(k);
+        const HipInstr *x = NULL;
+        for (int i = 0; i < HIP_INSTRS; i++) if (!strcmp(hip_instrs[i].layout, info->name)) x = &hip_instrs[i];
+        CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+        seen++;
+        CU_ASSERT(info->m == x->m && info->n == x->n && info->k == x->k && info->lanes == x->wave && info->bits == x->bits);
+        for (int matrix = 0; matrix < 3; matrix++) {
+            int32_t tile[2] = {matrix == 1 ? x->k : x->m, matrix == 0 ? x->k : x->n};
+            const Layout *l = layout_mma(&arena, k, (LayoutRole)matrix, 2, tile, I(1, 1));
+            CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+            uint64_t formula, layout;
+            int bad = amd_matrix(x, l, matrix, &formula, &layout);
+            if (bad) printf(" %s matrix %d: %d wrong ", info->name, matrix, bad);
+            CU_ASSERT_EQUAL(bad, 0);
+            if (!x->digest[matrix]) continue;
+            CU_ASSERT_EQUAL(formula, x->digest[matrix]);
+            CU_ASSERT_EQUAL(layout, x->digest[matrix]);
+        }
     }
-    for (LayoutMma k = LAYOUT_WMMA_16x16x16; k <= LAYOUT_WMMA_16x16x16_8; k++) {
-        check(k, LAYOUT_A, 1, 16, wmma_a);
-        check(k, LAYOUT_B, 1, 16, wmma_b);
-        check(k, LAYOUT_C, 1, 8, wmma_d);
-    }
+    CU_ASSERT_EQUAL(seen, HIP_INSTRS);
 }
 
 /* Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register numbers count
