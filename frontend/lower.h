@@ -84,6 +84,7 @@ struct Lower {
     Value **args;               /* of the block being built that has the kernel's parameters: body, grid or remap */
     Value **dims;               /* per dimension symbol: its value in that block, or NULL until asked for */
     bool in_clause;             /* grid or remap: no memory, no program_id */
+    int in_combine;             /* in a combine function: what it calls is expanded */
     int depth;                  /* fn calls */
     int recursion;              /* levels of lower_expr and lower_stmt */
     int nesting, deepest;       /* blocks around the builder's place; the most so far in this function */
@@ -164,6 +165,9 @@ V lower_atomic_cas(Lower *, const Call *);
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
 bool lower_fn_is_pure(Lower *, const Node *fn);   /* no memory, no launch, no messages, in it or what it calls */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
+
+/* lower_combine.c: fills the block of a reduce or scan from the fn that `name` names; false after an error */
+bool lower_fill_combine(Lower *, Instr *, const Node *name, const Node *fn);
 
 /* lower_stmt.c */
 void lower_block(Lower *, const Node *block, bool tail);

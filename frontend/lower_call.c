@@ -226,27 +226,6 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     return lower_emit(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
 }
 
-/* The fn that `combine =` names, lowered into the operation's block over two scalars. */
-static bool fill_combine(Lower *l, Instr *i, const Node *name, const Node *fn)
-{
-    Builder outer = l->b;
-    Block *block = i->blocks[0];
-    l->b = ir_at_end(block);
-    l->b.loc = name->loc;
-    V result = lower_expand_fn(l, name->loc, fn, (V[]){ value_ir(block->args[0]), value_ir(block->args[1]) });
-    DType d = block->args[0]->type->dtype;
-    if (value_is_untyped(result)) result = lower_adapt(l, result, d, name->loc);
-    bool ok = (result.kind == V_IR || result.kind == V_CONST) && value_rank(result) == 0 && value_dtype(result) == d;
-    if (ok) {
-        Value *v = lower_materialize(l, result, name->loc);
-        ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
-    } else if (result.kind != V_ERROR) {
-        lower_error(l, name->loc, "`%s` of two `%s` must give one `%s`, not %s", name->name, dtype_name(d), dtype_name(d), value_describe(l, result));
-    }
-    l->b = outer;
-    return ok;
-}
-
 static V call_combined(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
@@ -272,7 +251,7 @@ static V call_combined(Lower *l, const Call *c, int op)
         V v = lower_emit(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2, (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
         if (v.kind == V_ERROR) return v;
         x = v.value;
-        if (!fill_combine(l, x->def, name, fn)) return value_error();
+        if (!lower_fill_combine(l, x->def, name, fn)) return value_error();
     }
     return value_ir(x);
 }

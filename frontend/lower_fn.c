@@ -220,6 +220,6 @@ V lower_fn_call(Lower *l, const Node *call, const Node *fn)
     if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return value_error();
     bool runtime = false;
     for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
-    const char *key = runtime && !l->in_clause && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0) ? call_key(l, fn, args) : NULL;
+    const char *key = runtime && !l->in_clause && !l->in_combine && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0) ? call_key(l, fn, args) : NULL;
     return key ? call_function(l, call, fn, args, key) : lower_expand_fn(l, call->loc, fn, args);
 }

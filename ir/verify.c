@@ -300,9 +300,12 @@ static void check_place(Verifier *v, const Instr *i, Place place)
 {
     static const char *const names[] = { "the body", "the grid", "the remap", "a combining block" };
     if (place == IN_BODY) return;
+    if (place == IN_COMBINE) {      /* straight-line, so that it can be run on many elements at once */
+        BREACH_IF(i->op != OP_CONST && i->op != OP_YIELD && !(op_info[i->op].flags & OPF_ELEM), i, "%s does not belong in a combining block, which is element-wise", op_info[i->op].name);
+    }
     bool control = i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || (op_info[i->op].flags & OPF_TERM);
     BREACH_IF(!control && !(op_info[i->op].flags & OPF_PURE), i, "%s does not belong in %s", op_info[i->op].name, names[place]);
-    if (place != IN_COMBINE) BREACH_IF(i->op == OP_PROGRAM_ID || (place == IN_GRID && i->op == OP_NUM_PROGRAMS), i, "%s does not belong in %s", op_info[i->op].name, names[place]);
+    BREACH_IF(i->op == OP_PROGRAM_ID || (place == IN_GRID && i->op == OP_NUM_PROGRAMS), i, "%s does not belong in %s", op_info[i->op].name, names[place]);
     for (int k = 0; k < i->n_results; k++)
         BREACH_IF(i->results[k].type->kind != TYPE_SCALAR, i, "%s computes scalars only, not %s", names[place], type_string(v->s, i->results[k].type));
 }
