@@ -1,7 +1,7 @@
 """bench.py DIR [ROW ...]: runs generated kernels on a GPU beside PyTorch's peers. DIR holds NAME.cubin and NAME.json as gen.sh writes them from kernels.txt;
-ROW names a case of cases.py (all of them without one). Each result is checked against float64 (float32 for large problems) on fresh random inputs with a poisoned
+ROW names a case of cases.py (all of them without one); the environment's ROWS is a pattern for the titles of rows. Each result is checked against float64 (float32 for large problems) on fresh random inputs with a poisoned
 output; figures are medians of L2-flushed runs, peers and kernels in alternating order in the same process."""
-import sys, os, ctypes, json, math, threading, time
+import sys, os, re, ctypes, json, math, threading, time
 import torch
 
 BEAT = [time.time(), "start", 60]
@@ -114,6 +114,7 @@ class Bench:
         return False
     def row(self, title, work, unit, peers, ours, must=None):
         """peers, ours: [(name, function)]; work/ms/1e9 is printed in unit; the ratio is the best of ours over the best peer"""
+        if not re.search(os.environ.get("ROWS", ""), title): return
         t = rounds(peers + ours)
         best = min((t[n] for n, _ in peers), default=math.inf)
         mine = min((t[n] for n, _ in ours), default=math.inf)
