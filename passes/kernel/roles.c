@@ -366,45 +366,7 @@ static void copy_marks(const Block *from, Block *to)
     }
 }
 
-static Instr *ancestor_in(Instr *i, const Block *b)
-{
-    while (i && i->block != b) i = i->block->parent;
-    return i;
-}
-
-static Value *token_result(const Instr *i)
-{
-    for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind == TYPE_TOKEN) return &i->results[k];
-    return NULL;
-}
-
-/* The last state of memory in `block` on the chain that starts with token t. */
-static Value *chain_end(Value *t, Block *block)
-{
-    for (;;) {
-        Value *next = NULL;
-        for (Use *u = t->uses; u && !next; u = u->next) {
-            Instr *i = u->user, *top = ancestor_in(i, block);
-            if (!top || (op_info[top->op].flags & OPF_TERM)) continue;
-            if (top == i) {
-                if (i->op == OP_FOR) next = &i->results[(int)(u - i->operands) - 3];
-                else if (i->op == OP_WHILE) next = &i->results[(int)(u - i->operands)];
-                else next = token_result(i);
-                continue;
-            }
-            /* used inside a branch: the branch hands its own last state on */
-            Block *inner = i->block;
-            while (inner->parent != top) inner = inner->parent->block;
-            Value *end = chain_end(t, inner);
-            const Instr *y = ir_terminator(inner);
-            for (int k = 0; k < y->n_operands && top->op == OP_IF; k++) if (ir_operand(y, k) == end) next = &top->results[k];
-        }
-        if (!next) return t;
-        t = next;
-    }
-}
-
-/* program -> loop over programs */
+/* program -> loop over programs. Each starts from its own memory state: nothing orders programs among themselves. */
 static void make_persistent(Ctx *c)
 {
     Func *f = c->f;
@@ -418,7 +380,6 @@ static void make_persistent(Ctx *c)
     ir_set_name(loop->blocks[0]->args[0], "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {
         next = i->next;
-        if (i->op == OP_TOKEN) continue;        /* one memory state a launch; stores of one tile order among themselves */
         ir_unlink(i);
         if (i->op == OP_PROGRAM) {
             ir_replace(ir_result(i), loop->blocks[0]->args[0]);
@@ -428,17 +389,6 @@ static void make_persistent(Ctx *c)
     }
     in = ir_at_end(loop->blocks[0]);
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-    for (Instr *i = f->body->first; i; i = i->next) {      /* one state of memory after another, program by program */
-        if (i->op != OP_TOKEN) continue;
-        Value *t = ir_result(i), *end = chain_end(t, loop->blocks[0]);
-        if (end == t) continue;
-        loop = ir_add_carried(loop, t, end);
-        Value *arg = loop->blocks[0]->args[loop->blocks[0]->n_args - 1];
-        for (Use *u = t->uses, *next; u; u = next) {
-            next = u->next;
-            if (u->user != loop) ir_set_operand(u->user, (int)(u - u->user->operands), arg);
-        }
-    }
 }
 
 static int registers_for(int consumers, bool producer)
