@@ -14,12 +14,21 @@ typedef enum SlotKind {
     SLOT_CHECK,         /* address of a CheckRecord (checked builds) */
     SLOT_TICKETS,       /* address of a zeroed 64-bit counter the kernel leaves zeroed (persistent grids) */
     SLOT_WORKSPACE,     /* address of scratch memory of the size the artifact asks for */
+    SLOT_PRINT,         /* address of a PrintSink (CPU; kernels that print) */
 } SlotKind;
 
 typedef struct Slot { SlotKind kind; int param, index; DType dtype; } Slot;   /* dtype: what the kernel declares (index: 64 bits) */
 
 /* Written by a failed assert of a checked build; the first failure wins. */
 typedef struct CheckRecord { uint32_t failed, line; int64_t program; uint32_t message, reserved; } CheckRecord;
+
+/* Where print goes: begin, the pieces of one line (as printf takes them, at most one value each), end. Called by all threads of a launch. */
+typedef struct PrintSink PrintSink;
+struct PrintSink {
+    void (*begin)(PrintSink *);
+    void (*put)(PrintSink *, const char *format, ...);
+    void (*end)(PrintSink *);
+};
 
 /* A tensor map: the box is what one TMA operation moves. axes[0] is the fastest; tensor axis numbers, each axis once or,
  * for panels, a split inner axis: axes with `split` > 0 address the tensor axis in panels of `split` elements. */

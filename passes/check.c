@@ -1,4 +1,4 @@
-/* check.c: with --check, mistakes become asserts that name the .tile line; without it, asserts go away.
+/* check.c: with --check, mistakes become asserts that name the .tile line; without it, asserts go away; print goes away where it is not wanted.
  *
  *     %x = gather %X[%i] mask %m             %r = (%i >= 0) & (%i < N) | !%m
  *                                     ->     assert %r {message = "gather: index out of range of 'X'"}
@@ -12,7 +12,7 @@
  * range is part of their meaning. */
 #include "passes/pass.h"
 
-typedef struct Check { PassContext *c; Func *f; int64_t ranges, nans, removed; } Check;
+typedef struct Check { PassContext *c; Func *f; int64_t ranges, nans, removed, prints; } Check;
 
 static Value *both(Builder *b, Value *x, Value *y) { return x ? ir_bin(b, OP_AND, x, y) : y; }
 
@@ -84,6 +84,7 @@ static void visit(void *user, Instr *i)
     const Target *t = x->c->options->target;
     MemParts p;
     if (i->op == OP_ASSERT && !x->c->options->check) { ir_erase(i); x->removed++; return; }
+    if (i->op == OP_PRINT && !x->c->options->print) { ir_erase(i); x->prints++; return; }
     if (!x->c->options->check || (t && t->kind == TARGET_CPU) || !ir_mem_parts(i, &p)) return;
     if (i->op != OP_LOAD && i->op != OP_STORE) check_indices(x, i, &p);
     if (i->op == OP_STORE || i->op == OP_SCATTER) check_nan(x, i, &p);
@@ -96,7 +97,8 @@ static bool check_func(PassContext *c, Func *f)
     pass_count(c, "index checks", x.ranges);
     pass_count(c, "NaN checks", x.nans);
     pass_count(c, "asserts removed", x.removed);
-    return x.ranges + x.nans + x.removed > 0;
+    pass_count(c, "prints removed", x.prints);
+    return x.ranges + x.nans + x.removed + x.prints > 0;
 }
 
 bool pass_check(PassContext *c, Module *m) { return pass_each_func(c, m, check_func); }

@@ -30,6 +30,7 @@ typedef struct PassOptions {
     bool verify_each;               /* the verifier after every pass that made progress */
     bool time_passes;               /* fill PassRecord.ns */
     bool check;                     /* `--check`: see check.c */
+    bool print;                     /* keep print: tilec run, --check, -g */
     bool approx, ftz;               /* approximate division and functions; denormals flushed: see approx.c */
     const char *remap;              /* "xcd", "chunk", "head", "auto", "none"; NULL: what the kernel says: see remap.c */
     int xcds;                       /* chiplets of the target; 0: its table says */

@@ -9,7 +9,7 @@ static const char magic[] = "TILEART2";     /* its first 8 bytes */
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
 static uint64_t format_id(void)
 {
-    return (uint64_t)TILE_VERSION << 32 | (uint64_t)OP_COUNT << 16 | (uint64_t)DT_COUNT << 8 | (uint64_t)SLOT_WORKSPACE;
+    return (uint64_t)TILE_VERSION << 32 | (uint64_t)OP_COUNT << 16 | (uint64_t)DT_COUNT << 8 | (uint64_t)SLOT_PRINT;
 }
 
 uint64_t artifact_checksum(const void *data, size_t n)
@@ -162,7 +162,7 @@ static void get_artifact(Reader *r, Artifact *a)
     a->n_slots = (int)get_in(r, 0, MAX_ITEMS);
     Slot *slots = arena_array(r->arena, Slot, (size_t)a->n_slots);
     for (int i = 0; i < a->n_slots && !r->bad; i++)
-        slots[i] = (Slot){ (SlotKind)get_in(r, 0, SLOT_WORKSPACE), (int)get_in(r, -1, MAX_ITEMS), (int)get_in(r, -1, MAX_ITEMS), (DType)get_in(r, 0, DT_COUNT - 1) };
+        slots[i] = (Slot){ (SlotKind)get_in(r, 0, SLOT_PRINT), (int)get_in(r, -1, MAX_ITEMS), (int)get_in(r, -1, MAX_ITEMS), (DType)get_in(r, 0, DT_COUNT - 1) };
     a->slots = slots;
     a->n_maps = (int)get_in(r, 0, MAX_ITEMS);
     TensorMapDesc *maps = arena_array(r->arena, TensorMapDesc, (size_t)a->n_maps);
@@ -207,7 +207,7 @@ static bool input_fits(const Compiled *c, int kind, int param, int index)
     case SLOT_STRIDE: return p && c->params[param].kind != PARAM_SCALAR && index >= 0 && index < c->params[param].rank;
     case SLOT_GRID: return index >= -1 && index < 3;
     case SLOT_TENSOR_MAP: return index >= 0 && index < c->artifact.n_maps;
-    case SLOT_CHECK: case SLOT_TICKETS: case SLOT_WORKSPACE: return true;
+    case SLOT_CHECK: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT: return true;
     default: return false;
     }
 }

@@ -151,6 +151,11 @@ void context_report(tile_context *c, Session *s, const char *kernel)
     context_fail(c, TILE_ERROR_COMPILE, "%s", t.data);
 }
 
+void context_print(tile_context *c, const char *line, const char *rendered, const char *kernel)
+{
+    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_PRINT, .file = "", .message = line, .rendered = rendered, .kernel = kernel });
+}
+
 void context_debug(tile_context *c, const char *text, const char *kernel)
 {
     give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_DEBUG, .file = "", .message = text, .rendered = text,
@@ -193,6 +198,7 @@ CompileOptions context_compile_options(tile_context *c)
     o.backend.opt_level = o.passes.opt_level = c->opt_level;
     o.backend.debug_info = c->flags & TILE_CONTEXT_DEBUG_INFO;
     o.backend.checked = o.passes.check = c->flags & TILE_CONTEXT_CHECKED;
+    o.passes.print = c->flags & (TILE_CONTEXT_PRINT | TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO);
     if (c->dump[0]) {
         o.passes.dump_after = c->dump;
         o.passes.on_dump = on_dump;
@@ -284,7 +290,7 @@ const char *context_key(tile_context *c)
     char key[sizeof c->key], compiler[64];
     compiler_version(c, compiler, sizeof compiler);
     snprintf(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
-             c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO), c->opt_level, c->driver->info.name);
+             c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT), c->opt_level, c->driver->info.name);
     pthread_mutex_lock(&c->lock);
     if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
     c->key_made |= *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */

@@ -71,6 +71,7 @@ void *context_alloc(tile_context *, size_t);            /* zeroed; NULL when out
 void context_free(tile_context *, void *, size_t);
 /* Hands what a session has to say to the callback; the first error becomes the context's last error. */
 void context_report(tile_context *, Session *, const char *kernel);
+void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);
 void context_debug(tile_context *, const char *text, const char *kernel);
 bool context_debug_has(const tile_context *, const char *what);         /* "time" */
 /* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */

@@ -58,7 +58,7 @@ typedef struct Variant {
     DriverFunction *function;
     _Atomic uint64_t remap_good[REMAP_VERDICTS];    /* hashes of grids whose remap was found to be a permutation */
     atomic_uint remap_next;
-    bool needs_ticket, from_cache;
+    bool needs_ticket, prints, from_cache;
     double ms;
     size_t bytes;                   /* of this struct with the key behind it */
     uint64_t key[];
@@ -102,3 +102,10 @@ tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);
 int kernel_tune_row(const tile_kernel *, const int64_t *dims);
+
+/* --- print.c ------------------------------------------------------------------------------------------------------------------ */
+
+/* Where the kernels of one launch print; lives as long as the launch. */
+typedef struct Printer { PrintSink sink; tile_context *context; const char *kernel; pthread_mutex_t lock; DriverBlob line; } Printer;
+void printer_open(Printer *, tile_context *, const char *kernel);
+void printer_close(Printer *);

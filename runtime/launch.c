@@ -369,6 +369,7 @@ typedef struct LaunchState {
     const EvalEnv *env;
     const tile_launch_desc *desc;
     CheckRecord *check;
+    Printer *printer;
 } LaunchState;
 
 static tile_status fill_slots(const LaunchState *l, uint64_t *slots, void **params, unsigned char (*maps)[128])
@@ -400,6 +401,7 @@ static tile_status fill_slots(const LaunchState *l, uint64_t *slots, void **para
             slots[i] = (uint64_t)(uintptr_t)t;
             break;
         }
+        case SLOT_PRINT: slots[i] = (uint64_t)(uintptr_t)l->printer; break;
         case SLOT_WORKSPACE: slots[i] = (uint64_t)(uintptr_t)l->desc->workspace; break;
         }
     }
@@ -450,6 +452,21 @@ static COLD tile_status checked_launch(LaunchState *l, int64_t programs, int64_t
     return st ? st : copy.failed ? check_failed(l->k, l->v, &copy) : TILE_OK;
 }
 
+static tile_status run_launch(LaunchState *l, int64_t programs, int64_t blocks)
+{
+    return l->k->context->flags & TILE_CONTEXT_CHECKED ? checked_launch(l, programs, blocks) : hand_over(l, programs, blocks);
+}
+
+static COLD tile_status printing_launch(LaunchState *l, int64_t programs, int64_t blocks)
+{
+    Printer printer;
+    printer_open(&printer, l->k->context, l->k->title);
+    l->printer = &printer;
+    tile_status st = run_launch(l, programs, blocks);
+    printer_close(&printer);
+    return st;
+}
+
 static tile_status check_size(tile_kernel *k, const LaunchShape *s, int64_t programs, int64_t blocks)
 {
     const tile_context *c = k->context;
@@ -486,7 +503,7 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
         return bad(k, TILE_ERROR_WORKSPACE, -1, "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace, d.workspace_size,
                    d.workspace ? "were" : "and no address were");
     LaunchState l = { .k = k, .v = v, .args = &a, .dims = extents, .env = &env, .desc = &d };
-    return k->context->flags & TILE_CONTEXT_CHECKED ? checked_launch(&l, programs, blocks) : hand_over(&l, programs, blocks);
+    return v->prints ? printing_launch(&l, programs, blocks) : run_launch(&l, programs, blocks);
 }
 
 /* --- questions ------------------------------------------------------------------------------------------------------------------------------ */

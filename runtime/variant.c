@@ -78,8 +78,11 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         driver_error(e, "needs %lld bytes of shared memory%s%s; the device has %lld", (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
         return TILE_ERROR_RESOURCES;
     }
-    v->needs_ticket = false;
-    for (int i = 0; i < a->n_slots; i++) v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+    v->needs_ticket = v->prints = false;
+    for (int i = 0; i < a->n_slots; i++) {
+        v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+        v->prints |= a->slots[i].kind == SLOT_PRINT;
+    }
     if (v->needs_ticket && !context_ticket(c, NULL)) { driver_error(e, "no counters for a persistent kernel"); return TILE_ERROR_OUT_OF_MEMORY; }
     return c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
 }

@@ -270,7 +270,7 @@ LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
     if (kind == SLOT_SCALAR) {
         v = gen_load(g, d, 1, p);
     } else {
-        v = LLVMBuildLoad2(g->b, kind == SLOT_DATA || kind == SLOT_CHECK ? g->ptr : g->i64, p, "");
+        v = LLVMBuildLoad2(g->b, kind == SLOT_DATA || kind == SLOT_CHECK || kind == SLOT_PRINT ? g->ptr : g->i64, p, "");
         LLVMSetAlignment(v, 8);
     }
     gen_at(g, here);
@@ -404,14 +404,29 @@ void gen_check(Gen *g, LLVMValueRef bad, Loc loc, const char *message)
     gen_endif(g, &f);
 }
 
-/* --- print, in debug and checked builds: to the process's stdout ------------------------------------------------------------ */
+/* --- print: to the launch's PrintSink ---------------------------------------------------------------------------------------- */
+
+static LLVMValueRef print_sink(Gen *g) { return gen_slot(g, SLOT_PRINT, 0, 0, DT_U64); }
+
+static LLVMValueRef sink_function(Gen *g, size_t offset)
+{
+    LLVMValueRef f = LLVMBuildLoad2(g->b, g->ptr, gen_ptr(g, print_sink(g), gen_int(g, (int64_t)offset)), "");
+    LLVMSetAlignment(f, 8);
+    return f;
+}
+
+static void print_edge(Gen *g, size_t offset)
+{
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), &g->ptr, 1, false);
+    LLVMValueRef sink = print_sink(g);
+    LLVMBuildCall2(g->b, type, sink_function(g, offset), &sink, 1, "");
+}
 
 static void print_text(Gen *g, const char *format, LLVMValueRef x)
 {
-    LLVMTypeRef type = LLVMFunctionType(g->i32, &g->ptr, 1, true);
-    LLVMValueRef f = LLVMGetNamedFunction(g->module, "printf"), args[2] = { LLVMBuildGlobalStringPtr(g->b, format, "text"), x };
-    if (!f) f = LLVMAddFunction(g->module, "printf", type);
-    LLVMBuildCall2(g->b, type, f, args, x ? 2 : 1, "");
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, true);
+    LLVMValueRef args[3] = { print_sink(g), LLVMBuildGlobalStringPtr(g->b, format, "text"), x };
+    LLVMBuildCall2(g->b, type, sink_function(g, offsetof(PrintSink, put)), args, x ? 3 : 2, "");
 }
 
 static void print_element(Gen *g, DType d, LLVMValueRef x)
@@ -423,6 +438,7 @@ static void print_element(Gen *g, DType d, LLVMValueRef x)
 static void gen_print(Gen *g, Instr *i)
 {
     const Attr *m = ir_attr(i, ATTR_MESSAGE);
+    print_edge(g, offsetof(PrintSink, begin));
     print_text(g, "%s", LLVMBuildGlobalStringPtr(g->b, m ? m->s : "", "message"));
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
@@ -442,7 +458,7 @@ static void gen_print(Gen *g, Instr *i)
         gen_loop_end(g, &l);
         print_text(g, "]", NULL);
     }
-    print_text(g, "\n", NULL);
+    print_edge(g, offsetof(PrintSink, end));
 }
 
 void gen_scalar_instr(Gen *g, Instr *i)

@@ -137,7 +137,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
-    Plan *p = cpu_plan(s, f, cpu, o->checked, o->checked || o->debug_info);
+    Plan *p = cpu_plan(s, f, cpu, o->checked, true);
     cpu_buffers(p);
     Text plan;
     text_init(&plan, &s->arena);

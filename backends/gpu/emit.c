@@ -113,6 +113,7 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     case SLOT_CHECK: return "check";
     case SLOT_TICKETS: return "tickets";
     case SLOT_WORKSPACE: return "workspace";
+    case SLOT_PRINT: break;     /* the CPU only */
     }
     return "";
 }
@@ -597,6 +598,7 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     case SLOT_CHECK: text_printf(t, "CheckRecord *const %s", n); return;
     case SLOT_TICKETS: text_printf(t, "u32 *const %s", n); return;
     case SLOT_WORKSPACE: text_printf(t, "u8 *const %s", n); return;
+    case SLOT_PRINT: return;
     }
 }
 

@@ -158,4 +158,48 @@ static void test_checked(void)
         tile_context_destroy(ctx);
     }
 }
-UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies}, {"launch", test_launch}, {"checked", test_checked})
+
+/* What test_print's callback heard. */
+typedef struct Heard { int lines, whole, kernels; } Heard;
+
+static void hear(void *user, const tile_diagnostic *d)
+{
+    Heard *h = user;
+    long i, a, b;
+    char end[8];
+    if (d->severity != TILE_SEVERITY_PRINT) return;
+    h->lines++;
+    h->whole += sscanf(d->message, "program %ld [0.5, %ld.5] %ld 1%7s", &i, &a, &b, end) == 3 && a == i + 1 && b == -i && !strchr(d->message, '\n') &&
+                strlen(d->rendered) == strlen(d->message) + 1;
+    h->kernels += !strcmp(d->kernel, "p");
+}
+
+/* Whole lines to the callback whatever the threads do, nothing to standard output, nothing at all unless asked for. */
+static void test_print(void)
+{
+    if (!HAVE_CPU) return;
+    static const char good[] = "kernel p(out i32 Y[N]) grid (N) {\n    let i = program_id();\n    store(Y[i], i32(i));\n"
+                               "    print(\"program\", i, f32(arange(2)) * f32(i + 1) + 0.5, -i, i == i);\n}\n";
+    int32_t y[300];
+    int64_t n = 300;
+    tile_tensor t = { y, &n, NULL, 1, TILE_I32 };
+    tile_arg a = tile_arg_tensor(&t);
+    tile_kernel *k;
+    for (uint32_t flags = 0; flags <= TILE_CONTEXT_PRINT; flags += TILE_CONTEXT_PRINT)
+        for (int silent = 0; silent < 2; silent++) {
+            Heard h = { 0 };
+            tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE | flags, .threads = 4,
+                                    .on_diagnostic = silent ? NULL : hear, .on_diagnostic_user = &h };
+            OK(NULL, tile_context_create(&d, &ctx));
+            OK(ctx, kernel_of(ctx, good, "p", NULL, 0, &k));
+            OK(ctx, tile_launch(k, &a, 1, NULL));
+            int want = flags && !silent ? 300 : 0;
+            CU_ASSERT_EQUAL(h.lines, want);
+            CU_ASSERT_EQUAL(h.whole, want);
+            CU_ASSERT_EQUAL(h.kernels, want);
+            CU_ASSERT_EQUAL(y[299], 299);
+            tile_kernel_destroy(k);
+            tile_context_destroy(ctx);
+        }
+}
+UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies}, {"launch", test_launch}, {"checked", test_checked}, {"print", test_print})

@@ -235,7 +235,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
         case SLOT_SCALAR: words[i] = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
         case SLOT_GRID: words[i] = (uint64_t)v.env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE:
+        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT:
             snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
             return false;
         }

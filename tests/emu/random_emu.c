@@ -54,7 +54,7 @@ static const char *run(void *emu, const Func *f, const GenKernel *k, const GpuCo
         case SLOT_SCALAR: words[i] = scalar_word(v->scalars[x->param], f->params[x->param].type->dtype); break;
         case SLOT_GRID: words[i] = (uint64_t)v->env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: return "an argument the emulator does not know";
+        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT: return "an argument the emulator does not know";
         }
     }
     return fn(words, programs, code->threads, (int)(seed & 1), (int)(seed >> 1 & 1));

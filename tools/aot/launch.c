@@ -6,6 +6,8 @@
 #include "tools/aot/launch.h"
 #include "tools/aot/plan.h"
 #include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -290,12 +292,28 @@ static bool is_permutation(const Launch *l, const int64_t *remap, bool *memory)
     return ok;
 }
 
-static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own)
+/* Objects made with -g or --check print to standard output. The layout is PrintSink's of ir/abi.h. */
+typedef struct Sink Sink;
+struct Sink { void (*begin)(Sink *), (*put)(Sink *, const char *format, ...), (*end)(Sink *); };
+
+static void print_begin(Sink *s) { (void)s; flockfile(stdout); }
+static void print_end(Sink *s) { (void)s; putchar('\n'); funlockfile(stdout); }
+static void print_put(Sink *s, const char *format, ...)
+{
+    (void)s;
+    va_list ap;
+    va_start(ap, format);
+    vprintf(format, ap);
+    va_end(ap);
+}
+
+static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own, const Sink *sink)
 {
     switch (s[0]) {
     case PLAN_DATA: return (uint64_t)address(l, (int)s[1]);
     case PLAN_WORD: return l->args[s[1]].word;
     case PLAN_CHECK: case PLAN_TICKETS: return (uint64_t)(uintptr_t)own;
+    case PLAN_PRINT: return (uint64_t)(uintptr_t)sink;
     case PLAN_EXTENT: case PLAN_STRIDE: case PLAN_GRID: return (uint64_t)input(l, s, 0);
     }
     return 0;
@@ -313,6 +331,7 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
 {
     uint64_t slots[PLAN_MAX_SLOTS];
     int64_t own[8] = { 0 };         /* a check record, or a counter */
+    Sink sink = { print_begin, print_put, print_end };
     const int64_t *s = p + 1, n_slots = *p, *sizes = s + 3 * n_slots, *grid = sizes + 3;
     for (int i = 0; i < 3; i++) l->grid[i] = 1;
     l->programs = 1;
@@ -328,7 +347,7 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
     char *block = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
     if (bytes && !block) return TILE_LAUNCH_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n_slots; i++)
-        slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n) : slot(l, s + 3 * i, own);
+        slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n) : slot(l, s + 3 * i, own, &sink);
     int64_t chunk = l->programs / (8 * (int64_t)n);
     Job job = { kernel, slots, block, l->programs, n == 1 ? l->programs : chunk < 1 ? 1 : chunk, scratch, 0, 0 };
     if (n == 1) work(&job, 0);

@@ -16,7 +16,7 @@ enum { PLAN_VERSION = 1, PLAN_MAX_RANK = 8, PLAN_MAX_WORDS = 128, PLAN_MAX_PARAM
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };                             /* x86-64 micro-architecture levels */
 enum { PLAN_ANY, PLAN_ALIGNED, PLAN_POSITIVE };                     /* as Assume in input.h */
-enum { PLAN_DATA, PLAN_EXTENT, PLAN_STRIDE, PLAN_WORD, PLAN_GRID, PLAN_TENSOR_MAP, PLAN_CHECK, PLAN_TICKETS, PLAN_WORKSPACE, PLAN_LINEAR };  /* SlotKind, and a remap's argument */
+enum { PLAN_DATA, PLAN_EXTENT, PLAN_STRIDE, PLAN_WORD, PLAN_GRID, PLAN_TENSOR_MAP, PLAN_CHECK, PLAN_TICKETS, PLAN_WORKSPACE, PLAN_PRINT, PLAN_LINEAR };  /* SlotKind, and a remap's argument */
 
 /* Types of steps: bits and sign. Floats do not occur in steps; as a parameter's element type they do. */
 enum { WORD_BOOL, WORD_I8, WORD_I16, WORD_I32, WORD_I64, WORD_U8, WORD_U16, WORD_U32, WORD_U64, WORD_F32, WORD_F64, WORD_OTHER };

@@ -23,6 +23,7 @@ typedef struct Run {
     Extents known;
     tile_launch_desc desc;
     tile_device_info device;
+    bool measuring;                 /* further launches: what they print has been said */
     int n_diagnosed;                /* errors printed by on_diagnostic */
 } Run;
 
@@ -31,7 +32,8 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     Run *r = user;
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
-    fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG ? r->tool->out : r->tool->err);
+    if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
+    fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT ? r->tool->out : r->tool->err);
 }
 
 /* Says why a call failed, unless diagnostics have. */
@@ -56,7 +58,7 @@ static int open_context(Run *r)
     tile_context_desc d = {
         .struct_size = sizeof d, .target = args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
         .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
-                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u),
+                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
         .opt_level = level ? (int)level : -1, .threads = (int)threads,
     };
     tile_status st = tile_context_create_error(&d, &r->context, why, sizeof why);
@@ -280,6 +282,7 @@ static int measure(Run *r)
     double *ms = arena_array(&r->tool->arena, double, MAX), bytes = 0;
     void *begin = NULL, *end = NULL;
     int n = 0;
+    r->measuring = true;
     TRY(r, tile_event_create(r->context, &begin));
     TRY(r, tile_event_create(r->context, &end));
     for (int64_t start = clock_ns(); n < (repeat ? repeat : MAX) && (repeat || n < 3 || clock_ns() - start < 1000000000); n++) {

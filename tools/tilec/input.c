@@ -144,6 +144,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->backend.opt_level = o->passes.opt_level = (int)level;
     o->backend.debug_info = args_has(in->args, FLAG_DEBUG);
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);
+    o->passes.print = o->backend.checked || o->backend.debug_info;
     o->backend.cpu = args_last(in->args, FLAG_CPU, NULL);
         o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
     o->passes.approx = args_has(in->args, FLAG_APPROX);

@@ -115,6 +115,7 @@ typedef enum tile_severity {
     TILE_SEVERITY_PERFORMANCE = 2,      /* what was not optimized, why, and what would mend it */
     TILE_SEVERITY_NOTE = 3,             /* belongs to the diagnostic before it */
     TILE_SEVERITY_DEBUG = 4,            /* output of TILE_DEBUG: dumps and timings */
+    TILE_SEVERITY_PRINT = 5,            /* a line that a kernel's print wrote on the CPU; from the threads of the launch, before it returns */
 } tile_severity;
 
 /* One diagnostic. All text is valid during the callback only. */
@@ -134,6 +135,8 @@ enum {
     TILE_CONTEXT_CHECKED = 1,           /* kernels check asserts, gather ranges and NaN stores; launches then wait for the result */
     TILE_CONTEXT_NO_CACHE = 2,          /* neither read nor write the disk cache */
     TILE_CONTEXT_DEBUG_INFO = 4,        /* line tables in compiled code, so that debuggers stop on lines of the .tile file */
+    TILE_CONTEXT_PRINT = 8,             /* print in kernels, as CHECKED and DEBUG_INFO do too; else it is compiled out. On the CPU lines go to
+                                           on_diagnostic; a GPU's driver writes them to the process's standard output */
 };
 
 typedef struct tile_context_desc {
@@ -144,7 +147,7 @@ typedef struct tile_context_desc {
     uint32_t flags;                     /* TILE_CONTEXT_... */
     tile_allocator allocator;           /* realloc NULL: the C library's */
     tile_diagnostic_fn *on_diagnostic;  /* NULL: none. Called from the thread that compiles, which may not be yours after
-                                           tile_kernel_compile_async; calls of one context never overlap */
+                                           tile_kernel_compile_async, and from a launch's for print; calls of one context never overlap */
     void *on_diagnostic_user;
     const char *cache_directory;        /* NULL: $TILE_CACHE_DIR, else $XDG_CACHE_HOME/tile, else $HOME/.cache/tile; none of them: no cache */
     uint64_t cache_limit;               /* bytes kept on disk, oldest use evicted first; 0: 1 GiB */

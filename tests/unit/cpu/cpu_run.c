@@ -46,7 +46,7 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
         case SLOT_SCALAR: r->slots[k] = scalar_bits(x->dtype, scalars[x->param]); break;
         case SLOT_GRID: r->slots[k] = (uint64_t)grid[x->index]; break;
         case SLOT_CHECK: r->slots[k] = (uint64_t)(uintptr_t)&r->check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: return false;
+        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT: return false;
         }
     }
     size_t bytes = ((size_t)r->artifact.shape.scratch_bytes + 127) & ~(size_t)63;
