@@ -97,6 +97,7 @@ struct Block {
 typedef enum ParamKind { PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } ParamKind;
 
 enum { FACT_UNKNOWN = INT64_MIN };
+enum { FITS32_EXTENT = 1 << 28 };       /* the bound of extents that `fits32` promises: room for the index arithmetic around them, such as 2*y + 1 */
 
 /* A kernel parameter and what the launch promised of it (specialization facts; the launch checks them). */
 typedef struct Param {
@@ -136,7 +137,7 @@ struct Func {
     Block *remap;                       /* or NULL. args: the linear id, then as body; yields the linear id to run */
     const Type **results; int n_results;/* device functions */
     Hints hints;
-    bool fits32;                        /* launch fact: all extents, and all offsets of elements in bytes, are under 2^31 */
+    bool fits32;                        /* launch fact: all extents are under 2^28 (FITS32_EXTENT), all offsets of elements in bytes under 2^31 */
     const char *spec;                   /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
     Loc loc;
     Func *next;

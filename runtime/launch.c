@@ -108,7 +108,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
             bad_reach |= step > most || step < -most || dense > most || above - below > most;
             if (bad_reach || (stride == 0 && p->kind != PARAM_IN)) return bad_extent(k, i, d, n, bad_reach ? stride | 1 : stride);
             elements *= n;
-            far |= n >= INT32_MAX;
+            far |= n >= FITS32_EXTENT;
             if (stride == 1) unit = (uint64_t)d + 1;
         }
         mask |= (uint64_t)((((uint64_t)stride * size) & 15) == 0) << d;

@@ -24,6 +24,7 @@ typedef struct Group {
     int64_t access_bytes;   /* of the widest memory access */
     int unit;               /* its unit-stride axis */
     int access_elem;        /* bytes of its elements */
+    int access_width;       /* bytes that one access of a lane can have */
     int elem_bytes;         /* of the widest element of all */
 } Group;
 
@@ -143,7 +144,7 @@ static void note_anchors(void *user, Instr *i)
         Group *g = &c->g[find(c, v->id)];
         /* A load decides before a store of equal size: a store can stage its value. */
         int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
-        if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->access_elem = dtype_bytes(v->type->dtype); }
+        if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->access_elem = dtype_bytes(v->type->dtype); g->access_width = kernel_access_bytes(c->f, i); }
     }
 }
 
@@ -168,7 +169,7 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
         }
         return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
     }
-    return layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, 16, c->p->target->wave, c->p->warps);
+    return layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps);
 }
 
 const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, int axis)
@@ -311,13 +312,13 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
 
 /* Bytes moved per byte of 32-byte sectors touched, in percent, when one warp stores its register vectors with unit stride along
  * `axis` and rows far apart. */
-static int sector_use(const Layout *l, int axis, int bytes)
+static int sector_use(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
     int32_t c[TILE_MAX_RANK];
     int64_t seen[64 * 4];
     int n = 0, lanes = (int)layout_lanes(l);
-    layout_vector(l, axis, (uint32_t)bytes, 16, 16, &v);
+    layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
     for (int lane = 0; lane < lanes; lane++) {
         layout_element(l, 0, (uint32_t)lane, 0, 0, c);
         int64_t row = 0;
@@ -346,7 +347,7 @@ static void store_layout(Ctx *c, Instr *i)
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v)) return;
-    if (sector_use(v, axis, bytes) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
+    if (sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
 }
 
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
@@ -358,21 +359,21 @@ static void fix_store(Ctx *c, Instr *i)
     ir_mem_parts(i, &m);
     Value *v = m.values[0];
     if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
-    int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype);
+    int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype), width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);
     if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1)) return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
-    int now = sector_use(l, axis, bytes);
+    int now = sector_use(l, axis, bytes, width);
     if (now >= 90) return;
-    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
-    if (w && w != l && sector_use(w, axis, bytes) >= 90) best = w;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
+    if (w && w != l && sector_use(w, axis, bytes, width) >= 90) best = w;
     if (!best) {
         int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
         order[n++] = axis;
         for (int a = v->type->rank - 1; a >= 0; a--) if (a != axis) order[n++] = a;
         for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
-        w = layout_coalesced(&c->s->arena, v->type->rank, tile, order, bytes, 16, c->p->target->wave, (int)layout_warps(l));
-        if (w && sector_use(w, axis, bytes) >= 2 * now) best = w;
+        w = layout_coalesced(&c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
+        if (w && sector_use(w, axis, bytes, width) >= 2 * now) best = w;
     }
     for (int k = 0; best && k < i->n_operands; k++) if (ir_operand(i, k) == v) need(c, i, k, best);
 }

@@ -163,3 +163,21 @@ int64_t kernel_divisor(const Func *f, const Value *v)
     int64_t d = divisor(f, v, 0);
     return d < 1 ? 1 : d;
 }
+
+int kernel_access_bytes(const Func *f, const Instr *mem)
+{
+    MemParts m;
+    if (!ir_mem_parts(mem, &m)) return 0;
+    const Param *p = &f->params[m.param];
+    const Attr *steps = ir_attr(mem, ATTR_STEPS);
+    int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);
+    if (p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
+    int64_t align = gcd(p->align, 16);
+    for (int a = 0; a < m.rank; a++)
+        align = gcd(align, elem * (a == unit ? kernel_divisor(f, m.idx[a]) : p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a]));
+    if (ir_attr_int(mem, ATTR_MASKED, 1)) {         /* a vector must lie wholly in or out of range */
+        const Dim *d = &f->dims[p->dims[unit]];
+        align = gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
+    }
+    return align > elem ? (int)align : elem;
+}
