@@ -17,6 +17,9 @@ kernel wide(in f32 X[N], out f32 Y[2*N], in i32 I[K], out f32 Z[K]) grid (cdiv(K
     store(Y[i*32 +: 32], zeros([32], f32) + 1.0);
 }
 T
+cat >bad_pad.tile <<'T'
+kernel copy(in T X[M, N], out T Y[M, N], const type T = f32) grid (M) { let i = program_id(); store(Y[i, :], load(X[i, :], pad = -inf)); }
+T
 npy() {     # npy FILE DESCR ORDER SHAPE, elements from standard input
     local head="{'descr': '$2', 'fortran_order': $3, 'shape': $4, }" 
     { printf '\x93NUMPY\x01\x00'; printf "\\x$(printf %02x $(((${#head} + 1) % 256)))\\x$(printf %02x $(((${#head} + 1) / 256)))"; printf '%s\n' "$head"; cat; } >"$1"
@@ -55,6 +58,31 @@ expect 0 "" "$tilec" run copy.tile --kernel=wide --in 'X=ones:f32[20]' --in 'I=r
 [ "$(stat -c %s y.npy)" = $((128 + 160)) ] || fail "Y[2*N] is $(stat -c %s y.npy) bytes"
 expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --repeat=3
 expect 1 "copy.tile:12: wide: gather out of range" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+
+# the interpreter as the target: the same as the CPU where nothing rounds, and what is printed; from standard input too
+cat >both.tile <<'T'
+fn nearer(a, b) { if abs(b) < abs(a) { return b; } else if abs(b) == abs(a) { return max(a, b); } return a; }
+kernel both(in i32 X[M, N], inout i32 Y[M, 2], i32 add, const int K = 3) grid (M) {
+    let i = program_id();
+    let x = load(X[i, :], pad = 0) * K + add;
+    store(Y[i, 0], load(Y[i, 0]) + reduce(x, axis = 0, init = 1000000, combine = nearer, drop = true));
+    store(Y[i, 1], sum(scan(x, axis = 0, init = 1000000, combine = nearer), drop = true));
+    if i == M - 1 { print("row", i, x > 0); }
+}
+T
+for t in cpu interp; do
+    for flags in "" "-O1" "--check" "-O3 -g"; do
+        # shellcheck disable=SC2086
+        "$tilec" run both.tile --target=$t $flags --in 'X=random:i32[5, 37]:3:-50:50' --in 'Y=zeros:i32[5, 2]' --set add=7 --set K=5 --out Y=$t.npy >$t.txt || fail "both on $t $flags"
+        [ -e first.npy ] || { cp $t.npy first.npy; cp $t.txt first.txt; }
+        same first.npy $t.npy; same first.txt $t.txt
+    done
+done
+grep -q '^row 4 \[[01, ]*\]$' first.txt || fail "print: $(cat first.txt)"
+"$tilec" run - --target=interp --in 'X=random:i32[5, 37]:3:-50:50' --in 'Y=zeros:i32[5, 2]' --set add=7 --set K=5 --out Y=stdin.npy <both.tile >/dev/null; same first.npy stdin.npy
+expect 1 "copy.tile:12" "$tilec" run copy.tile --kernel=wide --target=interp --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+expect 1 "note: while compiling copy<T=i16, N=5>" "$tilec" run bad_pad.tile --target=interp --set T=i16 --in 'X=random:i16[3, 5]:1'
+expect 2 "the interpreter is an oracle, it is not timed" "$tilec" bench copy.tile --kernel=copy --target=interp --in 'X=random:f32[3, 5]:7'
 
 # what is wrong: one clear error, no output
 expect 2 "which kernel? --kernel=NAME, one of copy, scale, wide" "$tilec" run copy.tile --in X=x.npy

@@ -125,5 +125,5 @@ int cmd_compile(Tool *t, const Args *a)
         return EXIT_OK;
     }
     int code = check_usage(t, a);
-    return code ? code : input_with(t, a, a->inputs.data[0], compile_file);
+    return code ? code : input_with(t, a, a->inputs.data[0], compile_file, NULL);
 }

@@ -1,5 +1,6 @@
 /* cmd_run.c: `tilec run` and `tilec bench`: one kernel on tensors from files or made up, through the public API, on any target. */
 #include "tools/tilec/input.h"
+#include "tools/tilec/interpret.h"
 #include "tools/tilec/tensor.h"
 #include <stdlib.h>
 
@@ -20,6 +21,9 @@ typedef struct Run {
     tile_kernel *kernel;
     Parameter *params; size_t n_params;
     tile_arg *launch_args;
+    const char *kernel_name;
+    tile_binding *bindings; size_t n_bindings;
+    bool interp;                    /* --target=interp: the context serves the signature only */
     Extents known;
     tile_launch_desc desc;
     tile_device_info device;
@@ -56,7 +60,7 @@ static int open_context(Run *r)
         !args_int(r->tool, a, FLAG_DEVICE, 0, 1023, &device)) return EXIT_USAGE;
     char why[512] = "";
     tile_context_desc d = {
-        .struct_size = sizeof d, .target = args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
+        .struct_size = sizeof d, .target = r->interp ? "cpu" : args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
         .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
                  (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
         .opt_level = level ? (int)level : -1, .threads = (int)threads,
@@ -134,6 +138,9 @@ static int make_kernel(Run *r)
     }
     tile_kernel_destroy(probe);
     if (code) return code;
+    r->kernel_name = name;
+    r->bindings = b;
+    r->n_bindings = n;
     TRY(r, tile_kernel_create(r->module, name, b, n, &r->kernel));
     if ((code = read_params(r, r->kernel))) return code;
     for (size_t i = 0; i < set->len; i++) {
@@ -237,6 +244,27 @@ static int launch(Run *r)
     return EXIT_OK;
 }
 
+/* The kernel on the tensors where they lie: the context's memory is the host's. */
+static int interpret_kernel(Run *r)
+{
+    InterpArg *args = arena_array(&r->tool->arena, InterpArg, r->n_params + 1);
+    for (size_t i = 0; i < r->n_params; i++) {
+        const Parameter *p = &r->params[i];
+        if (p->info.kind == TILE_PARAM_SCALAR) {
+            const tile_arg *a = &r->launch_args[i];
+            DType d = DT_F32;
+            dtype_of(p->info.dtype, &d);
+            args[i].scalar = a->kind == TILE_ARG_FLOAT ? scalar_cast(d, DT_F64, scalar_float(a->value.f)) : scalar_cast(d, DT_I64, scalar_int(a->value.i));
+            continue;
+        }
+        args[i].data = p->device;
+        memcpy(args[i].shape, p->host.shape, sizeof args[i].shape);
+        memcpy(args[i].stride, p->host.strides, sizeof args[i].stride);
+    }
+    InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params };
+    return interpret(r->tool, r->args, &job);
+}
+
 /* Row-major, whatever the order of what came in. */
 static HostTensor row_major(Run *r, const HostTensor *h)
 {
@@ -318,6 +346,9 @@ static void release(Run *r)
 
 static int run(Run *r, bool timed, Outputs *outputs)
 {
+    const char *target = args_last(r->args, FLAG_TARGET, "cpu");
+    r->interp = !strcmp(target, "interp");
+    if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
     int code = open_context(r);
     if (!code) code = open_module(r);
     if (!code) code = make_kernel(r);
@@ -325,7 +356,7 @@ static int run(Run *r, bool timed, Outputs *outputs)
     if (!code) code = match(r, FLAG_OUT);
     if (!code) code = read_tensors(r);
     if (!code) code = upload(r);
-    if (!code) code = launch(r);
+    if (!code) code = r->interp ? interpret_kernel(r) : launch(r);
     if (!code) code = download(r, outputs);     /* before timing, which runs inout tensors on */
     if (!code && timed) code = measure(r);
     return code;

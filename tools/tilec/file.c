@@ -9,6 +9,7 @@
 bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
 {
     bool std = !strcmp(path, "-");
+    if (std && t->standard_input) { *file = (FileText){ (char *)(uintptr_t)t->standard_input, t->standard_input_len }; return true; }
     const char *name = std ? "standard input" : path;
     int fd = std ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) { tool_error(t, "cannot open %s: %s", name, strerror(errno)); return false; }
@@ -30,6 +31,7 @@ bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
     if (len > limit) { tool_error(t, "%s is too long (over %zu bytes)", name, limit); return false; }
     data[len] = 0;
     *file = (FileText){ data, len };
+    if (std) { t->standard_input = data; t->standard_input_len = len; }
     return true;
 }
 

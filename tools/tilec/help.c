@@ -146,8 +146,9 @@ static const char *closed_set(Tool *t, const FlagInfo *info)
 {
     Text words;
     text_init(&words, &t->arena);
+    /* run takes interp, the others say that it is no target of theirs */
     if (!strcmp(info->value, "STAGE")) for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
-    else if (!strcmp(info->value, "TARGET")) for (size_t i = 0; target_at(i); i++) text_printf(&words, "%s%s", i ? " " : "", target_at(i)->name);
+    else if (!strcmp(info->value, "TARGET")) for (size_t i = 0; target_at(i); i++) text_printf(&words, "%s%s", i ? " " : "interp ", target_at(i)->name);
     else if (strchr(info->value, '|')) for (const char *v = info->value; *v; v++) text_putc(&words, *v == '|' ? ' ' : *v);
     return words.data;
 }

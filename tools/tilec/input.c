@@ -92,7 +92,7 @@ static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
     return fn(in, outputs);
 }
 
-int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *))
+int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
 {
     Input *in = arena_new(&t->arena, Input);
     Outputs *outputs = arena_new(&t->arena, Outputs);
@@ -101,6 +101,7 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     in->tool = t;
     in->args = a;
     in->path = path;
+    in->user = user;
     session_init(&in->session, allocator_libc);
     in->session.error_limit = limit ? (int)limit : 1 << 30;
     in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
@@ -146,7 +147,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);
     o->passes.print = o->backend.checked || o->backend.debug_info;
     o->backend.cpu = args_last(in->args, FLAG_CPU, NULL);
-        o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
+    o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
     o->passes.approx = args_has(in->args, FLAG_APPROX);
     o->passes.ftz = args_has(in->args, FLAG_FTZ);
     o->passes.remap = args_last(in->args, FLAG_REMAP, NULL);

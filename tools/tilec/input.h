@@ -13,12 +13,13 @@ typedef struct Input {
     uint32_t file;
     Strings files;              /* all files read, for -M */
     int64_t parse_ns;
+    void *user;                 /* what input_with was given */
     struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left through an error; outputs
  * appear only if there were no errors. */
-int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *));
+int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *), void *user);
 
 /* A kernel with values for its consts, const types and dimensions. */
 typedef struct Variant {

@@ -8,6 +8,7 @@ typedef struct Tool {
     Arena arena;
     jmp_buf oom;
     FILE *out, *err;        /* stdout and stderr */
+    const char *standard_input; size_t standard_input_len;      /* once `-` was read, so that it can be read again */
 } Tool;
 
 enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };   /* done; the input is at fault; the command line is */

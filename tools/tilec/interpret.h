@@ -1,0 +1,16 @@
+/* interpret.h: `tilec run --target=interp`: a kernel in the interpreter of the tile IR, which shares nothing with the backends. */
+#pragma once
+#include "ir/interp.h"
+#include "tools/tilec/tensor.h"
+
+/* One launch: bindings as --set gives them, extents by name, an argument a parameter that is no const. */
+typedef struct InterpretJob {
+    const char *kernel;
+    const tile_binding *bindings; size_t n_bindings;
+    const Extents *known;
+    const InterpArg *args; int n_args;
+} InterpretJob;
+
+/* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the passes before it (default 0:
+ * the kernel as it was lowered). */
+int interpret(Tool *, const Args *, const InterpretJob *);
