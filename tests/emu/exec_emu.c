@@ -1,6 +1,7 @@
-/* exec_emu.c: problems through the whole compiler to CUDA C, which a host compiler turns into a library that device.h runs thread by thread.
- * The executor's name is "emu" and the architecture: emu_sm_80. */
+/* exec_emu.c: problems through the whole compiler to CUDA or HIP C, which a host compiler turns into a library that device.h, or hip_device.h
+ * and hip_machine.c, run thread by thread. The executor's name is "emu" and the architecture: emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
+#include "tests/emu/hip_source.h"
 #include "frontend/frontend.h"
 #include "ir/eval.h"
 #include "ir/scalar.h"
@@ -14,18 +15,22 @@
 #define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
 
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; } Built;
-typedef struct State { const Target *target; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; } State;
+typedef struct State { const Target *target; const char *header; char defines[64]; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; } State;
 
 void *exec_emu_open(const char *name, char *why, size_t why_size)
 {
     char target[64];
     State *s = calloc(1, sizeof *s);
-    snprintf(target, sizeof target, "cuda:%s", name + 4);
+    bool hip = !strncmp(name + 4, "gfx", 3);
+    snprintf(target, sizeof target, "%s:%s", hip ? "hip" : "cuda", name + 4);
     s->target = target_find(target);
+    s->header = hip ? "hip_device.h" : "device.h";
+    if (hip && s->target) snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch, s->target->wave);
     snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", EMU_FOLDER);
     if (s->target && mkdtemp(s->folder)) {
         char command[1024];         /* the header, compiled once */
-        snprintf(command, sizeof command, EMU_COMPILER FLAGS "-x c++-header %s/tests/emu/device.h -o %s/device.h.gch 2> /dev/null", EMU_INCLUDE, s->folder);
+        snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null",
+                 s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
         if (!system(command)) return s;
         rmdir(s->folder);
     }
@@ -45,7 +50,7 @@ void exec_emu_close(void *state)
             snprintf(path, sizeof path, "%s.%s", s->files[k], ends[e]);
             unlink(path);
         }
-    snprintf(path, sizeof path, "%s/device.h.gch", s->folder);
+    snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
     if (!s->keep && !unlink(path)) rmdir(s->folder);
     free(s);
 }
@@ -147,9 +152,10 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     snprintf(path, sizeof path, "%s.cpp", base);
     FILE *f = fopen(path, "wb");
     if (!f) return NULL;
-    write_source(f, code->text, code->name);
+    if (st->target->kind == TARGET_HIP) hip_write_source(f, code);
+    else write_source(f, code->text, code->name);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "-x c++ -shared -I%s %s -o %s.so -lm 2> %s.txt", st->folder, path, base, base);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s-x c++ -shared -I%s -I%s %s -o %s.so -lm 2> %s.txt", st->defines, st->folder, EMU_INCLUDE, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
