@@ -218,7 +218,7 @@ template <class T> struct EmuLds {
 };
 #define LDS(T, a) (EmuLds<T>{ (u32)(a) })
 
-extern "C" { extern u8 shared[]; __attribute__((aligned(1024))) u8 shared[1]; }
+extern "C" { __attribute__((weak, aligned(1024))) u8 shared[1]; }
 EMU u32 shared_address(const void *p) { return (u32)((const u8 *)p - shared); }
 
 template <class T> EMU void __builtin_amdgcn_global_load_lds(const void *from, EmuLds<T> to, u32 bytes, u32 offset, u32)

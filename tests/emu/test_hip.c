@@ -329,8 +329,26 @@ static void test_missing(void)
     }
 }
 
+/* --- builtins, by hip_snippets.cpp --- */
+
+const char *hip_snippet_64(int which, int threads, int order, int late);
+const char *hip_snippet_32(int which, int threads, int order, int late);
+
+static void test_snippets(void)
+{
+    for (int wave = 0; wave < 2; wave++)
+        for (int which = 0;; which++) {
+            const char *why = NULL;
+            for (int k = 0; k < 8 && !why; k++) why = (wave ? hip_snippet_64 : hip_snippet_32)(which, k & 4 && which ? 256 : 64, k & 1, k >> 1 & 1);
+            if (why && !strcmp(why, "none")) { CU_ASSERT(which > 3); break; }
+            if (why) printf(" wave %d, snippet %d: %s ", wave ? 64 : 32, which, why);
+            CU_ASSERT_PTR_NULL(why);
+        }
+}
+
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "collectives", test_collectives }, { "lds", test_lds }, { "loads", test_loads }, { "mma", test_mma }, { "rounding", test_rounding }, { "missing", test_missing } };
+    static const UnitTest tests[] = { { "collectives", test_collectives }, { "lds", test_lds }, { "loads", test_loads }, { "mma", test_mma }, { "rounding", test_rounding }, { "missing", test_missing },
+        { "snippets", test_snippets } };
     return unit_run("emulated AMD workgroup", tests, sizeof tests / sizeof *tests, argc, argv);
 }
