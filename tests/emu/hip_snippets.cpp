@@ -47,6 +47,7 @@ static void buffers(void *)
     const emu_u32x4 x = __builtin_amdgcn_raw_buffer_load_b128(b, (i32)l * 16, 0, 0);
     EXPECT(x[0] == (l < 10 ? l * 4 * 0x01010101u : 0) && x[3] == (l < 10 ? (l * 4 + 3) * 0x01010101u : 0));
     EXPECT(__builtin_amdgcn_raw_buffer_load_b32(b, -4, 0, 0) == 0);
+    warp_sync();
     __builtin_amdgcn_raw_buffer_store_b32(7, b, (i32)l * 4 + 96, 0, 0);
     warp_sync();
     EXPECT(*(u32 *)(mine + 96 + l * 4) == (l < 16 ? 7 : (24 + l) * 0x01010101u));
