@@ -1,5 +1,6 @@
 /* executors.c: emulated architectures. */
 #include "tests/emu/exec_emu.h"
+#include "tests/run/exec_interp.h"
 
 const Executor executors[] = {
     { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, exec_emu_close },
@@ -8,5 +9,6 @@ const Executor executors[] = {
     { "emu_gfx90a", "the same for gfx90a", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx1100", "the same for gfx1100", exec_emu_open, exec_emu_run, exec_emu_close },
+    { "interp", "the interpreter of the tile IR: the oracle of random kernels", exec_interp_open, exec_interp_run, exec_interp_close },
     { 0 },
 };

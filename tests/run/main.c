@@ -15,13 +15,14 @@ typedef struct Options {
     bool light, list, help;
     bool expect_failure;    /* planted faults: a case that passes is the failure */
     int only;               /* number of the one case to run, -1: all */
+    int share, shares;      /* of each selection, case share, share + shares, ...; one where it has fewer */
     int passes;             /* 0 off, 1 on, 2 both and compared */
     uint64_t seed;
 } Options;
 
 typedef struct Tally { int run, failed; } Tally;
 
-typedef struct Session { const Options *options; const Executor *executor; void *state; Tally tally; int number; } Session;
+typedef struct Session { const Options *options; const Executor *executor; void *state; Tally tally; int number, chosen, all; } Session;
 
 static double now(void)
 {
@@ -116,14 +117,24 @@ static bool selected(const Options *o, const Case *c)
     return !strcmp(o->example, c->recipe) || (r && !strcmp(o->example, r->file));
 }
 
-/* Every size with every set of consts. Cases are numbered over the whole table, so that --only=N is the same case under any selection. */
-static void run_row(Session *s, const Case *c)
+/* --share=K/N: cases K, K + N, ... of the selection; where it has no more than K, the one whose turn it is. */
+static bool in_share(const Options *o, int at, int all)
+{
+    if (!o->shares) return true;
+    return all > o->share ? at % o->shares == o->share : at == o->share % all;
+}
+
+/* Every size with every set of consts. Cases are numbered over the whole table, so that --only=N is the same case under any selection.
+ * count: only says how many there are. */
+static void run_row(Session *s, const Case *c, bool count)
 {
     char sizes[160], consts[160];
     for (const char *sl = c->sizes; next_part(&sl, sizes, sizeof sizes);)
         for (const char *cl = c->consts ? c->consts : ""; next_part(&cl, consts, sizeof consts);) {
-            s->number++;
+            s->number += !count;
             if (!selected(s->options, c) || (s->options->only >= 0 && s->options->only != s->number)) continue;
+            if (count) { s->all++; continue; }
+            if (!in_share(s->options, s->chosen++, s->all)) continue;
             if (s->options->list) printf("%3d %s %s %s\n", s->number, c->recipe, sizes, consts);
             else run_case(s, c, sizes, consts);
         }
@@ -145,7 +156,9 @@ static bool read_options(Options *o, int argc, char **argv)
         else if ((v = value_of(argv[i], "--kernels"))) o->kernels = v;
         else if ((v = value_of(argv[i], "--seed"))) o->seed = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--only"))) o->only = atoi(v);
-        else if (!strcmp(argv[i], "--light")) o->light = true;
+        else if ((v = value_of(argv[i], "--share"))) {
+            if (sscanf(v, "%d/%d", &o->share, &o->shares) != 2 || o->share < 0 || o->share >= o->shares) return false;
+        } else if (!strcmp(argv[i], "--light")) o->light = true;
         else if (!strcmp(argv[i], "--list")) o->list = true;
         else if (!strcmp(argv[i], "--help")) o->help = true;
         else if (!strcmp(argv[i], "--expect-failure")) o->expect_failure = true;
@@ -159,7 +172,7 @@ static bool read_options(Options *o, int argc, char **argv)
 
 static void usage(FILE *f)
 {
-    fprintf(f, "usage: tile_run_test [--device=NAME] [--example=NAME] [--only=N] [--light] [--passes=both|on|off] [--seed=N] [--kernels=FOLDER] [--list] [--expect-failure]\n");
+    fprintf(f, "usage: tile_run_test [--device=NAME] [--example=NAME] [--only=N] [--light] [--share=K/N] [--passes=both|on|off] [--seed=N] [--kernels=FOLDER] [--list] [--expect-failure]\n");
     for (const Executor *e = executors; e->name; e++) fprintf(f, "  --device=%-8s %s\n", e->name, e->doc);
 }
 
@@ -186,7 +199,8 @@ int main(int argc, char **argv)
         printf("SKIP: %s: %s\n", o.device, why);
         return 77;
     }
-    for (int i = 0; i < n_cases; i++) run_row(&s, &cases[i]);
+    for (int i = 0; i < n_cases && o.shares; i++) run_row(&s, &cases[i], true);
+    for (int i = 0; i < n_cases; i++) run_row(&s, &cases[i], false);
     if (o.list) return 0;
     s.executor->close(s.state);
     printf("%s: %d cases on %s, %d failed, %.1f s\n", o.example ? o.example : "all examples", s.tally.run, o.device, s.tally.failed, now() - start);
