@@ -102,7 +102,7 @@ static bool touches_unproven(const Instr *i)
     return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr_int(i, ATTR_MASKED, 1) != 0;
 }
 
-static void census_block(Census *n, const Block *b, bool innermost)
+static void census_block(Census *n, const Block *b, bool innermost, bool loop)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         const Type *t = i->n_results ? i->results[0].type : NULL;
@@ -122,9 +122,16 @@ static void census_block(Census *n, const Block *b, bool innermost)
         n->loop_masked += innermost && touches_unproven(i);
         n->loop_selects += innermost && select;
         n->divs += i->op == OP_DIV && dtype_is_float(t->dtype);
+        n->fmas += i->op == OP_FMA;
+        n->calls += i->op == OP_CALL;
+        n->asserts += i->op == OP_ASSERT;
+        n->asks += i->op == OP_PROGRAM_ID || i->op == OP_DIM || i->op == OP_STRIDE || i->op == OP_NUM_PROGRAMS;
+        n->approx += ir_attr_int(i, ATTR_APPROX, 0) != 0;
+        n->in_loops += loop;
+        n->buffers += i->op == OP_LOAD ? (int)ir_attr_int(i, ATTR_LATENCY, 0) : 0;
         for (int k = 0; k < i->n_blocks; k++) {
             bool in = is_loop(i) ? !has_loop(i->blocks[k]) && !ir_attr(i, ATTR_NOTE) : innermost;
-            census_block(n, i->blocks[k], in);
+            census_block(n, i->blocks[k], in, loop || is_loop(i));
         }
     }
 }
@@ -132,6 +139,9 @@ static void census_block(Census *n, const Block *b, bool innermost)
 Census passes_census(const Module *m)
 {
     Census n = { 0 };
-    for (const Func *f = m->funcs; f; f = f->next) census_block(&n, f->body, false);
+    for (const Func *f = m->funcs; f; f = f->next) {
+        census_block(&n, f->body, false, false);
+        n.remaps += f->remap != NULL;
+    }
     return n;
 }

@@ -68,6 +68,11 @@ typedef struct Census {
     int index64;                    /* instructions that compute in 64-bit index or i64 */
     int loops, selects;             /* selects: `where` with a tile result */
     int loop_masked, loop_selects;  /* the same two inside of innermost loops that are not marked as edges */
-    int divs;
+    int divs, fmas, calls, asserts;
+    int approx;                     /* instructions marked approx */
+    int asks;                       /* program numbers, extents, strides and grid sizes read from the launch */
+    int in_loops;                   /* instructions inside of loops */
+    int buffers;                    /* asked for by loads: the sum of their latencies */
+    int remaps;                     /* functions with a remap */
 } Census;
 Census passes_census(const Module *);

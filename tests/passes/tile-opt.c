@@ -95,6 +95,7 @@ static void print_census(const Module *m)
     printf("census instrs %d tiles %d exp %d exp2 %d div %d permute %d ordered %d\n", n.instrs, n.tile_instrs, n.exps, n.exp2s, n.divs, n.permutes, n.ordered_loads);
     printf("census loads %d stores %d masked %d index64 %d loops %d selects %d\n", n.loads, n.stores, n.masked, n.index64, n.loops, n.selects);
     printf("census in main loops: masked %d selects %d\n", n.loop_masked, n.loop_selects);
+    printf("census calls %d asserts %d asks %d in-loops %d fma %d approx %d buffers %d remaps %d\n", n.calls, n.asserts, n.asks, n.in_loops, n.fmas, n.approx, n.buffers, n.remaps);
 }
 
 /* Prints, parses what was printed and prints again: both texts must be the same. */

@@ -1,0 +1,95 @@
+#!/bin/bash
+# effects.sh TILE-OPT EXAMPLES PASSES.DEF: each pass, shown to do something on three examples at least: what the census counts with the pass
+# is less (or more) than what it counts with that one pass left out. Every pass of the table must stand below, but unroll: every loop of the
+# examples pipelines its loads and therefore stays a loop (unroll.ir has the loops that do not).
+#
+#     PASS FIELD <|> EXAMPLE [options of tile-opt]
+tool=$1 examples=$2 table=$3
+failures=0
+declare -A shown
+
+census() {      # census FIELD ARGUMENTS...: the number behind the field in what --census prints
+    local field=$1 out
+    shift
+    out=$("$tool" --quiet --census "$@" 2>/dev/null) || { echo "tile-opt $* failed" >&2; echo -1; return; }
+    case $field in
+    loop-masked) field='in main loops: masked' ;;
+    loop-selects) field='in main loops: masked [0-9]* selects' ;;
+    esac
+    sed -n "s/^census \(.* \)\?$field \([0-9]*\).*/\2/p" <<<"$out" | head -1
+}
+
+while read -r pass field sign example options; do
+    case $pass in ''|'#'*) continue ;; esac
+    # shellcheck disable=SC2086
+    case $pass in
+    approx) with=$(census "$field" $options --approx "$examples/$example.tile") without=$(census "$field" $options "$examples/$example.tile") ;;
+    *) with=$(census "$field" $options "$examples/$example.tile") without=$(census "$field" $options --skip-pass="$pass" "$examples/$example.tile") ;;
+    esac
+    printf '%-13s %-28s %-13s %4s without, %4s with\n' "$pass" "$example" "$field" "$without" "$with"
+    if [ -z "$with" ] || [ "$with" = -1 ] || [ "$without" = -1 ] || ! [ "$with" "$([ "$sign" = '<' ] && echo -lt || echo -gt)" "$without" ]; then
+        echo "FAIL: $pass on $example: $field is $without without the pass and $with with it"
+        failures=$((failures + 1))
+    else
+        shown[$pass]+=" $example"
+    fi
+done <<'T'
+inline       calls        < gemm_bias_gelu
+inline       calls        < gemm_gated
+inline       calls        < swiglu
+inline       calls        < dropout
+check        asserts      < swiglu
+check        asserts      < max_pool
+check        asserts      < conv2d            -DR=3 -DS=3
+specialize   asks         < softmax           -DM=1 -DN=64
+specialize   asks         < vector_add        -DN=1000
+specialize   asks         < gemm              -DM=128 -DN=64 -DK=512
+specialize   asks         < attention         -DD=64 -DM=64 -DN=1024
+fold         instrs       < attention         -DD=64
+fold         instrs       < conv2d            -DR=3 -DS=3
+fold         instrs       < layer_norm        -DN=1024
+cse          instrs       < attention         -DD=64
+cse          instrs       < gemm
+cse          instrs       < max_pool
+dce          instrs       < attention         -DD=64
+dce          instrs       < max_pool
+dce          instrs       < conv2d            -DR=3 -DS=3
+licm         in-loops     < attention         -DD=64
+licm         in-loops     < gemm
+licm         in-loops     < softmax           --kernel=softmax_long
+load-order   permute      < attention         -DD=64
+load-order   permute      < attention_decode  -DD=64
+load-order   permute      < conv2d            -DR=3 -DS=3 --kernel=conv2d_nhwc
+exp2         exp          < attention         -DD=64
+exp2         exp          < attention_window  -DD=64
+exp2         exp          < softmax           -DN=1024
+mask-peel    loop-masked  < attention         -DD=64
+mask-peel    loop-masked  < gemm
+mask-peel    loop-masked  < layer_norm        --kernel=layer_norm_long
+mask-peel    loop-selects < attention         -DD=64
+divisibility masked       < gemm              --div=M:128 --div=N:128 --div=K:32
+divisibility masked       < vector_add        --div=N:1024
+divisibility masked       < topk              -DN=64 -DK=8
+narrow       index64      < attention         -DD=64 --fits32
+narrow       index64      < gemm              --fits32
+narrow       index64      < blur              --fits32
+approx       approx       > attention         -DD=64
+approx       approx       > softmax           -DN=64
+approx       approx       > gemm_gated
+approx       approx       > swiglu
+contract     fma          > attention         -DD=64
+contract     fma          > layer_norm        -DN=1024
+contract     fma          > rope              -DD2=32 --kernel=rope
+latency      buffers      < attention         -DD=128 --target=hip:gfx942
+latency      buffers      < gemm              -DSTAGES=8 --target=cuda:sm_86
+latency      buffers      < gemm_gated        -DSTAGES=9 --target=cuda:sm_86
+remap        remaps       > gemm
+remap        remaps       > gemm_gated
+remap        remaps       > gemm_residual
+T
+
+for pass in $(sed -n 's/^PASS([A-Z0-9_]*, *"\([a-z0-9-]*\)".*/\1/p' "$table"); do
+    n=$(tr ' ' '\n' <<<"${shown[$pass]:-}" | sort -u | grep -c .)
+    [ "$n" -ge 3 ] || [ "$pass" = unroll ] || { echo "FAIL: $pass is shown on $n examples, not 3"; failures=$((failures + 1)); }
+done
+exit $((failures > 0))
