@@ -1,9 +1,10 @@
 /* prelude.c: picks and prints the prelude functions that a kernel uses. */
 #include "backends/gpu/prelude.h"
 #include "backends/gpu/emit.h"
+#include "backends/hip/prelude.h"
 
-typedef struct PickedEntry { const char *name, *text; int at; } PickedEntry;
-typedef struct Pick { Session *s; const PreludeEntry *table; int n; VEC(PickedEntry) rows; } Pick;
+typedef struct PickedEntry { const char *name, *text; } PickedEntry;
+typedef struct Pick { Session *s; const Target *target; const PreludeEntry *tables[4]; int n_tables; VEC(PickedEntry) rows; } Pick;
 
 static const char *replace(Session *s, const char *text, const char *d, const char *t, const char *o)
 {
@@ -28,53 +29,58 @@ static const char *word(Session *s, const char **p, char stop)
 
 static bool take(Pick *k, const char *name);
 
-static void add(Pick *k, int at, const char *name, const char *d, const char *o)
+/* A row behind those it calls. */
+static void add(Pick *k, const PreludeEntry *e, const char *name, const char *d, const char *o)
 {
-    const PreludeEntry *e = &k->table[at];
-    for (size_t i = 0; i < k->rows.len; i++) if (!strcmp(k->rows.data[i].name, name)) return;
     DType dt = DT_F32;
     const char *t = d ? (dtype_parse(d, strlen(d), &dt) ? ctype(dt) : d) : "", *w;
     const char *text = replace(k->s, e->text, d ? d : "", t, o ? o : "");
-    vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text, at }));
     const char *deps = replace(k->s, e->deps, d ? d : "", t, o ? o : "");
     while ((w = word(k->s, &deps, 0))) if (!take(k, w)) ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %s, which %s calls", w, name);
     if (o) take(k, replace(k->s, "$o_$d", d, t, o));
+    vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text }));
 }
 
-static bool take(Pick *k, const char *name)
+static bool find(Pick *k, const PreludeEntry *table, const char *name)
 {
-    const char *made = cuda_wgmma(k->s, name);
-    if (made) {
-        vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, made, k->n }));
-        return true;
-    }
-    for (int i = 0; i < k->n; i++) {
-        const PreludeEntry *e = &k->table[i];
+    for (const PreludeEntry *e = table; e->name; e++) {
         if (!e->dtypes) {
-            if (!strcmp(e->name, name)) { add(k, i, name, NULL, NULL); return true; }
+            if (!strcmp(e->name, name)) { add(k, e, name, NULL, NULL); return true; }
             continue;
         }
         const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-", *o, *d;
         while ((o = word(k->s, &ops, ':'))) {
             const char *ds = colon ? colon + 1 : e->dtypes;
             while ((d = word(k->s, &ds, 0)))
-                if (!strcmp(replace(k->s, e->name, d, "", o), name)) { add(k, i, name, d, colon ? o : NULL); return true; }
+                if (!strcmp(replace(k->s, e->name, d, "", o), name)) { add(k, e, name, d, colon ? o : NULL); return true; }
             if (*ops == ':') break;
         }
     }
     return false;
 }
 
+static bool take(Pick *k, const char *name)
+{
+    for (size_t i = 0; i < k->rows.len; i++) if (!strcmp(k->rows.data[i].name, name)) return true;
+    const char *made = k->target->kind == TARGET_HIP ? hip_matrix(k->s, k->target, name) : cuda_wgmma(k->s, name);
+    if (made) {
+        vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, made }));
+        return true;
+    }
+    for (int t = 0; t < k->n_tables; t++) if (find(k, k->tables[t], name)) return true;
+    return false;
+}
+
 void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, Text *out)
 {
-    Pick k = { .s = s, .table = cuda_prelude };
-    (void)t;
-    while (k.table[k.n].name) k.n++;
+    Pick k = { .s = s, .target = t };
+    bool hip = t->kind == TARGET_HIP;
+    if (hip) k.n_tables = hip_tables(t, k.tables);
+    else { k.tables[0] = cuda_prelude; k.n_tables = 1; }
     take(&k, "shared_address");
     take(&k, "uniform");
-    for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "the prelude has no %s", names[i]);
-    text_puts(out, cuda_prelude_head);
-    for (int at = 0; at <= k.n; at++)
-        for (size_t i = 0; i < k.rows.len; i++)
-            if (k.rows.data[i].at == at) text_printf(out, "%s\n", k.rows.data[i].text);
+    if (hip) take(&k, "thread_id");
+    for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "%s has no %s in its prelude", t->name, names[i]);
+    text_puts(out, hip ? hip_prelude_head : cuda_prelude_head);
+    for (size_t i = 0; i < k.rows.len; i++) text_printf(out, "%s\n", k.rows.data[i].text);
 }
