@@ -14,7 +14,9 @@ typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; 
 #define __host__
 #define __forceinline__ inline
 #define __global__
-#define __shared__
+#define __shared__ static
+#define KERNEL(threads, waves) extern "C"
+#define __bf16 u16
 #define __constant__
 #define __launch_bounds__(...)
 #define __HIP_MEMORY_SCOPE_SINGLETHREAD 1
@@ -131,6 +133,17 @@ EMU i32 emu_permlane(i32 x, u32 lo, u32 hi, u32 other)
 EMU i32 __builtin_amdgcn_permlane16(i32, i32 x, i32 lo, i32 hi, bool, bool) { return emu_permlane(x, (u32)lo, (u32)hi, 0); }
 EMU i32 __builtin_amdgcn_permlanex16(i32, i32 x, i32 lo, i32 hi, bool, bool) { return emu_permlane(x, (u32)lo, (u32)hi, 16); }
 
+/* gfx950: lanes 32..63 of x against lanes 0..31 of y. */
+typedef u32 emu_u32x2 __attribute__((vector_size(8)));
+EMU emu_u32x2 __builtin_amdgcn_permlane32_swap(u32 x, u32 y, bool, bool)
+{
+    if (EMU_CHIP != 0x950) hip_fail("permlane32_swap on gfx%x", EMU_CHIP);
+    u32 l = emu_lane();
+    const uint64_t *w = hip_exchange("permlane32_swap", x | (u64)y << 32, NULL);
+    emu_u32x2 r = { l < 32 ? x : (u32)(w[l - 32] >> 32), l < 32 ? (u32)w[l + 32] : y };
+    return r;
+}
+
 /* --- arithmetic: v_exp_f32 and its like take denormals for zero and give none ------------------------------------------------------------ */
 
 EMU float __builtin_amdgcn_exp2f(float x) { return emu_flush(exp2f(x)); }
@@ -140,6 +153,24 @@ EMU float __builtin_amdgcn_rsqf(float x) { return 1 / sqrtf(emu_flush(x)); }
 EMU float __builtin_amdgcn_sqrtf(float x) { return sqrtf(emu_flush(x)); }
 EMU double __builtin_amdgcn_rcp(double x) { return 1 / x; }
 EMU float __builtin_amdgcn_fmed3f(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
+
+/* gfx950: v_maximum3, v_minimum3, v_cvt_pk_bf16_f32, v_cvt_f32_fp8 */
+EMU float emu_maximum(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
+EMU float emu_minimum(float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); }
+#define __builtin_elementwise_maximum emu_maximum
+#define __builtin_elementwise_minimum emu_minimum
+EMU u32 emu_bf16(float x) { u32 b; memcpy(&b, &x, 4); return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 64 : (b + 0x7fffu + (b >> 16 & 1)) >> 16; }
+#if EMU_CHIP == 0x950
+EMU u32 pack_bf16(float lo, float hi) { return (emu_bf16(lo) & 0xffff) | emu_bf16(hi) << 16; }
+#endif
+EMU float emu_fp8(u32 x, int man)
+{
+    int bias = man == 3 ? 7 : 15, e = (int)(x & 127) >> man, m = (int)x & ((1 << man) - 1);
+    float y = man == 3 && (x & 127) == 127 ? NAN : man == 2 && e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(m | 1 << man), e - bias - man) : ldexpf((float)m, 1 - bias - man);
+    return x & 128 ? -y : y;
+}
+EMU float __builtin_amdgcn_cvt_f32_fp8(i32 w, i32 k) { if (EMU_CHIP != 0x950) hip_fail("cvt_f32_fp8: FNUZ"); return emu_fp8((u32)w >> 8 * k & 255, 3); }
+EMU float __builtin_amdgcn_cvt_f32_bf8(i32 w, i32 k) { if (EMU_CHIP != 0x950) hip_fail("cvt_f32_bf8: FNUZ"); return emu_fp8((u32)w >> 8 * k & 255, 2); }
 
 /* --- memory ------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -172,7 +203,6 @@ EMU u8 *emu_in_buffer(__amdgpu_buffer_rsrc_t b, u32 at, u32 scalar, u32 bytes)
 }
 template <class T> EMU T emu_buffer_load(__amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { T x; memset(&x, 0, sizeof x); const u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) memcpy(&x, p, sizeof x); return x; }
 template <class T> EMU void emu_buffer_store(const T &x, __amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) memcpy(p, &x, sizeof x); }
-typedef u32 emu_u32x2 __attribute__((vector_size(8)));
 typedef u32 emu_u32x4 __attribute__((vector_size(16)));
 #define EMU_BUFFER(bits, type) \
     EMU type __builtin_amdgcn_raw_buffer_load_b##bits(__amdgpu_buffer_rsrc_t b, i32 at, i32 scalar, i32) { return emu_buffer_load<type>(b, at, scalar); } \
@@ -218,21 +248,31 @@ template <class T> struct EmuLds {
 };
 #define LDS(T, a) (EmuLds<T>{ (u32)(a) })
 
-extern "C" { __attribute__((weak, aligned(1024))) u8 shared[1]; }
-EMU u32 shared_address(const void *p) { return (u32)((const u8 *)p - shared); }
+/* The kernel's array stands for the workgroup's LDS, which is the machine's: only its addresses are used. */
+EMU u32 shared_address(const void *p)
+{
+    static const void *first;
+    if (!first) first = p;
+    if (p != first) hip_fail("two arrays in LDS");
+    return 0;
+}
 
+/* buffer_load_dword[x4] lds: of what lies beyond the buffer LDS gets 0; `to` is M0's, one for the wave. */
+EMU void emu_lds_dma(u32 to, __amdgpu_buffer_rsrc_t b, u32 at, u32 bytes)
+{
+    static const u8 zero[16] __attribute__((aligned(16))) = { 0 };
+    if (bytes == 16 && EMU_CHIP != 0x950) hip_fail("buffer_load_dwordx4 lds on gfx%x", EMU_CHIP);
+    if (EMU_CHIP != 0x950 && EMU_CHIP != 0x942) hip_fail("buffer_load lds on gfx%x", EMU_CHIP);
+    const u8 *p = emu_in_buffer(b, at, 0, bytes);
+    hip_load_lds(p ? p : zero, to, bytes);
+}
+EMU void lds_dma_b32(u32 to, __amdgpu_buffer_rsrc_t b, u32 at) { emu_lds_dma(to, b, at, 4); }
+EMU void lds_dma_b128(u32 to, __amdgpu_buffer_rsrc_t b, u32 at) { emu_lds_dma(to, b, at, 16); }
 template <class T> EMU void __builtin_amdgcn_global_load_lds(const void *from, EmuLds<T> to, u32 bytes, u32 offset, u32)
 {
     if (bytes != 4 && !(EMU_CHIP == 0x950 && (bytes == 12 || bytes == 16))) hip_fail("global_load_lds of %u bytes on gfx%x", bytes, EMU_CHIP);
     hip_load_lds((const u8 *)from + offset, to.at + offset, bytes);
 }
-template <class T> EMU void __builtin_amdgcn_raw_ptr_buffer_load_lds(__amdgpu_buffer_rsrc_t b, EmuLds<T> to, u32 bytes, i32 at, i32 scalar, i32 offset, i32)
-{
-    static const u8 zero[16] = { 0 };
-    const u8 *p = emu_in_buffer(b, (u32)(at + offset), (u32)scalar, bytes);
-    hip_load_lds(p ? p : zero, to.at + (u32)offset, bytes);
-}
-
 /* --- matrix products: names without the wave's size, and of signs --------------------------------------------------------------------------- */
 
 #define EMU_MFMA(name) template <class A, class B, class C> EMU C __builtin_amdgcn_##name(A a, B b, C c, int, int, int) { hip_mma(#name, &c, &a, &b); return c; }
@@ -250,7 +290,6 @@ template <class A, class C> EMU C __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(boo
     hip_mma(sa ? sb ? "wmma_i32_16x16x16_iu8_ss" : "wmma_i32_16x16x16_iu8_su" : sb ? "wmma_i32_16x16x16_iu8_us" : "wmma_i32_16x16x16_iu8_uu", &c, &a, &b);
     return c;
 }
-typedef u16 bf16x8 __attribute__((vector_size(16)));
 
 /* --- the kernel's arguments ------------------------------------------------------------------------------------------------------------------ */
 

@@ -56,6 +56,7 @@ static void buffers(void *)
 static void shared_words(void *)
 {
     const u32 t = (u32)__builtin_amdgcn_workitem_id_x(), n = (u32)__builtin_amdgcn_workgroup_size_x();
+    __shared__ __attribute__((aligned(1024))) u8 shared[4096];
     const u32 base = shared_address(shared);
     *LDS(u32, base + t * 4) = t;
     *LDS(u8, base + 2048 + t) = (u8)t;
