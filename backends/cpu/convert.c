@@ -54,10 +54,24 @@ static LLVMValueRef to_f8(Gen *g, DType d, LLVMValueRef v)
     return LLVMBuildTrunc(g->b, r, gen_vec(g->i8, gen_lanes(v)), "");
 }
 
+static LLVMValueRef f16_bits(Gen *g, LLVMValueRef x, LLVMValueRef none)
+{
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, 4, false), LLVMConstNull(gen_vec(g->i16, 16)), LLVMConstInt(g->i16, 0xffff, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, v, 4);
+}
+
+/* By the instruction itself: its result is integers, and only integers are stored past the caches. */
+static LLVMValueRef to_f16(Gen *g, LLVMValueRef v)
+{
+    int n = gen_lanes(v);
+    if (!g->target->avx512 || n % 16) return LLVMBuildFPTrunc(g->b, v, gen_vec(g->f16, n), "");
+    return LLVMBuildBitCast(g->b, gen_by_16(g, v, NULL, f16_bits), gen_vec(g->f16, n), "");
+}
+
 LLVMValueRef from_f32(Gen *g, DType d, LLVMValueRef v)
 {
     if (d == DT_F32) return v;
-    if (d == DT_F16) return LLVMBuildFPTrunc(g->b, v, gen_vec(g->f16, gen_lanes(v)), "");
+    if (d == DT_F16) return to_f16(g, v);
     if (d != DT_BF16) return to_f8(g, d, v);
     LLVMValueRef bits = cast_i32(g, v), nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
     LLVMValueRef r = round_bits(g, bits, 16), quiet = LLVMBuildOr(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 16), ""), i32c(g, v, 0x40), "");

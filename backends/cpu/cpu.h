@@ -136,6 +136,8 @@ typedef struct Plan {
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
+/* Is the f32 value `v` only ever rounded to 16 bits or fewer, through operations that keep a relative error what it is? */
+bool plan_narrow(const Value *v);
 /* About how many instructions compute one vector of `v`. */
 int plan_cost(Plan *, Value *v);
 /* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */
@@ -201,6 +203,7 @@ LLVMValueRef gen_store(Gen *, DType, LLVMValueRef value, LLVMValueRef ptr);
 LLVMValueRef gen_ptr(Gen *, LLVMValueRef base, LLVMValueRef byte_offset);
 LLVMValueRef gen_buf(Gen *, const Buf *, int64_t byte_offset);
 LLVMValueRef gen_shuffle(Gen *, LLVMValueRef a, LLVMValueRef b, const int *mask, int n);
+LLVMValueRef gen_by_16(Gen *, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef));
 
 /* A counted loop [0, n) by `step`: gen_loop opens it and gives the counter, gen_loop_end closes it. */
 typedef struct Loop { LLVMBasicBlockRef body, before; LLVMValueRef i, from, n; int64_t step; } Loop;
@@ -228,7 +231,7 @@ bool gen_combine_vectorises(const Block *);
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
 
 /* elem.c: an element-wise operation of operands of `dtype` (lanes alike); bool in i1. */
-LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, bool approx);
+LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, bool narrow);   /* narrow: plan_narrow of the result */
 LLVMValueRef elem_reduce(Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b);  /* the combination of reduce_*, scan_* */
 /* convert.c */
 LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
@@ -237,7 +240,7 @@ LLVMValueRef to_f32(Gen *, DType, LLVMValueRef);       /* from a float of at mos
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);   /* of a value of the dtype: no rounding, infinities of e5m2 stay */
 /* math.c: on f32 or f64, scalars or vectors. */
-LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, bool approx);
+LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, bool narrow);
 
 /* --- nests --------------------------------------------------------------------------------------------------------- */
 
@@ -254,6 +257,10 @@ typedef struct Eval {
     Memo *memo;
     WindowRow *rows;
     Step *step;                     /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
+    /* Of a row's evaluation: chunks take it that windows are in range and their elements side by side for the whole row; `plain`
+     * is where that holds (i1, in the row; NULL: always). */
+    bool assume;
+    LLVMValueRef plain;
 } Eval;
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */

@@ -81,6 +81,22 @@ LLVMValueRef gen_shuffle(Gen *g, LLVMValueRef a, LLVMValueRef b, const int *mask
     return LLVMBuildShuffleVector(g->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(m, (unsigned)n), "");
 }
 
+/* f of each 16 lanes of a and b (b NULL: of a alone): AVX-512's own instructions on vectors of any multiple of 16. */
+LLVMValueRef gen_by_16(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
+{
+    int lanes = gen_lanes(a), mask[64];
+    if (lanes == 16) return f(g, a, b);
+    LLVMValueRef part[4];
+    for (int k = 0; k < lanes / 16; k++) {
+        for (int j = 0; j < 16; j++) mask[j] = 16 * k + j;
+        part[k] = f(g, gen_shuffle(g, a, NULL, mask, 16), b ? gen_shuffle(g, b, NULL, mask, 16) : NULL);
+    }
+    for (int j = 0; j < 64; j++) mask[j] = j;
+    for (int n = lanes / 16, w = 16; n > 1; n /= 2, w *= 2)
+        for (int k = 0; k < n / 2; k++) part[k] = gen_shuffle(g, part[2 * k], part[2 * k + 1], mask, 2 * w);
+    return part[0];
+}
+
 LLVMBasicBlockRef gen_block(Gen *g, const char *name) { return LLVMAppendBasicBlockInContext(g->ctx, g->fn, name); }
 LLVMBasicBlockRef gen_here(Gen *g) { return LLVMGetInsertBlock(g->b); }
 void gen_at(Gen *g, LLVMBasicBlockRef b) { LLVMPositionBuilderAtEnd(g->b, b); }
@@ -344,7 +360,7 @@ static LLVMValueRef pure(Gen *g, Instr *i, int lanes)
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_PHILOX)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
-    return elem_op(g, i->op, d, v, ir_attr_int(i, ATTR_APPROX, 0));
+    return elem_op(g, i->op, d, v, false);
 }
 
 /* Control flow over scalars only, inside a combine function. */

@@ -55,13 +55,22 @@ static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
 static LLVMValueRef at_most(Gen *g, LLVMValueRef x, double hi) { return sel(g, lt(g, K(g, x, hi), x), K(g, x, hi), x); }
 static LLVMValueRef at_least(Gen *g, LLVMValueRef x, double lo) { return sel(g, lt(g, x, K(g, x, lo)), K(g, x, lo), x); }
 
+static LLVMValueRef scalef_16(Gen *g, LLVMValueRef p, LLVMValueRef n)
+{
+    LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, v, 5);
+}
+
+static LLVMValueRef rcp14_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
+{
+    LLVMValueRef v[] = { x, LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
+}
+
 /* p * 2^n, n integral in [-250, 250], also where the result is denormal or overflows. */
 static LLVMValueRef scale(Gen *g, LLVMValueRef p, LLVMValueRef n)
 {
-    if (g->target->avx512 && gen_lanes(p) == 16) {
-        LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
-        return gen_intrinsic(g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, v, 5);
-    }
+    if (g->target->avx512 && gen_lanes(p) % 16 == 0) return gen_by_16(g, p, n, scalef_16);
     LLVMValueRef i = to_int(g, n);
     if (g->target->avx512 && gen_lanes(p) > 1) {
         LLVMTypeRef types[] = { LLVMTypeOf(p), LLVMTypeOf(i) };
@@ -76,41 +85,70 @@ static LLVMValueRef scale(Gen *g, LLVMValueRef p, LLVMValueRef n)
 /* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a division. */
 static LLVMValueRef quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
 {
-    int lanes = gen_lanes(b);
-    if (!g->target->avx512 || lanes % 16) return fdiv(g, a, b);
-    LLVMValueRef r = NULL;
-    LLVMTypeRef v16 = gen_vec(g->f32, 16);
-    for (int k = 0; k < lanes; k += 16) {
-        int mask[64];
-        for (int j = 0; j < 64; j++) mask[j] = k + j;
-        LLVMValueRef part = lanes == 16 ? b : gen_shuffle(g, b, NULL, mask, 16);
-        LLVMValueRef v[] = { part, LLVMConstNull(v16), LLVMConstInt(g->i16, 0xffff, false) };
-        part = gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
-        for (int j = 0; j < 64; j++) mask[j] = j;
-        r = r ? gen_shuffle(g, r, part, mask, 32) : part;
-    }
+    if (!g->target->avx512 || gen_lanes(b) % 16) return fdiv(g, a, b);
+    LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
     LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, K(g, b, 1));
     return mul(g, a, fma_(g, r, e, r));
 }
 
+/* Do AVX-512's reduce and scalef serve? They take any exponent, infinite ones too. */
+static bool has_scalef(Gen *g, LLVMValueRef x) { return g->target->avx512 && gen_lanes(x) % 16 == 0; }
+
+/* x - floor(x); 0 for infinities */
+static LLVMValueRef fraction_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
+{
+    enum { TOWARDS_MINUS_INF = 1, QUIET = 8 };
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, TOWARDS_MINUS_INF | QUIET, false), LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
+                         LLVMConstInt(g->i32, 4, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.reduce.ps.512", NULL, 0, v, 5);
+}
+
 static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
 {
+    static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104, 0.00124678462532, 0.000216129155396 };
     static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852, 0.00134004281776, 0.000154614446986 };
+    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 7), x);     /* scalef takes the floor of x */
     x = at_least(g, at_most(g, x, 130), -160);
     LLVMValueRef n = round_(g, x), f = sub(g, x, n);
     return scale(g, poly(g, f, c, 7), n);
 }
 
-static LLVMValueRef exp_(Gen *g, LLVMValueRef x)
+/* 2^x with a relative error of 2^-18, for results that are rounded to 16 bits. */
+static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
+{
+    static const double unit[] = { 1.0, 0.693044844727, 0.241280205564, 0.0522424730806, 0.0134266847772 };
+    static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143, 0.00957010057161 };
+    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 5), x);
+    x = at_least(g, at_most(g, x, 130), -160);
+    LLVMValueRef n = round_(g, x), f = sub(g, x, n);
+    return scale(g, poly(g, f, c, 5), n);
+}
+
+static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x) { return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
+
+/* 1 / (1 + e^-x) to 2^-16; 0 where it is no normal number. */
+static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x)
+{
+    LLVMValueRef one = K(g, x, 1), b = add(g, one, exp2_narrow(g, mul(g, x, K(g, x, -0x1.715476p+0))));
+    LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
+    LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, one);
+    LLVMValueRef normal = LLVMBuildFCmp(g->b, LLVMRealUGT, x, K(g, x, -87), "");
+    return sel(g, normal, fma_(g, r, e, r), K(g, x, 0));
+}
+
+/* of x <= 90 */
+static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
 {
     static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746, 0.001393390005, 0.000198912685101 };
-    x = at_least(g, at_most(g, x, 90), -110);
+    x = at_least(g, x, -110);
     LLVMValueRef n = round_(g, mul(g, x, K(g, x, 0x1.715476p+0)));
     LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x);        /* ln 2 in two parts, the first of few bits */
     r = fma_(g, n, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef p = fma_(g, mul(g, r, r), poly(g, r, q, 6), r);
     return scale(g, add(g, p, K(g, x, 1)), n);
 }
+
+static LLVMValueRef exp_(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90)); }
 
 /* x = m 2^e with m in [sqrt(1/2), sqrt 2): f = m - 1 and e as float */
 static void split(Gen *g, LLVMValueRef x, LLVMValueRef *f, LLVMValueRef *e)
@@ -302,7 +340,7 @@ static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
 
 static LLVMValueRef sigmoid_(Gen *g, LLVMValueRef x)
 {
-    LLVMValueRef e = exp_(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
+    LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
     return quotient(g, sel(g, lt(g, x, K(g, x, 0)), e, one), add(g, one, e));
 }
 
@@ -322,10 +360,15 @@ static LLVMValueRef libm(Gen *g, const char *name, LLVMValueRef x)
     return r;
 }
 
-LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, bool approx)
+LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, bool narrow)
 {
     LLVMTypeRef t = LLVMTypeOf(x);
     bool is_f64 = (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == g->f64;
+    if (narrow && !is_f64) {
+        if (op == OP_EXP) return exp_narrow(g, x);
+        if (op == OP_EXP2) return exp2_narrow(g, x);
+        if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x);
+    }
     switch ((int)op) {
     case OP_SQRT: return call(g, "llvm.sqrt", &x, 1);
     case OP_RSQRT: return fdiv(g, K(g, x, 1), call(g, "llvm.sqrt", &x, 1));

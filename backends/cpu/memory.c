@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu.h"
 #include <stdio.h>
 
-enum { STREAM_BYTES = 16 << 20 };   /* tensors beyond the caches are written past them */
+enum { STREAM_BYTES = 16 << 20, PAGE = 4096 };      /* tensors beyond the caches are written past them */
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {
@@ -155,7 +155,9 @@ Window *memory_window(Gen *g, Instr *i)
     if (i->op == OP_STORE && p->kind == PARAM_OUT && n > 0) w->stream = large_tensor(g, w->m.param);
     if (i->op == OP_LOAD) {
         int unit = memory_unit_axis(g->func, i);
-        if (n > 0 && (ir_attr_int(i, ATTR_LATENCY, 0) > 1 || (unit >= 0 && unit != n - 1))) w->ahead = distance_ahead(g, w->base);
+        /* short rows of a tile: too short for the processor to see where they lead */
+        bool rows = n > 1 && i->block == g->func->body && w->shape[n - 2] > 1 && w->shape[n - 1] * bytes < PAGE;
+        if (n > 0 && (ir_attr_int(i, ATTR_LATENCY, 0) > 1 || (unit >= 0 && unit != n - 1) || rows)) w->ahead = distance_ahead(g, w->base);
         g->windows[ir_result(i)->id] = w;
     }
     return w;
@@ -252,6 +254,21 @@ static LLVMValueRef in_range(Gen *g, const WindowRow *r, LLVMValueRef c, int lan
     return ok;
 }
 
+/* Notes what the row's chunks take for granted of a window. */
+static void assume_plain(Eval *e, const Window *w, const WindowRow *r, int va)
+{
+    Gen *g = e->g;
+    Eval *row = e->row_eval;
+    RowPlace p = row_enter(e);
+    LLVMValueRef ok = w->is_unit[va] ? NULL : w->unit[va];
+    if (r->hi) {
+        ok = both(g, ok, icmp(g, LLVMIntSGE, r->hi, gen_int(g, w->shape[va])));
+        if (!LLVMIsAConstantInt(r->lo) || LLVMConstIntGetSExtValue(r->lo) != 0) ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
+    }
+    if (ok) row->plain = both(g, row->plain, ok);
+    row_leave(e, p);
+}
+
 static LLVMValueRef chunk_ptr(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef c, int va)
 {
     LLVMValueRef stride = w->is_unit[va] ? gen_int(g, dtype_bytes(w->dtype)) : w->stride[va];
@@ -274,11 +291,13 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     WindowRow *r = window_row(e, w, coord, va);
     int lanes = va >= 0 ? e->lanes : 1;
     LLVMValueRef cond, ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr;
+    bool assume = va >= 0 && !w->not_unit[va] && e->row_eval && e->row_eval->assume;
+    if (assume) assume_plain(e, w, r, va);
     if (va < 0) cond = r->hi;
-    else cond = r->hi ? in_range(g, r, coord[va], lanes) : NULL;
+    else cond = r->hi && !assume ? in_range(g, r, coord[va], lanes) : NULL;
     if (lanes > 1) {
         if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
-        if (!w->is_unit[va]) cond = both(g, cond, w->unit[va]);
+        if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
     }
     if (w->ahead && lanes > 1) prefetch(g, gen_ptr(g, ptr, w->ahead));
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
@@ -353,11 +372,13 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     int lanes = gen_lanes(v);
     check_nan(g, w, r, v, va >= 0 ? coord[va] : NULL);
     LLVMValueRef cond, ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr;
+    bool assume = va >= 0 && !w->not_unit[va] && e->row_eval && e->row_eval->assume;
+    if (assume) assume_plain(e, w, r, va);
     if (va < 0) cond = r->hi;
-    else cond = r->hi ? in_range(g, r, coord[va], lanes) : NULL;
+    else cond = r->hi && !assume ? in_range(g, r, coord[va], lanes) : NULL;
     if (lanes > 1) {
         if (w->not_unit[va]) { walk_store(g, w, r, v, coord[va], va); return; }
-        if (!w->is_unit[va]) cond = both(g, cond, w->unit[va]);
+        if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
     }
     if (!cond) { plain_store(g, w, r, v, ptr); return; }
     If f;

@@ -164,7 +164,7 @@ static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_PHILOX)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
-    return elem_op(g, i->op, d, v, ir_attr_int(i, ATTR_APPROX, 0));
+    return elem_op(g, i->op, d, v, plan_narrow(ir_result(i)));
 }
 
 static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
@@ -553,38 +553,39 @@ static void chunk(Nest *n, Eval *e)
 
 enum { HEAVY = 20 };
 
+/* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides latencies. Short rows
+ * with much to do stay at one, as twice the code would only take longer to compile. */
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0;
-    for (const Sink *k = s->sinks; k; k = k->next) work += plan_cost(g->plan, k->value);
+    bool along = false, lengthy = extent >= 16 * base;
+    for (const Sink *k = s->sinks; k; k = k->next) {
+        work += plan_cost(g->plan, k->value);
+        along |= along_chunks(s, k);
+    }
     for (const Sink *k = s->sinks; k; k = k->next) {
         if (k->kind == SINK_PACK && k->value->type->shape[1] == 1) return 1;
-        if (along_chunks(s, k) && extent >= 4 * base) lanes = 2 * base;
         if (k->kind == SINK_STORE && dtype_bits(k->value->type->dtype) <= 16 && extent >= 2 * base) lanes = 2 * base;
     }
-    if (work > HEAVY) lanes = base;     /* enough to do at once; twice the code would only take longer to compile */
+    if (along && extent >= 4 * base) lanes = 2 * base;
+    if (work > HEAVY) lanes = base;
+    if (lengthy) lanes = along && g->target->avx512 ? 4 * base : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 
-static void row(Nest *n)
+/* All chunks of a row. */
+static void chunks(Nest *n, Eval *r, int lanes)
 {
     Gen *g = n->g;
-    int last = n->step->rank - 1, at = 0;
+    int last = n->step->rank - 1;
     int64_t extent = n->step->shape[last], done = 0;
-    int lanes = nest_lanes(g, n->step, extent);
-    Eval r;
-    eval_init(&r, g, 1);
-    r.row = gen_here(g);
-    r.step = n->step;
-    LLVMBasicBlockRef first = gen_block(g, "chunks");
-    gen_at(g, first);
     if (extent >= 2 * lanes) {
         Loop l;
         Eval e;
         done = extent / lanes * lanes;
         n->at[last] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes);
         eval_init(&e, g, lanes);
-        e.row_eval = &r;
+        e.row_eval = r;
         e.step = n->step;
         chunk(n, &e);
         gen_loop_end(g, &l);
@@ -593,14 +594,46 @@ static void row(Nest *n)
         for (; extent - done >= w; done += w) {
             Eval e;
             eval_init(&e, g, w);
-            e.row_eval = &r;
+            e.row_eval = r;
             e.step = n->step;
             n->at[last] = gen_int(g, done);
             chunk(n, &e);
         }
+}
+
+/* Where windows may be cut off or strided, the row is there twice: chunks without a question asked, and chunks that look. */
+static void row(Nest *n)
+{
+    Gen *g = n->g;
+    int last = n->step->rank - 1, at = 0;
+    int lanes = nest_lanes(g, n->step, n->step->shape[last]);
+    Eval r;
+    eval_init(&r, g, 1);
+    r.row = gen_here(g);
+    r.step = n->step;
+    r.assume = true;
+    LLVMBasicBlockRef first = gen_block(g, "chunks"), second = NULL;
+    gen_at(g, first);
+    chunks(n, &r, lanes);
     LLVMBasicBlockRef end = gen_here(g);
+    if (r.plain) {
+        bool along = false;
+        for (Sink *k = n->step->sinks; k; k = k->next) along |= along_chunks(n->step, k);
+        int base = plan_lanes(g->target);
+        if (!along && lanes > base) lanes = base;       /* the same accumulators otherwise */
+        r.assume = false;
+        second = gen_block(g, "cut");
+        gen_at(g, second);
+        chunks(n, &r, lanes);
+        LLVMBasicBlockRef done = gen_block(g, "row");
+        LLVMBuildBr(g->b, done);
+        gen_at(g, end);
+        LLVMBuildBr(g->b, done);
+        end = done;
+    }
     gen_at(g, r.row);
-    LLVMBuildBr(g->b, first);
+    if (second) LLVMBuildCondBr(g->b, r.plain, first, second);
+    else LLVMBuildBr(g->b, first);
     gen_at(g, end);
     Eval fin;
     eval_init(&fin, g, 1);

@@ -80,6 +80,41 @@ int plan_cost(Plan *p, Value *v)
     return c;
 }
 
+/* A function whose results have no sign: sums of them keep the relative error of their terms. */
+static bool never_below_zero(const Value *v, int depth)
+{
+    if (!v->def || depth > 8) return false;
+    switch ((int)v->def->op) {
+    case OP_EXP: case OP_EXP2: case OP_SIGMOID: case OP_ABS: case OP_SQRT: return true;
+    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: return never_below_zero(ir_operand(v->def, 0), depth + 1);
+    case OP_MUL: case OP_ADD: return never_below_zero(ir_operand(v->def, 0), depth + 1) && never_below_zero(ir_operand(v->def, 1), depth + 1);
+    default: return false;
+    }
+}
+
+static bool narrow_uses(const Value *v, int depth)
+{
+    if (v->type->dtype != DT_F32 || depth > 8) return false;
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        switch ((int)i->op) {
+        case OP_CAST: {
+            DType d = ir_result(i)->type->dtype;
+            if (!dtype_is_float(d) || dtype_bits(d) > 16) return false;
+            continue;
+        }
+        case OP_REDUCE_SUM: if (!never_below_zero(v, 0)) return false; break;
+        case OP_WHERE: if (u == &i->operands[0]) return false; break;
+        case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: break;
+        default: return false;
+        }
+        if (!narrow_uses(ir_result(i), depth + 1)) return false;
+    }
+    return true;
+}
+
+bool plan_narrow(const Value *v) { return v->uses && narrow_uses(v, 0); }
+
 static int last_axis(const Type *t)
 {
     for (int a = t->rank - 1; a >= 0; a--) if (t->shape[a] != 1) return a;

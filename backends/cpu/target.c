@@ -1,5 +1,6 @@
 /* target.c: what the processor can do, optimisation and code emission; the backend's table. */
 #include "backends/cpu/cpu.h"
+#include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
@@ -137,6 +138,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    if (o->opt_level > 0) kernel_reciprocal(s, f);
     Plan *p = cpu_plan(s, f, cpu, o->checked, true);
     cpu_buffers(p);
     Text plan;

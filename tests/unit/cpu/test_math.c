@@ -7,30 +7,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; } Function;
+typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; bool narrow; } Function;
 
 static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 static const Function functions[] = {
-    { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.3, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
+    { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.4, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
     { OP_SIN, "sin", sin, 1.6, 0, 0 }, { OP_COS, "cos", cos, 1.6, 0, 0 }, { OP_TANH, "tanh", tanh, 1.5, -12, 12 }, { OP_ERF, "erf", erf, 1.5, -5, 5 },
     { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 }, { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 }, { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
+    /* rounded to f16 at once: ulp of f16 */
+    { OP_EXP, "exp.f16", exp, 0.52, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.52, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.52, -18, 12, true },
 };
 
 enum { N = 1 << 20 };
 static float in[N], out[N];
+static _Float16 out16[N];
 
 static float bits_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 
 /* A kernel Y[i] = f(X[i]). */
-static Func *build(Session *s, Op op)
+static Func *build(Session *s, Op op, bool narrow)
 {
     Module *m = ir_module_new(s);
     Func *f = ir_func_new(m, "apply", true);
     int n = ir_dim_new(f, "N", -1);
     const Type *t = type_tensor(s, DT_F32, 1);
-    Value *x = ir_param_new(f, "X", PARAM_IN, t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, t, &n);
+    Value *x = ir_param_new(f, "X", PARAM_IN, t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, narrow ? type_tensor(s, DT_F16, 1) : t, &n);
     int64_t extents[1] = { 1024 };
     Builder b = ir_at_end(f->body);
     Value *token = ir_emit(&b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 1)), NULL);
@@ -38,6 +41,7 @@ static Func *build(Session *s, Op op)
     Value *at = ir_bin(&b, OP_MUL, id, ir_index(&b, 1024));
     Value *v = ir_op(&b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), x, at);
     Value *r = ir_un(&b, op, v);
+    if (narrow) r = ir_cast(&b, r, DT_F16);
     ir_op(&b, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), y, at, r, token);
     ir_build(&b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
     f->grid = ir_block_new(f, NULL);
@@ -65,9 +69,9 @@ static double error_of(const Function *f, float x, float y)
 {
     double want = f->ref(x);
     if (isnan(want) || isnan(y)) return isnan(want) == isnan(y) ? 0 : INFINITY;
-    float nearest = (float)want;
-    if (isinf(nearest) || isinf(y)) return nearest == y || fabs(want) > 0x1.fffffcp127 ? 0 : INFINITY;
-    double a = fabs(want), ulp = a < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(a) - 23);
+    float nearest = f->narrow ? (float)(_Float16)want : (float)want;
+    if (isinf(nearest) || isinf(y)) return nearest == y || fabs(want) > (f->narrow ? 65500 : 0x1.fffffcp127) ? 0 : INFINITY;
+    double a = fabs(want), ulp = f->narrow ? (a < 0x1p-14 ? 0x1p-24 : ldexp(1, ilogb(a) - 10)) : a < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(a) - 23);
     if (want == 0 && y == 0) return 0;
     return fabs((double)y - want) / ulp;
 }
@@ -79,19 +83,19 @@ static int test_function(const Function *f, const char *cpu)
     volatile int failed = 1;
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
-        Func *fn = build(&s, f->op);
-        InterpArg args[2] = { { .data = in, .shape = { N }, .stride = { 1 } }, { .data = out, .shape = { N }, .stride = { 1 } } };
+        Func *fn = build(&s, f->op, f->narrow);
+        InterpArg args[2] = { { .data = in, .shape = { N }, .stride = { 1 } }, { .data = f->narrow ? (void *)out16 : out, .shape = { N }, .stride = { 1 } } };
         BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
         fill(f);
         if (ir_verify(fn->module) && cpu_run_compile(&s, fn, &o, &r) && cpu_run_bind(&s, fn, args, &r) && cpu_run_launch(&r) == 0) {
             double worst = 0;
             float where = 0;
             for (int i = 0; i < N; i++) {
-                double e = error_of(f, in[i], out[i]);
+                double e = error_of(f, in[i], f->narrow ? (float)out16[i] : out[i]);
                 if (e > worst) { worst = e; where = in[i]; }
             }
             failed = worst > f->bound;
-            printf("%-8s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, f->bound, failed ? " FAILED" : "");
+            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, f->bound, failed ? " FAILED" : "");
         }
     }
     if (s.n_errors) {
