@@ -23,7 +23,9 @@ typedef union tile_launch_arg { tile_view view; uint64_t word; } tile_launch_arg
 
 /* What launchers return: the numbers of tile_status in tile/tile.h. */
 enum {
-    TILE_LAUNCH_OK = 0, TILE_LAUNCH_OUT_OF_MEMORY = 2,
+    TILE_LAUNCH_OK = 0,
+    TILE_LAUNCH_INVALID = 1,        /* a null pointer where there are elements */
+    TILE_LAUNCH_OUT_OF_MEMORY = 2,
     TILE_LAUNCH_NO_VARIANT = 5,     /* nothing was compiled for these extents and consts */
     TILE_LAUNCH_UNSUPPORTED = 6,    /* not on this processor */
     TILE_LAUNCH_SHAPE = 8,          /* extents disagree among arguments, or are negative */

@@ -8,14 +8,16 @@
  *              slots, then each: SlotKind, param, index
  *              scratch bytes, workspace bytes, workspace bytes a thread;  program: grid;  program: remap
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a, b, c, value;  each result: a word
+ * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the code that comes with the plan.
  * The words of a program: its inputs, then what its steps compute. The first variant that fits is taken. */
+/* begin */
 #ifndef TILE_PLAN_H
 #define TILE_PLAN_H
 
-enum { PLAN_VERSION = 1, PLAN_MAX_RANK = 8, PLAN_MAX_WORDS = 128, PLAN_MAX_PARAMS = 64, PLAN_MAX_SLOTS = 512, PLAN_MAX_DIMS = 64 };
+enum { PLAN_VERSION = 1, PLAN_MAX_RANK = 8, PLAN_MAX_WORDS = 128, PLAN_MAX_PARAMS = 256, PLAN_MAX_SLOTS = 2048, PLAN_MAX_DIMS = 512, PLAN_SMALL = 1 << 28 };   /* SMALL: extents of 32-bit code stay below */
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };                             /* x86-64 micro-architecture levels */
-enum { PLAN_ANY, PLAN_ALIGNED, PLAN_POSITIVE };                     /* as Assume in input.h */
+enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 };     /* bits, as Assume in input.h */
 enum { PLAN_DATA, PLAN_EXTENT, PLAN_STRIDE, PLAN_WORD, PLAN_GRID, PLAN_TENSOR_MAP, PLAN_CHECK, PLAN_TICKETS, PLAN_WORKSPACE, PLAN_PRINT, PLAN_LINEAR };  /* SlotKind, and a remap's argument */
 
 /* Types of steps: bits and sign. Floats do not occur in steps; as a parameter's element type they do. */
@@ -26,3 +28,4 @@ enum {
     STEP_OR, STEP_XOR, STEP_NOT, STEP_SHL, STEP_SHR, STEP_EQ, STEP_NE, STEP_LT, STEP_LE, STEP_GT, STEP_GE, STEP_WHERE, STEP_CAST
 };
 #endif
+/* end */

@@ -160,25 +160,62 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     return true;
 }
 
-const LaunchFacts *input_facts(Input *in, const FrontKernel *k, Assume assume)
+/* Of scalars whose type a launcher knows how to look at. */
+static bool has_sign(const FrontParam *p) { return p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64); }
+
+const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
 {
-    if (assume == ASSUME_ANY) return NULL;
     Arena *a = &in->session.arena;
     LaunchFacts *facts = arena_new(a, LaunchFacts);
     ParamFacts *params = arena_array(a, ParamFacts, (size_t)k->n_params + 1);
+    bool *dim16 = arena_array(a, bool, (size_t)k->n_dims + 1), aligned = assume & ASSUME_ALIGNED;
     int n = 0;
+    if (assume == ASSUME_ANY) return NULL;
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
         if (p->kind == FRONT_SCALAR) {
-            bool real = p->type_known && dtype_is_float(p->dtype);
-            params[n++] = (ParamFacts){ .unit_axis = -1, .sign = real && assume == ASSUME_POSITIVE ? 1 : -1 };
-        } else {
-            params[n++] = (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 };
+            params[n++] = (ParamFacts){ .unit_axis = -1, .sign = has_sign(p) && (assume & ASSUME_POSITIVE) ? 1 : -1 };
+            continue;
         }
+        params[n++] = aligned ? (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 } : (ParamFacts){ .unit_axis = -1, .sign = -1 };
+        const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
+        for (int d = 0; last && (assume & ASSUME_DIVISIBLE) && d < k->n_dims; d++) dim16[d] |= !strcmp(k->dims[d], last);
     }
-    *facts = (LaunchFacts){ params, n, arena_array(a, bool, (size_t)k->n_dims + 1), k->n_dims, true };
+    *facts = (LaunchFacts){ params, n, dim16, k->n_dims, aligned };
     return facts;
+}
+
+const char *assume_name(unsigned assume)
+{
+    static const char *const names[8] = { "any", "aligned", "any", "aligned_divisible", "positive", "aligned_positive", "positive", "aligned_divisible_positive" };
+    return names[assume & 7];
+}
+
+static bool bound_to(const Variant *v, const char *dim)
+{
+    for (size_t b = 0; b < v->n; b++)
+        if (!strcmp(v->bindings[b].name, dim)) return true;
+    return false;
+}
+
+int input_assumptions(const Variant *v, bool divisible, unsigned out[6])
+{
+    const FrontKernel *k = v->kernel;
+    bool sign = false, tensor = false, free_rows = false;
+    int n = 0;
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *p = &k->params[i];
+        sign |= has_sign(p);
+        if (p->kind > FRONT_INOUT) continue;
+        tensor = true;
+        const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
+        free_rows |= last && !bound_to(v, last);
+    }
+    for (int d = divisible && free_rows; tensor && d >= 0; d--)
+        for (int s = sign; s >= 0; s--) out[n++] = ASSUME_ALIGNED | (d ? ASSUME_DIVISIBLE : 0u) | (s ? ASSUME_POSITIVE : 0u);
+    out[n++] = ASSUME_ANY;
+    return n;
 }
 
 /* --- variants --------------------------------------------------------------------------------------------------------- */

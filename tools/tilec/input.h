@@ -36,10 +36,14 @@ bool input_variants(Input *, Variants *);
 /* Options as the command line gives them; false after a message. */
 bool input_options(Input *, const Target *, CompileOptions *);
 
-/* What a launch promises of a kernel's arguments. */
-typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED, ASSUME_POSITIVE } Assume;
-/* ANY: NULL. ALIGNED: addresses and strides are multiples of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits.
- * POSITIVE: floating scalars are above 0 too. */
-const LaunchFacts *input_facts(Input *, const FrontKernel *, Assume);
+/* What a launch promises of a kernel's arguments: bits.
+ * ALIGNED: addresses and strides are multiples of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits.
+ * DIVISIBLE: the extents of last axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. */
+typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED = 1, ASSUME_DIVISIBLE = 2, ASSUME_POSITIVE = 4 } Assume;
+const LaunchFacts *input_facts(Input *, const FrontKernel *, unsigned assume);
+/* "any", "aligned_positive". */
+const char *assume_name(unsigned);
+/* The promises worth a variant of their own, the strongest first; ends with ASSUME_ANY. `divisible`: those with it as well. At most 6. */
+int input_assumptions(const Variant *, bool divisible, unsigned out[6]);
 
 int64_t clock_ns(void);

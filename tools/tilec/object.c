@@ -14,31 +14,13 @@ static const struct { int level; const char *cpu, *suffix; } levels[] = {
 #endif
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
-static const char *const promises[] = { [ASSUME_ANY] = "any", [ASSUME_ALIGNED] = "aligned", [ASSUME_POSITIVE] = "positive" };
-
-static bool has_sign(const FrontKernel *k)
-{
-    for (int i = 0; i < k->n_params; i++) {
-        const FrontParam *p = &k->params[i];
-        if (p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64)) return true;
-    }
-    return false;
-}
-
-static bool has_tensor(const FrontKernel *k)
-{
-    for (int i = 0; i < k->n_params; i++)
-        if (k->params[i].kind <= FRONT_INOUT) return true;
-    return false;
-}
-
-static bool add_variant(Input *in, const Variant *v, Assume assume, int level, const CompileOptions *options, Elf *elf, Builts *out)
+static bool add_variant(Input *in, const Variant *v, unsigned assume, int level, const CompileOptions *options, Elf *elf, Builts *out)
 {
     Session *s = &in->session;
     CompileOptions o = *options;
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
-    const char *symbol = arena_printf(&s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), promises[assume], levels[level].suffix);
+    const char *symbol = arena_printf(&s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), assume_name(assume), levels[level].suffix);
     o.backend.emit = EMIT_OBJECT;
     o.backend.cpu = levels[level].cpu;
     o.backend.symbol = symbol;
@@ -52,7 +34,7 @@ static bool add_variant(Input *in, const Variant *v, Assume assume, int level, c
     const char *why = elf_add_object(elf, a->data, a->size, NULL);
     if (why) { diag_error(s, v->kernel->loc, "internal error: the object of %s: %s", v->title, why); return false; }
     a->entry = a->entry ? a->entry : symbol;
-    vec_push(&s->arena, out, ((Built){ v, levels[level].level, assume, 0, f, a }));
+    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a }));
     return true;
 }
 
@@ -121,11 +103,11 @@ int object_compile(Input *in, const Variants *list, const CompileOptions *o, Out
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         Launcher *l = launcher_for(in, &launchers, v, typed(in, list, v->kernel));
-        for (int assume = ASSUME_POSITIVE; assume >= ASSUME_ANY; assume--) {
-            if ((assume == ASSUME_POSITIVE && !has_sign(v->kernel)) || (assume == ASSUME_ALIGNED && !has_tensor(v->kernel))) continue;
+        unsigned assume[6];
+        int n = input_assumptions(v, false, assume);
+        for (int p = 0; p < n; p++)
             for (int level = 0; level < N_LEVELS; level++)
-                if (!add_variant(in, v, (Assume)assume, level, o, elf, &l->variants)) return EXIT_INPUT;
-        }
+                if (!add_variant(in, v, assume[p], level, o, elf, &l->variants)) return EXIT_INPUT;
     }
     const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
     for (size_t i = 0; i < launchers.len && !why; i++) why = add_launcher(in, elf, &launchers.data[i]);

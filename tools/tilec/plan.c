@@ -3,9 +3,9 @@
 #include "tile/tile.h"
 
 _Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT && PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
-               PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK && PLAN_TICKETS == (int)SLOT_TICKETS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE && PLAN_PRINT == (int)SLOT_PRINT, "slots");
+               PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK && PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE && PLAN_PRINT == (int)SLOT_PRINT, "slots");
 _Static_assert(PLAN_IN == (int)PARAM_IN && PLAN_OUT == (int)PARAM_OUT && PLAN_INOUT == (int)PARAM_INOUT && PLAN_SCALAR == (int)PARAM_SCALAR, "parameters");
-_Static_assert(PLAN_ANY == (int)ASSUME_ANY && PLAN_ALIGNED == (int)ASSUME_ALIGNED && PLAN_POSITIVE == (int)ASSUME_POSITIVE, "promises");
+_Static_assert(PLAN_ANY == (int)ASSUME_ANY && PLAN_ALIGNED == (int)ASSUME_ALIGNED && PLAN_DIVISIBLE == (int)ASSUME_DIVISIBLE && PLAN_POSITIVE == (int)ASSUME_POSITIVE, "promises");
 
 /* --- programs --------------------------------------------------------------------------------------------------------- */
 
