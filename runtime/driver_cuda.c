@@ -1,6 +1,7 @@
 /* driver_cuda.c: CUDA by libcuda.so.1 (12.0 or later for tensor maps; 11.0 for the rest). Prototypes and numbers are cuda.h's. */
 #define _GNU_SOURCE
 #include "runtime/driver_gpu.h"
+#include "runtime/gpu_facts.h"
 #include <stdio.h>
 
 enum {
@@ -120,7 +121,7 @@ static tile_status cuda_copy_2d(Driver *d, void *dst, size_t dst_pitch, const vo
 
 /* CUtensorMapDataType. Types the unit does not know travel as unsigned words of their size: only out-of-range elements are
  * interpreted, and their fill is all zero bits. */
-static int map_dtype(DType d)
+int gpudrv_map_dtype(DType d)
 {
     switch (d) {
     case DT_BOOL: case DT_I8: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return 0;
@@ -138,7 +139,6 @@ static int map_dtype(DType d)
     return 0;
 }
 
-/* An axis addressed in panels has two entries: the one with `split` counts panels, the other runs within a panel. */
 static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *out, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
@@ -150,31 +150,17 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
         driver_error(e, "the CUDA driver (%d) has no cuTensorMapEncodeTiled: version 12.0 or later is needed", g->base.info.version);
         return TILE_ERROR_UNSUPPORTED;
     }
-    for (int i = 0; i < m->rank; i++) {
-        int axis = m->axes[i];
-        int64_t extent = t->extents[axis], stride = t->strides[axis], split = m->split[i];
-        if (split > 0) {
-            extent = (extent + split - 1) / split;
-            stride *= split;
-        } else
-            for (int k = 0; k < m->rank; k++)
-                if (k != i && m->axes[k] == axis && m->split[k] > 0 && extent > m->split[k]) {
-                    if (extent % m->split[k]) {
-                        driver_error(e, "tensor map: an axis of %lld elements is no multiple of its panels of %lld", (long long)extent, (long long)m->split[k]);
-                        return TILE_ERROR_INTERNAL;
-                    }
-                    extent = m->split[k];
-                }
-        extents[i] = (uint64_t)(extent > 0 ? extent : 1);
-        if (i) strides[i - 1] = (uint64_t)stride * (uint64_t)size;
+    if (!gpu_map_shape(m->rank, m->axes, m->split, size, t->extents, t->strides, extents, strides)) {
+        driver_error(e, "tensor map: an axis is no multiple of its panels");
+        return TILE_ERROR_INTERNAL;
     }
-    int swizzle = m->swizzle_bytes == 128 ? 3 : m->swizzle_bytes == 64 ? 2 : m->swizzle_bytes == 32 ? 1 : 0;
-    int r = g->tensor_map(out, map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
+    int swizzle = gpu_map_swizzle(m->swizzle_bytes);
+    int r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
     if (r == 201 /* CUDA_ERROR_INVALID_CONTEXT */) {    /* encoding wants a current context; most threads have one */
         GpuScope scope;
         r = gpudrv_enter(g, &scope);
         if (!r) {
-            r = g->tensor_map(out, map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2, 0);
+            r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2, 0);
             gpudrv_leave(g, &scope);
         }
     }

@@ -61,3 +61,5 @@ tile_status gpudrv_event_query(Driver *, void *, DriverError *);
 tile_status gpudrv_event_synchronize(Driver *, void *, DriverError *);
 tile_status gpudrv_event_elapsed(Driver *, void *, void *, double *, DriverError *);
 tile_status gpudrv_synchronize(Driver *, DriverError *);
+/* CUtensorMapDataType of an element type. */
+int gpudrv_map_dtype(DType);

@@ -2,27 +2,12 @@
  * is used here; what changed between them (the struct of device properties) is read without knowing its layout. */
 #define _GNU_SOURCE
 #include "runtime/driver_gpu.h"
+#include "runtime/gpu_facts.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { A_CLOCK = 5, A_L2 = 19, A_MULTIPROCESSORS = 63, A_SHARED = 74, A_WARP = 87, COPY_DEFAULT = 4, PROPERTIES_ROOM = 16384 };
-
-/* gcnArchName, "gfx942:sramecc+:xnack-", stands at another offset in each major version of hipDeviceProp_t; it is the only text in the
- * struct that begins with gfx and a digit, but for the device's name before it, which has more letters around it. */
-static bool find_arch(const char *props, size_t n, char *arch, size_t room)
-{
-    for (size_t i = 1; i + 8 < n; i++) {
-        if (memcmp(props + i, "gfx", 3) || props[i - 1] != 0) continue;
-        size_t len = 3;
-        while (len + 1 < room && ((props[i + len] >= '0' && props[i + len] <= '9') || (props[i + len] >= 'a' && props[i + len] <= 'f'))) len++;
-        if (len < 6) continue;
-        memcpy(arch, props + i, len);
-        arch[len] = 0;
-        return true;
-    }
-    return false;
-}
 
 static tile_status read_arch(GpuDriver *g, DriverError *e)
 {
@@ -33,7 +18,7 @@ static tile_status read_arch(GpuDriver *g, DriverError *e)
     if (!props) { driver_error(e, "out of memory"); return TILE_ERROR_OUT_OF_MEMORY; }
     memset(props, 0, PROPERTIES_ROOM);
     int r = newer ? newer(props, g->device) : g->properties(props, g->device);
-    bool found = !r && find_arch(props, PROPERTIES_ROOM, arch, sizeof arch);
+    bool found = !r && gpu_find_arch(props, PROPERTIES_ROOM, arch, sizeof arch);
     g->alloc.realloc(g->alloc.user, props, PROPERTIES_ROOM, 0);
     if (r) return gpudrv_result(g, r, "asking the device what it is", e);
     if (!found) { driver_error(e, "the HIP driver does not tell the architecture of %s", info->name); return TILE_ERROR_UNSUPPORTED; }

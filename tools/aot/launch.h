@@ -37,3 +37,37 @@ enum {
 };
 #endif
 /* end */
+
+/* begin bundle */
+#ifndef TILE_BUNDLE_H
+#define TILE_BUNDLE_H
+/* Where a launch runs: fill in `kind` and your stream, or take what a tile_device holds. The context (a CUcontext; for HIP the number of the
+ * device + 1) may be NULL: the stream's, else the thread's current one, else the first device's. NULL for a tile_queue is the CPU. */
+enum { TILE_ON_CPU = 0, TILE_ON_CUDA = 1, TILE_ON_HIP = 2, TILE_ON_ANY = 3 };
+typedef struct tile_queue {
+    int kind;                       /* TILE_ON_CPU .. TILE_ON_HIP */
+    void *stream;                   /* CUstream or hipStream_t; NULL: the default one */
+    void *context;
+    const tile_threads *threads;    /* on the CPU */
+    void *workspace; size_t workspace_bytes;    /* device memory at a multiple of 256, for kernels that say TILE_LAUNCH_WORKSPACE */
+} tile_queue;
+
+/* A device as a program without its vendor's headers uses it. All functions return a status as launchers do. */
+typedef struct tile_device {
+    tile_queue queue;               /* for launchers; the stream may be replaced */
+    int ordinal;
+    char name[128], target[32];     /* "NVIDIA H100", "cuda:sm_90" */
+    int (*alloc)(const struct tile_device *, size_t bytes, void **memory);
+    int (*release)(const struct tile_device *, void *memory);
+    int (*copy)(const struct tile_device *, void *to, const void *from, size_t bytes);      /* either side may be the host's; waits */
+    int (*synchronize)(const struct tile_device *);     /* waits for the queue's stream; a fault of a kernel shows here */
+} tile_device;
+
+enum {
+    TILE_LAUNCH_NO_DEVICE = 7,      /* no driver, or no such device */
+    TILE_LAUNCH_WORKSPACE = 15, TILE_LAUNCH_RESOURCES = 16,
+    TILE_LAUNCH_DRIVER = 17,        /* a call of the driver failed */
+    TILE_LAUNCH_DEVICE_FAULT = 18   /* earlier work faulted on the device */
+};
+#endif
+/* end bundle */

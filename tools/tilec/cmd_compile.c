@@ -1,4 +1,5 @@
 /* cmd_compile.c: `tilec k.tile`: objects, sources, stages, dependency rules. */
+#include "tools/tilec/bundle.h"
 #include "tools/tilec/emit.h"
 #include "tools/tilec/object.h"
 #include "tile/tile.h"
@@ -89,6 +90,10 @@ static int compile_file(Input *in, Outputs *outputs)
     if (stage) return print_stage(in, outputs, find_stage(stage), target);
     CompileOptions o;
     Variants list = {0};
+    if (args_has(a, FLAG_BUNDLE)) {
+        Strings targets = args_list(in->tool, a, FLAG_TARGET);
+        return input_variants(in, &list) ? bundle_compile(in, &list, &targets, outputs) : EXIT_INPUT;
+    }
     if (!input_options(in, target, &o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
     if (target->kind == TARGET_CPU) return object_compile(in, &list, &o, outputs);
@@ -99,10 +104,28 @@ static int compile_file(Input *in, Outputs *outputs)
     return code;
 }
 
+static int check_bundle(Tool *t, const Args *a)
+{
+    Strings targets = args_list(t, a, FLAG_TARGET);
+    const char *source = args_last(a, FLAG_BUNDLE_SOURCE, "never"), *out = args_last(a, FLAG_OUTPUT, "");
+    bool gpu = false;
+    for (size_t i = 0; i < targets.len; i++) {
+        const Target *target = target_find(targets.data[i]);
+        if (!target) return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
+        gpu |= target->kind != TARGET_CPU;
+    }
+    if (strcmp(source, "never") && strcmp(source, "missing") && strcmp(source, "always")) return tool_usage(t, "--bundle-source wants never, missing or always, not `%s`", source);
+    if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--bundle does not go with --emit");
+    if (args_has(a, FLAG_DEPS)) return EXIT_OK;
+    if (!gpu) return tool_usage(t, "a bundle wants a GPU among its targets: --target=cuda:sm_80,cpu");
+    if (strlen(out) < 3 || strcmp(out + strlen(out) - 2, ".c") || !args_has(a, FLAG_HEADER)) return tool_usage(t, "--bundle wants -o NAME.c and -h NAME.h");
+    return EXIT_OK;
+}
+
 static int check_usage(Tool *t, const Args *a)
 {
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = args_last(a, FLAG_EMIT, NULL);
-    const Target *target = target_find(name);
+    const Target *target = target_find(args_has(a, FLAG_BUNDLE) ? "cpu" : name);
     if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec --help` shows how)", a->inputs.len);
     if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
     if (stage && find_stage(stage) == STAGE_COUNT) return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
@@ -112,6 +135,8 @@ static int check_usage(Tool *t, const Args *a)
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
+    if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
+    if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
     if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return tool_usage(t, "-o FILE is missing");
     if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object for the CPU");

@@ -7,3 +7,9 @@
 
 EMBED(launch_object, LAUNCH_OBJECT);
 EMBED(launch_header, LAUNCH_HEADER);
+EMBED(launch_plan, LAUNCH_PLAN);
+EMBED(launch_args, LAUNCH_ARGS_TEXT);
+EMBED(bundle_tables, BUNDLE_TABLES);
+EMBED(bundle_calls, BUNDLE_CALLS);
+EMBED(bundle_facts, BUNDLE_FACTS);
+EMBED(bundle_gpu, BUNDLE_GPU);

@@ -72,24 +72,24 @@ static const char *choice_type(const Choice *c)
     return c->param->type_known && dtype_is_float(c->param->dtype) ? "double" : c->param->type_known && c->param->dtype == DT_BOOL ? "bool" : "int64_t";
 }
 
-static void write_launcher(const Launcher *l, Text *t)
+/* tile_view Q, float scale, bool CAUSAL,  */
+static void write_parameters(const Launcher *l, Text *t)
 {
-    const Func *f = l->variants.data[0].func;
-    const char *name = l->name;
-    write_comment(l, t);
-    text_printf(t, "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, int64_t, void *);\n", name, name);
-    text_printf(t, "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *,\n"
-                   "    const tile_threads *);\n", name);
-    text_printf(t, "static inline int %s(", name);
     int n = 0;
     for (int i = 0; i < l->kernel->n_params; i++) {
         const FrontParam *p = &l->kernel->params[i];
         if (!is_launch_param(p)) continue;
-        text_printf(t, "%s %s, ", p->kind == FRONT_SCALAR ? c_type(f->params[n].type->dtype) : "tile_view", p->name);
+        text_printf(t, "%s %s, ", p->kind == FRONT_SCALAR ? c_type(l->variants.data[0].func->params[n].type->dtype) : "tile_view", p->name);
         n++;
     }
     for (size_t i = 0; i < l->choices.len; i++) text_printf(t, "%s %s, ", choice_type(&l->choices.data[i]), l->choices.data[i].name);
-    text_printf(t, "const tile_threads *tile_threads_)\n{\n    tile_launch_arg tile_args_[%d];\n    int64_t tile_consts_[%zu];\n"
+}
+
+/* The arguments into tile_args_ and tile_consts_. */
+static void write_packing(const Launcher *l, Text *t)
+{
+    int n = l->variants.data[0].func->n_params;
+    text_printf(t, "    tile_launch_arg tile_args_[%d];\n    int64_t tile_consts_[%zu];\n"
                    "    memset(tile_args_, 0, sizeof tile_args_);\n    memset(tile_consts_, 0, sizeof tile_consts_);\n", n ? n : 1, l->choices.len ? l->choices.len : 1);
     n = 0;
     for (int i = 0; i < l->kernel->n_params; i++) {
@@ -104,7 +104,34 @@ static void write_launcher(const Launcher *l, Text *t)
         if (!strcmp(choice_type(&l->choices.data[i]), "double")) text_printf(t, "    memcpy(&tile_consts_[%zu], &%s, sizeof %s);\n", i, c, c);
         else text_printf(t, "    tile_consts_[%zu] = %s;\n", i, c);
     }
-    text_printf(t, "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n", name, name, name);
+}
+
+void header_cpu_symbols(const Launcher *l, Text *t)
+{
+    const char *name = l->name;
+    text_printf(t, "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, int64_t, void *);\n", name, name);
+    text_printf(t, "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *,\n"
+                   "    const tile_threads *);\n", name);
+}
+
+static void write_launcher(const Launcher *l, Text *t)
+{
+    write_comment(l, t);
+    header_cpu_symbols(l, t);
+    text_printf(t, "static inline int %s(", l->name);
+    write_parameters(l, t);
+    text_puts(t, "const tile_threads *tile_threads_)\n{\n");
+    write_packing(l, t);
+    text_printf(t, "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n", l->name, l->name, l->name);
+}
+
+void header_bundle_function(const Launcher *l, Text *t)
+{
+    text_printf(t, "\nint %s(", l->name);
+    write_parameters(l, t);
+    text_puts(t, "const tile_queue *tile_queue_)\n{\n");
+    write_packing(l, t);
+    text_printf(t, "    return bundle_launch(&%s_kernel, tile_args_, tile_consts_, tile_queue_);\n}\n", l->name);
 }
 
 /* "out/attention.h" -> ATTENTION_H */
@@ -119,12 +146,12 @@ static const char *guard(Arena *a, const char *path)
     return g;
 }
 
-/* The text of launch.h between its marks. */
-static void write_common(Arena *a, Text *t)
+void header_copy(Arena *a, const char *text, const char *end, const char *mark, Text *t)
 {
-    const char *text = arena_strndup(a, launch_header, (size_t)(launch_header_end - launch_header));
-    const char *begin = strstr(text, "/* begin */\n"), *end = strstr(text, "/* end */\n");
-    if (begin && end) text_write(t, begin + 12, (size_t)(end - begin) - 12);
+    const char *all = arena_strndup(a, text, (size_t)(end - text));
+    char *first = arena_printf(a, "/* begin%s%s */\n", *mark ? " " : "", mark), *last = arena_printf(a, "/* end%s%s */\n", *mark ? " " : "", mark);
+    const char *from = strstr(all, first), *to = strstr(all, last);
+    if (from && to) text_write(t, from + strlen(first), (size_t)(to - from) - strlen(first));
 }
 
 void header_write(Input *in, const Launchers *list, const char *path, Text *t)
@@ -133,8 +160,30 @@ void header_write(Input *in, const Launchers *list, const char *path, Text *t)
     const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
     text_printf(t, "/* Launchers of the kernels of %s. Written by tilec; link the object written with it. C11 or C++.\n"
                    " * They are safe to call from several threads at once. */\n#ifndef %s\n#define %s\n\n", slash ? slash + 1 : in->path, g, g);
-    write_common(a, t);
+    header_copy(a, launch_header, launch_header_end, "", t);
     text_puts(t, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (size_t i = 0; i < list->len; i++) write_launcher(&list->data[i], t);
+    text_puts(t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+void header_write_bundle(Input *in, const Launchers *list, const char *path, const char *stem, Text *t)
+{
+    Arena *a = &in->session.arena;
+    const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
+    text_printf(t, "/* Launchers of the kernels of %s for the devices named below. Written by tilec; compile the C file written with it. C11 or C++.\n"
+                   " * They are safe to call from several threads at once, for several devices. No vendor's header is needed. */\n#ifndef %s\n#define %s\n\n",
+                slash ? slash + 1 : in->path, g, g);
+    header_copy(a, launch_header, launch_header_end, "", t);
+    header_copy(a, launch_header, launch_header_end, "bundle", t);
+    text_puts(t, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+    text_printf(t, "\n/* Opens device `ordinal` of a kind; TILE_ON_ANY: a GPU that this bundle has code for, else the CPU. */\n"
+                   "int %s_open_device(int kind, int ordinal, tile_device *device);\n"
+                   "/* What was wrong with the last launch or call of a tile_device by this thread: \"\" after success. */\nconst char *%s_error(void);\n", stem, stem);
+    for (size_t i = 0; i < list->len; i++) {
+        write_comment(&list->data[i], t);
+        text_printf(t, "int %s(", list->data[i].name);
+        write_parameters(&list->data[i], t);
+        text_puts(t, "const tile_queue *tile_queue_);\n");
+    }
     text_puts(t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }

@@ -55,15 +55,6 @@ static const char *types_suffix(Input *in, const Variant *v)
     return t.data ? t.data : "";
 }
 
-static Launcher *launcher_for(Input *in, Launchers *list, const Variant *v, bool typed)
-{
-    const char *name = typed ? arena_printf(&in->session.arena, "%s%s", v->kernel->name, types_suffix(in, v)) : v->kernel->name;
-    for (size_t i = 0; i < list->len; i++)
-        if (!strcmp(list->data[i].name, name)) return &list->data[i];
-    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, {0}, {0} }));
-    return &list->data[list->len - 1];
-}
-
 /* Do the variants of this kernel differ in types? */
 static bool typed(Input *in, const Variants *list, const FrontKernel *k)
 {
@@ -75,6 +66,15 @@ static bool typed(Input *in, const Variants *list, const FrontKernel *k)
         first = types;
     }
     return false;
+}
+
+Launcher *object_launcher(Input *in, Launchers *list, const Variants *all, const Variant *v)
+{
+    const char *name = typed(in, all, v->kernel) ? arena_printf(&in->session.arena, "%s%s", v->kernel->name, types_suffix(in, v)) : v->kernel->name;
+    for (size_t i = 0; i < list->len; i++)
+        if (!strcmp(list->data[i].name, name)) return &list->data[i];
+    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, {0}, {0} }));
+    return &list->data[list->len - 1];
 }
 
 static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
@@ -94,31 +94,36 @@ static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
     return why ? why : elf_add_alias(elf, arena_printf(&s->arena, "%s__launch", l->name), "tile_aot_launch");
 }
 
-int object_compile(Input *in, const Variants *list, const CompileOptions *o, Outputs *outputs)
+const void *object_bytes(Input *in, const Variants *list, const CompileOptions *o, Launchers *launchers, size_t *size)
 {
     static const char *const local[] = { "tile_aot_launch", NULL };
     Session *s = &in->session;
     Elf *elf = elf_new(&s->arena);
-    Launchers launchers = {0};
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
-        Launcher *l = launcher_for(in, &launchers, v, typed(in, list, v->kernel));
+        Launcher *l = object_launcher(in, launchers, list, v);
         unsigned assume[6];
         int n = input_assumptions(v, false, assume);
         for (int p = 0; p < n; p++)
             for (int level = 0; level < N_LEVELS; level++)
-                if (!add_variant(in, v, assume[p], level, o, elf, &l->variants)) return EXIT_INPUT;
+                if (!add_variant(in, v, assume[p], level, o, elf, &l->variants)) return NULL;
     }
     const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
-    for (size_t i = 0; i < launchers.len && !why; i++) why = add_launcher(in, elf, &launchers.data[i]);
+    for (size_t i = 0; i < launchers->len && !why; i++) why = add_launcher(in, elf, &launchers->data[i]);
+    const void *bytes = why ? NULL : elf_write(elf, size);
+    if (!bytes && (!why || *why)) diag_error(s, (Loc){0}, "the object cannot be written: %s", why ? why : "too many sections");
+    return bytes;
+}
+
+int object_compile(Input *in, const Variants *list, const CompileOptions *o, Outputs *outputs)
+{
+    Session *s = &in->session;
+    Launchers launchers = {0};
     size_t size = 0;
-    const void *bytes = why ? NULL : elf_write(elf, &size);
-    if (!bytes) {
-        if (!why || *why) diag_error(s, (Loc){0}, "the object cannot be written: %s", why ? why : "too many sections");
-        return EXIT_INPUT;
-    }
-    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, NULL), bytes, size);
+    const void *bytes = object_bytes(in, list, o, &launchers, &size);
     const char *header = args_last(in->args, FLAG_HEADER, NULL);
+    if (!bytes) return EXIT_INPUT;
+    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, NULL), bytes, size);
     if (!header) return EXIT_OK;
     Text text;
     text_init(&text, &s->arena);

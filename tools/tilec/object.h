@@ -2,8 +2,6 @@
 #pragma once
 #include "tools/tilec/plan.h"
 
-int object_compile(Input *, const Variants *, const CompileOptions *, Outputs *);
-
 /* The variants that one launcher chooses among: of one kernel, with the same types of all arguments. */
 typedef struct Launcher {
     const char *name;           /* "attention", "attention_bf16" */
@@ -15,3 +13,15 @@ typedef VEC(Launcher) Launchers;
 
 /* The header's text. `file` names the .tile file, `path` where the header goes. */
 void header_write(Input *, const Launchers *, const char *path, Text *);
+/* Parts of it, for bundles: declarations of the CPU's launcher, the function of a bundle, the header with `stem`_open_device. */
+void header_cpu_symbols(const Launcher *, Text *);
+void header_bundle_function(const Launcher *, Text *);
+void header_write_bundle(Input *, const Launchers *, const char *path, const char *stem, Text *);
+/* The text between the marks "begin MARK" and "end MARK". */
+void header_copy(Arena *, const char *text, const char *end, const char *mark, Text *);
+
+int object_compile(Input *, const Variants *, const CompileOptions *, Outputs *);
+/* The object's bytes alone. NULL after diagnostics. */
+const void *object_bytes(Input *, const Variants *, const CompileOptions *, Launchers *, size_t *size);
+/* The launcher that a variant belongs to, made if need be. */
+Launcher *object_launcher(Input *, Launchers *, const Variants *all, const Variant *);

@@ -1,0 +1,58 @@
+/* gpu_facts.h: what both the runtime's drivers and the launchers in bundles (tools/aot/gpu.c, which tilec gives this text) know of GPUs.
+ * C with nothing but standard headers. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+/* begin */
+
+/* --- facts of the vendors' interfaces ------------------------------------------------------------------------------------ */
+
+/* gcnArchName, "gfx942:sramecc+:xnack-", stands at another offset in each major version of hipDeviceProp_t; it is the only text in the
+ * struct that begins with gfx and a digit, but for the device's name before it, which has more letters around it. */
+static inline bool gpu_find_arch(const char *props, size_t n, char *arch, size_t room)
+{
+    for (size_t i = 1; i + 8 < n; i++) {
+        if (memcmp(props + i, "gfx", 3) || props[i - 1] != 0) continue;
+        size_t len = 3;
+        while (len + 1 < room && ((props[i + len] >= '0' && props[i + len] <= '9') || (props[i + len] >= 'a' && props[i + len] <= 'f'))) len++;
+        if (len < 6) continue;
+        memcpy(arch, props + i, len);
+        arch[len] = 0;
+        return true;
+    }
+    return false;
+}
+
+/* Results that mean "this image is not for this device or driver": invalid image, no binary for the GPU, invalid PTX, no PTX compiler in the
+ * driver, a PTX version that it does not know, an unsupported kind of binary. Another form of the same kernel may load. */
+static inline bool gpu_image_refused(int result)
+{
+    return result == 200 || result == 209 || result == 218 || result == 221 || result == 222 || result == 300;
+}
+
+/* The arguments of cuTensorMapEncodeTiled for a map of `rank` axes, the fastest first: map axis i is tensor axis axes[i]; with split[i] > 0 it
+ * counts panels of that many elements, and the other entry of the same axis runs within a panel. Strides in elements, those out in bytes.
+ * False: an axis is no multiple of its panels. */
+static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split, int element_bytes, const int64_t *tensor_extents, const int64_t *tensor_strides,
+                          uint64_t *extents, uint64_t *strides)
+{
+    for (int i = 0; i < rank; i++) {
+        int64_t extent = tensor_extents[axes[i]], stride = tensor_strides[axes[i]];
+        if (split[i] > 0) {
+            extent = (extent + split[i] - 1) / split[i];
+            stride *= split[i];
+        } else
+            for (int k = 0; k < rank; k++)
+                if (k != i && axes[k] == axes[i] && split[k] > 0 && extent > split[k]) {
+                    if (extent % split[k]) return false;
+                    extent = split[k];
+                }
+        extents[i] = (uint64_t)(extent > 0 ? extent : 1);
+        if (i) strides[i - 1] = (uint64_t)stride * (uint64_t)element_bytes;
+    }
+    return true;
+}
+
+static inline int gpu_map_swizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }    /* CUtensorMapSwizzle */
+/* end */

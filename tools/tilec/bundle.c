@@ -1,0 +1,250 @@
+/* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
+ * made by the vendors' compilers, several at a time. */
+#include "tools/tilec/bundle_parts.h"
+#include "passes/kernel/kernel.h"
+#include "runtime/rtc.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }
+
+/* --- what to make ---------------------------------------------------------------------------------------------------------- */
+
+static void add_aim(Bundle *b, const Target *t, int kind)
+{
+    for (size_t i = 0; i < b->aims.len; i++)
+        if (b->aims.data[i].target == t && b->aims.data[i].kind == kind) return;
+    vec_push(&b->in->session.arena, &b->aims, ((Aim){ t, kind }));
+}
+
+/* Best first: PTX last; an architecture's own code before what is shared; later ones before earlier. */
+static int order(const void *x, const void *y)
+{
+    const Aim *a = x, *b = y;
+    if ((a->kind == IMAGE_PTX) != (b->kind == IMAGE_PTX)) return a->kind == IMAGE_PTX ? 1 : -1;
+    if (is_exact(a->target) != is_exact(b->target)) return is_exact(a->target) ? -1 : 1;
+    return a->target->arch != b->target->arch ? (a->target->arch > b->target->arch ? -1 : 1) : strcmp(a->target->name, b->target->name);
+}
+
+/* The row whose PTX serves devices later than all that were named: of the latest one, without its own instructions. */
+static const Target *portable_row(const Bundle *b)
+{
+    const Target *latest = NULL;
+    for (size_t i = 0; i < b->aims.len; i++) {
+        const Target *t = b->aims.data[i].target;
+        if (t->kind == TARGET_CUDA && (!latest || is_exact(latest) || (!is_exact(t) && t->arch > latest->arch))) latest = t;
+    }
+    for (size_t i = 0; latest && is_exact(latest) && target_at(i); i++)
+        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->arch == latest->arch && !is_exact(target_at(i))) latest = target_at(i);
+    return latest;
+}
+
+/* Is there a compiler for binaries of this vendor? It is kept for later. */
+static void close_rtc(void *p) { rtc_close(p); }
+
+static bool have_compiler(Session *s, TargetKind kind, Rtc **out, DriverError *e)
+{
+    if (*out) return true;
+    if (rtc_open(kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), allocator_libc, out, e)) return false;
+    session_defer(s, close_rtc, *out);
+    return true;
+}
+
+static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1])
+{
+    Session *s = &b->in->session;
+    const char *source = args_last(b->in->args, FLAG_BUNDLE_SOURCE, "never");
+    for (size_t i = 0; i < names->len; i++) {
+        const Target *t = target_find(names->data[i]);
+        DriverError e = { "" };
+        if (t->kind == TARGET_CPU) { b->cpu = true; continue; }
+        bool always = !strcmp(source, "always"), have = !always && have_compiler(s, t->kind, &rtc[t->kind], &e);
+        if (!always && !have && !strcmp(source, "never")) {
+            Diag *d = diag_error(s, (Loc){0}, "no binary for %s can be made here: %s", t->name, e.text);
+            diag_note(s, d, (Loc){0}, "TILE_NVRTC or TILE_HIPRTC names the compiler's library; with --bundle-source=missing the bundle holds source text, which is compiled where the program runs");
+            return false;
+        }
+        add_aim(b, t, have ? IMAGE_BINARY : IMAGE_TEXT);
+    }
+    const Target *portable = portable_row(b);
+    if (portable) add_aim(b, portable, rtc[TARGET_CUDA] ? IMAGE_PTX : IMAGE_TEXT);
+    qsort(b->aims.data, b->aims.len, sizeof(Aim), order);
+    return true;
+}
+
+/* --- variants --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Lowered { const Func *func; const Artifact *artifact; } Lowered;
+
+static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t, Lowered *out)
+{
+    Session *s = &b->in->session;
+    CompileOptions o;
+    Func *f;
+    Artifact *a = arena_new(&s->arena, Artifact);
+    const Backend *backend = driver_backend(t->kind);
+    if (!backend) { diag_error(s, (Loc){0}, "this build has no backend for %s", t->name); return false; }
+    if (!input_options(b->in, t, &o)) return false;
+    KernelOptions kernel = kernel_options_of(&o.passes);
+    o.backend.kernel = &kernel;
+    Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, input_facts(b->in, v->kernel, assume), &o, NULL, &f);
+    if (!m || !backend->compile(s, m, f, t, &o.backend, a)) {
+        if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, t->name);
+        return false;
+    }
+    for (int i = 0; i < a->n_slots; i++)
+        if (a->slots[i].kind == SLOT_CHECK) { diag_error(s, v->kernel->loc, "--check is not for bundles: run the kernel with `tilec run --check` or through libtile"); return false; }
+    *out = (Lowered){ f, a };
+    return true;
+}
+
+static int find_image(Bundle *b, Aim aim, const Artifact *a, const char *title)
+{
+    for (size_t i = 0; i < b->images.len; i++) {
+        const MadeImage *m = &b->images.data[i];
+        if (m->aim.target == aim.target && m->aim.kind == aim.kind && m->source && !strcmp(m->source, a->data)) return (int)i;
+    }
+    MadeImage m = { .aim = aim, .source = a->data, .title = title, .entry = a->entry, .registers = -1, .spill_bytes = -1 };
+    if (a->kind == ARTIFACT_BINARY) { m.source = NULL; m.bytes = a->data; m.size = a->size; }
+    else if (aim.kind == IMAGE_TEXT) { m.bytes = a->data; m.size = a->size + 1; }
+    vec_push(&b->in->session.arena, &b->images, m);
+    return (int)b->images.len - 1;
+}
+
+static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
+{
+    Arena *a = &b->in->session.arena;
+    Launcher *l = object_launcher(b->in, &b->launchers, all, v);
+    Lowered *lowered = arena_array(a, Lowered, b->aims.len);
+    unsigned assume[6];
+    int n = input_assumptions(v, true, assume);
+    for (int p = 0; p < n; p++)
+        for (size_t i = 0; i < b->aims.len; i++) {
+            size_t same = 0;                            /* a target with two forms is compiled once */
+            while (b->aims.data[same].target != b->aims.data[i].target) same++;
+            if (same < i) lowered[i] = lowered[same];
+            else if (!lower(b, v, assume[p], b->aims.data[i].target, &lowered[i])) return false;
+            const Artifact *code = lowered[i].artifact;
+            vec_push(a, &b->entries, ((MadeEntry){ find_image(b, b->aims.data[i], code, v->title), code }));
+            vec_push(a, &l->variants, ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code }));
+        }
+    return true;
+}
+
+/* --- binaries --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Task { MadeImage *image; Rtc *rtc; DriverCompile compile; tile_status status; DriverError error; } Task;
+typedef struct Work { Task *tasks; int n, next; } Work;
+
+static void *work(void *p)
+{
+    Work *w = p;
+    for (int i; (i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->n;) {
+        Task *t = &w->tasks[i];
+        const char *arch = strchr(t->image->aim.target->name, ':') + 1;
+        t->status = rtc_compile(t->rtc, &t->compile, arch, t->image->aim.kind == IMAGE_PTX ? RTC_PTX : RTC_BINARY, &t->error);
+    }
+    return NULL;
+}
+
+static void run_tasks(Work *w)
+{
+    pthread_t threads[64];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = 0;
+    while (n < 64 && n + 1 < cores && n + 1 < w->n && !pthread_create(&threads[n], NULL, work, w)) n++;
+    work(w);
+    while (n > 0) pthread_join(threads[--n], NULL);
+}
+
+static bool finish(Bundle *b, Task *t)
+{
+    Session *s = &b->in->session;
+    MadeImage *m = t->image;
+    char *copy = t->status ? NULL : arena_alloc(&s->arena, t->compile.binary.size + 1);
+    if (copy) {
+        memcpy(copy, t->compile.binary.data, t->compile.binary.size);
+        copy[t->compile.binary.size] = 0;
+        m->bytes = copy;
+        m->size = t->compile.binary.size + (m->aim.kind == IMAGE_PTX);
+        m->registers = t->compile.registers;
+        m->spill_bytes = t->compile.spill_bytes;
+    } else diag_error(s, (Loc){0}, "%s for %s: %s", m->title, m->aim.target->name, t->error.text);
+    return copy != NULL;
+}
+
+static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
+{
+    Arena *a = &b->in->session.arena;
+    Work w = { arena_array(a, Task, b->images.len), 0, 0 };
+    bool ok = true;
+    for (size_t i = 0; i < b->images.len; i++) {
+        MadeImage *m = &b->images.data[i];
+        if (m->size) continue;
+        DriverCompile c = { .text = m->source, .name = arena_printf(a, "%s.cu", m->entry), .entry = m->entry, .target = m->aim.target,
+                            .debug_info = args_has(b->in->args, FLAG_DEBUG) };
+        w.tasks[w.n++] = (Task){ m, rtc[m->aim.target->kind], c, TILE_OK, { "" } };
+    }
+    run_tasks(&w);
+    for (int i = 0; i < w.n; i++) ok &= finish(b, &w.tasks[i]);
+    for (int i = 0; i < w.n; i++) {
+        driver_blob_free(allocator_libc, &w.tasks[i].compile.binary);
+        driver_blob_free(allocator_libc, &w.tasks[i].compile.log);
+    }
+    return ok;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------------------- */
+
+static const char *replace_suffix(Arena *a, const char *path, const char *suffix)
+{
+    size_t n = strlen(path);
+    return arena_printf(a, "%.*s%s", (int)(n > 2 && !strcmp(path + n - 2, ".c") ? n - 2 : n), path, suffix);
+}
+
+static const char *identifier(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = arena_printf(a, "%s", slash ? slash + 1 : path);
+    name[strcspn(name, ".")] = 0;
+    for (char *p = name; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9' && p > name))) *p = '_';
+    return name;
+}
+
+static bool add_cpu(Bundle *b, const Variants *list, Outputs *outputs, const char *path)
+{
+    CompileOptions o;
+    Launchers launchers = {0};
+    size_t size = 0;
+    if (!input_options(b->in, target_find("cpu"), &o)) return false;
+    const void *bytes = object_bytes(b->in, list, &o, &launchers, &size);
+    if (bytes) outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);
+    return bytes != NULL;
+}
+
+int bundle_compile(Input *in, const Variants *list, const Strings *targets, Outputs *outputs)
+{
+    Session *s = &in->session;
+    Arena *kept = &in->tool->arena;
+    const char *path = args_last(in->args, FLAG_OUTPUT, NULL), *header = args_last(in->args, FLAG_HEADER, NULL);
+    Bundle b = { .in = in, .stem = identifier(&s->arena, path) };
+    Rtc *rtc[TARGET_HIP + 1] = { NULL };
+    if (!choose_aims(&b, targets, rtc)) return EXIT_INPUT;
+    for (size_t i = 0; i < list->len; i++)
+        if (!add_variant(&b, list, &list->data[i])) return EXIT_INPUT;
+    if (!make_images(&b, rtc) || (b.cpu && !add_cpu(&b, list, outputs, path))) return EXIT_INPUT;
+    for (size_t i = 0; i < b.launchers.len; i++) b.launchers.data[i].choices = plan_choices(s, b.launchers.data[i].kernel, &b.launchers.data[i].variants);
+    Text c, h, json;
+    text_init(&c, kept);
+    text_init(&h, kept);
+    text_init(&json, kept);
+    if (!bundle_write_c(&b, header, &c)) return EXIT_INPUT;
+    header_write_bundle(in, &b.launchers, header, b.stem, &h);
+    bundle_write_manifest(&b, &json);
+    outputs_add(in->tool, outputs, path, c.data, c.len);
+    outputs_add(in->tool, outputs, header, h.data, h.len);
+    outputs_add(in->tool, outputs, replace_suffix(kept, path, ".json"), json.data, json.len);
+    return EXIT_OK;
+}

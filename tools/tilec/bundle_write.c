@@ -1,0 +1,211 @@
+/* bundle_write.c: the C file and the manifest of a bundle. */
+#include "tools/tilec/bundle_parts.h"
+#include "tools/tilec/embed.h"
+#include "runtime/driver_gpu.h"
+
+static const char *on(TargetKind k) { return k == TARGET_CUDA ? "TILE_ON_CUDA" : "TILE_ON_HIP"; }
+static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }
+static const char *kind_name(int kind) { return kind == IMAGE_BINARY ? "IMAGE_BINARY" : kind == IMAGE_PTX ? "IMAGE_PTX" : "IMAGE_TEXT"; }
+
+/* Bytes as words of a little-endian machine, which every host of these GPUs is. */
+static void write_words(const void *bytes, size_t size, Text *t)
+{
+    const unsigned char *p = bytes;
+    for (size_t at = 0; at < size; at += 8) {
+        uint64_t w = 0;
+        for (size_t i = 0; i < 8 && at + i < size; i++) w |= (uint64_t)p[at + i] << 8 * i;
+        text_printf(t, "%s0x%llx,", at % 64 ? " " : "\n    ", (unsigned long long)w);
+    }
+}
+
+static void write_images(const Bundle *b, Text *t)
+{
+    for (size_t i = 0; i < b->images.len; i++) {
+        const MadeImage *m = &b->images.data[i];
+        text_printf(t, "\n/* %s, %s */\nstatic const uint64_t image_%zu[] = {", m->title, m->aim.target->name, i);
+        write_words(m->bytes, m->size, t);
+        text_puts(t, "\n};\n");
+    }
+    text_printf(t, "\nenum { N_IMAGES = %zu, N_ENTRIES = %zu };\nstatic const Image images[N_IMAGES] = {\n", b->images.len, b->entries.len);
+    for (size_t i = 0; i < b->images.len; i++) {
+        const MadeImage *m = &b->images.data[i];
+        text_printf(t, "    { %s, %s, %d, %s, \"%s\", image_%zu, %zu },\n", on(m->aim.target->kind), kind_name(m->aim.kind), m->aim.target->arch,
+                    is_exact(m->aim.target) ? "true" : "false", m->aim.target->name, i, m->size);
+    }
+    text_puts(t, "};\n");
+}
+
+static void write_maps(const MadeEntry *e, size_t number, Text *t)
+{
+    const Artifact *a = e->artifact;
+    if (!a->n_maps) return;
+    text_printf(t, "static const Map maps_%zu[] = {\n", number);
+    for (int i = 0; i < a->n_maps; i++) {
+        const TensorMapDesc *m = &a->maps[i];
+        text_printf(t, "    { %d, %d, %d, %d, %d, { ", m->param, m->rank, gpudrv_map_dtype(m->dtype), dtype_bytes(m->dtype), m->swizzle_bytes);
+        for (int k = 0; k < 5; k++) text_printf(t, "%s%d", k ? ", " : "", k < m->rank ? m->axes[k] : 0);
+        text_puts(t, " }, { ");
+        for (int k = 0; k < 5; k++) text_printf(t, "%s%lld", k ? ", " : "", k < m->rank ? (long long)m->split[k] : 0);
+        text_puts(t, " }, { ");
+        for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->box[k] : 0);
+        text_puts(t, " } },\n");
+    }
+    text_puts(t, "};\n");
+}
+
+static void write_entries(const Bundle *b, Text *t)
+{
+    for (size_t i = 0; i < b->entries.len; i++) write_maps(&b->entries.data[i], i, t);
+    text_puts(t, "static const Entry entries[N_ENTRIES] = {\n");
+    for (size_t i = 0; i < b->entries.len; i++) {
+        const Artifact *a = b->entries.data[i].artifact;
+        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %lld, %d, ", a->entry, b->entries.data[i].image, a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster,
+                    a->shape.persistent, (long long)a->shape.shared_bytes, a->n_maps);
+        if (a->n_maps) text_printf(t, "maps_%zu },\n", i);
+        else text_puts(t, "NULL },\n");
+    }
+    text_puts(t, "};\n");
+}
+
+/* The rows of gpu.def as one macro. */
+static void write_calls(Arena *a, Text *t)
+{
+    const char *p = arena_strndup(a, bundle_calls, (size_t)(bundle_calls_end - bundle_calls));
+    text_puts(t, "\n#define GPU_CALLS");
+    p = strstr(p, "\nFN(");
+    for (p = p ? p + 1 : ""; *p;) {
+        size_t n = strcspn(p, "\n");
+        text_printf(t, " \\\n    %.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    text_puts(t, "\n");
+}
+
+static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
+{
+    Session *s = &b->in->session;
+    Words plan = {0};
+    if (!plan_write(s, l->kernel, &l->variants, &l->choices, &plan)) return false;
+    text_printf(t, "\nstatic const int64_t %s_plan[] = {", l->name);
+    for (size_t i = 0; i < plan.len; i++) {
+        int64_t w = plan.data[i];
+        text_puts(t, i % 16 ? " " : "\n    ");
+        if (w == INT64_MIN) text_puts(t, "INT64_MIN,");
+        else text_printf(t, "%lld,", (long long)w);
+    }
+    text_printf(t, "\n};\nstatic const char *const %s_arguments[] = { ", l->name);
+    for (int i = 0; i < l->kernel->n_params; i++)
+        if (l->kernel->params[i].kind != FRONT_CONST && l->kernel->params[i].kind != FRONT_CONST_TYPE) text_printf(t, "\"%s\", ", l->kernel->params[i].name);
+    text_puts(t, "NULL };\n");
+    if (b->cpu) header_cpu_symbols(l, t);
+    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, ", l->name, l->name, l->name, l->name);
+    if (b->cpu) text_printf(t, "%s__launch, %s__plan, %s__entries };\n", l->name, l->name, l->name);
+    else text_puts(t, "NULL, NULL, NULL };\n");
+    return true;
+}
+
+bool bundle_write_c(Bundle *b, const char *header, Text *t)
+{
+    Arena *a = &b->in->session.arena;
+    const char *slash = strrchr(header, '/'), *file = strrchr(b->in->path, '/');
+    text_printf(t, "/* The kernels of %s with code for", file ? file + 1 : b->in->path);
+    for (size_t i = 0; i < b->aims.len; i++) text_printf(t, "%s %s%s", i ? "," : "", b->aims.data[i].target->name, b->aims.data[i].kind == IMAGE_PTX ? " (PTX, for later ones)" : b->aims.data[i].kind == IMAGE_TEXT ? " (source)" : "");
+    text_printf(t, "%s. Written by tilec. C11; link with the C library%s. */\n", b->cpu ? ", and for the CPU in an object beside it" : "", b->cpu ? " and that object" : "");
+    text_printf(t, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#include \"%s\"\n#include <dlfcn.h>\n#include <pthread.h>\n#include <stdarg.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n",
+                slash ? slash + 1 : header);
+    header_copy(a, launch_plan, launch_plan_end, "", t);
+    header_copy(a, bundle_tables, bundle_tables_end, "", t);
+    write_images(b, t);
+    write_entries(b, t);
+    write_calls(a, t);
+    header_copy(a, bundle_facts, bundle_facts_end, "", t);
+    header_copy(a, launch_args, launch_args_end, "", t);
+    header_copy(a, bundle_gpu, bundle_gpu_end, "", t);
+    text_puts(t, "\n/* --- the kernels ---------------------------------------------------------------------------------------------------------- */\n");
+    for (size_t i = 0; i < b->launchers.len; i++)
+        if (!write_kernel(b, &b->launchers.data[i], t)) return false;
+    text_printf(t, "\nint %s_open_device(int kind, int ordinal, tile_device *device) { return bundle_open(kind, ordinal, %s, device); }\n"
+                   "const char *%s_error(void) { return error_text; }\n", b->stem, b->cpu ? "true" : "false", b->stem);
+    for (size_t i = 0; i < b->launchers.len; i++) header_bundle_function(&b->launchers.data[i], t);
+    return true;
+}
+
+/* --- the manifest ----------------------------------------------------------------------------------------------------------------- */
+
+static void write_string(const char *s, Text *t)
+{
+    text_putc(t, '"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') text_printf(t, "\\%c", *s);
+        else if ((unsigned char)*s < 32) text_printf(t, "\\u%04x", *s);
+        else text_putc(t, *s);
+    }
+    text_putc(t, '"');
+}
+
+static void write_parameter(const FrontParam *p, const Param *q, bool first, Text *t)
+{
+    static const char *const kinds[] = { [FRONT_IN] = "in", [FRONT_OUT] = "out", [FRONT_INOUT] = "inout", [FRONT_SCALAR] = "scalar" };
+    text_printf(t, "%s\n        { \"name\": \"%s\", \"kind\": \"%s\", \"type\": \"%s\"", first ? "" : ",", p->name, kinds[p->kind], dtype_name(q->type->dtype));
+    if (p->kind != FRONT_SCALAR) {
+        text_puts(t, ", \"shape\": [");
+        for (int a = 0; a < p->rank; a++) {
+            if (a) text_puts(t, ", ");
+            write_string(p->dims[a].name ? p->dims[a].name : p->dims[a].text ? p->dims[a].text : "?", t);
+        }
+        text_puts(t, "]");
+    }
+    text_puts(t, " }");
+}
+
+static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)
+{
+    const MadeEntry *e = &b->entries.data[v->entry];
+    const MadeImage *m = &b->images.data[e->image];
+    static const char *const kinds[] = { "binary", "ptx", "source" };
+    text_printf(t, "%s\n        { \"title\": ", first ? "" : ",");
+    write_string(v->variant->title, t);
+    text_puts(t, ", \"bindings\": { ");
+    for (size_t i = 0; i < v->variant->n; i++) {
+        text_printf(t, "%s\"%s\": ", i ? ", " : "", v->variant->bindings[i].name);
+        Text value;
+        text_init(&value, &b->in->session.arena);
+        frontend_print_value(v->variant->bindings[i].value, &value);
+        if (v->variant->bindings[i].value.kind == FRONT_TYPE) write_string(value.data ? value.data : "", t);
+        else text_puts(t, value.data ? value.data : "null");
+    }
+    text_puts(t, " }, \"requires\": [");
+    static const char *const names[] = { "aligned", "divisible", "positive" };
+    for (int i = 0, n = 0; i < 3; i++)
+        if (v->assume >> i & 1) text_printf(t, "%s\"%s\"", n++ ? ", " : "", names[i]);
+    text_printf(t, "],\n          \"target\": \"%s\", \"form\": \"%s\", \"image\": %d, \"bytes\": %zu, \"threads\": %d, \"shared_bytes\": %lld, \"cluster\": %d, \"persistent\": %d",
+                m->aim.target->name, kinds[m->aim.kind], e->image, m->size, e->artifact->shape.threads, (long long)e->artifact->shape.shared_bytes,
+                e->artifact->shape.cluster < 1 ? 1 : e->artifact->shape.cluster, e->artifact->shape.persistent);
+    if (m->registers >= 0) text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers, m->spill_bytes < 0 ? 0 : m->spill_bytes);
+    text_puts(t, " }");
+}
+
+void bundle_write_manifest(Bundle *b, Text *t)
+{
+    const char *file = strrchr(b->in->path, '/');
+    text_puts(t, "{ \"format\": \"tile-bundle-1\", \"source\": ");
+    write_string(file ? file + 1 : b->in->path, t);
+    text_printf(t, ", \"cpu\": %s,\n  \"kernels\": [", b->cpu ? "true" : "false");
+    for (size_t i = 0; i < b->launchers.len; i++) {
+        const Launcher *l = &b->launchers.data[i];
+        const Func *f = l->variants.data[0].func;
+        text_printf(t, "%s\n    { \"kernel\": \"%s\", \"function\": \"%s\",\n      \"parameters\": [", i ? "," : "", l->kernel->name, l->name);
+        for (int k = 0, n = 0; k < l->kernel->n_params; k++) {
+            const FrontParam *p = &l->kernel->params[k];
+            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
+            write_parameter(p, &f->params[n], n == 0, t);
+            n++;
+        }
+        text_puts(t, " ],\n      \"choices\": [");
+        for (size_t k = 0; k < l->choices.len; k++) text_printf(t, "%s\"%s\"", k ? ", " : "", l->choices.data[k].name);
+        text_puts(t, "],\n      \"variants\": [");
+        for (size_t k = 0; k < l->variants.len; k++) write_variant(b, &l->variants.data[k], k == 0, t);
+        text_puts(t, " ] }");
+    }
+    text_puts(t, " ] }\n");
+}
