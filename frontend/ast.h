@@ -37,7 +37,8 @@ enum {
     LIMIT_STEPS = 1 << 20,          /* syntax nodes elaborated for one kernel */
     LIMIT_TILE_ELEMENTS = 1 << 20,
     LIMIT_TILE_BYTES = 4 << 20,
-    LIMIT_PARAMS = 64,              /* of a kernel, of a fn */
+    LIMIT_PARAMS = 64,              /* of a fn */
+    LIMIT_KERNEL_PARAMS = 256,      /* of a kernel: as many as a launch takes */
     LIMIT_FUNCTIONS = 4096,         /* specializations of fn functions in one module; more are expanded */
     LIMIT_RECURSION = 1500,         /* levels of expressions, statements and called functions: about a megabyte of stack */
     LIMIT_WALK = 1 << 24,           /* nodes walked while looking for the keys of all kernels */

@@ -462,7 +462,7 @@ static void check_clauses(Check *c, const Node *kernel)
 static void check_kernel(Check *c, const Node *n)
 {
     Name *outer = c->names;
-    if (n->kids[0]->n > LIMIT_PARAMS) { fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_PARAMS); return; }
+    if (n->kids[0]->n > LIMIT_KERNEL_PARAMS) { fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS); return; }
     c->kernel = n;
     c->level++;
     check_params(c, n->kids[0]);

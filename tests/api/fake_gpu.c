@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "fake_gpu.h"
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ EXPORT int N(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *v, int a, int d)
 #ifdef FAKE_HIP
     *v = a == 63 ? 304 : a == 74 ? 65536 : a == 19 ? 4 << 20 : a == 5 ? 2100000 : a == 87 ? 64 : 0;
 #else
-    *v = a == 16 ? 4 : a == 10 ? 32 : a == 13 ? 1980000 : a == 38 ? 50 << 20 : a == 75 ? state.arch / 10 : a == 76 ? state.arch % 10 : a == 97 ? 232448 : a == 5 ? 0x7fffffff : 0;
+    *v = a == 16 ? 4 : a == 10 ? 32 : a == 13 ? 1980000 : a == 38 ? 50 << 20 : a == 75 ? state.arch / 10 : a == 76 ? state.arch % 10 : a == 97 ? (state.shared_bytes ? state.shared_bytes : 232448) : a == 5 ? 0x7fffffff : 0;
 #endif
     return 0;
 }
@@ -71,6 +72,9 @@ EXPORT int cuDevicePrimaryCtxRetain(void **c, int d) { ENTER(); *c = &context_ob
 EXPORT int cuDevicePrimaryCtxRelease_v2(int d) { return 0; }
 EXPORT int cuCtxGetCurrent(void **c) { ENTER(); *c = current; return 0; }
 EXPORT int cuCtxSetCurrent(void *c) { ENTER(); current = c; return 0; }
+EXPORT int cuCtxGetDevice(int *d) { ENTER(); *d = 0; return current ? 0 : 201; }
+EXPORT int cuCtxGetId(void *c, unsigned long long *id) { *id = (unsigned long long)(uintptr_t)c; return 0; }
+EXPORT int cuStreamGetCtx(void *s, void **c) { ENTER(); *c = state.stream_context ? state.stream_context : current ? current : &context_object; return 0; }
 #endif
 EXPORT int N(cuCtxSynchronize, hipDeviceSynchronize)(void) { ENTER(); return 0; }
 
@@ -80,6 +84,10 @@ typedef struct FakeModule { Function f; } FakeModule;
 EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
 {
     ENTER();
+    bool text = !memcmp(image, "FAKEBIN-PTX", 11), linked = !memcmp(image, "FAKEBIN:linked", 14);
+    int refused = text ? state.refuse_ptx : linked ? 0 : state.refuse_binary;
+    if (refused) return refused;
+    snprintf(state.last_image, sizeof state.last_image, "%s", (const char *)image);
     if (memcmp(image, "FAKEBIN", 7) && memcmp(image, "\x7f" "ELF", 4)) return 200;     /* CUDA_ERROR_INVALID_IMAGE */
     *m = calloc(1, sizeof(FakeModule));
     pthread_mutex_lock(&lock);
@@ -261,4 +269,23 @@ EXPORT int nvrtcGetPTXSize(void *p, size_t *n) { *n = 12; return 0; }
 EXPORT int nvrtcGetPTX(void *p, char *s) { memcpy(s, "FAKEBIN-PTX", 12); return 0; }
 EXPORT int nvrtcGetNumSupportedArchs(int *n) { *n = state.n_supported; return 0; }
 EXPORT int nvrtcGetSupportedArchs(int *l) { memcpy(l, state.supported_archs, (size_t)state.n_supported * sizeof *l); return 0; }
+
+/* --- nvJitLink ------------------------------------------------------------------------------------------------------------------------ */
+
+EXPORT int nvJitLinkCreate(void **h, uint32_t n, const char **options)
+{
+    *h = calloc(1, 1);
+    pthread_mutex_lock(&lock);
+    state.links++;
+    snprintf(state.options, sizeof state.options, "%s", n ? options[0] : "");
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+EXPORT int nvJitLinkAddData(void *h, int kind, const void *data, size_t n, const char *name) { return state.refuse_link || kind != 2 || memcmp(data, "FAKEBIN-PTX", 11); }
+EXPORT int nvJitLinkComplete(void *h) { return 0; }
+EXPORT int nvJitLinkDestroy(void **h) { free(*h); *h = NULL; return 0; }
+EXPORT int nvJitLinkGetErrorLogSize(void *h, size_t *n) { *n = 16; return 0; }
+EXPORT int nvJitLinkGetErrorLog(void *h, char *s) { memcpy(s, "linker's words\n", 16); return 0; }
+EXPORT int nvJitLinkGetLinkedCubinSize(void *h, size_t *n) { *n = 16; return 0; }
+EXPORT int nvJitLinkGetLinkedCubin(void *h, void *s) { memcpy(s, "FAKEBIN:linked\0", 16); return 0; }
 #endif

@@ -25,6 +25,10 @@ typedef struct FakeState {
     char compile_error[256];            /* the compiler fails with this log */
     int capturing;
     int supported_archs[16], n_supported;
+    int refuse_binary, refuse_ptx;      /* the driver gives this code for cubins, or for PTX */
+    int refuse_link;                    /* nvJitLink fails */
+    int shared_bytes;                   /* of a block; 0: as an H100 */
+    void *stream_context;               /* the context of every stream; NULL: the current one */
     /* written down */
     int versions;                       /* how often the compiler was asked for its own */
     int launches, compiles, modules, live_modules, tensor_maps;
@@ -32,6 +36,8 @@ typedef struct FakeState {
     FakeLaunch last;
     char options[512], program[512];    /* options and head of the last text compiled */
     unsigned char last_map[128];
+    char last_image[128];               /* head of the last image that was given to the driver */
+    int links;                          /* by nvJitLink */
     int calls;                          /* of any driver function */
 } FakeState;
 

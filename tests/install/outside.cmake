@@ -23,6 +23,17 @@ message(STATUS "softmax: ${out}")
 run(out/ahead)
 message(STATUS "ahead: ${out}")
 
+# A bundle: binaries or source for two GPU targets, and the CPU, on which it runs here.
+file(COPY ${SOURCE}/examples/bundle DESTINATION ${WORK}/user)
+set(ENV{TILE_NVRTC} ${WORK}/none.so)        # the same everywhere: no compiler for GPUs, so the bundle holds CUDA C
+run(${CMAKE_COMMAND} -S user/bundle -B bundle -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+run(${CMAKE_COMMAND} --build bundle)
+run(bundle/attend cpu)
+if(NOT out MATCHES "CPU .cpu.: off by at most")
+  message(FATAL_ERROR "attend: ${out}")
+endif()
+message(STATUS "attend: ${out}")
+
 # A changed .tile file is compiled again, an unchanged one is not.
 run(${CMAKE_COMMAND} --build out)
 if(out MATCHES "Compiling softmax.tile")

@@ -107,7 +107,7 @@ enum { TICKETS = 4096 };            /* counters of persistent kernels: a stream'
 /* What is loaded into a context (CUDA) or a device (HIP). Never freed: an address that comes again has another id. */
 typedef struct Home {
     struct Home *next;
-    int device, arch, multiprocessors;
+    int device, arch, multiprocessors, shared_bytes;    /* shared memory of a block, 0: not known */
     void *context;
     unsigned long long id;
     char target[32];
@@ -159,8 +159,9 @@ static int read_cuda(const Api *a, Home *h)
     Scope scope;
     int major = 0, minor = 0, ordinal = 0, result = enter(a, h, &scope);
     if (result) return result;
-    if (!(result = a->context_device(&ordinal)) && !(result = a->device_attribute(&major, 75, ordinal)) && !(result = a->device_attribute(&minor, 76, ordinal)))
-        result = a->device_attribute(&h->multiprocessors, 16, ordinal);
+    if (!(result = a->context_device(&ordinal)) && !(result = a->device_attribute(&major, 75, ordinal)) && !(result = a->device_attribute(&minor, 76, ordinal)) &&
+        !(result = a->device_attribute(&h->multiprocessors, 16, ordinal)))
+        result = a->device_attribute(&h->shared_bytes, 97, ordinal);
     leave(a, h, &scope);
     h->arch = major * 10 + minor;
     snprintf(h->target, sizeof h->target, "cuda:sm_%d", h->arch);
@@ -238,9 +239,10 @@ static void *open_compiler(int device, Compiler *c)
     static const char *const suffix[] = { "CreateProgram", "CompileProgram", "DestroyProgram", "GetProgramLogSize", "GetProgramLog" };
     void **slots[] = { (void **)&c->create, (void **)&c->compile, (void **)&c->destroy, (void **)&c->log_size, (void **)&c->log };
     bool nv = device == TILE_ON_CUDA;
+    const char *named = getenv(nv ? "TILE_NVRTC" : "TILE_HIPRTC");
     char name[40];
-    for (int i = 0; i < 6; i++) {
-        const char *file = i ? (nv ? nvrtc : hiprtc)[i] : getenv(nv ? "TILE_NVRTC" : "TILE_HIPRTC");
+    for (int i = !named; i < (named ? 1 : 6); i++) {
+        const char *file = named ? named : (nv ? nvrtc : hiprtc)[i];
         void *library = file ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
         bool all = library != NULL;
         for (int k = 0; library && k < 5; k++) {
@@ -420,12 +422,14 @@ static int launch_on(const Api *a, Home *h, const Kernel *k, Launch *l, const in
     const int64_t *p, *v = k->plan + 4 + 5 * k->plan[1];
     int status = TILE_LAUNCH_NO_VARIANT;
     bool fitting = false, refused = false;
+    int64_t too_large = 0;
     for (int64_t i = 0; i < k->plan[3]; i++, v += v[0]) {
         int number = (int)v[3], match = match_variant(l, v, consts, k->plan[2], &p);
         if (match == TILE_LAUNCH_NO_VARIANT) continue;
         if (match) return fail(match, "%s: extents disagree among the arguments", k->name);
         fitting = true;
         if (!image_fits(&images[entries[number].image], h)) continue;
+        if (h->shared_bytes && entries[number].shared_bytes > h->shared_bytes) { too_large = entries[number].shared_bytes; continue; }
         void *function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
         if (!function && (status = load_entry(a, h, number, k->name)) == TILE_LAUNCH_UNSUPPORTED) { refused = true; continue; }
         if (!function && status) return status;
@@ -439,6 +443,7 @@ static int launch_on(const Api *a, Home *h, const Kernel *k, Launch *l, const in
         return status;
     }
     if (refused) return TILE_LAUNCH_UNSUPPORTED;        /* load_image has said why */
+    if (too_large) return fail(TILE_LAUNCH_RESOURCES, "%s: needs %lld bytes of shared memory; %s has %d", k->name, (long long)too_large, h->target, h->shared_bytes);
     return fitting ? fail(TILE_LAUNCH_UNSUPPORTED, "%s: nothing was compiled for %s", k->name, h->target)
                    : fail(TILE_LAUNCH_NO_VARIANT, "%s: nothing was compiled for these extents and consts", k->name);
 }

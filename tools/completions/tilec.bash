@@ -20,6 +20,7 @@ _tilec() {
     esac
     case $cur in
         --target=*) COMPREPLY=($(compgen -W 'interp cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100' -- "${cur#*=}")); return ;;
+        --bundle-source=*) COMPREPLY=($(compgen -W 'never missing always' -- "${cur#*=}")); return ;;
         --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip ptx cubin llvm asm' -- "${cur#*=}")); return ;;
         --kernel=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --assume=*) COMPREPLY=($(compgen -W 'aligned any' -- "${cur#*=}")); return ;;
@@ -39,7 +40,7 @@ _tilec() {
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;

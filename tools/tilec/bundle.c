@@ -18,11 +18,12 @@ static void add_aim(Bundle *b, const Target *t, int kind)
     vec_push(&b->in->session.arena, &b->aims, ((Aim){ t, kind }));
 }
 
-/* Best first: PTX last; an architecture's own code before what is shared; later ones before earlier. */
+/* Best first: PTX last, of the row with more shared memory first; an architecture's own code before what is shared; later before earlier. */
 static int order(const void *x, const void *y)
 {
     const Aim *a = x, *b = y;
     if ((a->kind == IMAGE_PTX) != (b->kind == IMAGE_PTX)) return a->kind == IMAGE_PTX ? 1 : -1;
+    if (a->kind == IMAGE_PTX && a->target->shared_bytes != b->target->shared_bytes) return a->target->shared_bytes > b->target->shared_bytes ? -1 : 1;
     if (is_exact(a->target) != is_exact(b->target)) return is_exact(a->target) ? -1 : 1;
     return a->target->arch != b->target->arch ? (a->target->arch > b->target->arch ? -1 : 1) : strcmp(a->target->name, b->target->name);
 }
@@ -41,6 +42,20 @@ static const Target *portable_row(const Bundle *b)
 }
 
 /* Is there a compiler for binaries of this vendor? It is kept for later. */
+/* Parts with little shared memory came in every generation: the latest row not after `portable` with as little as any, or the first such row. */
+static const Target *small_row(const Target *portable)
+{
+    const Target *found = NULL;
+    int64_t least = portable->shared_bytes;
+    for (size_t i = 0; target_at(i); i++)
+        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->shared_bytes < least) least = target_at(i)->shared_bytes;
+    for (size_t i = 0; target_at(i); i++) {
+        const Target *t = target_at(i);
+        if (t->kind == TARGET_CUDA && t->shared_bytes == least && !is_exact(t) && (!found || t->arch <= portable->arch)) found = t;
+    }
+    return found;
+}
+
 static void close_rtc(void *p) { rtc_close(p); }
 
 static bool have_compiler(Session *s, TargetKind kind, Rtc **out, DriverError *e)
@@ -68,7 +83,10 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
         add_aim(b, t, have ? IMAGE_BINARY : IMAGE_TEXT);
     }
     const Target *portable = portable_row(b);
-    if (portable) add_aim(b, portable, rtc[TARGET_CUDA] ? IMAGE_PTX : IMAGE_TEXT);
+    if (portable) {
+        add_aim(b, portable, rtc[TARGET_CUDA] ? IMAGE_PTX : IMAGE_TEXT);
+        add_aim(b, small_row(portable), rtc[TARGET_CUDA] ? IMAGE_PTX : IMAGE_TEXT);
+    }
     qsort(b->aims.data, b->aims.len, sizeof(Aim), order);
     return true;
 }

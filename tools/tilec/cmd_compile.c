@@ -107,14 +107,13 @@ static int compile_file(Input *in, Outputs *outputs)
 static int check_bundle(Tool *t, const Args *a)
 {
     Strings targets = args_list(t, a, FLAG_TARGET);
-    const char *source = args_last(a, FLAG_BUNDLE_SOURCE, "never"), *out = args_last(a, FLAG_OUTPUT, "");
+    const char *out = args_last(a, FLAG_OUTPUT, "");
     bool gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
         if (!target) return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
         gpu |= target->kind != TARGET_CPU;
     }
-    if (strcmp(source, "never") && strcmp(source, "missing") && strcmp(source, "always")) return tool_usage(t, "--bundle-source wants never, missing or always, not `%s`", source);
     if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--bundle does not go with --emit");
     if (args_has(a, FLAG_DEPS)) return EXIT_OK;
     if (!gpu) return tool_usage(t, "a bundle wants a GPU among its targets: --target=cuda:sm_80,cpu");

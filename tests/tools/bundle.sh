@@ -1,0 +1,61 @@
+#!/bin/bash
+# bundle.sh: a bundle in a C and a C++ program, with nothing but the C library linked: on the CPU where there is no driver, and on a driver that exists in
+# memory (argument 4), whose compiler stands in for NVRTC, so that no vendor's software is needed.
+fake=$4
+. "$(dirname "$0")/lib.sh"
+here=$root/tests/tools
+bundle="$tilec $here/bundle.tile --bundle --target=cuda:sm_80,cuda:sm_90a,cpu"
+export TILE_NVRTC=$fake
+expect 0 "" $bundle -o k.c -h k.h
+cp k.c first.c
+expect 0 "" $bundle -o k.c -h k.h; same k.c first.c
+expect 0 "" "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -c k.c -o k.o
+expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I. -I"$root/tests/api" "$here/bundle_check.c" k.o k.cpu.o -o check -ldl -lpthread
+expect 0 "all launches as expected" ./check cpu
+mkdir drivers && cp "$fake" drivers/libcuda.so.1
+expect 0 "all launches as expected" env LD_LIBRARY_PATH="$work/drivers" ./check fake
+if command -v g++ >/dev/null; then
+    printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp
+    expect 0 "" g++ -std=c++11 -Wall -Wextra -Werror -c h.cpp -o h.o
+fi
+for word in '"format": "tile-bundle-1"' '"name": "times", "kind": "scalar", "type": "i32"' '"requires": ["aligned", "divisible", "positive"]' '"target": "cuda:sm_90a"' \
+            '"shape": ["M", "K"]' '"choices": ["NEGATE"]' '"form": "ptx"'; do
+    grep -qF -- "$word" k.json || fail "the manifest has no $word"
+done
+command -v python3 >/dev/null && { python3 -m json.tool k.json >/dev/null || fail "the manifest is no JSON"; }
+
+# any number of arguments
+{
+    echo "kernel wide("
+    for i in $(seq 100); do echo "in f32 X$i[N], "; done
+    echo "out f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); store(Y[i*64 +: 64], "
+    for i in $(seq 99); do echo -n "load(X$i[i*64 +: 64]) + "; done
+    echo "load(X100[i*64 +: 64])); }"
+} >wide.tile
+expect 0 "" "$tilec" wide.tile --bundle --target=cuda:sm_80,cpu -o wide.c -h wide.h
+{
+    echo '#include "wide.h"'
+    echo '#include <stdio.h>'
+    echo 'int main(void) { static float x[101][100]; int64_t n = 100; for (int i = 0; i < 100; i++) x[i][7] = (float)i; int status = wide('
+    for i in $(seq 0 100); do echo "(tile_view){ x[$i], &n, NULL },"; done
+    echo 'NULL); return status ? status : x[100][7] != 4950; }'
+} >wide_main.c
+expect 0 "" "$cc" -std=c11 -O1 wide_main.c wide.c wide.cpu.o -o wide -ldl -lpthread
+expect 0 "" ./wide
+
+# no compiler: an error with the way out, or source text for a compiler where the program runs
+export TILE_NVRTC=$work/none.so
+expect 1 "no binary for cuda:sm_80 can be made here" $bundle -o n.c -h n.h; absent n.c
+expect 1 "--bundle-source=missing" $bundle -o n.c -h n.h
+expect 0 "" $bundle --bundle-source=missing -o k.c -h k.h
+grep -q '"form": "source"' k.json || fail "no source in the bundle"
+expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I. k.c k.cpu.o "$here/bundle_source.c" -o source -ldl -lpthread
+expect 0 "there is no NVRTC here" env LD_LIBRARY_PATH="$work/drivers" TILE_NVRTC="$work/none.so" ./source 6
+expect 0 "launched" env LD_LIBRARY_PATH="$work/drivers" TILE_NVRTC="$fake" ./source 0
+
+# the command line
+expect 2 "a bundle wants a GPU" "$tilec" "$here/bundle.tile" --bundle --target=cpu -o n.c -h n.h
+expect 2 "--bundle wants -o NAME.c and -h NAME.h" "$tilec" "$here/bundle.tile" --bundle --target=cuda:sm_80 -o n.o
+expect 2 "there is no target \`cuda:sm_1\`" "$tilec" "$here/bundle.tile" --bundle --target=cuda:sm_80,cuda:sm_1 -o n.c -h n.h
+expect 2 "takes never|missing|always, not" $bundle --bundle-source=perhaps -o n.c -h n.h
+finish
