@@ -365,6 +365,7 @@ static Instr *late_product(Instrs *products, Block *body)
 static void overlap_loop(Ctx *c, Instr *loop)
 {
     Instrs products = { 0 };
+    loop = kernel_prefetch(c->s, c->f, loop);
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;
     bool chain = true;
