@@ -624,7 +624,7 @@ static const char *rule_SHARED_READ(Rule *r)
 {
     TRY(tile_declared(r));
     const Type *v = T(r, 0), *t = r->results[0];
-    if (v->kind != TYPE_SHARED || v->dtype != t->dtype || v->rank != t->rank || !t->layout) WHY("shared_read of %s to %s", STR(v), STR(t));
+    if (v->kind != TYPE_SHARED || v->dtype != t->dtype || v->rank != t->rank) WHY("shared_read of %s to %s", STR(v), STR(t));
     return NULL;
 }
 

@@ -37,14 +37,14 @@ static void advance(Emit *e, const RingInfo *r, const char *slot, const char *ph
 static int map_for(Emit *e, const Instr *i, const Window *w, const LayoutShared *s)
 {
     const Type *t = e->f->params[w->param].type;
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS);
     TensorMapDesc d = { .param = w->param, .rank = w->rank, .dtype = t->dtype };
-    const Type *view = ir_operand(i, 0)->type;          /* [slots, rows, cols] */
     int n = 0;
     d.axes[n++] = w->unit;
     for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) d.axes[n++] = a;
     for (int k = 0; k < w->rank; k++) {
         int ta = w->tile_axis[d.axes[k]];
-        d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)(s->panel < s->tile[s->order[0]] ? s->panel : s->tile[s->order[0]]) : (uint32_t)view->shape[1 + ta];
+        d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)(s->panel < s->tile[s->order[0]] ? s->panel : s->tile[s->order[0]]) : (uint32_t)ext->v[d.axes[k]];
     }
     int bits, base, shift;
     layout_shared_swizzle(s, &bits, &base, &shift);
@@ -89,9 +89,20 @@ static void emit_get(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
+/* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them gives the slot back. */
+static bool read_by_threads(const Value *ring)
+{
+    for (const Use *u = ring->uses; u; u = u->next) {
+        if (u->user->op != OP_RING_GET) continue;
+        for (const Use *w = ir_result(u->user)->uses; w; w = w->next) if (w->user->op == OP_SHARED_READ) return true;
+    }
+    return false;
+}
+
 static void emit_release(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    if (read_by_threads(ir_operand(i, 0))) line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }

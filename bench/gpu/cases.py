@@ -211,7 +211,7 @@ def conv(b):
                 c = K.const; y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16) if layout == "nhwc" else torch.empty(B, Fn, HW, HW, device=dev, dtype=torch.float16)
                 a = dict(X=xl.permute(0, 2, 3, 1) if layout == "nhwc" else x, WT=wl.permute(0, 2, 3, 1) if layout == "nhwc" else w, Y=y, B=B, H=HW, W=HW, C=C, F=Fn, R=3, S=3, P=HW, Q=HW)
                 tiles = cdiv(HW, c["TQ"]), cdiv(HW, c["TP"])
-                grid = (cdiv(Fn, c["TF"]), tiles[0] * tiles[1], B) if layout == "nhwc" else (tiles[0], tiles[1], cdiv(Fn, c["TF"]) * B)
+                grid = (cdiv(Fn, c["TF"]), tiles[0] * tiles[1], cdiv(B, c.get("TB", 1))) if layout == "nhwc" else (tiles[0], tiles[1], cdiv(Fn, c["TF"]) * B)
                 go = K.plan(a, grid)
                 ref = lambda: (lambda r: r.permute(0, 2, 3, 1) if layout == "nhwc" else r)(F.conv2d(x[:4].double(), w.double(), padding=1))
                 beat(K.name); y.fill_(float("nan"))

@@ -11,8 +11,9 @@
  *
  * Requires: every product has a shape that wgmma takes (M in multiples of 64, N of 8 up to 256, K of the instruction's), its B
  * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride inside, base and other
- * strides multiples of 16 bytes by launch fact, pad zero, step 1), and neither their offsets nor the control flow around them depends on a
- * product. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
+ * strides multiples of 16 bytes by launch fact, pad zero, step 1; leading axes of the window may be merged by a reshape), and neither their
+ * offsets nor the control flow around them depends on a product. Other loads of the loop whose latency hint asks for it go through rings as well,
+ * where memory lasts, and are read into registers from there. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots. */
 #include "passes/kernel/kernel.h"
 #include "passes/kernel/overlap.h"
@@ -35,11 +36,33 @@ static bool refuse(Ctx *c, Loc loc, const char *why)
     return false;
 }
 
-static bool tma_load(Ctx *c, const Value *v)
+/* The load whose tile v is, as it is or with its leading axes merged into one: rows of a matrix that lie in several axes of the tensor. */
+static Instr *load_behind(Ctx *c, const Value *v)
 {
-    const Instr *i = v->def;
+    Instr *i = v->def;
+    if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
+        Instr *l = ir_operand(i, 0)->def;
+        if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1 || ir_attr(l, ATTR_ORDER)) return NULL;
+        const Type *t = ir_result(l)->type;
+        int axis;
+        kernel_unit_axis(c->f, l, &axis);
+        return t->rank >= 2 && axis == t->rank - 1 && t->shape[axis] == v->type->shape[1] ? l : NULL;
+    }
+    return i && i->op == OP_LOAD ? i : NULL;
+}
+
+/* The matrix that a load stands for: its result, or the reshape of it. */
+static Value *matrix_of(const Instr *load)
+{
+    Value *v = ir_result(load);
+    Use *u = v->uses;
+    return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+}
+
+static bool tma_window(Ctx *c, const Instr *i)
+{
     MemParts m;
-    if (!i || i->op != OP_LOAD || !ir_mem_parts(i, &m)) return false;
+    if (!ir_mem_parts(i, &m)) return false;
     const Param *p = &c->f->params[m.param];
     int bytes = dtype_bytes(p->type->dtype), unit = -1;
     if (m.token || m.pad || ir_attr(i, ATTR_STEPS)) return refuse(c, i->loc, "a load has a pad, a step, or reads a tensor that is also written");
@@ -50,8 +73,16 @@ static bool tma_load(Ctx *c, const Value *v)
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && s * bytes % 16) return refuse(c, i->loc, "a stride is not known to be a multiple of 16 bytes");
+        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return refuse(c, i->loc, "TMA takes at most 256 elements of an axis");
     }
-    for (const Use *u = m.result->uses; u; u = u->next)
+    return true;
+}
+
+static bool tma_load(Ctx *c, const Value *v)
+{
+    const Instr *i = load_behind(c, v);
+    if (!i || !tma_window(c, i)) return false;
+    for (const Use *u = v->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
     return true;
 }
@@ -62,17 +93,19 @@ static void find_products(void *user, Instr *i)
     if (i->op == OP_MMA_SYNC) vec_push(&c->s->arena, &c->products, i);
 }
 
-static bool k_major(Ctx *c, const Instr *load, int k_axis)
+static int matrix_unit_axis(Ctx *c, const Instr *load)
 {
     int axis;
     kernel_unit_axis(c->f, load, &axis);
-    return axis == k_axis;
+    return matrix_of(load) != ir_result(load) ? 1 : axis;
 }
 
-static void add_load(Ctx *c, Value *v)
+static bool k_major(Ctx *c, const Instr *load, int k_axis) { return matrix_unit_axis(c, load) == k_axis; }
+
+static void add_load(Ctx *c, Instr *load)
 {
-    for (size_t k = 0; k < c->loads.len; k++) if (c->loads.data[k] == v->def) return;
-    vec_push(&c->s->arena, &c->loads, v->def);
+    for (size_t k = 0; k < c->loads.len; k++) if (c->loads.data[k] == load) return;
+    vec_push(&c->s->arena, &c->loads, load);
 }
 
 static const char *instr_of(DType d, bool tf32)
@@ -97,15 +130,15 @@ static bool product_fits(Ctx *c, Instr *i)
     if (c->rows && c->rows != m) return refuse(c, i->loc, "products of different M");
     c->rows = m;
     if (!tma_load(c, b)) return refuse(c, i->loc, "operand B is not loaded by TMA");
-    add_load(c, b);
-    bool b_k = k_major(c, b->def, 0);
+    add_load(c, load_behind(c, b));
+    bool b_k = k_major(c, load_behind(c, b), 0);
     if (!b_k && dtype_bytes(d) != 2) return refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
     if (!b_k && n * dtype_bytes(d) % 64) return refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
     if (tma_load(c, a)) {
-        bool a_k = k_major(c, a->def, 1);
+        bool a_k = k_major(c, load_behind(c, a), 1);
         if (!a_k && dtype_bytes(d) != 2) return refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
-        add_load(c, a);
-    } else if (a->def && a->def->op == OP_LOAD) return refuse(c, i->loc, "operand A is not loaded by TMA");
+        add_load(c, load_behind(c, a));
+    } else if (load_behind(c, a)) return refuse(c, i->loc, "operand A is not loaded by TMA");
     return true;
 }
 
@@ -143,12 +176,12 @@ static bool control_ok(Ctx *c, const Instr *load)
 /* Stored so that a wgmma descriptor can describe it: A [M, K] and B [K, N], contiguous along the tensor's unit axis. */
 static const Type *view_type(Ctx *c, const Instr *load)
 {
-    const Type *t = ir_result(load)->type;
-    int axis, bytes = dtype_bytes(t->dtype);
-    kernel_unit_axis(c->f, load, &axis);
+    const Value *v = matrix_of(load);
+    const Type *t = v->type;
+    int axis = matrix_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
-    const Use *u = ir_result(load)->uses;
-    int k_axis = u && u == &u->user->operands[0] ? 1 : 0;
+    const Use *u = v->uses;
+    int k_axis = !u || u->user->op != OP_MMA_SYNC ? axis : u == &u->user->operands[0] ? 1 : 0;
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
     return type_shared(c->s, t->dtype, 2, t->shape, layouts_shared_text(&c->p->layouts, s));
@@ -172,7 +205,7 @@ static Ring *ring_for(Ctx *c, const Instr *load)
 static bool in_loop_with_product(const Instr *load)
 {
     const Instr *p = load->block->parent;
-    for (const Use *u = ir_result(load)->uses; u; u = u->next)
+    for (const Use *u = matrix_of(load)->uses; u; u = u->next)
         if (u->user->block == load->block && p && p->op == OP_FOR) return true;
     return false;
 }
@@ -182,6 +215,27 @@ static void deepen(Ctx *c, Ring *r, int depth, bool inner, int64_t limit, int64_
     if (r->inner != inner || r->depth != depth - 1 || *used + view_bytes(c, r->view) > limit) return;
     r->depth = depth;
     *used += view_bytes(c, r->view);
+}
+
+/* Loads to registers beside the products: through rings too where the smallest rings leave room. */
+static void add_register_loads(Ctx *c, int64_t limit, int64_t *used)
+{
+    const char *why = c->why;           /* those that stay register loads are no failure */
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Block *body = c->products.data[k]->block;
+        if (!body->parent || body->parent->op != OP_FOR) continue;
+        for (Instr *i = body->first; i; i = i->next) {
+            bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->rank != 2 || ir_attr_int(i, ATTR_LATENCY, 0) < 2;
+            for (size_t l = 0; l < c->loads.len; l++) known |= c->loads.data[l] == i;
+            for (const Use *u = known ? NULL : ir_result(i)->uses; u; u = u->next) known |= u->user->op == OP_RESHAPE;
+            const Type *view = !known && tma_window(c, i) && control_ok(c, i) ? view_type(c, i) : NULL;
+            if (!view || *used + view_bytes(c, view) > limit) continue;
+            *used += view_bytes(c, view);
+            ring_for(c, i)->inner = true;
+            vec_push(&c->s->arena, &c->loads, i);
+        }
+    }
+    c->why = why;
 }
 
 static bool plan_rings(Ctx *c)
@@ -198,6 +252,7 @@ static bool plan_rings(Ctx *c)
     }
     for (size_t k = 0; k < c->rings.len; k++) used += view_bytes(c, c->rings.data[k].view);
     if (used > limit) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
+    add_register_loads(c, limit, &used);
     /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under this one, then the inner
      * rings in turn while memory lasts */
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
@@ -325,13 +380,17 @@ static Instr *last_use_in(const Block *block, const Value *v)
 static void consume(Ctx *c, Instr *load)
 {
     Ring *r = ring_of_site(c, load);
+    Value *matrix = matrix_of(load);
+    bool product = matrix->uses && matrix->uses->user->op == OP_MMA_SYNC;
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);
-    Instr *last = last_use_in(load->block, ir_result(load));
-    ir_replace(ir_result(load), view);
+    Instr *last = product ? last_use_in(load->block, matrix) : view->def;
+    if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
+    ir_replace(matrix, view);
     b = ir_after(last);
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
+    if (matrix->def != load) ir_erase(matrix->def);
     ir_erase(load);
 }
 
