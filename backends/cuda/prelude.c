@@ -49,6 +49,10 @@ const PreludeEntry cuda_prelude[] = {
 /* --- integer semantics --- */
 #include "backends/gpu/prelude_integers.def"
 /* --- floating functions --- */
+{ "max2_f16", NULL, "", FN "u32 max2_f16(u32 a, u32 b) { u32 y; asm(\"max.NaN.f16x2 %0, %1, %2;\" : \"=r\"(y) : \"r\"(a), \"r\"(b)); return y; }" },
+{ "max2_bf16", NULL, "", FN "u32 max2_bf16(u32 a, u32 b) { u32 y; asm(\"max.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(y) : \"r\"(a), \"r\"(b)); return y; }" },
+{ "min2_f16", NULL, "", FN "u32 min2_f16(u32 a, u32 b) { u32 y; asm(\"min.NaN.f16x2 %0, %1, %2;\" : \"=r\"(y) : \"r\"(a), \"r\"(b)); return y; }" },
+{ "min2_bf16", NULL, "", FN "u32 min2_bf16(u32 a, u32 b) { u32 y; asm(\"min.NaN.bf16x2 %0, %1, %2;\" : \"=r\"(y) : \"r\"(a), \"r\"(b)); return y; }" },
 { "max_f32", NULL, "", FN "float max_f32(float a, float b) { float y; asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b)); return y; }" },
 { "min_f32", NULL, "", FN "float min_f32(float a, float b) { float y; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b)); return y; }" },
 { "max_f64", NULL, "", FN "double max_f64(double a, double b) { return a != a ? a : b != b ? b : fmax(a, b); }" },
@@ -83,7 +87,8 @@ const PreludeEntry cuda_prelude[] = {
 { "tanh_f32", NULL, "", FN "float tanh_f32(float x) { return tanhf(x); }" },
 { "tanh_f32_approx", NULL, "", FN "float tanh_f32_approx(float x) { float y; asm(\"tanh.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y; }" },
 { "erf_f32", NULL, "", FN "float erf_f32(float x) { return erff(x); }" },
-{ "sigmoid_f32", NULL, "", FN "float sigmoid_f32(float x) { return 1.0f / (1.0f + expf(-x)); }" },
+{ "rcp_ulp", NULL, "", "/* within 1 ulp, denormal results too */\n" FN "float rcp_ulp(float x) { float y; asm(\"rcp.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y; }" },
+{ "sigmoid_f32", NULL, "rcp_ulp", FN "float sigmoid_f32(float x) { return rcp_ulp(1.0f + expf(-x)); }" },
 { "sigmoid_f32_approx", NULL, "ex2 rcp_approx", FN "float sigmoid_f32_approx(float x) { return rcp_approx(1.0f + ex2(x * -1.44269504f)); }" },
 { "floor_f32", NULL, "", FN "float floor_f32(float x) { return floorf(x); }" },
 { "ceil_f32", NULL, "", FN "float ceil_f32(float x) { return ceilf(x); }" },

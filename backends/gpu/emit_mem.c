@@ -330,6 +330,10 @@ void emit_load(Emit *e, Instr *i)
         end_block(e);
         return;
     }
+    /* elements of less than a word travel as their bits */
+    DType bits = pw == 1 || !dtype_is_float(d) ? d : pw == 2 ? DT_U16 : DT_U8;
+    const char *pad = pad_value(e, m.pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
+    if (m.pad && bits != d) pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
     int words = array_len(d, regs);
     bool loop = regs % pw == 0 && words > 1;
     if (loop) begin_unrolled(e, "v", words);
@@ -339,10 +343,10 @@ void emit_load(Emit *e, Instr *i)
         for (int k = 0; k < here; k++) {
             coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
             const char *cond = both(e, in_tile(e, l, c), window_condition(e, &w, c, false));
-            xs[k] = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, c));
-            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad_value(e, m.pad, d));
+            xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, &w, c));
+            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
-        line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
+        line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, bits, xs, here));
     }
     if (loop) end_block(e);
 }

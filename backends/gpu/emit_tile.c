@@ -321,6 +321,23 @@ static bool used_inside(const Value *v, uint32_t mark)
     return false;
 }
 
+/* max and min of pairs of 16-bit floats in one instruction, where both operands lie in registers as they are. */
+static bool emit_pairs(Emit *e, const Instr *i)
+{
+    Value *r = ir_result(i);
+    DType d = r->type->dtype;
+    if (e->target->kind != TARGET_CUDA || (i->op != OP_MAX && i->op != OP_MIN) || (d != DT_F16 && d != DT_BF16)) return false;
+    for (int k = 0; k < 2; k++) {
+        const Value *v = ir_operand(i, k);
+        if (v->type != r->type || !e->storage[v->id] || (v->def && v->def->op == OP_BROADCAST)) return false;
+    }
+    const char *to = declare_tile(e, r), *fn = use(e, str(e, "%s2_%s", i->op == OP_MAX ? "max" : "min", dtype_name(d)));
+    begin_unrolled(e, "i", array_len(d, (int)layout_regs(layout_of(e, r))));
+    line(e, "%s[i] = %s(%s[i], %s[i]);", to, fn, e->storage[ir_operand(i, 0)->id], e->storage[ir_operand(i, 1)->id]);
+    end_block(e);
+    return true;
+}
+
 Instr *emit_run(Emit *e, Instr *first)
 {
     static const char *const letters = "abcd";
@@ -334,6 +351,7 @@ Instr *emit_run(Emit *e, Instr *first)
         i->mark = mark;
         last = i;
     }
+    if (last == first && emit_pairs(e, first)) return last;
     int n = (int)layout_regs(l), p = 1;
     for (Instr *i = first;; i = i->next) {
         if (i->mark == mark && is_run_op(i)) {
@@ -687,10 +705,22 @@ static const char *placed(Emit *e, const char *const *c, const void *user)
     return row_major(e, d, p->type);
 }
 
+/* A reshape whose result lies in the same registers. */
+static bool same_registers(Emit *e, const Instr *i)
+{
+    const Value *x = ir_operand(i, 0), *r = ir_result(i);
+    if (i->op != OP_RESHAPE || x->type->kind != TYPE_TILE || r->type->kind != TYPE_TILE) return false;
+    int32_t tile[TILE_MAX_RANK];
+    for (int a = 0; a < r->type->rank; a++) tile[a] = (int32_t)r->type->shape[a];
+    const Layout *l = layout_reshape(&e->s->arena, layout_of(e, x), r->type->rank, tile);
+    return l && layout_equal(l, layout_of(e, r));
+}
+
 void emit_by_position(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
     DType d = r->type->dtype;
+    if (same_registers(e, i) && e->storage[ir_operand(i, 0)->id]) { e->storage[r->id] = e->storage[ir_operand(i, 0)->id]; return; }
     int64_t elems = type_elements(r->type);
     for (int k = 0; k < i->n_operands; k++) if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
     int64_t at = scratch(e, elems * dtype_bytes(d));

@@ -26,6 +26,8 @@ typedef struct Group {
     int access_elem;        /* bytes of its elements */
     int access_width;       /* bytes that one access of a lane can have */
     int elem_bytes;         /* of the widest element of all */
+    const Instr *reshape;   /* makes a value of the group from another group's */
+    bool visiting;
 } Group;
 
 typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Group *g; uint32_t n; } Ctx;
@@ -135,6 +137,7 @@ static void note_anchors(void *user, Instr *i)
     if (follows_operand(i->op) && i->op != OP_BROADCAST && grouped(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         c->g[find(c, ir_operand(i, 0)->id)].rows = true;
+    if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) c->g[find(c, ir_result(i)->id)].reshape = i;
     MemParts m;
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
         Value *v = m.result ? m.result : m.values[0];
@@ -211,6 +214,21 @@ static void split_warps(const KernelPlan *p, Group *g)
     }
 }
 
+static void assign(Ctx *c, Value *v);
+
+/* A product's result keeps its registers when it is reshaped; NULL where that is no layout or nothing asks for it. */
+static const Layout *reshaped(Ctx *c, Group *g, int rank, const int32_t *tile)
+{
+    Value *x = g->reshape && !g->visiting ? ir_operand(g->reshape, 0) : NULL;
+    const Type *t = x ? ir_result(g->reshape)->type : NULL;
+    if (!x || g->mma || t->rank != rank || !c->g[find(c, x->id)].mma || c->g[find(c, x->id)].fma) return NULL;
+    for (int a = 0; a < rank; a++) if (t->shape[a] != tile[a]) return NULL;
+    g->visiting = true;
+    assign(c, x);
+    g->visiting = false;
+    return x->type->layout ? layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, x->type), rank, tile) : NULL;
+}
+
 static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -220,7 +238,8 @@ static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shap
         if (!g->warps[0]) split_warps(c->p, g);
         l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
     } else {
-        l = blocked(c, g, rank, shape);
+        l = reshaped(c, g, rank, tile);
+        if (!l) l = blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);
     return l;

@@ -206,7 +206,12 @@ EMU u32 pack_bf16(float lo, float hi) { return (emu_bf16(lo) & 0xffff) | emu_bf1
 EMU u32 to_tf32(u32 x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
 EMU float max_f32(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
 EMU float min_f32(float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); }
+#define EMU_PAIRS(op) \
+    EMU u32 op##2_f16(u32 a, u32 b) { return pack_f16(op##_f32(f16_to_float((u16)a), f16_to_float((u16)b)), op##_f32(f16_to_float((u16)(a >> 16)), f16_to_float((u16)(b >> 16)))); } \
+    EMU u32 op##2_bf16(u32 a, u32 b) { return pack_bf16(op##_f32(__uint_as_float(a << 16), __uint_as_float(b << 16)), op##_f32(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u))); }
+EMU_PAIRS(max) EMU_PAIRS(min)
 EMU float rcp_approx(float x) { return 1 / x; }
+EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }
 EMU float sqrt_f32_approx(float x) { return sqrtf(x); }
 EMU float rsqrt_f32_approx(float x) { return 1 / sqrtf(x); }
