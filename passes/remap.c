@@ -35,14 +35,18 @@ static Value *programs(Emit *e, int axis)
     return ir_emit(&e->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
 }
 
-static Value *emit_raster(Emit *e, Value *w, int64_t group)
+/* In 32 bits: no launch has 2^31 programs, and with the band's height cut to the grid's nothing here passes their number. */
+static Value *emit_raster(Emit *e, Value *w, int64_t group, int rank)
 {
-    Value *n0 = programs(e, 0), *n1 = programs(e, 1), *g = num(e, group);
-    Value *plane = bin(e, OP_MUL, n0, n1), *t = bin(e, OP_REM, w, plane), *batch = bin(e, OP_SUB, w, t);
+    Value *n0 = ir_cast(&e->b, programs(e, 0), DT_I32), *n1 = ir_cast(&e->b, programs(e, 1), DT_I32);
+    Value *g = bin(e, OP_MIN, ir_cast(&e->b, num(e, group), DT_I32), n0);
+    w = ir_cast(&e->b, w, DT_I32);
+    Value *t = rank > 2 ? bin(e, OP_REM, w, bin(e, OP_MUL, n0, n1)) : w, *batch = rank > 2 ? bin(e, OP_SUB, w, t) : NULL;
     Value *band_size = bin(e, OP_MUL, g, n1), *band = bin(e, OP_DIV, t, band_size), *r = bin(e, OP_REM, t, band_size);
     Value *first = bin(e, OP_MUL, band, g), *s = bin(e, OP_MIN, g, bin(e, OP_SUB, n0, first));
     Value *i = bin(e, OP_ADD, first, bin(e, OP_REM, r, s)), *j = bin(e, OP_DIV, r, s);
-    return bin(e, OP_ADD, batch, bin(e, OP_ADD, bin(e, OP_MUL, j, n0), i));
+    w = bin(e, OP_ADD, bin(e, OP_MUL, j, n0), i);
+    return ir_cast(&e->b, batch ? bin(e, OP_ADD, batch, w) : w, DT_INDEX);
 }
 
 static Value *emit_xcd(Emit *e, Value *w, Value *p, int64_t xcds)
@@ -159,7 +163,7 @@ static bool remap_func(PassContext *c, Func *f)
     case KIND_HEAD: w = emit_head(&e, w, p, xcds); break;
     }
     if (f->remap) w = emit_user(c, &e, f, w);
-    if (raster) w = emit_raster(&e, w, f->hints.raster_group);
+    if (raster) w = emit_raster(&e, w, f->hints.raster_group, rank);
     ir_build(&e.b, OP_YIELD, &w, 1, NO_ATTRS, NULL, 0);
     f->remap = b;
     pass_count(c, "programs placed by chiplet", kind != KIND_NONE);

@@ -45,10 +45,10 @@ static void test_by_hand(void)
     Module *m = ir_test_module(&s, text);
     Func *f = m->funcs;
     Ranges *r = ranges_new(f);
-    const int64_t M = INT32_MAX / 16 * 16, programs = (M + 127) / 128;     /* the largest extent of 16 k; its programs */
+    const int64_t M = (FITS32_EXTENT - 1) / 16 * 16, programs = (M + 127) / 128;     /* the largest extent of 16 k; its programs */
     expect(r, f, 10, 0, M, 16);
     expect(r, f, 11, 96, 96, 96);
-    expect(r, f, 12, 0, INT32_MAX, 1);
+    expect(r, f, 12, 0, FITS32_EXTENT - 1, 1);
     expect(r, f, 13, 0, programs - 1, 1);
     expect(r, f, 15, 0, (programs - 1) * 128, 128);
     expect(r, f, 18, 0, (programs - 1) * 128 + 127, 1);
