@@ -48,7 +48,15 @@ static const char *word_of(Emit *e, int reg, const void *user)
     return w->per == 1 ? raw_element(e, w->array, w->d, reg) : str(e, "%s[%d]", w->array, reg / w->per);
 }
 
-static const char *is_register(Emit *e, int reg, const void *user) { (void)e; return reg == *(const int *)user ? "true" : "false"; }
+static const char *is_one(Emit *e, int yes, const void *user) { (void)e; (void)user; return yes ? "true" : "false"; }
+
+/* Which lanes take register reg in round r: those of its table. Lanes that got it before keep it; what the others hold nobody wants. */
+static const char *takes(Emit *e, const LayoutRound *r, int reg, const bool *had, int lanes)
+{
+    int16_t table[LAYOUT_MAX_LANES];
+    for (int l = 0; l < lanes; l++) table[l] = r->recv[l] == reg ? 1 : had[l] ? 0 : LAYOUT_NOREG;
+    return by_lane(e, (uint32_t)lanes - 1, table, 0, is_one, NULL);
+}
 
 /* The lane that is read, as an expression: linear in the lane. */
 static const char *source_lane(Emit *e, const LayoutRound *r, int lanes)
@@ -84,7 +92,7 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
     }
     int step = words ? pw : 1, cells = words ? array_len(d, n) : n;
     const char *cell = words ? to : tmp(e, "raw"), *type = words ? array_type(d) : "u32";
-    bool *filled = arena_array(&e->s->arena, bool, (size_t)cells);
+    bool *filled = arena_array(&e->s->arena, bool, (size_t)cells), *had = arena_array(&e->s->arena, bool, (size_t)cells * (size_t)lanes);
     const char *shuffle = NULL;
     if (!words) line(e, "u32 %s[%d];", cell, n);
     for (uint32_t k = 0; k < p->nround; k += (uint32_t)step) {
@@ -105,7 +113,8 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
             if (seen) continue;
             int c = words ? reg / pw : reg;
             /* the first to come may write too much: what others must hold comes later */
-            const char *cond = filled[c] ? by_lane(e, r->recv_mask, r->recv, 0, is_register, &reg) : "true";
+            const char *cond = filled[c] ? takes(e, r, reg, &had[c * lanes], lanes) : "true";
+            for (int l = 0; l < lanes; l++) had[c * lanes + l] |= r->recv[l] == reg;
             if (cond && strcmp(cond, "true")) line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, cond, y, cell, c);
             else line(e, "%s[%d] = %s;", cell, c, y);
             filled[c] = true;
