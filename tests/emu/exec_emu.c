@@ -1,21 +1,24 @@
 /* exec_emu.c: problems through the whole compiler to CUDA or HIP C, which a host compiler turns into a library that device.h, or hip_device.h
  * and hip_machine.c, run thread by thread. The executor's name is "emu" and the architecture: emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
+#include "tests/emu/cuda_source.h"
+#include "tests/emu/emu.h"
 #include "tests/emu/hip_source.h"
 #include "frontend/frontend.h"
 #include "ir/eval.h"
 #include "ir/scalar.h"
 #include "passes/passes.h"
 #include "backends/gpu/gpu.h"
+#include "runtime/driver_gpu.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fPIC -U_FORTIFY_SOURCE "
+#define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE "
 
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; } Built;
-typedef struct State { const Target *target; const char *header; char defines[64]; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; } State;
+typedef struct State { const Target *target; const char *header; char defines[64]; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; Faults *faults; int order, late; } State;
 
 void *exec_emu_open(const char *name, char *why, size_t why_size)
 {
@@ -23,6 +26,7 @@ void *exec_emu_open(const char *name, char *why, size_t why_size)
     State *s = calloc(1, sizeof *s);
     bool hip = !strncmp(name + 4, "gfx", 3);
     snprintf(target, sizeof target, "%s:%s", hip ? "hip" : "cuda", name + 4);
+    s->order = s->late = -1;
     s->target = target_find(target);
     s->header = hip ? "hip_device.h" : "device.h";
     if (hip && s->target) snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch, s->target->wave);
@@ -53,6 +57,19 @@ void exec_emu_close(void *state)
     snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
     if (!s->keep && !unlink(path)) rmdir(s->folder);
     free(s);
+}
+
+void exec_emu_draw(void *state, int order, int late)
+{
+    State *s = state;
+    s->order = order;
+    s->late = late;
+}
+
+void exec_emu_plant(void *state, Faults *faults)
+{
+    State *s = state;
+    s->faults = faults;
 }
 
 /* --- from source to a library ---------------------------------------------------------------------------------------------------- */
@@ -118,21 +135,6 @@ static void give_facts(Func *f, const Launch *l)
     }
 }
 
-/* Functions with inline assembly are device.h's. */
-static void write_source(FILE *f, const char *text, const char *kernel)
-{
-    fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", kernel, kernel);      /* a kernel may be named as a function of libc */
-    for (const char *p = text; *p;) {
-        size_t n = strcspn(p, "\n");
-        bool keep = true;
-        for (const char *q = p; keep && q + 4 < p + n; q++) keep = strncmp(q, "asm(", 4) && strncmp(q, "asm ", 4);
-        if (!strncmp(p, "#line", 5)) keep = false;
-        if (keep) fprintf(f, "%.*s\n", (int)n, p);
-        p += n + (p[n] == '\n');
-    }
-    fprintf(f, "EMU_ENTRY(%s)\n", kernel);
-}
-
 static uint64_t hash_of(const char *p)
 {
     uint64_t h = 1469598103934665603ull;
@@ -153,7 +155,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     FILE *f = fopen(path, "wb");
     if (!f) return NULL;
     if (st->target->kind == TARGET_HIP) hip_write_source(f, code);
-    else write_source(f, code->text, code->name);
+    else cuda_write_source(f, code, st->faults);
     fclose(f);
     snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s-x c++ -shared -I%s -I%s %s -o %s.so -lm 2> %s.txt", st->defines, st->folder, EMU_INCLUDE, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
@@ -205,6 +207,38 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
     return true;
 }
 
+/* The runtime's own encoding, with the emulator in the driver's place. */
+static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*strides)[TILE_MAX_RANK], void *out, char *why, size_t why_size)
+{
+    const Arg *a = &l->args[m->param];
+    GpuDriver driver = { .tensor_map = emu_tensor_map };
+    DriverTensorMap t = { m, a->tensor->base + a->tensor->offset, a->tensor->shape + a->drop, strides[m->param] };
+    DriverError e = { 0 };
+    if (!driver_cuda.tensor_map(&driver.base, &t, out, &e)) return true;
+    snprintf(why, why_size, "%s: a tensor map of parameter %d that the driver would refuse", l->kernel, m->param);
+    return false;
+}
+
+/* A report, with the text of the lines that it names. */
+static void explain(const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
+{
+    Faults none = { .n = MAX_FAULTS };
+    FILE *f = tmpfile();
+    size_t n = (size_t)snprintf(why, why_size, "%s: %s", kernel, err);
+    if (!f || st->target->kind != TARGET_CUDA) { if (f) fclose(f); return; }
+    cuda_write_source(f, code, &none);
+    for (const char *p = strchr(err, '@'); p && n < why_size; p = strchr(p + 1, '@')) {
+        char line[400] = "";
+        int number = atoi(p + 1);
+        rewind(f);
+        for (int k = 0; k < number && fgets(line, sizeof line, f);) k += strchr(line, '\n') != NULL;
+        const char *text = strstr(line, "; ") && !strncmp(line, "emu_line", 8) ? strstr(line, "; ") + 2 : line;
+        text += strspn(text, " ");
+        n += (size_t)snprintf(why + n, why_size - n, "\n     @%d: %.*s", number, (int)strcspn(text, "\n"), text);
+    }
+    fclose(f);
+}
+
 static bool launch(Session *s, State *st, const Run *run, const Launch *l, char *why, size_t why_size)
 {
     FrontBinding b[64];
@@ -221,7 +255,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!run->passes) o.opt_level = 0;
     if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;
     GpuCode code;
-    KernelOptions options = { .no_roles = true };
+    KernelOptions options = { 0 };
     Values v = { 0 };
     if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
     int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2];
@@ -229,6 +263,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     EmuLaunchFn *fn = exec_emu_build(st, &code, why, why_size);
     if (!fn) return false;
     uint64_t words[64] = { 0 };
+    static _Alignas(64) uint8_t maps[8][128];
+    static uint64_t tickets;
     static struct { uint32_t failed, line; int64_t program; uint32_t message, reserved; } check;
     memset(&check, 0, sizeof check);
     for (int i = 0; i < code.n_slots; i++) {
@@ -241,14 +277,23 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
         case SLOT_SCALAR: words[i] = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
         case SLOT_GRID: words[i] = (uint64_t)v.env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT:
+        case SLOT_TICKETS: tickets = 0; words[i] = (uint64_t)(uintptr_t)&tickets; break;
+        case SLOT_TENSOR_MAP: {
+            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index % 8], why, why_size)) return false;
+            words[i] = (uint64_t)(uintptr_t)maps[x->index % 8];
+            break;
+        }
+        case SLOT_WORKSPACE: case SLOT_PRINT:
             snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
             return false;
         }
     }
     st->runs++;
-    const char *err = fn(words, programs, code.threads, st->runs & 1, st->runs >> 1 & 1);
-    if (err) { snprintf(why, why_size, "%s: %s", l->kernel, err); return false; }
+    int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5, late = st->late >= 0 ? st->late : st->runs >> 1;
+    if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
+    const char *err = fn(words, programs, code.threads, order, late);
+    if (err) { explain(st, &code, l->kernel, err, why, why_size); return false; }
+    if (tickets) { snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel, (unsigned long long)tickets); return false; }
     if (check.failed) { snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line); return false; }
     return true;
 }

@@ -1,11 +1,16 @@
 /* exec_emu.h: the executor of emitted CUDA C on the host. */
 #pragma once
 #include "executor.h"
-#include "backends/gpu/gpu.h"
+#include "tests/emu/cuda_source.h"
 
 void *exec_emu_open(const char *name, char *why, size_t why_size);
 bool exec_emu_run(void *state, const Run *, char *why, size_t why_size);
 void exec_emu_close(void *state);
+
+/* Fixes what is drawn (emu.h) instead of changing it from launch to launch; -1 undoes it. */
+void exec_emu_draw(void *state, int order, int late);
+/* Libraries that are made from now on hold faults that emu_mutant chooses from. */
+void exec_emu_plant(void *state, Faults *);
 
 /* The library made of emitted text; NULL with the reason. Kept until close. */
 typedef const char *EmuLaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);

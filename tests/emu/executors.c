@@ -5,6 +5,7 @@
 const Executor executors[] = {
     { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_sm_89", "the same for sm_89", exec_emu_open, exec_emu_run, exec_emu_close },
+    { "emu_sm_90a", "the same for sm_90a", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx942", "emitted HIP C for gfx942 on the host", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx90a", "the same for gfx90a", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, exec_emu_close },

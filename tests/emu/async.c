@@ -1,0 +1,228 @@
+/* async.c: copies that complete later: cp.async, mbarriers, TMA. PTX ISA 9.7.9.25 (cp.async, cp.async.bulk), 9.7.13.15 (mbarrier), 5.5 (tensor maps).
+ *
+ * From its issue until it is known to be complete nobody may touch what a copy writes. When in that time the bytes land is drawn from the
+ * seed: at the issue, at the wait that covers the copy (for TMA: when nobody can go on without it), or in between. */
+#include "tests/emu/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- cp.async: groups of a thread ------------------------------------------------------------------------------------------------------- */
+
+static void land(Cta *c, Copy *x)
+{
+    if (x->in) memcpy(c->memory + x->to, x->from, x->bytes);
+    else memset(c->memory + x->to, 0, x->bytes);
+    x->done = true;
+}
+
+void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
+{
+    Fiber *f = emu.fiber;
+    Copy c = { .to = to, .from = from, .bytes = bytes, .in = in, .group = f->group, .moment = emu_moment() };
+    if (to % bytes || (in && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
+    emu_check_write(to, bytes, NULL, GENERIC);
+    emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
+    if (c.moment == AT_ISSUE) land(emu.cta, &c);
+    if (f->n_copies == f->room) {
+        f->room = f->room ? 2 * f->room : 64;
+        f->copies = realloc(f->copies, f->room * sizeof *f->copies);
+        if (!f->copies) abort();
+    }
+    f->copies[f->n_copies++] = c;
+}
+
+void emu_copy_commit(void) { emu.fiber->group++; }
+
+/* Complete: all but the newest `left` groups; what is not in a group yet stays in flight. */
+void emu_copy_wait(uint32_t left)
+{
+    Fiber *f = emu.fiber;
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < f->n_copies; k++) {
+        Copy *c = &f->copies[k];
+        if (c->group == f->group || f->group - c->group <= left) { f->copies[kept++] = *c; continue; }
+        if (!c->done) land(emu.cta, c);
+        emu_mark_write(c->to, c->bytes, emu.warp->index, f->lane, emu.warp->clock.at[emu.warp->index]);
+    }
+    f->n_copies = kept;
+}
+
+/* --- mbarriers ---------------------------------------------------------------------------------------------------------------------------- */
+
+static Mbar *mbar(uint32_t a, Access how)
+{
+    Cta *c = emu.cta;
+    if (a % 8) emu_fail("an mbarrier at %u, not aligned to 8", a);
+    emu_at(a, 8);
+    if (!c->mbar_at[a / 8]) emu_fail("no mbarrier was initialised at %u", a);
+    emu_check_read(a, 8, how);
+    return &c->mbars[c->mbar_at[a / 8] - 1];
+}
+
+void emu_mbar_init(uint32_t a, uint32_t count)
+{
+    Cta *c = emu.cta;
+    if (a % 8) emu_fail("an mbarrier at %u, not aligned to 8", a);
+    emu_check_write(a, 8, NULL, GENERIC);
+    if (c->mbar_at[a / 8]) emu_fail("the mbarrier at %u is initialised twice", a);
+    if (c->n_mbars == EMU_MBARS) emu_fail("more mbarriers than the emulator keeps");
+    if (!count || count >= 1u << 20) emu_fail("an mbarrier for %u arrivals", count);
+    int k = c->n_mbars++;
+    c->mbars[k] = (Mbar){ .address = a, .count = count, .left = count, .agent = EMU_WARPS + k };
+    c->mbar_at[a / 8] = (uint8_t)(k + 1);
+    emu_mark_write(a, 8, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
+}
+
+static void mbar_turn(Mbar *b)
+{
+    if (b->left || b->bytes) return;
+    b->phase++;
+    b->left = b->count;
+    clock_join(&b->out, &b->in);
+    memset(&b->in, 0, sizeof b->in);
+}
+
+/* mbarrier.arrive, with bytes: .expect_tx */
+void emu_mbar_arrive(uint32_t a, uint32_t bytes)
+{
+    Mbar *b = mbar(a, GENERIC);
+    if (!b->left) emu_fail("more arrivals at the mbarrier at %u than the %u of its phase", a, b->count);
+    b->bytes += bytes;
+    if (b->bytes >= 1 << 20) emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
+    b->left--;
+    emu_release(&b->in);
+    mbar_turn(b);
+}
+
+/* mbarrier.try_wait.parity: the phase of this parity is complete. */
+void emu_mbar_wait(uint32_t a, uint32_t parity)
+{
+    Mbar *b = mbar(a, GENERIC);
+    if (parity > 1) emu_fail("the parity of a phase is 0 or 1, not %u", parity);
+    emu_wait(WAIT_PHASE, "mbar_wait", NULL, b, parity);
+    emu_acquire(&b->out);
+}
+
+/* --- TMA ------------------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Map { uint32_t magic, rank, element, swizzle; uint8_t *base; uint64_t strides[4]; uint32_t extents[5], box[5]; } Map;
+_Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
+enum { MAGIC = 0x70616d74 };
+
+/* The CUDA driver API's conditions: addresses and strides in 16 bytes, boxes of at most 256, a swizzled row of at most the swizzle's span. */
+int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents, const uint64_t *strides, const uint32_t *box,
+                   const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill)
+{
+    static const uint8_t sizes[] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2 };
+    static const uint32_t spans[] = { 0, 32, 64, 128 };
+    Map m = { .magic = MAGIC, .rank = rank, .base = base };
+    if (dtype < 0 || dtype > 9 || rank < 1 || rank > 5 || swizzle < 0 || swizzle > 3 || interleave || (uintptr_t)base % 16) return 1;
+    m.element = sizes[dtype];
+    m.swizzle = spans[swizzle];
+    for (uint32_t k = 0; k < rank; k++) {
+        if (!extents[k] || extents[k] > 1ull << 32 || !box[k] || box[k] > 256 || element_strides[k] != 1) return 1;
+        if (k && (strides[k - 1] % 16 || strides[k - 1] >= 1ull << 40)) return 1;
+        m.extents[k] = (uint32_t)(extents[k] - 1);
+        m.box[k] = box[k];
+        if (k) m.strides[k - 1] = strides[k - 1];
+    }
+    if (box[0] * m.element % 16 || (m.swizzle && box[0] * m.element > m.swizzle)) return 1;
+    memset(out, 0, 128);
+    memcpy(out, &m, sizeof m);
+    return 0;
+}
+
+/* Where a byte of the box lies: rows one after the other, 16-byte pieces exchanged by address bits (CUDA C++ guide, TMA swizzle). */
+static uint32_t swizzled(uint32_t a, uint32_t span) { return span ? a ^ (a >> 3 & (span - 1) & ~15u) : a; }
+
+static void tma_bytes(Cta *c, const Tma *t, const Map *m)
+{
+    uint32_t row = m->box[0] * m->element, rows = t->bytes / row;
+    for (uint32_t r = 0; r < rows; r++) {
+        const uint8_t *from = m->base;
+        bool in = true;
+        uint32_t rest = r;
+        for (uint32_t k = 1; k < m->rank; k++) {
+            int64_t x = (int64_t)t->at[k] + rest % m->box[k];
+            rest /= m->box[k];
+            in &= x >= 0 && x <= m->extents[k];
+            if (in) from += (uint64_t)x * m->strides[k - 1];
+        }
+        for (uint32_t p = 0; p < row; p += 16) {
+            uint8_t *to = c->memory + swizzled(t->to + r * row + p, m->swizzle);
+            for (uint32_t b = 0; b < 16; b += m->element) {
+                int64_t x = (int64_t)t->at[0] + (p + b) / m->element;
+                if (in && x >= 0 && x <= m->extents[0]) memcpy(to + b, from + x * m->element, m->element);
+                else memset(to + b, 0, m->element);
+            }
+        }
+    }
+}
+
+/* The bytes are there, counted, and known to who waits for the phase. */
+static void tma_land(Cta *c, int k)
+{
+    Tma t = c->tmas[k];
+    Map m;
+    Cta *was = emu.cta;
+    emu.cta = c;
+    memcpy(&m, t.map, sizeof m);
+    tma_bytes(c, &t, &m);
+    emu_mark_write(t.to, t.bytes, t.bar->agent, 0, t.epoch);
+    emu.cta = was;
+    c->tmas[k] = c->tmas[--c->n_tmas];
+    if (t.bar->in.at[t.bar->agent] < t.epoch) t.bar->in.at[t.bar->agent] = t.epoch;
+    t.bar->bytes -= t.bytes;
+    mbar_turn(t.bar);
+}
+
+void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
+{
+    Cta *c = emu.cta;
+    Tma t = { .to = to, .rank = rank, .bar = mbar(bar, BY_TMA), .moment = emu_moment() };
+    Map m;
+    memcpy(&m, map, sizeof m);
+    memcpy(t.map, map, sizeof t.map);
+    if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
+    t.bytes = m.element;
+    for (int k = 0; k < rank; k++) { t.bytes *= m.box[k]; t.at[k] = at[k]; }
+    if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
+    if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    emu_check_write(to, t.bytes, NULL, BY_TMA);
+    emu_mark_write(to, t.bytes, EMU_IN_FLIGHT, 0, 0);
+    if (t.bar->bytes - t.bytes <= -(1 << 20)) emu_fail("the mbarrier at %u counts too many bytes", bar);
+    t.epoch = ++t.bar->copies;
+    if (c->n_tmas == c->tma_room) {
+        c->tma_room = c->tma_room ? 2 * c->tma_room : 32;
+        c->tmas = realloc(c->tmas, (size_t)c->tma_room * sizeof *c->tmas);
+        if (!c->tmas) abort();
+    }
+    c->tmas[c->n_tmas++] = t;
+    if (t.moment == AT_ISSUE) tma_land(c, c->n_tmas - 1);
+}
+
+/* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */
+
+void emu_async_reset(Cta *c) { c->n_mbars = c->n_tmas = 0; }
+
+const char *emu_async_end(Cta *c)
+{
+    if (c->n_tmas) return "a TMA copy is in flight";
+    for (int t = 0; t < emu.launch->threads; t++)
+        for (uint32_t k = 0; k < c->fibers[t].n_copies; k++) if (c->fibers[t].copies[k].in) return "a cp.async is in flight";
+    return NULL;
+}
+
+bool emu_async_some(Cta *c)
+{
+    if (!c->n_tmas) return false;
+    tma_land(c, (int)emu_random((uint32_t)c->n_tmas));
+    return true;
+}
+
+void emu_async_step(Cta *c)
+{
+    for (int k = c->n_tmas - 1; k >= 0; k--) if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
+    Fiber *f = &c->fibers[emu_random((uint32_t)emu.launch->threads)];
+    for (uint32_t k = 0; k < f->n_copies; k++) if (f->copies[k].moment == BETWEEN && !f->copies[k].done && emu_random(2)) land(c, &f->copies[k]);
+}

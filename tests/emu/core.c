@@ -1,0 +1,430 @@
+/* core.c: fibers, the order in which warps run, meetings of lanes, barriers, what a launch reports.
+ *
+ * The scheduler walks over the warps of the resident CTAs in an order drawn from the seed and runs every lane that can go on until it
+ * waits. Some seeds hold warps back for as long as others can run. When nobody can, one copy in flight lands; when none is in flight, the
+ * launch is stuck and the report says where each warp waits. */
+#include "tests/emu/core.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+Emu emu;
+int emu_mutant = -1, emu_line;
+EmuDim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum { RESIDENT = 3, SPINS = 100000 };
+
+uint32_t emu_random(uint32_t below)
+{
+    emu.random += 0x9e3779b97f4a7c15ull;        /* splitmix64 */
+    uint64_t x = emu.random;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (uint32_t)((x ^ x >> 31) >> 32) % below;
+}
+
+Moment emu_moment(void)
+{
+    switch (emu.late) {
+    case 0: return AT_WAIT;
+    case 1: return AT_ISSUE;
+    case 2: return emu_random(2) ? AT_WAIT : AT_ISSUE;
+    default: return (Moment)emu_random(3);
+    }
+}
+
+/* --- switching ---------------------------------------------------------------------------------------------------------------------- */
+
+static void fiber_main(void);
+
+#ifdef __x86_64__
+void emu_switch(Context *save, const Context *load);
+__asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n  movq (%rsi), %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n"
+        ".size emu_switch,.-emu_switch\n");
+static void context_make(Context *c, uint8_t *stack)
+{
+    void **sp = (void **)(stack + EMU_STACK - 64);
+    *--sp = NULL;
+    *--sp = (void *)fiber_main;
+    for (int k = 0; k < 6; k++) *--sp = NULL;
+    *c = sp;
+}
+#else
+static void emu_switch(Context *save, const Context *load) { swapcontext(save, load); }
+static void context_make(Context *c, uint8_t *stack)
+{
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = EMU_STACK;
+    c->uc_link = NULL;
+    makecontext(c, fiber_main, 0);
+}
+#endif
+
+static void to_scheduler(void) { emu_switch(&emu.fiber->context, &emu.scheduler); }
+
+static void fiber_main(void)
+{
+    emu.launch->thread(emu.launch->args);
+    emu.fiber->done = true;
+    emu.cta->left--;
+    to_scheduler();
+    abort();
+}
+
+static void run(Fiber *f)
+{
+    emu.fiber = f;
+    emu.warp = f->warp;
+    emu.cta = f->warp->cta;
+    threadIdx = (EmuDim3){ (unsigned)f->thread, 0, 0 };
+    blockIdx = emu.cta->index;
+    if (f->fresh) { f->fresh = false; context_make(&f->context, f->stack); }
+    emu_switch(&emu.scheduler, &f->context);
+}
+
+/* --- reports --------------------------------------------------------------------------------------------------------------------------- */
+
+static void report(const char *format, va_list args)
+{
+    if (emu.failed) return;
+    emu.failed = true;
+    int n = snprintf(emu.error, sizeof emu.error, "block %u warp %d lane %d, @%d: ", emu.cta->index.x, emu.warp->index, emu.fiber->lane, emu_line);
+    vsnprintf(emu.error + n, sizeof emu.error - (size_t)n, format, args);
+}
+
+void emu_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    report(format, args);
+    va_end(args);
+    for (;;) to_scheduler();
+}
+
+static const char *wait_text(const Fiber *f, char *text, size_t size)
+{
+    if (f->mbar) snprintf(text, size, "%s (mbarrier at %u: phase %u, %u arrivals and %lld bytes to come)", f->what, f->mbar->address, f->mbar->phase, f->mbar->left, (long long)f->mbar->bytes);
+    else snprintf(text, size, "%s", f->what ? f->what : "nothing");
+    return text;
+}
+
+static void report_deadlock(void)
+{
+    char text[160], last[200] = "";
+    size_t n = (size_t)snprintf(emu.error, sizeof emu.error, "deadlock");
+    emu.failed = true;
+    for (int c = 0; c < emu.n_ctas; c++)
+        for (int w = 0; emu.ctas[c].active && w < emu.ctas[c].n_warps; w++)
+            for (int l = 0; l < emu.launch->wave; l++) {
+                const Fiber *f = &emu.ctas[c].warps[w].lanes[l];
+                char line[200];
+                if (f->done) continue;
+                snprintf(line, sizeof line, "@%d %s", f->line, wait_text(f, text, sizeof text));
+                if (n < sizeof emu.error && strcmp(line, last))
+                    n += (size_t)snprintf(emu.error + n, sizeof emu.error - n, "; block %u warp %d lane %d waits at %s", emu.ctas[c].index.x, w, l, line);
+                memcpy(last, line, sizeof last);
+            }
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool ready(const Fiber *f)
+{
+    switch (f->wait) {
+    case WAIT_NONE: case WAIT_SPIN: return true;
+    case WAIT_TURN: return *f->turn != f->value;
+    case WAIT_PHASE: return (f->mbar->phase & 1) != f->value;
+    case WAIT_REGISTERS: return f->warp->cta->registers >= (int)f->value;
+    }
+    return true;
+}
+
+void emu_wait(WaitKind kind, const char *what, const uint32_t *turn, const Mbar *bar, uint32_t value)
+{
+    Fiber *f = emu.fiber;
+    f->wait = kind; f->what = what; f->turn = turn; f->mbar = bar; f->value = value; f->line = emu_line;
+    while (kind == WAIT_SPIN || !ready(f)) {
+        to_scheduler();
+        if (kind == WAIT_SPIN) break;
+    }
+    f->wait = WAIT_NONE;
+    f->mbar = NULL;
+    emu_line = f->line;
+}
+
+void emu_spin(void) { emu_wait(WAIT_SPIN, "a value in memory", NULL, NULL, 0); }
+int emu_lane(void) { return emu.fiber->lane; }
+
+/* --- the lanes of a warp ---------------------------------------------------------------------------------------------------------------- */
+
+const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg)
+{
+    Warp *w = emu.warp;
+    Fiber *me = emu.fiber;
+    EmuWord *slots = w->slot[me->parity ^= 1];
+    memcpy(&slots[me->lane], mine, bytes);
+    if (!w->met) { w->meets_for = what; w->meets_line = emu_line; }
+    else if (strcmp(w->meets_for, what)) emu_fail("lanes of one warp meet at %s and, @%d, at %s", what, w->meets_line, w->meets_for);
+    if (++w->met == (uint32_t)emu.launch->wave) {
+        w->met = 0;
+        if (f) f(w, slots, arg);
+        w->turn++;
+    } else emu_wait(WAIT_TURN, what, &w->turn, NULL, w->turn);
+    return slots;
+}
+
+const EmuWord *emu_exchange(const char *what, const void *mine, size_t bytes) { return emu_meet(what, mine, bytes, NULL, NULL); }
+
+static void order_lanes(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    emu_next_epoch(w);
+    w->lanes_epoch = w->clock.at[w->index];
+}
+
+void emu_warp_sync(void) { emu_meet("a warp barrier", "", 1, order_lanes, NULL); }
+
+/* --- barriers of the CTA ------------------------------------------------------------------------------------------------------------------ */
+
+/* PTX ISA 9.7.13.1: a barrier counts threads, in whole warps; the last to come completes it and it is as it was at first. */
+static void arrive(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    int id = (int)lanes[0].w[0];
+    uint32_t need = (uint32_t)(lanes[0].w[0] >> 32);
+    Gate *g = &w->cta->gates[id];
+    if (!need || need % (uint32_t)emu.launch->wave) emu_fail("barrier %d for %u threads, no multiple of a warp", id, need);
+    if (g->count && g->need != need) emu_fail("barrier %d for %u threads by some and %u by others", id, g->need, need);
+    g->need = need;
+    g->count += (uint32_t)emu.launch->wave;
+    w->gate_turn = g->turn;
+    emu_release(&g->in);
+    w->lanes_epoch = w->clock.at[w->index];
+    if (g->count > need) emu_fail("more threads come to barrier %d than its %u", id, need);
+    if (g->count < need) return;
+    g->out = g->in;
+    memset(&g->in, 0, sizeof g->in);
+    g->count = 0;
+    g->turn++;
+}
+
+void emu_barrier(int id, int threads, bool wait)
+{
+    static const char *const names[EMU_GATES] = { "barrier 0", "barrier 1", "barrier 2", "barrier 3", "barrier 4", "barrier 5", "barrier 6", "barrier 7", "barrier 8",
+        "barrier 9", "barrier 10", "barrier 11", "barrier 12", "barrier 13", "barrier 14", "barrier 15", "__syncthreads" };
+    if (id < 0 || id >= EMU_GATES) emu_fail("no barrier %d", id);
+    uint64_t word = (uint64_t)(uint32_t)id | (uint64_t)(uint32_t)threads << 32;
+    Gate *g = &emu.cta->gates[id];
+    emu_meet(names[id], &word, sizeof word, arrive, NULL);
+    if (!wait) return;
+    emu_wait(WAIT_TURN, names[id], &g->turn, NULL, emu.warp->gate_turn);
+    emu_acquire(&g->out);
+}
+
+void emu_syncthreads(void) { emu_barrier(EMU_GATES - 1, emu.launch->threads, true); }
+
+/* PTX ISA 9.7.20.5. A CTA has what its launch bounds leave a thread; a multiprocessor has 64K registers. */
+static void give_back(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    int count = (int)lanes[0].w[0];
+    if (count % 8 || count < 24 || count > 256) emu_fail("setmaxnreg %d", count);
+    if (count > w->registers) emu_fail("setmaxnreg.dec %d, more than the %d there are", count, w->registers);
+    w->cta->registers += (w->registers - count) * 32;
+    w->registers = count;
+}
+
+static void take(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    int count = (int)lanes[0].w[0];
+    w->registers = count;
+}
+
+void emu_registers(int count, bool more)
+{
+    if (!more) { emu_meet("setmaxnreg.dec", &count, sizeof count, give_back, NULL); return; }
+    if (count % 8 || count < 24 || count > 256) emu_fail("setmaxnreg %d", count);
+    if (count < emu.warp->registers) emu_fail("setmaxnreg.inc %d, less than the %d there are", count, emu.warp->registers);
+    emu_exchange("setmaxnreg.inc", &count, sizeof count);
+    int more_of_them = (count - emu.warp->registers) * 32;
+    if (emu.fiber->lane == 0) {
+        emu_wait(WAIT_REGISTERS, "registers to be given back", NULL, NULL, (uint32_t)more_of_them);
+        emu.cta->registers -= more_of_them;
+    }
+    emu_meet("setmaxnreg.inc", &count, sizeof count, take, NULL);
+}
+
+/* --- CTAs ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static void cta_start(Cta *c, int64_t block)
+{
+    const EmuLaunch *l = emu.launch;
+    c->active = true;
+    c->left = l->threads;
+    c->index = (EmuDim3){ (unsigned)block, 0, 0 };
+    memset(c->gates, 0, sizeof c->gates);
+    memset(c->issued, 0, sizeof c->issued);
+    emu_shadow_reset(c);
+    emu_async_reset(c);
+    int registers = 65536 / l->threads / 8 * 8 < 255 ? 65536 / l->threads / 8 * 8 : 255;
+    c->registers = 0;
+    for (int t = 0; t < l->threads; t++) {
+        Fiber *f = &c->fibers[t];
+        *f = (Fiber){ .stack = f->stack, .copies = f->copies, .room = f->room, .warp = &c->warps[t / l->wave], .lane = t % l->wave, .thread = t, .fresh = true };
+    }
+    for (int k = 0; k < c->n_warps; k++) {
+        Warp *w = &c->warps[k];
+        *w = (Warp){ .cta = c, .lanes = c->fibers + k * l->wave, .index = k, .registers = registers, .products = w->products, .room = w->room };
+        w->clock.at[k] = w->lanes_epoch = 1;
+    }
+}
+
+static void cta_end(Cta *c)
+{
+    const char *left = emu_async_end(c);
+    c->active = false;
+    if (emu.failed) return;
+    if (!emu_products_end(c)) left = "a product is in flight";
+    if (!left) return;
+    emu.failed = true;
+    snprintf(emu.error, sizeof emu.error, "block %u ends while %s", c->index.x, left);
+}
+
+static bool cta_open(Cta *c)
+{
+    const EmuLaunch *l = emu.launch;
+    c->n_warps = l->threads / l->wave;
+    c->fibers = calloc((size_t)l->threads, sizeof *c->fibers);
+    c->warps = calloc((size_t)c->n_warps, sizeof *c->warps);
+    uint8_t *stacks = mmap(NULL, (size_t)l->threads * EMU_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!c->fibers || !c->warps || stacks == MAP_FAILED || !emu_shadow_open(c, l->shared_bytes)) return false;
+    for (int t = 0; t < l->threads; t++) c->fibers[t].stack = stacks + (size_t)t * EMU_STACK;
+    return true;
+}
+
+static void cta_close(Cta *c)
+{
+    emu_products_reset(c);
+    for (int t = 0; c->fibers && t < emu.launch->threads; t++) free(c->fibers[t].copies);
+    for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
+    if (c->fibers && c->fibers[0].stack) munmap(c->fibers[0].stack, (size_t)emu.launch->threads * EMU_STACK);
+    free(c->tmas);
+    free(c->fibers);
+    free(c->warps);
+    emu_shadow_close(c);
+}
+
+/* --- the scheduler ------------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct Order { int kind, n; Warp *warps[RESIDENT * EMU_WARPS]; uint64_t slow[2]; uint64_t steps; int spins; } Order;
+
+static bool warp_ready(const Warp *w)
+{
+    for (int l = 0; l < emu.launch->wave; l++) if (!w->lanes[l].done && ready(&w->lanes[l])) return true;
+    return false;
+}
+
+/* Runs the lanes that can go on. 1: some did; 0: none, or those only looked at memory again. */
+static int run_warp(Order *o, Warp *w)
+{
+    int ran = 0, wave = emu.launch->wave;
+    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2));
+    for (int k = 0; k < wave && !emu.failed; k++) {
+        Fiber *f = &w->lanes[backwards ? wave - 1 - k : k];
+        if (f->done || !ready(f)) continue;
+        bool spins = f->wait == WAIT_SPIN;
+        run(f);
+        ran |= !spins || f->done || f->wait != WAIT_SPIN;
+        o->spins += spins;
+    }
+    if (emu.late == 3 && w->n_products && !emu_random(4)) emu_products_step(w);
+    return ran;
+}
+
+static void collect(Order *o)
+{
+    o->n = 0;
+    for (int c = 0; c < emu.n_ctas; c++)
+        for (int k = 0; emu.ctas[c].active && k < emu.ctas[c].n_warps; k++) o->warps[o->n++] = &emu.ctas[c].warps[k];
+    if (o->kind == 1) for (int k = 0; k < o->n / 2; k++) { Warp *x = o->warps[k]; o->warps[k] = o->warps[o->n - 1 - k]; o->warps[o->n - 1 - k] = x; }
+    if (o->kind > 1) for (int k = o->n - 1; k > 0; k--) { int j = (int)emu_random((uint32_t)k + 1); Warp *x = o->warps[k]; o->warps[k] = o->warps[j]; o->warps[j] = x; }
+}
+
+static bool is_slow(const Order *o, const Warp *w)
+{
+    int k = (int)(w->cta - emu.ctas) * EMU_WARPS + w->index;
+    return o->kind == 3 && (o->slow[k / 64] >> k % 64 & 1);
+}
+
+/* One walk over all warps. False: nobody can go on. */
+static bool step(Order *o)
+{
+    int ran = 0;
+    collect(o);
+    if (o->kind == 3 && o->steps++ % 32 == 0) for (int k = 0; k < 2; k++) o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
+    for (int k = 0; k < o->n && !emu.failed; k++) {
+        if (is_slow(o, o->warps[k]) || (o->kind == 2 && emu_random(2))) continue;
+        ran |= run_warp(o, o->warps[k]);
+    }
+    if (!ran) for (int k = 0; k < o->n && !ran && !emu.failed; k++) if (warp_ready(o->warps[k])) ran = run_warp(o, o->warps[k]);
+    if (emu.late == 3) for (int c = 0; c < emu.n_ctas; c++) if (emu.ctas[c].active) emu_async_step(&emu.ctas[c]);
+    if (ran) o->spins = 0;
+    return ran;
+}
+
+static bool spinning(const Order *o)
+{
+    for (int k = 0; k < o->n; k++)
+        for (int l = 0; l < emu.launch->wave; l++) if (!o->warps[k]->lanes[l].done && o->warps[k]->lanes[l].wait == WAIT_SPIN) return true;
+    return false;
+}
+
+static void run_all(void)
+{
+    const EmuLaunch *l = emu.launch;
+    Order o = { .kind = l->order & 3 };
+    int64_t next = 0;
+    while (!emu.failed) {
+        bool some = false;
+        for (int c = 0; c < emu.n_ctas; c++) {
+            Cta *x = &emu.ctas[c];
+            if (x->active && !x->left) cta_end(x);
+            if (!x->active && next < l->blocks) { cta_start(x, l->order & 16 ? l->blocks - 1 - next : next); next++; }
+            some |= x->active;
+        }
+        if (!some || emu.failed) return;
+        if (step(&o) || emu.failed) continue;
+        bool landed = false;
+        for (int k = 0, first = (int)emu_random((uint32_t)emu.n_ctas); k < emu.n_ctas && !landed; k++) {
+            Cta *x = &emu.ctas[(first + k) % emu.n_ctas];
+            landed = x->active && emu_async_some(x);
+        }
+        if (!landed && !(spinning(&o) && o.spins < SPINS)) report_deadlock();
+    }
+}
+
+bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
+{
+    memset(&emu, 0, sizeof emu);
+    emu.launch = l;
+    emu.random = (uint64_t)(uint32_t)l->order << 32 | (uint32_t)l->late;
+    emu.late = l->late & 3;
+    emu.n_ctas = l->together ? RESIDENT : 1 + (l->order >> 2 & 3) % RESIDENT;
+    if (emu.n_ctas > l->blocks) emu.n_ctas = (int)l->blocks;
+    blockDim = (EmuDim3){ (unsigned)l->threads, 1, 1 };
+    gridDim = (EmuDim3){ (unsigned)l->blocks, 1, 1 };
+    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT);
+    if (!ok) snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks, l->threads);
+    emu.ctas = calloc((size_t)emu.n_ctas + 1, sizeof *emu.ctas);
+    for (int c = 0; c < emu.n_ctas && ok; c++)
+        if (!(ok = cta_open(&emu.ctas[c]))) snprintf(emu.error, sizeof emu.error, "out of memory");
+    if (ok) run_all();
+    for (int c = 0; c < emu.n_ctas; c++) cta_close(&emu.ctas[c]);
+    free(emu.ctas);
+    if (ok && !emu.failed) return true;
+    snprintf(why, why_size, "%s", emu.error);
+    return false;
+}

@@ -1,0 +1,150 @@
+/* core.h: the emulator's own state. */
+#pragma once
+#include "tests/emu/emu.h"
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+
+enum {
+    EMU_WARPS = 32, EMU_LANES = 64, EMU_GATES = 17, EMU_STACK = 256 * 1024,
+    EMU_MBARS = 95, EMU_AGENTS = 128,       /* who can have written: warps, then what arrives at each mbarrier */
+    EMU_IN_FLIGHT = 255,                    /* in a tag: an asynchronous copy is writing there */
+    EMU_SEVERAL = 254,                      /* several warps wrote the same value, in no order */
+    EMU_READING = 0xffff,                   /* in the table of reads: a product in flight reads there */
+};
+
+#ifdef __x86_64__
+typedef void *Context;
+#else
+typedef ucontext_t Context;
+#endif
+
+/* What is known to have happened: for every agent the newest epoch whose accesses are ordered before now, and the newest whose
+ * generic accesses a proxy fence has handed to the asynchronous proxy. */
+typedef struct Clock { uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS]; } Clock;
+
+typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment;  /* when an asynchronous operation takes effect */
+
+typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
+
+typedef struct Copy { uint32_t to, bytes, group; const void *from; bool in, done; Moment moment; } Copy;
+
+struct Cta;
+struct Warp;
+typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent; uint16_t copies; Clock in, out; } Mbar;
+typedef struct Gate { uint32_t count, need, turn; Clock in, out; } Gate;
+
+typedef struct Fiber {
+    Context context;
+    uint8_t *stack;
+    struct Warp *warp;
+    int lane, thread, line;
+    bool fresh, done;
+    uint8_t parity;                         /* of the exchange slots */
+    WaitKind wait;
+    const char *what;                       /* it waits for */
+    const uint32_t *turn;
+    uint32_t value;
+    const Mbar *mbar;
+    Copy *copies; uint32_t n_copies, room, group;
+} Fiber;
+
+/* Accumulators of products in flight: their registers hold poison until the wait. */
+typedef struct Chain { uint32_t *d[32], *value; int regs, products; } Chain;
+typedef struct Product {
+    EmuProduct kind;
+    Chain *chain;
+    Moment moment;
+    bool done, accumulate;
+    uint32_t group;
+    const uint32_t *a[32];                  /* NULL: from shared memory */
+    uint32_t a_was[32][4];
+    int n_a, n_b;                           /* 16-byte pieces of shared memory */
+    uint32_t *pieces;
+} Product;
+
+typedef struct Warp {
+    struct Cta *cta;
+    Fiber *lanes;
+    int index, registers;
+    Clock clock;
+    uint16_t lanes_epoch;                   /* accesses before this epoch are ordered among the lanes */
+    EmuWord slot[2][EMU_LANES];
+    uint32_t met, turn, gate_turn;          /* of the meeting of lanes */
+    const char *meets_for;
+    int meets_line;
+    Product **products; int n_products, room;
+    uint32_t groups, issued;
+    bool fenced;                            /* wgmma.fence since the last group */
+} Warp;
+
+typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; } Tma;
+
+/* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
+typedef struct Several { uint16_t epoch[EMU_WARPS]; } Several;
+
+typedef struct Cta {
+    EmuDim3 index;
+    bool active;
+    uint8_t *memory;                        /* by address, from 0 */
+    uint32_t end;                           /* first address behind it */
+    uint32_t *tags;                         /* a byte: who wrote it last: agent, lane, epoch */
+    uint16_t *reads;                        /* a byte and warp: epoch of its last read */
+    Several *several; int n_several, several_room;
+    int n_warps, left;                      /* left: threads not done */
+    Warp *warps;
+    Fiber *fibers;
+    Gate gates[EMU_GATES];
+    Mbar mbars[EMU_MBARS]; int n_mbars;
+    uint8_t *mbar_at;                       /* by address / 8: number + 1 */
+    Tma *tmas; int n_tmas, tma_room;
+    int registers;                          /* not held by any warp */
+    uint64_t issues[EMU_WARPS / 4][64]; uint32_t issued[EMU_WARPS / 4];
+} Cta;
+
+typedef struct Emu {
+    const EmuLaunch *launch;
+    Cta *ctas; int n_ctas;
+    Cta *cta; Warp *warp; Fiber *fiber;     /* running */
+    Context scheduler;
+    uint64_t random;
+    int late;                               /* 0 all at the wait, 1 all at once, 2 either, 3 any time between too */
+    char error[1200];
+    bool failed;
+} Emu;
+
+extern Emu emu;
+
+uint32_t emu_random(uint32_t below);
+Moment emu_moment(void);
+
+/* core.c: gives way until the condition holds */
+void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, uint32_t value);
+/* All lanes come; the last one to come runs f, for all. */
+typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
+const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
+
+/* shadow.c */
+void clock_join(Clock *to, const Clock *from);
+void emu_release(Clock *to);                /* the running warp's accesses so far become known to whoever acquires `to` */
+void emu_acquire(const Clock *from);
+void emu_next_epoch(Warp *);
+uint8_t *emu_at(uint32_t address, uint32_t bytes);
+/* Are accesses by the running warp here ordered after what others did? Reported if not. `same`: what is written, if that may equal what is there. */
+typedef enum Access { GENERIC, BY_TMA, BY_WGMMA } Access;       /* the latter two by the asynchronous proxy; wgmma for the whole warp */
+void emu_check_read(uint32_t address, uint32_t bytes, Access);
+void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);
+void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint16_t epoch);
+void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch);
+bool emu_shadow_open(Cta *, size_t shared_bytes);
+void emu_shadow_reset(Cta *);
+void emu_shadow_close(Cta *);
+
+/* async.c, product.c: at CTA's start and end, and between steps */
+void emu_async_reset(Cta *);
+const char *emu_async_end(Cta *);           /* what is still in flight, or NULL */
+bool emu_async_some(Cta *);                 /* completes one copy that all may be waiting for */
+void emu_async_step(Cta *);
+void emu_products_reset(Cta *);
+bool emu_products_end(Cta *);
+void emu_products_step(Warp *);

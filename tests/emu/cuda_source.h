@@ -1,0 +1,11 @@
+/* cuda_source.h: emitted CUDA C as a file for the host's compiler. */
+#pragma once
+#include "backends/gpu/gpu.h"
+#include <stdio.h>
+
+/* With `faults`, places to plant faults are marked, and described there: fault n is active while emu_mutant is n. */
+typedef struct Fault { int line; const char *what; char text[160]; } Fault;
+enum { MAX_FAULTS = 256 };
+typedef struct Faults { Fault list[MAX_FAULTS]; int n; } Faults;
+
+void cuda_write_source(FILE *, const GpuCode *, Faults *faults);

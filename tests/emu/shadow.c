@@ -1,0 +1,223 @@
+/* shadow.c: shared memory, and whether accesses to it are ordered.
+ *
+ * Every warp counts epochs; it enters the next one when it lets others know what it did (a barrier, an arrival). Its clock holds, for
+ * every warp, the newest epoch that it knows of. Each byte of shared memory knows who wrote it last and when, and when each warp read it
+ * last: an access is ordered after those of epochs in the accessing warp's clock, and races with the others. Data that copies bring carries the
+ * number of the mbarrier that they complete on instead of a warp's. */
+#include "tests/emu/core.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16 };
+
+/* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a warp. */
+static uint32_t tag_of(int agent, int lane, uint16_t epoch) { return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
+static uint16_t *reads_of(const Cta *c, int warp, uint32_t a) { return c->reads + ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
+
+void clock_join(Clock *to, const Clock *from)
+{
+    for (int k = 0; k < EMU_AGENTS; k++) if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
+    for (int k = 0; k < EMU_AGENTS; k++) if (to->fenced[k] < from->fenced[k]) to->fenced[k] = from->fenced[k];
+}
+
+/* Epochs have run out: what happened so far counts as ordered, and counting starts again. */
+static void forget(Cta *c)
+{
+    for (uint32_t a = 0; a < c->end; a++) if (c->tags[a] >> 24 != EMU_IN_FLIGHT) c->tags[a] = 0;
+    for (size_t k = 0; k < (size_t)(c->end / BLOCK) * (size_t)c->n_warps * BLOCK; k++) if (c->reads[k] != EMU_READING) c->reads[k] = 0;
+    c->n_several = 0;
+    for (int k = 0; k < c->n_warps; k++) {
+        memset(&c->warps[k].clock, 0, sizeof c->warps[k].clock);
+        c->warps[k].clock.at[k] = 1;
+        c->warps[k].lanes_epoch = 1;
+    }
+    for (int k = 0; k < EMU_GATES; k++) { memset(&c->gates[k].in, 0, sizeof c->gates[k].in); memset(&c->gates[k].out, 0, sizeof c->gates[k].out); }
+    for (int k = 0; k < c->n_mbars; k++) { memset(&c->mbars[k].in, 0, sizeof c->mbars[k].in); memset(&c->mbars[k].out, 0, sizeof c->mbars[k].out); }
+}
+
+void emu_next_epoch(Warp *w)
+{
+    if (++w->clock.at[w->index] >= NEWEST_EPOCH) forget(w->cta);
+}
+
+void emu_release(Clock *to)
+{
+    clock_join(to, &emu.warp->clock);
+    emu_next_epoch(emu.warp);
+}
+
+void emu_acquire(const Clock *from) { clock_join(&emu.warp->clock, from); }
+
+void emu_proxy_fence(void)
+{
+    Clock *c = &emu.warp->clock;
+    for (int k = 0; k < EMU_AGENTS; k++) if (c->fenced[k] < c->at[k]) c->fenced[k] = c->at[k];
+    emu_next_epoch(emu.warp);
+}
+
+uint8_t *emu_at(uint32_t a, uint32_t bytes)
+{
+    if (a < EMU_BASE || a + bytes > emu.cta->end || a + bytes < a) emu_fail("%u bytes at %u lie outside of the shared memory, %u to %u", bytes, a, EMU_BASE, emu.cta->end);
+    return emu.cta->memory + a;
+}
+
+/* Of several writers of one value, one that is ordered before suffices. */
+static void check_several(uint32_t a, const Several *s, const char *access, Access how)
+{
+    const Warp *w = emu.warp;
+    bool ordered = false, fenced = how == GENERIC;
+    for (int v = 0; v < w->cta->n_warps; v++) {
+        if (!s->epoch[v]) continue;
+        ordered |= v == w->index || s->epoch[v] <= w->clock.at[v];
+        fenced |= s->epoch[v] <= w->clock.fenced[v];
+    }
+    if (!ordered) emu_fail("race: %s of shared memory at %u, written by several warps, not ordered", access, a);
+    if (!fenced) emu_fail("no proxy fence between the writes of shared memory at %u and their %s by the asynchronous proxy", a, access);
+}
+
+static void check_tag(uint32_t a, uint32_t tag, const char *access, Access how)
+{
+    const Warp *w = emu.warp;
+    int agent = (int)(tag >> 24), lane = (int)(tag >> 16 & 255);
+    uint16_t epoch = (uint16_t)tag;
+    if (agent == EMU_SEVERAL) { check_several(a, &w->cta->several[epoch], access, how); return; }
+    if (agent == EMU_IN_FLIGHT) emu_fail("race: %s of shared memory at %u, where a copy in flight writes", access, a);
+    if (agent == w->index) {
+        if (how != BY_WGMMA && lane != emu.fiber->lane && epoch >= w->lanes_epoch) emu_fail("race: %s of shared memory at %u, written by lane %d of the same warp with no warp barrier between", access, a, lane);
+    } else if (epoch > w->clock.at[agent]) {
+        if (agent < EMU_WARPS) emu_fail("race: %s of shared memory at %u, written by warp %d, not ordered", access, a, agent);
+        emu_fail("race: %s of shared memory at %u, written by a copy that was not waited for", access, a);
+    }
+    if (how != GENERIC && agent < EMU_WARPS && epoch > w->clock.fenced[agent])
+        emu_fail("no proxy fence between the write of shared memory at %u by warp %d and its %s by the asynchronous proxy", a, agent, access);
+}
+
+void emu_check_read(uint32_t a, uint32_t bytes, Access how)
+{
+    const uint32_t *tags = emu.cta->tags + a;
+    uint32_t last = 0;
+    emu_at(a, bytes);
+    for (uint32_t k = 0; k < bytes; k++) {
+        if (tags[k] == last) continue;
+        last = tags[k];
+        check_tag(a + k, last, "read", how);
+    }
+}
+
+static void check_reads(uint32_t a, uint32_t n, bool unchanged)
+{
+    const Cta *c = emu.cta;
+    const Warp *w = emu.warp;
+    for (int v = 0; v < c->n_warps; v++) {
+        const uint16_t *r = reads_of(c, v, a);
+        uint16_t newest = 0, known = v == w->index ? EMU_READING - 1 : w->clock.at[v];
+        for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
+        if (newest <= known || (unchanged && newest != EMU_READING)) continue;
+        if (newest == EMU_READING) emu_fail("race: write of shared memory at %u, which a product of warp %d in flight reads", a, v);
+        emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a, v);
+    }
+}
+
+void emu_check_write(uint32_t a, uint32_t bytes, const void *same, Access how)
+{
+    const uint32_t *tags = emu.cta->tags + a;
+    uint32_t last = 0;
+    uint8_t *p = emu_at(a, bytes);
+    bool unchanged = same && !memcmp(p, same, bytes);
+    for (uint32_t k = 0; k < bytes; k++) {
+        if (tags[k] == last) continue;
+        last = tags[k];
+        if (unchanged && last >> 24 != EMU_IN_FLIGHT) continue;     /* the value is there: no matter which write comes first */
+        check_tag(a + k, last, "write", how);
+    }
+    for (uint32_t k = a; k < a + bytes;) {
+        uint32_t n = BLOCK - k % BLOCK < a + bytes - k ? BLOCK - k % BLOCK : a + bytes - k;
+        check_reads(k, n, unchanged);
+        k += n;
+    }
+}
+
+void emu_mark_write(uint32_t a, uint32_t bytes, int agent, int lane, uint16_t epoch)
+{
+    uint32_t tag = tag_of(agent, lane, epoch);
+    for (uint32_t k = 0; k < bytes; k++) emu.cta->tags[a + k] = tag;
+}
+
+void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch)
+{
+    for (uint32_t k = a; k < a + bytes;) {
+        uint32_t n = BLOCK - k % BLOCK < a + bytes - k ? BLOCK - k % BLOCK : a + bytes - k;
+        uint16_t *r = reads_of(w->cta, w->index, k);
+        for (uint32_t j = 0; j < n; j++) r[j] = epoch;
+        k += n;
+    }
+}
+
+/* The value is there already: who knows of an earlier write of it, need not know of this one. */
+static void write_again(uint32_t a)
+{
+    Cta *c = emu.cta;
+    const Warp *w = emu.warp;
+    uint32_t tag = c->tags[a];
+    int agent = (int)(tag >> 24);
+    Several s = { { 0 } };
+    if (agent == EMU_SEVERAL) s = c->several[tag & 0xffff];
+    else if (agent < EMU_WARPS && agent != w->index && (uint16_t)tag > w->clock.at[agent]) s.epoch[agent] = (uint16_t)tag;
+    else { emu_mark_write(a, 1, w->index, emu.fiber->lane, w->clock.at[w->index]); return; }
+    s.epoch[w->index] = w->clock.at[w->index];
+    for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
+        if (!memcmp(&c->several[k], &s, sizeof s)) { c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k); return; }
+    if (c->n_several == 0xffff) forget(c);
+    if (c->n_several == c->several_room) {
+        c->several_room = c->several_room ? 2 * c->several_room : 64;
+        c->several = realloc(c->several, (size_t)c->several_room * sizeof *c->several);
+        if (!c->several) abort();
+    }
+    c->several[c->n_several] = s;
+    c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)c->n_several++);
+}
+
+void emu_load(uint32_t a, void *to, uint32_t bytes)
+{
+    if (a % bytes) emu_fail("misaligned load of %u bytes from shared memory at %u", bytes, a);
+    emu_check_read(a, bytes, GENERIC);
+    emu_mark_read(emu.warp, a, bytes, emu.warp->clock.at[emu.warp->index]);
+    memcpy(to, emu.cta->memory + a, bytes);
+}
+
+void emu_store(uint32_t a, const void *from, uint32_t bytes)
+{
+    if (a % bytes) emu_fail("misaligned store of %u bytes to shared memory at %u", bytes, a);
+    emu_check_write(a, bytes, from, GENERIC);
+    if (memcmp(emu.cta->memory + a, from, bytes)) emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
+    else for (uint32_t k = a; k < a + bytes; k++) write_again(k);
+    memcpy(emu.cta->memory + a, from, bytes);
+}
+
+bool emu_shadow_open(Cta *c, size_t shared_bytes)
+{
+    c->end = EMU_BASE + (uint32_t)(shared_bytes + BLOCK - 1) / BLOCK * BLOCK;
+    c->memory = malloc(c->end);
+    c->tags = malloc(c->end * sizeof *c->tags);
+    c->reads = malloc(c->end * sizeof *c->reads * (size_t)c->n_warps);
+    c->mbar_at = malloc(c->end / 8);
+    return c->memory && c->tags && c->reads && c->mbar_at;
+}
+
+void emu_shadow_reset(Cta *c)
+{
+    memset(c->memory, 0xff, c->end);        /* NaN in every format */
+    memset(c->tags, 0, c->end * sizeof *c->tags);
+    memset(c->reads, 0, c->end * sizeof *c->reads * (size_t)c->n_warps);
+    memset(c->mbar_at, 0, c->end / 8);
+    c->n_several = 0;
+}
+
+void emu_shadow_close(Cta *c)
+{
+    free(c->memory);
+    free(c->tags);
+    free(c->reads);
+    free(c->mbar_at);
+    free(c->several);
+}
