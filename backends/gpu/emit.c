@@ -488,19 +488,8 @@ static void source_line(Emit *e, const Instr *i)
     text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
 }
 
-/* Program order on a tensor that is both read and written: what one thread wrote another may read, in another layout, so the threads meet
- * between two operations of its chain. A chain that only writes needs nothing: its windows' elements lie in one layout. */
-static void order_memory(Emit *e, const Instr *i)
-{
-    MemParts m;
-    if (!ir_mem_parts(i, &m) || !m.token || (m.token->def && m.token->def->op == OP_TOKEN)) return;
-    for (const Use *u = ir_operand(i, 0)->uses; u; u = u->next)
-        if (u->user->op != OP_STORE && u->user->op != OP_SCATTER) { barrier(e); return; }
-}
-
 static void emit_instr(Emit *e, Instr *i)
 {
-    order_memory(e, i);
     switch ((int)i->op) {
     case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_TOKEN: case OP_JOIN_TOKENS:
     case OP_PROGRAM: case OP_CTA_ID: case OP_NUM_CTAS: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:

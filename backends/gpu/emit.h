@@ -29,6 +29,7 @@ typedef struct Emit {
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
     VEC(RingInfo) rings;
+    VEC(const Instr *) met;         /* memory operations before which the threads met */
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
@@ -105,6 +106,7 @@ void emit_reduce(Emit *, Instr *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */
+void keep_order(Emit *, const Instr *);             /* before a memory operation: a barrier where program order asks for one */
 void emit_load(Emit *, Instr *);
 void emit_store(Emit *, Instr *);
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */

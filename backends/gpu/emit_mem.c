@@ -222,62 +222,15 @@ static const char *both(Emit *e, const char *a, const char *b)
     return *b ? str(e, "%s && %s", a, b) : a;
 }
 
-/* --- program order between threads ----------------------------------------------------------------------------------------- */
-
-/* Does the window move on by at least its extent with every step of the loop that holds it? */
-static bool advances(const Instr *i, const MemParts *m)
-{
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS);
-    const Block *b = i->block;
-    int64_t c;
-    if (!b->parent || b->parent->op != OP_FOR || !ext || ir_attr(i, ATTR_STEPS)) return false;
-    for (int a = 0; a < m->rank; a++) {
-        const Instr *d = m->idx[a]->def;
-        while (d && d->op == OP_CAST) d = ir_operand(d, 0)->def;
-        if (!d || d->op != OP_MUL || !ir_is_const(ir_operand(d, 1), &c)) continue;
-        const Value *v = ir_operand(d, 0);
-        while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
-        if (v == b->args[0] && c >= (ext->v[a] < 1 ? 1 : ext->v[a])) return true;
-    }
-    return false;
-}
-
-/* Must threads meet before `i`, because others may have touched what it touches? */
-static bool must_meet(const Instr *i, const MemParts *m, const Value *token, int depth)
-{
-    const Instr *d = token->def;
-    if (depth > 8) return true;
-    if (!d) {
-        const Instr *loop = token->block->parent;
-        if (!loop) return false;                                    /* the kernel's entry */
-        if (loop->op != OP_FOR || token->index < 1) return true;
-        const Value *init = ir_operand(loop, token->index + 2), *next = ir_operand(ir_terminator(token->block), token->index - 1);
-        if (must_meet(i, m, init, depth + 1)) return true;
-        if (next == token) return false;
-        return !(i->op == OP_STORE && next == m->token_out && m->token == token && advances(i, m));
-    }
-    if (d->op == OP_TOKEN) return false;
-    if (d->op == OP_JOIN_TOKENS) {
-        for (int k = 0; k < d->n_operands; k++) if (must_meet(i, m, ir_operand(d, k), depth + 1)) return true;
-        return false;
-    }
-    MemParts before;
-    if (!ir_mem_parts(d, &before)) return true;
-    bool reads = d->op == OP_LOAD || d->op == OP_GATHER, also = i->op == OP_LOAD || i->op == OP_GATHER;
-    return reads && also && before.token ? must_meet(i, m, before.token, depth + 1) : true;
-}
-
-static void keep_order(Emit *e, const Instr *i, const MemParts *m) { if (m->token && must_meet(i, m, m->token, 0)) barrier(e); }
-
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
     Window w;
     ir_mem_parts(i, &m);
-    keep_order(e, i, &m);
+    keep_order(e, i);
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
-    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK];
+    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (m.result->type->kind == TYPE_SCALAR) {
         const char *cond = window_condition(e, &w, c, false), *x = str(e, "%s(%s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr), *n = name_of(e, m.result);
         if (*cond) line(e, "%s %s = %s;\n    if (%s) %s = %s;", ctype(d), n, pad_value(e, m.pad, d), cond, n, x);
@@ -386,11 +339,11 @@ void emit_store(Emit *e, Instr *i)
     MemParts m;
     Window w;
     ir_mem_parts(i, &m);
-    keep_order(e, i, &m);
+    keep_order(e, i);
     window_of(e, i, &w);
     Value *x = m.values[0];
     DType d = m.tensor->type->dtype;
-    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK];
+    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     const char *put = use(e, str(e, "stg_%s", dtype_name(d)));
     if (x->type->kind == TYPE_SCALAR) {
         line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), window_condition(e, &w, c, false)), put, ptr, name_of(e, x));
@@ -457,18 +410,27 @@ void emit_indexed(Emit *e, Instr *i)
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    keep_order(e, i, &m);
+    keep_order(e, i);
     DType d = m.tensor->type->dtype;
     const Value *shape = m.result ? m.result : m.values[0];
     const Layout *l = NULL;
     if (shape->type->kind == TYPE_TILE) {
-        if (shape->type->layout) l = layout_of(e, shape);
-        for (int a = 0; !l && a < m.rank; a++) if (m.idx[a]->type->layout) l = layout_of(e, m.idx[a]);
+        const Value *tiles[TILE_MAX_RANK + 3] = { shape, m.mask, m.values[1] };
+        for (int a = 0; a < m.rank; a++) tiles[3 + a] = m.idx[a];
+        for (int k = 0; !l && k < m.rank + 3; k++) if (tiles[k] && tiles[k]->type->layout) l = layout_of(e, tiles[k]);
         if (!l) ir_fail(e->s, i->loc, "no layout for %s", op_info[i->op].name);
     }
     const char *base = slot_name(e, SLOT_DATA, m.param, 0, d), *result = NULL;
     bool atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS, writes = i->op != OP_GATHER;
-    if (m.result) {
+    /* Where several threads hold an element, one of them does the atomic: the others get the old value through shared memory. */
+    const char *shared_base = NULL;
+    if (atomic && l && m.result->uses && *unique_holder(e, l)) {
+        int64_t at = scratch(e, type_elements(m.result->type) * dtype_bytes(d));
+        shared_base = tmp(e, "sh");
+        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", shared_base, (long long)at);
+        barrier(e);
+    }
+    if (m.result && !shared_base) {
         if (l) result = declare_tile(e, m.result);
         else { result = name_of(e, m.result); line(e, "%s %s = %s;", ctype(d), result, pad_value(e, m.pad, d)); e->storage[m.result->id] = result; }
     }
@@ -505,13 +467,23 @@ void emit_indexed(Emit *e, Instr *i)
                 line(e, "%s = %s(%s, %s);", x, use(e, str(e, "atomic_%s_%s", attr_enum_name(ATTR_RMW, ir_attr_int(i, ATTR_RMW, 0)), dtype_name(d))), p, v0);
             else line(e, "%s = %s(%s, %s, %s);", x, use(e, str(e, "atomic_cas_%s", dtype_name(d))), p, v0, indexed_value(e, m.values[1], l, r));
             end_block(e);
+            if (shared_base) {
+                const char *mine = both(e, holder, in_tile(e, l, c));
+                line(e, "%s%s%s%s(%s + (%s) * %d, %s);", *mine ? "if (" : "", mine, *mine ? ") " : "", use(e, str(e, "sts_%s", dtype_name(d))), shared_base,
+                     row_major(e, c, m.result->type), dtype_bytes(d), x);
+            }
             xs[k] = x;
         }
-        if (m.result && l) line(e, "%s[%s] = %s;", result, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
+        if (shared_base) {}
+        else if (m.result && l) line(e, "%s[%s] = %s;", result, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
         else if (m.result) line(e, "%s = %s;", result, xs[0]);
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
+    if (shared_base) {
+        barrier(e);
+        fill_elements(e, m.result, shared_base, row_major, m.result->type);
+    }
     if (atomic && !l && m.result && m.result->uses) {
         /* one thread did it: everyone gets the old value */
         int64_t at = scratch(e, 8);

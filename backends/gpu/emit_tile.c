@@ -158,7 +158,7 @@ const char *coord(Emit *e, const Layout *l, int axis, const char *i)
     const char *t = thread_coord(e, l, axis), *r = index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
     if (!strcmp(t, "0")) return r;
     if (!strcmp(r, "0")) return t;
-    if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strchr(r, '^')) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
+    if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strpbrk(r, "^?")) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
     return str(e, "(%s + %s)", t, r);
 }
 
@@ -338,6 +338,18 @@ static bool emit_pairs(Emit *e, const Instr *i)
     return true;
 }
 
+/* Does i read a value of the run as a broadcast, from the array that the run fills only behind its last instruction? */
+static bool reads_back(const Instr *i, uint32_t mark)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        const Instr *d = ir_operand(i, k)->def;
+        if (!d || !is_alias(d)) continue;
+        while (d && is_alias(d)) d = ir_operand(d, 0)->def;
+        if (d && d->mark == mark && is_run_op(d)) return true;
+    }
+    return false;
+}
+
 Instr *emit_run(Emit *e, Instr *first)
 {
     static const char *const letters = "abcd";
@@ -347,7 +359,7 @@ Instr *emit_run(Emit *e, Instr *first)
     Instr *last = first;
     for (Instr *i = first; i; i = i->next) {
         if (is_silent(i)) continue;
-        if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout || !type_same_shape(ir_result(i)->type, t0)) break;
+        if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout || !type_same_shape(ir_result(i)->type, t0) || reads_back(i, mark)) break;
         i->mark = mark;
         last = i;
     }

@@ -238,8 +238,8 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
         Value *view = slot_view(&b, bufs[k], slot);
         ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
         ir_replace(ir_result(loads[k]), view);
-        ir_erase(loads[k]);
     }
+    for (int k = 0; k < n; k++) ir_erase(loads[k]);         /* not before: the builder may stand before one of them */
     b = ir_before(ir_terminator(body));
     Value *next = ir_bin(&b, OP_ADD, slot, i32(&b, 1));
     next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, next, i32(&b, stages)), i32(&b, 0), next);

@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FLAGS " -std=gnu++17 -O1 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE "
+#define FLAGS " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE "
 
-typedef struct Built { uint64_t hash; EmuLaunchFn *launch; } Built;
-typedef struct State { const Target *target; const char *header; char defines[64]; char folder[128]; Built built[512]; int n, runs; bool keep; char files[512][256]; int n_files; Faults *faults; int order, late; } State;
+enum { MOST_BUILT = 64 };       /* the oldest go */
+typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
+typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; } State;
 
-void *exec_emu_open(const char *name, char *why, size_t why_size)
+
+static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
 {
     char target[64];
     State *s = calloc(1, sizeof *s);
@@ -28,13 +30,14 @@ void *exec_emu_open(const char *name, char *why, size_t why_size)
     snprintf(target, sizeof target, "%s:%s", hip ? "hip" : "cuda", name + 4);
     s->order = s->late = -1;
     s->target = target_find(target);
+    s->optimize = optimize;
     s->header = hip ? "hip_device.h" : "device.h";
     if (hip && s->target) snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch, s->target->wave);
     snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", EMU_FOLDER);
     if (s->target && mkdtemp(s->folder)) {
         char command[1024];         /* the header, compiled once */
-        snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null",
-                 s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
+        snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null",
+                 optimize, s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
         if (!system(command)) return s;
         rmdir(s->folder);
     }
@@ -43,19 +46,17 @@ void *exec_emu_open(const char *name, char *why, size_t why_size)
     return NULL;
 }
 
-/* Takes away exactly the files that build() made, then the empty folder; never a tree. Kept after a failed compilation, to be looked at. */
+void *exec_emu_open(const char *name, char *why, size_t why_size) { return open_with(name, "-O1", why, why_size); }
+void *exec_emu_open_once(const char *name, char *why, size_t why_size) { return open_with(name, "-O0", why, why_size); }
+
+/* Takes away the header, then the empty folder; never a tree. Both stay after a failed compilation, to be looked at. */
 void exec_emu_close(void *state)
 {
-    static const char *const ends[] = { "cpp", "so", "txt" };
     State *s = state;
     char path[320];
-    for (int k = 0; k < s->n_files && !s->keep; k++)
-        for (int e = 0; e < 3; e++) {
-            snprintf(path, sizeof path, "%s.%s", s->files[k], ends[e]);
-            unlink(path);
-        }
     snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
     if (!s->keep && !unlink(path)) rmdir(s->folder);
+    for (int k = 0; k < MOST_BUILT; k++) if (s->built[k].lib) dlclose(s->built[k].lib);
     free(s);
 }
 
@@ -142,30 +143,39 @@ static uint64_t hash_of(const char *p)
     return h;
 }
 
+static void take_away(const char *base)
+{
+    static const char *const ends[] = { "cpp", "so", "txt" };
+    char path[320];
+    for (int e = 0; e < 3; e++) {
+        snprintf(path, sizeof path, "%s.%s", base, ends[e]);
+        unlink(path);
+    }
+}
+
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t why_size)
 {
     State *st = state;
     uint64_t h = hash_of(code->text);
     char base[256], path[320], command[1600];
-    for (int k = 0; k < st->n; k++) if (st->built[k].hash == h) return st->built[k].launch;
-    if (st->n == 512 || st->n_files == 512) { snprintf(why, why_size, "more kernels than this executor keeps"); return NULL; }
-    snprintf(base, sizeof base, "%s/%s_%d", st->folder, code->name, st->n_files);
-    snprintf(st->files[st->n_files++], sizeof *st->files, "%s", base);
+    for (int k = 0; k < MOST_BUILT; k++) if (st->built[k].launch && st->built[k].hash == h) return st->built[k].launch;
+    snprintf(base, sizeof base, "%s/%s_%d", st->folder, code->name, st->n);
     snprintf(path, sizeof path, "%s.cpp", base);
     FILE *f = fopen(path, "wb");
-    if (!f) return NULL;
+    if (!f) { snprintf(why, why_size, "%s cannot be written", path); return NULL; }
     if (st->target->kind == TARGET_HIP) hip_write_source(f, code);
     else cuda_write_source(f, code, st->faults);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s-x c++ -shared -I%s -I%s %s -o %s.so -lm 2> %s.txt", st->defines, st->folder, EMU_INCLUDE, path, base, base);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -I%s -I%s %s -o %s.so -lm 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    EmuLaunchFn *fn = NULL;
-    if (lib) *(void **)&fn = dlsym(lib, "emu_launch");
-    else snprintf(why, why_size, "%s", dlerror());
-    if (fn && st->n < 512) st->built[st->n++] = (Built){ h, fn };
-    return fn;
+    Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) }, *at = &st->built[st->n++ % MOST_BUILT];
+    if (b.lib) *(void **)&b.launch = dlsym(b.lib, "emu_launch");
+    if (!b.launch) { snprintf(why, why_size, "%s", dlerror()); return NULL; }
+    take_away(base);
+    if (at->lib) dlclose(at->lib);
+    *at = b;
+    return b.launch;
 }
 
 /* --- a launch ------------------------------------------------------------------------------------------------------------------------- */
@@ -300,7 +310,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
 
 bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
 {
-    for (int i = 0; i < run->n_launches; i++) {
+    for (volatile int i = 0; i < run->n_launches; i++) {
         Session s;
         session_init(&s, allocator_libc);
         volatile bool ok = false;

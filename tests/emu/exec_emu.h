@@ -4,6 +4,7 @@
 #include "tests/emu/cuda_source.h"
 
 void *exec_emu_open(const char *name, char *why, size_t why_size);
+void *exec_emu_open_once(const char *name, char *why, size_t why_size);     /* compiles faster and runs slower: for kernels that run once */
 bool exec_emu_run(void *state, const Run *, char *why, size_t why_size);
 void exec_emu_close(void *state);
 
@@ -12,6 +13,6 @@ void exec_emu_draw(void *state, int order, int late);
 /* Libraries that are made from now on hold faults that emu_mutant chooses from. */
 void exec_emu_plant(void *state, Faults *);
 
-/* The library made of emitted text; NULL with the reason. Kept until close. */
+/* The library made of emitted text; NULL with the reason. Kept until 64 others were made. */
 typedef const char *EmuLaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *, char *why, size_t why_size);

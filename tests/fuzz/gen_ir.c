@@ -815,6 +815,8 @@ static void make_body(Gen *g, GenKernel *k)
     make_outputs(g, k);
 }
 
+/* --- tensors: of the seed and the kernel's parameters alone, so that they stay when the kernel is cut down ------------------------------ */
+
 /* Memory for a tensor: rows or columns first (where the facts leave it open), rows padded; element 0 at the promised alignment. */
 static void make_tensor(Gen *g, GenKernel *k, int p)
 {
@@ -838,6 +840,7 @@ static void make_tensor(Gen *g, GenKernel *k, int p)
 static void make_args(Gen *g, GenKernel *k)
 {
     Func *f = g->f;
+    g->rng = k->seed * 0xD1342543DE82EF95ull + 7;
     int64_t dims[5] = { 1 + below(g, 3 * (int)g->tm), 1 + below(g, 3 * (int)g->tn), 1 + below(g, 3 * (int)g->tk), 1 + below(g, 12), 8 };
     for (int d = 0; d < 2; d++) if (f->dims[d].div > 1) dims[d] = (dims[d] + f->dims[d].div - 1) / f->dims[d].div * f->dims[d].div;
     for (int p = 0; p < f->n_params; p++) {
@@ -849,21 +852,37 @@ static void make_args(Gen *g, GenKernel *k)
     k->args[P_ALPHA].scalar.f = below(g, 7) - 3;
 }
 
-void gen_kernel(Session *s, uint64_t seed, unsigned flags, GenKernel *k)
+static Gen *begin(Session *s, uint64_t seed, unsigned flags, GenKernel *k)
 {
     Gen *g = arena_new(&s->arena, Gen);
     *k = (GenKernel){ .seed = seed };
     *g = (Gen){ .s = s, .rng = seed * 2654435761u + 12345, .flags = flags, .budget = 90 };
-    k->module = ir_module_new(s);
-    k->func = g->f = ir_func_new(k->module, "random", true);
     g->tm = extent(g, 8);
     g->tn = extent(g, 16);
     g->tk = extent(g, 8);
+    return g;
+}
+
+void gen_kernel(Session *s, uint64_t seed, unsigned flags, GenKernel *k)
+{
+    Gen *g = begin(s, seed, flags, k);
+    k->module = ir_module_new(s);
+    k->func = g->f = ir_func_new(k->module, "random", true);
     make_params(g);
     make_grid(g);
     k->n = g->f->n_params;
     for (int p = 0; p < k->n; p++) k->exact[p] = true;
     make_body(g, k);
+    make_args(g, k);
+    gen_fill(k);
+}
+
+void gen_replay(Session *s, Module *m, uint64_t seed, unsigned flags, GenKernel *k)
+{
+    Gen *g = begin(s, seed, flags, k);
+    k->module = m;
+    k->func = g->f = m->funcs;
+    k->n = g->f->n_params;
     make_args(g, k);
     gen_fill(k);
 }

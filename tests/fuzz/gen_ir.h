@@ -38,6 +38,8 @@ typedef struct GenKernel {
 } GenKernel;
 
 void gen_kernel(Session *, uint64_t seed, unsigned flags, GenKernel *);
+/* The seed's tensors for a kernel that was cut down from the seed's program; nothing counts as exact. */
+void gen_replay(Session *, Module *, uint64_t seed, unsigned flags, GenKernel *);
 /* The tensors' first contents, the same each time. */
 void gen_fill(GenKernel *);
 /* A copy of all tensors' memory, in the session's arena. */
