@@ -135,6 +135,7 @@ struct Func {
     Block *body;                        /* args: one value a parameter */
     Block *grid;                        /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
     Block *remap;                       /* or NULL. args: the linear id, then as body; yields the linear id to run */
+    bool permutes;                      /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
     const Type **results; int n_results;/* device functions */
     Hints hints;
     bool fits32;                        /* launch fact: all extents are under 2^28 (FITS32_EXTENT), all offsets of elements in bytes under 2^31 */

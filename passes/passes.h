@@ -32,7 +32,7 @@ typedef struct PassOptions {
     bool check;                     /* `--check`: see check.c */
     bool print;                     /* keep print: tilec run, --check, -g */
     bool approx, ftz;               /* approximate division and functions; denormals flushed: see approx.c */
-    const char *remap;              /* "xcd", "chunk", "head", "auto", "none"; NULL: what the kernel says: see remap.c */
+    const char *remap;              /* "xcd", "chunk:64", "head+raster:8", "auto", "none"; NULL: what the kernel says: see remap.c */
     int xcds;                       /* chiplets of the target; 0: its table says */
 } PassOptions;
 
@@ -45,6 +45,7 @@ typedef struct PassRecord { PassId pass; bool progress; int64_t ns; } PassRecord
 typedef struct PassReport {         /* lives in the module's session */
     VEC(PassRecord) runs;           /* in the order run */
     VEC(PassStat) stats;            /* one for each (pass, what) */
+    const char *remap;              /* the placement of the last kernel, `auto` decided: "head+raster:8"; NULL: the pass did not run */
 } PassReport;
 
 /* Runs the pipeline. `report` may be NULL. False after diagnostics: an unknown pass name, or a module that no longer

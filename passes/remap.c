@@ -15,111 +15,200 @@
  *   xcd           Workgroups go to chiplet w % X in turn (dispatch order of MI300X). x = w % X, k = w / X: chiplet x gets q + (x < r) ids, q = P / X, r =
  *                 P % X, and runs the interval that starts at x*q + min(x, r), the sum of the counts before it; k counts through it. Intervals of
  *                 consecutive starts are disjoint and cover [0, P).
- *   chunk(C)      C consecutive programs (by default as many as a chiplet has compute units) stay on one chiplet. Ids below F = P - P % (X*C) are permuted within each block of X*C: (x, k) ->
- *                 x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is an `xcd` of its own over P - F.
- *   head          Attention: axis 0 counts the tiles of a head, the others heads. With U = whole units (heads) and V = U / X, the first V*X units go
- *                 V to a chiplet, all of a unit's programs to the same: (x, k) -> x*V*n0 + k on [0, V*X*n0), a bijection as above; what is left is
- *                 an `xcd` of its own, which splits at most X - 1 heads. Heads that share keys are neighbours and so stay together.
+ *   chunk(C)      C consecutive programs stay on one chiplet. Ids below F = P - P % (X*C) are permuted within each block of X*C: (x, k) ->
+ *                 x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is an `xcd` of its own over P - F. Without a number C is
+ *                 worked out from the grid: see chunk_size. Any C of at least 1 will do.
+ *   head(G)       Attention: axis 0 counts the tiles of a head, the others heads. A unit is G heads, of n0*G programs; with V = (whole units) / X the
+ *                 first V*X units go V to a chiplet, all of a unit's programs to the same: (x, k) -> x*S + k on [0, X*S), S = V*n0*G, a bijection as above;
+ *                 what is left is an `xcd` of its own. Without a number G is how many heads share keys: see heads_together. Any G of at least 1 will do.
  *
- * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), not here.
+ * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), not here; a function without one is marked `permutes`.
  *
- * Requires: nothing; runs late. Keeps: everything; hints.raster_group and hints.remap are taken. Does not do: placement from a cache model. */
-#include "passes/pass.h"
+ * Requires: nothing; runs late. Keeps: everything; hints.raster_group and hints.remap are taken. */
+#include "passes/remap.h"
 
-typedef struct Emit { Builder b; } Emit;
+typedef struct Emit { Builder b; PassContext *c; Func *f; int64_t chiplets; } Emit;
 
-static Value *num(Emit *e, int64_t v) { return ir_index(&e->b, v); }
+/* In 32 bits: no launch has 2^31 programs, and nothing here passes their number (sizes are cut to it first). */
+static Value *num(Emit *e, int64_t v) { return ir_cast(&e->b, ir_index(&e->b, v), DT_I32); }
 static Value *bin(Emit *e, Op op, Value *x, Value *y) { return ir_bin(&e->b, op, x, y); }
 static Value *programs(Emit *e, int axis)
 {
-    return ir_emit(&e->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
+    return ir_cast(&e->b, ir_emit(&e->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL), DT_I32);
 }
 
-/* In 32 bits: no launch has 2^31 programs, and with the band's height cut to the grid's nothing here passes their number. */
 static Value *emit_raster(Emit *e, Value *w, int64_t group, int rank)
 {
-    Value *n0 = ir_cast(&e->b, programs(e, 0), DT_I32), *n1 = ir_cast(&e->b, programs(e, 1), DT_I32);
-    Value *g = bin(e, OP_MIN, ir_cast(&e->b, num(e, group), DT_I32), n0);
-    w = ir_cast(&e->b, w, DT_I32);
+    Value *n0 = programs(e, 0), *n1 = programs(e, 1), *g = bin(e, OP_MIN, num(e, group), n0);
     Value *t = rank > 2 ? bin(e, OP_REM, w, bin(e, OP_MUL, n0, n1)) : w, *batch = rank > 2 ? bin(e, OP_SUB, w, t) : NULL;
     Value *band_size = bin(e, OP_MUL, g, n1), *band = bin(e, OP_DIV, t, band_size), *r = bin(e, OP_REM, t, band_size);
     Value *first = bin(e, OP_MUL, band, g), *s = bin(e, OP_MIN, g, bin(e, OP_SUB, n0, first));
     Value *i = bin(e, OP_ADD, first, bin(e, OP_REM, r, s)), *j = bin(e, OP_DIV, r, s);
     w = bin(e, OP_ADD, bin(e, OP_MUL, j, n0), i);
-    return ir_cast(&e->b, batch ? bin(e, OP_ADD, batch, w) : w, DT_INDEX);
+    return batch ? bin(e, OP_ADD, batch, w) : w;
 }
 
-static Value *emit_xcd(Emit *e, Value *w, Value *p, int64_t xcds)
+static Value *emit_xcd(Emit *e, Value *w, Value *p)
 {
-    Value *n = num(e, xcds), *x = bin(e, OP_REM, w, n), *k = bin(e, OP_DIV, w, n);
+    Value *n = num(e, e->chiplets), *x = bin(e, OP_REM, w, n), *k = bin(e, OP_DIV, w, n);
     Value *q = bin(e, OP_DIV, p, n), *r = bin(e, OP_REM, p, n);
     Value *start = bin(e, OP_ADD, bin(e, OP_MUL, x, q), bin(e, OP_MIN, x, r));
     return bin(e, OP_ADD, start, k);
 }
 
 /* Ids from `full` on are an `xcd` of their own. */
-static Value *or_rest(Emit *e, Value *w, Value *p, Value *full, Value *inside, int64_t xcds)
+static Value *or_rest(Emit *e, Value *w, Value *p, Value *full, Value *inside)
 {
-    Value *rest = bin(e, OP_ADD, full, emit_xcd(e, bin(e, OP_SUB, w, full), bin(e, OP_SUB, p, full), xcds));
+    Value *rest = bin(e, OP_ADD, full, emit_xcd(e, bin(e, OP_SUB, w, full), bin(e, OP_SUB, p, full)));
     return ir_op(&e->b, OP_WHERE, NULL, NO_ATTRS, bin(e, OP_LT, w, full), inside, rest);
 }
 
-static Value *emit_chunk(Emit *e, Value *w, Value *p, int64_t xcds, int64_t chunk)
+/* As many programs as a chiplet runs at a time, in whole pieces of what runs along axis 0: a line of the grid, or a column of the raster's
+ * band. A line too long is cut into equal pieces. No chiplet goes without: at most P / X. */
+static Value *chunk_size(Emit *e, Value *p, int rank, int64_t raster)
 {
-    Value *n = num(e, xcds), *block = num(e, xcds * chunk), *full = bin(e, OP_SUB, p, bin(e, OP_REM, p, block));
+    int64_t units = remap_at_once(e->c->options, e->f);
+    Value *u = num(e, units), *one = num(e, 1), *size = u;
+    if (rank >= 2) {
+        Value *line = programs(e, 0);
+        if (raster > 1) line = bin(e, OP_MIN, line, num(e, raster));
+        line = bin(e, OP_MAX, line, one);
+        Value *whole = bin(e, OP_MUL, bin(e, OP_DIV, u, line), line), *piece = bin(e, OP_CDIV, line, bin(e, OP_CDIV, line, u));
+        size = ir_op(&e->b, OP_WHERE, NULL, NO_ATTRS, bin(e, OP_LE, line, u), whole, piece);
+    }
+    return bin(e, OP_MAX, one, bin(e, OP_MIN, size, bin(e, OP_DIV, p, num(e, e->chiplets))));
+}
+
+static Value *emit_chunk(Emit *e, Value *w, Value *p, Value *chunk)
+{
+    Value *n = num(e, e->chiplets), *block = bin(e, OP_MUL, n, chunk), *full = bin(e, OP_SUB, p, bin(e, OP_REM, p, block));
     Value *u = bin(e, OP_REM, w, block), *base = bin(e, OP_SUB, w, u);
-    Value *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), num(e, chunk)), bin(e, OP_DIV, u, n));
-    return or_rest(e, w, p, full, bin(e, OP_ADD, base, to), xcds);
+    Value *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), chunk), bin(e, OP_DIV, u, n));
+    return or_rest(e, w, p, full, bin(e, OP_ADD, base, to));
 }
 
-static Value *emit_head(Emit *e, Value *w, Value *p, int64_t xcds)
+static Value *emit_head(Emit *e, Value *w, Value *p, Value *group)
 {
-    Value *n = num(e, xcds), *n0 = programs(e, 0), *share = bin(e, OP_MUL, bin(e, OP_DIV, bin(e, OP_DIV, p, n0), n), n0);
+    Value *n = num(e, e->chiplets), *n0 = programs(e, 0), *most = bin(e, OP_MAX, num(e, 1), bin(e, OP_DIV, p, n0));
+    Value *unit = bin(e, OP_MUL, n0, bin(e, OP_MIN, group, most));
+    Value *share = bin(e, OP_MUL, bin(e, OP_DIV, bin(e, OP_DIV, p, unit), n), unit);
     Value *inside = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, w, n), share), bin(e, OP_DIV, w, n));
-    return or_rest(e, w, p, bin(e, OP_MUL, share, n), inside, xcds);
+    return or_rest(e, w, p, bin(e, OP_MUL, share, n), inside);
 }
 
-/* --- choosing --------------------------------------------------------------------------------------------------------------------- */
+/* --- heads that share keys ---------------------------------------------------------------------------------------------------------- */
 
-typedef enum Kind { KIND_NONE, KIND_XCD, KIND_CHUNK, KIND_HEAD } Kind;
+typedef struct Share { Func *f; int dim; } Share;
 
-/* Accelerator complex dies that share the dispatch of one grid. AMD CDNA 3 and 4: MI300X and MI355X have eight. */
-static int64_t chiplets(const PassOptions *o)
+/* Is v computed from grid axis 1 by way of a division? 1: from the axis; 2: divided. */
+static int from_head(const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    int most = 0;
+    if (!d || depth > 16) return 0;
+    if (d->op == OP_PROGRAM_ID) return ir_attr_int(d, ATTR_AXIS, 0) == 1;
+    if (v->type->kind != TYPE_SCALAR || !(op_info[d->op].flags & OPF_ELEM)) return 0;
+    for (int k = 0; k < d->n_operands; k++) {
+        int x = from_head(ir_operand(d, k), depth + 1);
+        if (x > most) most = x;
+    }
+    return most && (d->op == OP_DIV || d->op == OP_SHR) ? 2 : most;
+}
+
+static void find_sharing(void *user, Instr *i)
+{
+    Share *s = user;
+    MemParts m;
+    if (s->dim >= 0 || i->op != OP_LOAD || !ir_mem_parts(i, &m)) return;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    for (int a = 0; a < m.rank; a++)
+        if (e->v[a] == -1 && from_head(m.idx[a], 0) == 2) { s->dim = s->f->params[m.param].dims[a]; return; }
+}
+
+/* H query heads on axis 1 read key head h * HK / H of HK: H / HK of them share one. 1 where no load looks like that. */
+static Value *heads_together(Emit *e, int rank)
+{
+    Share s = { e->f, -1 };
+    if (rank >= 2) ir_walk(e->f->body, find_sharing, &s);
+    if (s.dim < 0) return num(e, 1);
+    int64_t extent = e->f->dims[s.dim].extent;
+    Value *keys = extent >= 0 ? ir_index(&e->b, extent) : ir_emit(&e->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, s.dim)), NULL);
+    keys = ir_cast(&e->b, bin(e, OP_MIN, keys, ir_index(&e->b, INT32_MAX)), DT_I32);
+    return bin(e, OP_MAX, num(e, 1), bin(e, OP_DIV, programs(e, 1), keys));
+}
+
+/* --- names --------------------------------------------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = { "none", "xcd", "chunk", "head", "auto" };
+
+int64_t remap_chiplets(const PassOptions *o)
 {
     if (o->xcds > 0) return o->xcds;
     const Target *t = o->target;
     return t && t->kind == TARGET_HIP && (t->arch == 0x942 || t->arch == 0x950) ? 8 : 1;
 }
 
-/* What one chiplet runs at a time, a program a compute unit: neighbours in time are then neighbours in the grid. */
-static int64_t programs_at_once(const PassOptions *o)
+int64_t remap_at_once(const PassOptions *o, const Func *f)
 {
-    int64_t units = o->target && o->target->n_sms ? o->target->n_sms / chiplets(o) : 64;
-    return units < 1 ? 1 : units;
+    int64_t units = o->target && o->target->n_sms ? o->target->n_sms / remap_chiplets(o) : 38;
+    return (units < 1 ? 1 : units) * (f->hints.occupancy > 0 ? f->hints.occupancy : 1);
 }
 
-static bool parse_kind(PassContext *c, const Func *f, int rank, Kind *kind, int64_t *chunk)
+const char *remap_text(Arena *a, RemapSpec s)
 {
-    const char *name = c->options->remap ? c->options->remap : f->hints.remap;
-    *kind = KIND_NONE;
-    *chunk = 0;
-    if (!name || !strcmp(name, "none")) return true;
-    if (!strcmp(name, "xcd")) *kind = KIND_XCD;
-    else if (!strcmp(name, "head")) *kind = KIND_HEAD;
-    else if (!strcmp(name, "auto")) *kind = rank == 3 ? KIND_HEAD : KIND_XCD;
-    else if (!strncmp(name, "chunk", 5) && (!name[5] || name[5] == ':')) {
-        *kind = KIND_CHUNK;
-        if (!name[5]) *chunk = programs_at_once(c->options);
-        for (const char *p = name[5] ? name + 6 : ""; *p >= '0' && *p <= '9' && *chunk < 1 << 20; p++) *chunk = 10 * *chunk + (*p - '0');
-    } else {
-        diag_error(c->session, f->loc, "--remap=%s: expected none, xcd, chunk, chunk:N, head or auto", name);
-        return false;
+    Text t;
+    text_init(&t, a);
+    text_puts(&t, kind_names[s.kind]);
+    if (s.number) text_printf(&t, ":%lld", (long long)s.number);
+    if (s.raster > 1) text_printf(&t, "+raster:%lld", (long long)s.raster);
+    return t.data;
+}
+
+/* ":N" at *p. False: no number from 1 to 2^20. */
+static bool parse_number(const char **p, int64_t *n)
+{
+    if (**p != ':') return true;
+    *n = 0;
+    for (++*p; **p >= '0' && **p <= '9' && *n <= 1 << 20; ++*p) *n = 10 * *n + (**p - '0');
+    return *n >= 1 && *n <= 1 << 20;
+}
+
+static bool parse_spec(PassContext *c, const Func *f, const char *text, RemapSpec *s)
+{
+    const char *p = text;
+    int k = 0, n = sizeof kind_names / sizeof *kind_names;
+    size_t len = strcspn(text, ":+");
+    while (k < n && (strlen(kind_names[k]) != len || memcmp(kind_names[k], text, len))) k++;
+    if (k == n) goto bad;
+    s->kind = (RemapKind)k;
+    p += len;
+    if (*p == ':' && s->kind != REMAP_CHUNK && s->kind != REMAP_HEAD) goto bad;
+    if (!parse_number(&p, &s->number)) goto number;
+    if (!strncmp(p, "+raster:", 8)) {
+        p += 7;
+        if (!parse_number(&p, &s->raster)) goto number;
     }
-    if (*kind == KIND_CHUNK && *chunk < 1) {
-        diag_error(c->session, f->loc, "--remap=%s: a chunk has at least one program", name);
-        return false;
-    }
-    return true;
+    if (!*p) return true;
+bad:
+    diag_error(c->session, f->loc, "--remap=%s: expected none, xcd, chunk, chunk:N, head, head:N or auto, then perhaps +raster:N", text);
+    return false;
+number:
+    diag_error(c->session, f->loc, "--remap=%s: %s", text, s->kind == REMAP_CHUNK && !strchr(text, '+') ? "a chunk has at least one program" : "expected a number from 1 to 1048576");
+    return false;
+}
+
+/* --- the block -------------------------------------------------------------------------------------------------------------------------- */
+
+/* The user's remap, applied to `w`. */
+static Value *emit_user(Emit *e, Value *w)
+{
+    Func *f = e->f;
+    ValueMap map;
+    value_map_init(&map, e->c->scratch);
+    value_map_set(&map, f->remap->args[0], ir_cast(&e->b, w, f->remap->args[0]->type->dtype));
+    for (int k = 1; k < f->remap->n_args; k++) value_map_set(&map, f->remap->args[k], e->b.block->args[k]);
+    ir_clone_block_into(&e->b, f->remap, &map, false);
+    return ir_cast(&e->b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_I32);
 }
 
 static Block *new_block(Func *f)
@@ -131,44 +220,43 @@ static Block *new_block(Func *f)
     return b;
 }
 
-/* The user's remap, applied to `w`. */
-static Value *emit_user(PassContext *c, Emit *e, Func *f, Value *w)
+Block *remap_block(PassContext *c, Func *f, RemapSpec s)
 {
-    ValueMap map;
-    value_map_init(&map, c->scratch);
-    value_map_set(&map, f->remap->args[0], ir_cast(&e->b, w, f->remap->args[0]->type->dtype));
-    for (int k = 1; k < f->remap->n_args; k++) value_map_set(&map, f->remap->args[k], e->b.block->args[k]);
-    ir_clone_block_into(&e->b, f->remap, &map, false);
-    return ir_cast(&e->b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_INDEX);
+    int rank = ir_terminator(f->grid)->n_operands;
+    bool raster = rank >= 2 && s.raster > 1;
+    if (s.kind == REMAP_NONE && !raster) return f->remap;
+    Emit e = { ir_at_end(new_block(f)), c, f, remap_chiplets(c->options) };
+    e.b.loc = f->loc;
+    Value *w = ir_cast(&e.b, e.b.block->args[0], DT_I32), *p = s.kind == REMAP_NONE ? NULL : programs(&e, -1);
+    switch (s.kind) {
+    case REMAP_NONE: case REMAP_AUTO: break;
+    case REMAP_XCD: w = emit_xcd(&e, w, p); break;
+    case REMAP_CHUNK: w = emit_chunk(&e, w, p, s.number ? num(&e, s.number) : chunk_size(&e, p, rank, s.raster)); break;
+    case REMAP_HEAD: w = emit_head(&e, w, p, s.number ? num(&e, s.number) : heads_together(&e, rank)); break;
+    }
+    if (f->remap) w = emit_user(&e, w);
+    if (raster) w = emit_raster(&e, w, s.raster, rank);
+    w = ir_cast(&e.b, w, DT_INDEX);
+    ir_build(&e.b, OP_YIELD, &w, 1, NO_ATTRS, NULL, 0);
+    return e.b.block;
 }
 
 static bool remap_func(PassContext *c, Func *f)
 {
-    Kind kind;
-    int64_t chunk, xcds = chiplets(c->options);
+    RemapSpec s = { .raster = f->hints.raster_group };
     const Instr *end = f->grid ? ir_terminator(f->grid) : NULL;
-    int rank = end ? end->n_operands : 0;
-    if (!f->is_kernel || !end || !parse_kind(c, f, rank, &kind, &chunk)) return false;
-    bool raster = rank >= 2 && f->hints.raster_group > 1;
-    if (xcds < 2) kind = KIND_NONE;
-    if (kind == KIND_NONE && !raster) return false;
-    Block *b = new_block(f);
-    Emit e = { ir_at_end(b) };
-    e.b.loc = f->loc;
-    Value *w = b->args[0], *p = kind == KIND_NONE ? NULL : programs(&e, -1);
-    switch (kind) {
-    case KIND_NONE: break;
-    case KIND_XCD: w = emit_xcd(&e, w, p, xcds); break;
-    case KIND_CHUNK: w = emit_chunk(&e, w, p, xcds, chunk); break;
-    case KIND_HEAD: w = emit_head(&e, w, p, xcds); break;
-    }
-    if (f->remap) w = emit_user(c, &e, f, w);
-    if (raster) w = emit_raster(&e, w, f->hints.raster_group, rank);
-    ir_build(&e.b, OP_YIELD, &w, 1, NO_ATTRS, NULL, 0);
+    const char *name = c->options->remap ? c->options->remap : f->hints.remap;
+    if (!f->is_kernel || !end || (name && !parse_spec(c, f, name, &s))) return false;
+    if (remap_chiplets(c->options) < 2) s.kind = REMAP_NONE;
+    if (s.kind == REMAP_AUTO) s = remap_choose(c, f, end->n_operands, s.raster);
+    c->report->remap = remap_text(&c->session->arena, s);
+    Block *b = remap_block(c, f, s);
+    if (b == f->remap) return false;
+    if (!f->remap) f->permutes = true;
     f->remap = b;
-    pass_count(c, "programs placed by chiplet", kind != KIND_NONE);
-    pass_count(c, "grids rastered in bands", raster);
-    if (raster) f->hints.raster_group = 0;
+    pass_count(c, "programs placed by chiplet", s.kind != REMAP_NONE);
+    pass_count(c, "grids rastered in bands", end->n_operands >= 2 && s.raster > 1);
+    f->hints.raster_group = 0;
     f->hints.remap = NULL;
     return true;
 }

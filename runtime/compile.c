@@ -122,8 +122,9 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     if (!m) return false;
     copy_signature(s, f, out);
     out->grid = host_code(s, f, f->grid, "grid");
-    if (f->remap) out->remap = host_code(s, f, f->remap, "remap");
-    bool ok = out->grid && (!f->remap || out->remap);
+    bool check = f->remap && !f->permutes;      /* the host only checks it: the kernel itself applies it */
+    if (check) out->remap = host_code(s, f, f->remap, "remap");
+    bool ok = out->grid && (!check || out->remap);
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     KernelOptions kernel_options = kernel_options_of(&o->passes);

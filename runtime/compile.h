@@ -37,7 +37,7 @@ typedef struct CompiledDim { int64_t extent; int param, axis; } CompiledDim;    
 /* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
 typedef struct Compiled {
     Artifact artifact;
-    const EvalCode *grid, *remap;   /* remap NULL: none */
+    const EvalCode *grid, *remap;   /* remap NULL: none to check at launch */
     const CompiledParam *params; int n_params;
     const CompiledDim *dims; int n_dims;
     const char *spec;               /* "D=64, CAUSAL=true" */

@@ -246,7 +246,7 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     push(s, w, a->shape.workspace_per_block);
     const char *why = f->n_dims > PLAN_MAX_DIMS || a->n_slots > PLAN_MAX_SLOTS ? "too many dimensions or arguments" : NULL;
     if (!why) why = write_program(s, f, f->grid, false, w);
-    if (!why) why = write_program(s, f, f->remap, true, w);
+    if (!why) why = write_program(s, f, f->permutes ? NULL : f->remap, true, w);
     if (why) diag_error(s, k->loc, "the grid or remap of `%s` cannot be evaluated by a launcher: %s", k->name, why);
     w->data[begin] = (int64_t)(w->len - begin);
     return !why;

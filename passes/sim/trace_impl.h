@@ -1,0 +1,50 @@
+/* trace_impl.h: what trace.c, which makes them, and program.c, which runs them, share: the address arithmetic of a kernel as a list of nodes. */
+#pragma once
+#include "passes/sim/sim.h"
+
+/* What a node does, beside the operations of the IR. Values live in slots of Scalars, tiles in as many as they have elements. */
+enum { N_MADE_UP = OP_COUNT, N_LOAD_DATA, N_WINDOW, N_INDEXED, N_FLOPS, N_COORD, N_LAUNCH };
+
+typedef struct Move { int32_t to, from, n; } Move;
+typedef struct Moves { Move *v; int n, elements; } Moves;
+
+typedef struct Node Node;
+typedef struct NodeList { Node *v; int n; } NodeList;
+
+struct Node {
+    uint16_t op;
+    uint8_t dtype, from;            /* of the operands; cast: the result's, and the operand's */
+    bool guess;                     /* control: the condition, bounds or offsets come from data */
+    int32_t dst, a, b, c;           /* slots */
+    int32_t site;
+    int64_t n;                      /* elements of the result */
+    int64_t imm;
+    double flops;
+    const Instr *instr;
+    const int32_t *slots;           /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
+    unsigned guessed_axes;
+    NodeList blocks[2];
+    Moves enter, again, leave;      /* carried values: into the loop, from round to round, out; if: out of block 0 and of block 1 (again) */
+};
+
+typedef struct Tensor { int64_t base, shape[TILE_MAX_RANK], stride[TILE_MAX_RANK]; } Tensor;    /* strides in bytes */
+
+struct SimTrace {
+    const Func *func;
+    int64_t grid[3], programs, bytes;
+    Tensor *tensors;
+    VEC(SimSite) sites;
+    NodeList body;
+    int64_t n_slots, stage;         /* Scalars of all values; of the exchange of carried ones */
+    Scalar *start;                  /* slots 0 .. n_start: constants and launch values */
+    int64_t n_start;
+    unsigned guesses;
+    EvalEnv env;
+};
+
+static inline uint64_t sim_hash(uint64_t x)
+{
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
+    return x ^ x >> 33;
+}
