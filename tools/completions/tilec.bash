@@ -5,17 +5,20 @@ _tilec() {
     if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
         cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
     fi
-    local commands='compile run bench help'
+    local commands='compile run bench sim help'
     if ((cword > 1)); then case ${words[1]} in
         compile) command=compile ;;
         run) command=run ;;
         bench) command=bench ;;
+        sim) command=sim ;;
         help) command=help ;;
     esac; fi
     case $prev in
         -o) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -h) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -I) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+        --json) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        --plot) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -MF) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     esac
     case $cur in
@@ -31,6 +34,10 @@ _tilec() {
         --threads=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --device=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --repeat=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --per-unit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --sample=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --json=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --plot=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --remap=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --skip-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -43,6 +50,7 @@ _tilec() {
         compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
+        sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null

@@ -1,0 +1,298 @@
+/* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the other. */
+#include "tools/tilec/input.h"
+#include "tools/tilec/sim.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_CASES = 64, MAX_BINDINGS = 256 };
+
+typedef struct Sim {
+    Input *in;
+    const FrontKernel *kernel;
+    FrontBinding bindings[MAX_BINDINGS]; size_t n;
+    SimDevice device;
+    const Target *target;
+    Func *func;
+    SimLaunch launch;
+    SimReport report;
+    int64_t sample;
+    atomic_int next;
+} Sim;
+
+/* --- the command line ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *device_names(Arena *a)
+{
+    Text t;
+    text_init(&t, a);
+    for (size_t i = 0; sim_device_at(i); i++) text_printf(&t, "%s%s", i ? ", " : "", sim_device_at(i)->name);
+    return t.data;
+}
+
+static bool find_device(Sim *s)
+{
+    Tool *t = s->in->tool;
+    const char *name = args_last(s->in->args, FLAG_DEVICE, "mi300x");
+    const SimDevice *known = sim_device_find(name);
+    FileText text;
+    if (known) s->device = *known;
+    else if (!strpbrk(name, "./")) { tool_usage(t, "there is no device `%s`; there are %s, or a file's path", name, device_names(&t->arena)); return false; }
+    else {
+        if (!file_read(t, name, 1 << 20, &text)) return false;
+        uint32_t file = diag_add_source(&s->in->session, name, NULL, text.data, text.len);
+        if (!sim_device_parse(&s->in->session, file, &s->device)) return false;
+    }
+    s->target = target_find(!strcmp(s->device.name, "h100") ? "cuda:sm_90a" : !strcmp(s->device.name, "mi355x") ? "hip:gfx950" : "hip:gfx942");
+    return true;
+}
+
+static const FrontKernel *find_kernel(Sim *s)
+{
+    const char *name = args_last(s->in->args, FLAG_KERNEL, NULL);
+    int n = frontend_kernel_count(s->in->ast);
+    Text names;
+    text_init(&names, &s->in->tool->arena);
+    for (int i = 0; i < n; i++) {
+        const FrontKernel *k = frontend_kernel(s->in->ast, i);
+        if (name ? !strcmp(k->name, name) : n == 1) return k;
+        text_printf(&names, "%s%s", i ? ", " : "", k->name);
+    }
+    if (name) diag_error(&s->in->session, (Loc){ 0 }, "%s has no kernel `%s`", s->in->path, name);
+    else diag_error(&s->in->session, (Loc){ 0 }, n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : s->in->path, "");
+    return NULL;
+}
+
+static bool is_scalar(const FrontKernel *k, const char *name)
+{
+    for (int i = 0; i < k->n_params; i++) if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_SCALAR;
+    return false;
+}
+
+/* NAME=VALUE taken apart; scalars wait for the lowered kernel. */
+static bool read_set(Sim *s, const char *text, const char **name, const char **value)
+{
+    const char *eq = strchr(text, '=');
+    if (!eq || eq == text || !eq[1]) { tool_usage(s->in->tool, "--set wants NAME=VALUE, not `%s`", text); return false; }
+    *name = session_intern(&s->in->session, text, (size_t)(eq - text));
+    *value = eq + 1;
+    return true;
+}
+
+static bool bind_all(Sim *s)
+{
+    const Strings *set = &s->in->args->flag[FLAG_SET];
+    for (size_t i = 0; i < set->len; i++) {
+        const char *name, *value, *why = NULL;
+        if (!read_set(s, set->data[i], &name, &value)) return false;
+        if (is_scalar(s->kernel, name)) continue;
+        FrontBinding *b = &s->bindings[s->n];
+        b->name = name;
+        if (s->n == MAX_BINDINGS || !frontend_parse_value(&s->in->session, s->kernel, name, value, &b->value, &why)) {
+            diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why ? why : "no such value");
+            return false;
+        }
+        s->n++;
+    }
+    return true;
+}
+
+static bool read_scalars(Sim *s, Scalar *out)
+{
+    const Strings *set = &s->in->args->flag[FLAG_SET];
+    for (int p = 0; p < s->func->n_params; p++) {
+        const Param *q = &s->func->params[p];
+        if (q->kind != PARAM_SCALAR) continue;
+        bool real = dtype_is_float(q->type->dtype);
+        for (int i = 0; i < s->kernel->n_params; i++)
+            if (!strcmp(s->kernel->params[i].name, q->name)) {
+                FrontValue d = s->kernel->params[i].default_value;
+                if (d.kind == FRONT_INT) out[p] = real ? scalar_float((double)d.i) : scalar_int(d.i);
+                if (d.kind == FRONT_FLOAT) out[p].f = d.f;
+                if (d.kind == FRONT_BOOL) out[p].i = d.b;
+            }
+        for (size_t i = 0; i < set->len; i++) {
+            const char *name, *value;
+            char *end = NULL;
+            if (!read_set(s, set->data[i], &name, &value) || strcmp(name, q->name)) continue;
+            if (real) out[p].f = strtod(value, &end);
+            else if (!strcmp(value, "true") || !strcmp(value, "false")) out[p].i = *value == 't';
+            else if (!text_to_int(value, &out[p].i)) end = (char *)value;
+            if (end && (*end || end == value)) { diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: no value of type %s", name, value, dtype_name(q->type->dtype)); return false; }
+        }
+    }
+    return true;
+}
+
+/* --- the kernel -------------------------------------------------------------------------------------------------------------------------- */
+
+/* The tile IR with its programs placed by `remap`. */
+static Func *lower(Sim *s, const char *remap, const char **placed)
+{
+    CompileOptions o = compile_options_default(s->target);
+    PassReport report = { 0 };
+    Func *f = NULL;
+    o.passes.remap = remap;
+    o.passes.xcds = s->device.chiplets > 1 ? (int)s->device.chiplets : 0;
+    if (!compile_to_ir(&s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, NULL, &o, &report, &f)) return NULL;
+    *placed = report.remap ? report.remap : remap;
+    return f;
+}
+
+static bool bind_launch(Sim *s)
+{
+    Arena *a = &s->in->session.arena;
+    const Func *f = s->func;
+    int64_t *dims = arena_array(a, int64_t, (size_t)f->n_dims + 1);
+    Scalar *scalars = arena_array(a, Scalar, (size_t)f->n_params + 1);
+    Text missing;
+    text_init(&missing, a);
+    for (int d = 0; d < f->n_dims; d++) {
+        dims[d] = f->dims[d].extent;
+        if (dims[d] < 0) text_printf(&missing, "%s--set %s=..", missing.len ? " " : "", f->dims[d].name);
+    }
+    if (missing.len) { diag_error(&s->in->session, s->kernel->loc, "extents are missing: %s", missing.data); return false; }
+    s->launch = (SimLaunch){ dims, scalars };
+    return read_scalars(s, scalars);
+}
+
+/* A remap of the kernel's own must permute the grid, however well it might look. */
+static bool check_remap(Sim *s, const Func *f, const EvalCode *remap, const char *name)
+{
+    Session *x = &s->in->session;
+    int64_t n = sim_trace_programs(s->report.trace);
+    EvalEnv env = sim_trace_env(s->report.trace);
+    EvalClash clash = { 0 };
+    Loc loc = f->loc;
+    for (const Instr *i = f->remap->first; i; i = i->next)      /* of the clause, if it is still to be seen */
+        if (i->loc.file && (i->loc.begin != f->loc.begin || i->loc.end != f->loc.end)) loc = i->loc;
+    switch (eval_check_remap(remap, &env, n, allocator_libc, &clash)) {
+    case EVAL_BIJECTION: return true;
+    case EVAL_COLLISION:
+        diag_error(x, loc, "remap %s is no permutation of the %lld programs: programs %lld and %lld both become %lld", name, (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
+        return false;
+    case EVAL_OUT_OF_RANGE:
+        diag_error(x, loc, "remap %s sends program %lld to %lld, outside of the %lld programs", name, (long long)clash.a, (long long)clash.to, (long long)n);
+        return false;
+    case EVAL_NOT_CHECKED: diag_error(x, loc, "a grid of %lld programs is too large to check its remap (at most %d)", (long long)n, EVAL_MAX_CHECKED); return false;
+    case EVAL_FAILED: diag_error(x, loc, "the remap's expression does not end for program %lld", (long long)clash.a); return false;
+    case EVAL_NO_MEMORY: break;
+    }
+    arena_oom(&x->arena);
+}
+
+static bool add_case(Sim *s, const char *name)
+{
+    Arena *a = &s->in->session.arena;
+    SimCase *c = &s->report.cases[s->report.n];
+    const char *why = NULL;
+    Func *f = lower(s, name, &c->placed);
+    if (!f) return false;
+    c->name = name;
+    if (!s->func) {
+        s->func = f;
+        if (!bind_launch(s)) return false;
+        s->report.trace = sim_trace(f, &s->launch, &why);
+        if (!s->report.trace) { diag_error(&s->in->session, f->loc, "the accesses of %s cannot be derived: %s", f->name, why); return false; }
+        if (sim_trace_bytes(s->report.trace) / s->device.line > INT32_MAX - 2) {
+            diag_error(&s->in->session, f->loc, "the tensors take %lld bytes, more than the model holds", (long long)sim_trace_bytes(s->report.trace));
+            return false;
+        }
+    }
+    if (f->remap) {
+        c->remap = eval_compile(a, f, f->remap, &why);
+        if (!c->remap) { diag_error(&s->in->session, f->loc, "the remap cannot be evaluated: %s", why); return false; }
+        if (!f->permutes && !check_remap(s, f, c->remap, name)) return false;
+    }
+    c->chiplet_of = arena_alloc(a, (size_t)sim_trace_programs(s->report.trace) + 1);
+    memset(c->chiplet_of, 255, (size_t)sim_trace_programs(s->report.trace) + 1);
+    s->report.n++;
+    return true;
+}
+
+/* --- running -------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Placements that come to the same thing are simulated once. */
+static SimCase *same_case(const SimReport *r, int k)
+{
+    for (int i = 0; i < k; i++) if (!strcmp(r->cases[i].placed, r->cases[k].placed)) return &r->cases[i];
+    return NULL;
+}
+
+static void *work(void *user)
+{
+    Sim *s = user;
+    for (int k; (k = atomic_fetch_add(&s->next, 1)) < s->report.n;) {
+        SimCase *c = &s->report.cases[k];
+        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .chiplet_of = c->chiplet_of, .alloc = allocator_libc };
+        if (!same_case(&s->report, k)) c->status = sim_replay(s->report.trace, &s->device, c->remap, &o, &c->result);
+    }
+    return NULL;
+}
+
+static bool run_cases(Sim *s)
+{
+    int64_t threads = 0;
+    if (!args_int(s->in->tool, s->in->args, FLAG_THREADS, 0, 256, &threads)) return false;
+    if (!threads) threads = sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > s->report.n) threads = s->report.n;
+    pthread_t *ids = arena_array(&s->in->tool->arena, pthread_t, (size_t)threads + 1);
+    int64_t started = 0;
+    while (started + 1 < threads && !pthread_create(&ids[started], NULL, work, s)) started++;
+    work(s);
+    while (started > 0) pthread_join(ids[--started], NULL);
+    for (int k = 0; k < s->report.n; k++) {
+        SimCase *c = &s->report.cases[k], *of = same_case(&s->report, k);
+        if (of) { c->result = of->result; c->status = of->status; c->chiplet_of = of->chiplet_of; }
+        if (c->status == SIM_NO_MEMORY) arena_oom(&s->in->session.arena);
+        if (c->status) { diag_error(&s->in->session, s->func->loc, "%s cannot be simulated: a loop does not end, or the device is too large", s->func->name); return false; }
+    }
+    return true;
+}
+
+static void add_output(Sim *s, Outputs *outputs, FlagId flag, void (*fn)(const SimReport *, Text *))
+{
+    const char *path = flag == FLAG_COUNT ? "-" : args_last(s->in->args, flag, NULL);
+    if (!path) return;
+    Text *t = arena_new(&s->in->tool->arena, Text);
+    text_init(t, &s->in->tool->arena);
+    fn(&s->report, t);
+    outputs_add(s->in->tool, outputs, path, t->data, t->len);
+}
+
+static bool read_numbers(Sim *s)
+{
+    Tool *t = s->in->tool;
+    if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) || !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample)) return false;
+    if (s->sample & (s->sample - 1)) { tool_usage(t, "--sample wants a power of two, not %lld", (long long)s->sample); return false; }
+    return true;
+}
+
+static int simulate(Input *in, Outputs *outputs)
+{
+    Sim *s = arena_new(&in->session.arena, Sim);
+    s->in = in;
+    Strings remaps = args_list(in->tool, in->args, FLAG_REMAP);
+    static const char *const all[] = { "none", "xcd", "chunk", "head", "auto" };
+    if (!find_device(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
+    if (!read_numbers(s)) return EXIT_USAGE;
+    for (size_t i = 0, n = remaps.len ? 0 : s->device.chiplets > 1 ? 5 : 1; i < n; i++) vec_push(&in->tool->arena, &remaps, all[i]);
+    if (remaps.len > MAX_CASES) return tool_usage(in->tool, "at most %d remaps at a time", MAX_CASES);
+    s->report = (SimReport){ .device = &s->device, .per_unit = s->report.per_unit, .cases = arena_array(&in->session.arena, SimCase, remaps.len + 1) };
+    if (!(s->kernel = find_kernel(s)) || !bind_all(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
+    s->report.title = compile_title(&in->session, s->kernel->name, s->bindings, s->n);
+    for (size_t i = 0; i < remaps.len; i++) if (!add_case(s, remaps.data[i])) return EXIT_INPUT;
+    if (!s->report.per_unit) s->report.per_unit = s->func->hints.occupancy > 0 ? s->func->hints.occupancy : 1;
+    if (!run_cases(s)) return EXIT_INPUT;
+    add_output(s, outputs, FLAG_COUNT, sim_print);
+    add_output(s, outputs, FLAG_JSON, sim_json);
+    add_output(s, outputs, FLAG_PLOT, sim_svg);
+    return EXIT_OK;
+}
+
+int cmd_sim(Tool *t, const Args *a)
+{
+    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec sim --help` shows how)", a->inputs.len);
+    return input_with(t, a, a->inputs.data[0], simulate);
+}
