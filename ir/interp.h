@@ -28,6 +28,9 @@ typedef struct InterpOptions {
     Text *prints;           /* where print writes, or NULL */
     void (*on_value)(void *user, const Value *, const Scalar *elements);    /* after each value is computed, or NULL */
     void *on_value_user;
+    /* each element read or written, or NULL: bytes from element [0, 0, ...] of the parameter's tensor */
+    void (*on_access)(void *user, const Instr *, int param, int64_t offset);
+    void *on_access_user;
     int64_t first, count;   /* run programs [first, first + count) of the linear grid; count 0: all */
     int64_t steps;          /* out: elements computed */
     int64_t grid[3];        /* out: the grid */

@@ -16,6 +16,11 @@ static char *element(Interp *in, int param, const int64_t *idx, bool in_range)
     return (char *)a->data + offset * dtype_bytes(t->dtype);
 }
 
+static void report(Interp *in, const Instr *i, int param, const char *p)
+{
+    if (in->opt->on_access) in->opt->on_access(in->opt->on_access_user, i, param, p - (const char *)in->args[param].data);
+}
+
 /* --- windows ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct Window {
@@ -76,6 +81,7 @@ static void run_window(Interp *in, const Instr *i, const MemParts *m)
         if (!p && proven)
             interp_stop(in, i->loc, "%s of %s by program %lld of @%s is out of range, but marked as proven in range", op_info[i->op].name,
                         in->kernel->params[m->param].name, (long long)in->program, in->kernel->name);
+        if (p) report(in, i, m->param, p);
         if (load) *v = p ? scalar_load(d, p) : pad;
         else if (p) {
             check_nan(in, i, d, *v, m->param);
@@ -123,6 +129,7 @@ static void run_indexed(Interp *in, const Instr *i, const MemParts *m)
             if (out) out[k] = i->op == OP_GATHER ? pad : zero;
             continue;
         }
+        report(in, i, m->param, p);
         Scalar old = scalar_load(d, p);
         if (out) out[k] = old;
         if (i->op == OP_GATHER) continue;

@@ -11,6 +11,7 @@ struct SimProgram {
     int64_t *elements; int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
     double flops[3];
+    bool no_memory;
 };
 
 static void *grow(Allocator a, void *p, int64_t old, int64_t n, size_t size)
@@ -48,7 +49,7 @@ static SimAccess *add_access(SimProgram *p)
     if (p->n == p->cap) {
         int64_t cap = p->cap ? 2 * p->cap : 256;
         SimAccess *q = grow(p->alloc, p->access, p->cap, cap, sizeof *q);
-        if (!q) return NULL;
+        if (!q) { p->no_memory = true; return NULL; }
         p->access = q;
         p->cap = cap;
     }
@@ -112,7 +113,7 @@ static bool indexed(SimProgram *p, const Node *n)
     if (p->n_elements + n->n > p->cap_elements) {
         int64_t cap = 2 * p->cap_elements > p->n_elements + n->n ? 2 * p->cap_elements : p->n_elements + n->n;
         int64_t *q = grow(p->alloc, p->elements, p->cap_elements, cap, sizeof *q);
-        if (!q) return false;
+        if (!q) { p->no_memory = true; return false; }
         p->elements = q;
         p->cap_elements = cap;
     }
@@ -314,7 +315,7 @@ static bool run(SimProgram *p, const NodeList *l)
     return true;
 }
 
-bool sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
+SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
 {
     const int64_t *g = p->t->grid;
     p->program = linear;
@@ -323,7 +324,8 @@ bool sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = 0;
     memset(p->flops, 0, sizeof p->flops);
-    if (!run(p, &p->t->body)) return false;
+    p->no_memory = false;
+    if (!run(p, &p->t->body)) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2] };
-    return true;
+    return SIM_OK;
 }

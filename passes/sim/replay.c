@@ -192,7 +192,8 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     r->env.linear = c->next;
     if (r->remap && (!eval_run(r->remap, &r->env, to) || to[0] < 0 || to[0] >= r->t->programs)) return SIM_FAILED;
     SimStep s;
-    if (!sim_program_run(r->program, to[0], &s)) return SIM_FAILED;
+    SimStatus st = sim_program_run(r->program, to[0], &s);
+    if (st) return st;
     if (!copy_step(r, p, &s)) return SIM_NO_MEMORY;
     if (r->o->chiplet_of) r->o->chiplet_of[to[0]] = (uint8_t)x;
     r->r->flops_8 += s.flops_8;
@@ -236,7 +237,8 @@ static SimStatus count_lines(Replay *r, double *lines)
     *lines = 0;
     for (int64_t k = 0; k < probes; k++) {
         SimStep s;
-        if (!sim_program_run(r->program, (2 * k + 1) * r->programs / (2 * probes), &s)) return SIM_FAILED;
+        SimStatus st = sim_program_run(r->program, (2 * k + 1) * r->programs / (2 * probes), &s);
+        if (st) return st;
         for (int64_t a = 0; a < s.n; a++) {
             const SimSite *site = &r->t->sites.data[s.access[a].site];
             if (site->indexed) *lines += s.access[a].n[0];

@@ -71,12 +71,13 @@ enum { SIM_GUESS_ADDRESS = 1, SIM_GUESS_CONDITION = 2, SIM_GUESS_TRIPS = 4, SIM_
 unsigned sim_trace_guesses(const SimTrace *);
 enum { SIM_GUESSED_TRIPS = 16 };
 
+typedef enum SimStatus { SIM_OK, SIM_NO_MEMORY, SIM_FAILED } SimStatus;     /* failed: a loop without end, a device or a remap that cannot be */
 /* NULL: out of memory. */
 SimProgram *sim_program_new(const SimTrace *, Allocator);
 void sim_program_free(SimProgram *);
 typedef struct SimStep { const SimAccess *access; int64_t n; const int64_t *elements; double flops_8, flops_16, flops_32; } SimStep;
-/* What program `linear` (first grid axis fastest) does, in order; valid until the next call. False: out of memory, or a loop without end. */
-bool sim_program_run(SimProgram *, int64_t linear, SimStep *);
+/* What program `linear` (first grid axis fastest) does, in order; valid until the next call. */
+SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
 /* --- replay (replay.c) -------------------------------------------------------------------------------------------------------------- */
 
@@ -101,7 +102,6 @@ typedef struct SimResult {
     const char *bound;                  /* which that is */
 } SimResult;
 
-typedef enum SimStatus { SIM_OK, SIM_NO_MEMORY, SIM_FAILED } SimStatus;
 /* remap NULL: none. It must permute the grid (eval_check_remap). */
 SimStatus sim_replay(const SimTrace *, const SimDevice *, const EvalCode *remap, const SimOptions *, SimResult *);
 static inline double sim_rate(SimLevel l) { return l.accesses > 0 ? l.hits / l.accesses : 0; }
