@@ -225,23 +225,27 @@ size_t eval_size(const EvalCode *e) { return e->bytes; }
 
 /* --- run ------------------------------------------------------------------------------------------------------------------ */
 
-static bool is_wide(uint8_t d) { return d == DT_INDEX || d == DT_I64; }
+static inline bool is_signed(uint8_t d) { return d == DT_INDEX || d == DT_I64 || d == DT_I32; }
+static inline int64_t wrap(uint8_t d, uint64_t v) { return d == DT_I32 ? (int32_t)v : (int64_t)v; }
 
-/* The commonest operations on 64-bit integers, without a detour. */
-static inline bool run_wide(const EvalInstr *i, Scalar *r)
+/* The commonest operations on 32 and 64-bit integers, without a detour. */
+static inline bool run_quick(const EvalInstr *i, Scalar *r)
 {
     int64_t a = r[i->a].i, b = r[i->b].i;
     switch (i->op) {
-    case OP_ADD: r[i->dst].i = (int64_t)((uint64_t)a + (uint64_t)b); return true;
-    case OP_SUB: r[i->dst].i = (int64_t)((uint64_t)a - (uint64_t)b); return true;
-    case OP_MUL: r[i->dst].i = (int64_t)((uint64_t)a * (uint64_t)b); return true;
+    case OP_ADD: r[i->dst].i = wrap(i->dtype, (uint64_t)a + (uint64_t)b); return true;
+    case OP_SUB: r[i->dst].i = wrap(i->dtype, (uint64_t)a - (uint64_t)b); return true;
+    case OP_MUL: r[i->dst].i = wrap(i->dtype, (uint64_t)a * (uint64_t)b); return true;
     case OP_DIV: if (b <= 0) return false; r[i->dst].i = a / b; return true;
     case OP_REM: if (b <= 0) return false; r[i->dst].i = a % b; return true;
     case OP_CDIV: if (b <= 0 || a < 0) return false; r[i->dst].i = a / b + (a % b != 0); return true;
     case OP_MIN: r[i->dst].i = a < b ? a : b; return true;
     case OP_MAX: r[i->dst].i = a > b ? a : b; return true;
     case OP_LT: r[i->dst].i = a < b; return true;
+    case OP_LE: r[i->dst].i = a <= b; return true;
     case OP_EQ: r[i->dst].i = a == b; return true;
+    case OP_WHERE: r[i->dst] = r[a ? i->b : i->c]; return true;
+    case OP_CAST: if (!is_signed(i->from)) return false; r[i->dst].i = wrap(i->dtype, (uint64_t)a); return true;
     default: return false;
     }
 }
@@ -261,7 +265,7 @@ bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out)
     memset(r, 0, e->n_regs * sizeof *r);
     for (uint32_t pc = 0; pc < e->n_code; pc++) {
         const EvalInstr *i = &e->code[pc];
-        if (is_wide(i->dtype) && run_wide(i, r)) continue;
+        if (is_signed(i->dtype) && run_quick(i, r)) continue;
         switch (i->op) {
         case OP_CONST: r[i->dst].i = i->imm; break;
         case OP_DIM: r[i->dst].i = env->dims[i->imm]; break;

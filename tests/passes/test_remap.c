@@ -1,5 +1,5 @@
-/* test_remap.c: the built-in remaps are permutations: every grid of up to 4096 programs for the chiplet maps, every number of
- * heads up to 128 for the one by head, every plane of a range of shapes for the raster, and their compositions. */
+/* test_remap.c: the built-in remaps are permutations: every grid of up to 4096 programs for the chiplet maps (by head: every way to write it as tiles
+ * times heads, so every number of heads), every plane of a range of shapes for the raster, and their compositions. */
 #include "ir/eval.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"
@@ -64,27 +64,54 @@ static void test_xcd(void)
     }
 }
 
+/* The size worked out from the grid depends on axis 0 too: all its extents to beyond a chiplet's units, and cut by a raster. */
 static void test_chunk(void)
 {
-    static const char *const names[] = { "chunk:1", "chunk:5", "chunk:64", "chunk:1000" };
+    static const char *const names[] = { "chunk:1", "chunk:5", "chunk:64", "chunk:1000" }, *const sizes[] = { "chunk", "chunk+raster:6", "chunk+raster:50" };
     for (int k = 0; k < 4; k++) {
         Remap r;
         CU_ASSERT_FATAL(make(&r, names[k], 8, 0));
         CU_ASSERT_EQUAL(count_bad(&r, k == 2 ? 1 : 13), 0);
         session_free(&r.s);
     }
+    for (int k = 0; k < 3; k++) {
+        Remap r;
+        int bad = 0;
+        CU_ASSERT_FATAL(make(&r, sizes[k], 8, 0));
+        for (int64_t a = 1; a <= 90; a++)
+            for (int64_t b = 1; a * b <= 4096 && bad < 5; b += b < 9 ? 1 : 7) bad += !permutes(&r, a, b, 1);
+        CU_ASSERT_EQUAL(bad, 0);
+        session_free(&r.s);
+    }
 }
 
+/* The map depends on axis 0 and the number of programs: every grid of whole heads of up to 4096 programs. */
 static void test_head(void)
 {
     Remap r;
     int bad = 0;
-    CU_ASSERT_FATAL(make(&r, "head", 8, 0));
-    for (int64_t heads = 1; heads <= 128; heads++)
-        for (int64_t tiles = 1; tiles <= 33 && bad < 5; tiles++) bad += !permutes(&r, tiles, heads, 1) + !permutes(&r, tiles, heads, 3);
+    CU_ASSERT_FATAL(make(&r, "head:1", 8, 0));
+    for (int64_t tiles = 1; tiles <= 4096; tiles++)
+        for (int64_t heads = 1; tiles * heads <= 4096 && bad < 5; heads++) bad += !permutes(&r, tiles, heads, 1);
     CU_ASSERT_EQUAL(bad, 0);
-    CU_ASSERT_EQUAL(count_bad(&r, 7), 0);
     session_free(&r.s);
+}
+
+/* Heads that stay together: any number of any number of heads up to 128, batches too. */
+static void test_head_groups(void)
+{
+    static const int groups[] = { 2, 3, 4, 5, 8, 16, 64, 127, 1 << 20 }, tiles[] = { 1, 2, 3, 7, 32 };
+    for (int g = 0; g < 9; g++) {
+        Remap r;
+        int bad = 0;
+        char name[32];
+        snprintf(name, sizeof name, "head:%d", groups[g]);
+        CU_ASSERT_FATAL(make(&r, name, g % 2 ? 8 : 7, 0));
+        for (int t = 0; t < 5; t++)
+            for (int64_t heads = 1; heads <= 128 && bad < 5; heads++) bad += !permutes(&r, tiles[t], heads, 1) + !permutes(&r, tiles[t], heads, 3);
+        CU_ASSERT_EQUAL(bad, 0);
+        session_free(&r.s);
+    }
 }
 
 static void test_raster(void)
@@ -103,8 +130,8 @@ static void test_raster(void)
 
 static void test_composed(void)
 {
-    static const char *const names[] = { "xcd", "chunk:7", "head" };
-    for (int k = 0; k < 3; k++) {
+    static const char *const names[] = { "xcd", "chunk:7", "head", "chunk", "head:3" };
+    for (int k = 0; k < 5; k++) {
         Remap r;
         int bad = 0;
         CU_ASSERT_FATAL(make(&r, names[k], 8, 4));
@@ -135,4 +162,4 @@ static void test_places(void)
     session_free(&r.s);
 }
 
-UNIT_MAIN("remap", { "xcd", test_xcd }, { "chunk", test_chunk }, { "head", test_head }, { "raster", test_raster }, { "composed", test_composed }, { "places", test_places })
+UNIT_MAIN("remap", { "xcd", test_xcd }, { "chunk", test_chunk }, { "head", test_head }, { "groups", test_head_groups }, { "raster", test_raster }, { "composed", test_composed }, { "places", test_places })

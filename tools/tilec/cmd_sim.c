@@ -294,5 +294,5 @@ static int simulate(Input *in, Outputs *outputs)
 int cmd_sim(Tool *t, const Args *a)
 {
     if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec sim --help` shows how)", a->inputs.len);
-    return input_with(t, a, a->inputs.data[0], simulate);
+    return input_with(t, a, a->inputs.data[0], simulate, NULL);
 }
