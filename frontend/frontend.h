@@ -43,7 +43,7 @@ typedef struct FrontBinding { const char *name; FrontValue value; } FrontBinding
 /* One dimension of a tensor parameter as written. */
 typedef struct FrontDim {
     const char *name;               /* a dimension name, or NULL */
-    const char *text;               /* the source text, e.g. "M" or "2*D" */
+    const char *text;               /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
 } FrontDim;
 
 typedef struct FrontParam {

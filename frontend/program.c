@@ -220,19 +220,48 @@ const Node *program_kernel_node(const Ast *ast, const FrontKernel *k) { return (
 
 /* --- parameters ------------------------------------------------------------------------------------------------------------- */
 
-static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
+static bool is_const_param(const Node *kernel, const char *name)
 {
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++) {
         const Node *p = kernel->kids[0]->kids[i];
         if (p->kind == N_PCONST && p->name == name) return true;
     }
-    return names_get(&ast->consts, name) != NULL;
+    return false;
+}
+
+static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
+{
+    return is_const_param(kernel, name) || names_get(&ast->consts, name) != NULL;
 }
 
 static const char *source_text(Session *s, Loc loc)
 {
     const Source *src = diag_source(s, loc.file);
     return src && loc.end <= src->len ? session_intern(s, src->text + loc.begin, loc.end - loc.begin) : "";
+}
+
+/* A dimension as written, global constants as their values: for callers, who do not know the file's. */
+static void dim_text(Session *s, const Ast *ast, const Node *kernel, Lower *eval, const Node *n, const char *text, uint32_t *at, Loc whole, Text *out)
+{
+    __int128 value;
+    if (!n) return;
+    if (n->kind == N_NAME && names_get(&ast->consts, n->name) && !is_const_param(kernel, n->name) && value_to_int(lower_expr(eval, n), &value)) {
+        text_printf(out, "%.*s%lld", (int)(n->loc.begin - *at), text + (*at - whole.begin), (long long)value);
+        *at = n->loc.end;
+    }
+    for (uint32_t i = 0; i < n->n; i++) dim_text(s, ast, kernel, eval, n->kids[i], text, at, whole, out);
+}
+
+static const char *dim_as_written(Session *s, const Ast *ast, const Node *kernel, Lower *eval, const Node *n)
+{
+    const char *text = source_text(s, n->loc);
+    uint32_t at = n->loc.begin;
+    Text out;
+    text_init(&out, &s->arena);
+    if (!*text) return text;
+    dim_text(s, ast, kernel, eval, n, text, &at, n->loc, &out);
+    text_puts(&out, text + (at - n->loc.begin));
+    return session_intern(s, out.data, out.len);
 }
 
 static void add_dimension(Session *s, KernelInfo *info, const char *name, const char **dims)
@@ -259,7 +288,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
         if (p->kind == N_PTENSOR) {
             f->kind = p->op == IO_IN ? FRONT_IN : p->op == IO_OUT ? FRONT_OUT : FRONT_INOUT;
             for (uint32_t d = 1; d < p->n && f->rank < TILE_MAX_RANK; d++, f->rank++) {
-                f->dims[f->rank].text = source_text(s, p->kids[d]->loc);
+                f->dims[f->rank].text = dim_as_written(s, ast, info->node, eval, p->kids[d]);
                 if (p->kids[d]->kind != N_NAME || is_const_name(ast, info->node, p->kids[d]->name)) continue;
                 f->dims[f->rank].name = p->kids[d]->name;
                 add_dimension(s, info, p->kids[d]->name, dims);

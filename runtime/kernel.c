@@ -82,6 +82,24 @@ static const FrontValue *bound_value(const tile_kernel *k, const char *name)
 
 /* --- parameters ------------------------------------------------------------------------------------------------------------------ */
 
+/* The text of an extent with the kernel's integer consts as their values. */
+static const char *with_consts(tile_kernel *k, const char *text)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    Text out;
+    text_init(&out, &k->session.arena);
+    for (size_t n; *text; text += n) {
+        n = strspn(text, letters);
+        if (!n) { text_putc(&out, *text); n = 1; continue; }
+        char name[64] = "";
+        if (n < sizeof name) memcpy(name, text, n);
+        const FrontValue *v = is_const(front_param(k->front, name)) ? bound_value(k, name) : NULL;
+        if (v && v->kind == FRONT_INT) text_printf(&out, "%lld", (long long)v->i);
+        else text_write(&out, text, n);
+    }
+    return out.data ? out.data : "";
+}
+
 static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *p)
 {
     p->name = f->name;
@@ -102,7 +120,7 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     if (p->kind == PARAM_SCALAR) return TILE_OK;
     p->rank = f->rank;
     for (int a = 0; a < f->rank; a++) {
-        p->text[a] = f->dims[a].text ? f->dims[a].text : f->dims[a].name;
+        p->text[a] = f->dims[a].name ? f->dims[a].name : with_consts(k, f->dims[a].text);
         p->dim[a] = f->dims[a].name ? front_dim(k->front, f->dims[a].name) : -1;
         k->anonymous |= p->dim[a] < 0;
     }

@@ -26,7 +26,7 @@ static const Extent *find_extent(const Extents *known, const char *name, size_t 
     return NULL;
 }
 
-/* sum = product {(+|-) product}, product = atom {(*|/) atom}, atom = number | name | ( sum ) */
+/* sum = product {(+|-) product}, product = atom {(*|/|%) atom}, atom = number | name | ( sum ) | (cdiv|min|max) ( sum , sum ) */
 typedef struct Expr { const char *p; const Extents *known; const char *missing; int depth; bool bad; } Expr;
 
 static void blanks(Expr *e) { while (*e->p == ' ') e->p++; }
@@ -53,6 +53,24 @@ static int64_t atom(Expr *e)
     }
     n = strspn(e->p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
     if (!n) { e->bad = true; return 0; }
+    const char *name = e->p;
+    if (e->p[n] == '(' && e->depth < 32) {
+        e->p += n + 1;
+        e->depth++;
+        int64_t a = sum(e);
+        blanks(e);
+        e->bad |= *e->p != ',';
+        if (!e->bad) e->p++;
+        int64_t b = sum(e);
+        blanks(e);
+        e->bad |= *e->p != ')';
+        if (!e->bad) e->p++;
+        e->depth--;
+        if (n == 3 && !memcmp(name, "min", 3)) return a < b ? a : b;
+        if (n == 3 && !memcmp(name, "max", 3)) return a > b ? a : b;
+        e->bad |= n != 4 || memcmp(name, "cdiv", 4);
+        return b > 0 ? a / b + (a % b > 0) : 0;
+    }
     const Extent *x = find_extent(e->known, e->p, n);
     if (!x && !e->missing) e->missing = e->p;
     e->p += n;
@@ -62,11 +80,11 @@ static int64_t atom(Expr *e)
 static int64_t product(Expr *e)
 {
     int64_t v = atom(e);
-    for (blanks(e); *e->p == '*' || *e->p == '/'; blanks(e)) {
+    for (blanks(e); *e->p == '*' || *e->p == '/' || *e->p == '%'; blanks(e)) {
         char op = *e->p++;
         int64_t w = atom(e);
         if (op == '*') e->bad |= __builtin_mul_overflow(v, w, &v);
-        else v = w > 0 ? v / w : 0;
+        else v = w <= 0 ? 0 : op == '/' ? v / w : v % w;
     }
     return v;
 }

@@ -242,7 +242,7 @@ typedef struct tile_param_info {
     tile_param_kind kind;
     tile_dtype dtype;
     int rank;                           /* 0 for a scalar */
-    const char *dims[8];                /* dimensions as written: "M", "2*D", "3" */
+    const char *dims[8];                /* dimensions as written, constants by their values: "M", "2*D", "3" */
     int has_default;                    /* a scalar with a value in the source, for callers that leave it out ... */
     tile_scalar default_value;          /* ... by passing this: `i` for integers and bool, `f` for floating types */
 } tile_param_info;
