@@ -40,7 +40,7 @@ typedef struct Wave {
 
 /* A word of LDS: who wrote and who read its bytes since the barrier, and between wave_barriers. */
 typedef struct Word {
-    uint32_t w_epoch, w_sync, w_fence, r_epoch, r_sync;
+    uint32_t w_epoch, w_sync, w_fence, w_waves, r_epoch, r_sync;     /* w_waves: which waves wrote this value since the barrier */
     uint16_t writer, reader;            /* reader MANY: more than one wave; */
     uint8_t w_mask, r_mask, defined, flying, r_lanes;   /* flying: a load will fill it; r_lanes: more than one lane of the reader's wave */
 } Word;
@@ -241,6 +241,7 @@ static void check_writer(const Word *w, uint8_t mask, uint32_t at, const char *w
     const Lane *l = &m.lanes[m.now];
     if (!(w->w_mask & mask) || w->writer == l->id) return;
     const Lane *o = &m.lanes[w->writer];
+    if (w->w_epoch == m.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1) return;
     if (o->wave == l->wave) {
         if (w->w_epoch == m.epoch && w->w_sync == m.wave[l->wave].sync) race(what, "wrote", at, w->writer, "no wave_barrier between");
     } else if (w->w_epoch == m.epoch) race(what, "wrote", at, w->writer, "no barrier between");
@@ -268,10 +269,11 @@ static void note_read(Word *w, uint8_t mask)
     w->r_mask |= mask;
 }
 
-static void note_write(Word *w, uint8_t mask, uint32_t fence)
+static void note_write(Word *w, uint8_t mask, uint32_t fence, bool again)
 {
     const Lane *l = &m.lanes[m.now];
     uint32_t sync = m.wave[l->wave].sync;
+    w->w_waves = (again && w->w_epoch == m.epoch ? w->w_waves : 0) | 1u << l->wave;
     if (w->w_epoch != m.epoch || w->writer != l->id || w->w_sync != sync || w->w_fence != fence) w->w_mask = w->w_epoch == m.epoch ? w->w_mask & ~mask : 0;
     w->w_epoch = m.epoch; w->w_sync = sync; w->w_fence = fence; w->writer = l->id;
     w->w_mask |= mask;
@@ -295,16 +297,16 @@ void hip_lds_load(void *to, uint32_t a, uint32_t bytes)
     memcpy(to, m.lds + a, bytes);
 }
 
-/* A value that is there already, written twice without order, is no race: copies of an element are stored by all who hold it. */
+/* Writing what is there already is no race: copies of an element are stored by all who hold it, each for itself. */
 static void store(uint32_t a, const void *from, uint32_t bytes, uint32_t fence)
 {
     uint8_t mask = mask_of(a, bytes);
     bool same = from && !memcmp(m.lds + a, from, bytes);
     for (uint32_t at = a & ~3u; at < a + bytes; at += 4) {
         Word *w = &m.words[at / 4];
-        check_readers(w, mask, at);
-        if (!same || (w->defined & mask) != mask) check_writer(w, mask, at, "writes");
-        note_write(w, mask, fence);
+        bool again = same && (w->defined & mask) == mask;
+        if (!again) { check_readers(w, mask, at); check_writer(w, mask, at, "writes"); }
+        note_write(w, mask, fence, again);
     }
     if (from) memcpy(m.lds + a, from, bytes);
     else memset(m.lds + a, 0xff, bytes);
