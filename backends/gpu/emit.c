@@ -46,6 +46,9 @@ const char *ctype(DType d)
     return names[d];
 }
 
+/* sizeof ctype(d): small floats are floats in registers, and in scratch that is a C array */
+int ctype_bytes(DType d) { return dtype_is_float(d) && d != DT_F64 ? 4 : d == DT_BOOL ? 1 : dtype_bytes(d); }
+
 int per_word(DType d)
 {
     return d == DT_BOOL ? 1 : dtype_bits(d) >= 32 ? 1 : 32 / dtype_bits(d);

@@ -45,6 +45,7 @@ const char *use(Emit *, const char *name);
 const char *tmp(Emit *, const char *stem);
 const char *name_of(Emit *, const Value *);         /* C name; declares nothing */
 const char *ctype(DType);                           /* of a scalar or of one element in a temporary */
+int ctype_bytes(DType d);
 const char *array_type(DType);                      /* element type of a register array: f16 and smaller are packed in u32 */
 int array_len(DType, int regs);
 int per_word(DType);                                /* elements packed in one word of a register array (1 for 32 bits and more) */

@@ -145,7 +145,7 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     const char *rank = warp_rank(e, b->l, b->axis, &parts), *row;
     if (parts == 1) return;
     row = row_of(e, b->keep, b->axis, "i", &rows);
-    int64_t positions = (rows * parts * dtype_bytes(cell) + 7) / 8 * 8;
+    int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
     scratch(e, scratch_from + positions + rows * parts * 4);
     const char *vs = tmp(e, "part"), *ps = tmp(e, "place");
     line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", ctype(cell), vs, ctype(cell), (long long)scratch_from);
@@ -316,7 +316,7 @@ static void emit_scan(Emit *e, Instr *i)
         int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)w.groups);
         for (int g = 0; g < w.groups; g++) first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
         const char *row = row_of(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows), *sh = tmp(e, "part");
-        scratch(e, rows * parts * dtype_bytes(cell));
+        scratch(e, rows * parts * ctype_bytes(cell));
         line(e, "%s *const %s = (%s *)(shared + SCRATCH);", ctype(cell), sh, ctype(cell));
         barrier(e);
         begin_unrolled(e, "g", w.groups);

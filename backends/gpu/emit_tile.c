@@ -586,7 +586,7 @@ void emit_reduce(Emit *e, Instr *i)
         part = index_formula(e, rank, (int)layout_warps(l), "warp");
         int64_t rows = 1;
         for (int k = 0; k < keep->rank; k++) if (k != axis) rows *= keep->cover[k];
-        int64_t at = scratch(e, rows * parts * dtype_bytes(acc == DT_BOOL ? DT_U8 : acc));
+        int64_t at = scratch(e, rows * parts * ctype_bytes(acc));
         const char *sh = tmp(e, "part");
         line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", ctype(acc), sh, ctype(acc), (long long)at);
         barrier(e);
