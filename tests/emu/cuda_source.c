@@ -64,12 +64,20 @@ static const struct { const char *call, *what, *change; } planted[] = {
     { "cp_async_wait(", "a wait left out" }, { "cp_async_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" }, { "cp_async_commit(", "a commit left out" },
 };
 
-static int note(Faults *faults, int line, const char *what, const char *p, size_t n)
+typedef struct Span { const char *p; size_t n; } Span;
+
+static void copy_trimmed(char *out, size_t size, Span s)
+{
+    while (s.n && *s.p == ' ') { s.p++; s.n--; }
+    snprintf(out, size, "%.*s", (int)s.n, s.p);
+}
+
+static int note(Faults *faults, int line, const char *what, Span here, Span before)
 {
     Fault *x = &faults->list[faults->n];
-    while (n && *p == ' ') { p++; n--; }
     *x = (Fault){ .line = line, .what = what };
-    snprintf(x->text, sizeof x->text, "%.*s", (int)n, p);
+    copy_trimmed(x->text, sizeof x->text, here);
+    copy_trimmed(x->before, sizeof x->before, before);
     return faults->n++;
 }
 
@@ -83,8 +91,9 @@ static size_t closing(const char *p, size_t i, size_t n)
     return n;
 }
 
-static void plant(Faults *faults, int line, const char *p, size_t n, FILE *f)
+static void plant(Faults *faults, int line, const char *p, size_t n, Span before, FILE *f)
 {
+    const Span here = { p, n };
     enum { KINDS = sizeof planted / sizeof *planted };
     for (size_t i = 0; i < n;) {
         int first = KINDS, end = KINDS;
@@ -93,10 +102,10 @@ static void plant(Faults *faults, int line, const char *p, size_t n, FILE *f)
                 if (!strncmp(p + i, planted[k].call, strlen(planted[k].call))) { first = k; if (end == KINDS) end = k + 1; }
         if (first == KINDS || faults->n + 4 > MAX_FAULTS) { fputc(p[i++], f); continue; }
         size_t close = closing(p, i, n);
-        for (int k = first; k < end; k++) if (!planted[k].change) fprintf(f, "EMU_WITHOUT(%d) ", note(faults, line, planted[k].what, p, n));
+        for (int k = first; k < end; k++) if (!planted[k].change) fprintf(f, "EMU_WITHOUT(%d) ", note(faults, line, planted[k].what, here, before));
         fwrite(p + i, 1, close - i, f);
         for (int k = first; k < end; k++) if (planted[k].change) {
-            int number = note(faults, line, planted[k].what, p, n);
+            int number = note(faults, line, planted[k].what, here, before);
             fprintf(f, planted[k].change, number, number);
         }
         i = close;
@@ -138,6 +147,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
     int line = 3;
     char last = 0;
     bool body = false;
+    Span before = { "", 0 };
     fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);      /* a kernel may be named as a function of libc */
     for (const char *p = code->text; *p;) {
         size_t n = strcspn(p, "\n"), skip = n;
@@ -152,7 +162,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
             char arrays[1000];
             const char *rewritten = body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
-            else if (body && faults) plant(faults, line, p, n, f);
+            else if (body && faults) plant(faults, line, p, n, before, f);
             else fwrite(p, 1, n, f);
             fputc('\n', f);
             line++;
@@ -161,6 +171,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
                 const char *end = strstr(p, "/*") && strstr(p, "/*") < p + n ? strstr(p, "/*") : p + n;
                 while (end > p && (end[-1] == ' ' || end[-1] == '\t')) end--;
                 if (end > p) last = end[-1];
+                before = (Span){ p, n };
             }
         }
         p += skip;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* With `faults`, places to plant faults are marked, and described there: fault n is active while emu_mutant is n. */
-typedef struct Fault { int line; const char *what; char text[160]; } Fault;
+typedef struct Fault { int line; const char *what; char text[160], before[160]; } Fault;        /* its statement, and the line before it */
 enum { MAX_FAULTS = 256 };
 typedef struct Faults { Fault list[MAX_FAULTS]; int n; } Faults;
 

@@ -19,7 +19,7 @@
 
 enum { MOST_BUILT = 64 };       /* the oldest go */
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
-typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; } State;
+typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; } State;
 
 
 static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
@@ -66,6 +66,8 @@ void exec_emu_draw(void *state, int order, int late)
     s->order = order;
     s->late = late;
 }
+
+bool exec_emu_roles(const void *state) { return ((const State *)state)->roles; }
 
 void exec_emu_plant(void *state, Faults *faults)
 {
@@ -277,6 +279,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     static uint64_t tickets;
     static struct { uint32_t failed, line; int64_t program; uint32_t message, reserved; } check;
     memset(&check, 0, sizeof check);
+    tickets = 0;
     for (int i = 0; i < code.n_slots; i++) {
         const Slot *x = &code.slots[i];
         const Arg *a = &l->args[x->param];
@@ -287,7 +290,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
         case SLOT_SCALAR: words[i] = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
         case SLOT_GRID: words[i] = (uint64_t)v.env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
-        case SLOT_TICKETS: tickets = 0; words[i] = (uint64_t)(uintptr_t)&tickets; break;
+        case SLOT_TICKETS: words[i] = (uint64_t)(uintptr_t)&tickets; break;
         case SLOT_TENSOR_MAP: {
             if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index % 8], why, why_size)) return false;
             words[i] = (uint64_t)(uintptr_t)maps[x->index % 8];
@@ -300,6 +303,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     }
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5, late = st->late >= 0 ? st->late : st->runs >> 1;
+    st->roles = code.n_maps > 0;
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
     const char *err = fn(words, programs, code.threads, order, late);
     if (err) { explain(st, &code, l->kernel, err, why, why_size); return false; }

@@ -1,0 +1,183 @@
+/* hopper.c: tile_emu_hopper: kernels that become rings, TMA and wgmma on sm_90a, at ragged sizes, each under several orders of warps and moments
+ * of completion; and with faults planted in the emitted text, of which none may go unnoticed.
+ *
+ *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references
+ *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
+ *
+ * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
+#include "tests/emu/emu.h"
+#include "tests/emu/exec_emu.h"
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Row { const char *recipe, *sizes, *consts, *views; bool faults, portable; } Row;
+
+#define SMALL "M=200 N=136 K=328"
+#define HEADS "B=1 H=4 HK=2 "
+/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several programs. portable: sm_80's kernels */
+static const Row rows[] = {
+    { "gemm", SMALL, "TM=128 TN=128 TK=64", NULL },
+    { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", "A:t", .faults = true },
+    { "gemm", SMALL, "T=bf16 TO=bf16 TM=128 TN=256 TK=64", "B:t" },
+    { "gemm", "M=264 N=72 K=136", "TM=256 TN=64 TK=64", "A:t B:t" },
+    { "gemm", "M=200 N=104 K=96", "TO=f32 TM=192 TN=96 TK=32 STAGES=4", NULL },
+    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64", "B:t" },
+    { "gemm", "M=96 N=80 K=272", "T=f8e5m2 TO=f16 TM=128 TN=32 TK=128", "B:t" },
+    { "gemm", "M=144 N=80 K=272", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64", "B:t" },
+    { "gemm_tf32", "M=72 N=100 K=84", "TM=64 TN=64 TK=32", "B:t" },
+    { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
+    { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
+    { "gemm_gated", "M=136 N=136 K=776 | M=136 N=264 K=56", "TM=128 TN=64 TK=64", NULL, .faults = true },
+    { "attention", HEADS "M=200 N=200 D=64", "CAUSAL=true TM=128 TN=64", NULL },
+    { "attention", HEADS "M=136 N=600 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64", NULL, .faults = true },
+    { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "T=bf16 CAUSAL=false TM=128 TN=96", NULL },
+    { "attention", "B=2 H=1 HK=1 M=300 N=300 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "CAUSAL=true TM=192 TN=80", NULL, .faults = true },
+    { "attention", "B=1 H=1 HK=1 M=130 N=130 D=96", "CAUSAL=true TM=64 TN=48", NULL },
+    { "attention", "B=1 H=1 HK=1 M=100 N=170 D=256", "CAUSAL=false TM=64 TN=80", NULL },
+    { "attention_window", "B=1 H=2 HK=1 M=225 N=225 D=64", "TM=64 TN=64", NULL },
+    { "attention_softcap", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=128 TN=64", NULL },
+    { "attention_alibi", "B=1 H=2 HK=1 M=129 N=129 D=64", "CAUSAL=false TM=64 TN=96", NULL },
+    { "attention_bias", "B=1 H=2 HK=1 M=129 N=136 D=64", "TM=64 TN=64", NULL },
+    { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
+    { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
+    { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
+    { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* Orders and moments by turns; the bits above draw (emu.h). */
+static void draw(void *emu, int k) { exec_emu_draw(emu, k % 4 | k % 3 << 2 | (k / 2 % 2) << 4 | k << 5, (k + k / 4) % 4 | k << 2); }
+
+enum { SIZES = 4 };
+typedef struct Test { const Row *row; Problem *problems[SIZES]; Run runs[SIZES]; int n; char path[512]; } Test;
+
+static bool prepare(Test *t, const Row *r, char *why, size_t size)
+{
+    const Recipe *recipe = recipe_find(r->recipe);
+    char all[300], *next = all;
+    snprintf(all, sizeof all, "%s", r->sizes);
+    t->row = r;
+    while (recipe && next && t->n < SIZES) {
+        char *one = next, *bar = strchr(next, '|');
+        if (bar) *bar = 0;
+        next = bar ? bar + 1 : NULL;
+        Problem *p = t->problems[t->n] = problem_make(recipe, one, r->consts, r->views, NULL, 1 + (uint64_t)(r - rows), why, size);
+        if (!p || !run_prepare(&t->runs[t->n], p, TILE_KERNELS, t->path, sizeof t->path, why, size)) return false;
+        t->runs[t->n++].passes = true;
+    }
+    return t->n > 0;
+}
+
+static void release(Test *t) { for (int k = 0; k < SIZES; k++) problem_free(t->problems[k]); }
+
+static bool try(void *emu, Test *t, char *why, size_t size)
+{
+    for (int k = 0; k < t->n; k++) {
+        problem_reset(t->problems[k]);
+        if (!exec_emu_run(emu, &t->runs[k], why, size)) return false;
+        Verdict v = problem_check(t->problems[k]);
+        if (!v.ok) { snprintf(why, size, "%s", v.text); return false; }
+    }
+    return true;
+}
+
+static bool run_row(void *emu, const Row *r, int draws)
+{
+    char why[2000] = "";
+    Test t = { 0 };
+    bool ok = prepare(&t, r, why, sizeof why);
+    int k = 0;
+    for (; k < draws && ok; k++) {
+        draw(emu, k);
+        ok = try(emu, &t, why, sizeof why);
+        if (ok && !exec_emu_roles(emu)) { ok = false; snprintf(why, sizeof why, "no TMA and wgmma here"); }
+    }
+    printf("%-4s %2d %s %s %s%s%s\n", ok ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->sizes, r->consts, r->views ? " " : "", r->views ? r->views : "");
+    if (!ok) printf("     draw %d: %s\n", k - 1, why);
+    fflush(stdout);
+    release(&t);
+    return ok;
+}
+
+/* --- faults --------------------------------------------------------------------------------------------------------------------------- */
+
+/* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
+static const struct { const char *recipe, *what, *before, *text; int times; const char *why; } harmless[] = {
+    { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1, "a consumer gives back A's slot after B's, and the producer has waited for A's" },
+    { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
+    /* sm_80 */
+    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
+    { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
+    { "attention", "a * left out", "*", "cp_async_wait(0);", 1, "Q is read in the loop, whose first wait and barrier cover its copy" },
+    { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },
+    { "attention", "a commit left out", "}", "cp_async_commit();", 1, "Q's copy is then in the group of the first K" },
+    { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1, "the loop's own barrier stands before the first use of Q" },
+    { "gemm", "a barrier left out", "*", "__syncthreads();", 1, "at the kernel's start nobody has used the buffers" },
+    { "attention", "a barrier left out", "*", "__syncthreads();", 2, "likewise, and the rings of K and V lie beside Q's buffer" },
+};
+enum { HARMLESS = sizeof harmless / sizeof *harmless };
+
+static bool argued(const Row *r, const Fault *f, int *times)
+{
+    for (int k = 0; k < HARMLESS; k++)
+        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) && !fnmatch(harmless[k].what, f->what, 0)
+            && !fnmatch(harmless[k].before, f->before, 0) && !fnmatch(harmless[k].text, f->text, 0)) { times[k]++; return true; }
+    return false;
+}
+
+static bool faults_of(const Row *r, const char *device, int draws, int only)
+{
+    static Faults faults;
+    char why[2000] = "";
+    Test t = { 0 };
+    void *emu = exec_emu_open(device, why, sizeof why);
+    bool ok = emu && prepare(&t, r, why, sizeof why);
+    int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
+    faults.n = 0;
+    emu_mutant = -1;
+    if (ok) { exec_emu_plant(emu, &faults); draw(emu, 0); ok = try(emu, &t, why, sizeof why); }
+    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) { ok = false; snprintf(why, sizeof why, "the sizes give several kernels"); }
+    if (!ok) printf("FAIL %s without a fault: %s\n", r->recipe, why);
+    for (int n = 0; ok && n < faults.n; n++) {
+        const Fault *f = &faults.list[n];
+        bool found = false;
+        if (only >= 0 && n != only) continue;
+        emu_mutant = n;
+        for (int k = 0; k < draws && !found; k++) { draw(emu, k); found = !try(emu, &t, why, sizeof why); }
+        if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
+        if (found) caught++;
+        else if (argued(r, f, times)) harmless_ones++;
+        else { missed++; printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what, f->line, f->text, f->before); }
+        fflush(stdout);
+    }
+    emu_mutant = -1;
+    printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->consts, device, faults.n, caught, harmless_ones);
+    if (emu) exec_emu_close(emu);
+    release(&t);
+    return ok && !missed;
+}
+
+int main(int argc, char **argv)
+{
+    int only = -1, draws = 6, fault = -1;
+    bool faults = false, ok = true;
+    char why[400];
+    for (int k = 1; k < argc; k++) {
+        if (!strncmp(argv[k], "--only=", 7)) only = atoi(argv[k] + 7);
+        else if (!strncmp(argv[k], "--draws=", 8)) draws = atoi(argv[k] + 8);
+        else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
+        else if (!strncmp(argv[k], "--faults", 8)) { faults = true; if (argv[k][8]) only = atoi(argv[k] + 9); }
+        else { fprintf(stderr, "tile_emu_hopper: what is %s?\n", argv[k]); return 2; }
+    }
+    void *emu = exec_emu_open("emu_sm_90a", why, sizeof why);
+    if (!emu) { printf("SKIP: %s\n", why); return 77; }
+    for (int k = 0; k < ROWS; k++) {
+        if (only >= 0 && k != only) continue;
+        if (!faults) { if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws); }
+        else if (rows[k].faults) ok &= faults_of(&rows[k], rows[k].portable ? "emu_sm_80" : "emu_sm_90a", draws, fault);
+    }
+    exec_emu_close(emu);
+    return !ok;
+}
