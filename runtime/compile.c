@@ -1,5 +1,6 @@
 /* compile.c: see compile.h. */
 #include "runtime/compile.h"
+#include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -136,7 +137,8 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
         if (!a->schedule) a->schedule = "";
         if (!a->shape.threads) a->shape.threads = 1;
         if (!a->shape.cluster) a->shape.cluster = 1;
-        if (!compiled_valid(out)) { diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name); ok = false; }
+        if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU) ok = emission_check(o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
+        if (ok && !compiled_valid(out)) { diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name); ok = false; }
     }
     if (!ok) {
         if (!s->n_errors) diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);

@@ -28,6 +28,7 @@ typedef struct CompileOptions {
     const Target *target;
     BackendOptions backend;
     PassOptions passes;
+    struct EmissionChecker *check;      /* reads what a GPU backend emits (backends/gpu/check.h); NULL: nobody does */
 } CompileOptions;
 CompileOptions compile_options_default(const Target *);
 

@@ -2,12 +2,14 @@
  * NVRTC is found, compiled to a cubin; registers, spills and stack are reported.
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
- *                   [--special] [--skip=TEXT] FILE.tile...
+ *                   [--special] [--skip=TEXT] [--check] FILE.tile...
  *
  * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with the launch facts of
  * contiguous, aligned tensors (--special: with them only). --skip: variants whose name holds the text are left out. --limits: a kernel with a
- * matrix product must not spill nor use local memory. A variant that needs more shared memory than the target has is reported, and no failure. Exit 0 when all were emitted and
+ * matrix product must not spill nor use local memory. A variant that needs more shared memory than the target has is reported, and no failure. --check: libclang reads
+ * every emission. Exit 0 when all were emitted and
  * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
+#include "backends/gpu/check.h"
 #include "tests/emit/example.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@ typedef struct Run {
     Nvrtc *nvrtc;
     const char *kernel, *save;
     const char *skip;
-    bool all, quiet, limits, special;
+    bool all, quiet, limits, special, check;
     KernelOptions options;
     int emitted, compiled, failed, unfit;
 } Run;
@@ -130,7 +132,9 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
         if (f && gpu_compile(&s, f, t, &r->options, &code, &lowered)) {
             r->emitted++;
             if (r->save) save(r, &code, title);
-            ok = !r->nvrtc || compile(r, &s, lowered, &code, t, title);
+            const char *why;
+            EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
+            ok = (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) && (!r->nvrtc || compile(r, &s, lowered, &code, t, title));
             if (ok && r->nvrtc) r->compiled++;
         } else {
             unfit = s.last_diag && does_not_fit(&s);
@@ -174,6 +178,16 @@ static void file(Run *r, const char *path, const Target *t)
     session_free(&s);
 }
 
+static bool have_libclang(void)
+{
+    Session s;
+    const char *why;
+    session_init(&s, allocator_libc);
+    bool have = emission_checker(&s, getenv("TILE_LIBCLANG"), &why) != NULL;
+    session_free(&s);
+    return have;
+}
+
 int main(int argc, char **argv)
 {
     Run r = { 0 };
@@ -189,6 +203,7 @@ int main(int argc, char **argv)
         else if (!strcmp(a, "--special")) r.special = true;
         else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
         else if (!strcmp(a, "--all")) r.all = true;
+        else if (!strcmp(a, "--check")) r.check = true;
         else if (!strcmp(a, "--quiet")) r.quiet = true;
         else if (!strcmp(a, "--limits")) r.limits = true;
         else if (!strcmp(a, "--no-roles")) r.options.no_roles = true;
@@ -197,6 +212,7 @@ int main(int argc, char **argv)
         else { fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n"); return 2; }
     }
     if (want && open_nvrtc(&nvrtc)) r.nvrtc = &nvrtc;
+    if (r.check && !have_libclang()) { printf("SKIP: no libclang here\n"); return 77; }
     char name[64];
     for (const char *p = targets; *p; p += strcspn(p, ","), p += *p == ',') {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);

@@ -1,6 +1,7 @@
 /* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
  * made by the vendors' compilers, several at a time. */
 #include "tools/tilec/bundle_parts.h"
+#include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include "runtime/rtc.h"
 #include <pthread.h>
@@ -111,6 +112,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, t->name);
         return false;
     }
+    if (o.check && a->kind == ARTIFACT_TEXT && !emission_check(o.check, s, t, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry))) return false;
     for (int i = 0; i < a->n_slots; i++)
         if (a->slots[i].kind == SLOT_CHECK) { diag_error(s, v->kernel->loc, "--check is not for bundles: run the kernel with `tilec run --check` or through libtile"); return false; }
     *out = (Lowered){ f, a };

@@ -1,5 +1,6 @@
 /* input.c: see input.h. */
 #include "tools/tilec/input.h"
+#include "backends/gpu/check.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -137,11 +138,27 @@ static void dump(void *user, const char *pass, const char *text)
     fprintf(in->tool->err, "// after %s\n%s", pass, text);
 }
 
+/* libclang, if it is to read what is emitted for GPUs; false after a diagnostic. */
+static bool open_checker(Input *in)
+{
+    bool asked = args_has(in->args, FLAG_CHECK_EMISSION), debug = false;
+    const char *why;
+#ifndef NDEBUG
+    debug = true;
+#endif
+    if (in->checker || (!asked && !debug)) return true;
+    in->checker = emission_checker(&in->session, getenv("TILE_LIBCLANG"), &why);
+    if (!in->checker && asked) diag_error(&in->session, (Loc){0}, "--check-emission: %s", why);
+    return in->checker || !asked;
+}
+
 bool input_options(Input *in, const Target *target, CompileOptions *o)
 {
     int64_t level = 2;
+    if (target->kind != TARGET_CPU && !open_checker(in)) return false;
     if (!args_int(in->tool, in->args, FLAG_OPT, 0, 3, &level)) return false;
     *o = compile_options_default(target);
+    o->check = in->checker;
     o->backend.opt_level = o->passes.opt_level = (int)level;
     o->backend.debug_info = args_has(in->args, FLAG_DEBUG);
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);

@@ -15,6 +15,7 @@ typedef struct Input {
     int64_t parse_ns;
     void *user;                 /* what input_with was given */
     struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
+    struct EmissionChecker *checker;    /* with --check-emission */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left through an error; outputs
