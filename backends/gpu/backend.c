@@ -1,6 +1,22 @@
 /* backend.c: the CUDA backend as the runtime and tilec see it. */
 #include "backends/backend.h"
+#include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
+
+/* Which tiles take the room, and how many slots of each would fit if it had to be less. */
+static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
+{
+    for (int k = 0; k < code->n_shared_map && k < 8; k++) {
+        const SharedUse *u = &code->shared_map[k];
+        Text shape;
+        text_init(&shape, &s->arena);
+        for (int a = 1; a < u->type->rank; a++) text_printf(&shape, "%s%lld", a > 1 ? " x " : "", (long long)u->type->shape[a]);
+        int64_t slot = u->bytes / (u->type->shape[0] ? u->type->shape[0] : 1);
+        diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld", u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape.data ? shape.data : "1",
+                  (long long)u->bytes, (long long)(slot ? have / slot : 0), (long long)have);
+    }
+    if (code->scratch_bytes) diag_note(s, d, (Loc){ 0 }, "conversions and reductions take %lld bytes", (long long)code->scratch_bytes);
+}
 
 bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
 {
@@ -17,6 +33,7 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         options.reserve = code->scratch_bytes + 1024;
     }
     Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
+    name_buffers(s, d, code, t->shared_bytes);
     diag_note(s, d, f->loc, "make tiles smaller or ask for fewer stages (latency)");
     return false;
 }
@@ -25,6 +42,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
 {
     GpuCode code;
     (void)m;
+    if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
     if (!gpu_compile(s, f, t, o ? o->kernel : NULL, &code, NULL)) return false;
     *out = (Artifact){ .kind = ARTIFACT_TEXT, .data = code.text, .size = code.text_len, .entry = code.name, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,

@@ -121,6 +121,18 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     return "";
 }
 
+/* Values without a name in the spec are called after what makes them; those of loops after what they carry. */
+static const char *stem_of(const Value *v)
+{
+    const Instr *d = v->def;
+    if (v->name) return v->name;
+    if (!d) return v->block && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 ? "step" : "carried";
+    if (d->op == OP_FOR && d->blocks[0]->args[v->index + 1]->name) return d->blocks[0]->args[v->index + 1]->name;
+    if (d->op == OP_CONVERT || d->op == OP_CAST)
+        if (ir_operand(d, 0)->name) return ir_operand(d, 0)->name;
+    return op_info[d->op].name;
+}
+
 const char *name_of(Emit *e, const Value *v)
 {
     if (e->storage[v->id]) return e->storage[v->id];
@@ -152,8 +164,7 @@ const char *name_of(Emit *e, const Value *v)
         default: break;
         }
     }
-    const char *stem = v->name ? v->name : "v";
-    return str(e, "%s_%u", stem, v->id);
+    return str(e, "%s_%u", stem_of(v), v->id);
 }
 
 void barrier(Emit *e)
@@ -177,7 +188,7 @@ const char *round_to(Emit *e, DType d, const char *x)
 
 const char *cast_expr(Emit *e, DType from, DType to, const char *x)
 {
-    if (from == to) return x;
+    if (from == to || (to == DT_I32 && !strncmp(x, "(i32)", 5) && !strpbrk(x + 5, " (?"))) return x;
     if (to == DT_BOOL) return str(e, "(%s != 0)", x);
     if (dtype_is_float(to)) {
         if (to == DT_F64) return str(e, "(double)(%s)", x);
@@ -479,6 +490,19 @@ static void emit_print(Emit *e, Instr *i)
     if (!i->n_operands) line(e, "if (tid == 0) printf(\"%s\\n\");", t.data);
 }
 
+/* The line of the spec that the statements behind it do, as a comment: before #line, which counts from there. */
+static void quote(Emit *e, const Source *src, uint32_t at)
+{
+    while (at > 0 && src->text[at - 1] != '\n') at--;
+    while (src->text[at] == ' ' || src->text[at] == '\t') at++;
+    size_t n = strcspn(src->text + at, "\n");
+    for (size_t k = 0; k + 1 < n; k++)
+        if (src->text[at + k] == '/' && (src->text[at + k + 1] == '/' || src->text[at + k + 1] == '*')) n = k;
+    while (n && (src->text[at + n - 1] == ' ' || src->text[at + n - 1] == '\r')) n--;
+    for (size_t k = 0; k + 1 < n; k++) if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return;
+    if (n > 2) line(e, "/* %.*s */", (int)(n > 120 ? 120 : n), src->text + at);
+}
+
 static void source_line(Emit *e, const Instr *i)
 {
     const Source *src = diag_source(e->s, i->loc.file);
@@ -488,6 +512,7 @@ static void source_line(Emit *e, const Instr *i)
     if (ln == e->line && i->loc.file == e->file) return;
     e->line = ln;
     e->file = i->loc.file;
+    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && i->op != OP_ROLES && i->loc.begin < src->len) quote(e, src, i->loc.begin);
     text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
 }
 
@@ -594,17 +619,6 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     }
 }
 
-static void summary(Emit *e, Text *t)
-{
-    const Func *f = e->f;
-    const KernelPlan *p = e->plan;
-    text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "", e->target->name);
-    text_printf(t, " * threads: %d", (p->warps + p->producer_warps) * e->target->wave);
-    if (p->producer_warps) text_printf(t, " (%d producer, %d consumer; registers %d and %d)", p->producer_warps * e->target->wave, p->warps * e->target->wave, p->producer_registers, p->consumer_registers);
-    if (p->persistent) text_puts(t, "; persistent");
-    text_printf(t, "\n * shared memory: %lld bytes of buffers, %lld of scratch\n */\n", (long long)e->shared_bytes, (long long)e->scratch_bytes);
-}
-
 void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
 {
     Text body, pre, text;
@@ -626,7 +640,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
     bool shared = all > 0;
 
-    summary(e, &text);
+    emit_summary(e, scratch_at, all, &text);
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
     text_printf(&text, "\n#define SCRATCH %lld\n\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(", (long long)scratch_at, threads,
                 plan->min_ctas > 0 ? plan->min_ctas : 1, f->name);
@@ -643,8 +657,9 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
                 plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
     text_puts(&text, pre.data);
     text_puts(&text, body.data);
-    text_puts(&text, "}\n");
+    text_puts(&text, "}\n#undef SCRATCH\n");
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "" };
+                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "",
+                      .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
 }

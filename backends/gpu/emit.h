@@ -8,6 +8,9 @@ typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
 /* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
 typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals; int64_t bytes; } RingInfo;
 
+/* A buffer of the shared-memory map. */
+typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
+
 typedef struct Emit {
     Session *s;
     const Func *f;
@@ -30,6 +33,7 @@ typedef struct Emit {
     int role;                       /* -1 none, 0 producer, 1 consumer */
     VEC(RingInfo) rings;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
+    VEC(SharedUse) shared_map;
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
@@ -99,6 +103,11 @@ void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutS
 const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */
 int64_t scratch(Emit *, int64_t bytes);             /* byte offset of a scratch area of this size */
 void barrier(Emit *);
+
+/* Notes a buffer for the map at the head of the text. */
+void note_shared(Emit *, const Instr *alloc, int64_t offset, int64_t bytes);
+/* The head of the text: schedule, registers, shared memory (emit_summary.c). */
+void emit_summary(Emit *, int64_t scratch_at, int64_t all, Text *);
 
 /* --- parts --- */
 bool is_run_op(const Instr *);

@@ -257,6 +257,8 @@ void emit_convert(Emit *e, Instr *i)
         return;
     }
     const char *from = array_of(e, x, plan->src);
+    line(e, "/* %s to %s: from one layout among the threads to another, %s */", name_of(e, x), name_of(e, r),
+         plan->kind == LAYOUT_CONVERT_SHUFFLE ? "by exchange between lanes" : plan->warp_local ? "through shared memory, within warps" : "through shared memory");
     if (plan->kind == LAYOUT_CONVERT_SHUFFLE) {
         declare_tile(e, r);
         shuffles(e, plan, from, e->storage[r->id], d);

@@ -19,6 +19,7 @@ static void emit_ring(Emit *e, Instr *i)
     r.name = name_of(e, ir_result(i));
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
     line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name, (long long)e->shared_bytes, r.depth, (long long)r.bytes);
+    note_shared(e, i, e->shared_bytes, r.bytes * r.depth);
     e->shared_bytes += r.bytes * r.depth;
     e->storage[ir_result(i)->id] = r.name;
     vec_push(&e->s->arena, &e->rings, r);

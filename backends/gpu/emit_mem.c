@@ -579,6 +579,7 @@ void emit_shared(Emit *e, Instr *i)
         int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align), end = at + bytes * t->shape[0];
         const char *n = name_of(e, ir_result(i));
         line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at, (long long)t->shape[0], (long long)bytes);
+        note_shared(e, i, at, end - at);
         if (end > e->shared_bytes) e->shared_bytes = end;
         e->storage[ir_result(i)->id] = n;
         return;

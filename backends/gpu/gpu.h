@@ -12,6 +12,7 @@ typedef struct GpuCode {
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs of a cluster */
     const char *schedule;                   /* what was derived, as text */
+    const struct SharedUse *shared_map; int n_shared_map;   /* emit.h */
 } GpuCode;
 
 /* Kernel IR (after kernel_lower) to source text. The caller checks shared_bytes against the target. */

@@ -85,4 +85,11 @@ expect 0 'a\ b$$.tile' "$tilec" 'a b$.tile' -I folder -M -MF -
 # a symbolic link to an output keeps being one
 ln -s k.ir link.ir; expect 0 "" "$tilec" k.tile -I folder --emit=ir -D T=32 -o link.ir
 [ -L link.ir ] && grep -q . k.ir && ! cmp -s k.ir k.ir5 || fail "the link's target was not replaced"
+
+# text for GPUs, several variants in one file, read by libclang, which NVRTC takes too where it is found
+if "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emission -o one.cu 2>/dev/null; then
+    expect 0 "" "$tilec" "$root/examples/kernels/attention.tile" --kernel=attention -D D=64,128 -D CAUSAL=true,false -D T=f16 --target=cuda:sm_90a --check-emission -o four.cu
+    [ "$(grep -c '^attention_' four.cu)" = 4 ] || fail "four variants are not four functions"
+    expect 2 "--check-emission: no libclang" env TILE_LIBCLANG=/none.so "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emission -o one.cu
+else echo "no libclang here: emissions are not read"; fi
 finish

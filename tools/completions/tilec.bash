@@ -26,7 +26,7 @@ _tilec() {
         --bundle-source=*) COMPREPLY=($(compgen -W 'never missing always' -- "${cur#*=}")); return ;;
         --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip ptx cubin llvm asm' -- "${cur#*=}")); return ;;
         --kernel=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
-        --assume=*) COMPREPLY=($(compgen -W 'aligned any' -- "${cur#*=}")); return ;;
+        --assume=*) COMPREPLY=($(compgen -W 'best aligned any' -- "${cur#*=}")); return ;;
         --in=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --out=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --set=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -47,7 +47,7 @@ _tilec() {
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;

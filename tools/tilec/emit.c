@@ -1,5 +1,6 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
+#include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include "runtime/rtc.h"
 #include <stdlib.h>
@@ -34,8 +35,8 @@ const char *variant_symbol(Arena *a, const Variant *v)
 
 static const LaunchFacts *assumed(Input *in, const Variant *v)
 {
-    bool any = !strcmp(args_last(in->args, FLAG_ASSUME, "aligned"), "any");
-    return input_facts(in, v->kernel, any ? ASSUME_ANY : ASSUME_ALIGNED);
+    const char *assume = args_last(in->args, FLAG_ASSUME, "best");
+    return input_facts(in, v->kernel, !strcmp(assume, "any") ? ASSUME_ANY : !strcmp(assume, "aligned") ? ASSUME_ALIGNED : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);
 }
 
 static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitKind kind, const char *symbol, Compiled *c)
@@ -63,11 +64,11 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
     return true;
 }
 
-static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, StageId stage, Text *out)
+static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, StageId stage, bool several, Text *out)
 {
     EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
     Compiled c;
-    if (!compiled(in, v, o, kind, NULL, &c)) return false;
+    if (!compiled(in, v, o, kind, several ? variant_symbol(&in->session.arena, v) : NULL, &c)) return false;
     if (stage == STAGE_PTX || stage == STAGE_CUBIN) {
         const void *data;
         size_t size;
@@ -129,7 +130,7 @@ int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOpti
         }
         const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
         if (list->len > 1 && stage != STAGE_SCHEDULE) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
-        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, out);
+        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, list->len > 1 && stage != STAGE_CUBIN, out);
         if (!ok) return EXIT_INPUT;
     }
     return EXIT_OK;
@@ -147,5 +148,6 @@ int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *
         text_write(out, c.artifact.data, c.artifact.size);
         if (several) text_printf(out, "}\n\n");
     }
+    if (several && o->check && !emission_check(o->check, &in->session, o->target, out->data, out->len, "all.cu")) return EXIT_INPUT;      /* together: no name twice */
     return EXIT_OK;
 }

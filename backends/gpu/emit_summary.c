@@ -1,0 +1,103 @@
+/* emit_summary.c: the head of an emission: what was derived, for whoever reads the text below it. */
+#include "backends/gpu/emit.h"
+
+void note_shared(Emit *e, const Instr *alloc, int64_t offset, int64_t bytes)
+{
+    const Value *v = ir_result(alloc);
+    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ v->name ? v->name : "buffer", v->type, offset, bytes, alloc->loc }));
+}
+
+/* Registers that the launch bounds leave a thread: a multiprocessor has 65536, given in eights. */
+static int registers_at_most(const KernelPlan *p, int threads)
+{
+    int ctas = p->min_ctas > 0 ? p->min_ctas : 1, n = p->target->kind == TARGET_CUDA ? 65536 / (threads * ctas) / 8 * 8 : 0;
+    return n > p->target->max_registers || n <= 0 ? p->target->max_registers : n;
+}
+
+/* "f16[128, 64]", without the axis that counts slots. */
+static void print_tile(const Type *t, Text *out)
+{
+    text_printf(out, "%s[", dtype_name(t->dtype));
+    for (int a = 1; a < t->rank; a++) text_printf(out, "%s%lld", a > 1 ? ", " : "", (long long)t->shape[a]);
+    text_puts(out, "]");
+}
+
+static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
+{
+    text_printf(t, " * shared memory: %lld of %lld bytes\n", (long long)all, (long long)e->target->shared_bytes);
+    for (size_t k = 0; k < e->shared_map.len; k++) {
+        const SharedUse *u = &e->shared_map.data[k];
+        text_printf(t, " *   %6lld  %-12s %lld x ", (long long)u->offset, u->name, (long long)u->type->shape[0]);
+        print_tile(u->type, t);
+        text_printf(t, ", %lld bytes\n", (long long)u->bytes);
+    }
+    if (e->rings.len) text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a slot\n");
+    if (e->scratch_bytes) text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n", (long long)scratch_at, (long long)e->scratch_bytes);
+}
+
+/* The matrix instructions that the text calls, by the names of their prelude functions. */
+static void print_products(const Emit *e, Text *t)
+{
+    int n = 0;
+    for (size_t k = 0; k < e->used.len; k++) {
+        const char *u = e->used.data[k];
+        if (!strncmp(u, "wgmma_m", 7) || !strncmp(u, "mma_", 4) || !strncmp(u, "mfma_", 5) || !strncmp(u, "wmma_", 5)) text_printf(t, "%s%s", n++ ? ", " : " * products: ", u);
+    }
+    if (n) text_puts(t, "\n");
+}
+
+static bool listed(Text *t, int *n, const char *name)
+{
+    text_printf(t, "%s%s", (*n)++ ? ", " : "", name);
+    return true;
+}
+
+/* What a launch must have checked before it takes this code (the runtime's key, a bundle's promises). */
+static void print_assumptions(const Emit *e, Text *t)
+{
+    const Func *f = e->f;
+    Text rows, dims, signs, all;
+    int n_rows = 0, n_dims = 0, n_signs = 0, aligned = 0, tensors = 0;
+    text_init(&rows, &e->s->arena);
+    text_init(&dims, &e->s->arena);
+    text_init(&signs, &e->s->arena);
+    text_init(&all, &e->s->arena);
+    for (int p = 0; p < f->n_params; p++) {
+        const Param *q = &f->params[p];
+        if (q->kind == PARAM_SCALAR) { if (q->lo > 0 && dtype_is_float(q->type->dtype)) listed(&signs, &n_signs, q->name); continue; }
+        bool dense = q->type->rank > 0 && q->stride[q->type->rank - 1] == 1;
+        for (int a = 0; a + 1 < q->type->rank; a++) dense &= q->stride[a] >= 0 || q->stride_div[a] * dtype_bytes(q->type->dtype) >= 16;
+        tensors++;
+        aligned += q->align >= 16;
+        if (dense) listed(&rows, &n_rows, q->name);
+    }
+    for (int d = 0; d < f->n_dims; d++)
+        if (f->dims[d].extent < 0 && f->dims[d].div >= 16 && f->dims[d].name) listed(&dims, &n_dims, f->dims[d].name);
+    if (tensors && aligned == tensors) text_puts(&all, "addresses at multiples of 16 bytes");
+    if (n_rows) text_printf(&all, "%s%s with last stride 1 and rows at multiples of 16 bytes", all.len ? ", " : "", rows.data);
+    if (n_dims) text_printf(&all, "%s%s multiples of 16", all.len ? "; " : "", dims.data);
+    if (n_signs) text_printf(&all, "%s%s above 0", all.len ? "; " : "", signs.data);
+    if (f->fits32) text_printf(&all, "%sextents below 2^28", all.len ? "; " : "");
+    text_printf(t, " * assumes: %s\n", all.len ? all.data : "nothing of its arguments");
+}
+
+void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
+{
+    const Func *f = e->f;
+    const KernelPlan *p = e->plan;
+    int wave = e->target->wave, threads = (p->warps + p->producer_warps) * wave;
+    text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "", e->target->name);
+    text_printf(t, " * programs: %s\n", p->persistent ? "persistent: as many CTAs as fit take one after the other, by tickets" : "one a CTA");
+    text_printf(t, " * threads: %d", threads);
+    if (p->producer_warps)
+        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave, p->consumer_registers);
+    else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));
+    print_assumptions(e, t);
+    print_products(e, t);
+    if (all) print_map(e, scratch_at, all, t);
+    for (const char *s = p->schedule ? p->schedule : ""; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+        s += strspn(s, " ");
+        if (strcspn(s, "\n")) text_printf(t, " * %.*s\n", (int)strcspn(s, "\n"), s);
+    }
+    text_puts(t, " */\n");
+}
