@@ -11,7 +11,8 @@ struct SimProgram {
     int64_t *elements; int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
     double flops[3];
-    bool no_memory;
+    bool no_memory, full;
+    int64_t limit;
 };
 
 static void *grow(Allocator a, void *p, int64_t old, int64_t n, size_t size)
@@ -30,6 +31,8 @@ SimProgram *sim_program_new(const SimTrace *t, Allocator a)
     memcpy(p->v, t->start, (size_t)(t->n_slots + 1) * sizeof *p->v);
     return p;
 }
+
+void sim_program_limit(SimProgram *p, int64_t accesses) { p->limit = accesses; }
 
 void sim_program_free(SimProgram *p)
 {
@@ -56,52 +59,55 @@ static SimAccess *add_access(SimProgram *p)
     return &p->access[p->n++];
 }
 
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+/* Elements c of [0, extent) with 0 <= off + c * step < shape: [*lo, *hi). */
+static void clip(int64_t off, const Axis *x, int64_t *lo, int64_t *hi)
+{
+    int64_t step = x->step, last = x->shape - 1 - off, first, end;
+    if (step == 1) {
+        first = -off;
+        end = last + 1;
+    } else if (step > 0) {
+        first = -floor_div(off, step);
+        end = floor_div(last, step) + 1;
+    } else if (step < 0) {
+        first = -floor_div(last, -step);
+        end = floor_div(off, -step) + 1;
+    } else {
+        first = 0;
+        end = off >= 0 && last >= 0 ? 1 : 0;
+    }
+    *lo = first > 0 ? first : 0;
+    *hi = end < x->extent ? end : x->extent;
+}
+
+static bool window(SimProgram *p, const Node *n)
+{
+    SimAccess box = { .at = p->t->tensors[p->t->sites.data[n->site].param].base, .site = n->site };
+    int rank = 0;
+    for (const Axis *x = n->axes, *end = x + n->n_axes; x < end; x++) {
+        int64_t lo, hi, off = p->v[x->slot].i;
+        if (x->guessed) {       /* a made-up offset becomes one at which the whole window fits */
+            int64_t room = x->shape - (x->extent - 1) * x->step;
+            off = room > 1 ? (int64_t)((uint64_t)off % (uint64_t)room) : 0;
+        }
+        if (off > INT64_MAX / 4 || off < -(INT64_MAX / 4)) return true;
+        clip(off, x, &lo, &hi);
+        if (lo >= hi) return true;
+        box.at += (off + lo * x->step) * x->stride + (x->by < 0 ? (hi - lo - 1) * x->by : 0);
+        if (!x->dropped) box.n[rank++] = (int32_t)(hi - lo);
+    }
+    SimAccess *out = add_access(p);
+    if (out) *out = box;
+    return out != NULL;
+}
+
 /* A made-up index becomes one that the tensor has. */
 static int64_t index_of(const Node *n, int axis, int64_t i, int64_t extent)
 {
     if (!(n->guessed_axes >> axis & 1) || extent < 1) return i;
     return (int64_t)((uint64_t)i % (uint64_t)extent);
-}
-
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-/* Elements c of [0, extent) with 0 <= off + c * step < shape: [*lo, *hi). */
-static void clip(int64_t off, int64_t step, int64_t extent, int64_t shape, int64_t *lo, int64_t *hi)
-{
-    if (step == 0) { *lo = 0; *hi = off >= 0 && off < shape ? 1 : 0; return; }
-    int64_t first = step > 0 ? -floor_div(off, step) : -floor_div(shape - 1 - off, -step);
-    int64_t end = step > 0 ? floor_div(shape - 1 - off, step) + 1 : floor_div(off, -step) + 1;
-    *lo = first > 0 ? first : 0;
-    *hi = end < extent ? end : extent;
-}
-
-static bool window(SimProgram *p, const Node *n)
-{
-    const SimSite *site = &p->t->sites.data[n->site];
-    const Tensor *x = &p->t->tensors[site->param];
-    const Attr *e = ir_attr(n->instr, ATTR_EXTENTS), *st = ir_attr(n->instr, ATTR_STEPS);
-    SimAccess box = { .at = x->base, .site = n->site };
-    int rank = 0;
-    int64_t steps[TILE_MAX_RANK];
-    for (int a = 0; a < e->n; a++) {
-        int64_t extent = e->v[a] == -1 ? 1 : e->v[a], step = st ? st->v[a] : 1, lo, hi, off = p->v[n->slots[a]].i;
-        if (e->v[a] == -1) step = 1;
-        off = index_of(n, a, off, x->shape[a] - (extent - 1) * step > 0 ? x->shape[a] - (extent - 1) * step : 1);
-        if (off > INT64_MAX / 4 || off < -(INT64_MAX / 4)) return true;
-        clip(off, step, extent, x->shape[a], &lo, &hi);
-        if (lo >= hi) return true;
-        int64_t by = x->stride[a] * step;
-        box.at += (off + lo * step) * x->stride[a] + (by < 0 ? (hi - lo - 1) * by : 0);
-        if (e->v[a] == -1) continue;
-        if (by < 0) by = -by;
-        int k = rank++;
-        for (; k > 0 && steps[k - 1] > by; k--) { steps[k] = steps[k - 1]; box.n[k] = box.n[k - 1]; }
-        steps[k] = by;
-        box.n[k] = (int32_t)(hi - lo);
-    }
-    SimAccess *out = add_access(p);
-    if (out) *out = box;
-    return out != NULL;
 }
 
 static bool indexed(SimProgram *p, const Node *n)
@@ -311,6 +317,7 @@ static bool run(SimProgram *p, const NodeList *l)
         default: ok = value(p, n); break;
         }
         if (!ok) return false;
+        if (p->limit && p->n >= p->limit) { p->full = true; return false; }
     }
     return true;
 }
@@ -324,8 +331,8 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = 0;
     memset(p->flops, 0, sizeof p->flops);
-    p->no_memory = false;
-    if (!run(p, &p->t->body)) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
+    p->no_memory = p->full = false;
+    if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2] };
     return SIM_OK;
 }

@@ -40,6 +40,7 @@ typedef struct Replay {
     Chiplet *chiplet;
     SimProgram *program;
     double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read, memory_written;
+    double weight, mean;                /* lines that one touch stands for; windows: on average */
 } Replay;
 
 /* --- memory -------------------------------------------------------------------------------------------------------------------------- */
@@ -48,7 +49,7 @@ static void *take(Replay *r, void *p, int64_t old, int64_t n, size_t size) { ret
 
 static bool cache_new(Replay *r, SimCache *c, int64_t bytes, int64_t ways, int64_t sample)
 {
-    int64_t lines = bytes / r->d->line / sample, sets = bytes / r->d->line / ways / sample;
+    int64_t lines = (int64_t)((double)(bytes / r->d->line) / r->mean) / sample, sets = lines / ways;
     if (!bytes) return true;
     if (lines < 1) lines = 1;
     if (sets < 1) { sets = 1; ways = lines; }
@@ -66,17 +67,16 @@ static void cache_free(Replay *r, SimCache *c)
 
 /* --- lines ---------------------------------------------------------------------------------------------------------------------------- */
 
-static inline void to_memory(Replay *r, uint32_t out) { if (out & SIM_DIRTY) r->memory_written++; }
+static inline void to_memory(Replay *r, uint32_t out) { if (out & SIM_DIRTY) r->memory_written += r->mean; }
 
 static inline void last_level(Replay *r, uint32_t line, bool write, int group)
 {
     uint32_t out = 0;
-    if (!r->llc.tags) { if (write) r->memory_written++; else r->memory_read++; return; }
+    if (!r->llc.tags) { *(write ? &r->memory_written : &r->memory_read) += write ? r->mean : r->weight; return; }
     bool hit = sim_touch(&r->llc, line, write, &out);
     if (!write) {
-        r->llc_n[group]++;
-        r->llc_hit[group] += hit;
-        r->memory_read += !hit;
+        r->llc_n[group] += r->weight;
+        *(hit ? &r->llc_hit[group] : &r->memory_read) += r->weight;
     }
     if (!hit) to_memory(r, out);
 }
@@ -91,10 +91,9 @@ static inline void touch_line(Replay *r, int64_t chiplet, SimCache *l1, uint32_t
         if (sim_touch(l1, line, false, &out)) { r->l1_hit++; return; }
     }
     bool hit = sim_touch(&r->l2[chiplet], line, write, &out);
-    r->l2_n[group]++;
-    r->l2_hit[group] += hit;
-    r->chiplet[chiplet].asked++;
-    if (hit) return;
+    r->l2_n[group] += r->weight;
+    r->chiplet[chiplet].asked += r->weight;
+    if (hit) { r->l2_hit[group] += r->weight; return; }
     if (!write) last_level(r, line, false, group);
     if (out & SIM_DIRTY) last_level(r, (out & ~SIM_DIRTY) - 1, true, group);
 }
@@ -136,6 +135,15 @@ static void box_runs(const SimSite *site, const SimAccess *a, int shift, RunFn *
     }
 }
 
+static double window_lines(const Replay *r, const SimAccess *a)
+{
+    const SimSite *site = &r->t->sites.data[a->site];
+    double n = (double)site->size / (double)r->d->line;
+    if (site->indexed) return a->n[0];
+    for (int k = 0; k < site->rank; k++) n *= a->n[k];
+    return n;
+}
+
 typedef struct Touch { Replay *r; int64_t chiplet; SimCache *l1; bool write; } Touch;
 static void touch_fn(void *user, int64_t first, int64_t last)
 {
@@ -147,6 +155,12 @@ static void touch_access(Replay *r, int64_t chiplet, SimCache *l1, const SimAcce
 {
     const SimSite *site = &r->t->sites.data[a->site];
     Touch t = { r, chiplet, l1, site->write };
+    if (r->o->windows) {
+        int64_t at = site->indexed ? elements[a->first] : a->at;
+        r->weight = window_lines(r, a);
+        touch_line(r, chiplet, l1, (uint32_t)(sim_hash((uint64_t)at) >> 34), site->write, 0);
+        return;
+    }
     if (!site->indexed) { box_runs(site, a, r->shift, touch_fn, &t); return; }
     int64_t done = -1;
     for (int32_t k = 0; k < a->n[0]; k++) {
@@ -206,7 +220,7 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
 
 static SimStatus run_all(Replay *r)
 {
-    int64_t chiplets = r->d->chiplets, busy = 0;
+    int64_t chiplets = r->d->chiplets, busy = 0, left = r->o->max_accesses > 0 ? r->o->max_accesses : INT64_MAX;
     SimStatus st;
     for (int64_t s = 0; s < r->places; s++)
         for (int64_t x = 0; x < chiplets; x++) {
@@ -214,11 +228,12 @@ static SimStatus run_all(Replay *r)
             if ((st = start(r, x, p))) return st;
             busy += p->busy;
         }
-    while (busy)
+    while (busy && left > 0)
         for (int64_t s = 0; s < r->places; s++)
             for (int64_t x = 0; x < chiplets; x++) {
                 Place *p = &r->place[x * r->places + s];
                 if (!p->busy) continue;
+                left--;
                 if (p->at < p->n) touch_access(r, x, &r->l1[x * r->d->units + s % r->d->units], &p->access[p->at++], p->elements);
                 while (p->busy && p->at >= p->n) if ((st = start(r, x, p))) return st;
                 busy -= !p->busy;
@@ -230,21 +245,24 @@ static SimStatus run_all(Replay *r)
 
 static void count_fn(void *user, int64_t first, int64_t last) { *(double *)user += (double)(last - first + 1); }
 
-/* Lines of all programs, from 16 of them. */
+/* Lines of all programs, from 16 of them, and the average of a window. */
 static SimStatus count_lines(Replay *r, double *lines)
 {
-    int64_t probes = r->programs < 16 ? r->programs : 16;
+    int64_t probes = r->programs < 16 ? r->programs : 16, accesses = 0;
     *lines = 0;
     for (int64_t k = 0; k < probes; k++) {
         SimStep s;
         SimStatus st = sim_program_run(r->program, (2 * k + 1) * r->programs / (2 * probes), &s);
         if (st) return st;
+        accesses += s.n;
         for (int64_t a = 0; a < s.n; a++) {
             const SimSite *site = &r->t->sites.data[s.access[a].site];
-            if (site->indexed) *lines += s.access[a].n[0];
+            if (r->o->windows) *lines += window_lines(r, &s.access[a]);
+            else if (site->indexed) *lines += s.access[a].n[0];
             else box_runs(site, &s.access[a], r->shift, count_fn, lines);
         }
     }
+    if (r->o->windows && accesses) r->mean = *lines / (double)accesses;
     *lines *= probes ? (double)r->programs / (double)probes : 0;
     return SIM_OK;
 }
@@ -254,7 +272,8 @@ static SimStatus choose_sample(Replay *r, int64_t *sample)
     double lines, most = r->o->max_lines > 0 ? r->o->max_lines : 0x1p25;
     int64_t sets = r->d->l2_bytes / r->d->line / r->d->l2_ways, limit = 1;
     while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets) limit *= 2;    /* four sets of L2 are left at least */
-    *sample = r->o->sample;
+    *sample = r->o->windows ? 1 : r->o->sample;
+    if (r->o->windows) return count_lines(r, &lines);
     if (*sample) { if (*sample > limit) *sample = limit; return SIM_OK; }
     SimStatus st = count_lines(r, &lines);
     for (*sample = 1; *sample < limit && lines / (double)*sample > most;) *sample *= 2;
@@ -338,10 +357,11 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     r->chiplet = zeroed(r, d->chiplets, sizeof *r->chiplet);
     r->program = sim_program_new(r->t, r->alloc);
     if (!r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
+    if (r->o->max_accesses > 0) sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
     SimStatus st = choose_sample(r, sample);
     if (st) return st;
     r->sample_mask = (uint64_t)*sample - 1;
-    for (int64_t k = 0; k < d->chiplets * d->units; k++) if (!cache_new(r, &r->l1[k], d->l1_bytes, d->l1_ways, *sample)) return SIM_NO_MEMORY;
+    for (int64_t k = 0; k < d->chiplets * d->units && !r->o->windows; k++) if (!cache_new(r, &r->l1[k], d->l1_bytes, d->l1_ways, *sample)) return SIM_NO_MEMORY;
     for (int64_t k = 0; k < d->chiplets; k++) {
         if (!cache_new(r, &r->l2[k], d->l2_bytes, d->l2_ways, *sample)) return SIM_NO_MEMORY;
         r->chiplet[k].next = k;
@@ -351,7 +371,7 @@ static SimStatus set_up(Replay *r, int64_t *sample)
 
 SimStatus sim_replay(const SimTrace *t, const SimDevice *d, const EvalCode *remap, const SimOptions *o, SimResult *out)
 {
-    Replay r = { .t = t, .d = d, .remap = remap, .o = o, .r = out, .env = sim_trace_env(t), .alloc = o->alloc };
+    Replay r = { .t = t, .d = d, .remap = remap, .o = o, .r = out, .env = sim_trace_env(t), .alloc = o->alloc, .weight = 1, .mean = 1 };
     int64_t sample = 1, per_unit = o->per_unit > 0 ? o->per_unit : 1;
     *out = (SimResult){ .bound = "nothing" };
     while ((1ll << r.shift) < d->line) r.shift++;

@@ -75,6 +75,7 @@ typedef enum SimStatus { SIM_OK, SIM_NO_MEMORY, SIM_FAILED } SimStatus;     /* f
 /* NULL: out of memory. */
 SimProgram *sim_program_new(const SimTrace *, Allocator);
 void sim_program_free(SimProgram *);
+void sim_program_limit(SimProgram *, int64_t accesses);     /* programs end after so many; 0: none */
 typedef struct SimStep { const SimAccess *access; int64_t n; const int64_t *elements; double flops_8, flops_16, flops_32; } SimStep;
 /* What program `linear` (first grid axis fastest) does, in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
@@ -86,6 +87,10 @@ typedef struct SimOptions {
     int64_t programs;                   /* only so many of the launch, in order; 0: all */
     int64_t sample;                     /* one block of lines in so many is followed (a power of two); 0: chosen so that about max_lines are */
     double max_lines;                   /* 0: 2^25 */
+    /* For a quick comparison of placements. `windows`: what a cache keeps is a whole window, all of the same (average) size, not lines; so windows that
+     * overlap without being equal are strangers, and there is no L1. */
+    bool windows;
+    int64_t max_accesses;               /* stops after so many memory operations of all programs together; 0: none */
     uint8_t *chiplet_of;                /* by program: filled with the chiplet that ran it; or NULL */
     Allocator alloc;
 } SimOptions;

@@ -227,18 +227,24 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
     }
 }
 
-/* The axes that a window spans, by how far apart their elements lie. */
-static void window_axes(const Instr *i, const Tensor *x, SimSite *site)
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+static bool before(const Axis *a, const Axis *b) { return a->dropped != b->dropped ? a->dropped : magnitude(a->by) < magnitude(b->by); }
+
+/* The axes of a window, by how far apart their elements lie; the dropped ones first. */
+static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *slots, Node *n, SimSite *site)
 {
     const Attr *e = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS);
+    Axis *axes = arena_array(&c->s->arena, Axis, TILE_MAX_RANK);
     for (int a = 0; a < e->n; a++) {
-        if (e->v[a] == -1) continue;
-        int64_t step = x->stride[a] * (st ? st->v[a] : 1);
-        if (step < 0) step = -step;
-        int k = site->rank++;
-        for (; k > 0 && site->step[k - 1] > step; k--) site->step[k] = site->step[k - 1];
-        site->step[k] = step;
+        bool dropped = e->v[a] == -1;
+        int64_t step = st && !dropped ? st->v[a] : 1;
+        Axis mine = { dropped ? 1 : e->v[a], step, x->stride[a], x->stride[a] * step, x->shape[a], slots[a], dropped, n->guessed_axes >> a & 1 };
+        int k = n->n_axes++;
+        for (; k > 0 && before(&mine, &axes[k - 1]); k--) axes[k] = axes[k - 1];
+        axes[k] = mine;
     }
+    for (int k = 0; k < n->n_axes; k++) if (!axes[k].dropped) site->step[site->rank++] = magnitude(axes[k].by);
+    n->axes = axes;
 }
 
 static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
@@ -254,7 +260,7 @@ static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
     slots[m->rank] = m->mask && !is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
     if (site.guessed) c->t->guesses |= SIM_GUESS_ADDRESS;
     if (m->mask && is_tainted(c, m->mask)) c->t->guesses |= SIM_GUESS_MASK;
-    if (window) window_axes(i, x, &site);
+    if (window) window_axes(c, i, x, slots, n, &site);
     n->op = window ? N_WINDOW : N_INDEXED;
     n->slots = slots;
     n->site = (int32_t)c->t->sites.len;

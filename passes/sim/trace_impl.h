@@ -8,6 +8,7 @@ enum { N_MADE_UP = OP_COUNT, N_LOAD_DATA, N_WINDOW, N_INDEXED, N_FLOPS, N_COORD,
 typedef struct Move { int32_t to, from, n; } Move;
 typedef struct Moves { Move *v; int n, elements; } Moves;
 
+typedef struct Axis { int64_t extent, step, stride, by, shape; int32_t slot; bool dropped, guessed; } Axis;     /* by: bytes from one element to the next */
 typedef struct Node Node;
 typedef struct NodeList { Node *v; int n; } NodeList;
 
@@ -23,6 +24,7 @@ struct Node {
     const Instr *instr;
     const int32_t *slots;           /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
     unsigned guessed_axes;
+    const struct Axis *axes; int n_axes;    /* windows: of the tensor, by how far apart their elements lie; dropped ones first */
     NodeList blocks[2];
     Moves enter, again, leave;      /* carried values: into the loop, from round to round, out; if: out of block 0 and of block 1 (again) */
 };

@@ -1,0 +1,54 @@
+#!/bin/bash
+# sim.sh: `tilec sim`: the two first cases, the same result every time, remaps that are refused, devices and launches that are wrong.
+. "$(dirname "$0")/lib.sh"
+examples=$root/examples/kernels
+rate() {    # rate FILE REMAP LEVEL: a hit rate of the JSON, in thousandths
+    tr '{' '\n' <"$1" | awk -v name="$2" -v level="$3" '$0 ~ "\"name\": \"" name "\"" { on = 1 } on && want { match($0, /"hit_rate": [0-9.]+/); print int(1000 * substr($0, RSTART + 12, RLENGTH - 12)); exit } on && $0 ~ "\"" level "\": $" { want = 1 }'
+}
+
+# 49,152 programs. By head each chiplet reads a head's keys and values once, in the order of ids four programs of a chiplet share them
+attention=("$tilec" sim "$examples/attention.tile" --set B=32 --set H=48 --set HK=48 --set M=4096 --set N=4096 --set D=64 --set CAUSAL=false)
+begin=$SECONDS
+expect 0 "49152 programs (32 x 48 x 32)" "${attention[@]}" --json=a.json --plot=a.svg
+((SECONDS - begin < 60)) || fail "attention took $((SECONDS - begin)) s"
+none=$(rate a.json none l2) head=$(rate a.json head l2)
+((none > 650 && none < 760)) || fail "attention in the order of ids hits L2 at $none per mille"
+((head > 900)) || fail "attention by head hits L2 at $head per mille"
+grep -q '^</svg>$' a.svg && grep -q 'hsl(' a.svg || fail "the plot is not whole"
+"${attention[@]}" --remap=none,head --sample=64 --threads=1 >one; "${attention[@]}" --remap=none,head --sample=64 --threads=2 >two; same one two
+
+conv=(--set B=32 --set C=32 --set H=32 --set W=32 --set F=64 --set R=3 --set S=3 --set P=32 --set Q=32)
+expect 0 "256 programs (1 x 8 x 32)" "$tilec" sim "$examples/conv2d.tile" --kernel=conv2d_nchw "${conv[@]}" --json=c.json
+for remap in none xcd chunk head auto; do r=$(rate c.json $remap l2); ((r > 850 && r < 990)) || fail "conv2d $remap hits L2 at $r per mille"; done
+expect 0 "xcd+raster:4" "$tilec" sim "$examples/gemm.tile" --set M=2048 --set N=2048 --set K=256 --remap=none,xcd+raster:4,chunk:19,head:2 --device mi355x
+expect 0 "addresses depend on data" "$tilec" sim "$examples/embedding.tile" --set N=512 --set V=1000 --set D=256 --device=h100
+
+# a placement that drops tiles looks better than any, and is refused
+sed 's|^    grid (cdiv(Q, TQ), cdiv(P, TP), cdiv(F, TF)\*B)|&\n    remap (w) = (w/(num_programs()/8))%8*(num_programs()/8) + (w%(num_programs()/8))/8|' "$examples/conv2d.tile" >bad.tile
+expect 1 "is no permutation of the 256 programs: programs 0 and 1 both become 0" "$tilec" sim bad.tile --kernel=conv2d_nchw "${conv[@]}"
+expect 1 "bad.tile:1" "$tilec" sim bad.tile --kernel=conv2d_nchw "${conv[@]}"
+cat >k.tile <<'T'
+kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 16)) remap (w) = (w%8)*(num_programs()/8) + w/8 { let i = program_id(); store(Y[i*16 +: 16], load(X[i*16 +: 16])); }
+kernel up(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 16)) remap (w) = w + 1 { let i = program_id(); store(Y[i*16 +: 16], load(X[i*16 +: 16])); }
+T
+expect 0 "64 programs" "$tilec" sim k.tile --kernel=k --set N=1024
+expect 1 "remap none is no permutation of the 65 programs: programs 1 and 64 both become 8" "$tilec" sim k.tile --kernel=k --set N=1040 --remap=none
+expect 1 "remap none sends program 63 to 64, outside of the 64 programs" "$tilec" sim k.tile --kernel=up --set N=1024
+
+expect 1 "extents are missing: --set N=.." "$tilec" sim k.tile --kernel=k
+expect 1 "which kernel? --kernel=NAME, one of k, up" "$tilec" sim k.tile --set N=4
+expect 1 "has no kernel \`q\`" "$tilec" sim k.tile --kernel=q --set N=4
+expect 1 "--set Z=4: " "$tilec" sim k.tile --kernel=k --set Z=4
+expect 2 "--set wants NAME=VALUE, not \`N\`" "$tilec" sim k.tile --kernel=k --set N
+expect 1 "expected none, xcd, chunk, chunk:N, head, head:N or auto" "$tilec" sim k.tile --kernel=k --set N=1024 --remap=spiral
+expect 2 "there is no device \`mi9\`; there are mi300x, mi325x, mi355x, h100, or a file's path" "$tilec" sim k.tile --kernel=k --set N=1024 --device=mi9
+expect 2 "--sample wants a power of two, not 12" "$tilec" sim k.tile --kernel=k --set N=1024 --sample=12
+expect 2 "--per-unit wants a number from 1 to 64, not \`0\`" "$tilec" sim k.tile --kernel=k --set N=1024 --per-unit=0
+printf 'like = mi300x\nname = half\nchiplets = 4\n' >half.device
+expect 0 "on half: 4 chiplets of 38" "$tilec" sim k.tile --kernel=k --set N=1024 --device=./half.device
+printf 'like = mi300x\nchiplets = -4\n' >bad.device
+expect 1 "bad.device:2:12: error: chiplets wants a whole number from 1 to 255, not \`-4\`" "$tilec" sim k.tile --kernel=k --set N=1024 --device=bad.device
+head -c 300 /dev/urandom >noise.device
+expect 1 "noise.device" "$tilec" sim k.tile --kernel=k --set N=1024 --device=noise.device
+expect 2 "cannot open ./nothing" "$tilec" sim k.tile --kernel=k --set N=1024 --device=./nothing
+finish
