@@ -287,6 +287,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     }
     case OP_CAST: return cast_expr(e, d, rd, x[0]);
     case OP_BITCAST: {
+        if (d == rd) return x[0];
         if (fl == dtype_is_float(rd) && dtype_bits(d) >= 32 && !fl) return str(e, "(%s)(%s)", ctype(rd), x[0]);
         return str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", name, dtype_name(rd == DT_INDEX ? DT_I64 : rd))), x[0]);
     }

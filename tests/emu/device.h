@@ -129,6 +129,15 @@ EMU u32 emu_bf16(float x) { u32 b = __float_as_uint(x); return (b & 0x7fffffffu)
 EMU u32 pack_f16(float lo, float hi) { return float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
 EMU u32 pack_bf16(float lo, float hi) { return (emu_bf16(lo) & 0xffff) | emu_bf16(hi) << 16; }
 EMU u32 to_tf32(u32 x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
+/* max and min take +0 for larger than -0 (PTX ISA, max): lanes that combine in different order hold the same. */
+EMU float emu_fmaxf(float a, float b) { return a == b ? (__builtin_signbit(a) ? b : a) : fmaxf(a, b); }
+EMU float emu_fminf(float a, float b) { return a == b ? (__builtin_signbit(a) ? a : b) : fminf(a, b); }
+EMU double emu_fmax(double a, double b) { return a == b ? (__builtin_signbit(a) ? b : a) : fmax(a, b); }
+EMU double emu_fmin(double a, double b) { return a == b ? (__builtin_signbit(a) ? a : b) : fmin(a, b); }
+#define fmaxf emu_fmaxf
+#define fminf emu_fminf
+#define fmax emu_fmax
+#define fmin emu_fmin
 EMU float max_f32(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
 EMU float min_f32(float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); }
 #define EMU_PAIRS(op) \
