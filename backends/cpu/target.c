@@ -132,6 +132,19 @@ static void set_data(Session *s, Artifact *out, ArtifactKind kind, const char *d
     out->size = size;
 }
 
+/* LLVM takes seconds for as many instructions, and more than in proportion beyond; attention has 5000. */
+enum { MAX_LLVM_INSTRUCTIONS = 1 << 16 };
+
+static bool small_enough(Session *s, const Func *f, LLVMModuleRef m)
+{
+    int64_t n = 0;
+    for (LLVMValueRef fn = LLVMGetFirstFunction(m); fn; fn = LLVMGetNextFunction(fn))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+            for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+    if (n > MAX_LLVM_INSTRUCTIONS) diag_error(s, f->loc, "kernel `%s` becomes %lld instructions of LLVM; the CPU backend takes at most %d", f->name, (long long)n, MAX_LLVM_INSTRUCTIONS);
+    return n <= MAX_LLVM_INSTRUCTIONS;
+}
+
 static bool compile(Session *s, Module *m, Func *f, const Target *target, const BackendOptions *o, Artifact *out)
 {
     CpuTarget *cpu = arena_new(&s->arena, CpuTarget);
@@ -150,6 +163,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     session_defer(s, dispose_context, ctx);
     LLVMModuleRef mod = cpu_generate(s, p, o, ctx, symbol, out);
     session_defer(s, dispose_module, mod);
+    if (!small_enough(s, f, mod)) return false;
     char *triple = LLVMGetTargetMachineTriple(tm);
     LLVMSetTarget(mod, triple);
     LLVMDisposeMessage(triple);

@@ -92,4 +92,11 @@ if "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emiss
     [ "$(grep -c '^attention_' four.cu)" = 4 ] || fail "four variants are not four functions"
     expect 2 "--check-emission: no libclang" env TILE_LIBCLANG=/none.so "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emission -o one.cu
 else echo "no libclang here: emissions are not read"; fi
+# what would take LLVM minutes is refused
+{
+    echo 'kernel big(in f32 Y[N], out f32 X[N]) grid (1) { let t = load(Y[0 +: 1024]);'
+    for i in $(seq 1 320); do echo "store(X[$i +: 1024], cumsum(exp(sin(t * $i.0)), axis = 0));"; done
+    echo '}'
+} >big.tile
+expect 1 "instructions of LLVM; the CPU backend takes at most 65536" "$tilec" big.tile --emit=asm
 finish
