@@ -320,6 +320,8 @@ static void finish(Replay *r, int64_t sample)
                        most * scale * line * (double)d->chiplets / (d->l2_tbs * 1e12), d->llc_bytes ? out->llc_bytes / (d->llc_tbs * 1e12) : 0,
                        (out->read_bytes + out->write_bytes) / (d->memory_tbs * 1e12) };
     static const char *const names[] = { "arithmetic", "L2", "last-level cache", "memory" };
+    double moving = times[1] > times[2] ? times[1] : times[2];
+    out->apart = times[0] + (moving > times[3] ? moving : times[3]);
     out->bound = "nothing";
     for (int k = 0; k < 4; k++) if (times[k] > out->seconds) { out->seconds = times[k]; out->bound = names[k]; }
 }

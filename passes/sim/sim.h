@@ -103,8 +103,9 @@ typedef struct SimResult {
     double read_bytes, write_bytes;     /* from and to memory */
     double l2_bytes, llc_bytes;         /* asked of L2, of the last-level cache */
     double flops_8, flops_16, flops_32;
-    double seconds;                     /* what the slowest of arithmetic, L2, last-level cache and memory needs at its peak rate */
-    const char *bound;                  /* which that is */
+    double seconds;                     /* at best: what the slowest of arithmetic, L2, last-level cache and memory needs at its peak rate */
+    double apart;                       /* at worst: arithmetic first, then the slowest of the others, nothing overlapped */
+    const char *bound;                  /* the slowest */
 } SimResult;
 
 /* remap NULL: none. It must permute the grid (eval_check_remap). */

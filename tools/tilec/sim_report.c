@@ -14,11 +14,14 @@ static const char *label(Arena *a, const SimCase *c)
     return strcmp(c->name, c->placed) ? arena_printf(a, "%s = %s", c->name, c->placed) : c->name;
 }
 
-static double reference_time(const SimReport *r)
+static const SimResult *reference(const SimReport *r)
 {
-    for (int k = 0; k < r->n; k++) if (!strcmp(r->cases[k].name, "none")) return r->cases[k].result.seconds;
-    return r->n ? r->cases[0].result.seconds : 0;
+    for (int k = 0; k < r->n; k++) if (!strcmp(r->cases[k].name, "none")) return &r->cases[k].result;
+    return &r->cases[0].result;
 }
+
+/* How many times as fast as `none`: with everything overlapped, with nothing. */
+static double ratio(double none, double mine) { return mine > 0 ? none / mine : 1; }
 
 /* --- table ------------------------------------------------------------------------------------------------------------------------------ */
 
@@ -35,7 +38,7 @@ void sim_print(const SimReport *r, Text *t)
 {
     const SimDevice *d = r->device;
     const int64_t *g = sim_trace_grid(r->trace);
-    double none = reference_time(r);
+    const SimResult *none = reference(r);
     text_printf(t, "%s on %s: %lld chiplet%s of %lld compute units, %lld KiB of L2 each", r->title, d->name, (long long)d->chiplets, d->chiplets > 1 ? "s" : "",
                 (long long)d->units, (long long)d->l2_bytes / 1024);
     if (d->llc_bytes) text_printf(t, ", %lld MiB of last-level cache", (long long)d->llc_bytes >> 20);
@@ -43,7 +46,7 @@ void sim_print(const SimReport *r, Text *t)
                 (long long)r->per_unit);
     bytes_text(t, (double)sim_trace_bytes(r->trace));
     if (r->n && r->cases[0].result.sample > 1) text_printf(t, "; one block of lines in %lld followed", (long long)r->cases[0].result.sample);
-    text_printf(t, "\n\n%-26s %7s %16s %16s %12s %12s %11s %7s  %s\n", "remap", "L1 hit", "L2 hit", "last-level hit", "from memory", "to memory", "at best", "x none", "bound by");
+    text_printf(t, "\n\n%-26s %7s %16s %16s %12s %12s  %22s %12s  %s\n", "remap", "L1 hit", "L2 hit", "last-level hit", "from memory", "to memory", "ms, best to worst", "x none", "at best by");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
         text_printf(t, "%-26s %6.1f%% %6.1f%% +- %4.2f%% ", label(t->arena, &r->cases[k]), 100 * sim_rate(x->l1), 100 * sim_rate(x->l2), 100 * x->l2_error);
@@ -53,7 +56,7 @@ void sim_print(const SimReport *r, Text *t)
         bytes_text(t, x->read_bytes);
         text_puts(t, "   ");
         bytes_text(t, x->write_bytes);
-        text_printf(t, " %8.3f ms %7.2f  %s\n", x->seconds * 1e3, x->seconds > 0 ? none / x->seconds : 1, x->bound);
+        text_printf(t, "  %10.4f .. %8.4f %4.2f .. %4.2f  %s\n", x->seconds * 1e3, x->apart * 1e3, ratio(none->seconds, x->seconds), ratio(none->apart, x->apart), x->bound);
     }
     print_guesses(r, t);
 }
@@ -97,8 +100,8 @@ void sim_json(const SimReport *r, Text *t)
         json_level(t, "l1", x->l1, 0);
         json_level(t, "l2", x->l2, x->l2_error);
         json_level(t, "last_level", x->llc, x->llc_error);
-        text_printf(t, "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"flops\": %.0f, \"seconds\": %.9g, \"bound\": \"%s\"}", x->read_bytes, x->write_bytes,
-                    x->flops_8 + x->flops_16 + x->flops_32, x->seconds, x->bound);
+        text_printf(t, "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"flops\": %.0f, \"seconds_overlapped\": %.9g, \"seconds_apart\": %.9g, \"bound\": \"%s\"}", x->read_bytes, x->write_bytes,
+                    x->flops_8 + x->flops_16 + x->flops_32, x->seconds, x->apart, x->bound);
     }
     text_puts(t, "\n ]}\n");
 }
