@@ -160,31 +160,45 @@ static void log_notes(Session *s, Diag *to, const char *log)
 typedef struct BlobOwner { Allocator alloc; DriverBlob blob; } BlobOwner;
 static void free_owned(void *p) { BlobOwner *o = p; driver_blob_free(o->alloc, &o->blob); }
 
-bool compile_to_binary(Session *s, Driver *d, const CompileOptions *o, Compiled *c)
+static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e, const char **log_text)
 {
     Artifact *a = &c->artifact;
-    DriverError e = { "" };
-    if (a->kind != ARTIFACT_TEXT) return true;
-    if (!d->ops->compile) { diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name); return false; }
     BlobOwner *binary = arena_new(&s->arena, BlobOwner), *log = arena_new(&s->arena, BlobOwner);
     binary->alloc = log->alloc = s->arena.alloc;
     session_defer(s, free_owned, binary);
     session_defer(s, free_owned, log);
     char *name = arena_printf(&s->arena, "%s.%s", a->entry, o->target->kind == TARGET_CUDA ? "cu" : "hip.cpp");
-    DriverCompile dc = { .text = a->data, .name = name, .entry = a->entry, .target = o->target, .debug_info = o->backend.debug_info };
-    tile_status st = d->ops->compile(d, &dc, &e);
+    DriverCompile dc = { .form = form, .text = a->data, .name = name, .entry = a->entry, .target = o->target, .debug_info = o->backend.debug_info };
+    tile_status st = d->ops->compile(d, &dc, e);
     binary->blob = dc.binary;
     log->blob = dc.log;
+    *log_text = dc.log.size ? dc.log.data : NULL;
     if (st == TILE_ERROR_OUT_OF_MEMORY) arena_oom(&s->arena);
-    if (st) {
-        Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", a->entry, *c->spec ? " with " : "", c->spec, o->target->name, e.text);
-        if (dc.log.size) log_notes(s, to, dc.log.data);
-        return false;
-    }
+    if (st) return st;
     a->kind = ARTIFACT_BINARY;
     a->data = dc.binary.data;
-    a->size = dc.binary.size;
-    a->registers = dc.registers; a->spill_bytes = dc.spill_bytes;
-    a->stack_bytes = dc.stack_bytes; a->static_shared_bytes = dc.static_shared_bytes;
-    return true;
+    a->size = dc.binary.size + (dc.binary.size < 4 || memcmp(dc.binary.data, "\x7f" "ELF", 4));   /* PTX with its NUL: the driver is not told the size */
+    if (form == DRIVER_BINARY) {
+        a->registers = dc.registers; a->spill_bytes = dc.spill_bytes;
+        a->stack_bytes = dc.stack_bytes; a->static_shared_bytes = dc.static_shared_bytes;
+    }
+    return TILE_OK;
+}
+
+bool compile_to_binary(Session *s, Driver *d, const CompileOptions *o, Compiled *c)
+{
+    DriverError e = { "", false };
+    const char *log;
+    if (c->artifact.kind != ARTIFACT_TEXT) return true;
+    if (!d->ops->compile) { diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name); return false; }
+    if (!vendor_compile(s, d, o, c, DRIVER_BINARY, &e, &log)) return true;
+    Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", c->artifact.entry, *c->spec ? " with " : "", c->spec, o->target->name, e.text);
+    if (log) log_notes(s, to, log);
+    return false;
+}
+
+tile_status compile_to_form(Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e)
+{
+    const char *log;
+    return vendor_compile(s, d, o, c, form, e, &log);
 }

@@ -53,6 +53,8 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
                       const CompileOptions *, PassReport *report, Func **func);
 /* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after diagnostics. */
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
+/* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text. */
+tile_status compile_to_form(Session *, Driver *, const CompileOptions *, Compiled *c, DriverForm, DriverError *e);
 /* "attention<D=64, CAUSAL=true>". */
 const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);
 

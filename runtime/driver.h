@@ -8,7 +8,7 @@
 #include "tile/tile.h"
 
 /* Text of a failure: "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid". */
-typedef struct DriverError { char text[480]; } DriverError;
+typedef struct DriverError { char text[480]; bool refused; } DriverError;    /* refused: the image is not for this driver or device; another form may be */
 void driver_error(DriverError *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 typedef struct DriverDesc {
@@ -44,7 +44,11 @@ typedef struct DriverLaunch {
 
 /* Result of the vendor's run-time compiler. Blobs are from the driver's allocator; free with driver_blob_free. */
 typedef struct DriverBlob { void *data; size_t size, capacity; } DriverBlob;
+/* Forms of a CUDA image, in the order in which they are tried: a binary of the run-time compiler; its PTX, which the driver compiles (a device that the
+ * compiler does not know); a binary that nvJitLink makes of that PTX (a driver older than the PTX). */
+typedef enum DriverForm { DRIVER_BINARY, DRIVER_PTX, DRIVER_LINKED, DRIVER_FORMS } DriverForm;
 typedef struct DriverCompile {
+    DriverForm form;
     const char *text, *name;            /* C text; file name for messages without #line */
     const char *entry;
     const Target *target;

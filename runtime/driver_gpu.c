@@ -2,12 +2,14 @@
  * agree between the two (cuda.h of CUDA 13, hip_runtime_api.h of HIP 5 and 6). */
 #define _GNU_SOURCE
 #include "runtime/driver_gpu.h"
+#include "runtime/gpu_facts.h"
+#include "runtime/link.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    R_OUT_OF_MEMORY = 2, R_NO_DEVICE = 100, R_INVALID_DEVICE = 101, R_NO_BINARY = 209, R_INVALID_PTX = 218, R_NOT_READY = 600,
+    R_OUT_OF_MEMORY = 2, R_NO_DEVICE = 100, R_INVALID_DEVICE = 101, R_NO_BINARY = 209, R_INVALID_PTX = 218, R_INVALID_HANDLE = 400, R_NOT_READY = 600,
     R_ILLEGAL_ADDRESS = 700, R_LAUNCH_OUT_OF_RESOURCES = 701, R_LAUNCH_TIMEOUT = 702, R_CONTEXT_DESTROYED = 709, R_ASSERT = 710,
     R_STACK_ERROR = 714, R_ILLEGAL_INSTRUCTION = 715, R_MISALIGNED = 716, R_ADDRESS_SPACE = 717, R_INVALID_PC = 718, R_LAUNCH_FAILED = 719,
     F_STATIC_SHARED = 1, F_LOCAL = 3, F_REGISTERS = 4, F_MAX_DYNAMIC_SHARED = 8,
@@ -135,7 +137,11 @@ tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
     char arch[32];
     if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch) snprintf(arch, sizeof arch, "sm_%d", g->arch);
     else snprintf(arch, sizeof arch, "%s", strchr(c->target->name, ':') + 1);
-    return rtc_compile(rtc, c, arch, RTC_BINARY, e);
+    st = rtc_compile(rtc, c, arch, c->form == DRIVER_BINARY ? RTC_BINARY : RTC_PTX, e);
+    if (st || c->form != DRIVER_LINKED) return st;
+    char beside[512];
+    rtc_path(rtc, beside, sizeof beside);
+    return link_ptx(g->alloc, beside, arch, &c->binary, e);
 }
 
 const char *gpudrv_compiler_version(Driver *d, char *path, size_t room)
@@ -173,6 +179,7 @@ tile_status gpudrv_module_load(Driver *d, const Artifact *a, DriverModule **modu
     r = load_function(g, a, &m, &f, &what);
     if (r && m) g->module_unload(m);
     gpudrv_leave(g, &scope);
+    e->refused = r && gpu_image_refused(r) && d->ops->kind == TARGET_CUDA;
     if (r) return gpudrv_result(g, r, what, e);
     *module = (DriverModule *)m;
     *function = (DriverFunction *)f;
@@ -194,10 +201,33 @@ tile_status gpudrv_occupancy(Driver *d, DriverFunction *f, int threads, size_t s
     CALL(g, "occupancy", g->occupancy(blocks, f, threads, shared));
 }
 
+/* A launch that failed: what the driver's number leaves unsaid. */
+static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const DriverLaunch *l, DriverError *e)
+{
+    void *owner = NULL;
+    int registers = 0;
+    if (r == R_INVALID_HANDLE && l->stream && g->stream_context && !g->stream_context(l->stream, &owner) && owner != g->context) {
+        driver_error(e, "the stream belongs to another context than the kernel's");
+        return TILE_ERROR_INVALID_ARGUMENT;
+    }
+    tile_status st = gpudrv_result(g, r, "launch", e);
+    if (st == TILE_ERROR_RESOURCES && !g->function_get(&registers, F_REGISTERS, f) && registers) {
+        size_t n = strlen(e->text);
+        snprintf(e->text + n, sizeof e->text - n, " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers, l->shared_bytes);
+    }
+    return st;
+}
+
 tile_status gpudrv_launch(Driver *d, DriverFunction *f, const DriverLaunch *l, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
-    CALL(g, "launch", g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, l->stream, l->params, NULL));
+    GpuScope scope;
+    int r = gpudrv_enter(g, &scope);
+    if (r) return gpudrv_result(g, r, "making the device current", e);
+    r = g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, l->stream, l->params, NULL);
+    tile_status st = r ? launch_failed(g, r, f, l, e) : TILE_OK;
+    gpudrv_leave(g, &scope);
+    return st;
 }
 
 bool gpudrv_capturing(Driver *d, void *stream)

@@ -101,7 +101,7 @@ static bool from_cache(Making *m)
     tile_context *c = m->k->context;
     const void *bytes;
     size_t size;
-    DriverError e = { "" };
+    DriverError e = { "", false };
     if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] || !cache_read(&c->cache, m->cache_key, &m->s->arena, &bytes, &size)) return false;
     if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
     cache_drop(&c->cache, m->cache_key);        /* corrupt, foreign, or nothing the device takes */
@@ -109,20 +109,50 @@ static bool from_cache(Making *m)
     return false;
 }
 
+/* The driver refused the binary: PTX for the driver's own compiler, then a binary that nvJitLink makes of it. Each step's failure is in the text. */
+static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const void **bytes, size_t *size)
+{
+    static const char *const names[] = { [DRIVER_PTX] = "PTX", [DRIVER_LINKED] = "nvJitLink" };
+    tile_context *c = m->k->context;
+    DriverError all = { "", false };
+    tile_status st = TILE_ERROR_DRIVER;
+    driver_error(&all, "binary: %s", e->text);
+    for (int form = DRIVER_PTX; form < DRIVER_FORMS; form++) {
+        DriverError mine = { "", false };
+        Compiled compiled = *text;
+        st = compile_to_form(m->s, c->driver, &m->options, &compiled, (DriverForm)form, &mine);
+        if (!st) {
+            artifact_write(m->s, &compiled, bytes, size);
+            forget(m->v);
+            st = adopt(m, *bytes, *size, &mine);
+            if (!st) return TILE_OK;
+        }
+        size_t n = strlen(all.text);
+        snprintf(all.text + n, sizeof all.text - n, "; %s: %s", names[form], mine.text);
+        if (!st || (!mine.refused && st == TILE_ERROR_OUT_OF_MEMORY)) break;
+    }
+    *e = all;
+    return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
+}
+
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
-    Compiled compiled;
+    Compiled compiled, text;
     const void *bytes;
     size_t size;
     Ast *ast = module_parse(m->k->module, m->s);
-    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled) &&
-              compile_to_binary(m->s, c->driver, &m->options, &compiled);
+    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
+    if (ok) {
+        text = compiled;
+        ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
+    }
     context_report(c, m->s, m->title);
     if (!ok) return TILE_ERROR_COMPILE;
     artifact_write(m->s, &compiled, &bytes, &size);
-    DriverError e = { "" };
+    DriverError e = { "", false };
     tile_status st = adopt(m, bytes, size, &e);
+    if (st && e.refused && text.artifact.kind == ARTIFACT_TEXT) st = other_forms(m, &text, &e, &bytes, &size);
     if (st) return context_fail(c, st, "%s: %s", m->title, e.text);
     if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, m->cache_key, bytes, size);
     return TILE_OK;

@@ -115,7 +115,7 @@ EXPORT int N(cuModuleGetFunction, hipModuleGetFunction)(void **f, void *m, const
     return 0;
 }
 
-EXPORT int N(cuFuncGetAttribute, hipFuncGetAttribute)(int *v, int a, void *f) { ENTER(); *v = 0; return 0; }
+EXPORT int N(cuFuncGetAttribute, hipFuncGetAttribute)(int *v, int a, void *f) { ENTER(); *v = a == 4 ? state.registers : 0; return 0; }
 EXPORT int N(cuFuncSetAttribute, hipFuncSetAttribute)(void *f, int a, int v) { ENTER(); return 0; }
 EXPORT int N(cuOccupancyMaxActiveBlocksPerMultiprocessor, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(int *n, void *f, int t, size_t s) { ENTER(); *n = 2; return 0; }
 

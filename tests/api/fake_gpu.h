@@ -26,6 +26,7 @@ typedef struct FakeState {
     int capturing;
     int supported_archs[16], n_supported;
     int refuse_binary, refuse_ptx;      /* the driver gives this code for cubins, or for PTX */
+    int registers;                      /* of any function */
     int refuse_link;                    /* nvJitLink fails */
     int shared_bytes;                   /* of a block; 0: as an H100 */
     void *stream_context;               /* the context of every stream; NULL: the current one */

@@ -1,0 +1,164 @@
+/* test_old.c: CUDA machines where not everything is as it should be: drivers older than the compiler, no compiler, tiles too large for the device, a
+ * stream of somewhere else. Each is a status and a text that says what is wrong. */
+#include "api.h"
+
+static FakeState *fake;
+static float x[256], y[256], z[256];
+
+static tile_context *open_fake(const char *target)
+{
+    tile_context_desc d = fake_desc(target, FAKE_CUDA);
+    tile_context *ctx = NULL;
+    char why[300] = "";
+    fake = fake_open(FAKE_CUDA);
+    CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
+    return ctx;
+}
+
+static tile_status launch_add(tile_kernel *k, void *stream)
+{
+    int64_t n = 256;
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 }, { z, &n, NULL, 1, TILE_F32 } };
+    tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
+    return tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &d);
+}
+
+static void close_all(tile_context *ctx, tile_kernel *k)
+{
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
+}
+
+/* The binary, else PTX through the driver, else nvJitLink's binary; what took is what is launched. */
+static void test_forms(void)
+{
+    static const struct { int binary, ptx, link; const char *image; int links; } rows[] = {
+        { 0, 0, 0, "FAKEBIN:", 0 }, { 209, 0, 0, "FAKEBIN-PTX", 0 }, { 200, 222, 0, "FAKEBIN:linked", 1 }, { 218, 221, 0, "FAKEBIN:linked", 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tile_context *ctx = open_fake("cuda");
+        tile_kernel *k;
+        OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+        fake->refuse_binary = rows[i].binary;
+        fake->refuse_ptx = rows[i].ptx;
+        OK(ctx, launch_add(k, NULL));
+        CU_ASSERT(!strncmp(fake->last_image, rows[i].image, strlen(rows[i].image)));
+        CU_ASSERT_EQUAL(fake->links, rows[i].links);
+        CU_ASSERT_EQUAL(fake->launches, 1);
+        OK(ctx, launch_add(k, NULL));
+        CU_ASSERT_EQUAL(fake->modules, 1);
+        close_all(ctx, k);
+    }
+}
+
+static void test_no_form(void)
+{
+    tile_context *ctx = open_fake("cuda");
+    tile_kernel *k;
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    fake->refuse_binary = 200;
+    fake->refuse_ptx = 222;
+    fake->refuse_link = 1;
+    CHECK_STATUS(ctx, launch_add(k, NULL), TILE_ERROR_UNSUPPORTED);
+    CHECK_TEXT(error_of(ctx), "vector_add: binary: loading the module: CUDA_ERROR_INVALID_IMAGE (200)");
+    CHECK_TEXT(error_of(ctx), "; PTX: loading the module: ");
+    CHECK_TEXT(error_of(ctx), "; nvJitLink: nvJitLink: error 1: linker's words");
+    CHECK_TEXT(fake->options, "-arch=sm_90a");
+    fake->refuse_binary = 0;        /* a driver that does not refuse for good */
+    OK(ctx, launch_add(k, NULL));
+    /* what is no matter of the image is not tried again */
+    close_all(ctx, k);
+    ctx = open_fake("cuda");
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    fake->refuse_binary = 2;
+    CHECK_STATUS(ctx, launch_add(k, NULL), TILE_ERROR_OUT_OF_MEMORY);
+    CU_ASSERT_EQUAL(fake->compiles, 1);
+    close_all(ctx, k);
+}
+
+static void test_no_linker(void)
+{
+    tile_context *ctx = open_fake("cuda");
+    tile_kernel *k;
+    setenv("TILE_NVJITLINK", "/nonexistent/libnvJitLink.so", 1);
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    fake->refuse_binary = fake->refuse_ptx = 222;
+    CHECK_STATUS(ctx, launch_add(k, NULL), TILE_ERROR_UNSUPPORTED);
+    CHECK_TEXT(error_of(ctx), "nvJitLink: no nvJitLink on this machine");
+    unsetenv("TILE_NVJITLINK");
+    close_all(ctx, k);
+}
+
+static void test_no_compiler(void)
+{
+    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    tile_context *ctx = NULL;
+    tile_kernel *k;
+    fake = fake_open(FAKE_CUDA);
+    d.compiler_library = "/nonexistent/libnvrtc.so";
+    char why[300] = "";
+    CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    CU_ASSERT(launch_add(k, NULL) != TILE_OK);
+    CHECK_TEXT(error_of(ctx), "cannot open the run-time compiler: /nonexistent/libnvrtc.so");
+    CU_ASSERT_EQUAL(fake->launches, 0);
+    close_all(ctx, k);
+}
+
+static void test_stream(void)
+{
+    tile_context *ctx = open_fake("cuda");
+    tile_kernel *k;
+    static int other;
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    OK(ctx, launch_add(k, NULL));
+    strcpy(fake->fail_name, "cuLaunchKernel");
+    fake->fail_code = 400;
+    fake->stream_context = &other;
+    CHECK_STATUS(ctx, launch_add(k, &other), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_TEXT(error_of(ctx), "vector_add: the stream belongs to another context than the kernel's");
+    fake->fail_code = 701;
+    fake->registers = 255;
+    CHECK_STATUS(ctx, launch_add(k, NULL), TILE_ERROR_RESOURCES);
+    CHECK_TEXT(error_of(ctx), "threads of 255 registers, ");
+    fake->fail_name[0] = 0;
+    OK(ctx, launch_add(k, NULL));
+    close_all(ctx, k);
+}
+
+/* Tiles that no shared memory holds: which, how much, what would fit. */
+static void test_large_tiles(void)
+{
+    static const char text[] =
+        "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 256), cdiv(N, 256)) {\n"
+        "    let (i, j) = program_id();\n    var acc = zeros([256, 256], f32);\n"
+        "    for k in 0 .. cdiv(K, 128) {\n"
+        "        let a = load(A[i*256 +: 256, k*128 +: 128], latency = 2);\n        let b = load(B[k*128 +: 128, j*256 +: 256], latency = 2);\n"
+        "        acc = mma(a, b, acc);\n    }\n    store(C[i*256 +: 256, j*256 +: 256], f16(acc));\n}\n";
+    tile_context *ctx = open_fake("cuda:sm_80");
+    tile_kernel *k;
+    static uint16_t m[3][4096];
+    int64_t shape[2] = { 64, 64 };
+    tile_tensor t[3];
+    fake->arch = 86;
+    for (int i = 0; i < 3; i++) t[i] = (tile_tensor){ m[i], shape, NULL, 2, TILE_F16 };
+    tile_context_destroy(ctx);
+    tile_context_desc d = fake_desc("cuda:sm_86", FAKE_CUDA);
+    char why[300] = "";
+    CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
+    OK(ctx, kernel_of(ctx, text, "gemm", NULL, 0, &k));
+    CU_ASSERT(tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL) != TILE_OK);
+    CHECK_TEXT(error_of(ctx), "kernel gemm needs ");
+    CHECK_TEXT(error_of(ctx), "bytes of shared memory, cuda:sm_86 has 101376");
+    CHECK_TEXT(error_of(ctx), "256 x 128 takes ");
+    CU_ASSERT_EQUAL(fake->launches, 0);
+    close_all(ctx, k);
+}
+
+int main(int argc, char **argv)
+{
+    static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form }, { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler },
+                                      { "stream", test_stream }, { "large_tiles", test_large_tiles } };
+    return unit_run("old", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
+}
