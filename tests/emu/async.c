@@ -220,9 +220,11 @@ bool emu_async_some(Cta *c)
     return true;
 }
 
-void emu_async_step(Cta *c)
+bool emu_async_step(Cta *c)
 {
+    int before = c->n_tmas;
     for (int k = c->n_tmas - 1; k >= 0; k--) if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
     Fiber *f = &c->fibers[emu_random((uint32_t)emu.launch->threads)];
     for (uint32_t k = 0; k < f->n_copies; k++) if (f->copies[k].moment == BETWEEN && !f->copies[k].done && emu_random(2)) land(c, &f->copies[k]);
+    return c->n_tmas < before;
 }

@@ -370,7 +370,7 @@ static bool step(Order *o)
         ran |= run_warp(o, o->warps[k]);
     }
     if (!ran) for (int k = 0; k < o->n && !ran && !emu.failed; k++) if (warp_ready(o->warps[k])) ran = run_warp(o, o->warps[k]);
-    if (emu.late == 3) for (int c = 0; c < emu.n_ctas; c++) if (emu.ctas[c].active) emu_async_step(&emu.ctas[c]);
+    if (emu.late == 3) for (int c = 0; c < emu.n_ctas; c++) if (emu.ctas[c].active) ran |= emu_async_step(&emu.ctas[c]);
     if (ran) o->spins = 0;
     return ran;
 }

@@ -144,7 +144,7 @@ void emu_shadow_close(Cta *);
 void emu_async_reset(Cta *);
 const char *emu_async_end(Cta *);           /* what is still in flight, or NULL */
 bool emu_async_some(Cta *);                 /* completes one copy that all may be waiting for */
-void emu_async_step(Cta *);
+bool emu_async_step(Cta *);              /* did one of those that were drawn so land? */
 void emu_products_reset(Cta *);
 bool emu_products_end(Cta *);
 void emu_products_step(Warp *);

@@ -144,6 +144,21 @@ EMU float min_f32(float a, float b) { return a != a ? a : b != b ? b : fminf(a, 
     EMU u32 op##2_f16(u32 a, u32 b) { return pack_f16(op##_f32(f16_to_float((u16)a), f16_to_float((u16)b)), op##_f32(f16_to_float((u16)(a >> 16)), f16_to_float((u16)(b >> 16)))); } \
     EMU u32 op##2_bf16(u32 a, u32 b) { return pack_bf16(op##_f32(__uint_as_float(a << 16), __uint_as_float(b << 16)), op##_f32(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u))); }
 EMU_PAIRS(max) EMU_PAIRS(min)
+/* .NaN.f16x2 and bf16x2: halves by themselves; a NaN is the canonical one */
+template <class F> EMU u32 emu_halves(u32 a, u32 b, float (*get)(u16), F put, float (*f)(float, float))
+{
+    u32 y = 0;
+    for (int k = 0; k < 32; k += 16) {
+        float x = f(get((u16)(a >> k)), get((u16)(b >> k)));
+        y |= (x != x ? 0x7fffu : (u32)put(x) & 0xffff) << k;
+    }
+    return y;
+}
+EMU float emu_from_bf16(u16 x) { return __uint_as_float((u32)x << 16); }
+EMU u32 max2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, max_f32); }
+EMU u32 min2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, min_f32); }
+EMU u32 max2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, max_f32); }
+EMU u32 min2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, min_f32); }
 EMU float rcp_approx(float x) { return 1 / x; }
 EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }
