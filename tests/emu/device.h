@@ -140,10 +140,6 @@ EMU double emu_fmin(double a, double b) { return a == b ? (__builtin_signbit(a) 
 #define fmin emu_fmin
 EMU float max_f32(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
 EMU float min_f32(float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); }
-#define EMU_PAIRS(op) \
-    EMU u32 op##2_f16(u32 a, u32 b) { return pack_f16(op##_f32(f16_to_float((u16)a), f16_to_float((u16)b)), op##_f32(f16_to_float((u16)(a >> 16)), f16_to_float((u16)(b >> 16)))); } \
-    EMU u32 op##2_bf16(u32 a, u32 b) { return pack_bf16(op##_f32(__uint_as_float(a << 16), __uint_as_float(b << 16)), op##_f32(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u))); }
-EMU_PAIRS(max) EMU_PAIRS(min)
 /* .NaN.f16x2 and bf16x2: halves by themselves; a NaN is the canonical one */
 template <class F> EMU u32 emu_halves(u32 a, u32 b, float (*get)(u16), F put, float (*f)(float, float))
 {

@@ -38,7 +38,8 @@ static void *open_with(const char *name, const char *optimize, char *why, size_t
         char command[1024];         /* the header, compiled once */
         snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null",
                  optimize, s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
-        if (!system(command)) return s;
+        /* a header that does not compile is no missing compiler: kernels then fail with its errors */
+        if (!system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
         rmdir(s->folder);
     }
     snprintf(why, why_size, s->target ? "no host compiler" : "no target %s", target);
@@ -168,7 +169,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     if (st->target->kind == TARGET_HIP) hip_write_source(f, code);
     else cuda_write_source(f, code, st->faults);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -I%s -I%s %s -o %s.so -lm 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, path, base, base);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -I%s -I%s -I%s/tests/emu %s -o %s.so -lm 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) }, *at = &st->built[st->n++ % MOST_BUILT];
