@@ -53,7 +53,7 @@ def right(b, K, D, small, extra=lambda *a: {}, score=None, mask=None, sink=None)
 
 def causal_mask(i, j): return i >= j
 
-def attention_rows(D, causal, rows, name, small, T="f16", must=1.0):
+def attention_rows(D, causal, rows, name, small, T="f16", must=1.0, peer="cudnn"):
     def case(b):
         ks = [K for K in b.named(name) if right(b, K, D, small, mask=(lambda p: causal_mask) if causal else None)]
         for (B, H, HK, M, N) in rows:
@@ -61,7 +61,7 @@ def attention_rows(D, causal, rows, name, small, T="f16", must=1.0):
             dt = DT[T]; q, k, v = randn(B, H, M, D, dt=dt), randn(B, HK, N, D, dt=dt), randn(B, HK, N, D, dt=dt)
             work = 4 * B * H * M * N * D * (0.5 if causal else 1)
             b.row(f"attention {T} {'causal' if causal else 'full'} D{D} B{B} H{H}{'/' + str(HK) if HK != H else ''} M{M} N{N}", work, "TFLOPS",
-                  [("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, causal)), ("fa2", sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal))], [(p[6].name, p[0]) for p in plans], must)
+                  [("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, causal))] * (peer == "cudnn") + [("fa2", sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal))], [(p[6].name, p[0]) for p in plans], must)
     return case
 
 _flex = {}
@@ -275,6 +275,9 @@ CASES = [
     ("attn.d96", attention_rows(96, True, [(4, 32, 32, 8192, 8192)], "ac96", SMALL)),
     ("attn.d256", attention_rows(256, True, [(4, 16, 16, 8192, 8192)], "ac256", SMALL)),
     ("attn.ragged", attention_rows(128, False, [(4, 32, 32, 4095, 4095), (4, 32, 32, 1000, 1000)], "af128r", SMALL + RAGGED)),
+    ("attn80.c128", attention_rows(128, True, ROWS[2:4], "ac128_80", SMALL, must=0.9, peer="fa2")),
+    ("attn80.f128", attention_rows(128, False, ROWS[2:3], "af128_80", SMALL, must=0.9, peer="fa2")),
+    ("attn80.c64", attention_rows(64, True, ROWS[2:3], "ac64_80", SMALL, must=0.9, peer="fa2")),
     ("var.window", variant("attn_window", 128, P8, mask=lambda p: lambda i, j: mask_window(0, 0, i, j), flex_mods=lambda a: dict(mask_mod=mask_window), work=window_work, small=SMALL + [(1, 1, 1, 2048, 2048)])),
     ("var.softcap", variant("attn_softcap", 128, P8, extra=lambda *a: dict(cap=20.0), score=lambda s, a, b, h, i, j: 20.0 * torch.tanh(s / 20.0), mask=lambda p: causal_mask, flex_mods=flex_cap)),
     ("var.alibi", variant("attn_alibi", 128, P8, extra=slopes, score=lambda s, a, b, h, i, j: s - a["SLOPE"][h].double() * (i - j).abs(), mask=lambda p: causal_mask, flex_mods=flex_alibi)),
@@ -283,6 +286,7 @@ CASES = [
     ("var.cross", cross),
     ("var.decode", decode),
     ("gemm.f16", gemm("gemm", cube(512, 1024, 2048, 4096, 8192) + [(4096, 14336, 4096)])),
+    ("gemm80", gemm("gemm80", cube(4096), must=0.55)),
     ("gemm.bf16", gemm("gemm_bf16", cube(8192), T="bf16", TO="bf16")),
     ("gemm.nt", gemm("gemm_nt", cube(4096), tb=True)),
     ("gemm.tn", gemm("gemm_tn", cube(4096), ta=True)),

@@ -12,7 +12,8 @@ case $2 in *.txt)
 esac
 dir=$1; name=$2; file=$3; kernel=$4; target=$5; shift 5
 case $file in */*) ;; *) file=$here/../../examples/kernels/$file.tile ;; esac
-arch=${RUN_ARCH:-${target#cuda:sm_}}     # RUN_ARCH=90: the portable code for a machine at hand
+arch=${RUN_ARCH:-${target#cuda:sm_}}     # RUN_ARCH=80: for that machine; else portable code is compiled for the one at hand
+[ -n "$RUN_ARCH" ] || [ "$arch" -ge 90 ] 2>/dev/null || case $arch in *a) ;; *) arch=90 ;; esac
 "${GEN:-build/bench/gpu/bench_gen}" "$file" "$kernel" "$target" "$dir/$name" "$@" 2>"$dir/$name.log" || { echo "$name: not generated"; cat "$dir/$name.log"; exit 1; }
 nvcc -gencode=arch=compute_$arch,code=sm_$arch -cubin -o "$dir/$name.cubin" -Xptxas -v "$dir/$name.cu" >>"$dir/$name.log" 2>&1 || { echo "$name: nvcc failed"; tail -5 "$dir/$name.log"; exit 1; }
 echo "$name: $(grep -oE 'Used [0-9]+ registers' "$dir/$name.log") $(grep -oE '[0-9]+ bytes spill stores' "$dir/$name.log" | head -1) $(grep -E 'C75' "$dir/$name.log" | head -1 | cut -c1-90)"

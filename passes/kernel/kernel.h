@@ -81,4 +81,5 @@ bool kernel_is_cheap(const Value *);        /* a function of coordinates and sca
 bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
 int kernel_access_bytes(const Func *, const Instr *mem);     /* bytes one access of a lane can have along the unit axis: the element's .. 16 */
+LayoutMma kernel_mma_kind(Session *, const char *instr);     /* of the name that mma_sync and wgmma carry */
 int64_t kernel_divisor(const Func *, const Value *);    /* a known divisor of an integer scalar */

@@ -107,13 +107,6 @@ static void note_shape(Ctx *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
-static LayoutMma mma_kind(Session *s, const char *name)
-{
-    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
-        if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) return (LayoutMma)k;
-    ir_fail(s, (Loc){ 0 }, "no matrix instruction %s", name);
-}
-
 static void note_anchors(void *user, Instr *i)
 {
     Ctx *c = user;
@@ -127,7 +120,7 @@ static void note_anchors(void *user, Instr *i)
         g->mma = true;
         if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
         if (!strcmp(name, "fma")) g->fma = true;
-        else g->kind = mma_kind(c->s, name);
+        else g->kind = kernel_mma_kind(c->s, name);
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
             Value *v = ir_operand(i, k);
             while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);

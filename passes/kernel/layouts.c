@@ -181,3 +181,10 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
     }
     return align > elem ? (int)align : elem;
 }
+
+LayoutMma kernel_mma_kind(Session *s, const char *name)
+{
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
+        if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) return (LayoutMma)k;
+    ir_fail(s, (Loc){ 0 }, "no matrix instruction %s", name);
+}

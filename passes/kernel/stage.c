@@ -233,7 +233,11 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     for (int s = 0; s < stages - 1; s++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
     Value *fill = ir_bin(&b, OP_ADD, slot, i32(&b, stages - 1));
     fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_GE, fill, i32(&b, stages)), ir_bin(&b, OP_SUB, fill, i32(&b, stages)), fill);
-    issue(c, &b, loop, loads, bufs, n, ahead, fill);
+    /* behind the first product: its fragments are read and its instructions queued before the copies take the issue slots */
+    Builder later = b;
+    for (Instr *i = b.before; i; i = i->next) if (i->op == OP_MMA_SYNC) { later = ir_after(i); break; }
+    later.loc = loop->loc;
+    issue(c, &later, loop, loads, bufs, n, ahead, fill);
     for (int k = 0; k < n; k++) {
         Value *view = slot_view(&b, bufs[k], slot);
         ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
