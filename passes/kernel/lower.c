@@ -3,11 +3,12 @@
 
 typedef struct Sizes {
     const Func *f;
+    const Target *target;
     const Block *block;             /* where products were counted last */
     int64_t here, products;         /* words of accumulators: of this block; of the block that has most */
     int64_t tile, bytes;            /* elements of the largest tile, bytes of the largest access */
     bool rows, strided;
-    bool fma;                       /* a product that no matrix unit does */
+    bool fma;                       /* a product that no matrix unit does as it is */
 } Sizes;
 
 static void measure(void *user, Instr *i)
@@ -25,6 +26,7 @@ static void measure(void *user, Instr *i)
         z->here += type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
         const DType in = ir_operand(i, 0)->type->dtype;
         z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
+        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8);       /* widened in registers */
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
@@ -43,7 +45,7 @@ static void measure(void *user, Instr *i)
  * barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
 static int choose_warps(const Func *f, const Target *t)
 {
-    Sizes z = { .f = f };
+    Sizes z = { .f = f, .target = t };
     int64_t per;
     if (f->hints.warps > 0) return f->hints.warps;
     ir_walk(f->body, measure, &z);
