@@ -166,7 +166,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     snprintf(path, sizeof path, "%s.cpp", base);
     FILE *f = fopen(path, "wb");
     if (!f) { snprintf(why, why_size, "%s cannot be written", path); return NULL; }
-    if (st->target->kind == TARGET_HIP) hip_write_source(f, code);
+    if (st->target->kind == TARGET_HIP) hip_write_source(f, code, st->faults);
     else cuda_write_source(f, code, st->faults);
     fclose(f);
     snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -I%s -I%s -I%s/tests/emu %s -o %s.so -lm 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);

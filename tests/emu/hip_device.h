@@ -39,7 +39,7 @@ EMU u32 __builtin_amdgcn_grid_size_x(void) { return (u32)(hip_blocks() * hip_thr
 EMU u32 __builtin_amdgcn_wavefrontsize(void) { return EMU_WAVE; }
 EMU void __builtin_amdgcn_s_barrier(void) { hip_barrier(); }
 EMU void __builtin_amdgcn_wave_barrier(void) { hip_wave_barrier(); }
-EMU void __builtin_amdgcn_fence(int order, const char *) { if (order != __ATOMIC_ACQUIRE) hip_fence(); }
+EMU void __builtin_amdgcn_fence(int order, const char *) { if (order != __ATOMIC_ACQUIRE) { hip_fence(); hip_memory_fence(); } }
 EMU void __builtin_amdgcn_s_setprio(int) {}
 EMU void __builtin_amdgcn_sched_barrier(int) {}
 EMU void __builtin_amdgcn_sched_group_barrier(int, int, int) {}
@@ -177,6 +177,7 @@ EMU float __builtin_amdgcn_cvt_f32_bf8(i32 w, i32 k) { if (EMU_CHIP != 0x950) hi
 EMU void emu_move(void *d, const void *s, const void *place, size_t bytes)
 {
     if ((u64)place % bytes) hip_fail("an access of %d bytes to memory is misaligned", (int)bytes);
+    hip_memory(place, bytes, place == d);
     memcpy(d, s, bytes);
 }
 EMU void ldg_b32(void *d, const void *p) { emu_move(d, p, p, 4); }
@@ -201,8 +202,8 @@ EMU u8 *emu_in_buffer(__amdgpu_buffer_rsrc_t b, u32 at, u32 scalar, u32 bytes)
     if ((u64)(b.base + from) % (bytes > 4 ? 4 : bytes)) hip_fail("a buffer access of %u bytes is misaligned", bytes);
     return b.base + from;
 }
-template <class T> EMU T emu_buffer_load(__amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { T x; memset(&x, 0, sizeof x); const u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) memcpy(&x, p, sizeof x); return x; }
-template <class T> EMU void emu_buffer_store(const T &x, __amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) memcpy(p, &x, sizeof x); }
+template <class T> EMU T emu_buffer_load(__amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { T x; memset(&x, 0, sizeof x); const u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) { hip_memory(p, sizeof x, false); memcpy(&x, p, sizeof x); } return x; }
+template <class T> EMU void emu_buffer_store(const T &x, __amdgpu_buffer_rsrc_t b, i32 at, i32 scalar) { u8 *p = emu_in_buffer(b, (u32)at, (u32)scalar, sizeof x); if (p) { hip_memory(p, sizeof x, true); memcpy(p, &x, sizeof x); } }
 typedef u32 emu_u32x4 __attribute__((vector_size(16)));
 #define EMU_BUFFER(bits, type) \
     EMU type __builtin_amdgcn_raw_buffer_load_b##bits(__amdgpu_buffer_rsrc_t b, i32 at, i32 scalar, i32) { return emu_buffer_load<type>(b, at, scalar); } \
@@ -264,6 +265,7 @@ EMU void emu_lds_dma(u32 to, __amdgpu_buffer_rsrc_t b, u32 at, u32 bytes)
     if (bytes == 16 && EMU_CHIP != 0x950) hip_fail("buffer_load_dwordx4 lds on gfx%x", EMU_CHIP);
     if (EMU_CHIP != 0x950 && EMU_CHIP != 0x942) hip_fail("buffer_load lds on gfx%x", EMU_CHIP);
     const u8 *p = emu_in_buffer(b, at, 0, bytes);
+    if (p) hip_memory(p, bytes, false);
     hip_load_lds(p ? p : zero, to, bytes);
 }
 EMU void lds_dma_b32(u32 to, __amdgpu_buffer_rsrc_t b, u32 at) { emu_lds_dma(to, b, at, 4); }
@@ -300,10 +302,12 @@ template <int... I> struct Make<0, I...> { typedef Seq<I...> type; };
 template <class... P, int... I> EMU void emu_call(void (*k)(P...), const uint64_t *w, Seq<I...>) { k(emu_word<P>(w + I)...); }
 template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { emu_call(k, w, typename Make<sizeof...(P)>::type()); }
 
+extern "C" __attribute__((weak)) int emu_mutant;      /* of the machine for CUDA: which fault is active */
+
 #define EMU_ENTRY(kernel, bytes) \
     static void emu_lane_main(void *args) { emu_kernel(kernel, (const uint64_t *)args); } \
     extern "C" const char *emu_launch(const uint64_t *args, int64_t blocks, int threads, int order, int late) \
     { \
-        HipRun r = { EMU_CHIP, EMU_WAVE, bytes, blocks, threads, order != 0, late != 0, emu_lane_main, (void *)args }; \
+        HipRun r = { EMU_CHIP, EMU_WAVE, bytes, blocks, threads, (order & 1) != 0, (late & 3) != 0, emu_lane_main, (void *)args }; \
         return hip_run(&r); \
     }

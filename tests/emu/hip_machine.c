@@ -9,7 +9,7 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_LANES = 1024, MAX_WAVES = 32, STACK = 256 << 10, LDS_MAX = 160 << 10, LOADS = 1024, MANY = 0xffff };
+enum { MAX_LANES = 1024, MAX_WAVES = 32, STACK = 256 << 10, LDS_MAX = 160 << 10, LOADS = 1024, MANY = 0xffff, CELLS = 1 << 18 };
 typedef enum LaneState { RUNS, IN_WAVE, AT_BARRIER, ENDED } LaneState;
 
 typedef struct Load { uint32_t at, bytes, issue; const void *from; } Load;
@@ -26,6 +26,7 @@ typedef struct Lane {
     void *d;
     const void *a, *b;
     uint32_t fence, fence_at_barrier;   /* how often its LDS accesses were waited for, and at the last barrier */
+    uint32_t memory_fence, memory_fence_at_barrier;
     uint32_t n_loads, issues;
     Load loads[LOADS];
 } Lane;
@@ -45,8 +46,14 @@ typedef struct Word {
     uint8_t w_mask, r_mask, defined, flying, r_lanes;   /* flying: a load will fill it; r_lanes: more than one lane of the reader's wave */
 } Word;
 
+/* A word of memory that this workgroup wrote. */
+typedef struct Cell { uintptr_t at; int64_t block; uint32_t epoch, sync, fence; uint16_t writer; } Cell;
+
+int hip_line;
+
 static struct {
     HipRun run;
+    Cell *cells;
     Lane *lanes;
     uint8_t *stacks, *lds;
     Word *words;
@@ -83,6 +90,7 @@ void hip_fail(const char *format, ...)
     va_list ap;
     va_start(ap, format);
     int n = snprintf(m.error, sizeof m.error, "workgroup %lld thread %d: ", (long long)m.block, m.now);
+    if (hip_line) n += snprintf(m.error + n, sizeof m.error - (size_t)n, "line %d: ", hip_line);
     vsnprintf(m.error + n, sizeof m.error - (size_t)n, format, ap);
     va_end(ap);
     m.failed = true;
@@ -203,6 +211,7 @@ static void open_block(void)
     for (int t = 0; t < m.run.threads; t++) {
         Lane *l = &m.lanes[t];
         l->fence_at_barrier = l->fence;
+        l->memory_fence_at_barrier = l->memory_fence;
         if (l->state == AT_BARRIER) { l->state = RUNS; m.wave[l->wave].waiting = 0; }
     }
 }
@@ -220,6 +229,7 @@ void hip_barrier(void)
 }
 
 void hip_fence(void) { m.lanes[m.now].fence++; }
+void hip_memory_fence(void) { m.lanes[m.now].memory_fence++; }
 
 /* --- LDS ----------------------------------------------------------------------------------------------------------------------------- */
 
@@ -364,6 +374,31 @@ void hip_wait_loads(uint32_t outstanding)
     meet("wait_loads", loads_done);
 }
 
+/* --- memory --------------------------------------------------------------------------------------------------------------------------- */
+
+/* The cell of a word, or the free one it would have; NULL when the table is full: then nothing more is watched. */
+static Cell *cell_of(uintptr_t word)
+{
+    for (uint32_t k = 0, h = (uint32_t)(word * 0x9e3779b97f4a7c15u >> 40) & (CELLS - 1); k < 64; k++, h = (h + 1) & (CELLS - 1))
+        if (m.cells[h].block != m.block || m.cells[h].at == word) return &m.cells[h];
+    return NULL;
+}
+
+void hip_memory(const void *p, size_t bytes, bool write)
+{
+    const Lane *l = &m.lanes[m.now];
+    uint32_t sync = m.wave[l->wave].sync;
+    for (uintptr_t word = (uintptr_t)p / 4; word <= ((uintptr_t)p + bytes - 1) / 4; word++) {
+        Cell *c = cell_of(word);
+        if (!c) continue;
+        if (write) { *c = (Cell){ word, m.block, m.epoch, sync, l->memory_fence, l->id }; continue; }
+        if (c->block != m.block || c->writer == l->id || bytes < 4) continue;       /* neighbours of small elements share a word */
+        const Lane *o = &m.lanes[c->writer];
+        if (o->wave == l->wave ? c->epoch == m.epoch && c->sync == sync : c->epoch == m.epoch || c->fence >= o->memory_fence_at_barrier)
+            hip_fail("race in memory: wave %d reads what thread %d of wave %d wrote, with no fence and barrier between", l->wave, c->writer, o->wave);
+    }
+}
+
 /* --- a launch ------------------------------------------------------------------------------------------------------------------------- */
 
 int hip_thread(void) { return m.now; }
@@ -409,8 +444,8 @@ static void start_lane(int t)
     l->id = (uint16_t)t;
     l->wave = (uint16_t)(t / m.run.wave);
     l->what = NULL;
-    l->fence = 1;
-    l->fence_at_barrier = l->n_loads = l->issues = 0;
+    l->fence = l->memory_fence = 1;
+    l->memory_fence_at_barrier = l->fence_at_barrier = l->n_loads = l->issues = 0;
 }
 
 static bool run_block(void)
@@ -441,10 +476,13 @@ const char *hip_run(const HipRun *run)
         m.lanes = calloc(MAX_LANES, sizeof *m.lanes);
         m.words = calloc(LDS_MAX / 4, sizeof *m.words);
         m.lds = aligned_alloc(1024, LDS_MAX);
+        m.cells = calloc(CELLS, sizeof *m.cells);
         m.stacks = mmap(NULL, (size_t)MAX_LANES * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (!m.lanes || !m.words || !m.lds || m.stacks == MAP_FAILED) return "out of memory";
+        if (!m.lanes || !m.words || !m.lds || !m.cells || m.stacks == MAP_FAILED) return "out of memory";
     }
     if (run->threads < 1 || run->threads > MAX_LANES || run->lds_bytes > LDS_MAX || (run->wave != 32 && run->wave != 64)) return "a launch that no chip takes";
+    for (int k = 0; k < CELLS; k++) m.cells[k].block = -1;
+    hip_line = 0;
     for (int64_t b = 0; b < run->blocks; b++) {
         m.block = run->backwards ? run->blocks - 1 - b : b;
         if (!run_block()) return m.error;

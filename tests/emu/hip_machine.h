@@ -5,6 +5,7 @@
  *   - reading what nobody wrote, or what a load to LDS still in flight will write, is an error;
  *   - so is touching a word that another wave touched since the last barrier, if one of the two writes; or another lane of the same wave
  *     with no wave_barrier between; or one whose writer came to the barrier without waiting for its LDS (s_waitcnt lgkmcnt(0), a fence).
+ * Memory that the workgroup itself wrote is watched likewise, reads after writes only.
  * Loads to LDS (global_load_lds) complete at once or, `late`, at the wait. Every error ends the launch with one line that says where. */
 #pragma once
 #include <stdbool.h>
@@ -28,6 +29,9 @@ typedef struct HipRun {
 const char *hip_run(const HipRun *);
 __attribute__((noreturn, format(printf, 1, 2))) void hip_fail(const char *format, ...);
 
+/* The line of the source that the lane is at, for messages; 0: unknown. */
+extern int hip_line;
+
 /* --- for a lane that runs --- */
 int hip_thread(void);
 int64_t hip_block(void);
@@ -36,10 +40,13 @@ int hip_threads(void);
 void hip_barrier(void);                         /* s_barrier alone: waits for nothing but the other waves */
 void hip_wave_barrier(void);
 void hip_fence(void);                           /* what this lane did to LDS is done: lgkmcnt(0), or a release */
+void hip_memory_fence(void);                    /* and to memory: a release of the workgroup */
 /* This lane's entry of a table of what every lane put in (8 bytes each at most), after all have; entries of ended lanes are 0. */
 const uint64_t *hip_exchange(const char *what, uint64_t mine, uint64_t *active);
 void hip_lds_load(void *to, uint32_t a, uint32_t bytes);        /* aligned to its size */
 void hip_lds_store(uint32_t a, const void *from, uint32_t bytes);
+/* An access to memory: what another wave of the workgroup wrote is read only behind its fence and a barrier. */
+void hip_memory(const void *p, size_t bytes, bool write);
 /* global_load_lds of this lane: `base` is the wave's, the lane's place is base + lane * bytes. */
 void hip_load_lds(const void *from, uint32_t base, uint32_t bytes);
 void hip_wait_loads(uint32_t outstanding);

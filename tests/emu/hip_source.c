@@ -1,6 +1,7 @@
 /* hip_source.c: see hip_source.h. Taken out: what holds assembly, address spaces or types that the host compiler lacks, and the loads and stores
- * that hip_device.h checks for alignment. */
+ * that hip_device.h checks for alignment. Accesses to memory by type tell the machine where they go. */
 #include "tests/emu/hip_source.h"
+#include <ctype.h>
 #include <string.h>
 
 static bool line_has(const char *p, size_t n, const char *what)
@@ -19,19 +20,80 @@ static bool is_ours(const char *p, size_t n)
     return false;
 }
 
-void hip_write_source(FILE *f, const GpuCode *code)
+static const struct { const char *call, *what; bool more; } planted[] = {
+    { "block_barrier(", "a barrier left out", false }, { "memory_barrier(", "a barrier left out", false }, { "memory_barrier(", "a barrier that lets memory be", true },
+    { "warp_sync(", "a wave barrier left out", false }, { "wait_loads(", "a wait left out", false }, { "wait_loads(", "one load more in flight", true },
+};
+
+static void note(Faults *faults, int line, const char *what, const char *p, size_t n)
 {
+    Fault *x = &faults->list[faults->n++];
+    while (n && *p == ' ') { p++; n--; }
+    *x = (Fault){ .line = line, .what = what };
+    snprintf(x->text, sizeof x->text, "%.*s", (int)n, p);
+}
+
+/* call(n);  ->  if (emu_mutant == 7) {} else if (emu_mutant == 8) call((n) + 1); else call(n); */
+static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n)
+{
+    for (size_t k = 0; k < sizeof planted / sizeof *planted && faults->n < MAX_FAULTS; k++) {
+        size_t at = 0, len = strlen(planted[k].call);
+        while (at + len < n && (memcmp(p + at, planted[k].call, len) || (at && (isalnum((unsigned char)p[at - 1]) || p[at - 1] == '_')))) at++;
+        if (at + len >= n) continue;
+        const char *end = memchr(p + at, ')', n - at);
+        if (!planted[k].more) fprintf(f, "if (emu_mutant == %d) {} else ", faults->n);
+        else if (planted[k].call[0] == 'm') fprintf(f, "if (emu_mutant == %d) block_barrier(); else ", faults->n);
+        else fprintf(f, "if (emu_mutant == %d) wait_loads((%.*s) + 1); else ", faults->n, (int)(end - (p + at + len)), p + at + len);
+        note(faults, line, planted[k].what, p, n);
+    }
+    fwrite(p, 1, n, f);
+}
+
+static void prelude_line(FILE *f, const char *p, size_t n)
+{
+    static const char builtin[] = "__has_builtin(";
+    const char *brace = line_has(p, n, " ldg_") || line_has(p, n, " stg_") ? memchr(p, '{', n) : NULL;
+    bool load = line_has(p, n, " ldg_"), typed = brace && line_has(p, (size_t)(brace - p), "*p");
+    for (size_t i = 0; i < n; i++) {
+        if (n - i >= sizeof builtin - 1 && !memcmp(p + i, builtin, sizeof builtin - 1)) { fputs("EMU_HAS_BUILTIN(", f); i += sizeof builtin - 2; continue; }
+        fputc(p[i], f);
+        if (typed && p + i == brace) fprintf(f, " hip_memory(p, sizeof *p, %d);", !load);
+    }
+}
+
+static void body_line(FILE *f, Faults *faults, int line, const char *p, size_t n)
+{
+    if (faults) plant(f, faults, line, p, n);
+    else fwrite(p, 1, n, f);
+}
+
+/* May a statement stand before this line? Then the line before ends one. */
+static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
+
+void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
+{
+    int line = 3;
+    char last = 0;
+    bool kernel = false, body = false;
     /* a kernel may be named as a function of libc */
     fprintf(f, "#include \"hip_device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);
     for (const char *p = code->text; *p;) {
         size_t n = strcspn(p, "\n");
         if (!is_ours(p, n)) {
-            for (size_t i = 0; i < n; i++) {
-                static const char builtin[] = "__has_builtin(";
-                if (n - i >= sizeof builtin - 1 && !memcmp(p + i, builtin, sizeof builtin - 1)) { fputs("EMU_HAS_BUILTIN(", f); i += sizeof builtin - 2; }
-                else fputc(p[i], f);
-            }
+            if (!strncmp(p, "KERNEL(", 7)) kernel = true;
+            bool call = body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !line_has(p, n, "else ");
+            if (call) fprintf(f, "hip_line = %d; ", line);
+            if (body) body_line(f, faults, line, p, n);
+            else prelude_line(f, p, n);
             fputc('\n', f);
+            line++;
+            if (kernel && n == 1 && *p == '{') body = true;
+            if (n && !line_has(p, n, "#pragma")) {
+                const char *end = p;
+                while (end < p + n && strncmp(end, "/*", 2)) end++;
+                while (end > p && (end[-1] == ' ' || end[-1] == '\t')) end--;
+                if (end > p) last = end[-1];
+            }
         }
         p += n + (p[n] == '\n');
     }

@@ -1,7 +1,8 @@
 /* hip_source.h: emitted HIP C as the host compiler takes it. */
 #pragma once
-#include "backends/gpu/gpu.h"
+#include "tests/emu/cuda_source.h"
 #include <stdio.h>
 
-/* The text with hip_device.h before it, without the lines whose functions are that header's, and the entry that launches it. */
-void hip_write_source(FILE *, const GpuCode *);
+/* The text with hip_device.h before it, without the lines whose functions are that header's, and the entry that launches it; with `faults`,
+ * barriers and waits can be left out (cuda_source.h). */
+void hip_write_source(FILE *, const GpuCode *, Faults *faults);
