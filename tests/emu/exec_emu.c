@@ -19,7 +19,7 @@
 
 enum { MOST_BUILT = 64 };       /* the oldest go */
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
-typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; } State;
+typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; KernelOptions options; } State;
 
 
 static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
@@ -66,6 +66,12 @@ void exec_emu_draw(void *state, int order, int late)
     State *s = state;
     s->order = order;
     s->late = late;
+}
+
+void exec_emu_options(void *state, const KernelOptions *o)
+{
+    State *s = state;
+    s->options = *o;
 }
 
 bool exec_emu_roles(const void *state) { return ((const State *)state)->roles; }
@@ -268,7 +274,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!run->passes) o.opt_level = 0;
     if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;
     GpuCode code;
-    KernelOptions options = { 0 };
+    KernelOptions options = st->options;
     Values v = { 0 };
     if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
     int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2];

@@ -10,6 +10,8 @@ void exec_emu_close(void *state);
 
 /* Fixes what is drawn (emu.h) instead of changing it from launch to launch; -1 undoes it. */
 void exec_emu_draw(void *state, int order, int late);
+/* For launches from now on. */
+void exec_emu_options(void *state, const KernelOptions *);
 /* Did the last launch have a producer that copies by TMA? */
 bool exec_emu_roles(const void *state);
 /* Libraries that are made from now on hold faults that emu_mutant chooses from. */

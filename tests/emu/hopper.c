@@ -2,6 +2,7 @@
  * of completion; and with faults planted in the emitted text, of which none may go unnoticed.
  *
  *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references
+ *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and options of the lowering
  *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
@@ -63,7 +64,7 @@ static bool prepare(Test *t, const Row *r, char *why, size_t size)
         char *one = next, *bar = strchr(next, '|');
         if (bar) *bar = 0;
         next = bar ? bar + 1 : NULL;
-        Problem *p = t->problems[t->n] = problem_make(recipe, one, r->consts, r->views, NULL, 1 + (uint64_t)(r - rows), why, size);
+        Problem *p = t->problems[t->n] = problem_make(recipe, one, r->consts, r->views, NULL, 1, why, size);
         if (!p || !run_prepare(&t->runs[t->n], p, TILE_KERNELS, t->path, sizeof t->path, why, size)) return false;
         t->runs[t->n++].passes = true;
     }
@@ -159,20 +160,105 @@ static bool faults_of(const Row *r, const char *device, int draws, int only)
     return ok && !missed;
 }
 
+/* --- random ----------------------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t state;
+static int below(int n)
+{
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return (int)((state >> 33) % (uint64_t)n);
+}
+#define ONE_OF(...) (((const int[]){ __VA_ARGS__ })[below((int)(sizeof (const int[]){ __VA_ARGS__ } / sizeof(int)))])
+#define WORD_OF(...) (((const char *const[]){ __VA_ARGS__ })[below((int)(sizeof (const char *const[]){ __VA_ARGS__ } / sizeof(char *)))])
+
+typedef struct Text3 { char sizes[200], consts[200], views[40]; } Text3;
+
+/* Mostly extents and strides that TMA takes. */
+static int extent(int most, int unit) { return below(8) ? (1 + below(most / unit)) * unit : 1 + below(most); }
+
+static const char *random_product(Text3 *t)
+{
+    const char *recipe = WORD_OF("gemm", "gemm", "gemm", "gemm_tf32", "gemm_bias_gelu", "gemm_residual", "gemm_gated"), *type = "T=f16", *views = WORD_OF("", "A:t", "B:t", "A:t B:t");
+    int unit = 8, step = 16;
+    if (!strcmp(recipe, "gemm")) {
+        type = WORD_OF("T=f16 TO=f16", "T=bf16 TO=bf16", "T=f16 TO=f32", "T=f8e4m3 TO=f16", "T=f8e5m2 TO=f16", "T=i8 ACC=i32 TO=i32");
+        if (strstr(type, "f8") || strstr(type, "i8")) { unit = 16; step = 32; views = "B:t"; }
+    } else if (!strcmp(recipe, "gemm_tf32")) { type = "T=f32"; views = "B:t"; unit = 4; step = 8; }
+    else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
+    snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit), extent(400, unit));
+    snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type, ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8), 1 + below(4), ONE_OF(1, 3, 8));
+    snprintf(t->views, sizeof t->views, "%s", views);
+    return recipe;
+}
+
+static const char *random_attention(Text3 *t)
+{
+    const char *recipe = WORD_OF("attention", "attention", "attention_window", "attention_softcap", "attention_alibi", "attention_bias", "attention_sink", "attention_cross");
+    int hk = 1 + below(2), m = 1 + below(300), n = below(3) ? 1 + below(400) : m;
+    if (!strcmp(recipe, "attention_bias") && below(2)) n = (n + 7) / 8 * 8;
+    snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)), hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
+    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"), ONE_OF(64, 128, 192), 16 * (1 + below(8)));
+    if (!strcmp(recipe, "attention_window")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " WINDOW=%d", 1 + below(200));
+    else if (strcmp(recipe, "attention_cross")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " CAUSAL=%s", WORD_OF("true", "false"));
+    snprintf(t->views, sizeof t->views, "%s", WORD_OF("", "", "", "Q:s K:s V:s O:s"));
+    return recipe;
+}
+
+static const char *random_conv(Text3 *t)
+{
+    int h = 3 + below(14), w = 3 + below(20), r = ONE_OF(1, 3);
+    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3), extent(96, 8), h, w, extent(128, 8), r, r, h - r + 1, w - r + 1);
+    snprintf(t->consts, sizeof t->consts, "PAD=0 TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", 8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64), 1 + below(4));
+    *t->views = 0;
+    return "conv2d_nhwc";
+}
+
+static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
+{
+    Text3 t;
+    char why[2000] = "";
+    state = seed * 0x9e3779b97f4a7c15ull + 12345;
+    below(2);
+    int kind = below(8);
+    const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
+    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .turns = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
+    Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
+    Test x = { 0 };
+    bool ok = prepare(&x, &row, why, sizeof why);
+    exec_emu_options(emu, &o);
+    for (int k = 0; k < draws && ok; k++) { draw(emu, (int)seed + k); ok = try(emu, &x, why, sizeof why); }
+    *roles += exec_emu_roles(emu);
+    if (!ok) printf("FAIL seed %llu: %s %s %s %s; persistent %d tickets %d overlap %d turns %d order %d lazy %d\n     %s\n", (unsigned long long)seed, recipe, t.sizes, t.consts, t.views,
+                    !o.no_persistent, !o.no_tickets, !o.no_overlap, o.turns, !o.no_order, !o.no_lazy, why);
+    fflush(stdout);
+    release(&x);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     int only = -1, draws = 6, fault = -1;
     bool faults = false, ok = true;
+    uint64_t first = 1, count = 0;
     char why[400];
     for (int k = 1; k < argc; k++) {
         if (!strncmp(argv[k], "--only=", 7)) only = atoi(argv[k] + 7);
         else if (!strncmp(argv[k], "--draws=", 8)) draws = atoi(argv[k] + 8);
         else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
+        else if (!strncmp(argv[k], "--random=", 9)) count = strtoull(argv[k] + 9, NULL, 10);
+        else if (!strncmp(argv[k], "--first=", 8)) first = strtoull(argv[k] + 8, NULL, 10);
         else if (!strncmp(argv[k], "--faults", 8)) { faults = true; if (argv[k][8]) only = atoi(argv[k] + 9); }
         else { fprintf(stderr, "tile_emu_hopper: what is %s?\n", argv[k]); return 2; }
     }
     void *emu = exec_emu_open("emu_sm_90a", why, sizeof why);
     if (!emu) { printf("SKIP: %s\n", why); return 77; }
+    if (count) {
+        int roles = 0, bad = 0;
+        for (uint64_t seed = first; seed < first + count; seed++) bad += !random_one(emu, seed, draws, &roles);
+        printf("%llu random kernels, %d with TMA and wgmma, %d failed\n", (unsigned long long)count, roles, bad);
+        exec_emu_close(emu);
+        return bad || (count >= 20 && roles < (int)count / 3);
+    }
     for (int k = 0; k < ROWS; k++) {
         if (only >= 0 && k != only) continue;
         if (!faults) { if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws); }
