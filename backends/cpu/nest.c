@@ -2,6 +2,7 @@
  * two for what is left), the others by plain loops. In a chunk every sink takes its value, and virtual tiles are computed
  * on the way, each once. What does not change along the chunk's axis is computed in the row, before the chunks. */
 #include "backends/cpu/cpu.h"
+#include <stdio.h>
 
 void eval_init(Eval *e, Gen *g, int lanes) { *e = (Eval){ .g = g, .lanes = lanes }; }
 
@@ -404,6 +405,32 @@ static bool along_chunks(const Step *s, const Sink *k)
     return s->rank > 0 && reduce_axis(k) == last;
 }
 
+static LLVMValueRef halves(Gen *g, const Sink *k, LLVMValueRef x)
+{
+    while (gen_lanes(x) > 1) {
+        LLVMValueRef lo = half_of(g, x, 0);
+        x = combine(g, k, lo, half_of(g, x, 1));
+    }
+    return x;
+}
+
+/* The lanes of x, halves first. A function for each operation: a kernel has the same reduction in several places (peeled loops). */
+static LLVMValueRef fold(Gen *g, const Sink *k, LLVMValueRef x)
+{
+    if (gen_lanes(x) <= 4 || k->instr->op == OP_REDUCE) return halves(g, k, x);
+    char name[64];
+    snprintf(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(acc_dtype(k)), gen_lanes(x));
+    LLVMTypeRef arg = LLVMTypeOf(x), type = LLVMFunctionType(gen_type(g, acc_dtype(k), 1), &arg, 1, false);
+    LLVMValueRef f = helper_find(g, name);
+    if (!f) {
+        Helper h;
+        f = helper_begin(g, &h, name, type);
+        LLVMBuildRet(g->b, halves(g, k, LLVMGetParam(f, 0)));
+        helper_end(g, &h);
+    }
+    return LLVMBuildCall2(g->b, type, f, &x, 1, "");
+}
+
 /* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */
 static void reduce_finish(Eval *row, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va)
 {
@@ -413,16 +440,12 @@ static void reduce_finish(Eval *row, Nest *n, Sink *k, Acc *a, LLVMValueRef *coo
     for (int w = 0; w < a->n; w++) {
         LLVMValueRef x = LLVMBuildLoad2(g->b, gen_type(g, acc_dtype(k), a->lanes[w]), a->value[w], "");
         LLVMValueRef p = arg ? LLVMBuildLoad2(g->b, gen_vec(g->i32, a->lanes[w]), a->place[w], "") : NULL;
+        if (!arg) x = fold(g, k, x);
         while (gen_lanes(x) > 1) {
-            LLVMValueRef lo = half_of(g, x, 0), hi = half_of(g, x, 1);
-            if (arg) {
-                LLVMValueRef plo = half_of(g, p, 0);
-                combine_arg(g, k, &lo, &plo, hi, half_of(g, p, 1));
-                x = lo;
-                p = plo;
-            } else {
-                x = combine(g, k, lo, hi);
-            }
+            LLVMValueRef lo = half_of(g, x, 0), hi = half_of(g, x, 1), plo = half_of(g, p, 0);
+            combine_arg(g, k, &lo, &plo, hi, half_of(g, p, 1));
+            x = lo;
+            p = plo;
         }
         if (!v) { v = x; place = p; }
         else if (arg) combine_arg(g, k, &v, &place, x, p);
@@ -656,8 +679,22 @@ static void loops(Nest *n, int axis)
     gen_loop_end(g, &l);
 }
 
+/* A buffer of zeros and nothing else. */
+static bool only_zeros(Gen *g, const Step *s)
+{
+    const Sink *k = s->sinks;
+    if (!k || k->next || k->kind != SINK_BUFFER || !k->value->def || k->value->def->op != OP_SPLAT) return false;
+    for (int a = 0; a < k->buf->rank; a++) if (k->base[a] || k->buf->shape[a] != k->value->type->shape[a]) return false;
+    LLVMValueRef x = gen_scalar(g, ir_operand(k->value->def, 0));
+    return LLVMIsNull(x) && k->buf->bytes >= 256;
+}
+
 void nest_emit(Gen *g, Step *s)
 {
+    if (only_zeros(g, s)) {
+        LLVMBuildMemSet(g->b, gen_buf(g, s->sinks->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, s->sinks->buf->bytes), 64);
+        return;
+    }
     int n_sinks = 0;
     for (Sink *k = s->sinks; k; k = k->next) n_sinks++;
     Nest n = { .g = g, .step = s };
