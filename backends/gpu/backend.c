@@ -1,4 +1,4 @@
-/* backend.c: the CUDA backend as the runtime and tilec see it. */
+/* backend.c: the CUDA and HIP backends as the runtime and tilec see them. */
 #include "backends/backend.h"
 #include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
@@ -48,6 +48,10 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };
     out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .shared_bytes = code.shared_bytes };
+    if (t->kind == TARGET_HIP) {        /* LDS is a static array there: its size is in the code object, none is asked for at launch */
+        out->static_shared_bytes = (int)code.shared_bytes;
+        out->shape.shared_bytes = 0;
+    }
     return true;
 }
 
@@ -57,4 +61,5 @@ static const char *fingerprint(Session *s, const Target *t, const BackendOptions
     return "gpu 1";
 }
 
+const Backend backend_hip = { .name = "hip", .kind = TARGET_HIP, .compile = compile, .fingerprint = fingerprint };
 const Backend backend_cuda = { .name = "cuda", .kind = TARGET_CUDA, .compile = compile, .fingerprint = fingerprint };

@@ -59,7 +59,7 @@ int array_len(DType d, int regs) { return (regs + per_word(d) - 1) / per_word(d)
 
 static const char *float_literal(Emit *e, DType d, double x)
 {
-    if (isnan(x)) return d == DT_F64 ? "__longlong_as_double(0x7ff8000000000000ll)" : str(e, "%s(0x7fc00000u)", use(e, "float_bits"));
+    if (isnan(x)) return d == DT_F64 ? str(e, "%s(0x7ff8000000000000ull)", use(e, "double_bits")) : str(e, "%s(0x7fc00000u)", use(e, "float_bits"));
     if (isinf(x)) return d == DT_F64 ? str(e, "%s(1.0 / 0.0)", x < 0 ? "-" : "") : str(e, "%s(%s)", use(e, "float_bits"), x < 0 ? "0xff800000u" : "0x7f800000u");
     const char *t = str(e, d == DT_F64 ? "%.17g" : "%.9g", x);
     bool dot = strpbrk(t, ".e") != NULL;
@@ -159,8 +159,8 @@ const char *name_of(Emit *e, const Value *v)
             }
             return str(e, "%s(%s)", cast, x);
         }
-        case OP_PROGRAM: case OP_CTA_ID: return v->type->dtype == DT_I32 ? "(i32)blockIdx.x" : "(i64)blockIdx.x";
-        case OP_NUM_CTAS: return v->type->dtype == DT_I32 ? "(i32)gridDim.x" : "(i64)gridDim.x";
+        case OP_PROGRAM: case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
+        case OP_NUM_CTAS: return str(e, "(%s)%s", ctype(v->type->dtype), cta_count(e));
         default: break;
         }
     }
@@ -170,8 +170,26 @@ const char *name_of(Emit *e, const Value *v)
 void barrier(Emit *e)
 {
     if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
-    else line(e, "__syncthreads();");
+    else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
+
+void memory_barrier(Emit *e)
+{
+    if (is_hip(e)) line(e, "%s();", use(e, "memory_barrier"));
+    else barrier(e);
+}
+
+const char *shared_pointer(Emit *e, const char *type, int64_t at)
+{
+    const char *n = tmp(e, "part");
+    if (is_hip(e)) line(e, "const auto %s = %s(%s, shared_base + SCRATCH + %lld);", n, use(e, "LDS"), type, (long long)at);
+    else line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", type, n, type, (long long)at);
+    return n;
+}
+
+bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
+const char *cta_id(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
+const char *cta_count(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
 
 int64_t scratch(Emit *e, int64_t bytes)
 {
@@ -255,15 +273,15 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
         return str(e, "%s(%s, %s)", use(e, str(e, "cdiv_%s", name)), x[0], x[1]);
     }
     case OP_NEG: return fl ? str(e, "(-%s)", x[0]) : wrapped(e, d, "-", "0", x[0]);
-    case OP_ABS: return fl ? str(e, "%s(%s)", f64 ? "fabs" : "fabsf", x[0]) : dtype_is_signed(d) ? str(e, "(%s < 0 ? %s : %s)", x[0], wrapped(e, d, "-", "0", x[0]), x[0]) : x[0];
-    case OP_FMA: return fl ? ROUND(str(e, "%s(%s, %s, %s)", f64 ? "fma" : "fmaf", x[0], x[1], x[2])) : wrapped(e, d, "+", wrapped(e, d, "*", x[0], x[1]), x[2]);
+    case OP_ABS: return fl ? str(e, "%s(%s)", use(e, f64 ? "abs_f64" : "abs_f32"), x[0]) : dtype_is_signed(d) ? str(e, "(%s < 0 ? %s : %s)", x[0], wrapped(e, d, "-", "0", x[0]), x[0]) : x[0];
+    case OP_FMA: return fl ? ROUND(str(e, "%s(%s, %s, %s)", use(e, f64 ? "fma_f64" : "fma_f32"), x[0], x[1], x[2])) : wrapped(e, d, "+", wrapped(e, d, "*", x[0], x[1]), x[2]);
     case OP_MIN: case OP_MAX: {
         const char *m = i->op == OP_MIN ? "min" : "max";
         if (fl) return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", m, sfx)), x[0], x[1]);
         return str(e, "(%s %s %s ? %s : %s)", x[0], i->op == OP_MIN ? "<" : ">", x[1], x[0], x[1]);
     }
-    case OP_MINNUM: return fl ? str(e, "%s(%s, %s)", f64 ? "fmin" : "fminf", x[0], x[1]) : str(e, "(%s < %s ? %s : %s)", x[0], x[1], x[0], x[1]);
-    case OP_MAXNUM: return fl ? str(e, "%s(%s, %s)", f64 ? "fmax" : "fmaxf", x[0], x[1]) : str(e, "(%s > %s ? %s : %s)", x[0], x[1], x[0], x[1]);
+    case OP_MINNUM: return fl ? str(e, "%s(%s, %s)", use(e, f64 ? "minnum_f64" : "minnum_f32"), x[0], x[1]) : str(e, "(%s < %s ? %s : %s)", x[0], x[1], x[0], x[1]);
+    case OP_MAXNUM: return fl ? str(e, "%s(%s, %s)", use(e, f64 ? "maxnum_f64" : "maxnum_f32"), x[0], x[1]) : str(e, "(%s > %s ? %s : %s)", x[0], x[1], x[0], x[1]);
     case OP_CLAMP:
         if (fl) return str(e, "%s(%s(%s, %s), %s)", use(e, str(e, "min_%s", sfx)), use(e, str(e, "max_%s", sfx)), x[0], x[1], x[2]);
         return str(e, "(%s < %s ? (%s < %s ? %s : %s) : (%s > %s ? %s : %s))", x[0], x[1], x[1], x[2], x[1], x[2], x[0], x[2], x[2], x[0]);
@@ -449,12 +467,12 @@ static void emit_assert(Emit *e, Instr *i)
     diag_position(e->s, i->loc, &ln, &col);
     const char *rec = slot_name(e, SLOT_CHECK, 0, 0, DT_U64), *fn = use(e, "check_failed");
     Value *c = ir_operand(i, 0);
-    if (c->type->kind == TYPE_SCALAR) { line(e, "if (!%s) %s(%s, %d, blockIdx.x);", name_of(e, c), fn, rec, ln); return; }
+    if (c->type->kind == TYPE_SCALAR) { line(e, "if (!%s) %s(%s, %d, %s);", name_of(e, c), fn, rec, ln, cta_id(e)); return; }
     const Layout *l = layout_of(e, c);
     begin_unrolled(e, "i", (int)layout_regs(l));
     const char *in = "true";
     for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord(e, l, a, "i"), l->tile[a]);
-    line(e, "if (%s && !%s) %s(%s, %d, blockIdx.x);", in, element(e, c, l, "i"), fn, rec, ln);
+    line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, "i"), fn, rec, ln, cta_id(e));
     end_block(e);
 }
 
@@ -462,6 +480,7 @@ static void emit_print(Emit *e, Instr *i)
 {
     const Attr *m = ir_attr(i, ATTR_MESSAGE);
     Text t;
+    if (is_hip(e)) use(e, "printf");
     text_init(&t, &e->s->arena);
     for (const char *p = m ? m->s : ""; *p; p++) {
         if (*p == '"' || *p == '\\') text_putc(&t, '\\');
@@ -642,19 +661,24 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     bool shared = all > 0;
 
     emit_summary(e, scratch_at, all, &text);
+    bool hip = is_hip(e);
+    if (hip && shared) use(e, "LDS");
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
-    text_printf(&text, "\n#define SCRATCH %lld\n\nextern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(", (long long)scratch_at, threads,
-                plan->min_ctas > 0 ? plan->min_ctas : 1, f->name);
+    text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
+    int ctas = plan->min_ctas > 0 ? plan->min_ctas : 1;
+    if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan), f->name);
+    else text_printf(&text, "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(", threads, ctas, f->name);
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(&text, ",\n    ");
         print_param(e, &text, &e->slots.data[k]);
     }
     text_puts(&text, ")\n{\n");
     if (shared) {
-        text_puts(&text, "    extern __shared__ __align__(1024) u8 shared[];\n");
+        if (hip) text_printf(&text, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)all);
+        else text_puts(&text, "    extern __shared__ __align__(1024) u8 shared[];\n");
         text_printf(&text, "    const u32 shared_base = shared_address(shared);\n    (void)shared_base;\n");
     }
-    text_printf(&text, "    const int tid = threadIdx.x, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n",
+    text_printf(&text, "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n", hip ? "thread_id()" : "threadIdx.x",
                 plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
     text_puts(&text, pre.data);
     text_puts(&text, body.data);

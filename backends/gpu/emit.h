@@ -102,7 +102,12 @@ void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutS
 /* --- shared memory --- */
 const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */
 int64_t scratch(Emit *, int64_t bytes);             /* byte offset of a scratch area of this size */
-void barrier(Emit *);
+const char *shared_pointer(Emit *, const char *type, int64_t at);       /* declares a pointer into scratch; its name */
+void barrier(Emit *);                               /* of the running role, for shared memory */
+void memory_barrier(Emit *);                        /* for tensors too */
+bool is_hip(const Emit *);
+const char *cta_id(Emit *);
+const char *cta_count(Emit *);
 
 /* Notes a buffer for the map at the head of the text. */
 void note_shared(Emit *, const Instr *alloc, int64_t offset, int64_t bytes);

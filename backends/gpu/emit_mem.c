@@ -435,7 +435,7 @@ void emit_indexed(Emit *e, Instr *i)
         else { result = name_of(e, m.result); line(e, "%s %s = %s;", ctype(d), result, pad_value(e, m.pad, d)); e->storage[m.result->id] = result; }
     }
     int64_t sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
-    if (atomic && (sem == SEM_RELEASE || sem == SEM_ACQ_REL)) { barrier(e); line(e, "%s();", use(e, "fence_device")); }
+    if (atomic && (sem == SEM_RELEASE || sem == SEM_ACQ_REL)) { memory_barrier(e); line(e, "%s();", use(e, "fence_device")); }
     int regs = l ? (int)layout_regs(l) : 1, pw = m.result && l ? per_word(d) : 1, groups = (regs + pw - 1) / pw;
     bool loop = regs % pw == 0 && groups > 1;
     const char *holder = !writes ? "" : l ? unique_holder(e, l) : first_thread(e);
@@ -488,11 +488,12 @@ void emit_indexed(Emit *e, Instr *i)
         /* one thread did it: everyone gets the old value */
         int64_t at = scratch(e, 8);
         barrier(e);
-        line(e, "if (tid == 0) *(%s *)(shared + SCRATCH + %lld) = %s;", ctype(d), (long long)at, result);
+        const char *cell = shared_pointer(e, ctype(d), at);
+        line(e, "if (tid == 0) *%s = %s;", cell, result);
         barrier(e);
-        line(e, "%s = *(%s *)(shared + SCRATCH + %lld);", result, ctype(d), (long long)at);
+        line(e, "%s = *%s;", result, cell);
     }
-    if (atomic && (sem == SEM_ACQUIRE || sem == SEM_ACQ_REL)) { line(e, "%s();", use(e, "fence_device")); barrier(e); }
+    if (atomic && (sem == SEM_ACQUIRE || sem == SEM_ACQ_REL)) { line(e, "%s();", use(e, "fence_device")); memory_barrier(e); }
 }
 
 /* --- shared memory ----------------------------------------------------------------------------------------------------------- */

@@ -13,6 +13,11 @@ static const char *operand_fn(Emit *e, const Product *p)
 {
     const Type *a = ir_operand(p->instr, 0)->type, *b = ir_operand(p->instr, 1)->type;
     bool same = a->dtype == b->dtype;
+    if (is_hip(e)) {        /* mfma_32x32x8_f16: the dtype instead of the table's suffix for its width */
+        const char *name = p->info->name, *x = strchr(name, 'x'), *end = x ? strchr(x, '_') : NULL;
+        const char *type = end && !strcmp(end, "_xf32") ? "xf32" : dtype_name(a->dtype);
+        return use(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name, type, same ? "" : "_", same ? "" : dtype_name(b->dtype)));
+    }
     return use(e, str(e, "mma_%s_%s%s%s", p->info->name, dtype_name(a->dtype), same ? "" : "_", same ? "" : dtype_name(b->dtype)));
 }
 
@@ -227,7 +232,7 @@ static void emit_fma(Emit *e, Instr *i)
         end_block(e);
     }
     begin_unrolled(e, "i", (int)layout_regs(l));
-    line(e, "%s[i] = %s;", acc, dtype_is_float(rd) ? str(e, "%s(%s[%s], %s[%s], %s[i])", rd == DT_F64 ? "fma" : "fmaf", a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i"), acc)
+    line(e, "%s[i] = %s;", acc, dtype_is_float(rd) ? str(e, "%s(%s[%s], %s[%s], %s[i])", use(e, rd == DT_F64 ? "fma_f64" : "fma_f32"), a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i"), acc)
                                                    : str(e, "%s[i] + %s[%s] * %s[%s]", acc, a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i")));
     end_block(e);
     end_block(e);

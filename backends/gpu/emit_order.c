@@ -218,6 +218,6 @@ void keep_order(Emit *e, const Instr *i)
 {
     Pair p = { .e = e, .i = i, .budget = 64 };
     if (!ir_mem_parts(i, &p.m) || !p.m.token || !must_meet(&p, p.m.token)) return;
-    barrier(e);
+    memory_barrier(e);
     vec_push(&e->s->arena, &e->met, i);
 }

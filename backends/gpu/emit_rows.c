@@ -147,9 +147,7 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     row = row_of(e, b->keep, b->axis, "i", &rows);
     int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
     scratch(e, scratch_from + positions + rows * parts * 4);
-    const char *vs = tmp(e, "part"), *ps = tmp(e, "place");
-    line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", ctype(cell), vs, ctype(cell), (long long)scratch_from);
-    line(e, "i32 *const %s = (i32 *)(shared + SCRATCH + %lld);", ps, (long long)(scratch_from + positions));
+    const char *vs = shared_pointer(e, ctype(cell), scratch_from), *ps = shared_pointer(e, "i32", scratch_from + positions);
     barrier(e);
     begin_unrolled(e, "i", b->m);
     line(e, "%s[%s * %lld + %s] = %s[i];", vs, rank, (long long)rows, row, b->value);
@@ -315,9 +313,9 @@ static void emit_scan(Emit *e, Instr *i)
         int64_t rows;
         int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)w.groups);
         for (int g = 0; g < w.groups; g++) first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
-        const char *row = row_of(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows), *sh = tmp(e, "part");
+        const char *row = row_of(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows);
         scratch(e, rows * parts * ctype_bytes(cell));
-        line(e, "%s *const %s = (%s *)(shared + SCRATCH);", ctype(cell), sh, ctype(cell));
+        const char *sh = shared_pointer(e, ctype(cell), 0);
         barrier(e);
         begin_unrolled(e, "g", w.groups);
         const char *own = str(e, "%s[g * %d + %d]", s, w.per, back ? 0 : w.per - 1), *whole = tmp(e, "whole");
@@ -370,7 +368,7 @@ static void emit_sort(Emit *e, Instr *i)
     barrier(e);
     spill_elements(e, x, layout_of(e, x), base, padded_position, &place);
     if (pitch != n) {
-        const char *last = down ? use(e, str(e, "LOWEST_%s", dtype_name(wide(d)))) : dtype_is_float(d) ? (d == DT_F64 ? "__longlong_as_double(0x7ff8000000000000ll)" : "__uint_as_float(0x7fc00000u)")
+        const char *last = down ? use(e, str(e, "LOWEST_%s", dtype_name(wide(d)))) : dtype_is_float(d) ? str(e, d == DT_F64 ? "%s(0x7ff8000000000000ull)" : "%s(0x7fc00000u)", use(e, d == DT_F64 ? "double_bits" : "float_bits"))
                                                                                                        : use(e, str(e, "HIGHEST_%s", dtype_name(d)));
         line(e, "for (int i = tid; i < %lld; i += %d) %s(%s + (i / %lld * %lld + %lld + i %% %lld) * %d, %s);", (long long)(rows * (pitch - n)), e->threads, put, base,
              (long long)(pitch - n), (long long)pitch, (long long)n, (long long)(pitch - n), dtype_bytes(d), last);

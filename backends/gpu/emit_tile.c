@@ -587,8 +587,7 @@ void emit_reduce(Emit *e, Instr *i)
         int64_t rows = 1;
         for (int k = 0; k < keep->rank; k++) if (k != axis) rows *= keep->cover[k];
         int64_t at = scratch(e, rows * parts * ctype_bytes(acc));
-        const char *sh = tmp(e, "part");
-        line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", ctype(acc), sh, ctype(acc), (long long)at);
+        const char *sh = shared_pointer(e, ctype(acc), at);
         barrier(e);
         const char *row = NULL;
         begin_unrolled(e, "i", m);

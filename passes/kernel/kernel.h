@@ -58,6 +58,13 @@ typedef struct KernelPlan {
     const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
 
+/* HIP: waves a SIMD must hold at least, from `occupancy` programs of a multiprocessor; also the register budget of a lane. */
+static inline int kernel_waves_per_eu(const KernelPlan *p)
+{
+    int simds = p->target->wave == 64 ? 4 : 2, n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + simds - 1) / simds;
+    return n < 1 ? 1 : n > (p->target->wave == 64 ? 8 : 16) ? (p->target->wave == 64 ? 8 : 16) : n;
+}
+
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
 
