@@ -53,7 +53,7 @@ static void prelude_line(FILE *f, const char *p, size_t n)
 {
     static const char builtin[] = "__has_builtin(";
     const char *brace = line_has(p, n, " ldg_") || line_has(p, n, " stg_") ? memchr(p, '{', n) : NULL;
-    bool load = line_has(p, n, " ldg_"), typed = brace && line_has(p, (size_t)(brace - p), "*p");
+    bool load = line_has(p, n, " ldg_"), typed = brace && line_has(p, (size_t)(brace - p), "*p") && !line_has(p, (size_t)(brace - p), "void *p");
     for (size_t i = 0; i < n; i++) {
         if (n - i >= sizeof builtin - 1 && !memcmp(p + i, builtin, sizeof builtin - 1)) { fputs("EMU_HAS_BUILTIN(", f); i += sizeof builtin - 2; continue; }
         fputc(p[i], f);
