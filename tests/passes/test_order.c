@@ -127,7 +127,7 @@ static void tickets(void *user, Instr *i) { *(int *)user += i->op == OP_FOR && i
 /* Whether every role covers every grid. */
 static bool covered(const Expect *e)
 {
-    bool all = true;
+    volatile bool all = true;
     static const int64_t grids[][3] = { { 1, 1, 1 }, { 7, 1, 1 }, { 1, 9, 2 }, { 5, 3, 1 }, { 16, 16, 1 }, { 13, 11, 3 }, { 32, 12, 2 }, { 3, 40, 5 }, { 64, 9, 1 } };
     Session s;
     session_init(&s, allocator_libc);
@@ -157,7 +157,7 @@ static bool covered(const Expect *e)
         for (int k = 0; k < c.n; k++) {
             m.bad = false;
             bool ok = covers(&m, c.of[k], m.grid[0] * m.grid[1] * m.grid[2]);
-            all &= ok;
+            if (!ok) all = false;
         }
     }
     free(m.values);
