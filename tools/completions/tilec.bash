@@ -5,12 +5,13 @@ _tilec() {
     if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
         cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
     fi
-    local commands='compile run bench sim help'
+    local commands='compile run bench sim explain help'
     if ((cword > 1)); then case ${words[1]} in
         compile) command=compile ;;
         run) command=run ;;
         bench) command=bench ;;
         sim) command=sim ;;
+        explain) command=explain ;;
         help) command=help ;;
     esac; fi
     case $prev in
@@ -51,6 +52,7 @@ _tilec() {
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
+        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check -I --plot= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null

@@ -33,7 +33,7 @@ const char *variant_symbol(Arena *a, const Variant *v)
     return t.data;
 }
 
-static const LaunchFacts *assumed(Input *in, const Variant *v)
+const LaunchFacts *emit_assumed(Input *in, const Variant *v)
 {
     const char *assume = args_last(in->args, FLAG_ASSUME, "best");
     return input_facts(in, v->kernel, !strcmp(assume, "any") ? ASSUME_ANY : !strcmp(assume, "aligned") ? ASSUME_ALIGNED : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);
@@ -44,14 +44,14 @@ static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitK
     CompileOptions mine = *o;
     mine.backend.emit = kind;
     mine.backend.symbol = symbol;
-    return compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, assumed(in, v), &mine, c);
+    return compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), &mine, c);
 }
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
     PassReport report = {0};
     Func *f;
-    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, assumed(in, v), o, &report, &f);
+    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, &report, &f);
     KernelPlan plan;
     KernelOptions options = kernel_options_of(&o->passes);
     if (!m || (lowered && !kernel_lower(&in->session, f, o->target, &options, &plan))) return false;

@@ -20,3 +20,5 @@ int emit_source(Input *, const Variants *, const CompileOptions *, Text *out);
 bool emit_binary(Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
 /* "attention_D64_CAUSALtrue": a C identifier. */
 const char *variant_symbol(Arena *, const Variant *);
+/* What --assume promises of the launches. */
+const LaunchFacts *emit_assumed(Input *, const Variant *);

@@ -1,0 +1,306 @@
+/* timeline.c: see timeline.h. */
+#include "tools/tilec/timeline.h"
+#include "passes/kernel/kernel.h"
+#include <stdlib.h>
+
+/* --- the loop to draw ------------------------------------------------------------------------------------------------------ */
+
+static bool is_loop(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE; }
+static bool is_product(Op op) { return op == OP_MMA || op == OP_MMA_SYNC || op == OP_WGMMA; }
+static bool is_tile(const Instr *i) { return i->n_results && i->results[0].type->kind == TYPE_TILE; }
+
+/* Work of a block apart from loops inside it. */
+static int work_of(const Block *b)
+{
+    int n = 0;
+    for (const Instr *i = b->first; i; i = i->next) {
+        n += is_product(i->op) ? 1000 : i->op == OP_RING_PUT || i->op == OP_COPY ? 100 : is_tile(i);
+        for (int k = 0; !is_loop(i) && k < i->n_blocks; k++) n += work_of(i->blocks[k]);
+    }
+    return n;
+}
+
+/* The loop that does most in one iteration, a loop in another counting four times as much; marked edges (what mask-peel left over) count little. */
+static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_t *most)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_ROLES) continue;
+        int64_t inside = is_loop(i) && weight < (int64_t)1 << 40 ? 4 * weight : weight;
+        int64_t n = is_loop(i) ? work_of(i->blocks[i->n_blocks - 1]) * inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1) : 0;
+        if (n > *most) { *most = n; *best = i; }
+        for (int k = 0; k < i->n_blocks; k++) main_loop(i->blocks[k], inside, best, most);
+    }
+}
+
+static const Instr *find_roles(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_ROLES) return i;
+        for (int k = 0; k < i->n_blocks; k++) {
+            const Instr *r = find_roles(i->blocks[k]);
+            if (r) return r;
+        }
+    }
+    return NULL;
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Draw {
+    Session *s;
+    const Func *f;
+    Track *track;
+    VEC(struct { const Value *v; size_t span; }) flying;
+    bool math;                  /* the last span is arithmetic that more may join */
+} Draw;
+
+static const char *value_name(Draw *d, const Value *v)
+{
+    if (v->name) return v->name;
+    if (!v->def && v->block == d->f->body && v->index < d->f->n_params) return d->f->params[v->index].name;
+    return arena_printf(&d->s->arena, "%%%u", v->id);
+}
+
+/* "K_ring" is K's. */
+static const char *ring_name(Draw *d, const Value *v)
+{
+    const char *name = value_name(d, v);
+    size_t n = strlen(name);
+    return n > 5 && !strcmp(name + n - 5, "_ring") ? arena_strndup(&d->s->arena, name, n - 5) : name;
+}
+
+static const char *shape(Draw *d, const Type *t)
+{
+    Text text;
+    text_init(&text, &d->s->arena);
+    for (int a = 0; a < t->rank; a++) text_printf(&text, "%s%lld", a ? "x" : "", (long long)t->shape[a]);
+    return text.data ? text.data : "1";
+}
+
+static void step(Draw *d, const Instr *i, Lane lane, const char *name, const char *text)
+{
+    int line = 0, column = 0;
+    if (i->loc.file) diag_position(d->s, i->loc, &line, &column);
+    int at = d->track->steps++;
+    vec_push(&d->s->arena, &d->track->spans, ((Span){ lane, at, at, false, name, text, line }));
+    d->math = false;
+}
+
+/* Neighbours become one step: "fma, exp2 x2". */
+static void add_math(Draw *d, const Instr *i)
+{
+    const char *op = op_info[i->op].name;
+    if (!d->math) { step(d, i, LANE_MATH, op, op); d->math = true; return; }
+    Span *span = &d->track->spans.data[d->track->spans.len - 1];
+    size_t n = strlen(op);
+    const char *end = span->text + strlen(span->text), *last = end;
+    while (last > span->text && last[-1] != ' ') last--;
+    bool counted = *last == 'x' && last[1] >= '0' && last[1] <= '9';
+    const char *word = last;
+    if (counted) { word = last - 1; while (word > span->text && word[-1] != ' ') word--; }
+    if (!strncmp(word, op, n) && (word[n] == 0 || word[n] == ' ')) {
+        int count = counted ? atoi(last + 1) : 1;
+        span->text = arena_printf(&d->s->arena, "%.*s%s x%d", (int)(word - span->text), span->text, op, count + 1);
+    } else if (strlen(span->text) < 160) span->text = arena_printf(&d->s->arena, "%s, %s", span->text, op);
+}
+
+static void issue(Draw *d, const Instr *i)
+{
+    const Value *r = ir_result(i);
+    const Type *a = ir_operand(i, 0)->type;
+    const char *text = arena_printf(&d->s->arena, "product %s: %s by %lld%s", value_name(d, r), shape(d, r->type), (long long)a->shape[a->rank - 1],
+                                    i->op == OP_WGMMA ? ", issued" : "");
+    step(d, i, LANE_MATRIX, value_name(d, r), text);
+    if (i->op != OP_WGMMA) return;
+    Span *span = &d->track->spans.data[d->track->spans.len - 1];
+    span->open = true;
+    vec_push(&d->s->arena, &d->flying, ((__typeof__(*d->flying.data)){ r, d->track->spans.len - 1 }));
+}
+
+static void wait_products(Draw *d, const Instr *i)
+{
+    Text names;
+    text_init(&names, &d->s->arena);
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        for (size_t n = 0; n < d->flying.len; n++) {
+            if (d->flying.data[n].v != v) continue;
+            Span *span = &d->track->spans.data[d->flying.data[n].span];
+            span->open = false;
+            span->end = d->track->steps;
+        }
+        text_printf(&names, "%s%s", k ? ", " : "", value_name(d, v));
+    }
+    step(d, i, LANE_WAIT, "wait", arena_printf(&d->s->arena, "wait for product %s", names.data ? names.data : ""));
+}
+
+static const char *param_of(Draw *d, const Instr *i)
+{
+    MemParts p;
+    return ir_mem_parts(i, &p) ? d->f->params[p.param].name : "";
+}
+
+static void walk(Draw *d, const Block *b);
+
+static void visit(Draw *d, const Instr *i)
+{
+    Arena *a = &d->s->arena;
+    switch ((int)i->op) {
+    case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: issue(d, i); return;
+    case OP_WGMMA_WAIT: wait_products(d, i); return;
+    case OP_RING_PUT: {
+        const Type *t = ir_operand(i, 0)->type;
+        const char *name = ring_name(d, ir_operand(i, 0));
+        step(d, i, LANE_COPY, name, arena_printf(a, "copy %s into a free slot of %lld", name, (long long)t->shape[0]));
+        return;
+    }
+    case OP_COPY: { const char *name = value_name(d, ir_operand(i, 1)); step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name)); return; }
+    case OP_COPY_WAIT: step(d, i, LANE_WAIT, "copies", arena_printf(a, "wait until %lld groups of copies are in flight", (long long)ir_attr_int(i, ATTR_DEPTH, 0))); return;
+    case OP_RING_GET: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, name, arena_printf(a, "wait for a full slot of %s", name)); return; }
+    case OP_RING_RELEASE: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, name, arena_printf(a, "give the slot of %s back", name)); return; }
+    case OP_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
+    case OP_TURN_WAIT: step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit"); return;
+    case OP_TURN_PASS: step(d, i, LANE_WAIT, "turn", "hand the turn on"); return;
+    case OP_LOAD: case OP_GATHER: step(d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i))); return;
+    case OP_STORE: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
+        step(d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
+        return;
+    case OP_SHARED_READ: case OP_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
+    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_MATERIALIZE: return;
+    default: break;
+    }
+    if (i->n_blocks && i->op != OP_REDUCE && i->op != OP_SCAN) {
+        for (int k = 0; k < i->n_blocks; k++) walk(d, i->blocks[k]);
+        return;
+    }
+    if (is_tile(i) && !kernel_is_cheap(ir_result(i))) add_math(d, i);
+}
+
+static void walk(Draw *d, const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) visit(d, i);
+}
+
+static void add_track(Session *s, const Func *f, const char *title, const Block *b, Timeline *out)
+{
+    Track track = { .title = title };
+    Draw d = { s, f, &track };
+    const Instr *loop = NULL;
+    int64_t most = 0;
+    int column = 0;
+    main_loop(b, 1, &loop, &most);
+    if (loop && loop->loc.file) diag_position(s, loop->loc, &track.line, &column);
+    walk(&d, loop ? loop->blocks[loop->n_blocks - 1] : b);
+    for (size_t k = 0; k < track.spans.len; k++)
+        if (track.spans.data[k].open) track.spans.data[k].end = track.steps;
+    vec_push(&s->arena, out, track);
+}
+
+void timeline_build(Session *s, const Func *f, Timeline *out)
+{
+    const Instr *roles = find_roles(f->body);
+    if (!roles) { add_track(s, f, "every program", f->body, out); return; }
+    add_track(s, f, "producer", roles->blocks[0], out);
+    add_track(s, f, "consumers", roles->blocks[1], out);
+}
+
+/* --- text ---------------------------------------------------------------------------------------------------------------------- */
+
+enum { FLIGHTS = 4, CELL = 6 };
+
+/* Products in flight stand in columns of their own: a name where one is issued, bars until it is waited for. */
+static void text_track(const Track *t, Text *out)
+{
+    size_t in[FLIGHTS] = { 0 };     /* span + 1 */
+    bool flights = false;
+    for (size_t k = 0; k < t->spans.len; k++) flights |= t->spans.data[k].end > t->spans.data[k].begin;
+    text_printf(out, "%s: ", t->title);
+    if (t->line) text_printf(out, "one iteration of the loop at line %d\n", t->line);
+    else text_puts(out, "the whole program\n");
+    text_printf(out, "  step%s  line  what\n", flights ? "  products in flight      " : "");
+    for (size_t k = 0; k < t->spans.len; k++) {
+        const Span *s = &t->spans.data[k];
+        text_printf(out, "  %4d  ", s->begin + 1);
+        for (int slot = 0; flights && slot < FLIGHTS; slot++) {
+            const Span *flying = in[slot] ? &t->spans.data[in[slot] - 1] : NULL;
+            if (flying && !flying->open && flying->end == s->begin) { text_printf(out, "%-*s", CELL, "'"); in[slot] = 0; continue; }
+            if (flying) { text_printf(out, "%-*s", CELL, "|"); continue; }
+            bool here = s->end > s->begin;
+            for (int other = 0; other < slot; other++) here &= in[other] != k + 1;
+            if (here) { in[slot] = k + 1; text_printf(out, "%-*.*s", CELL, CELL - 1, s->name); }
+            else text_printf(out, "%-*s", CELL, "");
+        }
+        if (s->line) text_printf(out, "%6d  %s\n", s->line, s->text);
+        else text_printf(out, "%6s  %s\n", "", s->text);
+    }
+    for (int slot = 0; slot < FLIGHTS; slot++)
+        if (in[slot]) text_printf(out, "        %s is waited for in the next iteration\n", t->spans.data[in[slot] - 1].name);
+}
+
+void timeline_text(const Timeline *t, Text *out)
+{
+    for (size_t k = 0; k < t->len; k++) text_track(&t->data[k], out);
+}
+
+/* --- SVG ----------------------------------------------------------------------------------------------------------------------- */
+
+enum { LEFT = 110, STEP = 64, ROW = 26, GAP = 34 };
+
+static const struct { const char *name, *fill; } lanes[LANE_COUNT] = {
+    { "copies", "#66ccee" }, { "waits", "#bbbbbb" }, { "matrix unit", "#ee6677" }, { "arithmetic", "#ccbb44" }, { "memory", "#228833" },
+};
+
+static void escape(Text *t, const char *s, size_t most)
+{
+    for (; *s && most; s++, most--)
+        switch (*s) {
+        case '<': text_puts(t, "&lt;"); break;
+        case '>': text_puts(t, "&gt;"); break;
+        case '&': text_puts(t, "&amp;"); break;
+        case '"': text_puts(t, "&quot;"); break;
+        default: text_putc(t, *s);
+        }
+}
+
+/* Two products at a time share the lane's height. */
+static void svg_span(const Span *s, int y, int part, int parts, Text *t)
+{
+    int steps = s->end > s->begin ? s->end - s->begin : 1, h = (ROW - 4) / parts, width = steps * STEP - 4;
+    text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\"%s><title>", LEFT + s->begin * STEP, y + part * h, width, h - 1, lanes[s->lane].fill,
+                s->open ? " stroke=\"black\" stroke-dasharray=\"3 2\"" : "");
+    escape(t, s->text, 400);
+    if (s->line) text_printf(t, " (line %d)", s->line);
+    text_printf(t, "</title></rect><text x=\"%d\" y=\"%d\" font-size=\"10\">", LEFT + s->begin * STEP + 4, y + part * h + h - (parts > 1 ? 2 : 8));
+    escape(t, s->lane == LANE_MATH ? s->text : s->name, (size_t)width / 6);
+    text_puts(t, "</text>\n");
+}
+
+static void svg_track(const Track *k, int y, Text *t)
+{
+    text_printf(t, "<text x=\"8\" y=\"%d\" font-weight=\"bold\">", y + 14);
+    escape(t, k->title, 60);
+    if (k->line) text_printf(t, ": one iteration of the loop at line %d", k->line);
+    text_puts(t, "</text>\n");
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        int top = y + 24 + lane * ROW, parts = 1, n = 0;
+        text_printf(t, "<text x=\"8\" y=\"%d\">%s</text><line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"#dddddd\"/>\n", top + 15, lanes[lane].name, LEFT,
+                    LEFT + k->steps * STEP, top + ROW - 3, top + ROW - 3);
+        for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane && k->spans.data[i].end > k->spans.data[i].begin) parts = 2;
+        for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane) svg_span(&k->spans.data[i], top, n++ % parts, parts, t);
+    }
+}
+
+void timeline_svg(const char *title, const Timeline *line, Text *t)
+{
+    int steps = 1, height = 40, track = 24 + LANE_COUNT * ROW + GAP, y = 40;
+    for (size_t k = 0; k < line->len; k++) {
+        if (line->data[k].steps > steps) steps = line->data[k].steps;
+        height += track;
+    }
+    text_printf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
+                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">", LEFT + steps * STEP + 20, height);
+    escape(t, title, 300);
+    text_puts(t, " (program order, not time)</text>\n");
+    for (size_t k = 0; k < line->len; k++, y += track) svg_track(&line->data[k], y, t);
+    text_puts(t, "</svg>\n");
+}
