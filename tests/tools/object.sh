@@ -20,4 +20,37 @@ if command -v readelf >/dev/null; then
     readelf -W --debug-dump=decodedline g.o 2>/dev/null | grep -q 'launch.tile' || fail "-g: no lines of launch.tile"
     readelf -W -a k.o 2>&1 | grep -i 'warning' && fail "readelf complains"
 fi
+
+# with -g a debugger stops on a line of the .tile file, in an object and in code made at run time; print goes to standard output
+cat >lines.tile <<'T'
+kernel lines(out i32 Y[N]) grid (N) {
+    let i = program_id();
+    store(Y[i], i32(i * 2));
+    print("program", i, arange(3));
+}
+T
+cat >lines.c <<'T'
+#include "lines.h"
+#include <stdio.h>
+int main(void)
+{
+    int y[3] = { 0 };
+    int64_t n = 3;
+    tile_view v = { y, &n, NULL };
+    int status = lines(v, NULL);
+    printf("%d %d\n", status, y[2]);
+    return 0;
+}
+T
+expect 0 "" "$tilec" lines.tile -g -O0 -o lines.o -h lines.h
+expect 0 "" "$cc" lines.c lines.o -o lines
+[ "$(./lines)" = $'program 0 [0, 1, 2]\nprogram 1 [0, 1, 2]\nprogram 2 [0, 1, 2]\n0 4' ] || fail "print in an object: $(./lines)"
+expect 0 "" "$tilec" lines.tile -o quiet.o -h lines.h
+expect 0 "" "$cc" lines.c quiet.o -o quiet
+[ "$(./quiet)" = "0 4" ] || fail "print in an object without -g: $(./quiet)"
+if command -v gdb >/dev/null; then
+    stop=(gdb -batch -nx -ex 'set breakpoint pending on' -ex 'set debuginfod enabled off' -ex 'break lines.tile:3' -ex run -ex frame --args)
+    expect 0 " () at lines.tile:3" "${stop[@]}" ./lines
+    ASAN_OPTIONS=detect_leaks=0 expect 0 " () at lines.tile:3" "${stop[@]}" "$tilec" run lines.tile -g -O0 --set N=3 --threads=1 --no-cache
+fi
 finish
