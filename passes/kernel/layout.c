@@ -14,10 +14,10 @@
 typedef struct Group {
     int parent;             /* union-find over value ids */
     bool mma;               /* holds the result of a matrix product */
-    LayoutMma kind;
+    LayoutMma kind;         /* of the first one that a matrix unit computes: the others' results are converted where their fragments differ */
     int warps[2];
     bool rows;              /* rows are reduced or feed another product: warps go along M */
-    bool fma;               /* product without a matrix unit */
+    bool native, fma;       /* a product on a matrix unit; one without */
     int rank;
     int64_t box[TILE_MAX_RANK];
     bool box_of_mma;
@@ -120,7 +120,7 @@ static void note_anchors(void *user, Instr *i)
         g->mma = true;
         if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
         if (!strcmp(name, "fma")) g->fma = true;
-        else g->kind = kernel_mma_kind(c->s, name);
+        else if (!g->native) { g->kind = kernel_mma_kind(c->s, name); g->native = true; }
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
             Value *v = ir_operand(i, k);
             while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
@@ -151,7 +151,7 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
     order[n++] = unit;
     for (int a = rank - 1; a >= 0; a--) if (a != unit) order[n++] = a;
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
-    if (g->fma && rank == 2) {          /* register blocks for a product without a matrix unit: 8 x 4 a thread where the tile allows */
+    if (g->fma && !g->native && rank == 2) {          /* register blocks for a product without a matrix unit: 8 x 4 a thread where the tile allows */
         int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, warps[2] = { 1, 1 };
         while (per[0] < 8 && per[0] * 8 <= tile[0]) per[0] *= 2;
         while (per[1] < 4 && per[1] * 8 <= tile[1]) per[1] *= 2;
@@ -227,7 +227,7 @@ static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shap
     int32_t tile[TILE_MAX_RANK];
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     const Layout *l;
-    if (g->mma && !g->fma && rank == 2) {
+    if (g->mma && g->native && rank == 2) {
         if (!g->warps[0]) split_warps(c->p, g);
         l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
     } else {
@@ -311,13 +311,15 @@ static void carried_operands(Ctx *c, Instr *y, int first, Value *const *like, in
         if (like[k]->type->kind == TYPE_TILE) need(c, y, k + first, layouts_get(&c->p->layouts, like[k]->type));
 }
 
+/* Operand k of a product on a matrix unit: A, B, C. */
 static const Layout *fragment(Ctx *c, Instr *mma, int k)
 {
+    static const LayoutRole roles[] = { LAYOUT_A, LAYOUT_B, LAYOUT_C };
     Group *g = &c->g[find(c, ir_result(mma)->id)];
     const Type *t = ir_operand(mma, k)->type;
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     if (!g->warps[0]) split_warps(c->p, g);
-    return layout_mma(&c->s->arena, g->kind, k == 0 ? LAYOUT_A : LAYOUT_B, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    return layout_mma(&c->s->arena, kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s), roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
 }
 
 /* --- stores ------------------------------------------------------------------------------------------------------------ */
@@ -457,14 +459,13 @@ static void fix_instr(Ctx *c, Instr *i)
         return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: fix_indexed(c, i); return;
     case OP_MMA_SYNC: {
-        need(c, i, 2, layouts_get(lt, ir_result(i)->type));
-        if (c->g[find(c, ir_result(i)->id)].fma) {
+        if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) {
+            need(c, i, 2, layouts_get(lt, ir_result(i)->type));
             for (int k = 0; k < 2; k++) need_any(c, i, k);
         } else {
-            Group *g = &c->g[find(c, ir_result(i)->id)];
-            for (int k = 0; k < 2; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) need(c, i, k, fragment(c, i, k));
-            if (!g->warps[0]) split_warps(c->p, g);
-            ir_set_attr(c->s, i, a_int(ATTR_COUNT, g->warps[1]));
+            for (int k = 0; k < 3; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) need(c, i, k, fragment(c, i, k));
+            result_in(c, i, 0, fragment(c, i, 2));
+            ir_set_attr(c->s, i, a_int(ATTR_COUNT, c->g[find(c, ir_result(i)->id)].warps[1]));
         }
         return;
     }

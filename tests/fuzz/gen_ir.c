@@ -21,7 +21,8 @@ typedef struct Gen {
     Val pool[POOL];
     int n_pool, budget, depth;
     int64_t tm, tn, tk;
-    DType mma_type, j_type, w_type, out_type[N_OUT];
+    DType mma_type[2], j_type, w_type, out_type[N_OUT];
+    int rmw;
     Value *row, *col;                   /* first row and column of this program's tile */
     Value *tok_w, *tok_h;
 } Gen;
@@ -436,12 +437,18 @@ static void step_gather(Gen *g)
     keep(g, ir_emit(&g->b, OP_GATHER, ops, n, (Attrs){ attrs, na }, NULL), 0, 4);
 }
 
+/* All or a part of this program's own tile: parts overlap one another. */
 static void step_own_tile(Gen *g)
 {
     int64_t extents[2] = { g->tm, g->tn };
-    Value *w = g->f->body->args[P_W];
+    Value *w = g->f->body->args[P_W], *at[2] = { g->row, g->col };
+    for (int a = 0; a < 2 && chance(g, 40); a++) {
+        int from = (g->flags & GEN_POW2) ? (int)extents[a] / 2 * below(g, 2) : below(g, (int)extents[a]);
+        if (from) at[a] = ir_bin(&g->b, OP_ADD, at[a], ir_index(&g->b, from));
+        extents[a] = (g->flags & GEN_POW2) && extents[a] > 1 ? extents[a] / 2 : 1 + below(g, (int)extents[a] - from);
+    }
     if (chance(g, 50)) {
-        Value *ops[4] = { w, g->row, g->col, g->tok_w };
+        Value *ops[4] = { w, at[0], at[1], g->tok_w };
         Instr *i = ir_build(&g->b, OP_LOAD, ops, 4, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), NULL, 0);
         g->tok_w = &i->results[1];
         keep(g, &i->results[0], 0, dtype_is_float(g->w_type) ? 4 : INFINITY);
@@ -449,7 +456,7 @@ static void step_own_tile(Gen *g)
     }
     Val x = like(g, type_tile(g->s, g->w_type, 2, extents));
     if (x.mag > 4 && dtype_is_float(g->w_type)) x.v = clamped(g, x.v, -4, 4);
-    Value *ops[5] = { w, g->row, g->col, x.v, g->tok_w };
+    Value *ops[5] = { w, at[0], at[1], x.v, g->tok_w };
     g->tok_w = ir_result(ir_build(&g->b, OP_STORE, ops, 5, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), NULL, 0));
 }
 
@@ -459,7 +466,7 @@ static void step_atomic(Gen *g)
     if (!i.v || (g->flags & GEN_NO_ATOMICS) || type_elements(i.v->type) > 4096) return;
     Value *ops[5] = { g->f->body->args[P_H], i.v, like(g, type_with_dtype(g->s, i.v->type, DT_I32)).v };
     int n = 3, na = 1;
-    Attr attrs[2] = { a_int(ATTR_RMW, RMW_ADD) };   /* one operation a tensor, so that the order does not matter */
+    Attr attrs[2] = { a_int(ATTR_RMW, g->rmw) };   /* one operation a tensor, so that the order does not matter */
     if (chance(g, 50)) {
         ops[n++] = like(g, type_with_dtype(g->s, i.v->type, DT_BOOL)).v;
         attrs[na++] = a_int(ATTR_HAS_MASK, 1);
@@ -509,7 +516,7 @@ static void step_acquire(Gen *g)
     if (g->flags & GEN_NO_ATOMICS) return;
     Value *both[2] = { g->tok_w, g->tok_h };
     Value *ops[4] = { g->f->body->args[P_H], ir_index(&g->b, below(g, 8)), ir_const_int(&g->b, DT_I32, below(g, 5)), ir_emit(&g->b, OP_JOIN_TOKENS, both, 2, NO_ATTRS, NULL) };
-    Instr *i = ir_build(&g->b, OP_ATOMIC_RMW, ops, 4, ATTRS(a_int(ATTR_RMW, RMW_ADD), a_int(ATTR_SEM, SEM_ACQ_REL)), NULL, 0);
+    Instr *i = ir_build(&g->b, OP_ATOMIC_RMW, ops, 4, ATTRS(a_int(ATTR_RMW, g->rmw), a_int(ATTR_SEM, SEM_ACQ_REL)), NULL, 0);
     g->tok_w = g->tok_h = &i->results[1];
 }
 
@@ -532,11 +539,21 @@ static void step_bitcast(Gen *g)
 
 static void steps(Gen *g, int n);
 
+/* A window as an operand of a product; turned: one of other elements, read across. Sometimes it goes through arithmetic first. */
+static Value *operand(Gen *g, Value *const *ops, const int64_t *extents, bool turned)
+{
+    int64_t across[2] = { extents[1], extents[0] }, order[2] = { 1, 0 };
+    Value *swapped[3] = { ops[0], ops[2], ops[1] };
+    Attr attrs[3] = { a_ints(ATTR_EXTENTS, turned ? across : extents, 2), a_int(ATTR_LATENCY, 1 + below(g, 3)), a_ints(ATTR_ORDER, order, 2) };
+    Value *v = ir_emit(&g->b, OP_LOAD, turned ? swapped : (Value **)ops, 3, (Attrs){ attrs, turned ? 3 : 2 }, NULL);
+    return chance(g, 20) ? ir_bin(&g->b, OP_MIN, v, fill(g, v->type, constant(g, v->type->dtype, 2))) : v;
+}
+
 /* A product of two windows (of A, cast), summed over a loop or alone. */
 static void step_mma(Gen *g)
 {
     int64_t shape[2] = { g->tm, g->tn };
-    DType d = g->mma_type, acc_type = d == DT_F64 ? DT_F64 : d == DT_I8 ? DT_I32 : DT_F32;
+    DType d = g->mma_type[0], acc_type = d == DT_F64 ? DT_F64 : dtype_is_int(d) ? DT_I32 : DT_F32;
     Value *acc = fill(g, type_tile(g->s, acc_type, 2, shape), constant(g, acc_type, below(g, 3)));
     Value *zero = ir_index(&g->b, 0), *one = ir_index(&g->b, 1), *size = ir_index(&g->b, g->tk);
     Value *trips = chance(g, 50) ? ir_index(&g->b, below(g, 4)) : ir_bin(&g->b, OP_CDIV, ir_emit(&g->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, 2)), NULL), size);
@@ -547,9 +564,9 @@ static void step_mma(Gen *g)
     Value *at = ir_bin(&g->b, OP_MUL, loop->blocks[0]->args[0], size);
     int64_t ea[2] = { g->tm, g->tk }, eb[2] = { g->tk, g->tn };
     Value *oa[3] = { g->f->body->args[P_B], g->row, at }, *ob[3] = { g->f->body->args[P_C], at, g->col };
-    Value *a = ir_emit(&g->b, OP_LOAD, oa, 3, ATTRS(a_ints(ATTR_EXTENTS, ea, 2), a_int(ATTR_LATENCY, 1 + below(g, 3))), NULL);
-    Value *b = ir_emit(&g->b, OP_LOAD, ob, 3, ATTRS(a_ints(ATTR_EXTENTS, eb, 2)), NULL);
-    Value *next = ir_op(&g->b, OP_MMA, NULL, NO_ATTRS, a, b, loop->blocks[0]->args[1]);
+    Value *a = operand(g, oa, ea, chance(g, 30)), *b = operand(g, ob, eb, chance(g, 30));
+    bool tf32 = d == DT_F32 && chance(g, 50);       /* small whole numbers are exact in tf32 */
+    Value *next = ir_op(&g->b, OP_MMA, NULL, ATTRS(a_int(ATTR_PRECISION, tf32 ? PRECISION_TF32 : PRECISION_FULL)), a, b, loop->blocks[0]->args[1]);
     ir_build(&g->b, OP_YIELD, &next, 1, NO_ATTRS, NULL, 0);
     g->b = outer;
     keep_settled(g, ir_result(loop), 0, acc_type == DT_I32 ? INFINITY : 3 + 3 * 16 * (double)g->tk);
@@ -709,15 +726,19 @@ static void make_params(Gen *g)
 {
     Func *f = g->f;
     int m = ir_dim_new(f, "M", -1), n = ir_dim_new(f, "N", -1), k = ir_dim_new(f, "K", -1), l = ir_dim_new(f, "L", -1), h = ir_dim_new(f, NULL, 8);
-    g->mma_type = (DType)ONE_OF(g, DT_F16, DT_F16, DT_BF16, DT_F32, DT_I8, DT_F64, DT_F8E4M3);
-    if ((g->flags & GEN_NO_WIDE) && g->mma_type == DT_F64) g->mma_type = DT_F16;
-    if ((g->flags & GEN_NO_FP8) && g->mma_type == DT_F8E4M3) g->mma_type = DT_BF16;
+    DType d = (DType)ONE_OF(g, DT_F16, DT_F16, DT_BF16, DT_F32, DT_F32, DT_I8, DT_U8, DT_F64, DT_F8E4M3, DT_F8E5M2);
+    if ((g->flags & GEN_NO_WIDE) && d == DT_F64) d = DT_F16;
+    if ((g->flags & GEN_NO_FP8) && dtype_is_float(d) && dtype_bits(d) == 8) d = DT_BF16;
+    g->mma_type[0] = g->mma_type[1] = d;
+    if (dtype_bits(d) == 8 && chance(g, 40)) g->mma_type[1] = d == DT_I8 ? DT_U8 : d == DT_U8 ? DT_I8 : d == DT_F8E4M3 ? DT_F8E5M2 : DT_F8E4M3;
+    g->rmw = ONE_OF(g, RMW_ADD, RMW_ADD, RMW_MAX, RMW_MIN, RMW_AND, RMW_OR, RMW_XOR);
     g->j_type = any_int(g);
     if (g->j_type == DT_INDEX) g->j_type = DT_I32;
-    g->w_type = chance(g, 50) ? DT_F32 : DT_I32;
-    ir_param_new(f, "A", PARAM_IN, type_tensor(g->s, DT_F32, 2), (int[]){ m, n });
-    ir_param_new(f, "B", PARAM_IN, type_tensor(g->s, g->mma_type, 2), (int[]){ m, k });
-    ir_param_new(f, "C", PARAM_IN, type_tensor(g->s, g->mma_type, 2), (int[]){ k, n });
+    g->w_type = chance(g, 35) ? DT_F32 : chance(g, 50) ? DT_I32 : chance(g, 50) ? any_float(g) : any_int(g);
+    if (g->w_type == DT_INDEX) g->w_type = DT_U8;
+    ir_param_new(f, "A", PARAM_IN, type_tensor(g->s, chance(g, 50) ? DT_F32 : any_float(g), 2), (int[]){ m, n });
+    ir_param_new(f, "B", PARAM_IN, type_tensor(g->s, g->mma_type[0], 2), (int[]){ m, k });
+    ir_param_new(f, "C", PARAM_IN, type_tensor(g->s, g->mma_type[1], 2), (int[]){ k, n });
     ir_param_new(f, "I", PARAM_IN, type_tensor(g->s, DT_I32, 1), (int[]){ l });
     ir_param_new(f, "J", PARAM_IN, type_tensor(g->s, g->j_type, 2), (int[]){ m, n });
     ir_param_new(f, "W", PARAM_INOUT, type_tensor(g->s, g->w_type, 2), (int[]){ m, n });
@@ -832,9 +853,18 @@ static void make_tensor(Gen *g, GenKernel *k, int p)
     }
     a->stride[inner] = 1;
     int64_t n = rank == 2 ? pitch * a->shape[1 - inner] : a->shape[0];
+    uint64_t own = k->seed * 31 + (uint64_t)p;
+    int64_t gap = q->stride[inner] == FACT_UNKNOWN && q->stride_div[inner] == 1 && rnd(&own) % 4 == 0 ? 1 + (int64_t)(rnd(&own) % 3) : 1;
+    bool backwards = gap > 1 && q->align <= size && rnd(&own) % 2;
+    for (int axis = 0; axis < rank; axis++) a->stride[axis] *= gap;
+    n *= gap;
     k->bytes[p] = (size_t)(n * size);
     k->memory[p] = arena_alloc(&g->s->arena, k->bytes[p] + 16);
     a->data = k->memory[p];
+    if (backwards) {        /* the inner axis from its end */
+        a->data = k->memory[p] + (a->shape[inner] - 1) * a->stride[inner] * size;
+        a->stride[inner] = -a->stride[inner];
+    }
 }
 
 static void make_args(Gen *g, GenKernel *k)
