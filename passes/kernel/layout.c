@@ -174,7 +174,7 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     int32_t wave = p->target->wave, w = p->warps, n = 0;
     order[n++] = axis;
     for (int d = t->rank - 1; d >= 0; d--) if (d != axis) order[n++] = d;
-    for (int d = 0; d < t->rank; d++) { tile[d] = (int32_t)t->shape[d]; per[d] = lanes[d] = warps[d] = 1; }
+    for (int d = 0; d < TILE_MAX_RANK; d++) { tile[d] = d < t->rank ? (int32_t)t->shape[d] : 1; per[d] = lanes[d] = warps[d] = 1; }
     while (lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
     wave /= lanes[axis];
     for (int k = 1; k < t->rank; k++)
