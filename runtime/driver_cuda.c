@@ -155,15 +155,11 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
         return TILE_ERROR_INTERNAL;
     }
     int swizzle = gpu_map_swizzle(m->swizzle_bytes);
-    int r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
-    if (r == 201 /* CUDA_ERROR_INVALID_CONTEXT */) {    /* encoding wants a current context; most threads have one */
-        GpuScope scope;
-        r = gpudrv_enter(g, &scope);
-        if (!r) {
-            r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2, 0);
-            gpudrv_leave(g, &scope);
-        }
-    }
+    GpuScope scope;                                     /* encoding wants a current context; most threads have one */
+    int r = gpudrv_enter(g, &scope);
+    if (r) return gpudrv_result(g, r, "making the device current", e);
+    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
+    gpudrv_leave(g, &scope);
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }
 

@@ -1,5 +1,6 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
+#include "tools/tilec/sass.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include "runtime/rtc.h"
@@ -69,10 +70,11 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
     EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
     Compiled c;
     if (!compiled(in, v, o, kind, several ? variant_symbol(&in->session.arena, v) : NULL, &c)) return false;
-    if (stage == STAGE_PTX || stage == STAGE_CUBIN) {
+    if (stage == STAGE_PTX || stage == STAGE_CUBIN || stage == STAGE_SASS) {
         const void *data;
         size_t size;
         if (!emit_binary(in, v, o, &c, stage == STAGE_PTX, &data, &size)) return false;
+        if (stage == STAGE_SASS) return sass_print(in, data, size, out);
         text_write(out, data, stage == STAGE_PTX ? strnlen(data, size) : size);
     } else if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
     else text_write(out, c.artifact.data, c.artifact.size);
