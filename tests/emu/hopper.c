@@ -40,7 +40,10 @@ static const Row rows[] = {
     { "attention_window", "B=1 H=2 HK=1 M=225 N=225 D=64", "TM=64 TN=64", NULL },
     { "attention_softcap", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=128 TN=64", NULL },
     { "attention_alibi", "B=1 H=2 HK=1 M=129 N=129 D=64", "CAUSAL=false TM=64 TN=96", NULL },
-    { "attention_bias", "B=1 H=2 HK=1 M=129 N=136 D=64", "TM=64 TN=64", NULL },
+    { "attention_bias", "B=1 H=2 HK=1 M=136 N=600 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "TM=64 TN=64", NULL, .faults = true },
+    { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
+    { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
@@ -107,6 +110,8 @@ static bool run_row(void *emu, const Row *r, int draws)
 /* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
 static const struct { const char *recipe, *what, *before, *text; int times; const char *why; } harmless[] = {
     { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1, "a consumer gives back A's slot after B's, and the producer has waited for A's" },
+    { "attention_bias", "a warp barrier left out", "}", "warp_sync();", 1, "not harmless, not seen: the clocks that find races are a warp's, and no order tried lets the producer in between its lanes; the barrier's twin before the loop is seen" },
+    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1, "likewise: X's slot is given back last" },
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
