@@ -100,7 +100,13 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
     X(MFMA_16x16x8_XF32, "mfma_16x16x8_xf32", 16, 16, 8, 32, 64, 1)                              \
     X(MFMA_16x16x4_F64, "mfma_16x16x4_f64", 16, 16, 4, 64, 64, 1)                                \
     X(WMMA_16x16x16,   "wmma_16x16x16",   16, 16, 16, 16, 32, 1)  /* gfx11: A, B twice a wave */  \
-    X(WMMA_16x16x16_8, "wmma_16x16x16_8", 16, 16, 16, 8, 32, 1)   /* gfx11 iu8 */
+    X(WMMA_16x16x16_8, "wmma_16x16x16_8", 16, 16, 16, 8, 32, 1)   /* gfx11 iu8 */               \
+    /* The same instructions with their operands exchanged (below). A lane of A and B has 16 bytes along K: one to four instructions. */ \
+    X(MFMA_32x32x16_R, "mfma_32x32x16_r", 32, 32, 16, 16, 64, 1)  /* f16, bf16 */                \
+    X(MFMA_32x32x32_8_R, "mfma_32x32x32_8_r", 32, 32, 32, 8, 64, 1) /* i8, fp8 */                \
+    X(MFMA_32x32x8_32_R, "mfma_32x32x8_32_r", 32, 32, 8, 32, 64, 1) /* f32, xf32 */              \
+    X(WMMA_16x16x16_R, "wmma_16x16x16_r", 16, 16, 16, 16, 32, 1)                                 \
+    X(WMMA_16x16x16_8_R, "wmma_16x16x16_8_r", 16, 16, 16, 8, 32, 1)
 
 typedef enum {
 #define X(id, text, m, n, k, bits, lanes, warps) LAYOUT_##id,

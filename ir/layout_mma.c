@@ -61,6 +61,21 @@ typedef struct {
         {{V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}, {V(0, 1), V(0, 2), V(0, 4), V(0, 8), ZERO, END}, {END}},      \
         {{V(2, 0), V(4, 0), V(8, 0), END}, {V(0, 1), V(0, 2), V(0, 4), V(0, 8), V(1, 0), END}, {END}}}}
 
+/* The transposed product C' = B' A': a row of C lies in one lane and its mirror, so rows are reduced in registers, and C as it lies is
+ * the A of a next product. The rows of B' are taken in an order (i of the instruction's, n of the tile's) by which a lane's registers of C are
+ * neighbours along N, as the registers of A are along K:
+ *   16 bits: n = i with bits 2 and 3 exchanged; 8 bits: bits 2, 3, 4 of i are bits 4, 2, 3 of n; 32 bits: n = i. WMMA: bit 0 of i is bit 3 of n. */
+#define MFMA32_R(ra, rb, e, b0, b1, b2, b3, b4, c0, c1, c2, c3, g)                                              \
+    {{{ra, MFMA32_LANE_A(e), {END}},                                                                             \
+      {rb, {V(0, b0), V(0, b1), V(0, b2), V(0, b3), V(0, b4), V(e, 0), END}, {END}},                              \
+      {{V(0, c0), V(0, c1), V(0, c2), V(0, c3), END}, {V(1, 0), V(2, 0), V(4, 0), V(8, 0), V(16, 0), V(0, g), END}, {END}}}}
+#define WMMA_ROW_R                                                                                            \
+    {{{{V(0, 1), V(0, 2), V(0, 4), V(0, 8), END}, {V(1, 0), V(2, 0), V(4, 0), V(8, 0), ZERO, END}, {END}},      \
+        {{V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}, {V(0, 8), V(0, 1), V(0, 2), V(0, 4), ZERO, END}, {END}},      \
+        {{V(0, 1), V(0, 2), V(0, 4), END}, {V(1, 0), V(2, 0), V(4, 0), V(8, 0), V(0, 8), END}, {END}}}}
+#define KA16 {V(0, 1), V(0, 2), V(0, 4), V(0, 8), END}
+#define KB16 {V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}
+
 static const FragmentRow fragments[LAYOUT_MMA_COUNT] = {
     [LAYOUT_M16N8K16] = {{
         {{V(0, 1), V(8, 0), V(0, 8), END}, {V(0, 2), V(0, 4), ROWS8}, {END}},
@@ -106,6 +121,11 @@ static const FragmentRow fragments[LAYOUT_MMA_COUNT] = {
     [LAYOUT_MFMA_16x16x4_F64] = {{
         {KA1, MFMA16_LANE_A(1), {END}}, {KB1, MFMA16_LANE_B(1), {END}},
         {{V(4, 0), V(8, 0), END}, MFMA16_LANE_B(1), {END}}}},
+    [LAYOUT_MFMA_32x32x16_R] = MFMA32_R(KA8, KB8, 8, 1, 2, 8, 4, 16, 1, 2, 4, 16, 8),
+    [LAYOUT_MFMA_32x32x32_8_R] = MFMA32_R(KA16, KB16, 16, 1, 2, 16, 4, 8, 1, 2, 4, 8, 16),
+    [LAYOUT_MFMA_32x32x8_32_R] = MFMA32_R(KA4, KB4, 4, 1, 2, 4, 8, 16, 1, 2, 8, 16, 4),
+    [LAYOUT_WMMA_16x16x16_R] = WMMA_ROW_R,
+    [LAYOUT_WMMA_16x16x16_8_R] = WMMA_ROW_R,
     [LAYOUT_WMMA_16x16x16] = WMMA_ROW,
     [LAYOUT_WMMA_16x16x16_8] = WMMA_ROW,
 };

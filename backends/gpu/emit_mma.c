@@ -6,6 +6,8 @@ typedef struct Product {
     const LayoutMmaInfo *info;
     const Layout *c, *frag[2];      /* operand fragments over the whole tile */
     int mt, nt, kt;                 /* fragments of one warp */
+    const char *hw;                 /* AMD, operands exchanged: the instruction that `steps` of make the fragment's K; NULL */
+    int steps;
     int words[2];                   /* 32-bit words of one operand fragment (doubles count two) */
 } Product;
 
@@ -14,11 +16,26 @@ static const char *operand_fn(Emit *e, const Product *p)
     const Type *a = ir_operand(p->instr, 0)->type, *b = ir_operand(p->instr, 1)->type;
     bool same = a->dtype == b->dtype;
     if (is_hip(e)) {        /* mfma_32x32x8_f16: the dtype instead of the table's suffix for its width */
-        const char *name = p->info->name, *x = strchr(name, 'x'), *end = x ? strchr(x, '_') : NULL;
-        const char *type = end && !strcmp(end, "_xf32") ? "xf32" : dtype_name(a->dtype);
-        return use(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name, type, same ? "" : "_", same ? "" : dtype_name(b->dtype)));
+        const char *name = p->hw ? p->hw : p->info->name, *x = strchr(name, 'x'), *end = x ? strchr(x, '_') : NULL;
+        bool xf32 = a->dtype == DT_F32 && ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32 && e->target->arch == 0x942;
+        return use(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name, xf32 ? "xf32" : dtype_name(p->hw ? b->dtype : a->dtype), same ? "" : "_",
+                          same ? "" : dtype_name(p->hw ? a->dtype : b->dtype)));
     }
     return use(e, str(e, "mma_%s_%s%s%s", p->info->name, dtype_name(a->dtype), same ? "" : "_", same ? "" : dtype_name(b->dtype)));
+}
+
+/* Which instruction, and how many of it along K, compute a fragment of the exchanged form. */
+static void exchanged(Emit *e, Product *p)
+{
+    const char *end = strrchr(p->info->name, '_');
+    int arch = e->target->arch;
+    p->steps = 1;
+    if (!is_hip(e) || !end || strcmp(end, "_r")) return;
+    bool tf32 = ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32;
+    if (p->info->lanes == 32) p->hw = p->info->name;
+    else if (p->info->bits == 16) { p->hw = arch == 0x950 ? "mfma_32x32x16" : "mfma_32x32x8"; p->steps = arch == 0x950 ? 1 : 2; }
+    else if (p->info->bits == 8) { p->hw = arch == 0x90a ? "mfma_32x32x8" : "mfma_32x32x16"; p->steps = arch == 0x90a ? 4 : 2; }
+    else { p->hw = tf32 && arch == 0x942 ? "mfma_32x32x4" : "mfma_32x32x2"; p->steps = tf32 && arch == 0x942 ? 2 : 4; }
 }
 
 /* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in two loop counters. */
@@ -247,6 +264,7 @@ void emit_mma_sync(Emit *e, Instr *i)
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++) if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) kind = (LayoutMma)k;
     p.info = layout_mma_info(kind);
     p.c = layout_of(e, ir_result(i));
+    exchanged(e, &p);
     int per_c = p.info->m * p.info->n / p.info->lanes;
     const Type *tc = ir_result(i)->type, *ta = ir_operand(i, 0)->type;
     DType d = ta->dtype;
@@ -295,10 +313,14 @@ void emit_mma_sync(Emit *e, Instr *i)
         zero_beyond(e, &p, side, frag[side], k);
         if (tf32) round_tf32(e, frag[side], tiles * p.words[side]);
     }
+    if (p.steps > 1) begin_unrolled(e, "q", p.steps);
     begin_unrolled(e, "m", p.mt);
     begin_unrolled(e, "n", p.nt);
-    line(e, "%s(&%s[(m * %d + n) * %d], &%s[m * %d], &%s[n * %d]);", fn, acc, p.nt, per_c, frag[0], p.words[0], frag[1], p.words[1]);
+    const char *part = p.steps > 1 ? str(e, " + q * %d", p.words[0] / p.steps) : "";
+    if (p.hw) line(e, "%s(&%s[(m * %d + n) * %d], &%s[n * %d%s], &%s[m * %d%s]);", fn, acc, p.nt, per_c, frag[1], p.words[1], part, frag[0], p.words[0], part);
+    else line(e, "%s(&%s[(m * %d + n) * %d], &%s[m * %d], &%s[n * %d]);", fn, acc, p.nt, per_c, frag[0], p.words[0], frag[1], p.words[1]);
     end_block(e);
     end_block(e);
+    if (p.steps > 1) end_block(e);
     end_block(e);
 }

@@ -29,7 +29,7 @@ static Value *fold_permute(Ctx *c, Value *v)
 
 static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
-static const char *pick(const Target *t, DType d, bool tf32)
+static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t n)
 {
     bool mma = target_has(t, TF_MMA_SYNC);
     if (t->kind == TARGET_CUDA && mma) {
@@ -42,17 +42,18 @@ static const char *pick(const Target *t, DType d, bool tf32)
         default: return "fma";
         }
     }
-    if (target_has(t, TF_MFMA)) {
+    if (target_has(t, TF_MFMA)) {           /* the exchanged form, unless half of it would be padding */
+        bool small = m <= 16 || n <= 16;
         switch ((int)d) {
-        case DT_F16: case DT_BF16: return t->arch == 0x950 ? "mfma_32x32x16" : "mfma_32x32x8";
-        case DT_F32: return tf32 && t->arch == 0x942 ? "mfma_32x32x4_xf32" : "mfma_32x32x2";
+        case DT_F16: case DT_BF16: return !small ? "mfma_32x32x16_r" : t->arch == 0x950 ? "mfma_16x16x32" : "mfma_16x16x16";
+        case DT_F32: return !small ? "mfma_32x32x8_32_r" : tf32 && t->arch == 0x942 ? "mfma_16x16x8_xf32" : "mfma_16x16x4";
         case DT_F64: return "mfma_16x16x4_f64";
-        case DT_I8: return t->arch == 0x90a ? "mfma_32x32x8_8" : "mfma_32x32x16_8";
-        case DT_F8E4M3: case DT_F8E5M2: return "mfma_32x32x16_8";
+        case DT_I8: return !small ? "mfma_32x32x32_8_r" : t->arch == 0x90a ? "mfma_16x16x16_8" : "mfma_16x16x32_8";
+        case DT_F8E4M3: case DT_F8E5M2: return !small ? "mfma_32x32x32_8_r" : "mfma_16x16x32_8";
         default: return "fma";
         }
     }
-    if (target_has(t, TF_WMMA)) return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16" : d == DT_I8 || d == DT_U8 ? "wmma_16x16x16_8" : "fma";
+    if (target_has(t, TF_WMMA)) return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16_r" : d == DT_I8 || d == DT_U8 ? "wmma_16x16x16_8_r" : "fma";
     return "fma";
 }
 
@@ -74,7 +75,7 @@ static void visit(void *user, Instr *i)
     }
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
     DType d = v[0]->type->dtype;
-    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32)), a_int(ATTR_PRECISION, tf32)), NULL, 0);
+    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, ir_result(i)->type->shape[0], ir_result(i)->type->shape[1])), a_int(ATTR_PRECISION, tf32)), NULL, 0);
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;
     ir_erase(i);
