@@ -333,6 +333,34 @@ static void test_remap(void)
     tile_context_destroy(ctx);
 }
 
+/* A raster needs no check, so any grid will do; with a remap of the kernel's own all of it is checked, up to 2^24 programs. */
+static void test_large_remap(void)
+{
+    static const char text[] = "kernel plain(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4)\n{\n"
+                               "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n"
+                               "kernel own(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4) remap (w) = m > 100 ? num_programs() - 1 - w : w/2\n{\n"
+                               "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n";
+    static float x[64], y[64];
+    tile_kernel *plain, *own;
+    open_context(NULL, NULL);
+    OK(ctx, kernel_of(ctx, text, "plain", NULL, 0, &plain));
+    OK(ctx, kernel_of(ctx, text, "own", NULL, 0, &own));
+    int64_t n = 64;
+    tile_tensor tx = { x, &n, NULL, 1, TILE_F32 }, ty = { y, &n, NULL, 1, TILE_F32 };
+    tile_arg a[3] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty), tile_arg_int(5000) };
+    OK(ctx, tile_launch(plain, a, 3, NULL));
+    CHECK_STATUS(ctx, tile_launch(own, a, 3, NULL), TILE_ERROR_REMAP);
+    CHECK_TEXT(error_of(ctx), "a grid of 25000000 programs is too large to check its remap (at most 16777216)");
+    a[2] = tile_arg_int(200);
+    OK(ctx, tile_launch(own, a, 3, NULL));
+    a[2] = tile_arg_int(10);
+    CHECK_STATUS(ctx, tile_launch(own, a, 3, NULL), TILE_ERROR_REMAP);
+    CHECK_TEXT(error_of(ctx), "no permutation of the 100 programs: programs 0 and 1 both become 0");
+    tile_kernel_destroy(plain);
+    tile_kernel_destroy(own);
+    tile_context_destroy(ctx);
+}
+
 /* --- compiling aside -------------------------------------------------------------------------------------------------------------- */
 
 static void test_async(void)
@@ -368,7 +396,7 @@ int main(int argc, char **argv)
     strcpy(dir, "/tmp/tile-api-XXXXXX");
     if (!mkdtemp(dir)) return 1;
     static const UnitTest tests[] = { { "contexts", test_contexts }, { "source_errors", test_source_errors }, { "imports", test_imports }, { "bindings", test_bindings },
-        { "extents", test_extents }, { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap },
+        { "extents", test_extents }, { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap }, { "large_remap", test_large_remap },
         { "async", test_async } };
     int r = unit_run("kernel", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[100];
