@@ -1,15 +1,19 @@
 /* bench.c: tile_bench_cpu: our kernels and their peers in one run, on the same threads.
  *
- *     tile_bench_cpu --threads=2 [--only=gemm] [--seconds=1]
+ *     tile_bench_cpu                     the whole table, on one thread and on all, in less than four minutes
+ *     tile_bench_cpu --threads=2 --only=gemm --seconds=1 --python=VENV/bin/python
  *
- * Prints one table: our figure, the peer's, their ratio, and the ratio aimed at. Every result is checked against the peer's or
- * a plain loop before it is timed. Nothing is written: figures worth keeping are copied into bench/RESULTS.md by hand, with date and machine. */
+ * Ours and the peer run in turn; a figure is the median of its runs, a ratio the median of the ratios of neighbouring runs, so that what
+ * else the machine does hits both. Peers are optional: OpenBLAS (dlopen), PyTorch (a Python that has it: --python), memcpy. Every result is
+ * checked before it is timed. Nothing is written: figures worth keeping are copied into bench/RESULTS.md by hand, with date and machine. */
+#define _DEFAULT_SOURCE
 #include "bench.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 double bench_now(void)
@@ -25,20 +29,38 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double bench_median(const Bench *b, BenchFn *f, void *arg)
+static double median(double *x, int n)
 {
-    enum { MOST = 1001 };
-    double times[MOST], start = bench_now();
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return x[n / 2];
+}
+
+static double timed(BenchFn *f, void *arg)
+{
+    double t = bench_now();
+    f(arg);
+    return bench_now() - t;
+}
+
+BenchPair bench_pair(const Bench *b, BenchFn *ours, void *arg, double (*peer)(void *), void *peer_arg)
+{
+    enum { MOST = 501 };
+    double mine[MOST], theirs[MOST], ratio[MOST], start;
     int n = 0;
-    f(arg);
-    f(arg);
+    ours(arg);
+    ours(arg);
     for (start = bench_now(); n < MOST && (n < 5 || bench_now() - start < b->seconds); n++) {
-        double t = bench_now();
-        f(arg);
-        times[n] = bench_now() - t;
+        mine[n] = timed(ours, arg);
+        theirs[n] = peer ? peer(peer_arg) : 0;
+        ratio[n] = theirs[n] / mine[n];
     }
-    qsort(times, (size_t)n, sizeof *times, by_value);
-    return times[n / 2];
+    return (BenchPair){median(mine, n), median(theirs, n), median(ratio, n)};
+}
+
+double bench_call(void *arg)
+{
+    const BenchCall *c = arg;
+    return timed(c->fn, c->arg);
 }
 
 bool bench_wanted(const Bench *b, const char *row) { return !b->only || strstr(row, b->only); }
@@ -100,27 +122,55 @@ void bench_free(BenchLaunch *l)
     l->kernel = NULL;
 }
 
-void bench_row(const char *row, const char *unit, double ours, const char *peer_name, double peer, double goal)
+static void print_row(const char *row, const char *ours, const char *peer, const char *unit, const char *ratio, const char *must, bool ok, const char *peer_name)
 {
-    if (peer > 0) printf("%-44s %9.1f %9.1f %-8s %6.2f   %-10s %s\n", row, ours, peer, unit, ours / peer, peer_name, ours / peer >= goal ? "" : "short");
-    else printf("%-44s %9.1f %9s %-8s %6s\n", row, ours, "-", unit, "-");
+    printf("%-46s %9s %9s %-8s %6s %6s  %-6s%s\n", row, ours, peer, unit, ratio, must, must[0] == '-' ? "" : ok ? "ok" : "short", peer_name);
     fflush(stdout);
+}
+
+void bench_row(Bench *b, const char *row, const char *unit, double amount, BenchPair t, const char *peer_name, double must)
+{
+    char name[96], ours[32], peer[32] = "-", ratio[32] = "-", goal[32] = "-";
+    bool has = t.peer > 0;
+    snprintf(name, sizeof name, "%s, %d thread%s", row, b->threads, b->threads == 1 ? "" : "s");
+    snprintf(ours, sizeof ours, "%.1f", amount / t.ours);
+    if (has) snprintf(peer, sizeof peer, "%.1f", amount / t.peer);
+    if (has) snprintf(ratio, sizeof ratio, "%.2f", t.ratio);
+    if (has) snprintf(goal, sizeof goal, "%.2f", must);
+    if (has && t.ratio < must) b->short_of++;
+    print_row(name, ours, peer, unit, ratio, goal, t.ratio >= must, has ? peer_name : "");
+}
+
+void bench_limit(Bench *b, const char *row, const char *unit, double figure, double most)
+{
+    char ours[32], goal[32];
+    snprintf(ours, sizeof ours, "%.2f", figure);
+    snprintf(goal, sizeof goal, "%g", most);
+    if (figure > most) b->short_of++;
+    print_row(row, ours, "-", unit, "-", goal, figure <= most, "");
 }
 
 static uint16_t to_bf16(float v) { uint32_t b; memcpy(&b, &v, 4); return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16); }
 static float from_bf16(uint16_t v) { uint32_t b = (uint32_t)v << 16; float f; memcpy(&f, &b, 4); return f; }
 
+/* Huge pages where the system gives them on request only, as most give them to large arrays anyway; ours and the peers work on the same. */
 void *bench_random(tile_dtype type, int64_t n, uint64_t seed)
 {
-    size_t size = tile_dtype_size(type);
-    void *data = aligned_alloc(64, ((size_t)n * size + 63) / 64 * 64);
-    for (int64_t i = 0; i < n; i++) {
+    enum { HUGE = 2 << 20, PATTERN = 1 << 20 };
+    size_t size = tile_dtype_size(type), bytes = (size_t)n * size;
+    size_t align = bytes >= 4 * HUGE ? HUGE : 64;
+    char *data = aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (!data) return fprintf(stderr, "out of memory: %zu bytes\n", bytes), exit(1), NULL;
+    if (align == HUGE) madvise(data, bytes, MADV_HUGEPAGE);
+    for (int64_t i = 0; i < n && i < PATTERN; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         float v = (float)(seed >> 40) * 0x1p-23f - 1;
         if (type == TILE_F32) ((float *)data)[i] = v;
         else if (type == TILE_F16) ((_Float16 *)data)[i] = (_Float16)v;
         else ((uint16_t *)data)[i] = to_bf16(v);
     }
+    size_t period = ((size_t)PATTERN - 7) * size;       /* no power of two, so that rows differ */
+    for (size_t at = (size_t)PATTERN * size; at < bytes; at += period) memcpy(data + at, data, bytes - at < period ? bytes - at : period);
     return data;
 }
 
@@ -140,30 +190,65 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
+static bool run(Bench *b, bool overhead)
+{
+    char why[400];
+    tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .threads = b->threads, .flags = TILE_CONTEXT_NO_CACHE, .on_diagnostic = on_diagnostic};
+    if (tile_context_create_error(&desc, &b->context, why, sizeof why) != TILE_OK) return fprintf(stderr, "cpu: %s\n", why), false;
+    bench_products(b);
+    bench_attention(b);
+    bench_streams(b);
+    if (overhead) bench_overhead(b);
+    tile_context_destroy(b->context);
+    return true;
+}
+
+static bool heading(const Bench *b)
+{
+    char why[400];
+    tile_context *c;
+    tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE};
+    if (tile_context_create_error(&desc, &c, why, sizeof why) != TILE_OK) return fprintf(stderr, "cpu: %s\n", why), false;
+    tile_device_info info = {.struct_size = sizeof info};
+    tile_context_device(c, &info);
+    tile_context_destroy(c);
+    time_t now = time(NULL);
+    char date[32], load[64] = "?";
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M", localtime(&now));
+    FILE *f = fopen("/proc/loadavg", "r");
+    if (f && !fgets(load, sizeof load, f)) strcpy(load, "?");
+    if (f) fclose(f);
+    load[strcspn(load, " \n")] = 0;
+    printf("%s, %d threads, %s, load average %s; medians of at least 5 pairs of runs and %g s\n\n", info.name, b->threads, date, load, b->seconds);
+    printf("%-46s %9s %9s %-8s %6s %6s\n", "", "ours", "peer", "unit", "ratio", "must");
+    return true;
+}
+
 int main(int argc, char **argv)
 {
-    Bench b = {.kernels = TILE_KERNELS, .threads = (int)sysconf(_SC_NPROCESSORS_ONLN), .seconds = 1};
+    int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    Bench b = {.kernels = TILE_KERNELS, .seconds = 1.5, .python = "python3"};
+    setenv("OMP_WAIT_POLICY", "passive", 0);    /* threads of one side that spin would slow the other */
     for (int i = 1; i < argc; i++) {
         const char *v;
         if ((v = value_of(argv[i], "--threads"))) b.threads = atoi(v);
         else if ((v = value_of(argv[i], "--only"))) b.only = v;
         else if ((v = value_of(argv[i], "--seconds"))) b.seconds = atof(v);
         else if ((v = value_of(argv[i], "--kernels"))) b.kernels = v;
-        else return fprintf(stderr, "usage: tile_bench_cpu [--threads=N] [--only=TEXT] [--seconds=S] [--kernels=FOLDER]\n"), 2;
+        else if ((v = value_of(argv[i], "--python"))) b.python = v;
+        else return fprintf(stderr, "usage: tile_bench_cpu [--threads=N] [--only=TEXT] [--seconds=S] [--kernels=FOLDER] [--python=PYTHON]\n"), 2;
     }
-    char why[400];
-    tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .threads = b.threads, .flags = TILE_CONTEXT_NO_CACHE, .on_diagnostic = on_diagnostic};
-    if (tile_context_create_error(&desc, &b.context, why, sizeof why) != TILE_OK) return fprintf(stderr, "cpu: %s\n", why), 1;
-    tile_device_info info = {.struct_size = sizeof info};
-    tile_context_device(b.context, &info);
-    printf("%s, %d thread%s, medians of at least 5 runs and %g s\n\n", info.name, b.threads, b.threads == 1 ? "" : "s", b.seconds);
-    printf("%-44s %9s %9s %-8s %6s\n", "", "ours", "peer", "unit", "ratio");
-    bench_products(&b);
-    bench_attention(&b);
-    bench_streams(&b);
-    bench_overhead(&b);
+    int only = b.threads;
+    b.threads = only ? only : all;
+    if (!heading(&b)) return 1;
+    if (!only && all > 1) {
+        b.threads = 1;
+        if (!run(&b, false)) return 1;
+        b.threads = all;
+    }
+    if (!run(&b, true)) return 1;
     bench_compile(&b);
-    tile_context_destroy(b.context);
     peer_close();
+    printf("\n%d short of what they must reach, %d failed\n", b.short_of, b.failures);
     return b.failures > 0;
 }

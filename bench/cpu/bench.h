@@ -10,14 +10,20 @@ typedef struct Bench {
     int threads;
     double seconds;             /* least time spent on one figure */
     const char *only;           /* run rows whose name holds this text; NULL: all */
-    int failures;
+    const char *python;         /* that may have PyTorch */
+    int failures, short_of;
 } Bench;
 
 typedef void BenchFn(void *);
 
 double bench_now(void);                                     /* seconds */
-/* Median time of one call in seconds: two calls to warm up, then at least 5 and at least b->seconds. */
-double bench_median(const Bench *, BenchFn *, void *);
+
+/* Medians of the times of one call, in seconds, and of peer / ours pair by pair (more than 1: we are faster). */
+typedef struct BenchPair { double ours, peer, ratio; } BenchPair;
+/* Ours and `peer` (which gives the seconds of one call; NULL: none) in turn: at least 5 times and b->seconds. */
+BenchPair bench_pair(const Bench *, BenchFn *ours, void *, double (*peer)(void *), void *peer_arg);
+typedef struct BenchCall { BenchFn *fn; void *arg; } BenchCall;
+double bench_call(void *);      /* peer of bench_pair that is a function of this process: of a BenchCall */
 bool bench_wanted(const Bench *, const char *row);
 
 /* A kernel and the arguments of one launch. */
@@ -32,8 +38,10 @@ bool bench_try(Bench *, BenchLaunch *);
 void bench_launch(void *);      /* BenchFn of a BenchLaunch */
 void bench_free(BenchLaunch *);
 
-/* A figure beside its peer's: unit/s of both and their ratio. `peer` 0: there is none. */
-void bench_row(const char *row, const char *unit, double ours, const char *peer_name, double peer, double goal);
+/* A row: amount / time of both, their ratio, and the ratio that must be reached. */
+void bench_row(Bench *, const char *row, const char *unit, double amount, BenchPair, const char *peer_name, double must);
+/* A row without a peer: a figure that must be at most `most`. */
+void bench_limit(Bench *, const char *row, const char *unit, double figure, double most);
 
 /* Small pseudo-random values, as f32, f16 or bf16; and back, to compare. */
 void *bench_random(tile_dtype, int64_t n, uint64_t seed);
@@ -50,4 +58,9 @@ bool peer_sgemm_open(int threads);      /* OpenBLAS by dlopen; false: not instal
 void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
 const char *peer_sgemm_name(void);
 void peer_copy(void *dst, const void *src, size_t bytes, int threads);      /* memcpy, shared among threads */
+/* PyTorch in a process of its own (attention.py beside this file). Open: false if there is none. */
+bool peer_torch_open(const char *python, int threads);
+double peer_torch(void *row);   /* seconds of one call of "f16", "f16 causal", ...; 0: it cannot */
+const char *peer_torch_name(void);
+void peer_torch_close(void);
 void peer_close(void);

@@ -1,9 +1,14 @@
-/* peer.c: what the figures are held against: OpenBLAS, and memcpy by as many threads. */
+/* peer.c: what the figures are held against: OpenBLAS, PyTorch, and memcpy by as many threads. */
+#define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* --- OpenBLAS: found at run time, so that the benchmark builds without it --- */
 
@@ -22,7 +27,7 @@ bool peer_sgemm_open(int threads)
     *(void **)&set_threads = dlsym(lib, "openblas_set_num_threads");
     *(void **)&config = dlsym(lib, "openblas_get_config");
     if (set_threads) set_threads(threads);
-    if (config) snprintf(sgemm_name, sizeof sgemm_name, "%.60s", config());
+    if (config) snprintf(sgemm_name, sizeof sgemm_name, "%.*s", (int)strcspn(config() + 9, " ") + 9, config());
     return sgemm != NULL;
 }
 
@@ -32,6 +37,57 @@ void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b,
 {
     enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
     sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
+}
+
+/* --- PyTorch: a process that is asked for one call at a time --- */
+
+static struct { pid_t pid; FILE *to, *from; char name[64]; } torch = {.name = "PyTorch"};
+
+bool peer_torch_open(const char *python, int threads)
+{
+    int in[2], out[2];
+    char count[16];
+    snprintf(count, sizeof count, "%d", threads);
+    if (pipe(in)) return false;
+    if (pipe(out)) return close(in[0]), close(in[1]), false;
+    signal(SIGPIPE, SIG_IGN);
+    torch.pid = fork();
+    if (torch.pid == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[0]), close(in[1]), close(out[0]), close(out[1]);
+        if (!freopen("/dev/null", "w", stderr)) _exit(126);
+        execlp(python, python, BENCH_FOLDER "/attention.py", count, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    torch.to = fdopen(in[1], "w");
+    torch.from = fdopen(out[0], "r");
+    if (torch.pid > 0 && torch.to && torch.from && fgets(torch.name, sizeof torch.name, torch.from)) {
+        torch.name[strcspn(torch.name, "\n")] = 0;
+        return true;
+    }
+    peer_torch_close();
+    return false;
+}
+
+double peer_torch(void *row)
+{
+    char line[64];
+    if (!torch.to || fprintf(torch.to, "%s\n", (const char *)row) < 0 || fflush(torch.to) || !fgets(line, sizeof line, torch.from)) return 0;
+    return atof(line);
+}
+
+const char *peer_torch_name(void) { return torch.name; }
+
+void peer_torch_close(void)
+{
+    if (torch.to) fclose(torch.to);
+    if (torch.from) fclose(torch.from);
+    if (torch.pid > 0) waitpid(torch.pid, NULL, 0);
+    torch.to = torch.from = NULL;
+    torch.pid = 0;
 }
 
 /* --- copy: threads that wait for work, as starting them would cost more than a small copy --- */

@@ -1,4 +1,4 @@
-/* products.c: matrix products against OpenBLAS; attention, whose peer is PyTorch (attention.py beside this file, run by itself). */
+/* products.c: matrix products against OpenBLAS; attention against PyTorch's. */
 #include "bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -34,13 +34,13 @@ static void gemm_f32(Bench *b, int64_t n, bool peer)
         bench_tensor(&l, z, 2, shape);
         if (bench_try(b, &l)) {
             Sgemm s = {n, x, y, want};
-            double flops = 2e-9 * (double)n * (double)n * (double)n, theirs = 0;
+            double flops = 2e-9 * (double)n * (double)n * (double)n;
             if (peer) {
                 run_sgemm(&s);
                 if (far_apart(z, want, n*n) > 1e-5) fprintf(stderr, "%s: results differ from OpenBLAS's\n", row), b->failures++;
-                theirs = flops / bench_median(b, run_sgemm, &s);
             }
-            bench_row(row, "GFLOP/s", flops / bench_median(b, bench_launch, &l), "OpenBLAS", theirs, 0.75);
+            BenchCall c = {run_sgemm, &s};
+            bench_row(b, row, "GFLOP/s", flops, bench_pair(b, bench_launch, &l, peer ? bench_call : NULL, &c), peer_sgemm_name(), 0.75);
         }
     }
     bench_free(&l);
@@ -50,7 +50,6 @@ static void gemm_f32(Bench *b, int64_t n, bool peer)
 void bench_products(Bench *b)
 {
     bool peer = peer_sgemm_open(b->threads);
-    if (peer) printf("# peer of gemm: %s\n", peer_sgemm_name());
     gemm_f32(b, 512, peer);
     gemm_f32(b, 1024, peer);
     gemm_f32(b, 2048, peer);
@@ -78,7 +77,7 @@ static double attention_error(tile_dtype t, const void *q, const void *k, const 
     return sqrt(diff / norm);
 }
 
-static void attention(Bench *b, tile_dtype type, bool causal)
+static void attention(Bench *b, tile_dtype type, bool causal, bool peer)
 {
     enum { H = 8, N = 2048, D = 64 };
     char row[64], consts[64];
@@ -98,7 +97,10 @@ static void attention(Bench *b, tile_dtype type, bool causal)
             double e = attention_error(type, q, k, v, o, N, D, 1234, causal);
             if (!(e < 0.02)) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
             double flops = 4e-9 * H * N * N * D * (causal ? 0.5 : 1);
-            bench_row(row, "GFLOP/s", flops / bench_median(b, bench_launch, &l), "", 0, 0);
+            char name[32];
+            snprintf(name, sizeof name, "%s%s", tile_dtype_name(type), causal ? " causal" : "");
+            peer = peer && peer_torch(name) > 0;
+            bench_row(b, row, "GFLOP/s", flops, bench_pair(b, bench_launch, &l, peer ? peer_torch : NULL, name), peer_torch_name(), 0.75);
         }
     }
     bench_free(&l);
@@ -107,8 +109,10 @@ static void attention(Bench *b, tile_dtype type, bool causal)
 
 void bench_attention(Bench *b)
 {
-    attention(b, TILE_F16, false);
-    attention(b, TILE_F16, true);
-    attention(b, TILE_BF16, false);
-    attention(b, TILE_F32, false);
+    bool peer = bench_wanted(b, "attention") && peer_torch_open(b->python, b->threads);
+    attention(b, TILE_F16, false, peer);
+    attention(b, TILE_F16, true, peer);
+    attention(b, TILE_BF16, false, peer);
+    attention(b, TILE_F32, false, peer);
+    peer_torch_close();
 }

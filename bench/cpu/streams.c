@@ -90,8 +90,8 @@ static void run_stream(Bench *b, const Stream *s)
         if (bench_try(b, &l)) {
             if (!right(s, x, y, n, count)) b->failures++;
             Copy c = {y, x, b->threads};
-            double gb = 2e-9 * BYTES, copy = gb / bench_median(b, run_copy, &c);
-            bench_row(s->row, "GB/s", gb / bench_median(b, bench_launch, &l), "copy", copy, 0.85);
+            BenchCall call = {run_copy, &c};
+            bench_row(b, s->row, "GB/s", 2e-9 * BYTES, bench_pair(b, bench_launch, &l, bench_call, &call), "memcpy", 0.85);
         }
     }
     bench_free(&l);
