@@ -218,6 +218,11 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     return SIM_OK;
 }
 
+static inline bool misses_turn(const Replay *r, uint64_t round, int64_t place)
+{
+    return r->o->drift > 0 && sim_hash(round << 20 ^ (uint64_t)place) % 100 < (uint64_t)r->o->drift;
+}
+
 static SimStatus run_all(Replay *r)
 {
     int64_t chiplets = r->d->chiplets, busy = 0, left = r->o->max_accesses > 0 ? r->o->max_accesses : INT64_MAX;
@@ -228,11 +233,11 @@ static SimStatus run_all(Replay *r)
             if ((st = start(r, x, p))) return st;
             busy += p->busy;
         }
-    while (busy && left > 0)
+    for (uint64_t round = 0; busy && left > 0; round++)
         for (int64_t s = 0; s < r->places; s++)
             for (int64_t x = 0; x < chiplets; x++) {
                 Place *p = &r->place[x * r->places + s];
-                if (!p->busy) continue;
+                if (!p->busy || misses_turn(r, round, x * r->places + s)) continue;
                 left--;
                 if (p->at < p->n) touch_access(r, x, &r->l1[x * r->d->units + s % r->d->units], &p->access[p->at++], p->elements);
                 while (p->busy && p->at >= p->n) if ((st = start(r, x, p))) return st;

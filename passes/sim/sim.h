@@ -87,6 +87,7 @@ typedef struct SimOptions {
     int64_t programs;                   /* only so many of the launch, in order; 0: all */
     int64_t sample;                     /* one block of lines in so many is followed (a power of two); 0: chosen so that about max_lines are */
     double max_lines;                   /* 0: 2^25 */
+    int64_t drift;                      /* of 100 turns a program misses so many, at (pseudo-)random: programs get out of step */
     /* For a quick comparison of placements. `windows`: what a cache keeps is a whole window, all of the same (average) size, not lines; so windows that
      * overlap without being equal are strangers, and there is no L1. */
     bool windows;

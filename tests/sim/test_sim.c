@@ -145,6 +145,23 @@ static void test_sampling(void)
     session_free(&g.s);
 }
 
+/* Out of step: every line is still asked for once, the same every time, and no more of it hits. */
+static void test_drift(void)
+{
+    Grid g;
+    SimResult in_step, a, b;
+    SimOptions o = { .sample = 1, .alloc = allocator_libc };
+    CU_ASSERT_FATAL(make(&g, "none", 8192));
+    CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, NULL, &o, &in_step), SIM_OK);
+    o.drift = 40;
+    CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, NULL, &o, &a), SIM_OK);
+    CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, NULL, &o, &b), SIM_OK);
+    CU_ASSERT_EQUAL(memcmp(&a, &b, sizeof a), 0);
+    CU_ASSERT_EQUAL(a.l2.accesses, in_step.l2.accesses);
+    CU_ASSERT(a.l2.hits <= in_step.l2.hits);
+    session_free(&g.s);
+}
+
 /* --- devices ----------------------------------------------------------------------------------------------------------------------------- */
 
 static void check_device(const char *text, const char *error)
@@ -211,4 +228,4 @@ static void test_no_memory(void)
     session_free(&g.s);
 }
 
-UNIT_MAIN("sim", { "lru", test_lru }, { "sets", test_sets }, { "placement", test_placement }, { "sampling", test_sampling }, { "devices", test_devices }, { "no_memory", test_no_memory })
+UNIT_MAIN("sim", { "lru", test_lru }, { "sets", test_sets }, { "placement", test_placement }, { "sampling", test_sampling }, { "drift", test_drift }, { "devices", test_devices }, { "no_memory", test_no_memory })

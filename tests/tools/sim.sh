@@ -32,8 +32,8 @@ kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 16)) remap (w) = (w%8)*(num_pr
 kernel up(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 16)) remap (w) = w + 1 { let i = program_id(); store(Y[i*16 +: 16], load(X[i*16 +: 16])); }
 T
 expect 0 "64 programs" "$tilec" sim k.tile --kernel=k --set N=1024
-expect 1 "remap none is no permutation of the 65 programs: programs 1 and 64 both become 8" "$tilec" sim k.tile --kernel=k --set N=1040 --remap=none
-expect 1 "remap none sends program 63 to 64, outside of the 64 programs" "$tilec" sim k.tile --kernel=up --set N=1024
+expect 1 "the remap is no permutation of the 65 programs: programs 1 and 64 both become 8" "$tilec" sim k.tile --kernel=k --set N=1040 --remap=none
+expect 1 "the remap sends program 63 to 64, outside of the 64 programs" "$tilec" sim k.tile --kernel=up --set N=1024
 
 expect 1 "extents are missing: --set N=.." "$tilec" sim k.tile --kernel=k
 expect 1 "which kernel? --kernel=NAME, one of k, up" "$tilec" sim k.tile --set N=4
@@ -42,6 +42,8 @@ expect 1 "--set Z=4: " "$tilec" sim k.tile --kernel=k --set Z=4
 expect 2 "--set wants NAME=VALUE, not \`N\`" "$tilec" sim k.tile --kernel=k --set N
 expect 1 "expected none, xcd, chunk, chunk:N, head, head:N or auto" "$tilec" sim k.tile --kernel=k --set N=1024 --remap=spiral
 expect 2 "there is no device \`mi9\`; there are mi300x, mi325x, mi355x, h100, or a file's path" "$tilec" sim k.tile --kernel=k --set N=1024 --device=mi9
+expect 0 "conv2d_nchw" "$tilec" sim "$examples/conv2d.tile" --kernel=conv2d_nchw "${conv[@]}" --remap=none --drift=30
+expect 2 "--drift wants a number from 0 to 99, not \`100\`" "$tilec" sim k.tile --kernel=k --set N=1024 --drift=100
 expect 2 "--sample wants a power of two, not 12" "$tilec" sim k.tile --kernel=k --set N=1024 --sample=12
 expect 2 "--per-unit wants a number from 1 to 64, not \`0\`" "$tilec" sim k.tile --kernel=k --set N=1024 --per-unit=0
 printf 'like = mi300x\nname = half\nchiplets = 4\n' >half.device

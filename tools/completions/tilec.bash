@@ -36,6 +36,7 @@ _tilec() {
         --device=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --repeat=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --per-unit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --drift=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --sample=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --json=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --plot=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -51,7 +52,7 @@ _tilec() {
         compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
-        sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
+        sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
         explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check -I --plot= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
         esac

@@ -17,7 +17,7 @@ typedef struct Sim {
     Func *func;
     SimLaunch launch;
     SimReport report;
-    int64_t sample;
+    int64_t sample, drift;
     atomic_int next;
 } Sim;
 
@@ -158,7 +158,7 @@ static bool bind_launch(Sim *s)
 }
 
 /* A remap of the kernel's own must permute the grid, however well it might look. */
-static bool check_remap(Sim *s, const Func *f, const EvalCode *remap, const char *name)
+static bool check_remap(Sim *s, const Func *f, const EvalCode *remap)
 {
     Session *x = &s->in->session;
     int64_t n = sim_trace_programs(s->report.trace);
@@ -170,10 +170,10 @@ static bool check_remap(Sim *s, const Func *f, const EvalCode *remap, const char
     switch (eval_check_remap(remap, &env, n, allocator_libc, &clash)) {
     case EVAL_BIJECTION: return true;
     case EVAL_COLLISION:
-        diag_error(x, loc, "remap %s is no permutation of the %lld programs: programs %lld and %lld both become %lld", name, (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
+        diag_error(x, loc, "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld", (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
         return false;
     case EVAL_OUT_OF_RANGE:
-        diag_error(x, loc, "remap %s sends program %lld to %lld, outside of the %lld programs", name, (long long)clash.a, (long long)clash.to, (long long)n);
+        diag_error(x, loc, "the remap sends program %lld to %lld, outside of the %lld programs", (long long)clash.a, (long long)clash.to, (long long)n);
         return false;
     case EVAL_NOT_CHECKED: diag_error(x, loc, "a grid of %lld programs is too large to check its remap (at most %d)", (long long)n, EVAL_MAX_CHECKED); return false;
     case EVAL_FAILED: diag_error(x, loc, "the remap's expression does not end for program %lld", (long long)clash.a); return false;
@@ -203,7 +203,7 @@ static bool add_case(Sim *s, const char *name)
     if (f->remap) {
         c->remap = eval_compile(a, f, f->remap, &why);
         if (!c->remap) { diag_error(&s->in->session, f->loc, "the remap cannot be evaluated: %s", why); return false; }
-        if (!f->permutes && !check_remap(s, f, c->remap, name)) return false;
+        if (!f->permutes && !check_remap(s, f, c->remap)) return false;
     }
     c->chiplet_of = arena_alloc(a, (size_t)sim_trace_programs(s->report.trace) + 1);
     memset(c->chiplet_of, 255, (size_t)sim_trace_programs(s->report.trace) + 1);
@@ -225,7 +225,7 @@ static void *work(void *user)
     Sim *s = user;
     for (int k; (k = atomic_fetch_add(&s->next, 1)) < s->report.n;) {
         SimCase *c = &s->report.cases[k];
-        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .chiplet_of = c->chiplet_of, .alloc = allocator_libc };
+        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .drift = s->drift, .chiplet_of = c->chiplet_of, .alloc = allocator_libc };
         if (!same_case(&s->report, k)) c->status = sim_replay(s->report.trace, &s->device, c->remap, &o, &c->result);
     }
     return NULL;
@@ -264,7 +264,8 @@ static void add_output(Sim *s, Outputs *outputs, FlagId flag, void (*fn)(const S
 static bool read_numbers(Sim *s)
 {
     Tool *t = s->in->tool;
-    if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) || !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample)) return false;
+    if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) || !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample) ||
+        !args_int(t, s->in->args, FLAG_DRIFT, 0, 99, &s->drift)) return false;
     if (s->sample & (s->sample - 1)) { tool_usage(t, "--sample wants a power of two, not %lld", (long long)s->sample); return false; }
     return true;
 }
