@@ -222,6 +222,32 @@ static const char *both(Emit *e, const char *a, const char *b)
     return *b ? str(e, "%s && %s", a, b) : a;
 }
 
+/* Vectors whose registers lie apart: through a few words of their own. */
+static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const LayoutVector *v, const char *ptr, const char *to, const Value *pad)
+{
+    int words = (int)v->bytes / 4, pw = per_word(d);
+    bool follow;
+    const char *c[TILE_MAX_RANK], *t = tmp(e, "w");
+    begin_unrolled(e, "v", (int)layout_regs(l) / (int)v->n);
+    const char *base = vector_base(e, l, v, "v", &follow);
+    coords_at(e, l, base, c);
+    const char *cond = both(e, in_tile(e, l, c), window_condition(e, w, c, false));
+    line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
+    const char *call = str(e, "%s(%s, %s + %s);", load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
+    int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
+    if (*cond) {
+        line(e, "if (%s) %s", cond, call);
+        const char *none = "";
+        for (int k = 0; k < n; k++) none = str(e, "%s%s[%d] = ", none, t, k);
+        line(e, "else %s%s;", none, dtype_bytes(d) >= 4 ? pad_value(e, pad, d) : pad_word(e, pad, d));
+    } else line(e, "%s", call);
+    for (int k = 0; k < n; k++) {
+        const char *at = vector_reg(e, v, base, pw > 1 ? k * pw : k);
+        line(e, "%s[%s] = %s[%d];", to, pw > 1 ? str(e, "(%s) / %d", at, pw) : at, t, k);
+    }
+    end_block(e);
+}
+
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
@@ -242,7 +268,13 @@ void emit_load(Emit *e, Instr *i)
     const char *to = declare_tile(e, m.result);
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l), pw = per_word(d);
-    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
+    bool follow = true;
+    for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
+    if (n > 1 && !follow && (whole_vectors(e, &w, n) || !w.masked)) {
+        load_apart(e, &w, l, d, &v, ptr, to, m.pad);
+        return;
+    }
+    if (!follow) n = 1;
     if (n > 1) {
         int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
         begin_unrolled(e, "v", regs / n);

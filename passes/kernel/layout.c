@@ -27,6 +27,7 @@ typedef struct Group {
     int access_width;       /* bytes that one access of a lane can have */
     int elem_bytes;         /* of the widest element of all */
     const Instr *reshape;   /* makes a value of the group from another group's */
+    const Instr *reshape_to;    /* makes another group's value from one of this */
     bool visiting;
 } Group;
 
@@ -130,7 +131,10 @@ static void note_anchors(void *user, Instr *i)
     if (follows_operand(i->op) && i->op != OP_BROADCAST && grouped(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         c->g[find(c, ir_operand(i, 0)->id)].rows = true;
-    if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) c->g[find(c, ir_result(i)->id)].reshape = i;
+    if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) {
+        c->g[find(c, ir_result(i)->id)].reshape = i;
+        c->g[find(c, ir_operand(i, 0)->id)].reshape_to = i;
+    }
     MemParts m;
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
         Value *v = m.result ? m.result : m.values[0];
@@ -209,17 +213,25 @@ static void split_warps(const KernelPlan *p, Group *g)
 
 static void assign(Ctx *c, Value *v);
 
-/* A product's result keeps its registers when it is reshaped; NULL where that is no layout or nothing asks for it. */
+/* The layout that a group takes over from a product's on the other side of a reshape, so that the reshape moves nothing: a product's result
+ * that is reshaped; a vector that becomes a row or a column beside one. NULL where that is no layout or nothing asks for it. */
 static const Layout *reshaped(Ctx *c, Group *g, int rank, const int32_t *tile)
 {
-    Value *x = g->reshape && !g->visiting ? ir_operand(g->reshape, 0) : NULL;
-    const Type *t = x ? ir_result(g->reshape)->type : NULL;
-    if (!x || g->mma || t->rank != rank || !c->g[find(c, x->id)].mma || c->g[find(c, x->id)].fma) return NULL;
-    for (int a = 0; a < rank; a++) if (t->shape[a] != tile[a]) return NULL;
-    g->visiting = true;
-    assign(c, x);
-    g->visiting = false;
-    return x->type->layout ? layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, x->type), rank, tile) : NULL;
+    for (int k = 0; k < 2 && !g->mma && !g->visiting; k++) {
+        const Instr *i = k ? g->reshape_to : g->reshape;
+        if (!i) continue;
+        Value *own = k ? ir_operand(i, 0) : ir_result(i), *other = k ? ir_result(i) : ir_operand(i, 0);
+        const Group *from = &c->g[find(c, other->id)];
+        bool same = own->type->rank == rank && from->mma && !from->fma;
+        for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
+        if (!same) continue;
+        g->visiting = true;
+        assign(c, other);
+        g->visiting = false;
+        const Layout *l = other->type->layout ? layout_reshape(&c->s->arena, layouts_get(&c->p->layouts, other->type), rank, tile) : NULL;
+        if (l) return l;
+    }
+    return NULL;
 }
 
 static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shape)
@@ -392,6 +404,20 @@ static void fix_store(Ctx *c, Instr *i)
     for (int k = 0; best && k < i->n_operands; k++) if (ir_operand(i, k) == v) need(c, i, k, best);
 }
 
+/* A load in a layout from which lanes would read pieces of sectors: read in wide pieces, then exchanged within warps. */
+static void fix_load(Ctx *c, Instr *i)
+{
+    int axis, width = kernel_access_bytes(c->f, i);
+    Value *v = ir_result(i);
+    kernel_unit_axis(c->f, i, &axis);
+    if (v->type->kind != TYPE_TILE || !v->type->layout || axis < 0 || width < 16 || type_elements(v->type) < 256) return;
+    int bytes = dtype_bytes(v->type->dtype);
+    const Layout *l = layouts_get(&c->p->layouts, v->type);
+    if (v->type->shape[axis] * bytes < 32 || sector_use(l, axis, bytes, width) >= 90) return;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
+    if (w && !layout_equal(l, w) && sector_use(w, axis, bytes, width) >= 90 && layout_convert_within(&c->s->arena, w, l, bytes)) result_in(c, i, 0, w);
+}
+
 static void fix(Ctx *c, Block *blk);
 
 /* All tiles of a gather, scatter or atomic in one layout; virtual ones stay virtual unless there is no other. */
@@ -452,6 +478,10 @@ static void fix_instr(Ctx *c, Instr *i)
         result_in(c, i, 0, l);
         break;
     }
+    case OP_LOAD:
+        for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
+        fix_load(c, i);
+        return;
     case OP_STORE:
         for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
         store_layout(c, i);
