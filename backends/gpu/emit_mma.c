@@ -68,6 +68,53 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
     return str(e, "(%s)", x);
 }
 
+/* Fragments from a shared tile in vectors, where the byte offset of register r for a thread is linear over F2: T(thread) ^ C(r). Of C the bits that
+ * T never has are added, so that they become the instruction's own offset, and what is left is few values. */
+static bool load_vectors(Emit *e, const Product *p, int side, const char *to, const char *k, int per_tile, int tiles)
+{
+    const Value *view = ir_operand(p->instr, side);
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
+    const Layout *l = p->frag[side];
+    int bytes = dtype_bytes(view->type->dtype), lanes = (int)layout_lanes(l), warps = (int)layout_warps(l), regs = (int)layout_regs(l);
+    LayoutVector v;
+    int32_t c[TILE_MAX_RANK];
+    layout_shared_vector(l, s, 16, &v);
+    if (v.bytes < 8 || v.n & (v.n - 1) || per_tile % (int)v.n) return false;
+    for (uint32_t r = 0; r < v.n; r++) if (v.reg[r] != r) return false;
+    for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) return false;
+    uint32_t *thread = arena_array(&e->s->arena, uint32_t, (size_t)(lanes * warps)), *own = arena_array(&e->s->arena, uint32_t, (size_t)regs), seen = 0;
+    for (int r = 0; r < regs; r++)
+        for (int t = 0; t < lanes * warps; t++) {
+            if (r % (int)v.n) continue;
+            layout_element(l, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
+            uint32_t at = layout_shared_offset(s, c);
+            if (r == 0) { thread[t] = at; seen |= at; }
+            if (t == 0) own[r] = at ^ thread[0];
+            if (at != (thread[t] ^ own[r])) return false;
+        }
+    int per = per_tile / (int)v.n, total = tiles * per;
+    int32_t *xt = arena_array(&e->s->arena, int32_t, (size_t)total), *pt = arena_array(&e->s->arena, int32_t, (size_t)total);
+    int32_t *xk = arena_array(&e->s->arena, int32_t, (size_t)p->kt), *pk = arena_array(&e->s->arena, int32_t, (size_t)p->kt);
+    bool any = false;
+    for (int t = 0; t < total; t++)
+        for (int q = 0; q < p->kt; q++) {
+            int r = (side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n;
+            if (q == 0) { xt[t] = (int32_t)(own[r] & seen); pt[t] = (int32_t)(own[r] & ~seen); }
+            if (t == 0) { xk[q] = (int32_t)(own[r] & seen); pk[q] = (int32_t)(own[r] & ~seen); }
+            if ((uint32_t)(xt[t] ^ xk[q]) != (own[r] & seen) || (uint32_t)(pt[t] + pk[q]) != (own[r] & ~seen)) return false;
+            any |= (own[r] & seen) != 0;
+        }
+    layout_element(l, 0, 0, 0, 0, c);
+    const char *coords[2];
+    for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
+    const char *o = shared_offset(e, s, coords), *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"), index_formula(e, xk, p->kt, k)) : o;
+    begin_unrolled(e, "t", total);
+    line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to, (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, pt, total, "t"),
+         index_formula(e, pk, p->kt, k));
+    end_block(e);
+    return true;
+}
+
 /* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. */
 static void load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
 {
@@ -117,6 +164,7 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
             return;
         }
     }
+    if (is_hip(e) && load_vectors(e, p, side, to, k, per_tile, tiles)) return;
     /* element by element */
     int total = tiles * per_tile, words = (total + pw - 1) / pw;
     int32_t *by_r[2], *by_k[2], c[TILE_MAX_RANK];

@@ -493,7 +493,14 @@ static void fix_instr(Ctx *c, Instr *i)
             need(c, i, 2, layouts_get(lt, ir_result(i)->type));
             for (int k = 0; k < 2; k++) need_any(c, i, k);
         } else {
-            for (int k = 0; k < 3; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) need(c, i, k, fragment(c, i, k));
+            for (int k = 0; k < 3; k++) {
+                Value *v = ir_operand(i, k);
+                if (v->type->kind != TYPE_TILE) continue;
+                /* AMD: lanes of a fragment have 16 bytes along K: loaded as it lies */
+                if (k < 2 && c->p->target->kind == TARGET_HIP && v->def && v->def->op == OP_LOAD && ir_use_count(v) == 1)
+                    v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, k));
+                need(c, i, k, fragment(c, i, k));
+            }
             result_in(c, i, 0, fragment(c, i, 2));
             ir_set_attr(c->s, i, a_int(ATTR_COUNT, c->g[find(c, ir_result(i)->id)].warps[1]));
         }

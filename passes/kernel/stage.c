@@ -11,10 +11,14 @@
  *   }
  *   barrier
  *
+ * On AMD copies go by way of registers: step i+1 is loaded into registers at the head of the loop, before the products of step i, and written
+ * to shared memory behind them; into the other of two slots, or into the same one behind a barrier (latency 2, or where two do not fit). A load of the body
+ * that is only the left operand of products in a loop stays in registers.
+ *
  * S is the load's `latency` (default 3), clipped to what shared memory holds; the clipping is a performance note. A load
  * whose offsets depend on carried values cannot be issued ahead: it is staged once, with two barriers. Pads other than
  * zero, casts between load and product, or other users of the tile keep the load in registers. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/lds.h"
 
 typedef VEC(Instr *) Instrs;
 /* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
@@ -43,10 +47,44 @@ static void collect(void *user, Instr *i)
     if (eligible(i)) vec_push(&c->s->arena, &c->loads, i);
 }
 
+static bool by_registers(const Ctx *c) { return c->p->target->kind == TARGET_HIP; }
+
+typedef struct Way { int32_t tile[2]; int unit, inner; const Layout *writer, *reader; } Way;
+
+/* From memory to shared memory by registers: the axis that runs along K is contiguous there, so that lanes read vectors. */
+static void way_of(Ctx *c, const Instr *load, Way *w)
+{
+    const Type *t = ir_result(load)->type;
+    const Use *u = ir_result(load)->uses;
+    const char *name = ir_attr(u->user, ATTR_INSTR)->s;
+    int role = u == &u->user->operands[1], along = role ? 0 : 1, bytes = dtype_bytes(t->dtype);
+    int32_t part[2];
+    Arena *a = &c->s->arena;
+    *w = (Way){ .tile = { (int32_t)t->shape[0], (int32_t)t->shape[1] } };
+    kernel_unit_axis(c->f, load, &w->unit);
+    if (w->unit < 0) w->unit = 1;
+    w->inner = w->unit;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
+        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+        if (strcmp(m->name, name)) continue;
+        if (bytes == 2 && w->tile[along] % 8 == 0) w->inner = along;
+        part[along] = w->tile[along] < m->k ? w->tile[along] : m->k;
+        part[1 - along] = role ? m->n : m->m;
+        if (w->tile[1 - along] >= part[1 - along]) w->reader = layout_mma(a, (LayoutMma)k, role ? LAYOUT_B : LAYOUT_A, 2, part, (int32_t[]){ 1, 1 });
+    }
+    w->writer = lds_writer(a, w->tile, w->unit, w->inner, bytes, c->p->target->wave, c->p->warps);
+}
+
 static const Type *buffer_type(Ctx *c, const Instr *load, int64_t slots)
 {
     const Type *t = ir_result(load)->type;
     int axis;
+    if (by_registers(c)) {
+        Way w;
+        way_of(c, load, &w);
+        const LayoutShared *s = lds_layout(&c->s->arena, w.tile, w.inner, dtype_bytes(t->dtype), w.writer, w.reader, NULL);
+        return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] }, layouts_shared_text(&c->p->layouts, s));
+    }
     kernel_unit_axis(c->f, load, &axis);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] }, order[2];
     order[0] = axis < 0 ? 1 : axis;
@@ -177,10 +215,29 @@ static Value *single_buffer(Ctx *c, Builder *b, Instr *load)
     return buf;
 }
 
+static const Type *in_registers(Ctx *c, const Instr *load)
+{
+    Way w;
+    way_of(c, load, &w);
+    return layouts_typed(&c->p->layouts, type_with_layout(c->s, ir_result(load)->type, NULL), w.writer);
+}
+
+static void write_shared(Builder *b, Value *view, Value *tile) { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
+
 static void single(Ctx *c, Instr *load)
 {
     Builder b = ir_before(load);
     Value *buf = single_buffer(c, &b, load), *view = slot_view(&b, buf, i32(&b, 0));
+    if (by_registers(c)) {
+        const Type *t = in_registers(c, load);
+        ir_replace(ir_result(load), view);
+        ir_result(load)->type = t;
+        b = ir_after(load);
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        write_shared(&b, view, ir_result(load));
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        return;
+    }
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     build_copy(c, &b, load, view, NULL, NULL);
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
@@ -204,6 +261,70 @@ static void issue(Ctx *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, 
     inner = ir_at_end(cond->blocks[1]);
     ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     ir_build(b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+/* The tiles of all loads for counter value `at`, in registers; something where at >= hi. */
+static void fetch(Ctx *c, Builder *b, Instr *loop, Instr **loads, const Type *const *types, int n, Value *at, Value **tiles)
+{
+    Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1)), *made[IR_MAX_RESULTS], *none[IR_MAX_RESULTS];
+    Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, types, n);
+    Builder inner = ir_at_end(cond->blocks[0]), other = ir_at_end(cond->blocks[1]);
+    ValueMap map;
+    value_map_init(&map, &c->s->arena);
+    value_map_set(&map, loop->blocks[0]->args[0], at);
+    for (int k = 0; k < n; k++) {
+        inner.loc = loads[k]->loc;
+        for (int o = 0; o < loads[k]->n_operands; o++) clone_from_counter(&inner, ir_operand(loads[k], o), loop->blocks[0], &map);
+        Instr *x = ir_clone(&inner, loads[k], &map);
+        made[k] = ir_result(x);
+        made[k]->type = types[k];
+        DType d = types[k]->dtype;
+        Value *zero = dtype_is_float(d) ? ir_const_float(&other, d, 0) : ir_const_int(&other, d, 0);
+        none[k] = ir_emit(&other, OP_SPLAT, &zero, 1, NO_ATTRS, type_with_layout(c->s, types[k], NULL));
+        tiles[k] = &cond->results[k];
+        ir_set_name(tiles[k], arena_printf(&c->s->arena, "%s_next", c->f->params[ir_operand(loads[k], 0)->index].name));
+    }
+    ir_build(&inner, OP_YIELD, made, n, NO_ATTRS, NULL, 0);
+    ir_build(&other, OP_YIELD, none, n, NO_ATTRS, NULL, 0);
+}
+
+static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int slots)
+{
+    Block *body = loop->blocks[0];
+    Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n), *tiles[IR_MAX_RESULTS];
+    const Type *types[IR_MAX_RESULTS];
+    Builder b = ir_before(loop);
+    if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < n; k++) {
+        bufs[k] = allocate(c, &b, body, buffer_type(c, loads[k], slots));
+        types[k] = in_registers(c, loads[k]);
+        ir_set_name(bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
+    }
+    fetch(c, &b, loop, loads, types, n, ir_operand(loop, 0), tiles);
+    for (int k = 0; k < n; k++) write_shared(&b, slot_view(&b, bufs[k], i32(&b, 0)), tiles[k]);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    Value *slot = NULL, *other = NULL;
+    if (slots == 2) {
+        loop = ir_add_carried(loop, i32(&b, 0), NULL);
+        body = loop->blocks[0];
+        slot = body->args[body->n_args - 1];
+        ir_set_name(slot, "slot");
+    }
+    b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
+    if (slot) other = ir_bin(&b, OP_SUB, i32(&b, 1), slot);
+    else slot = other = i32(&b, 0);
+    fetch(c, &b, loop, loads, types, n, ir_bin(&b, OP_ADD, body->args[0], ir_operand(loop, 2)), tiles);
+    for (int k = 0; k < n; k++) {
+        Value *view = slot_view(&b, bufs[k], slot);
+        ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
+        ir_replace(ir_result(loads[k]), view);
+    }
+    for (int k = 0; k < n; k++) ir_erase(loads[k]);
+    b = ir_before(ir_terminator(body));
+    if (slots == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < n; k++) write_shared(&b, slot_view(&b, bufs[k], other), tiles[k]);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    if (slots == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
 }
 
 static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
@@ -280,12 +401,25 @@ static void stage_loop(Ctx *c, size_t from, int64_t limit)
         c->loads.data[j] = NULL;
     }
     int fit = left > 0 ? (int)(left / each) : 0;
+    if (by_registers(c)) {              /* one buffer more is in registers */
+        fit = fit > 2 ? 3 : fit + 1;
+        if (stages > 3) stages = 3;
+    }
     if (stages > fit) {
         diag_perf(c->s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
         stages = fit;
     }
     if (stages < 2) for (int k = 0; k < n; k++) single(c, group[k]);
+    else if (by_registers(c)) pipeline_registers(c, loop, group, n, stages - 1);
     else pipeline(c, loop, group, n, stages);
+}
+
+/* Is it read in loops only, once, as the left operand of a matrix instruction? */
+static bool left_of_loops(const Instr *load)
+{
+    const Value *v = ir_result(load);
+    const Use *u = v->uses;
+    return u && !u->next && u == &u->user->operands[0] && u->user->block != load->block && strcmp(ir_attr(u->user, ATTR_INSTR)->s, "fma");
 }
 
 void kernel_stage(Session *s, Func *f, KernelPlan *p)
@@ -296,6 +430,7 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
     int64_t limit = c.limit = p->target->shared_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
         if (c.loads.data[i]->block != f->body) continue;
+        if (by_registers(&c) && left_of_loops(c.loads.data[i])) { c.loads.data[i] = NULL; continue; }
         single(&c, c.loads.data[i]);
         c.loads.data[i] = NULL;
     }

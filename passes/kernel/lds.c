@@ -1,0 +1,102 @@
+/* lds.c: tiles of AMD's LDS: which lanes go together, a layout without bank conflicts for who writes and who reads, and how a tile comes
+ * from memory by way of registers.
+ *
+ * 32 banks of 4 bytes. An access of 128 bits takes 8 lanes a cycle, of 64 bits 16, of 32 bits 32. Writes take lanes in order; a read of
+ * 128 bits takes lanes 0-3 with 20-23, 4-7 with 16-19, 8-11 with 28-31, 12-15 with 24-27, and so on from lane 32 (Composable Kernel
+ * documentation, "LDS bank conflicts"). */
+#include "passes/kernel/lds.h"
+
+int lds_lane(bool read, int bytes, int turn)
+{
+    static const int8_t order[32] = { 0, 1, 2, 3, 20, 21, 22, 23, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 28, 29, 30, 31, 12, 13, 14, 15, 24, 25, 26, 27 };
+    return read && bytes == 16 ? (turn & 32) | order[turn & 31] : turn;
+}
+
+/* Cycles beyond the fewest of one access: `addr` of each lane, -1 for one that does nothing. */
+static int extra_cycles(const int64_t *addr, int lanes, int bytes, bool read)
+{
+    int group = bytes >= 16 ? 8 : bytes == 8 ? 16 : 32, words = bytes >= 4 ? bytes / 4 : 1, extra = 0;
+    for (int first = 0; first < lanes; first += group) {
+        int64_t word[32][32];
+        int depth[32] = { 0 }, worst = 0;
+        for (int k = first; k < first + group && k < lanes; k++) {
+            int64_t a = addr[lds_lane(read, bytes, k)];
+            for (int w = 0; a >= 0 && w < words; w++) {
+                int64_t x = a / 4 + w;
+                int bank = (int)(x % 32), j = 0;
+                while (j < depth[bank] && word[bank][j] != x) j++;
+                if (j == depth[bank] && j < 32) word[bank][depth[bank]++] = x;
+                if (depth[bank] > worst) worst = depth[bank];
+            }
+        }
+        extra += worst > 1 ? worst - 1 : 0;
+    }
+    return extra;
+}
+
+int lds_conflicts(const Layout *l, const LayoutShared *s, bool read)
+{
+    LayoutVector v;
+    int64_t addr[64];
+    int extra = 0;
+    layout_shared_vector(l, s, 16, &v);
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+            if (!layout_vector_base(&v, r)) continue;
+            for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+                int32_t c[LAYOUT_MAX_RANK];
+                bool in = true;
+                layout_element(l, r, lane, w, 0, c);
+                for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
+                addr[lane] = in ? layout_shared_offset(s, c) : -1;
+            }
+            extra += extra_cycles(addr, (int)layout_lanes(l), (int)v.bytes, read);
+        }
+    return extra;
+}
+
+const LayoutShared *lds_layout(Arena *a, const int32_t *tile, int inner, int bytes, const Layout *writer, const Layout *reader, int *conflicts)
+{
+    /* Rows of 128 bytes (or 64, or 32) of which 16-byte chunks are exchanged: bit i of the chunk's number is XORed with two bits of the row's. */
+    static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 }, { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
+                                       { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 }, { 0, 1, 3, 5, 4, 6 }, { 0, 1, 4, 3, 5, 6 } };
+    int32_t order[2] = { inner, 1 - inner };
+    const LayoutShared *best = NULL;
+    int least = 0;
+    for (int span = 128; span >= 32; span /= 2) {
+        if ((int64_t)tile[inner] * bytes % span) continue;
+        int bits = layout_log2_u((uint32_t)span / 16);
+        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+            uint32_t mask[3] = { 0 };
+            int low = layout_log2_u((uint32_t)span);
+            for (int b = 0; b < bits; b++)
+                for (int x = 0; x < 2; x++) if (ways[k][3 * x + b] != 9) mask[b] |= 1u << (low + ways[k][3 * x + b]);
+            const LayoutShared *s = layout_shared_make(a, 2, tile, order, bytes, span / bytes, span, 4, bits, mask);
+            if (!s) continue;
+            int n = (writer ? lds_conflicts(writer, s, false) : 0) + (reader ? lds_conflicts(reader, s, true) : 0);
+            if (!best || n < least) { best = s; least = n; }
+            if (!n) break;
+        }
+        break;
+    }
+    if (!best) best = layout_shared_rows(a, 2, tile, order, bytes, 16 - (int)((int64_t)tile[inner] * bytes % 16) % 16);
+    if (best && conflicts) *conflicts = (writer ? lds_conflicts(writer, best, false) : 0) + (reader ? lds_conflicts(reader, best, true) : 0);
+    return best;
+}
+
+const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int bytes, int wave, int warps)
+{
+    int32_t order[2] = { unit, 1 - unit };
+    if (unit == inner || bytes != 2) return layout_coalesced(a, 2, tile, order, bytes, 16, wave, warps);
+    /* Memory runs along the other axis: a lane takes a block that is wide in both, reads its rows and writes its columns. */
+    int32_t per[2], lanes[2], w[2];
+    int64_t each = (int64_t)tile[0] * tile[1] / (wave * warps);
+    per[unit] = per[inner] = 8;
+    while (per[inner] > 1 && (int64_t)per[unit] * per[inner] > each) per[inner] /= 2;
+    lanes[unit] = lanes[inner] = w[unit] = w[inner] = 1;
+    while (lanes[unit] * 2 <= wave && lanes[unit] * 2 * per[unit] <= tile[unit]) lanes[unit] *= 2;
+    lanes[inner] = wave / lanes[unit];
+    w[inner] = warps;
+    while (w[inner] % 2 == 0 && (int64_t)per[inner] * lanes[inner] * w[inner] > tile[inner] && (int64_t)per[unit] * lanes[unit] * w[unit] < tile[unit]) { w[inner] /= 2; w[unit] *= 2; }
+    return layout_blocked(a, 2, tile, per, lanes, w, order);
+}
