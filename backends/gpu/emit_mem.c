@@ -131,11 +131,15 @@ const char *window_condition(Emit *e, const Window *w, const char *const *c, boo
         if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
         int64_t off;
         bool con = is_const_value(w->offset[a], &off);
-        const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", name_of(e, w->offset[a]), k);
         const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
         if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) continue;
-        bool narrow = !con && dtype_bits(w->offset[a]->type->dtype) == 32;
-        x = str(e, "%s%s(%s)(%s) < (%s)%s", x, *x ? " && " : "", narrow || (con && e->f->fits32) ? "u32" : "u64", pos, narrow || (con && e->f->fits32) ? "u32" : "u64", extent_name(e, w->param, a));
+        /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though the offset cannot. */
+        bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
+        bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2 : dtype_bits(w->offset[a]->type->dtype) == 32);
+        const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
+        if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
+        const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
+        x = str(e, "%s%s(%s)(%s) < (%s)%s", x, *x ? " && " : "", type, pos, type, extent_name(e, w->param, a));
     }
     return x;
 }
