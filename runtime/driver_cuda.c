@@ -155,11 +155,11 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
         return TILE_ERROR_INTERNAL;
     }
     int swizzle = gpu_map_swizzle(m->swizzle_bytes);
-    GpuScope scope;                                     /* encoding wants a current context; most threads have one */
-    int r = gpudrv_enter(g, &scope);
+    GpuScope scope;                                     /* encoding wants a current context; the emulator's driver has none */
+    int r = g->context ? gpudrv_enter(g, &scope) : 0;
     if (r) return gpudrv_result(g, r, "making the device current", e);
     r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, 2 /* L2 promotion 128 B */, 0);
-    gpudrv_leave(g, &scope);
+    if (g->context) gpudrv_leave(g, &scope);
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }
 
