@@ -520,6 +520,7 @@ static void quote(Emit *e, const Source *src, uint32_t at)
         if (src->text[at + k] == '/' && (src->text[at + k + 1] == '/' || src->text[at + k + 1] == '*')) n = k;
     while (n && (src->text[at + n - 1] == ' ' || src->text[at + n - 1] == '\r')) n--;
     for (size_t k = 0; k + 1 < n; k++) if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return;
+    if (!strncmp(src->text + at, "kernel ", 7)) { line(e, "/* which programs, in which order */"); return; }
     if (n > 2) line(e, "/* %.*s */", (int)(n > 120 ? 120 : n), src->text + at);
 }
 
@@ -559,7 +560,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_MMA_SYNC: emit_mma_sync(e, i); return;
     case OP_OPAQUE: {
         const char *n = name_of(e, ir_result(i));
-        line(e, "const i32 %s = %s((i32)%s);", n, use(e, "opaque"), name_of(e, ir_operand(i, 0)));
+        line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"), cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
         e->storage[ir_result(i)->id] = n;
         return;
     }
@@ -681,7 +682,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     text_printf(&text, "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n", hip ? "thread_id()" : "threadIdx.x",
                 plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
     text_puts(&text, pre.data);
-    text_puts(&text, body.data);
+    emit_tidy(s, &body, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,

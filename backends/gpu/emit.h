@@ -114,6 +114,9 @@ void note_shared(Emit *, const Instr *alloc, int64_t offset, int64_t bytes);
 /* The head of the text: schedule, registers, shared memory (emit_summary.c). */
 void emit_summary(Emit *, int64_t scratch_at, int64_t all, Text *);
 
+/* Without what nobody reads (emit_tidy.c). */
+void emit_tidy(Session *, const Text *body, Text *out);
+
 /* --- parts --- */
 bool is_run_op(const Instr *);
 Instr *emit_run(Emit *, Instr *first);              /* element-wise run; returns the last instruction of it */

@@ -148,7 +148,7 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
     for (size_t k = 0; k < e->coords.len; k++) if (!strcmp(e->coords.data[k].text, x)) return e->coords.data[k].name;
     const char *name = str(e, "c%d", (int)e->coords.len);
     vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
-    text_printf(e->pre, "    const int %s = %s;\n", name, x);
+    text_printf(e->pre, "%s    const int %s = %s;\n", e->role >= 0 ? "    " : "", name, x);
     return name;
 }
 
