@@ -100,10 +100,22 @@ static bool read_by_threads(const Value *ring)
     return false;
 }
 
+/* Lane 0 gives the slot back for its warp: all lanes must have come past the wait for it. wgmma_wait brings them together, and so did what
+ * an earlier release needed; a loop that may not run, between the wait and here, does not. */
+static bool lanes_together(const Instr *release)
+{
+    for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
+        for (const Instr *p = at->prev; p; p = p->prev) {
+            if (p->op == OP_WGMMA_WAIT || p->op == OP_RING_RELEASE) return true;
+            if (p->op == OP_RING_GET && ir_operand(p, 0) == ir_operand(release, 0)) return false;
+        }
+    return false;
+}
+
 static void emit_release(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    if (read_by_threads(ir_operand(i, 0))) line(e, "%s();", use(e, "warp_sync"));
+    if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }

@@ -241,11 +241,13 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
     return true;
 }
 
+static int no_context(void **c) { *c = NULL; return 0; }
+
 /* The runtime's own encoding, with the emulator in the driver's place. */
 static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*strides)[TILE_MAX_RANK], void *out, char *why, size_t why_size)
 {
     const Arg *a = &l->args[m->param];
-    GpuDriver driver = { .tensor_map = emu_tensor_map };
+    GpuDriver driver = { .tensor_map = emu_tensor_map, .context_get = no_context };
     DriverTensorMap t = { m, a->tensor->base + a->tensor->offset, a->tensor->shape + a->drop, strides[m->param] };
     DriverError e = { 0 };
     if (!driver_cuda.tensor_map(&driver.base, &t, out, &e)) return true;

@@ -46,6 +46,7 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
+    { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80", NULL },     /* programs without a key: nothing but the waits holds the lanes together */
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
     { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
 };
