@@ -131,7 +131,8 @@ static void wait_products(Draw *d, const Instr *i)
         }
         text_printf(&names, "%s%s", k ? ", " : "", value_name(d, v));
     }
-    step(d, i, LANE_WAIT, "wait", arena_printf(&d->s->arena, "wait for product %s", names.data ? names.data : ""));
+    const char *list = names.data ? names.data : "";
+    step(d, i, LANE_WAIT, arena_printf(&d->s->arena, "wait %s", list), arena_printf(&d->s->arena, "wait for product %s", list));
 }
 
 static const char *param_of(Draw *d, const Instr *i)
@@ -156,8 +157,8 @@ static void visit(Draw *d, const Instr *i)
     }
     case OP_COPY: { const char *name = value_name(d, ir_operand(i, 1)); step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name)); return; }
     case OP_COPY_WAIT: step(d, i, LANE_WAIT, "copies", arena_printf(a, "wait until %lld groups of copies are in flight", (long long)ir_attr_int(i, ATTR_DEPTH, 0))); return;
-    case OP_RING_GET: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, name, arena_printf(a, "wait for a full slot of %s", name)); return; }
-    case OP_RING_RELEASE: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, name, arena_printf(a, "give the slot of %s back", name)); return; }
+    case OP_RING_GET: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name), arena_printf(a, "wait for a full slot of %s", name)); return; }
+    case OP_RING_RELEASE: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, arena_printf(a, "free %s", name), arena_printf(a, "give the slot of %s back", name)); return; }
     case OP_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
     case OP_TURN_WAIT: step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit"); return;
     case OP_TURN_PASS: step(d, i, LANE_WAIT, "turn", "hand the turn on"); return;
@@ -244,10 +245,10 @@ void timeline_text(const Timeline *t, Text *out)
 
 /* --- SVG ----------------------------------------------------------------------------------------------------------------------- */
 
-enum { LEFT = 110, STEP = 64, ROW = 26, GAP = 34 };
+enum { LEFT = 110, STEP = 62, ROW = 24, GAP = 24 };
 
 static const struct { const char *name, *fill; } lanes[LANE_COUNT] = {
-    { "copies", "#66ccee" }, { "waits", "#bbbbbb" }, { "matrix unit", "#ee6677" }, { "arithmetic", "#ccbb44" }, { "memory", "#228833" },
+    { "copies", "#66ccee" }, { "waits", "#cccccc" }, { "matrix unit", "#ee8899" }, { "arithmetic", "#ddcc77" }, { "memory", "#88ccaa" },
 };
 
 static void escape(Text *t, const char *s, size_t most)
@@ -262,45 +263,78 @@ static void escape(Text *t, const char *s, size_t most)
         }
 }
 
-/* Two products at a time share the lane's height. */
-static void svg_span(const Span *s, int y, int part, int parts, Text *t)
+/* Where step `n` begins: arithmetic is as wide as it has operations, up to six times the rest. Every step has one span. */
+static int x_of(const Track *k, int n)
 {
-    int steps = s->end > s->begin ? s->end - s->begin : 1, h = (ROW - 4) / parts, width = steps * STEP - 4;
-    text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\"%s><title>", LEFT + s->begin * STEP, y + part * h, width, h - 1, lanes[s->lane].fill,
+    int x = LEFT;
+    for (size_t i = 0; i < k->spans.len && k->spans.data[i].begin < n; i++) {
+        int ops = 1;
+        for (const char *p = k->spans.data[i].text; k->spans.data[i].lane == LANE_MATH && *p; p++) ops += *p == ',';
+        x += STEP * (ops < 2 ? 2 : ops > 12 ? 12 : ops) / 2;
+    }
+    return x;
+}
+
+static void svg_span(const Track *k, const Span *s, int y, int part, Text *t)
+{
+    int x = x_of(k, s->begin), width = x_of(k, s->end > s->begin ? s->end : s->begin + 1) - x - 4;
+    text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\"%s><title>", x, y + part * ROW, width, ROW - 4, lanes[s->lane].fill,
                 s->open ? " stroke=\"black\" stroke-dasharray=\"3 2\"" : "");
     escape(t, s->text, 400);
     if (s->line) text_printf(t, " (line %d)", s->line);
-    text_printf(t, "</title></rect><text x=\"%d\" y=\"%d\" font-size=\"10\">", LEFT + s->begin * STEP + 4, y + part * h + h - (parts > 1 ? 2 : 8));
-    escape(t, s->lane == LANE_MATH ? s->text : s->name, (size_t)width / 6);
+    text_printf(t, "</title></rect><text x=\"%d\" y=\"%d\" font-size=\"10\">", x + 4, y + part * ROW + ROW - 10);
+    escape(t, s->lane == LANE_MATH ? s->text : s->name, (size_t)width / 5 - 1);
     text_puts(t, "</text>\n");
 }
 
-static void svg_track(const Track *k, int y, Text *t)
+/* Products that overlap lie in two rows. */
+static int lane_rows(const Track *k, int lane)
 {
-    text_printf(t, "<text x=\"8\" y=\"%d\" font-weight=\"bold\">", y + 14);
-    escape(t, k->title, 60);
-    if (k->line) text_printf(t, ": one iteration of the loop at line %d", k->line);
-    text_puts(t, "</text>\n");
-    for (int lane = 0; lane < LANE_COUNT; lane++) {
-        int top = y + 24 + lane * ROW, parts = 1, n = 0;
-        text_printf(t, "<text x=\"8\" y=\"%d\">%s</text><line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"#dddddd\"/>\n", top + 15, lanes[lane].name, LEFT,
-                    LEFT + k->steps * STEP, top + ROW - 3, top + ROW - 3);
-        for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane && k->spans.data[i].end > k->spans.data[i].begin) parts = 2;
-        for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane) svg_span(&k->spans.data[i], top, n++ % parts, parts, t);
+    int n = 0, until = -1, rows = 0;
+    for (size_t i = 0; i < k->spans.len; i++) {
+        const Span *s = &k->spans.data[i];
+        if ((int)s->lane != lane) continue;
+        n++;
+        if (s->begin < until) rows = 2;
+        if (s->end > until) until = s->end;
     }
+    return n ? rows ? rows : 1 : 0;
+}
+
+/* Its height; draws where `t` is given. */
+static int svg_track(const Track *k, int y, Text *t)
+{
+    int top = y + 24;
+    if (t) {
+        text_printf(t, "<text x=\"8\" y=\"%d\" font-weight=\"bold\">", y + 14);
+        escape(t, k->title, 60);
+        if (k->line) text_printf(t, ": one iteration of the loop at line %d", k->line);
+        text_puts(t, "</text>\n");
+    }
+    for (int lane = 0; lane < LANE_COUNT; lane++) {
+        int rows = lane_rows(k, lane), n = 0;
+        if (t && rows) {
+            text_printf(t, "<text x=\"8\" y=\"%d\">%s</text><line x1=\"8\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"#dddddd\"/>\n", top + 14, lanes[lane].name, x_of(k, k->steps),
+                        top + rows * ROW - 2, top + rows * ROW - 2);
+            for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane) svg_span(k, &k->spans.data[i], top, n++ % rows, t);
+        }
+        top += rows * ROW;
+    }
+    return top - y + GAP;
 }
 
 void timeline_svg(const char *title, const Timeline *line, Text *t)
 {
-    int steps = 1, height = 40, track = 24 + LANE_COUNT * ROW + GAP, y = 40;
+    int width = 500, height = 40, y = 36;
     for (size_t k = 0; k < line->len; k++) {
-        if (line->data[k].steps > steps) steps = line->data[k].steps;
-        height += track;
+        int x = x_of(&line->data[k], line->data[k].steps);
+        if (x > width) width = x;
+        height += svg_track(&line->data[k], 0, NULL);
     }
     text_printf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">", LEFT + steps * STEP + 20, height);
+                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">", width + 12, height - GAP);
     escape(t, title, 300);
     text_puts(t, " (program order, not time)</text>\n");
-    for (size_t k = 0; k < line->len; k++, y += track) svg_track(&line->data[k], y, t);
+    for (size_t k = 0; k < line->len; k++) y += svg_track(&line->data[k], y, t);
     text_puts(t, "</svg>\n");
 }
