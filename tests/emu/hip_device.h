@@ -304,10 +304,10 @@ template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { 
 
 extern "C" __attribute__((weak)) int emu_mutant;      /* of the machine for CUDA: which fault is active */
 
-#define EMU_ENTRY(kernel, bytes) \
+#define EMU_ENTRY(kernel, bytes, granule) \
     static void emu_lane_main(void *args) { emu_kernel(kernel, (const uint64_t *)args); } \
     extern "C" const char *emu_launch(const uint64_t *args, int64_t blocks, int threads, int order, int late) \
     { \
-        HipRun r = { EMU_CHIP, EMU_WAVE, bytes, blocks, threads, (order & 1) != 0, (late & 3) != 0, emu_lane_main, (void *)args }; \
+        HipRun r = { EMU_CHIP, EMU_WAVE, bytes, blocks, threads, (order & 1) != 0, (late & 3) != 0, emu_lane_main, (void *)args, granule }; \
         return hip_run(&r); \
     }

@@ -39,12 +39,12 @@ typedef struct Wave {
     uint64_t table[2][64], active;
 } Wave;
 
-/* A word of LDS: who wrote and who read its bytes since the barrier, and between wave_barriers. */
-typedef struct Word {
+/* A granule of LDS, the smallest access of the kernel: who wrote and who read it, when. Epochs count barriers and never come again; what is older than the workgroup is nothing. */
+typedef struct Granule {
     uint32_t w_epoch, w_sync, w_fence, w_waves, r_epoch, r_sync;     /* w_waves: which waves wrote this value since the barrier */
-    uint16_t writer, reader;            /* reader MANY: more than one wave; */
-    uint8_t w_mask, r_mask, defined, flying, r_lanes;   /* flying: a load will fill it; r_lanes: more than one lane of the reader's wave */
-} Word;
+    uint16_t writer, reader;            /* reader MANY: more than one wave */
+    bool flying, r_lanes;               /* a load will fill it; more than one lane of the reader's wave */
+} Granule;
 
 /* A word of memory that this workgroup wrote. */
 typedef struct Cell { uintptr_t at; int64_t block; uint32_t epoch, sync, fence; uint16_t writer; } Cell;
@@ -56,10 +56,10 @@ static struct {
     Cell *cells;
     Lane *lanes;
     uint8_t *stacks, *lds;
-    Word *words;
+    Granule *granules;
     Wave wave[MAX_WAVES];
     int n_waves, now, at_barrier, live;
-    uint32_t epoch;
+    uint32_t epoch, first_epoch;
     int64_t block;
     bool failed;
     char error[400];
@@ -235,6 +235,7 @@ void hip_memory_fence(void) { m.lanes[m.now].memory_fence++; }
 
 static void place(uint32_t a, uint32_t bytes)
 {
+    if (bytes < m.run.granule) hip_fail("an access of %u bytes, less than the smallest that was announced", bytes);
     if (a % bytes) hip_fail("a misaligned access of %u bytes to LDS byte %u", bytes, a);
     if (a + bytes > m.run.lds_bytes) hip_fail("an access of %u bytes to LDS byte %u of %u", bytes, a, m.run.lds_bytes);
 }
@@ -246,10 +247,10 @@ static void race(const char *what, const char *other, uint32_t at, int thread, c
     hip_fail("race on LDS word %u: wave %d %s what thread %d of wave %d %s, %s", at / 4, l->wave, what, thread, m.lanes[thread].wave, other, why);
 }
 
-static void check_writer(const Word *w, uint8_t mask, uint32_t at, const char *what)
+static void check_writer(const Granule *w, uint32_t at, const char *what)
 {
     const Lane *l = &m.lanes[m.now];
-    if (!(w->w_mask & mask) || w->writer == l->id) return;
+    if (w->w_epoch < m.first_epoch || w->writer == l->id) return;
     const Lane *o = &m.lanes[w->writer];
     if (w->w_epoch == m.epoch && o->wave != l->wave && w->w_waves >> l->wave & 1) return;
     if (o->wave == l->wave) {
@@ -258,51 +259,42 @@ static void check_writer(const Word *w, uint8_t mask, uint32_t at, const char *w
     else if (w->w_fence >= o->fence_at_barrier) race(what, "wrote", at, w->writer, "which came to the barrier without waiting for its LDS");
 }
 
-static void check_readers(const Word *w, uint8_t mask, uint32_t at)
+static void check_reader(const Granule *w, uint32_t at)
 {
     const Lane *l = &m.lanes[m.now];
-    if (!(w->r_mask & mask) || w->r_epoch != m.epoch) return;
+    if (w->r_epoch != m.epoch) return;
     if (w->reader == MANY || m.lanes[w->reader].wave != l->wave) race("writes", "read", at, w->reader, "no barrier between");
-    if ((w->reader != l->id || w->r_lanes) && w->r_sync == m.wave[l->wave].sync)
-        race("writes", "read", at, w->reader, "no wave_barrier between");
+    if ((w->reader != l->id || w->r_lanes) && w->r_sync == m.wave[l->wave].sync) race("writes", "read", at, w->reader, "no wave_barrier between");
 }
 
-static void note_read(Word *w, uint8_t mask)
+static void note_read(Granule *w)
 {
     const Lane *l = &m.lanes[m.now];
     uint32_t sync = m.wave[l->wave].sync;
-    if (w->r_epoch != m.epoch) { w->r_mask = 0; w->r_epoch = m.epoch; }
-    if (!w->r_mask) { w->reader = l->id; w->r_lanes = false; w->r_sync = sync; }
-    else if (w->reader != MANY && m.lanes[w->reader].wave != l->wave) w->reader = MANY;
-    else if (w->reader != MANY && w->r_sync != sync) { w->reader = l->id; w->r_lanes = false; w->r_sync = sync; }
+    if (w->r_epoch != m.epoch) { w->r_epoch = m.epoch; w->reader = l->id; w->r_lanes = false; w->r_sync = sync; }
+    else if (w->reader == MANY) {}
+    else if (m.lanes[w->reader].wave != l->wave) w->reader = MANY;
+    else if (w->r_sync != sync) { w->reader = l->id; w->r_lanes = false; w->r_sync = sync; }
     else if (w->reader != l->id) w->r_lanes = true;
-    w->r_mask |= mask;
 }
 
-static void note_write(Word *w, uint8_t mask, uint32_t fence, bool again)
+static void note_write(Granule *w, uint32_t fence, bool again)
 {
     const Lane *l = &m.lanes[m.now];
-    uint32_t sync = m.wave[l->wave].sync;
     w->w_waves = (again && w->w_epoch == m.epoch ? w->w_waves : 0) | 1u << l->wave;
-    if (w->w_epoch != m.epoch || w->writer != l->id || w->w_sync != sync || w->w_fence != fence) w->w_mask = w->w_epoch == m.epoch ? w->w_mask & ~mask : 0;
-    w->w_epoch = m.epoch; w->w_sync = sync; w->w_fence = fence; w->writer = l->id;
-    w->w_mask |= mask;
-    w->defined |= mask;
-    w->flying &= ~mask;
+    w->w_epoch = m.epoch; w->w_sync = m.wave[l->wave].sync; w->w_fence = fence; w->writer = l->id;
+    w->flying = false;
 }
-
-static uint8_t mask_of(uint32_t a, uint32_t bytes) { return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << a % 4); }
 
 void hip_lds_load(void *to, uint32_t a, uint32_t bytes)
 {
     place(a, bytes);
-    uint8_t mask = mask_of(a, bytes);
-    for (uint32_t at = a & ~3u; at < a + bytes; at += 4) {
-        Word *w = &m.words[at / 4];
-        if (w->flying & mask) hip_fail("LDS word %u is read while the load that fills it is in flight", at / 4);
-        if (mask & ~w->defined) hip_fail("LDS word %u is read and nobody wrote it", at / 4);
-        check_writer(w, mask, at, "reads");
-        note_read(w, mask);
+    for (uint32_t at = a; at < a + bytes; at += m.run.granule) {
+        Granule *w = &m.granules[at / m.run.granule];
+        if (w->w_epoch < m.first_epoch) hip_fail("LDS word %u is read and nobody wrote it", at / 4);
+        if (w->flying) hip_fail("LDS word %u is read while the load that fills it is in flight", at / 4);
+        check_writer(w, at, "reads");
+        note_read(w);
     }
     memcpy(to, m.lds + a, bytes);
 }
@@ -310,15 +302,16 @@ void hip_lds_load(void *to, uint32_t a, uint32_t bytes)
 /* Writing what is there already is no race: copies of an element are stored by all who hold it, each for itself. */
 static void store(uint32_t a, const void *from, uint32_t bytes, uint32_t fence)
 {
-    uint8_t mask = mask_of(a, bytes);
-    bool same = from && !memcmp(m.lds + a, from, bytes);
-    for (uint32_t at = a & ~3u; at < a + bytes; at += 4) {
-        Word *w = &m.words[at / 4];
-        bool again = same && (w->defined & mask) == mask;
-        if (!again) { check_readers(w, mask, at); check_writer(w, mask, at, "writes"); }
-        note_write(w, mask, fence, again);
+    const uint8_t *p = from;
+    uint32_t step = m.run.granule;
+    for (uint32_t at = a; at < a + bytes; at += step) {
+        Granule *w = &m.granules[at / step];
+        bool again = p && w->w_epoch >= m.first_epoch && !w->flying && !memcmp(m.lds + at, p + (at - a), step);
+        if (!again) { check_reader(w, at); check_writer(w, at, "writes"); }
+        note_write(w, fence, again);
+        w->flying = !p;
     }
-    if (from) memcpy(m.lds + a, from, bytes);
+    if (p) memcpy(m.lds + a, p, bytes);
     else memset(m.lds + a, 0xff, bytes);
 }
 
@@ -343,7 +336,6 @@ void hip_load_lds(const void *from, uint32_t base, uint32_t bytes)
     Load x = { at, bytes, l->issues++, from };
     if (!m.run.late) { arrive(&x); return; }
     store(at, NULL, bytes, l->fence - 1);
-    for (uint32_t k = at; k < at + bytes; k += 4) { m.words[k / 4].defined = 0; m.words[k / 4].flying = 15; }
     if (l->n_loads == LOADS) hip_fail("more loads to LDS in flight than the emulator holds");
     l->loads[l->n_loads++] = x;
 }
@@ -451,11 +443,10 @@ static void start_lane(int t)
 static bool run_block(void)
 {
     memset(m.lds, 0xff, m.run.lds_bytes);
-    memset(m.words, 0, (m.run.lds_bytes + 3) / 4 * sizeof *m.words);
     m.n_waves = (m.run.threads + m.run.wave - 1) / m.run.wave;
     m.live = m.run.threads;
     m.at_barrier = 0;
-    m.epoch = 1;
+    m.first_epoch = ++m.epoch;
     for (int w = 0; w < m.n_waves; w++) {
         int first = w * m.run.wave, n = m.run.threads - first < m.run.wave ? m.run.threads - first : m.run.wave;
         m.wave[w] = (Wave){ .first = first, .n = n, .live = n, .turn = m.run.backwards ? 0 : n - 1 };
@@ -470,15 +461,16 @@ static bool run_block(void)
 const char *hip_run(const HipRun *run)
 {
     m.run = *run;
+    if (!m.run.granule) m.run.granule = 1;
     m.failed = false;
     *m.error = 0;
     if (!m.lanes) {
         m.lanes = calloc(MAX_LANES, sizeof *m.lanes);
-        m.words = calloc(LDS_MAX / 4, sizeof *m.words);
+        m.granules = calloc(LDS_MAX, sizeof *m.granules);
         m.lds = aligned_alloc(1024, LDS_MAX);
         m.cells = calloc(CELLS, sizeof *m.cells);
         m.stacks = mmap(NULL, (size_t)MAX_LANES * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (!m.lanes || !m.words || !m.lds || !m.cells || m.stacks == MAP_FAILED) return "out of memory";
+        if (!m.lanes || !m.granules || !m.lds || !m.cells || m.stacks == MAP_FAILED) return "out of memory";
     }
     if (run->threads < 1 || run->threads > MAX_LANES || run->lds_bytes > LDS_MAX || (run->wave != 32 && run->wave != 64)) return "a launch that no chip takes";
     for (int k = 0; k < CELLS; k++) m.cells[k].block = -1;

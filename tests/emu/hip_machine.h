@@ -23,6 +23,7 @@ typedef struct HipRun {
     bool backwards, late;       /* waves and lanes in descending order; loads to LDS as late as allowed */
     void (*body)(void *user);   /* the kernel; once a lane */
     void *user;
+    uint32_t granule;           /* the kernel's smallest access to LDS in bytes; 0: 1 */
 } HipRun;
 
 /* NULL, or what went wrong; valid until the next call. */

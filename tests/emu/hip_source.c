@@ -25,16 +25,23 @@ static const struct { const char *call, *what; bool more; } planted[] = {
     { "warp_sync(", "a wave barrier left out", false }, { "wait_loads(", "a wait left out", false }, { "wait_loads(", "one load more in flight", true },
 };
 
-static void note(Faults *faults, int line, const char *what, const char *p, size_t n)
+static void copy_line(char *out, size_t size, const char *p, size_t n)
+{
+    while (n && *p == ' ') { p++; n--; }
+    snprintf(out, size, "%.*s", (int)n, p);
+}
+
+/* before: the last line above that is code. */
+static void note(Faults *faults, int line, const char *what, const char *p, size_t n, const char *before)
 {
     Fault *x = &faults->list[faults->n++];
-    while (n && *p == ' ') { p++; n--; }
     *x = (Fault){ .line = line, .what = what };
-    snprintf(x->text, sizeof x->text, "%.*s", (int)n, p);
+    copy_line(x->text, sizeof x->text, p, n);
+    copy_line(x->before, sizeof x->before, before, strcspn(before, "\n"));
 }
 
 /* call(n);  ->  if (emu_mutant == 7) {} else if (emu_mutant == 8) call((n) + 1); else call(n); */
-static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n)
+static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n, const char *before)
 {
     for (size_t k = 0; k < sizeof planted / sizeof *planted && faults->n < MAX_FAULTS; k++) {
         size_t at = 0, len = strlen(planted[k].call);
@@ -44,7 +51,7 @@ static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n)
         if (!planted[k].more) fprintf(f, "if (emu_mutant == %d) {} else ", faults->n);
         else if (planted[k].call[0] == 'm') fprintf(f, "if (emu_mutant == %d) block_barrier(); else ", faults->n);
         else fprintf(f, "if (emu_mutant == %d) wait_loads((%.*s) + 1); else ", faults->n, (int)(end - (p + at + len)), p + at + len);
-        note(faults, line, planted[k].what, p, n);
+        note(faults, line, planted[k].what, p, n, before);
     }
     fwrite(p, 1, n, f);
 }
@@ -61,20 +68,23 @@ static void prelude_line(FILE *f, const char *p, size_t n)
     }
 }
 
-static void body_line(FILE *f, Faults *faults, int line, const char *p, size_t n)
-{
-    if (faults) plant(f, faults, line, p, n);
-    else fwrite(p, 1, n, f);
-}
-
 /* May a statement stand before this line? Then the line before ends one. */
 static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
+
+/* Of LDS: the prelude holds only what the kernel uses. */
+static int smallest_access(const char *text)
+{
+    static const char *const marks[2][8] = { { "LDS(u8", "LDS(i8", "LDS(bool", "LDS(const u8", NULL }, { "LDS(u16", "LDS(i16", "LDS(const u16", "LDS(_Float16", NULL } };
+    for (int k = 0; k < 2; k++) for (int i = 0; marks[k][i]; i++) if (strstr(text, marks[k][i])) return 1 + k;
+    return 4;
+}
 
 void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
 {
     int line = 3;
     char last = 0;
     bool kernel = false, body = false;
+    const char *before = "";
     /* a kernel may be named as a function of libc */
     fprintf(f, "#include \"hip_device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);
     for (const char *p = code->text; *p;) {
@@ -83,11 +93,13 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
             if (!strncmp(p, "KERNEL(", 7)) kernel = true;
             bool call = body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !line_has(p, n, "else ");
             if (call) fprintf(f, "hip_line = %d; ", line);
-            if (body) body_line(f, faults, line, p, n);
+            if (body && faults) plant(f, faults, line, p, n, before);
+            else if (body) fwrite(p, 1, n, f);
             else prelude_line(f, p, n);
             fputc('\n', f);
             line++;
             if (kernel && n == 1 && *p == '{') body = true;
+            if (n && !line_has(p, n, "#pragma") && !line_has(p, n, "/* ")) before = p;
             if (n && !line_has(p, n, "#pragma")) {
                 const char *end = p;
                 while (end < p + n && strncmp(end, "/*", 2)) end++;
@@ -97,5 +109,5 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
         }
         p += n + (p[n] == '\n');
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld)\n", code->name, (long long)(code->shared_bytes ? code->shared_bytes : 16));
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d)\n", code->name, (long long)(code->shared_bytes ? code->shared_bytes : 16), smallest_access(code->text));
 }

@@ -1,6 +1,6 @@
-/* random_emu: random programs of tile IR, lowered and emitted for sm_80 after all passes or none, executed on the host, against the interpreter.
+/* random_emu: random programs of tile IR, lowered and emitted for sm_80 (or another --device) after all passes or none, executed on the host, against the interpreter.
  *
- *     random_emu [--first=SEED] [--count=N] [--emit] [--cut] [FILE.ir...]
+ *     random_emu [--device=one_gfx942] [--first=SEED] [--count=N] [--emit] [--cut] [FILE.ir...]
  *     random_emu --show=SEED                              the program, and what is emitted for it
  *
  * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in which it can be kept as a file
@@ -12,6 +12,16 @@
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
+
+static const char *device = "one_sm_80";
+
+/* "one_gfx942" is hip:gfx942. */
+static const Target *target_of(const char *name)
+{
+    char full[40];
+    snprintf(full, sizeof full, "%s:%s", strncmp(name + 4, "gfx", 3) ? "cuda" : "hip", name + 4);
+    return target_find(full);
+}
 
 static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE, GEN_BIG_TILES | GEN_ONLY_EXACT };
 
@@ -87,7 +97,7 @@ static Outcome try(const Way *way, const char *text)
     Env v = { 0 };
     Outcome o = { 0 };
     KernelOptions options = { .no_roles = true };
-    const Target *t = target_find("cuda:sm_80");
+    const Target *t = target_of(device);
     unsigned flags = flag_sets[way->seed % (sizeof flag_sets / sizeof *flag_sets)];
     session_init(&s, allocator_libc);
     if (setjmp(s.oom)) {
@@ -180,17 +190,18 @@ int main(int argc, char **argv)
     int bad = 0, files = 0;
     for (int i = 1; i < argc; i++) {
         if (sscanf(argv[i], "--first=%llu", &first) == 1 || sscanf(argv[i], "--count=%llu", &count) == 1) continue;
-        if (sscanf(argv[i], "--show=%llu", &show) == 1) shown = true;
+        if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
+        else if (sscanf(argv[i], "--show=%llu", &show) == 1) shown = true;
         else if (!strcmp(argv[i], "--emit")) emit_only = true;
         else if (!strcmp(argv[i], "--cut")) explained = false;
-        else if (*argv[i] == '-') return fputs("usage: random_emu [--first=SEED] [--count=N] [--emit] [--cut] [--show=SEED] [FILE...]\n", stderr), 2;
+        else if (*argv[i] == '-') return fputs("usage: random_emu [--device=NAME] [--first=SEED] [--count=N] [--emit] [--cut] [--show=SEED] [FILE...]\n", stderr), 2;
         else files++;
     }
     if (shown) {
         for (int passes = 0; passes < 2; passes++) printf("// %s\n", try(&(Way){ .seed = show, .passes = passes, .show = true }, NULL).why);
         return 0;
     }
-    void *emu = emit_only ? NULL : exec_emu_open_once("one_sm_80", why, sizeof why);
+    void *emu = emit_only ? NULL : exec_emu_open_once(device, why, sizeof why);
     if (!emu && !emit_only) { printf("SKIP: %s\n", why); return 77; }
     for (int i = 1; i < argc; i++) if (*argv[i] != '-') bad += run_file(emu, argv[i]);
     for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++) bad += both_ways(emu, seed, NULL, "", &explained);
