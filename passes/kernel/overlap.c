@@ -54,6 +54,25 @@ static bool is_chain(Instr *loop, Instr *product)
     return r->uses && !r->uses->next && r->uses->user == ir_terminator(body) && ir_operand(ir_terminator(body), acc->index - 1) == r;
 }
 
+static int gets_of(const Block *body, const Value *ring)
+{
+    int n = 0;
+    for (const Instr *i = body->first; i; i = i->next) n += i->op == OP_RING_GET && ir_operand(i, 0) == ring;
+    return n;
+}
+
+/* A step's slots are given back after the next step's were got: rings of fewer slots than both take would never fill. */
+static bool slots_for_two(Ctx *c, const Instr *loop)
+{
+    const Block *body = loop->blocks[0];
+    for (const Instr *i = body->first; i; i = i->next) {
+        if (i->op != OP_RING_GET || ir_operand(i, 0)->type->shape[0] >= 2 * gets_of(body, ir_operand(i, 0))) continue;
+        diag_perf(c->s, i->loc, "products of this loop are waited for where they are issued: shared memory holds the tiles of one step only");
+        return false;
+    }
+    return true;
+}
+
 static void release_before(Ctx *c, Builder *b, Instr *loop, Instrs *releases, bool guarded)
 {
     Value *some = guarded ? ir_bin(b, OP_GT, loop->blocks[0]->args[0], ir_operand(loop, 0)) : ir_bin(b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1));
@@ -184,6 +203,8 @@ static bool sort_parts(Ctx *c, Split *s, Parts *p, Instrs *pull)
     for (int k = 0; k < 2; k++) {
         Value *v = ir_operand(s->product, k);
         if (v->type->kind == TYPE_SHARED && v->def && v->def->op == OP_RING_GET && v->def->block == s->body && ir_use_count(v) == 1) late_get[k] = v->def;
+        /* the producer fills a ring in the program's order: one that feeds both parts cannot be read in the rotated one */
+        if (late_get[k] && gets_of(s->body, ir_operand(late_get[k], 0)) > 1) return false;
     }
     for (Instr *i = s->body->first; i; i = i->next) {
         if (op_info[i->op].flags & OPF_TERM) break;
@@ -370,7 +391,7 @@ static void overlap_loop(Ctx *c, Instr *loop)
     if (!products.len) return;
     bool chain = true;
     for (size_t k = 0; k < products.len; k++) chain = chain && is_chain(loop, products.data[k]);
-    if (chain) { delay_waits(c, loop, &products); return; }
+    if (chain && slots_for_two(c, loop)) { delay_waits(c, loop, &products); return; }
     Instr *late = late_product(&products, loop->blocks[0]);
     if (!late || !rotate(c, loop, late))
         text_printf(&c->note, "  plain order: products are waited for where they are issued\n");
