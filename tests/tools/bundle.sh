@@ -53,6 +53,16 @@ expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I. k.c k.cpu.o "$here/bund
 expect 0 "there is no NVRTC here" env LD_LIBRARY_PATH="$work/drivers" TILE_NVRTC="$work/none.so" ./source 6
 expect 0 "launched" env LD_LIBRARY_PATH="$work/drivers" TILE_NVRTC="$fake" ./source 0
 
+# code objects for AMD's, where clang is found
+if "$tilec" "$root/examples/kernels/silu.tile" -D T=f16 --target=hip:gfx942 --emit=hsaco -o silu.hsaco 2>/dev/null; then
+    expect 0 "" "$tilec" "$here/bundle.tile" --bundle --kernel=dot -D D=16 -D NEGATE=false --target=hip:gfx942,hip:gfx90a -o h.c -h h.h
+    expect 0 "" "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -I"$root/tests/api" h.c "$here/bundle_hip.c" -o hip -ldl -lpthread
+    cp "$(dirname "$fake")/libfakehip.so" drivers/libamdhip64.so
+    rm drivers/libcuda.so.1
+    expect 0 "all launches as expected" env LD_LIBRARY_PATH="$work/drivers" ./hip
+    "$tilec" "$root/examples/kernels/silu.tile" -D T=f16 --target=hip:gfx942 --emit=asm -o - | grep -q 'amdgcn-amd-amdhsa--gfx942' || fail "no assembly for gfx942"
+else echo "no clang here: no code objects"; fi
+
 # the command line
 expect 2 "a bundle wants a GPU" "$tilec" "$here/bundle.tile" --bundle --target=cpu -o n.c -h n.h
 expect 2 "--bundle wants -o NAME.c and -h NAME.h" "$tilec" "$here/bundle.tile" --bundle --target=cuda:sm_80 -o n.o

@@ -40,7 +40,7 @@ if $nvrtc "$tilec" k.tile --emit=ptx --target=cuda:sm_80 -D T=16 >k.ptx 2>ptx.er
     grep -q '^\.visible \.entry k' k.ptx || fail "no entry in k.ptx"
     expect 0 "" $nvrtc "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -D T=16 -o k.cubin
     [ "$(head -c 4 k.cubin)" = $'\x7fELF' ] || fail "k.cubin is no ELF file"
-    expect 1 "2 variants do not go into one cubin" $nvrtc "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -o two.cubin; absent two.cubin
+    expect 1 "2 variants do not go into one binary" $nvrtc "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -o two.cubin; absent two.cubin
 else
     grep -qE "cannot open the run-time compiler|no NVRTC on this machine" ptx.err || fail "--emit=ptx: $(cat ptx.err)"
     echo "no NVRTC here: PTX and cubins left out"

@@ -77,6 +77,7 @@ static int open_driver(Api *a, int device)
     GPU_CALLS
 #undef FN
     *(void **)&a->hip_error = dlsym(library, "hipGetErrorString");
+    if (device == TILE_ON_HIP && dlsym(library, "hipGetDevicePropertiesR0600")) *(void **)&a->properties = dlsym(library, "hipGetDevicePropertiesR0600");    /* HIP 6's struct */
     int n = 0, result = a->init(0);
     if (!result) result = a->device_count(&n);
     if (result || n < 1) { snprintf(a->why, sizeof a->why, "the %s driver finds no device (%d)", what, result); return -TILE_LAUNCH_NO_DEVICE; }

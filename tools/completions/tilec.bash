@@ -25,7 +25,7 @@ _tilec() {
     case $cur in
         --target=*) COMPREPLY=($(compgen -W 'interp cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100' -- "${cur#*=}")); return ;;
         --bundle-source=*) COMPREPLY=($(compgen -W 'never missing always' -- "${cur#*=}")); return ;;
-        --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip ptx cubin sass llvm asm' -- "${cur#*=}")); return ;;
+        --emit=*) COMPREPLY=($(compgen -W 'ast ir kernel-ir schedule cuda hip ptx cubin sass llvm hsaco asm' -- "${cur#*=}")); return ;;
         --kernel=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --assume=*) COMPREPLY=($(compgen -W 'best aligned any' -- "${cur#*=}")); return ;;
         --in=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;

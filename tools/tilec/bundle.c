@@ -1,6 +1,7 @@
 /* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
  * made by the vendors' compilers, several at a time. */
 #include "tools/tilec/bundle_parts.h"
+#include "tools/tilec/hip.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
 #include "runtime/rtc.h"
@@ -59,9 +60,11 @@ static const Target *small_row(const Target *portable)
 
 static void close_rtc(void *p) { rtc_close(p); }
 
+/* NVRTC; for HIP clang, else hipRTC. */
 static bool have_compiler(Session *s, TargetKind kind, Rtc **out, DriverError *e)
 {
-    if (*out) return true;
+    char path[1024];
+    if (*out || (kind == TARGET_HIP && hip_compiler(path, sizeof path))) return true;
     if (rtc_open(kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), allocator_libc, out, e)) return false;
     session_defer(s, close_rtc, *out);
     return true;
@@ -202,6 +205,12 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
     for (size_t i = 0; i < b->images.len; i++) {
         MadeImage *m = &b->images.data[i];
         if (m->size) continue;
+        if (m->aim.target->kind == TARGET_HIP && !rtc[TARGET_HIP]) {
+            char why[400];
+            if (hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false, args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, why, sizeof why)) continue;
+            diag_error(&b->in->session, (Loc){0}, "%s for %s: %s", m->title, m->aim.target->name, why);
+            return false;
+        }
         DriverCompile c = { .text = m->source, .name = arena_printf(a, "%s.cu", m->entry), .entry = m->entry, .target = m->aim.target,
                             .debug_info = args_has(b->in->args, FLAG_DEBUG) };
         w.tasks[w.n++] = (Task){ m, rtc[m->aim.target->kind], c, TILE_OK, { "" } };

@@ -1,5 +1,6 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
+#include "tools/tilec/hip.h"
 #include "tools/tilec/sass.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
@@ -67,7 +68,8 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
 
 static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, StageId stage, bool several, Text *out)
 {
-    EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
+    bool amd = o->target->kind == TARGET_HIP;
+    EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM && !amd ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
     Compiled c;
     if (!compiled(in, v, o, kind, several ? variant_symbol(&in->session.arena, v) : NULL, &c)) return false;
     if (stage == STAGE_PTX || stage == STAGE_CUBIN || stage == STAGE_SASS) {
@@ -76,6 +78,15 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
         if (!emit_binary(in, v, o, &c, stage == STAGE_PTX, &data, &size)) return false;
         if (stage == STAGE_SASS) return sass_print(in, data, size, out);
         text_write(out, data, stage == STAGE_PTX ? strnlen(data, size) : size);
+    } else if (stage == STAGE_HSACO || (stage == STAGE_ASM && amd)) {
+        const void *data;
+        size_t size;
+        char why[400];
+        if (!hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM, o->backend.debug_info, &data, &size, why, sizeof why)) {
+            diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, why);
+            return false;
+        }
+        text_write(out, data, size);
     } else if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
     else text_write(out, c.artifact.data, c.artifact.size);
     return true;
@@ -126,13 +137,13 @@ int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOpti
     if (stage == STAGE_AST) { frontend_print_ast(in->ast, out); return EXIT_OK; }
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
-        if (stage == STAGE_CUBIN && list->len > 1) {
-            diag_error(&in->session, (Loc){0}, "%zu variants do not go into one cubin; choose one with --kernel and -D", list->len);
+        if ((stage == STAGE_CUBIN || stage == STAGE_HSACO) && list->len > 1) {
+            diag_error(&in->session, (Loc){0}, "%zu variants do not go into one binary; choose one with --kernel and -D", list->len);
             return EXIT_INPUT;
         }
         const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
         if (list->len > 1 && stage != STAGE_SCHEDULE) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
-        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, list->len > 1 && stage != STAGE_CUBIN, out);
+        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, list->len > 1, out);
         if (!ok) return EXIT_INPUT;
     }
     return EXIT_OK;
