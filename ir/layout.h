@@ -343,6 +343,8 @@ typedef struct LayoutConvert {
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
 /* The same without shared memory: NULL if registers and shuffles do not suffice. */
 const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const Layout *dst, int elem_bytes);
+/* A plan through shared memory, its staging tile row-major without swizzle or padding: what bank conflicts cost. */
+const LayoutConvert *layout_convert_plain(Arena *a, const LayoutConvert *plan, int elem_bytes);
 
 /* --- ldmatrix, stmatrix ------------------------------------------------------------------------------------------------ */
 

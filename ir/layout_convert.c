@@ -479,3 +479,19 @@ const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const La
 {
     return plan_convert(a, src, dst, elem_bytes, false);
 }
+
+const LayoutConvert *layout_convert_plain(Arena *a, const LayoutConvert *plan, int elem_bytes)
+{
+    int32_t order[LAYOUT_MAX_RANK];
+    if (plan->kind != LAYOUT_CONVERT_SHARED) return plan;
+    for (int d = 0; d < plan->src->rank; d++) order[d] = plan->src->rank - 1 - d;
+    const LayoutShared *s = layout_shared_rows(a, plan->src->rank, plan->src->tile, order, elem_bytes, 0);
+    if (!s) return plan;
+    LayoutConvert *c = arena_alloc(a, sizeof *c);
+    *c = *plan;
+    c->shared = s;
+    c->bytes = s->bytes;
+    layout_shared_vector(c->src, s, 16, &c->store);
+    layout_shared_vector(c->dst, s, 16, &c->load);
+    return c;
+}

@@ -250,6 +250,7 @@ void emit_convert(Emit *e, Instr *i)
         const LayoutConvert *within = layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
         if (within) plan = within;
     }
+    if (e->plan->options.no_swizzle) plan = layout_convert_plain(&e->s->arena, plan, dtype_bytes(d));
     if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
     if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {
         declare_tile(e, r);

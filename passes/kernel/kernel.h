@@ -38,6 +38,7 @@ typedef struct KernelOptions {
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
     bool no_lazy;           /* rescale always */
+    bool no_swizzle;        /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 
 /* With what --skip-pass leaves out (options.c). */

@@ -92,6 +92,14 @@ if "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emiss
     [ "$(grep -c '^attention_' four.cu)" = 4 ] || fail "four variants are not four functions"
     expect 2 "--check-emission: no libclang" env TILE_LIBCLANG=/none.so "$tilec" "$root/examples/kernels/silu.tile" --target=cuda:sm_80 --check-emission -o one.cu
 else echo "no libclang here: emissions are not read"; fi
+# four transposes of one spec: rows, columns, a tile turned over in shared memory, the same free of bank conflicts
+transpose() { "$tilec" "$root/examples/kernels/transpose.tile" --target=cuda:sm_80 -D T=f32 "$@" -o t.cu || fail "transpose $*"; sed '/^#line/d; /^ *\/\*/d' t.cu | grep -cE "$seek"; }
+seek='sts_b(32|128)\(' ; [ "$(transpose -D TM=1 -D TN=1024)" = 0 ] || fail "a transpose of single rows goes through shared memory"
+[ "$(transpose -D TM=64 -D TN=64)" -gt 0 ] && [ "$(transpose -D TM=64 -D TN=64 --skip-pass=swizzle)" -gt 0 ] || fail "a transpose of tiles does not go through shared memory"
+seek='ldg_f32\(X'; [ "$(transpose -D TM=1024 -D TN=1)" -gt 0 ] && [ "$(transpose -D TM=64 -D TN=64)" = 0 ] || fail "columns are read by elements, tiles by vectors"
+seek='o_t[0-9]+ = o_t[0-9]+ \^' ; [ "$(transpose -D TM=64 -D TN=64)" -gt 0 ] || fail "the tile is not swizzled"
+[ "$(transpose -D TM=64 -D TN=64 --skip-pass=swizzle)" = 0 ] || fail "the tile is swizzled without the pass"
+
 # what would take LLVM minutes is refused
 {
     echo 'kernel big(in f32 Y[N], out f32 X[N]) grid (1) { let t = load(Y[0 +: 1024]);'

@@ -123,6 +123,7 @@ static LayoutConvertKind convert(const Layout *a, const Layout *b, int bytes)
 {
     const LayoutConvert *p = layout_convert(&arena, a, b, bytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    if (p->kind == LAYOUT_CONVERT_SHARED) run_plan(layout_convert_plain(&arena, p, bytes), bytes);
     return run_plan(p, bytes);
 }
 
