@@ -84,6 +84,17 @@ expect 1 "copy.tile:12" "$tilec" run copy.tile --kernel=wide --target=interp --c
 expect 1 "note: while compiling copy<T=i16, N=5>" "$tilec" run bad_pad.tile --target=interp --set T=i16 --in 'X=random:i16[3, 5]:1'
 expect 2 "the interpreter is an oracle, it is not timed" "$tilec" bench copy.tile --kernel=copy --target=interp --in 'X=random:f32[3, 5]:7'
 
+# extents of out tensors by constants of the file, of the kernel, and by what functions of extents there are
+cat >extents.tile <<'T'
+const int W = 8;
+kernel e(in i32 X[N], out i32 A[W], out i32 B[2*W + K], out i32 C[cdiv(N, 4), K], out i32 D[min(N, W) % 5], const int K = 3) grid (1) {
+    store(A[0], 1); store(B[0], 1); store(C[0, 0], 1); store(D[0], 1);
+    print("extents", extent(A, 0), extent(B, 0), extent(C, 0), extent(C, 1), extent(D, 0));
+}
+T
+expect 0 "extents 8 19 6 3 3" "$tilec" run extents.tile --in 'X=ones:i32[22]'
+expect 0 "extents 8 21 6 5 3" "$tilec" run extents.tile --in 'X=ones:i32[22]' --set K=5 --target=interp
+
 # what is wrong: one clear error, no output
 expect 2 "which kernel? --kernel=NAME, one of copy, scale, wide" "$tilec" run copy.tile --in X=x.npy
 expect 1 "q" "$tilec" run copy.tile --kernel=q --in X=x.npy
