@@ -4,7 +4,7 @@
 #include "tests/emu/cuda_source.h"
 #include "tests/emu/emu.h"
 #include "tests/emu/hip_source.h"
-#include "frontend/frontend.h"
+#include "tests/run/launch_facts.h"
 #include "ir/eval.h"
 #include "ir/scalar.h"
 #include "passes/passes.h"
@@ -95,69 +95,6 @@ static char *source_of(Session *s, const char *path)
     while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) text_write(&t, chunk, n);
     fclose(f);
     return t.data;
-}
-
-/* The extents that the kernel is specialized on come from the tensors, as at a launch. */
-static int bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *out)
-{
-    int n = 0;
-    for (int i = 0; i < l->n_consts; i++) {
-        const char *why = NULL;
-        out[n].name = session_intern(s, l->consts[i].name, strlen(l->consts[i].name));
-        if (frontend_parse_value(s, k, out[n].name, l->consts[i].value, &out[n].value, &why)) n++;
-        else diag_error(s, k->loc, "%s=%s: %s", l->consts[i].name, l->consts[i].value, why);
-    }
-    for (int key = 0; key < k->n_keys; key++)
-        for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
-            const FrontParam *p = &k->params[i];
-            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-            const Arg *a = &l->args[arg++];
-            for (int axis = 0; a->tensor && axis < p->rank; axis++)
-                if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
-                    out[n++] = (FrontBinding){ k->keys[key], { FRONT_INT, { .i = a->tensor->shape[a->drop + axis] } } };
-        }
-    return n;
-}
-
-static int64_t power_of_two_in(uint64_t v, int64_t most)
-{
-    int64_t d = 1;
-    while (d < most && v % (uint64_t)(2 * d) == 0) d *= 2;
-    return d;
-}
-
-/* As the runtime: extents under 2^28, offsets in bytes under 2^31. */
-static bool fits_in_32_bits(const Launch *l)
-{
-    for (int i = 0; i < l->n_args; i++) {
-        const Tensor *t = l->args[i].tensor;
-        int64_t reach = 0;
-        for (int axis = l->args[i].drop; t && axis < t->rank; axis++) {
-            if (t->shape[axis] >= FITS32_EXTENT) return false;
-            reach += (t->shape[axis] > 0 ? t->shape[axis] - 1 : 0) * llabs(t->stride[axis]);
-        }
-        if (t && reach * (int64_t)ref_type_size(t->type) > INT32_MAX) return false;
-    }
-    return true;
-}
-
-/* What a launch key says: alignment, unit strides, strides and extents in 16 bytes. */
-static void give_facts(Func *f, const Launch *l)
-{
-    f->fits32 = fits_in_32_bits(l);
-    for (int i = 0; i < f->n_params && i < l->n_args; i++) {
-        const Tensor *t = l->args[i].tensor;
-        Param *p = &f->params[i];
-        if (!t) continue;
-        p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);
-        for (int axis = 0; axis < t->rank - l->args[i].drop; axis++) {
-            int64_t stride = t->stride[l->args[i].drop + axis], extent = t->shape[l->args[i].drop + axis];
-            Dim *d = &f->dims[p->dims[axis]];
-            if (stride == 1) p->stride[axis] = 1;
-            p->stride_div[axis] = stride ? power_of_two_in((uint64_t)llabs(stride), 16) : 16;
-            if (d->extent < 0) d->div = extent ? power_of_two_in((uint64_t)extent, 16) : 1;
-        }
-    }
 }
 
 static uint64_t hash_of(const char *p)
@@ -282,11 +219,11 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!text) { snprintf(why, why_size, "%s cannot be read", run->path); return false; }
     Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), NULL, NULL);
     const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
-    int n = k ? bind(s, k, l, b) : 0;
+    int n = k ? launch_bind(s, k, l, b) : 0;
     Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;
     Func *f = m ? ir_func_find(m, l->kernel) : NULL;
     if (!f) return false;
-    if (run->passes) give_facts(f, l);
+    if (run->passes) launch_facts(f, l, false);
     PassOptions o = pass_options_default(st->target);
     if (!run->passes) o.opt_level = 0;
     if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;

@@ -3,7 +3,7 @@
  * With passes, the kernel first gets the launch facts a runtime would give it: alignment, strides, divisors of extents, and, for
  * every other problem, the extents themselves. */
 #include "exec_interp.h"
-#include "frontend/frontend.h"
+#include "launch_facts.h"
 #include "ir/interp.h"
 #ifdef RUN_WITH_PASSES
 #include "passes/passes.h"
@@ -40,34 +40,6 @@ static bool read_source(State *s, const char *path, char *why, size_t why_size)
 
 /* --- lowering --- */
 
-/* The extents that the kernel is specialized on come from the tensors, as at a launch. */
-static int bind_keys(const FrontKernel *k, const Launch *l, FrontBinding *out)
-{
-    int n = 0;
-    for (int key = 0; key < k->n_keys; key++)
-        for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
-            const FrontParam *p = &k->params[i];
-            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-            const Arg *a = &l->args[arg++];
-            for (int axis = 0; a->tensor && axis < p->rank; axis++)
-                if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
-                    out[n++] = (FrontBinding){k->keys[key], {FRONT_INT, {.i = a->tensor->shape[a->drop + axis]}}};
-        }
-    return n;
-}
-
-static int bind_consts(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *out)
-{
-    int n = 0;
-    for (int i = 0; i < l->n_consts; i++) {
-        const char *why = NULL;
-        out[n].name = session_intern(s, l->consts[i].name, strlen(l->consts[i].name));
-        if (frontend_parse_value(s, k, out[n].name, l->consts[i].value, &out[n].value, &why)) n++;
-        else diag_error(s, k->loc, "%s=%s: %s", l->consts[i].name, l->consts[i].value, why);
-    }
-    return n;
-}
-
 static const Func *lower(Session *s, State *state, const Run *run, const Launch *l)
 {
     FrontBinding bindings[64];
@@ -76,52 +48,21 @@ static const Func *lower(Session *s, State *state, const Run *run, const Launch 
     if (!frontend_check(ast)) return NULL;
     const FrontKernel *k = frontend_kernel_find(ast, l->kernel);
     if (!k) return diag_error(s, (Loc){0}, "no kernel %s", l->kernel), NULL;
-    int n = bind_consts(s, k, l, bindings);
-    n += bind_keys(k, l, bindings + n);
+    int n = launch_bind(s, k, l, bindings);
     if (s->n_errors) return NULL;
     Module *m = frontend_lower(ast, l->kernel, bindings, (size_t)n, "cpu");
     return m && ir_verify(m) ? ir_func_find(m, l->kernel) : NULL;
 }
 
-/* --- launch facts and passes --- */
-
-static int64_t power_of_two_in(uint64_t v, int64_t most)
-{
-    int64_t d = 1;
-    while (d < most && v % (uint64_t)(2 * d) == 0) d *= 2;
-    return d;
-}
+/* --- passes --- */
 
 #ifdef RUN_WITH_PASSES
-static void give_facts(Func *f, const Launch *l, bool exact)
-{
-    f->fits32 = true;
-    for (int i = 0; i < f->n_params && i < l->n_args; i++) {
-        const Arg *a = &l->args[i];
-        Param *p = &f->params[i];
-        if (!a->tensor) {
-            p->lo = p->hi = a->scalar->value;
-            continue;
-        }
-        const Tensor *t = a->tensor;
-        p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 64);
-        for (int axis = 0; axis < t->rank - a->drop; axis++) {
-            int64_t stride = t->stride[a->drop + axis], extent = t->shape[a->drop + axis];
-            Dim *d = &f->dims[p->dims[axis]];
-            p->stride[axis] = exact || stride == 1 ? stride : FACT_UNKNOWN;
-            p->stride_div[axis] = stride ? power_of_two_in((uint64_t)llabs(stride), 16) : 16;
-            if (d->extent < 0) d->div = extent ? power_of_two_in((uint64_t)extent, 16) : 1;
-            if (exact) d->extent = extent;
-        }
-    }
-}
-
 static bool optimize(Session *s, Func *f, const Launch *l, bool exact)
 {
     PassOptions o = pass_options_default(NULL);
     o.opt_level = 3;
     o.verify_each = true;
-    give_facts(f, l, exact);
+    launch_facts(f, l, exact);
     return passes_run(f->module, &o, NULL);
 }
 #endif

@@ -218,6 +218,56 @@ static void run_type(Test *z, OpGroup group, RefType type)
     }
 }
 
+/* --- matrix products ------------------------------------------------------------------------------------------------------------------ */
+
+/* Types of operands and sum, and the bound in ulp of the typical sum: products of narrow operands are exact, tf32 keeps 11 bits of each operand. */
+static const struct { const char *a, *b, *sum, *precision; double bound; } products[] = {
+    { "f16", "f16", "f32", "", 64 }, { "bf16", "bf16", "f32", "", 64 }, { "f32", "f32", "f32", "", 64 }, { "f32", "f32", "f32", ", precision = tf32", 1 << 15 },
+    { "f64", "f64", "f64", "", 64 }, { "i8", "i8", "i32", "", 0 }, { "u8", "u8", "i32", "", 0 }, { "i8", "u8", "i32", "", 0 }, { "u8", "i8", "i32", "", 0 },
+    { "f8e4m3", "f8e4m3", "f32", "", 64 }, { "f8e5m2", "f8e5m2", "f32", "", 64 }, { "f8e4m3", "f8e5m2", "f32", "", 64 }, { "f8e5m2", "f8e4m3", "f32", "", 64 },
+};
+
+/* Tiles of 32 x 16 x 32 of C = A B + C, its rows scaled; the second time B's window is read across. */
+static void write_product(int k, bool across, char *text, size_t size)
+{
+    bool integer = !strcmp(products[k].sum, "i32");
+    snprintf(text, size,
+        "kernel ops(in %s A[M, K], in %s B[%s], inout %s C[M, N])\n    grid (cdiv(N, 16), cdiv(M, 32))\n{\n    let (j, i) = program_id();\n"
+        "    var acc = load(C[i*32 +: 32, j*16 +: 16]);\n    for k in 0 .. cdiv(K, 32) {\n        let a = load(A[i*32 +: 32, k*32 +: 32], latency = 2);\n"
+        "        let b = %s;\n        acc = mma(a, b, acc%s);\n    }\n    store(C[i*32 +: 32, j*16 +: 16], acc * %s);\n}\n",
+        products[k].a, products[k].b, across ? "N, K" : "K, N", products[k].sum,
+        across ? "transpose(load(B[j*16 +: 16, k*32 +: 32], latency = 2))" : "load(B[k*32 +: 32, j*16 +: 16], latency = 2)", products[k].precision, integer ? "2" : "0.5");
+}
+
+static void run_products(Test *z)
+{
+    static const struct { const char *sizes, *views; bool special; } forms[] = {
+        { "M=1 N=1 K=1" }, { "M=9 N=9 K=9", "A:t C:t" }, { "M=33 N=17 K=225", NULL, true }, { "M=64 N=32 K=64" }, { "M=40 N=24 K=1009", "B:t" }, { "M=40 N=24 K=80", "A:x B:s" },
+    };
+    static char text[2048];
+    for (size_t k = 0; k < sizeof products / sizeof *products; k++)
+        for (int across = 0; across < 2; across++) {
+            int number = z->kernels++;
+            char name[32], tensors[160], why[400] = "";
+            if ((z->o.shares && number % z->o.shares != z->o.share) || (z->o.type && strcmp(z->o.type, products[k].a))) continue;
+            snprintf(name, sizeof name, "ops%d", number);
+            snprintf(tensors, sizeof tensors, "in A[M,K] %s; in B[%s] %s; inout C[M,N] %s int:9", products[k].a, across ? "N,K" : "K,N", products[k].b, products[k].sum);
+            write_product((int)k, across, text, sizeof text);
+            bool integer = products[k].bound == 0;
+            Recipe recipe = {name, name, tensors, "", "", {"ops A B C"}, oracle_no_reference, 0, products[k].bound, products[k].bound, FLOOR_RMS};
+            for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+                Problem *p = oracle_write(&z->z, name, text) ? problem_make(&recipe, forms[f].sizes, NULL, forms[f].views, forms[f].special && !integer ? "A" : NULL, 7, why, sizeof why) : NULL;
+                Verdict v = p ? oracle_check(&z->z, p, z->o.both, true) : (Verdict){.ok = false};
+                if (!p) snprintf(v.text, sizeof v.text, "%s", why);
+                if (!v.ok) printf("FAIL product %s %s%s%s %s %s: %s\n%s", products[k].a, products[k].b, products[k].precision, across ? " across" : "", forms[f].sizes, forms[f].views ? forms[f].views : "", v.text, z->o.show ? text : "");
+                z->failed += !v.ok;
+                z->problems++;
+                problem_free(p);
+            }
+            oracle_forget(&z->z, name);
+        }
+}
+
 static const char *value_of(const char *arg, const char *name)
 {
     size_t n = strlen(name);
@@ -244,6 +294,7 @@ int main(int argc, char **argv)
     for (int g = 0; g < OP_GROUPS; g++)
         for (int t = 0; t < REF_TYPES; t++)
             if ((z.o.group < 0 || g == z.o.group) && (!z.o.type || !strcmp(z.o.type, ref_type_name((RefType)t)))) run_type(&z, (OpGroup)g, (RefType)t);
+    if (z.o.group < 0 || z.o.group == OP_GROUPS) run_products(&z);
     oracle_close(&z.z);
     printf("%d operations, %d kernels, %d problems on %s, %d failed\n", n_op_rows, z.kernels, z.problems, z.o.device, z.failed);
     return z.failed > 0;

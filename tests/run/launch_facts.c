@@ -1,0 +1,70 @@
+/* launch_facts.c: see launch_facts.h. */
+#include "launch_facts.h"
+#include <stdlib.h>
+#include <string.h>
+
+int launch_bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *out)
+{
+    int n = 0;
+    for (int i = 0; i < l->n_consts; i++) {
+        const char *why = NULL;
+        out[n].name = session_intern(s, l->consts[i].name, strlen(l->consts[i].name));
+        if (frontend_parse_value(s, k, out[n].name, l->consts[i].value, &out[n].value, &why)) n++;
+        else diag_error(s, k->loc, "%s=%s: %s", l->consts[i].name, l->consts[i].value, why);
+    }
+    for (int key = 0; key < k->n_keys; key++)
+        for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
+            const FrontParam *p = &k->params[i];
+            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
+            const Arg *a = &l->args[arg++];
+            for (int axis = 0; a->tensor && axis < p->rank; axis++)
+                if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
+                    out[n++] = (FrontBinding){k->keys[key], {FRONT_INT, {.i = a->tensor->shape[a->drop + axis]}}};
+        }
+    return n;
+}
+
+static int64_t power_of_two_in(uint64_t v, int64_t most)
+{
+    int64_t d = 1;
+    while (d < most && v % (uint64_t)(2 * d) == 0) d *= 2;
+    return d;
+}
+
+/* As the runtime: extents under 2^28, offsets in bytes under 2^31. */
+static bool fits_in_32_bits(const Launch *l)
+{
+    for (int i = 0; i < l->n_args; i++) {
+        const Tensor *t = l->args[i].tensor;
+        int64_t reach = 0;
+        for (int axis = l->args[i].drop; t && axis < t->rank; axis++) {
+            if (t->shape[axis] >= FITS32_EXTENT) return false;
+            reach += (t->shape[axis] > 0 ? t->shape[axis] - 1 : 0) * llabs(t->stride[axis]);
+        }
+        if (t && reach * (int64_t)ref_type_size(t->type) > INT32_MAX) return false;
+    }
+    return true;
+}
+
+void launch_facts(Func *f, const Launch *l, bool exact)
+{
+    f->fits32 = fits_in_32_bits(l);
+    for (int i = 0; i < f->n_params && i < l->n_args; i++) {
+        const Arg *a = &l->args[i];
+        const Tensor *t = a->tensor;
+        Param *p = &f->params[i];
+        if (!t) {
+            if (exact) p->lo = p->hi = a->scalar->value;
+            continue;
+        }
+        p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);
+        for (int axis = 0; axis < t->rank - a->drop; axis++) {
+            int64_t stride = t->stride[a->drop + axis], extent = t->shape[a->drop + axis];
+            Dim *d = &f->dims[p->dims[axis]];
+            if (exact || stride == 1) p->stride[axis] = stride;
+            p->stride_div[axis] = stride ? power_of_two_in((uint64_t)llabs(stride), 16) : 16;
+            if (d->extent < 0) d->div = extent ? power_of_two_in((uint64_t)extent, 16) : 1;
+            if (exact) d->extent = extent;
+        }
+    }
+}
