@@ -164,6 +164,17 @@ static void test_bindings(void)
     CU_ASSERT_STRING_EQUAL(p.dims[0], "N");
     CU_ASSERT_EQUAL(tile_kernel_param(k, 3, &p), TILE_ERROR_NOT_FOUND);
     tile_kernel_destroy(k);
+    /* Constants in an extent come by their values, the caller's where it gave one. */
+    static const char extents[] = "const int W = 8;\nkernel e(in f32 X[N], out f32 Y[2*W + K, N, W], const int K = 3) grid (1) { store(Y[0, 0, 0], load(X[0])); }\n";
+    b = (tile_binding){ "K", TILE_BIND_INT, { .i = 5 } };
+    for (int given = 0; given < 2; given++) {
+        OK(ctx, kernel_of(ctx, extents, "e", &b, (size_t)given, &k));
+        OK(ctx, tile_kernel_param(k, 1, &p));
+        CU_ASSERT_STRING_EQUAL(p.dims[0], given ? "2*8 + 5" : "2*8 + 3");
+        CU_ASSERT_STRING_EQUAL(p.dims[1], "N");
+        CU_ASSERT_STRING_EQUAL(p.dims[2], "8");
+        tile_kernel_destroy(k);
+    }
     b = (tile_binding){ "N", TILE_BIND_INT, { .i = 64 } };
     OK(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k));
     tile_module_destroy(m);
