@@ -87,7 +87,7 @@ EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
     bool text = !memcmp(image, "FAKEBIN-PTX", 11), linked = !memcmp(image, "FAKEBIN:linked", 14);
     int refused = text ? state.refuse_ptx : linked ? 0 : state.refuse_binary;
     if (refused) return refused;
-    snprintf(state.last_image, sizeof state.last_image, "%s", (const char *)image);
+    snprintf(state.last_image, sizeof state.last_image, "%.100s", (const char *)image);
     if (memcmp(image, "FAKEBIN", 7) && memcmp(image, "\x7f" "ELF", 4)) return 200;     /* CUDA_ERROR_INVALID_IMAGE */
     *m = calloc(1, sizeof(FakeModule));
     pthread_mutex_lock(&lock);
