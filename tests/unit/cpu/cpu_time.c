@@ -2,7 +2,8 @@
  *
  * cpu_time EXAMPLES-DIRECTORY file:kernel consts dims scalars [amount [threads [cpu]]]
  * amount: floating-point operations or bytes of one launch; prints amount / time. TILE_CPU_SHOW=plan|asm|llvm prints that. */
-#include "cpu_case.h"
+#include "cpu_run.h"
+#include "tests/passes/example_case.h"
 #include "passes/passes.h"
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* test_load.c: the object loader against damaged objects: cut short at every length, bytes changed. It says no or loads; it never
  * reads or writes out of bounds (sanitizers watch) and never crashes. What it loads is not run. Unknown entries have a reason. */
-#include "cpu_case.h"
+#include "cpu_run.h"
+#include "tests/passes/example_case.h"
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* cpu_case.h: a kernel of an example file with its consts, extents and arguments, for tests and timing. */
+/* example_case.h: every kernel of the examples with consts, small ragged extents and arguments, for tests of passes and of the CPU backend. */
 #pragma once
-#include "cpu_run.h"
+#include "ir/interp.h"
 
 enum { MAX_BINDS = 24, MAX_ARGS = 12 };
 
@@ -11,6 +11,9 @@ typedef struct Case {
     double bound;                           /* |difference| <= bound * (1 + |value|) */
 } Case;
 
+extern const Case example_cases[];
+extern const int n_example_cases;
+
 typedef struct Problem { Session s; Module *module; Func *func; InterpArg args[MAX_ARGS]; size_t bytes[MAX_ARGS]; void *data[MAX_ARGS]; } Problem;
 
 char *case_read(const char *directory, const char *name, size_t *len);      /* malloc'd; NULL: no such file */
@@ -20,3 +23,4 @@ bool case_args(Problem *p, const Case *c);          /* random numbers, the same 
 void case_facts(Problem *p, const Case *c);         /* what the launch with these arguments could promise */
 void case_free(Problem *p);
 void case_diags(Problem *p);
+bool case_same(const Problem *, const Problem *want, const Case *, const char *what);     /* the outputs, within the bound; false after a message */
