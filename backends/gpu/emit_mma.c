@@ -272,7 +272,7 @@ static void emit_fma(Emit *e, Instr *i)
             for (int a = 0; a < 2; a++) c[a] = coord(e, vl, a, "i");
             const char *o = shared_offset(e, s[k], c), *in = NULL;
             for (int a = 0; a < 2; a++) if (vl->cover[a] != vl->tile[a]) in = in ? str(e, "%s && %s < %d", in, c[a], vl->tile[a]) : str(e, "%s < %d", c[a], vl->tile[a]);
-            line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(d))), base[k], o, element(e, v, vl, "i"));
+            line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), base[k], o, element(e, v, vl, "i"));
             end_block(e);
         }
         barrier(e);
@@ -293,7 +293,7 @@ static void emit_fma(Emit *e, Instr *i)
         /* rows of the padding read a row that exists */
         if (sl->cover[axis] != sl->tile[axis]) c[axis] = str(e, "(%s < %d ? %s : 0)", own, sl->tile[axis], own);
         const char *o = shared_offset(e, s[side], c);
-        line(e, "%s[i] = (%s)%s(%s + %s);", side ? b : a, ctype(rd), use(e, str(e, "lds_%s", dtype_name(d))), base[side], o);
+        line(e, "%s[i] = (%s)%s(%s + %s);", side ? b : a, ctype(rd), use(e, str(e, "lds_%s", dtype_name(ir_operand(i, side)->type->dtype))), base[side], o);
         end_block(e);
     }
     begin_unrolled(e, "i", (int)layout_regs(l));

@@ -3,7 +3,7 @@
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
  * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4; f32 without tf32 is "fma" (no
- * unit computes it exactly). Where the target lacks the unit for fp8 the operands are widened to f16, which holds every
+ * unit computes it exactly). Where the target lacks the unit for fp8 the operands are widened to f16 (gfx90a: bf16), which holds every
  * fp8 value exactly, and a performance note says so. A permute that feeds an operand from a load becomes the load's order.
  * wgmma is chosen later, by warp-roles, where whole warpgroups fit. Does not touch anything else. */
 #include "passes/kernel/kernel.h"
@@ -70,11 +70,14 @@ static void visit(void *user, Instr *i)
     const Target *t = c->p->target;
     Builder b = ir_before(i);
     if (is_fp8(v[0]->type->dtype) && !fp8_native(t)) {
-        diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to f16", t->name, dtype_name(v[0]->type->dtype));
-        for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], DT_F16);
+        /* gfx90a takes subnormal f16 for zero, and the small e5m2 would be such; bf16 holds every fp8 as a normal number */
+        DType wide = t->arch == 0x90a ? DT_BF16 : DT_F16;
+        diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name, dtype_name(v[0]->type->dtype), dtype_name(wide));
+        for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], wide);
     }
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
     DType d = v[0]->type->dtype;
+    if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8;        /* MFMA knows signed bytes only */
     Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, ir_result(i)->type->shape[0], ir_result(i)->type->shape[1])), a_int(ATTR_PRECISION, tf32)), NULL, 0);
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;

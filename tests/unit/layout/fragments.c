@@ -187,6 +187,59 @@ static void test_amd(void)
     CU_ASSERT_EQUAL(seen, HIP_INSTRS);
 }
 
+/* The exchanged forms: B goes where the instruction takes A, A where it takes B, in pieces of K. By AMD's places, every element of C must get each
+ * of its products once, and no other. */
+static void exchanged(LayoutMma k, const char *instr)
+{
+    const LayoutMmaInfo *info = layout_mma_info(k);
+    const HipInstr *x = NULL;
+    for (int i = 0; i < HIP_INSTRS; i++) if (!strcmp(hip_instrs[i].layout, instr)) x = &hip_instrs[i];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+    const Layout *l[3];
+    for (int role = 0; role < 3; role++) {
+        int32_t tile[2] = {role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n};
+        l[role] = layout_mma(&arena, k, (LayoutRole)role, 2, tile, I(1, 1));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(l[role]);
+        CU_ASSERT_EQUAL(layout_lanes(l[role]), (uint32_t)x->wave);
+    }
+    int pieces = info->k / x->k, bad = 0;
+    CU_ASSERT(info->m == x->m && info->n == x->n && info->bits == x->bits && (int)layout_regs(l[0]) == pieces * x->per && (int)layout_regs(l[1]) == pieces * x->per);
+    for (int i = 0; i < x->m; i++)
+        for (int j = 0; j < x->n; j++) {
+            HipPlace d = hip_place_d(x, i, j);
+            int32_t c[2], seen[64] = {0};
+            layout_element(l[2], (uint32_t)d.gpr, (uint32_t)d.lane, 0, 0, c);
+            for (int piece = 0; piece < pieces; piece++)
+                for (int q = 0; q < x->k; q++)
+                    for (int copy = 0; copy < x->copies; copy++) {
+                        HipPlace pa = hip_place_ab(x, 0, i, q, copy), pb = hip_place_ab(x, 1, j, q, copy);
+                        int32_t a[2], b[2];
+                        layout_element(l[LAYOUT_B], (uint32_t)(piece * x->per + (pa.gpr * 32 + pa.bit) / x->bits), (uint32_t)pa.lane, 0, 0, b);
+                        layout_element(l[LAYOUT_A], (uint32_t)(piece * x->per + (pb.gpr * 32 + pb.bit) / x->bits), (uint32_t)pb.lane, 0, 0, a);
+                        bad += a[0] != c[0] || b[1] != c[1] || a[1] != b[0];
+                        if (!copy) seen[a[1]]++;
+                    }
+            for (int q = 0; q < info->k; q++) bad += seen[q] != 1;
+        }
+    if (bad) printf(" %s by %s: %d wrong ", info->name, instr, bad);
+    CU_ASSERT_EQUAL(bad, 0);
+    uint32_t copies;
+    CU_ASSERT(covers(l[2], &copies) && copies == 1);
+}
+
+static void test_exchanged(void)
+{
+    exchanged(LAYOUT_MFMA_32x32x16_R, "mfma_32x32x8");
+    exchanged(LAYOUT_MFMA_32x32x16_R, "mfma_32x32x16");
+    exchanged(LAYOUT_MFMA_32x32x32_8_R, "mfma_32x32x16_8");
+    exchanged(LAYOUT_MFMA_32x32x32_8_R, "mfma_32x32x8_8");
+    exchanged(LAYOUT_MFMA_32x32x8_32_R, "mfma_32x32x2");
+    exchanged(LAYOUT_MFMA_32x32x8_32_R, "mfma_32x32x4_xf32");
+    exchanged(LAYOUT_WMMA_16x16x16_R, "wmma_16x16x16");
+    exchanged(LAYOUT_WMMA_16x16x16_8_R, "wmma_16x16x16_8");
+    CU_ASSERT_EQUAL((int)LAYOUT_MMA_COUNT, (int)LAYOUT_WMMA_16x16x16_8_R + 1);      /* a new kind belongs above */
+}
+
 /* Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register numbers count
  * fragments along the last axis first. */
 static void test_tiles(void)
@@ -223,8 +276,8 @@ static void test_tiles(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"tiles", test_tiles}};
-    int status = unit_run("layout fragments", tests, 4, argc, argv);
+    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"exchanged", test_exchanged}, {"tiles", test_tiles}};
+    int status = unit_run("layout fragments", tests, 5, argc, argv);
     arena_free(&arena);
     return status;
 }
