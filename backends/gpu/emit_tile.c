@@ -518,6 +518,16 @@ void emit_reduce(Emit *e, Instr *i)
     bool padded = false;
     for (int k = 0; k < l->rank; k++) if (l->cover[k] != l->tile[k]) padded = k == axis || padded;
 
+    /* AMD before gfx950: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it, two elements at once */
+    const char *nan = NULL;
+    if (is_hip(e) && acc == DT_F32 && e->target->arch != 0x950 && (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && n / m >= 4) {
+        nan = tmp(e, "nan");
+        line(e, "bool %s[%d];", nan, m);
+        begin_unrolled(e, "i", m);
+        line(e, "%s[i] = false;", nan);
+        end_block(e);
+    }
+
     /* within the thread: several chains, so that additions overlap; joined in fixed order */
     line(e, "%s %s[%d];", ctype(acc), a, m * chains);
     begin_unrolled(e, "i", m * chains);
@@ -544,11 +554,20 @@ void emit_reduce(Emit *e, Instr *i)
     }
     line(e, "const %s %s = %s;", ctype(acc), el, v);
     line(e, "const int %s = %s%s;", slot, to, chains > 1 ? str(e, " + %d * %s", m, index_formula(e, turn, n, "i")) : "");
-    line(e, "%s[%s] = %s;", a, slot, combine_expr(e, i, acc, str(e, "%s[%s]", a, slot), el));
+    if (nan) {
+        line(e, "%s[%s] = %s(%s[%s], %s);", a, slot, use(e, i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);
+        line(e, "%s[%s] = %s[%s] | (%s != %s);", nan, to, nan, to, el, el);
+    } else line(e, "%s[%s] = %s;", a, slot, combine_expr(e, i, acc, str(e, "%s[%s]", a, slot), el));
     end_block(e);
     for (int k = 1; k < chains; k++) {
         begin_unrolled(e, "i", m);
         line(e, "%s[i] = %s;", a, combine_expr(e, i, acc, str(e, "%s[i]", a), str(e, "%s[i + %d]", a, m * k)));
+        end_block(e);
+    }
+
+    if (nan) {
+        begin_unrolled(e, "i", m);
+        line(e, "if (%s[i]) %s[i] = %s(0x7fc00000u);", nan, a, use(e, "float_bits"));
         end_block(e);
     }
 

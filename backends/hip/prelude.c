@@ -82,6 +82,8 @@ const PreludeEntry hip_prelude[] = {
 /* --- floating functions: the machine's own first --- */
 { "max_f32", NULL, "float_bits", FN "float max_f32(float a, float b) { const float y = __builtin_fmaxf(a, b); return __builtin_isunordered(a, b) ? float_bits(0x7fc00000u) : y; }" },
 { "min_f32", NULL, "float_bits", FN "float min_f32(float a, float b) { const float y = __builtin_fminf(a, b); return __builtin_isunordered(a, b) ? float_bits(0x7fc00000u) : y; }" },
+{ "max_ordered", NULL, "", "/* machine: neither is NaN */\n" FN "float max_ordered(float a, float b) { return __builtin_amdgcn_fmed3f(a, b, __builtin_inff()); }" },
+{ "min_ordered", NULL, "", "/* machine: neither is NaN */\n" FN "float min_ordered(float a, float b) { return __builtin_amdgcn_fmed3f(a, b, -__builtin_inff()); }" },
 { "max_f64", NULL, "", FN "double max_f64(double a, double b) { return a != a ? a : b != b ? b : __builtin_fmax(a, b); }" },
 { "min_f64", NULL, "", FN "double min_f64(double a, double b) { return a != a ? a : b != b ? b : __builtin_fmin(a, b); }" },
 { "maxnum_f32", NULL, "", FN "float maxnum_f32(float a, float b) { return __builtin_fmaxf(a, b); }" },

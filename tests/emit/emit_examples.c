@@ -11,9 +11,11 @@
  * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
 #include "backends/gpu/check.h"
 #include "tests/emit/example.h"
+#include "tests/emit/hip_report.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct Nvrtc {
     int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);

@@ -1,0 +1,99 @@
+/* hip_report.c: see hip_report.h. */
+#include "tests/emit/hip_report.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *hip_compiler(void)
+{
+    static const char *const names[] = { "clang-22" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "%s --version > /dev/null 2>&1", names[i]);
+        if (!system(command)) return names[i];
+    }
+    return NULL;
+}
+
+static char *read_all(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *text = n < 0 ? NULL : malloc((size_t)n + 1);
+    if (text) text[fread(text, 1, (size_t)n, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+static long after(const char *text, const char *what)
+{
+    const char *p = strstr(text, what);
+    return p ? strtol(p + strlen(what), NULL, 10) : -1;
+}
+
+static bool has(const char *line, size_t n, const char *what)
+{
+    size_t len = strlen(what);
+    for (size_t i = 0; i + len <= n; i++) if (!memcmp(line + i, what, len)) return true;
+    return false;
+}
+
+/* The smallest stretch from a label to a branch back to it that holds matrix instructions. */
+static void read_loops(const char *text, HipReport *r)
+{
+    size_t best = SIZE_MAX;
+    for (const char *p = text; p; p = strchr(p, '\n')) {
+        while (*p == '\n') p++;
+        size_t n = strcspn(p, "\n");
+        char label[40];
+        if (sscanf(p, "\ts_cbranch_%*s .L%30[A-Z0-9_]", label) != 1 && sscanf(p, "\ts_branch .L%30[A-Z0-9_]", label) != 1) { p += n; if (!*p) break; continue; }
+        char line[48];
+        snprintf(line, sizeof line, "\n.L%s:", label);
+        const char *from = strstr(text, line);
+        if (from && from < p && (size_t)(p - from) < best) {
+            int matrix = 0, drained = 0, waits = 0;
+            for (const char *q = from + 1; q < p; q += strcspn(q, "\n") + 1) {
+                size_t len = strcspn(q, "\n");
+                if (has(q, len, "v_mfma_") || has(q, len, "v_wmma_")) { matrix++; drained = waits; }
+                else if (has(q, len, "s_waitcnt") && has(q, len, "vmcnt(0)")) waits++;
+            }
+            if (matrix) { best = (size_t)(p - from); r->matrix = matrix; r->loads_ahead_drained = drained; }
+        }
+        p += n;
+        if (!*p) break;
+    }
+}
+
+bool hip_report(const GpuCode *code, const Target *t, const char *folder, HipReport *r, char *log, size_t log_size)
+{
+    char source[320], out[320], words[320], command[1400];
+    snprintf(source, sizeof source, "%s/k.hip", folder);
+    snprintf(out, sizeof out, "%s/k.s", folder);
+    snprintf(words, sizeof words, "%s/k.log", folder);
+    FILE *f = fopen(source, "wb");
+    if (!f) return false;
+    fwrite(code->text, 1, code->text_len, f);
+    fclose(f);
+    snprintf(command, sizeof command, "%s -x hip --offload-device-only --offload-arch=%s -nogpuinc -nogpulib -O3 -w -S -Rpass-analysis=kernel-resource-usage -o %s %s > %s 2>&1", hip_compiler(),
+             strchr(t->name, ':') + 1, out, source, words);
+    bool ok = system(command) == 0;
+    char *said = read_all(words), *text = ok ? read_all(out) : NULL;
+    *r = (HipReport){ 0 };
+    if (said) snprintf(log, log_size, "%s", said);
+    if (text && said) {
+        r->vgprs = after(said, " VGPRs: ");
+        r->agprs = after(said, " AGPRs: ");
+        r->scratch = after(said, "ScratchSize [bytes/lane]: ");
+        r->spills = after(said, "VGPRs Spill: ");
+        r->lds = after(said, "LDS Size [bytes/block]: ");
+        r->occupancy = after(said, "Occupancy [waves/SIMD]: ");
+        read_loops(text, r);
+    }
+    ok = ok && text && said && r->vgprs >= 0;
+    free(said);
+    free(text);
+    return ok;
+}
