@@ -632,6 +632,8 @@ void emit_shared(Emit *e, Instr *i)
     }
     case OP_SHARED_WRITE: case OP_SHARED_READ: {
         bool write = i->op == OP_SHARED_WRITE;
+        /* the wait for what is written, and with it the loads of a later step, stays behind the products */
+        if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
         Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
         const Layout *l = layout_of(e, x);
         const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);

@@ -75,6 +75,37 @@ static void whole_rows(void *user, Instr *i)
     r->whole = r->whole && strcmp(name, "fma") && ir_result(i)->type->shape[0] % ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) == 0;
 }
 
+/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than fragments would repeat each other's work. */
+typedef struct Fragments { bool chain; int products; int64_t rows, all; } Fragments;
+
+static void count_rows(void *user, Instr *i)
+{
+    Fragments *r = user;
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE && ir_operand(i, 0)->type->rank == 2) r->chain = true;
+    if (i->op != OP_MMA_SYNC) return;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
+        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+        if (strcmp(m->name, ir_attr(i, ATTR_INSTR)->s)) continue;
+        const Type *c = ir_result(i)->type;
+        int64_t rows = (c->shape[0] + m->m - 1) / m->m, all = rows * ((c->shape[1] + m->n - 1) / m->n);
+        r->products++;
+        if (rows > r->rows) r->rows = rows;
+        if (all > r->all) r->all = all;
+    }
+}
+
+static void cap_warps(Session *s, Func *f, KernelPlan *p)
+{
+    Fragments r = { 0 };
+    if (p->target->kind != TARGET_HIP) return;
+    ir_walk(f->body, count_rows, &r);
+    int64_t most = r.chain && r.products > 1 ? r.rows : r.all;
+    int warps = p->warps;
+    while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
+    if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
+    p->warps = warps;
+}
+
 bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
 {
     int errors = s->n_errors;
@@ -84,6 +115,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->min_ctas = f->hints.occupancy;
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
+    cap_warps(s, f, p);
     kernel_reciprocal(s, f);
     kernel_mask_branch(s, f);
     if (!(target_has(t, TF_TMA | TF_WGMMA) && !p->options.no_roles && kernel_roles(s, f, p))) {

@@ -1,5 +1,5 @@
 /* emit_examples: every kernel of the example files, in the variants that `instantiate` lists, emitted for GPU targets and, where
- * NVRTC is found, compiled to a cubin; registers, spills and stack are reported.
+ * NVRTC is found, compiled to a cubin; registers, spills and stack are reported. HIP C is compiled by clang-22 (hip_report.h).
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
  *                   [--special] [--skip=TEXT] [--check] FILE.tile...
@@ -12,9 +12,11 @@
 #include "backends/gpu/check.h"
 #include "tests/emit/example.h"
 #include "tests/emit/hip_report.h"
+#include "tests/emit/hip_report.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <unistd.h>
 
 typedef struct Nvrtc {
@@ -30,6 +32,8 @@ typedef struct Run {
     const char *kernel, *save;
     const char *skip;
     bool all, quiet, limits, special, check;
+    bool clang;                 /* HIP is compiled, in `folder` */
+    char folder[64];
     KernelOptions options;
     int emitted, compiled, failed, unfit;
 } Run;
@@ -70,6 +74,49 @@ static bool has_product(const Func *f)
     int n = 0;
     ir_walk(f->body, count_product, &n);
     return n > 0;
+}
+
+typedef struct Needed { const Target *t; int64_t count[64]; const Block *block[64]; int n; } Needed;
+
+/* Matrix instructions that all waves together issue in one turn of each block with products: those of its fragments. */
+static void need_of(void *user, Instr *i)
+{
+    Needed *u = user;
+    if (i->op != OP_MMA_SYNC) return;
+    const char *name = ir_attr(i, ATTR_INSTR)->s;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
+        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+        if (strcmp(m->name, name) || strcmp(name + strlen(name) - 2, "_r") || u->n == 64) continue;
+        const Type *c = ir_result(i)->type, *a = ir_operand(i, 0)->type;
+        int kk = (int)a->shape[a->rank - 1], at = 0;
+        int per = m->lanes == 32 ? 1 : m->bits == 16 ? (u->t->arch == 0x950 ? 1 : 2) : m->bits == 8 ? (u->t->arch == 0x90a ? 4 : 2) : 0;
+        if (!per) per = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 && u->t->arch == 0x942 ? 2 : 4;
+        while (at < u->n && u->block[at] != i->block) at++;
+        if (at == u->n) { u->block[u->n] = i->block; u->count[u->n++] = 0; }
+        u->count[at] += (c->shape[0] + m->m - 1) / m->m * ((c->shape[1] + m->n - 1) / m->n) * ((kk + m->k - 1) / m->k) * per;
+    }
+}
+
+/* No scratch, no spill, LDS as planned, a workgroup fits; in the loop of products no instruction too many, and no wait for memory ahead of them. */
+static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target *t, const char *title)
+{
+    static char log[8192];
+    HipReport h;
+    Needed need = { .t = t };
+    if (!hip_report(code, t, r->folder, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
+    ir_walk(f->body, need_of, &need);
+    int64_t warps = code->threads / t->wave, simds = t->wave == 64 ? 4 : 2, waves = (warps + simds - 1) / simds;
+    const char *wrong = NULL;
+    if (r->limits && h.scratch) wrong = "scratch";
+    else if (r->limits && h.spills) wrong = "spills";
+    else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
+    else if (r->limits && h.occupancy < waves) wrong = "no workgroup fits";
+    else if (r->limits && need.n == 1 && h.matrix && need.count[0] > warps && h.matrix * warps != need.count[0]) wrong = "more matrix instructions than needed";
+    else if (r->limits && need.n && h.loads_ahead_drained) wrong = "waits for loads of the next step before the products";
+    if (!r->quiet || wrong)
+        printf("%s %-60s threads %4d VGPRs %3ld spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs, h.spills, h.scratch,
+               h.lds, h.occupancy, h.matrix, (long long)(need.n ? need.count[0] / (warps ? warps : 1) : 0), wrong ? ": " : "", wrong ? wrong : "");
+    return !wrong;
 }
 
 static bool compile(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
@@ -136,8 +183,10 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             if (r->save) save(r, &code, title);
             const char *why;
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
-            ok = (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) && (!r->nvrtc || compile(r, &s, lowered, &code, t, title));
-            if (ok && r->nvrtc) r->compiled++;
+            bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
+            ok = (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
+                 (!tried || (hip ? compile_hip(r, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
+            if (ok && tried) r->compiled++;
         } else {
             unfit = s.last_diag && does_not_fit(&s);
             printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
@@ -213,9 +262,13 @@ int main(int argc, char **argv)
         else if (a[0] != '-' && n < 256) files[n++] = a;
         else { fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n"); return 2; }
     }
-    if (want && open_nvrtc(&nvrtc)) r.nvrtc = &nvrtc;
+    bool hip = !strncmp(targets, "hip", 3);
+    if (want && !hip && open_nvrtc(&nvrtc)) r.nvrtc = &nvrtc;
+    strcpy(r.folder, "hip-XXXXXX");
+    r.clang = want && hip && hip_compiler() && mkdtemp(r.folder);
     if (r.check && !have_libclang()) {
-        printf("no libclang here: emissions are made, and not read\n");
+        printf("no libclang here: emissions are made, and not read
+");
         r.check = false;
     }
     char name[64];
@@ -226,7 +279,13 @@ int main(int argc, char **argv)
         for (int k = 0; k < n; k++) file(&r, files[k], t);
     }
     printf("%d emitted, %d compiled, %d do not fit, %d failed\n", r.emitted, r.compiled, r.unfit, r.failed);
+    if (r.clang) {
+        static const char *const left[] = { "k.hip", "k.s", "k.log" };
+        for (int k = 0; k < 3; k++) { snprintf(name, sizeof name, "%.30s/%s", r.folder, left[k]); unlink(name); }
+        rmdir(r.folder);
+    }
     if (r.failed) return 1;
-    if (want && !r.nvrtc) { printf("SKIP: no NVRTC here\n"); return 77; }
+    if (want && hip && !r.clang) { printf("SKIP: no clang-22 here\n"); return 77; }
+    if (want && !hip && !r.nvrtc) { printf("SKIP: no NVRTC here\n"); return 77; }
     return 0;
 }
