@@ -281,6 +281,11 @@ void emit_load(Emit *e, Instr *i)
     if (!follow) n = 1;
     if (n > 1) {
         int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
+        const char *buffer = NULL;
+        if (is_hip(e) && w.masked && !m.pad && e->f->fits32 && whole_vectors(e, &w, n)) {
+            buffer = tmp(e, "buffer");
+            line(e, "const Buffer %s = %s(%s, 0xfffffff0u);", buffer, use(e, "make_buffer"), ptr);
+        }
         begin_unrolled(e, "v", regs / n);
         const char *r = str(e, "%d * v", n);
         coords_at(e, l, r, c);
@@ -290,6 +295,11 @@ void emit_load(Emit *e, Instr *i)
         if (!*cond) line(e, "%s;", call);
         else {
             bool whole = whole_vectors(e, &w, n);
+            if (buffer && whole) {      /* no branch: an offset beyond the buffer gives 0 */
+                line(e, "%s(%s, %s, %s ? (u32)(%s) * %du : ~0u);", use(e, str(e, "buffer_load_b%d", (int)v.bytes * 8)), dst, buffer, cond, window_index(e, &w, c), dtype_bytes(d));
+                end_block(e);
+                return;
+            }
             if (!whole) {
                 const char *last[TILE_MAX_RANK];
                 memcpy(last, c, sizeof last);

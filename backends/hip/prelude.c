@@ -135,7 +135,7 @@ const PreludeEntry hip_prelude[] = {
 { "stg_b128", NULL, "u32x4", FN "void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; *(u32x4 *)p = x; }" },
 /* --- machine: loads with bounds. What lies beyond `bytes` from the base gives 0 --- */
 { "Buffer", NULL, "", "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\ntypedef __amdgpu_buffer_rsrc_t Buffer;\n#else\ntypedef struct Buffer { const u8 *base; u32 bytes; } Buffer;    /* __builtin_amdgcn_ */\n#endif" },
-{ "make_buffer", NULL, "Buffer BUFFER_WORD3", "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" FN "Buffer make_buffer(const void *p, u32 bytes) { return __builtin_amdgcn_make_buffer_rsrc((void *)p, 0, (int)bytes, BUFFER_WORD3); }\n#else\n"
+{ "make_buffer", NULL, "Buffer BUFFER_WORD3", "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" "/* p is the same in all lanes, which the compiler need not know */\n" FN "Buffer make_buffer(const void *p, u32 bytes) { const u64 a = (u64)p; const u32 lo = (u32)__builtin_amdgcn_readfirstlane((int)(u32)a), hi = (u32)__builtin_amdgcn_readfirstlane((int)(u32)(a >> 32)); return __builtin_amdgcn_make_buffer_rsrc((void *)((u64)hi << 32 | lo), 0, (int)bytes, BUFFER_WORD3); }\n#else\n"
   FN "Buffer make_buffer(const void *p, u32 bytes) { Buffer b = { (const u8 *)p, bytes }; return b; }\n#endif" },
 { "u32x1", NULL, "", "typedef u32 u32x1;" },
 #define BUFFER_LOAD(bits, type, words) { "buffer_load_b" bits, NULL, "make_buffer " type " ldg_b" bits, "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" \

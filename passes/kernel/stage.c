@@ -313,7 +313,18 @@ static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int sl
     b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
     if (slot) other = ir_bin(&b, OP_SUB, i32(&b, 1), slot);
     else slot = other = i32(&b, 0);
-    fetch(c, &b, loop, loads, types, n, ir_bin(&b, OP_ADD, body->args[0], ir_operand(loop, 2)), tiles);
+    /* behind this step's own loads, whose wait would take in all that was issued before */
+    Builder later = b;
+    Instr *own = NULL, *pass = NULL;
+    for (Instr *i = body->first; i; i = i->next) {
+        bool staged = false;
+        for (int k = 0; k < n; k++) staged |= i == loads[k];
+        if (i->op == OP_LOAD && !staged) pass = i;
+        if (i->op == OP_MMA_SYNC && pass) own = pass;
+    }
+    if (own) later = ir_after(own);
+    later.loc = loop->loc;
+    fetch(c, &later, loop, loads, types, n, ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2)), tiles);
     for (int k = 0; k < n; k++) {
         Value *view = slot_view(&b, bufs[k], slot);
         ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));

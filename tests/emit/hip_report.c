@@ -55,7 +55,12 @@ static void read_loops(const char *text, HipReport *r)
         const char *from = strstr(text, line);
         if (from && from < p && (size_t)(p - from) < best) {
             int matrix = 0, drained = 0, waits = 0;
-            for (const char *q = from + 1; q < p; q += strcspn(q, "\n") + 1) {
+            /* the tail of a loop may stand before its head: read from the head on, all around */
+            const char *head = from + 1;
+            for (const char *q = head; q < p; q += strcspn(q, "\n") + 1) if (has(q, strcspn(q, "\n"), "=>This")) { head = q; break; }
+            size_t turns = 0;
+            for (const char *q = head; !turns || q < head; q += strcspn(q, "\n") + 1) {
+                if (q >= p) { if (turns++ || head == from + 1) break; q = from + 1; }
                 size_t len = strcspn(q, "\n");
                 if (has(q, len, "v_mfma_") || has(q, len, "v_wmma_")) { matrix++; drained = waits; }
                 else if (has(q, len, "s_waitcnt") && has(q, len, "vmcnt(0)")) waits++;
