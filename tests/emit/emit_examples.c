@@ -269,8 +269,7 @@ int main(int argc, char **argv)
     strcpy(r.folder, "hip-XXXXXX");
     r.clang = want && hip && hip_compiler() && mkdtemp(r.folder);
     if (r.check && !have_libclang()) {
-        printf("no libclang here: emissions are made, and not read
-");
+        printf("no libclang here: emissions are made, and not read\n");
         r.check = false;
     }
     char name[64];
