@@ -228,6 +228,32 @@ static bool is_permutation(const Launch *l, const int64_t *remap, bool *memory)
     return ok;
 }
 
+static uint64_t mix(uint64_t h, int64_t w)
+{
+    h = (h ^ (uint64_t)w) * 0xff51afd7ed558ccdull;
+    return h ^ h >> 32;
+}
+
+/* A remap that was found to be a permutation is not walked again for the same grid and the same of all that it may read. */
+static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *memory)
+{
+    static uint64_t good[16];
+    uint64_t h = mix((uint64_t)(uintptr_t)remap, l->programs);
+    for (int i = 0; i < 3; i++) h = mix(h, l->grid[i]);
+    for (int i = 0; i < l->n_params; i++) {
+        const Param *p = &l->params[i];
+        if (p->kind == PLAN_SCALAR) h = mix(h, (int64_t)l->args[i].word);
+        for (int64_t a = 0; p->kind != PLAN_SCALAR && a < p->rank; a++) h = mix(mix(h, p->shape[a]), p->strides[a]);
+    }
+    h |= 1;             /* 0 marks a free place */
+    *memory = true;
+    for (int i = 0; i < 16; i++)
+        if (__atomic_load_n(&good[i], __ATOMIC_RELAXED) == h) return true;
+    if (!is_permutation(l, remap, memory)) return false;
+    __atomic_store_n(&good[h >> 1 & 15], h, __ATOMIC_RELAXED);
+    return true;
+}
+
 /* Grid and remap of a variant; `p` stands behind its dims. No programs: l->programs is 0. */
 static int find_programs(Launch *l, const int64_t *p)
 {
@@ -241,7 +267,7 @@ static int find_programs(Launch *l, const int64_t *p)
         if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs)) return TILE_LAUNCH_GRID;
     bool memory = true;
     if (!l->programs || !remap[2]) return TILE_LAUNCH_OK;
-    if (l->programs <= 1 << 24 && is_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;
+    if (l->programs <= 1 << 24 && is_known_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;
     return memory ? TILE_LAUNCH_REMAP : TILE_LAUNCH_OUT_OF_MEMORY;
 }
 

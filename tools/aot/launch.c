@@ -1,5 +1,5 @@
 /* launch.c: the launcher inside every object for the CPU that tilec writes. It is compiled when tilec is built; tilec merges its
- * code with the kernels'. It needs the C library and nothing else, and keeps no state.
+ * code with the kernels'. It needs the C library and nothing else, and keeps nothing but verdicts on remaps.
  *
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the kernel's slots,
  * evaluates the grid, and lets threads take the programs in chunks. */
