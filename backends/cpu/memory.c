@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu.h"
 #include <stdio.h>
 
-enum { STREAM_BYTES = 16 << 20, PAGE = 4096 };      /* tensors beyond the caches are written past them */
+enum { STREAM_BYTES = 16 << 20, PAGE = 4096, LINE = 64 };      /* tensors beyond the caches are written past them */
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {
@@ -299,7 +299,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
         if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
     }
-    if (w->ahead && lanes > 1) prefetch(g, gen_ptr(g, ptr, w->ahead));
+    for (int at = 0; w->ahead && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)));
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;
     gen_if(g, &f, cond);

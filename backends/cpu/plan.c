@@ -702,7 +702,7 @@ static bool share(Plan *p, Evals *evals, Value *v)
     int c = cost(p, v, 0);
     bool in_loop = false;
     for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
-    if (c <= (in_loop ? 8 : 2) || (e->steps.len == 1 && !in_loop)) return false;
+    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) || (e->steps.len == 1 && !in_loop)) return false;
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {
