@@ -42,19 +42,31 @@ static double timed(BenchFn *f, void *arg)
     return bench_now() - t;
 }
 
+/* Idle threads of either side go on spinning for a while and would take a core from the other. */
+static void rest(const Bench *b)
+{
+    if (b->threads > 1) nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+}
+
 BenchPair bench_pair(const Bench *b, BenchFn *ours, void *arg, double (*peer)(void *), void *peer_arg)
 {
-    enum { MOST = 501 };
-    double mine[MOST], theirs[MOST], ratio[MOST], start;
-    int n = 0;
+    enum { MOST = 500, ROUNDS = 5 };
+    double mine[MOST], theirs[MOST], ratio[ROUNDS], share = b->seconds / ROUNDS / 2;
+    int n = 0, m = 0;
     ours(arg);
-    ours(arg);
-    for (start = bench_now(); n < MOST && (n < 5 || bench_now() - start < b->seconds); n++) {
-        mine[n] = timed(ours, arg);
-        theirs[n] = peer ? peer(peer_arg) : 0;
-        ratio[n] = theirs[n] / mine[n];
+    for (int r = 0; r < ROUNDS; r++) {
+        int n0 = n, m0 = m;
+        rest(b);
+        ours(arg);
+        for (double start = bench_now(); n < MOST / ROUNDS * (r + 1) && (n < n0 + 2 || bench_now() - start < share); n++) mine[n] = timed(ours, arg);
+        ratio[r] = 0;
+        if (!peer) continue;
+        rest(b);
+        peer(peer_arg);
+        for (double start = bench_now(); m < MOST / ROUNDS * (r + 1) && (m < m0 + 2 || bench_now() - start < share); m++) theirs[m] = peer(peer_arg);
+        ratio[r] = median(theirs + m0, m - m0) / median(mine + n0, n - n0);
     }
-    return (BenchPair){median(mine, n), median(theirs, n), median(ratio, n)};
+    return (BenchPair){median(mine, n), m ? median(theirs, m) : 0, median(ratio, ROUNDS)};
 }
 
 double bench_call(void *arg)
@@ -219,7 +231,7 @@ static bool heading(const Bench *b)
     if (f && !fgets(load, sizeof load, f)) strcpy(load, "?");
     if (f) fclose(f);
     load[strcspn(load, " \n")] = 0;
-    printf("%s, %d threads, %s, load average %s; medians of at least 5 pairs of runs and %g s\n\n", info.name, b->threads, date, load, b->seconds);
+    printf("%s, %d threads, %s, load average %s; medians of five rounds, ours and the peer in turn with a rest between, %g s\n\n", info.name, b->threads, date, load, b->seconds);
     printf("%-46s %9s %9s %-8s %6s %6s\n", "", "ours", "peer", "unit", "ratio", "must");
     return true;
 }
