@@ -107,9 +107,8 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
 
 bool cpu_optimise(Session *s, LLVMModuleRef m, LLVMTargetMachineRef tm, const BackendOptions *o)
 {
-    const char *passes = getenv("TILE_LLVM_PASSES");
     /* no instcombine: it takes a tenth of the time and takes maxima with NaN apart so that they are not found again */
-    if (!passes) passes = o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,simplifycfg,loop-mssa(licm),adce)";
+    const char *passes = o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,simplifycfg,loop-mssa(licm),adce)";
     LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
     LLVMErrorRef e = LLVMRunPasses(m, passes, tm, po);
     LLVMDisposePassBuilderOptions(po);
@@ -174,11 +173,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     LLVMDisposeTargetData(layout);
     char *err = NULL;
     if (o->verify_each) {
-        bool bad = LLVMVerifyModule(mod, LLVMReturnStatusAction, &err);
-        if (bad) {
-            if (getenv("TILE_DUMP_BAD")) LLVMPrintModuleToFile(mod, getenv("TILE_DUMP_BAD"), &err);
-            ir_fail(s, f->loc, "LLVM rejects the module: %s", err);
-        }
+        if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &err)) ir_fail(s, f->loc, "LLVM rejects the module: %s", err);
         LLVMDisposeMessage(err);
     }
     if (!cpu_optimise(s, mod, tm, o)) return false;

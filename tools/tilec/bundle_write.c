@@ -1,4 +1,5 @@
 /* bundle_write.c: the C file and the manifest of a bundle. */
+#include "tools/tilec/json.h"
 #include "tools/tilec/bundle_parts.h"
 #include "tools/tilec/embed.h"
 #include "runtime/driver_gpu.h"
@@ -132,17 +133,6 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
 
 /* --- the manifest ----------------------------------------------------------------------------------------------------------------- */
 
-static void write_string(const char *s, Text *t)
-{
-    text_putc(t, '"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') text_printf(t, "\\%c", *s);
-        else if ((unsigned char)*s < 32) text_printf(t, "\\u%04x", *s);
-        else text_putc(t, *s);
-    }
-    text_putc(t, '"');
-}
-
 static void write_parameter(const FrontParam *p, const Param *q, bool first, Text *t)
 {
     static const char *const kinds[] = { [FRONT_IN] = "in", [FRONT_OUT] = "out", [FRONT_INOUT] = "inout", [FRONT_SCALAR] = "scalar" };
@@ -151,7 +141,7 @@ static void write_parameter(const FrontParam *p, const Param *q, bool first, Tex
         text_puts(t, ", \"shape\": [");
         for (int a = 0; a < p->rank; a++) {
             if (a) text_puts(t, ", ");
-            write_string(p->dims[a].name ? p->dims[a].name : p->dims[a].text ? p->dims[a].text : "?", t);
+            json_string(t, p->dims[a].name ? p->dims[a].name : p->dims[a].text ? p->dims[a].text : "?");
         }
         text_puts(t, "]");
     }
@@ -164,14 +154,14 @@ static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)
     const MadeImage *m = &b->images.data[e->image];
     static const char *const kinds[] = { "binary", "ptx", "source" };
     text_printf(t, "%s\n        { \"title\": ", first ? "" : ",");
-    write_string(v->variant->title, t);
+    json_string(t, v->variant->title);
     text_puts(t, ", \"bindings\": { ");
     for (size_t i = 0; i < v->variant->n; i++) {
         text_printf(t, "%s\"%s\": ", i ? ", " : "", v->variant->bindings[i].name);
         Text value;
         text_init(&value, &b->in->session.arena);
         frontend_print_value(v->variant->bindings[i].value, &value);
-        if (v->variant->bindings[i].value.kind == FRONT_TYPE) write_string(value.data ? value.data : "", t);
+        if (v->variant->bindings[i].value.kind == FRONT_TYPE) json_string(t, value.data ? value.data : "");
         else text_puts(t, value.data ? value.data : "null");
     }
     text_puts(t, " }, \"requires\": [");
@@ -189,7 +179,7 @@ void bundle_write_manifest(Bundle *b, Text *t)
 {
     const char *file = strrchr(b->in->path, '/');
     text_puts(t, "{ \"format\": \"tile-bundle-1\", \"source\": ");
-    write_string(file ? file + 1 : b->in->path, t);
+    json_string(t, file ? file + 1 : b->in->path);
     text_printf(t, ", \"cpu\": %s,\n  \"kernels\": [", b->cpu ? "true" : "false");
     for (size_t i = 0; i < b->launchers.len; i++) {
         const Launcher *l = &b->launchers.data[i];

@@ -1,4 +1,5 @@
 /* sim_report.c: the results of `tilec sim` as a table, as JSON and as a picture. */
+#include "tools/tilec/json.h"
 #include "tools/tilec/sim.h"
 
 static void bytes_text(Text *t, double b)
@@ -62,17 +63,6 @@ void sim_print(const SimReport *r, Text *t)
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------------------------------------------- */
-
-static void json_string(Text *t, const char *s)
-{
-    text_putc(t, '"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') text_printf(t, "\\%c", *s);
-        else if ((unsigned char)*s < 32) text_printf(t, "\\u%04x", *s);
-        else text_putc(t, *s);
-    }
-    text_putc(t, '"');
-}
 
 static void json_level(Text *t, const char *name, SimLevel l, double error)
 {

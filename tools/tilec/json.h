@@ -1,0 +1,5 @@
+/* json.h: what the manifest of a bundle and the report of a simulation write alike. */
+#pragma once
+#include "ir/arena.h"
+
+void json_string(Text *, const char *);     /* quoted, with what JSON asks to be escaped */
