@@ -99,6 +99,8 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
  * NULL after diagnostics. The module verifies; `fn` functions are functions of it, called by OP_CALL, unless they touch
  * memory or print: those are expanded where they are called. */
 Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n, const char *target);
+/* The same with a body that does nothing: for what parameters, dimensions, grid and remap say. */
+Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, size_t n);
 
 /* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel wants (a dimension
  * wants an integer). False: no such name or not such a value; *why then says so. */

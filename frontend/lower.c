@@ -353,7 +353,7 @@ static void lower_hints(Lower *l, const Node *kernel)
     else if (schedule) lower_error(l, schedule->loc, "schedule is a string");
 }
 
-static void lower_body(Lower *l, const Node *kernel)
+static void lower_body(Lower *l, const Node *block, const Node *kernel)
 {
     Frame frame = lower_frame_new(kernel, true);
     l->frame = &frame;
@@ -362,7 +362,7 @@ static void lower_body(Lower *l, const Node *kernel)
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
             l->params[i].token.v = value_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
-    lower_block(l, kernel->kids[2], true);
+    lower_block(l, block, true);
     l->b.loc = kernel->loc;
     ir_build(&l->b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
     for (Instr *i = l->func->body->first, *next; i; i = next) {
@@ -471,7 +471,7 @@ FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *valu
     return front_value(v);
 }
 
-Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
+static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target, bool with_body)
 {
     Session *s = ast->session;
     const FrontKernel *k = frontend_kernel_find(ast, name);
@@ -497,7 +497,17 @@ Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings,
     if (grid) lower_grid(&l, grid);
     if (remap) lower_remap(&l, remap);
     lower_hints(&l, kernel);
-    if (s->n_errors == errors) lower_body(&l, kernel);
+    if (s->n_errors == errors) lower_body(&l, with_body ? kernel->kids[2] : NULL, kernel);
     l.func->spec = specialization(&l, k);
     return s->n_errors > errors ? NULL : l.module;
+}
+
+Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
+{
+    return lower_kernel(ast, name, bindings, n, target, true);
+}
+
+Module *frontend_lower_clauses(Ast *ast, const char *name, const FrontBinding *bindings, size_t n)
+{
+    return lower_kernel(ast, name, bindings, n, NULL, false);
 }

@@ -135,6 +135,7 @@ V lower_adapt(Lower *, V, DType, Loc);                /* a constant without type
 V lower_concretize(Lower *, V, Loc);                  /* index or f32 when nothing else said what it is */
 Value *lower_materialize(Lower *, V, Loc);            /* as IR; NULL for what is no number (reported) */
 Value *lower_to_shape(Lower *, Value *, int rank, const int64_t *shape);
+bool lower_no_elements(Lower *, Loc, int64_t extent);       /* reports an extent under 1; false */
 const Type *lower_tile_type(Lower *, Loc, DType, int rank, const int64_t *shape);  /* NULL when over a limit (reported) */
 bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b);    /* adapts literals, reports a mix */
 bool lower_join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);

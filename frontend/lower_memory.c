@@ -45,7 +45,7 @@ static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
                    "`:` makes the extent `%s` a tile extent, which must be known at compile time", d->name ? d->name : "?");
         return false;
     }
-    if (d->extent < 1) { lower_error(l, a->loc, "a tile extent must be at least 1, not %lld", (long long)d->extent); return false; }
+    if (d->extent < 1) return lower_no_elements(l, a->loc, d->extent);
     w->extents[axis] = d->extent;
     l->b.loc = a->loc;
     w->operands[w->n++] = ir_index(&l->b, 0);

@@ -199,12 +199,23 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
     return true;
 }
 
+/* Where a dimension is 0, further errors would come of it. */
+bool lower_no_elements(Lower *l, Loc loc, int64_t extent)
+{
+    const char *name = NULL;
+    for (int d = 0; extent == 0 && d < l->func->n_dims && !name; d++) if (l->func->dims[d].extent == 0) name = l->func->dims[d].name;
+    const char *note = name ? arena_printf(&l->s->arena, "dimension `%s` is 0; only a launch whose outputs have no elements, or whose grid has no programs, does without this code", name) : NULL;
+    lower_error_note(l, loc, note, "a tile extent must be at least 1, not %lld", (long long)extent);
+    l->stopped |= name != NULL;
+    return false;
+}
+
 const Type *lower_tile_type(Lower *l, Loc loc, DType d, int rank, const int64_t *shape)
 {
     int64_t elements = 1;
     if (rank > TILE_MAX_RANK) { lower_error(l, loc, "a tile has at most %d axes", TILE_MAX_RANK); return NULL; }
     for (int i = 0; i < rank; i++) {
-        if (shape[i] < 1) { lower_error(l, loc, "a tile extent must be at least 1, not %lld", (long long)shape[i]); return NULL; }
+        if (shape[i] < 1) { lower_no_elements(l, loc, shape[i]); return NULL; }
         if (shape[i] > LIMIT_TILE_ELEMENTS || elements * shape[i] > LIMIT_TILE_ELEMENTS) {
             lower_error_note(l, loc, "take smaller windows in a loop", "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
             return NULL;

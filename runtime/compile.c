@@ -112,6 +112,20 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
     out->spec = f->spec ? f->spec : "";
 }
 
+bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const CompileOptions *o, Compiled *out)
+{
+    *out = (Compiled){ 0 };
+    Module *m = frontend_lower_clauses(ast, kernel, b, n);
+    bool ok = m && passes_run(m, &o->passes, NULL);
+    Func *f = ok ? ir_func_find(m, kernel) : NULL;
+    if (f) {
+        copy_signature(s, f, out);
+        out->grid = host_code(s, f, f->grid, "grid");
+    }
+    if (!out->grid) name_specialization(s, compile_title(s, kernel, b, n));
+    return out->grid != NULL;
+}
+
 bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,
                     const CompileOptions *o, Compiled *out)
 {

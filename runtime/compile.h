@@ -51,6 +51,8 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
 /* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. */
 Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const LaunchFacts *facts,
                       const CompileOptions *, PassReport *report, Func **func);
+/* Only what a launch asks before any program runs: *out has parameters, dimensions and grid. For bindings under which the body may not compile. */
+bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const CompileOptions *, Compiled *out);
 /* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after diagnostics. */
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
 /* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text. */

@@ -141,9 +141,11 @@ static tile_status take_params(tile_kernel *k)
     k->dims = arena_array(&k->session.arena, KernelDim, (size_t)f->n_dims + 1);
     for (int d = 0; d < f->n_dims; d++) {
         const FrontValue *v = bound_value(k, f->dims[d]);
-        k->dims[d] = (KernelDim){ f->dims[d], false, v && v->kind == FRONT_INT ? v->i : -1 };
-        for (int i = 0; i < f->n_keys; i++) k->dims[d].key |= !strcmp(f->keys[i], f->dims[d]);
-        if (k->dims[d].bound >= 0) k->dims[d].key = false;      /* part of every variant alike */
+        KernelDim *dim = &k->dims[d];
+        *dim = (KernelDim){ f->dims[d], .bound = v && v->kind == FRONT_INT ? v->i : -1 };
+        for (int i = 0; i < f->n_keys; i++) dim->key |= !strcmp(f->keys[i], f->dims[d]);
+        dim->specialized = dim->key || dim->bound >= 0;
+        if (dim->bound >= 0) dim->key = false;      /* part of every variant alike */
         k->n_key_dims += k->dims[d].key;
     }
     k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4;
@@ -406,11 +408,14 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
     return st;
 }
 
+Variant *kernel_ready(tile_kernel *k, const uint64_t *key)
+{
+    Variant *v = find(atomic_load_explicit(&k->table, memory_order_acquire), key, k->key_words, hash_key(key, k->key_words));
+    return v && atomic_load_explicit(&v->state, memory_order_acquire) == VARIANT_READY ? v : NULL;
+}
+
 tile_status kernel_variant(tile_kernel *k, const uint64_t *key, Variant **out)
 {
-    uint64_t hash = hash_key(key, k->key_words);
-    Variant *v = find(atomic_load_explicit(&k->table, memory_order_acquire), key, k->key_words, hash);
-    if (!v || atomic_load_explicit(&v->state, memory_order_acquire) != VARIANT_READY) return miss(k, key, hash, out);
-    *out = v;
-    return TILE_OK;
+    *out = kernel_ready(k, key);
+    return *out ? TILE_OK : miss(k, key, hash_key(key, k->key_words), out);
 }

@@ -24,7 +24,8 @@ typedef struct KernelParam {
 
 typedef struct KernelDim {
     const char *name;
-    bool key;                       /* code is specialized on its extent */
+    bool key;                       /* code is specialized on its extent, which the launch brings */
+    bool specialized;               /* the same, or it was given when the kernel was made */
     int64_t bound;                  /* given when the kernel was made, or -1 */
 } KernelDim;
 
@@ -96,8 +97,15 @@ void kernel_key(const tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
 /* Reads and checks arguments. */
 tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
-/* The variant for a key, compiled if need be. */
+/* The variant for a key if it is ready, or NULL; then the same, compiled if need be. */
+Variant *kernel_ready(tile_kernel *, const uint64_t *key);
 tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
+/* launch.c: the extents by the dimensions of `compiled` into dims (room for all of them), and the grid. */
+tile_status kernel_grid(tile_kernel *, const Compiled *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
+/* empty.c: asked where no variant is ready. *nothing: an extent that would be specialized on is 0, and the launch has nothing to compute. */
+tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *key, bool *nothing);
+/* variant.c: what the kernel and the key bind, in the arena. */
+const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);

@@ -263,9 +263,8 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
 /* --- grid ------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Extents by the variant's dimensions. Axes with a dimension's name were compared when they were bound. */
-static tile_status bind_dims(tile_kernel *k, const Variant *v, const View *views, int64_t *dims)
+static tile_status bind_dims(tile_kernel *k, const Compiled *c, const View *views, int64_t *dims)
 {
-    const Compiled *c = &v->compiled;
     for (int i = 0; i < c->n_dims; i++) dims[i] = c->dims[i].extent >= 0 ? c->dims[i].extent : views[c->dims[i].param].extent[c->dims[i].axis];
     for (int p = 0; k->anonymous && p < c->n_params; p++)
         for (int a = 0; a < k->params[p].rank; a++)
@@ -275,12 +274,12 @@ static tile_status bind_dims(tile_kernel *k, const Variant *v, const View *views
     return TILE_OK;
 }
 
-static tile_status eval_grid(tile_kernel *k, const Variant *v, EvalEnv *env, int64_t *programs)
+static tile_status eval_grid(tile_kernel *k, const EvalCode *grid, EvalEnv *env, int64_t *programs)
 {
     int64_t extent[3] = { 1, 1, 1 };
-    int n = eval_results(v->compiled.grid);
+    int n = eval_results(grid);
     *programs = 0;
-    if (!eval_run(v->compiled.grid, env, extent)) return bad(k, TILE_ERROR_GRID, -1, "the grid's expression does not end");
+    if (!eval_run(grid, env, extent)) return bad(k, TILE_ERROR_GRID, -1, "the grid's expression does not end");
     int64_t total = 1;
     bool none = false;
     for (int i = 0; i < n; i++) none |= extent[i] <= 0;
@@ -336,14 +335,30 @@ static tile_status verify_remap(tile_kernel *k, Variant *v, EvalEnv *env, int64_
     return check_remap(k, v, env, programs, h);
 }
 
+tile_status kernel_grid(tile_kernel *k, const Compiled *c, const LaunchArgs *l, int64_t *dims, EvalEnv *env, int64_t *programs)
+{
+    tile_status st = bind_dims(k, c, l->views, dims);
+    if (st) return st;
+    *env = (EvalEnv){ .dims = dims, .scalars = l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])l->strides };
+    return eval_grid(k, c->grid, env, programs);
+}
+
 /* Everything between the key and the driver: dimensions, grid, remap. */
 static tile_status plan(tile_kernel *k, Variant *v, const LaunchArgs *l, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
-    tile_status st = bind_dims(k, v, l->views, dims);
-    if (st) return st;
-    *env = (EvalEnv){ .dims = dims, .scalars = l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])l->strides };
-    if ((st = eval_grid(k, v, env, programs)) || !*programs || !v->compiled.remap) return st;
-    return verify_remap(k, v, env, *programs, l, dims);
+    tile_status st = kernel_grid(k, &v->compiled, l, dims, env, programs);
+    return st || !*programs || !v->compiled.remap ? st : verify_remap(k, v, env, *programs, l, dims);
+}
+
+/* The variant for the arguments; NULL, and success, where there is nothing to compute. */
+static inline tile_status choose(tile_kernel *k, const LaunchArgs *l, Variant **out)
+{
+    uint64_t key[k->key_words];
+    bool nothing;
+    kernel_key(k, l, key);
+    if ((*out = kernel_ready(k, key))) return TILE_OK;
+    tile_status st = kernel_nothing(k, l, key, &nothing);
+    return st || nothing ? st : kernel_variant(k, key, out);
 }
 
 static int64_t blocks_of(const tile_context *c, const LaunchShape *s, int64_t programs)
@@ -484,13 +499,11 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     tile_launch_desc d;
     if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t))) return bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "struct_size of the launch descriptor is not set");
     LAUNCH_ARGS(a, k);
-    uint64_t key[k->key_words];
+    Variant *v = NULL;
     tile_status st = kernel_bind(k, args, n_args, &a);
     if (!st) st = check_overlap(k, a.views);
-    if (st) return st;
-    Variant *v;
-    kernel_key(k, &a, key);
-    if ((st = kernel_variant(k, key, &v))) return st;
+    if (!st) st = choose(k, &a, &v);
+    if (st || !v) return st;
 
     const LaunchShape *shape = &v->compiled.artifact.shape;
     int64_t extents[v->compiled.n_dims + 1], programs;
@@ -508,16 +521,15 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
 
 /* --- questions ------------------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct Answer { Variant *v; int64_t programs, blocks; } Answer;
+typedef struct Answer { Variant *v; int64_t programs, blocks; } Answer;     /* v NULL: there is nothing to compute */
 
 static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
 {
     LAUNCH_ARGS(a, k);
-    uint64_t key[k->key_words];
+    *out = (Answer){ 0 };
     tile_status st = kernel_bind(k, args, n_args, &a);
-    if (st) return st;
-    kernel_key(k, &a, key);
-    if ((st = kernel_variant(k, key, &out->v))) return st;
+    if (!st) st = choose(k, &a, &out->v);
+    if (st || !out->v) return st;
     int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
     if ((st = plan(k, out->v, &a, extents, &env, &out->programs))) return st;
@@ -538,7 +550,7 @@ tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n
     Answer a;
     *bytes = 0;
     tile_status st = ask(k, args, n_args, &a);
-    if (!st) *bytes = workspace_of(k->context, &a.v->compiled.artifact.shape, a.blocks);
+    if (!st && a.v) *bytes = workspace_of(k->context, &a.v->compiled.artifact.shape, a.blocks);
     return st;
 }
 
@@ -569,6 +581,11 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
     Answer a;
     tile_status st = ask(k, args, n_args, &a);
     if (st) return st;
+    if (!a.v) {
+        tile_variant_info none = { .struct_size = info->struct_size, .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .specialization = "no elements: nothing to compute" };
+        memcpy(info, &none, info->struct_size < sizeof none ? info->struct_size : sizeof none);
+        return TILE_OK;
+    }
     const Artifact *f = &a.v->compiled.artifact;
     tile_variant_info d = { .struct_size = info->struct_size, .threads = f->shape.threads, .registers = f->registers, .spill_bytes = f->spill_bytes,
                             .stack_bytes = f->stack_bytes, .programs = a.programs, .from_cache = a.v->from_cache, .compile_ms = a.v->ms };

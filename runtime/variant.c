@@ -17,25 +17,31 @@ typedef struct Making {
     Variant *v;
     Session *s;
     CompileOptions options;
-    FrontBinding *bindings; size_t n_bindings;
+    const FrontBinding *bindings; size_t n_bindings;
     LaunchFacts facts;
     const char *title;
     uint8_t cache_key[32];
 } Making;
 
+const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
+{
+    int row = (int)(key[0] >> 8) - 1;
+    int n_config = row >= 0 ? k->rows[row].n_config : 0;
+    FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
+    memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
+    *n = (size_t)k->n_bindings;
+    for (int i = 0; i < n_config; i++) b[(*n)++] = k->rows[row].config[i];
+    const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->dims[d].key) b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+    return b;
+}
+
 static void gather(Making *m)
 {
     tile_kernel *k = m->k;
     Arena *a = &m->s->arena;
-    int row = (int)(m->v->key[0] >> 8) - 1;
-    int n_config = row >= 0 ? k->rows[row].n_config : 0;
-    m->bindings = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
-    memcpy(m->bindings, k->bindings, (size_t)k->n_bindings * sizeof *m->bindings);
-    m->n_bindings = (size_t)k->n_bindings;
-    for (int i = 0; i < n_config; i++) m->bindings[m->n_bindings++] = k->rows[row].config[i];
-    const uint64_t *extents = m->v->key + 1 + (k->n_dims + 63) / 64;
-    for (int d = 0; d < k->n_dims; d++)
-        if (k->dims[d].key) m->bindings[m->n_bindings++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+    m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
     kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1), arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
     m->options = context_compile_options(k->context);

@@ -104,6 +104,63 @@ static void test_empty(void)
     close_add();
 }
 
+/* A launch of `name` from the text below on X [m, n] and Y; the fake device does not compute: what counts is what is compiled and launched. */
+static void launch_empty(const char *name, const tile_binding *binding, int64_t m, int64_t n, tile_tensor y, tile_status want, const char *words)
+{
+    static const char text[] =
+        "kernel softmax(in f32 X[M, N], out f32 Y[M, N]) grid (M)\n"
+        "{ let i = program_id(); let e = exp(load(X[i, :])); store(Y[i, :], e / sum(e)); }\n"
+        "kernel sums(in f32 X[M, N], out f32 Y[M]) grid (M)\n"
+        "{ let i = program_id(); store(Y[i], sum(load(X[i, :]), drop = true)); }\n"
+        "kernel fixed(in f32 X[M, C], inout f32 Y[M, 2*C], const int C = 4) grid (M)\n"
+        "{ let i = program_id(); store(Y[i, 0 +: C], load(X[i, :])); }\n"
+        "kernel total(in f32 X[M, N], inout f32 Y[1]) grid (M)\n"
+        "{ atomic_add(Y[0], sum(load(X[program_id(), :]), drop = true)); }\n"
+        "kernel choice(in f32 X[M, N], out f32 Y[1]) grid (1)\n"
+        "{ const if N > 0 { store(Y[0], sum(load(X[0, :]), drop = true)); } else { store(Y[0], -1.0); } }\n";
+    tile_kernel *k;
+    tile_tensor x = { buffer[0], (int64_t[]){ m, n }, NULL, 2, TILE_F32 };
+    tile_arg a[2] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
+    size_t bytes = 1;
+    tile_variant_info info = { .struct_size = sizeof info, .programs = 7 };
+    OK(ctx, kernel_of(ctx, text, name, binding, binding != NULL, &k));
+    for (int twice = 0; twice < 2; twice++) {
+        CHECK_STATUS(ctx, tile_launch(k, a, 2, NULL), want);
+        if (words) CHECK_TEXT(error_of(ctx), words);
+    }
+    CHECK_STATUS(ctx, tile_kernel_compile(k, a, 2), want);
+    CHECK_STATUS(ctx, tile_kernel_workspace(k, a, 2, &bytes), want);
+    CHECK_STATUS(ctx, tile_kernel_variant(k, a, 2, &info), want);
+    if (!want && !fake->compiles) CU_ASSERT(bytes == 0 && info.programs == 0 && strstr(info.specialization, "nothing to compute"));
+    tile_kernel_destroy(k);
+}
+
+/* No tile has 0 elements, so there is no code for these extents; where there is nothing to compute none is wanted. */
+static void test_no_elements(void)
+{
+    open_add();
+    int64_t four = 4, none = 0, one = 1, rows[2] = { 4, 0 }, wide[2] = { 4, 2 };
+    tile_tensor y1 = { buffer[1], &one, NULL, 1, TILE_F32 }, y0 = { NULL, &none, NULL, 1, TILE_F32 }, y4 = { buffer[1], &four, NULL, 1, TILE_F32 };
+    tile_tensor rows0 = { NULL, rows, NULL, 2, TILE_F32 }, rows2 = { buffer[1], wide, NULL, 2, TILE_F32 };
+    tile_binding n0 = { "N", TILE_BIND_TEXT, { .text = "0" } }, c0 = { "C", TILE_BIND_TEXT, { .text = "0" } };
+    launch_empty("softmax", NULL, 4, 0, rows0, TILE_OK, NULL);
+    launch_empty("softmax", &n0, 4, 0, rows0, TILE_OK, NULL);
+    launch_empty("sums", NULL, 0, 0, y0, TILE_OK, NULL);
+    launch_empty("total", NULL, 0, 0, y1, TILE_OK, NULL);       /* no program */
+    launch_empty("fixed", &c0, 4, 0, rows0, TILE_OK, NULL);
+    CU_ASSERT_EQUAL(fake->compiles, 0);
+    launch_empty("sums", NULL, 4, 0, y4, TILE_ERROR_COMPILE, "test.tile:4:51: error: a tile extent must be at least 1, not 0");
+    launch_empty("sums", NULL, 4, 0, y4, TILE_ERROR_COMPILE, "dimension `N` is 0");
+    launch_empty("total", NULL, 4, 0, y1, TILE_ERROR_COMPILE, "dimension `N` is 0");
+    launch_empty("fixed", NULL, 4, 0, rows0, TILE_ERROR_SHAPE, "argument 1 (X): axis 1 (4) has 0 elements, not 4");
+    launch_empty("fixed", &c0, 4, 0, rows2, TILE_ERROR_SHAPE, "argument 2 (Y): axis 1 (2*0) has 2 elements, not 0");
+    CU_ASSERT_EQUAL(fake->compiles, 0);
+    launch_empty("choice", NULL, 4, 0, y1, TILE_OK, NULL);      /* there is code for an extent of 0 */
+    CU_ASSERT_EQUAL(fake->compiles, 1);
+    CU_ASSERT_EQUAL(fake->launches, 2);
+    close_add();
+}
+
 static void test_refused(void)
 {
     open_add();
@@ -344,6 +401,6 @@ static void test_warm(void)
     CU_ASSERT_EQUAL(counter.live, 0);
 }
 
-UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty},
+UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty}, {"no_elements", test_no_elements},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
           {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})

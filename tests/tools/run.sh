@@ -108,6 +108,18 @@ expect 1 "text.npy: it is no .npy file" "$tilec" run copy.tile --kernel=scale --
 expect 1 "empty.npy: it is no .npy file" "$tilec" run copy.tile --kernel=scale --in X=empty.npy --in Y=y.npy
 expect 1 "cannot open gone.npy: No such file or directory" "$tilec" run copy.tile --kernel=scale --in X=gone.npy --in Y=y.npy
 expect 1 "cannot write no/y.npy" "$tilec" run copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --out Y=no/y.npy
+cat >rows.tile <<'T'
+kernel softmax(in f32 X[M, N], out f32 Y[M, N]) grid (M)
+{ let i = program_id(); let e = exp(load(X[i, :])); store(Y[i, :], e / sum(e)); }
+kernel sums(in f32 X[M, N], out f32 Y[M]) grid (M)
+{ let i = program_id(); store(Y[i], sum(load(X[i, :]), drop = true)); }
+T
+for t in cpu interp; do         # no elements: nothing to do, or nothing that could be done
+    expect 0 "" "$tilec" run rows.tile --target=$t --kernel=softmax --in 'X=ones:f32[4, 0]' --out Y=none_$t.npy
+    expect 0 "" "$tilec" run rows.tile --target=$t --kernel=sums --in 'X=ones:f32[0, 0]'
+    expect 1 "rows.tile:4:51: error: a tile extent must be at least 1, not 0" "$tilec" run rows.tile --target=$t --kernel=sums --in 'X=ones:f32[4, 0]'
+done
+same none_cpu.npy none_interp.npy
 expect 1 "no memory for a tensor of that shape" "$tilec" run copy.tile --kernel=copy --in 'X=zeros:f32[4000000000, 4000000000]'
 absent bad.npy
 finish

@@ -21,6 +21,37 @@ static bool bind(Input *in, const InterpretJob *job, const FrontKernel *k, Front
     return true;
 }
 
+/* As a launch does: where an extent that tiles are made of is 0, there may be nothing to interpret. False after diagnostics. */
+static bool nothing(Input *in, const InterpretJob *job, const FrontBinding *b, size_t n, const CompileOptions *o, bool *yes)
+{
+    Session *s = &in->session;
+    Compiled c;
+    *yes = false;
+    bool empty = false, outputs = false, elements = false, zero = false;
+    int64_t (*strides)[TILE_MAX_RANK] = arena_alloc(&s->arena, sizeof *strides * (size_t)(job->n_args + 1)), grid[3] = { 1, 1, 1 };
+    Scalar *scalars = arena_array(&s->arena, Scalar, (size_t)job->n_args + 1);
+    for (size_t i = 0; i < job->known->len; i++) empty |= job->known->data[i].value == 0;
+    if (!empty) return true;
+    if (!compile_clauses(s, in->ast, job->kernel, b, n, o, &c)) return false;
+    for (int i = 0; i < c.n_params; i++) {
+        bool any = true, out = c.params[i].kind == PARAM_OUT || c.params[i].kind == PARAM_INOUT;
+        for (int a = 0; a < c.params[i].rank; a++) any &= job->args[i].shape[a] != 0;
+        outputs |= out;
+        elements |= out && any;
+        scalars[i] = job->args[i].scalar;
+        memcpy(strides[i], job->args[i].stride, sizeof strides[i]);
+    }
+    int64_t *dims = arena_array(&s->arena, int64_t, (size_t)c.n_dims + 1);
+    for (int d = 0; d < c.n_dims; d++) {
+        dims[d] = c.dims[d].extent >= 0 ? c.dims[d].extent : job->args[c.dims[d].param].shape[c.dims[d].axis];
+        zero |= c.dims[d].extent == 0;
+    }
+    EvalEnv env = { .dims = dims, .scalars = scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides };
+    bool ends = eval_run(c.grid, &env, grid);
+    *yes = (zero && outputs && !elements) || (ends && (grid[0] <= 0 || grid[1] <= 0 || grid[2] <= 0));
+    return true;
+}
+
 static int run(Input *in, Outputs *outputs)
 {
     const InterpretJob *job = in->user;
@@ -35,6 +66,9 @@ static int run(Input *in, Outputs *outputs)
     if (!args_has(in->args, FLAG_OPT)) o.passes.opt_level = 0;
     o.passes.print = true;
     if (!bind(in, job, k, b, &n)) return EXIT_INPUT;
+    bool no_work;
+    if (!nothing(in, job, b, n, &o, &no_work)) return EXIT_INPUT;
+    if (no_work) return EXIT_OK;
     if (!compile_to_ir(s, in->ast, job->kernel, b, n, NULL, &o, &report, &f)) return EXIT_INPUT;
     Text prints;
     text_init(&prints, &s->arena);

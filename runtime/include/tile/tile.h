@@ -278,7 +278,8 @@ typedef struct tile_launch_desc {
 } tile_launch_desc;
 
 /* Launches the kernel over its grid. Arguments in the order of tile_kernel_param. Tensors are borrowed: data must stay until the
- * work has finished, shapes and structs only during the call. desc NULL: default stream, no workspace. A grid without programs is success.
+ * work has finished, shapes and structs only during the call. desc NULL: default stream, no workspace. A grid without programs is success,
+ * as are outputs without elements where an extent is 0 that tiles are as large as.
  * out and inout tensors must not overlap other arguments, and must not overlap themselves; what can be proven is rejected.
  * The first launch of a specialization compiles (may block); a later one neither allocates, locks nor compiles, and on a GPU returns
  * before the work is done. Legal under CUDA graph capture once compiled.
