@@ -25,6 +25,13 @@ expect 2 "--in Q: the kernel has no tensor of that name" "$tilec" run k.tile --i
 expect 2 "--in Y: it is an out argument" "$tilec" run k.tile --in Y=random:1
 expect 2 "--out X: it is an in argument" "$tilec" run k.tile --in X=random:1 --out X=x.npy
 expect 2 "\`random:f32[4\` is not understood" "$tilec" run k.tile --in 'X=random:f32[4'
+expect 2 "option \`--in\` is given twice for X: \`X=random:1\` and \`X=ones:f32[4]\`" "$tilec" run k.tile --in X=random:1 --in 'X=ones:f32[4]'
+expect 2 "option \`--out\` is given twice for Y: \`Y=a.npy\` and \`Y=b.npy\`" "$tilec" run k.tile --in 'X=ones:f32[4]' --out Y=a.npy --out=Y=b.npy
+expect 2 "option \`--set\` is given twice for T" "$tilec" run k.tile --in 'X=ones:f32[4]' --set T=16 --set T=16
+expect 2 "option \`-D\` is given twice for T: \`T=16\` and \`T=32\`" "$tilec" k.tile -D T=16 -D T=32 --emit=ir
+expect 2 "option \`-o\` is given twice: \`a.o\` and \`b.o\`" "$tilec" k.tile -o a.o -ob.o
+expect 2 "option \`--target\` is given twice: \`cpu\` and \`interp\`" "$tilec" run k.tile --target=cpu --target interp
+expect 0 "" "$tilec" run k.tile --in 'X=ones:f32[4]' -O1 -O2 -I . -I .. --check --check
 printf '@b.args\n' >a.args; printf '@a.args' >b.args
 expect 2 "@files are nested more than 8 deep" "$tilec" @a.args
 printf -- "'k.tile" >quote.args

@@ -182,6 +182,29 @@ static bool value_allowed(const char *set, const char *value)
     }
 }
 
+/* Lists add up, and of several -O the last counts, as compilers have it. */
+static bool adds_up(FlagId f, CommandId command)
+{
+    const FlagInfo *info = &flag_info[f];
+    return info->form == FORM_NONE || f == FLAG_OPT || !strcmp(info->value, "LIST") || f == FLAG_IMPORT_DIR || (f == FLAG_REMAP && command == CMD_SIM) ||
+           ((f == FLAG_TARGET || f == FLAG_KERNEL) && command == CMD_COMPILE);
+}
+
+/* Of the rest one value stays, for NAME=... one a name; which of two was meant nobody can tell. */
+static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
+{
+    const FlagInfo *info = &flag_info[f];
+    size_t name = !strncmp(info->value, "NAME=", 5) ? strcspn(value, "=") : 0;
+    if (adds_up(f, a->command)) return EXIT_OK;
+    for (size_t i = 0; i < a->flag[f].len; i++) {
+        const char *before = a->flag[f].data[i];
+        if (!name) return tool_usage(t, "option `%s` is given twice: `%s` and `%s`", info->spelling, before, value);
+        if (!strncmp(before, value, name) && before[name] == '=')
+            return tool_usage(t, "option `%s` is given twice for %.*s: `%s` and `%s`", info->spelling, (int)name, value, before, value);
+    }
+    return EXIT_OK;
+}
+
 static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
 {
     const char *word = words->data[*i], *value;
@@ -196,8 +219,9 @@ static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
         return tool_usage(t, "option `%s` wants a value: %s", info->spelling, info->value);
     if (!value_allowed(info->value, value))
         return tool_usage(t, "option `%s` takes %s, not `%s`", info->spelling, info->value, value);
+    int code = refuse_second(t, a, f, value);
     vec_push(&t->arena, &a->flag[f], value);
-    return EXIT_OK;
+    return code;
 }
 
 static CommandId find_command(const char *word)

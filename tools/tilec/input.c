@@ -241,7 +241,7 @@ int input_assumptions(const Variant *v, bool divisible, unsigned out[6])
 typedef struct Define { const char *name; Strings texts; bool used; } Define;
 typedef VEC(Define) Defines;
 
-/* -D names, each with its values; a name given again replaces the earlier one. */
+/* -D names, each with its values. */
 static void read_defines(Input *in, Defines *defines)
 {
     Arena *a = &in->session.arena;
@@ -255,10 +255,7 @@ static void read_defines(Input *in, Defines *defines)
             v += n;
             if (!*v) break;
         }
-        size_t k = 0;
-        while (k < defines->len && strcmp(defines->data[k].name, d.name)) k++;
-        if (k < defines->len) defines->data[k] = d;
-        else vec_push(a, defines, d);
+        vec_push(a, defines, d);
     }
 }
 
