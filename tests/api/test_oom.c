@@ -37,6 +37,20 @@ static tile_status use_module(tile_context *c)
     return st;
 }
 
+/* No code exists for the extent 0; the grid is asked. */
+static tile_status use_nothing(tile_context *c)
+{
+    tile_kernel *k;
+    tile_status st = kernel_of(c, "kernel total(in f32 X[M, N], inout f32 Y[1]) grid (M) { atomic_add(Y[0], sum(load(X[program_id(), :]), drop = true)); }",
+                               "total", NULL, 0, &k);
+    if (st) return st;
+    int64_t none[2] = { 0, 0 }, one = 1;
+    tile_tensor x = { NULL, none, NULL, 2, TILE_F32 }, y = { buffer[0], &one, NULL, 1, TILE_F32 };
+    st = tile_launch(k, (tile_arg[]){ tile_arg_tensor(&x), tile_arg_tensor(&y) }, 2, NULL);
+    tile_kernel_destroy(k);
+    return st;
+}
+
 static tile_status use_tensors(tile_context *c)
 {
     DLTensor *t;
@@ -54,6 +68,7 @@ static tile_status scenario(const tile_context_desc *d)
     tile_status st = tile_context_create(d, &c);
     if (st) return st;
     st = use_module(c);
+    if (!st) st = use_nothing(c);
     if (!st) st = use_tensors(c);
     if (st) {
         /* The context survives: with memory again, the same works. */
