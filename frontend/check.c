@@ -431,7 +431,7 @@ static void check_remap(Check *c, const Node *clause)
 
 static void check_clauses(Check *c, const Node *kernel)
 {
-    static const char *const hints[] = { "occupancy", "warps", "cluster", "stages", "schedule" };
+    static const char *const hints[] = { "occupancy", "warps", "cluster", "stages", "persistent", "roles", "turns", "schedule" };
     static const char *const raster[] = { "group" };
     const Node *clauses = kernel->kids[1];
     bool grid = false;
@@ -453,7 +453,7 @@ static void check_clauses(Check *c, const Node *kernel)
             }
         } else if (!strcmp(k->name, "remap")) check_remap(c, k);
         else if (!strcmp(k->name, "raster")) check_hint_arguments(c, k, raster, 1);
-        else if (!strcmp(k->name, "hint")) check_hint_arguments(c, k, hints, 5);
+        else if (!strcmp(k->name, "hint")) check_hint_arguments(c, k, hints, sizeof hints / sizeof *hints);
         else hint(c, fault(c, k->name_loc, "unknown clause `%s`", k->name), "there are grid, remap, raster and hint");
     }
     if (!grid) hint(c, fault(c, kernel->name_loc, "kernel `%s` has no grid clause", kernel->name), "`grid (cdiv(N, BLOCK))` after the parameters says how many programs run");
@@ -490,10 +490,10 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
     for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         const Node *d = n->kids[i];
         if (d->kind != N_DOMAIN) continue;
-        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && program_hint_name(d->name));
+        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && frontend_hint_name(d->name));
         if (!known) {
             Diag *e = fault(c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
-            if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster and stages");
+            if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster, stages, persistent, roles and turns");
         }
         if (!d->n) fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)

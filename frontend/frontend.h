@@ -78,7 +78,10 @@ typedef struct FrontInstance { const char *kernel; int n; const FrontDomain *dom
 int frontend_instance_count(const Ast *);
 const FrontInstance *frontend_instance(const Ast *, int);
 
-/* The `tune` block of a kernel. Domains name consts, or one of occupancy, warps, raster_group, cluster, stages. */
+/* Is it a hint that a tune block or a binding may set (ir/hints.def)? */
+bool frontend_hint_name(const char *);
+
+/* The `tune` block of a kernel. Domains name consts, dimensions or hints. */
 typedef struct FrontTune {
     const char *kernel;
     int n; const FrontDomain *domains;

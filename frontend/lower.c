@@ -326,28 +326,26 @@ const Node *lower_hint_argument(const Lower *l, const Node *clause, const char *
     return best;
 }
 
-static void lower_hint(Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int *out)
+static void lower_hint(Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int base, int *out)
 {
     const FrontValue *b = find_binding(l, binding);
     int64_t v;
     if (b && b->kind == FRONT_INT && !lower_scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
-        if (b->i >= 0 && b->i <= most) *out = (int)b->i;
+        if (b->i >= 0 && b->i <= most) *out = (int)b->i + base;
         else lower_error(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding, (long long)most, (long long)b->i);
         return;
     }
     const Node *a = lower_hint_argument(l, clause, argument);
-    if (a && lower_const_int(l, a, argument, 0, most, &v)) *out = (int)v;
+    if (a && lower_const_int(l, a, argument, 0, most, &v)) *out = (int)v + base;
 }
 
 static void lower_hints(Lower *l, const Node *kernel)
 {
     Hints *h = &l->func->hints;
-    const Node *hint = find_clause(kernel, "hint");
-    lower_hint(l, hint, "occupancy", "occupancy", 64, &h->occupancy);
-    lower_hint(l, hint, "warps", "warps", 64, &h->warps);
-    lower_hint(l, hint, "cluster", "cluster", 16, &h->cluster);
-    lower_hint(l, hint, "stages", "stages", 64, &h->stages);
-    lower_hint(l, find_clause(kernel, "raster"), "group", "raster_group", 1 << 20, &h->raster_group);
+    const Node *hint = find_clause(kernel, "hint"), *raster = find_clause(kernel, "raster");
+#define HINT(name, most, base) lower_hint(l, &h->name == &h->raster_group ? raster : hint, &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
+#include "ir/hints.def"
+#undef HINT
     const Node *schedule = lower_hint_argument(l, hint, "schedule");
     if (schedule && schedule->kind == N_STRING) h->schedule = schedule->name;
     else if (schedule) lower_error(l, schedule->loc, "schedule is a string");

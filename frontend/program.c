@@ -469,9 +469,13 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
     return false;
 }
 
-bool program_hint_name(const char *name)
+bool frontend_hint_name(const char *name)
 {
-    static const char *const names[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
+    static const char *const names[] = {
+#define HINT(name, most, base) #name,
+#include "ir/hints.def"
+#undef HINT
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(names[i], name)) return true;
     return false;
 }
@@ -490,7 +494,7 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
         else kind = p->type_known || !strcmp(p->type_name, "float") || !read_value(s, FRONT_INT, text, out) ? FRONT_FLOAT : FRONT_INT;
     }
     for (int d = 0; d < k->n_dims && !kind; d++) if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
-    if (!kind && program_hint_name(name)) kind = FRONT_INT;
+    if (!kind && frontend_hint_name(name)) kind = FRONT_INT;
     if (!kind) {
         *why = arena_printf(&s->arena, "kernel `%s` has no const, type or dimension `%s`", k->name, name);
         return false;

@@ -9,8 +9,6 @@ void program_build(Ast *);
 const Node *program_kernel_node(const Ast *, const FrontKernel *);
 /* Where dimension `name` is first used as a tile extent, or NULL. */
 Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
-/* Hints that a tune block or a binding may set. */
-bool program_hint_name(const char *);
 
 /* Evaluation of constants apart from a lowering: globals, and with `kernel` its consts under the bindings. */
 Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);

@@ -121,10 +121,14 @@ typedef struct Dim {
 } Dim;
 
 typedef struct Hints {                  /* never change a result; 0 = not given */
-    int occupancy, warps, raster_group, cluster, stages;
+#define HINT(name, most, base) int name;    /* the value + base */
+#include "ir/hints.def"
+#undef HINT
     const char *schedule;               /* a schedule written by hand, or NULL */
     const char *remap;                  /* placement by name (passes/remap.c), or NULL; Func.remap holds an expression */
 } Hints;
+/* Of hints with a base of 1: was it given, and as 0? */
+static inline bool hint_off(int stored) { return stored == 1; }
 
 struct Func {
     Module *module;

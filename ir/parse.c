@@ -746,20 +746,20 @@ static void func_param(Parser *p, ParamKind kind)
 static void func_hints(Parser *p)
 {
     Hints *h = &p->func->hints;
-    const struct { const char *name; int *v; } all[] = {
-        { "occupancy", &h->occupancy }, { "warps", &h->warps }, { "raster_group", &h->raster_group },
-        { "cluster", &h->cluster }, { "stages", &h->stages },
+    const struct { const char *name; int *v, most, base; } all[] = {
+#define HINT(name, most, base) { #name, &h->name, most, base },
+#include "ir/hints.def"
+#undef HINT
     };
     do {
         Token t = p->tok;
-        int *v = NULL;
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            if (t.kind == TOK_NAME && text_is(&t, all[k].name)) v = all[k].v;
+        size_t v = 0, n = sizeof all / sizeof *all;
+        while (v < n && !(t.kind == TOK_NAME && text_is(&t, all[v].name))) v++;
         const char **text = is_name(p, "schedule") ? &h->schedule : is_name(p, "remap") ? &h->remap : NULL;
-        if (!v && !text) { fail(p, here(p), "unknown hint %s", found(p)); return; }
+        if (v == n && !text) { fail(p, here(p), "unknown hint %s", found(p)); return; }
         next(p);
         expect(p, '=');
-        if (v) *v = (int)integer_in(p, 0, 1 << 20, "the hint");
+        if (v < n) *all[v].v = (int)integer_in(p, 0, all[v].base ? all[v].most : 1 << 20, "the hint") + all[v].base;
         else *text = string(p);
     } while (accept(p, ','));
 }

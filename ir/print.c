@@ -347,13 +347,14 @@ static void print_param(Printer *p, int k)
 static void print_hints(Printer *p)
 {
     const Hints *h = &p->func->hints;
-    const struct { const char *name; int v; } all[] = {
-        { "occupancy", h->occupancy }, { "warps", h->warps }, { "raster_group", h->raster_group },
-        { "cluster", h->cluster }, { "stages", h->stages },
+    const struct { const char *name; int v, base; } all[] = {
+#define HINT(name, most, base) { #name, h->name, base },
+#include "ir/hints.def"
+#undef HINT
     };
     int n = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (all[k].v) text_printf(p->out, "%s%s = %d", n++ ? ", " : "  hint ", all[k].name, all[k].v);
+        if (all[k].v) text_printf(p->out, "%s%s = %d", n++ ? ", " : "  hint ", all[k].name, all[k].v - all[k].base);
     const struct { const char *name, *v; } texts[] = { { "schedule", h->schedule }, { "remap", h->remap } };
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         if (!texts[k].v) continue;

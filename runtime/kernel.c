@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static const char *const hint_names[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
-
 /* --- bindings ------------------------------------------------------------------------------------------------------------------ */
 
 static const FrontParam *front_param(const FrontKernel *k, const char *name)
@@ -19,13 +17,6 @@ static int front_dim(const FrontKernel *k, const char *name)
     for (int i = 0; i < k->n_dims; i++)
         if (!strcmp(k->dims[i], name)) return i;
     return -1;
-}
-
-static bool is_hint(const char *name)
-{
-    for (size_t i = 0; i < sizeof hint_names / sizeof *hint_names; i++)
-        if (!strcmp(hint_names[i], name)) return true;
-    return false;
 }
 
 static bool is_const(const FrontParam *p) { return p && (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE); }
@@ -45,7 +36,7 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     const FrontKernel *f = k->front;
     if (!b->name) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
     const FrontParam *p = front_param(f, b->name);
-    if (!is_const(p) && front_dim(f, b->name) < 0 && !is_hint(b->name))
+    if (!is_const(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
         return context_fail(c, TILE_ERROR_NOT_FOUND, "kernel %s has no const, dimension or hint named '%s'%s", f->name, b->name,
                             p ? " (it is an argument of the launch)" : "");
     out->name = session_intern(&k->session, b->name, strlen(b->name));
@@ -199,7 +190,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
-        if (!is_const(p) && !is_hint(e->config[i].name)) return false;      /* written for another version of the kernel */
+        if (!is_const(p) && !frontend_hint_name(e->config[i].name)) return false;      /* written for another version of the kernel */
         bool given = false;
         for (int b = 0; b < k->n_bindings; b++) given |= !strcmp(k->bindings[b].name, e->config[i].name);
         if (given) continue;                                                /* what the caller binds stays */

@@ -111,6 +111,10 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     int errors = s->n_errors;
     *p = (KernelPlan){ .target = t, .layouts = { .session = s } };
     if (o) p->options = *o;
+    p->options.no_persistent |= hint_off(f->hints.persistent);
+    p->options.no_roles |= hint_off(f->hints.roles);
+    p->options.no_turns |= hint_off(f->hints.turns);
+    p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, t);
     p->min_ctas = f->hints.occupancy;
     kernel_program(s, f, p);

@@ -261,14 +261,11 @@ static void read_defines(Input *in, Defines *defines)
 
 static bool knows(const FrontKernel *k, const char *name)
 {
-    static const char *const hints[] = { "occupancy", "warps", "raster_group", "cluster", "stages" };
     for (int i = 0; i < k->n_params; i++)
         if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_CONST || k->params[i].kind == FRONT_CONST_TYPE;
     for (int i = 0; i < k->n_dims; i++)
         if (!strcmp(k->dims[i], name)) return true;
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (!strcmp(hints[i], name)) return true;
-    return false;
+    return frontend_hint_name(name);
 }
 
 /* The kernel's domains: those of `instance` (may be NULL) that no -D replaces, then the -Ds. */
