@@ -196,7 +196,7 @@ RangeInfo range_of_dim(const Func *f, int dim)
     const Dim *d = &f->dims[dim];
     if (d->extent >= 0) return constant(d->extent);
     int64_t hi = f->fits32 ? FITS32_EXTENT - 1 : RANGE_MAX_EXTENT, div = d->div > 0 ? d->div : 1;
-    return (RangeInfo){ 0, hi - hi % div, div };
+    return (RangeInfo){ f->fits32 ? div : 0, hi - hi % div, div };
 }
 
 static RangeInfo of_stride(const Func *f, const Instr *i)
@@ -312,7 +312,7 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     case OP_CONST: return ir_is_const(v, &c) ? constant(c) : all;
     case OP_DIM: return range_of_dim(r->func, (int)ir_attr_int(i, ATTR_DIM, -1));
     case OP_STRIDE: return of_stride(r->func, i);
-    case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: return of_programs(r, i);
+    case OP_PROGRAM_ID: case OP_PROGRAM_COORD: case OP_NUM_PROGRAMS: return of_programs(r, i);
     case OP_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
     case OP_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
     case OP_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };

@@ -4,7 +4,7 @@
  *     %o = mul %i, %c128 : index               ->      %o = mul %i, %c128 : i32
  *     %x = load %X[%o, %c0]                            %x = load %X[%o, %c0]
  *
- * Ranges come from constants, extents, grids and loop bounds (affine.h); with the launch fact `fits32` every extent is under 2^28, which is
+ * Ranges come from constants, extents, grids and loop bounds (affine.h); with the launch fact `fits32` every extent is from 1 to below 2^28, which is
  * what lets most kernels through. An operation is narrowed when its result and all of its index operands fit; where narrow and wide
  * meet, a cast is put. A loop's variable also needs its last step, past the end, to fit.
  *

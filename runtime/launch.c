@@ -98,6 +98,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
         int64_t n = v->extent[d] = t.shape[d], stride = t.strides ? t.strides[d] : dense;
         if (n <= 1) {
             if (n < 0) return bad_extent(k, i, d, n, 1);
+            far |= n == 0;
             elements *= n;
             stride = d == p->rank - 1 ? 1 : size < 16 ? 16 / p->size : 1;       /* never multiplied by anything but 0: the value is ours to choose */
             if (stride == 1 && !unit) unit = (uint64_t)d + 1;

@@ -77,7 +77,7 @@ static void print_assumptions(const Emit *e, Text *t)
     if (n_rows) text_printf(&all, "%s%s with last stride 1 and rows at multiples of 16 bytes", all.len ? ", " : "", rows.data);
     if (n_dims) text_printf(&all, "%s%s multiples of 16", all.len ? "; " : "", dims.data);
     if (n_signs) text_printf(&all, "%s%s above 0", all.len ? "; " : "", signs.data);
-    if (f->fits32) text_printf(&all, "%sextents below 2^28", all.len ? "; " : "");
+    if (f->fits32) text_printf(&all, "%sextents from 1 to 2^28 - 1", all.len ? "; " : "");
     text_printf(t, " * assumes: %s\n", all.len ? all.data : "nothing of its arguments");
 }
 

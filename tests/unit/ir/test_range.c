@@ -46,9 +46,9 @@ static void test_by_hand(void)
     Func *f = m->funcs;
     Ranges *r = ranges_new(f);
     const int64_t M = (FITS32_EXTENT - 1) / 16 * 16, programs = (M + 127) / 128;     /* the largest extent of 16 k; its programs */
-    expect(r, f, 10, 0, M, 16);
+    expect(r, f, 10, 16, M, 16);
     expect(r, f, 11, 96, 96, 96);
-    expect(r, f, 12, 0, FITS32_EXTENT - 1, 1);
+    expect(r, f, 12, 1, FITS32_EXTENT - 1, 1);
     expect(r, f, 13, 0, programs - 1, 1);
     expect(r, f, 15, 0, (programs - 1) * 128, 128);
     expect(r, f, 18, 0, (programs - 1) * 128 + 127, 1);
@@ -61,15 +61,15 @@ static void test_by_hand(void)
     expect(r, f, 26, INT64_MIN, INT64_MAX, 1);
     expect(r, f, 31, 3, 9, 1);
     expect(r, f, 32, 0, 8, 1);
-    expect(r, f, 33, 0, 128, 16);
+    expect(r, f, 33, 16, 128, 16);
     expect(r, f, 34, 11, 32, 1);
     expect(r, f, 37, -128, 127, 4);
-    expect(r, f, 39, 0, M / 4, 4);
+    expect(r, f, 39, 4, M / 4, 4);
     expect(r, f, 41, 0, 7, 1);
-    expect(r, f, 42, -((programs - 1) * 128), M, 16);
+    expect(r, f, 42, 16 - (programs - 1) * 128, M, 16);
     expect(r, f, 43, 0, 0, 0);
-    expect(r, f, 44, 0, M * 16, 256);
-    expect(r, f, 45, 0, 50, 1);
+    expect(r, f, 44, 256, M * 16, 256);
+    expect(r, f, 45, 2, 50, 1);
     session_free(&s);
 }
 
