@@ -170,7 +170,7 @@ V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 /* lower_combine.c: fills the block of a reduce or scan from the fn that `name` names; false after an error */
 bool lower_fill_combine(Lower *, Instr *, const Node *name, const Node *fn);
 
-/* lower_stmt.c */
+/* lower_stmt.c, lower_flow.c */
 void lower_block(Lower *, const Node *block, bool tail);
 bool lower_enter_blocks(Lower *, Loc, int levels);     /* false: a limit is reached; leave_blocks only after true */
 void lower_leave_blocks(Lower *, int levels);

@@ -1,0 +1,239 @@
+/* lower_loop.c: loops. Bodies are lowered into loose blocks with every variable that might change as an argument; what did not change is taken out
+ * again before the instruction is built. */
+#include "frontend/lower_flow.h"
+
+/* Erases what was lowered into a loose block. */
+static void discard(Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        ir_erase(i);
+    }
+}
+
+/* The types of a function's return values are known once a `return` was lowered. A loop needs them before its body: the body is
+ * lowered once for that and thrown away. */
+static void learn_returns(Lower *l, const Node *loop, const char *name)
+{
+    if (l->frame->is_kernel || l->frame->n_returns != -1 || l->frame->probing || !flow_returns(loop)) return;
+    Branch b = { loop->kids[loop->n - 1], NULL, 0, 0 };
+    Vars vars = flow_changeable(l, &b, 1);
+    V *before = flow_values(l, vars);
+    Builder outer = l->b;
+    Block *scratch = ir_block_new(l->func, NULL);
+    Scope inner;
+    l->b = ir_at_end(scratch);
+    lower_scope_push(l, &inner);
+    if (name) lower_scope_add(l, name, loop->name_loc, value_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
+    int errors = l->s->n_errors;
+    l->frame->probing = true;
+    lower_branch(l, b, false);
+    l->frame->probing = false;
+    if (l->s->n_errors > errors) l->stopped = true;     /* else they would be reported twice */
+    lower_scope_pop(l);
+    l->b = outer;
+    flow_set_values(vars, before);
+    discard(scratch);
+}
+
+typedef struct Carried { Var *var; V before; Value *init, *arg[2]; } Carried;
+typedef VEC(Carried) CarriedList;
+
+/* Every variable that the loop may change, as a value before it and an argument of each of the loop's blocks. */
+static CarriedList enter_loop(Lower *l, const Node *loop, Block *const *blocks, int n_blocks)
+{
+    Branch b[2] = { { loop->kids[loop->n - 1], NULL, 0, 0 } };
+    Vars vars = flow_changeable(l, b, 1);
+    CarriedList list = { 0 };
+    bool returns = flow_returns(loop);
+    for (int k = 0; returns && k < l->frame->n_returns && k < MAX_RETURNS; k++)
+        if (l->frame->returns[k].v.kind == V_VOID && l->frame->types[k]) l->frame->returns[k].v = flow_zero(l, l->frame->types[k]);
+    if (vars.len > LIMIT_CARRIED) {
+        flow_too_many(l, loop->loc, vars.len);
+        l->stopped = true;
+        vars.len = 0;
+    }
+    for (size_t i = 0; i < vars.len; i++) {
+        Carried c = { vars.data[i], vars.data[i]->v, NULL, { NULL, NULL } };
+        if (!value_is_number(c.before)) continue;
+        if (!(c.init = lower_materialize(l, c.before, loop->loc))) continue;
+        for (int k = 0; k < n_blocks; k++) c.arg[k] = ir_block_arg(blocks[k], c.init->type, c.var->name);
+        vec_push(&l->s->arena, &list, c);
+    }
+    return list;
+}
+
+static void drop_args(Block *b)
+{
+    int n = 0;
+    for (int k = 0; k < b->n_args; k++) {
+        if (!b->args[k]) continue;
+        b->args[n] = b->args[k];
+        b->args[n]->index = n;
+        n++;
+    }
+    b->n_args = n;
+}
+
+/* Takes what the loop left alone out of the lists; the rest has its next value in `next`. */
+static void keep_changed(CarriedList *list, Value **passed, Value **next, Value **condition, Block *const *blocks, int n_blocks)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->len; i++) {
+        Carried c = list->data[i];
+        bool changed = next[i] != c.arg[n_blocks - 1] || (n_blocks == 2 && passed[i] != c.arg[0]);
+        if (changed) {
+            list->data[n] = c;
+            if (passed) passed[n] = passed[i];
+            next[n++] = next[i];
+            continue;
+        }
+        for (int k = 0; k < n_blocks; k++) {
+            ir_replace(c.arg[k], c.init);
+            if (condition && *condition == c.arg[k]) *condition = c.init;
+            for (size_t j = 0; j < list->len; j++) {
+                if (passed && passed[j] == c.arg[k]) passed[j] = c.init;
+                if (next[j] == c.arg[k]) next[j] = c.init;
+            }
+            for (int a = 0; a < blocks[k]->n_args; a++) if (blocks[k]->args[a] == c.arg[k]) blocks[k]->args[a] = NULL;
+        }
+        c.var->v = c.before;
+    }
+    list->len = n;
+    for (int k = 0; k < n_blocks; k++) drop_args(blocks[k]);
+}
+
+/* The value of each variable at the end of a body, as IR of the type it had. */
+static Value **next_values(Lower *l, CarriedList list, Loc loc)
+{
+    Value **next = arena_array(&l->s->arena, Value *, list.len + 1);
+    for (size_t i = 0; i < list.len; i++) {
+        V v = list.data[i].var->v;
+        if (value_is_untyped(v)) v = lower_adapt(l, v, list.data[i].init->type->dtype, loc);
+        next[i] = value_is_number(v) ? lower_materialize(l, v, loc) : NULL;
+        if (next[i] && next[i]->type != list.data[i].init->type) {
+            lower_error(l, l->frame->return_loc, "returns of different types: `%s` and `%s`", type_string(l->s, next[i]->type), type_string(l->s, list.data[i].init->type));
+            next[i] = NULL;
+        }
+        if (!next[i]) next[i] = list.data[i].arg[0];
+    }
+    return next;
+}
+
+static void leave_loop(Lower *l, Instr *i, CarriedList list)
+{
+    for (size_t k = 0; k < list.len; k++) {
+        list.data[k].var->v = value_ir(&i->results[k]);
+        ir_set_name(&i->results[k], list.data[k].var->name);
+    }
+}
+
+/* `hint (unroll = n)` of a loop; 0: none. */
+static int64_t loop_unroll(Lower *l, const Node *hint)
+{
+    const Node *a = hint ? lower_hint_argument(l, hint, "unroll") : NULL;
+    int64_t n = 0;
+    return a && lower_const_int(l, a, "unroll", 1, 64, &n) ? n : 0;
+}
+
+void lower_for(Lower *l, const Node *n)
+{
+    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"), *hi = lower_index_value(l, n->kids[1], "the end of a loop");
+    int64_t step = 1;
+    bool ok = !n->kids[2] || lower_const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
+    if (!lo || !hi || !ok) lo = hi = ir_index(&l->b, 0);
+    Value *by = ir_index(&l->b, step);
+    learn_returns(l, n, n->name);
+    Block *body = ir_block_new(l->func, NULL);
+    Value *counter = ir_block_arg(body, type_scalar(l->s, DT_INDEX), n->name);
+    CarriedList list = enter_loop(l, n, &body, 1);
+    Builder outer = l->b;
+    Scope inner;
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
+    l->b = ir_at_end(body);
+    l->b.loc = n->loc;
+    lower_scope_push(l, &inner);
+    lower_scope_add(l, n->name, n->name_loc, value_ir(counter), false);
+    lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
+    lower_scope_pop(l);
+    l->b.loc = n->loc;
+    Value **next = next_values(l, list, n->loc);
+    Builder end = l->b;
+    keep_changed(&list, NULL, next, NULL, &body, 1);
+    l->b = outer;
+    if (flow_too_many(l, n->loc, list.len)) { l->stopped = true; return; }
+    ir_build(&end, OP_YIELD, next, (int)list.len, NO_ATTRS, NULL, 0);
+    Value *operands[IR_MAX_RESULTS + 3] = { lo, hi, by };
+    const Type *types[IR_MAX_RESULTS];
+    for (size_t i = 0; i < list.len; i++) { operands[i + 3] = list.data[i].init; types[i] = list.data[i].init->type; }
+    l->b.loc = n->loc;
+    Attr unroll = a_int(ATTR_UNROLL, loop_unroll(l, n->kids[3]));
+    Instr *loop = ir_build(&l->b, OP_FOR, operands, (int)list.len + 3, (Attrs){ &unroll, unroll.i != 0 }, types, (int)list.len);
+    flow_attach(loop, 0, body);
+    leave_loop(l, loop, list);
+}
+
+void lower_while(Lower *l, const Node *n)
+{
+    learn_returns(l, n, NULL);
+    Block *blocks[2] = { ir_block_new(l->func, NULL), ir_block_new(l->func, NULL) };
+    CarriedList list = enter_loop(l, n, blocks, 2);
+    Builder outer = l->b;
+    V c;
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
+    l->b = ir_at_end(blocks[0]);
+    l->b.loc = n->loc;
+    V done = l->frame->done.v;
+    if (!flow_condition(l, n->kids[0], "while", &c)) c = value_bool(false);
+    Value *go = lower_materialize(l, c, n->kids[0]->loc);
+    if (done.kind == V_IR) go = ir_bin(&l->b, OP_AND, go, ir_un(&l->b, OP_NOT, done.value));
+    Value **passed = next_values(l, list, n->loc);
+    Builder test = l->b;
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[1]);
+    if (done.kind == V_IR) l->frame->done.v = value_bool(false);
+    l->b = ir_at_end(blocks[1]);
+    l->b.loc = n->loc;
+    lower_branch(l, (Branch){ n->kids[1], NULL, 0, 0 }, false);
+    l->b.loc = n->loc;
+    Value **next = next_values(l, list, n->loc);
+    Builder end = l->b;
+    keep_changed(&list, passed, next, &go, blocks, 2);
+    l->b = outer;
+    if (flow_too_many(l, n->loc, list.len)) { l->stopped = true; return; }
+    Value *operands[IR_MAX_RESULTS + 1];
+    operands[0] = go;
+    for (size_t i = 0; i < list.len; i++) operands[i + 1] = passed[i];
+    ir_build(&test, OP_CONDITION, operands, (int)list.len + 1, NO_ATTRS, NULL, 0);
+    ir_build(&end, OP_YIELD, next, (int)list.len, NO_ATTRS, NULL, 0);
+    const Type *types[IR_MAX_RESULTS];
+    for (size_t i = 0; i < list.len; i++) { operands[i] = list.data[i].init; types[i] = list.data[i].init->type; }
+    l->b.loc = n->loc;
+    Instr *loop = ir_build(&l->b, OP_WHILE, operands, (int)list.len, NO_ATTRS, types, (int)list.len);
+    flow_attach(loop, 0, blocks[0]);
+    flow_attach(loop, 1, blocks[1]);
+    leave_loop(l, loop, list);
+}
+
+void lower_const_for(Lower *l, const Node *n)
+{
+    const int64_t most = (int64_t)1 << 40;
+    int64_t lo, hi, by = 1;
+    bool ok = lower_const_int(l, n->kids[0], "the start of `const for`", -most, most, &lo);
+    ok &= lower_const_int(l, n->kids[1], "the end of `const for`", -most, most, &hi);
+    ok &= !n->kids[2] || lower_const_int(l, n->kids[2], "the step of `const for`", 1, most, &by);
+    if (!ok) return;
+    int64_t count = hi > lo ? (hi - lo + by - 1) / by : 0;
+    if (count > LIMIT_UNROLL) {
+        lower_error_note(l, n->loc, "a plain `for` runs at run time", "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
+        return;
+    }
+    for (int64_t k = 0; k < count && !flow_done(l) && lower_step(l, n->loc); k++) {
+        Scope inner;
+        int errors = l->s->n_errors;
+        lower_scope_push(l, &inner);
+        lower_scope_add(l, n->name, n->name_loc, value_int(lo + k * by), false);
+        lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
+        lower_scope_pop(l);
+        if (l->s->n_errors > errors) return;
+    }
+}
