@@ -1,10 +1,16 @@
-# docs/embedding.md shows examples/embed/softmax.c as it is, names every status, and no function that tile.h has not.
+# docs/embedding.md shows examples/embed/softmax.c as it is, 40 lines of code at the most, names every status, and no function that tile.h has not.
 file(READ ${SOURCE}/docs/embedding.md doc)
 file(READ ${SOURCE}/examples/embed/softmax.c program)
 file(READ ${SOURCE}/runtime/include/tile/tile.h header)
 string(FIND "${doc}" "```c\n${program}```" at)
 if(at EQUAL -1)
   message(FATAL_ERROR "docs/embedding.md does not show examples/embed/softmax.c as it is")
+endif()
+string(REGEX REPLACE "^/[*]([^*]|[*][^/])*[*]/" "" code "${program}")
+string(REGEX MATCHALL "\n *[^ \n]" lines "${code}")
+list(LENGTH lines lines)
+if(lines GREATER 40)
+  message(FATAL_ERROR "examples/embed/softmax.c has ${lines} lines of code, not 40")
 endif()
 string(REGEX MATCHALL "TILE_(OK|PENDING|ERROR_[A-Z_]+) =" statuses "${header}")
 foreach(status ${statuses})
