@@ -85,12 +85,13 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
 {
     const Func *f = e->f;
     const KernelPlan *p = e->plan;
-    int wave = e->target->wave, threads = (p->warps + p->producer_warps) * wave;
+    int wave = e->target->wave, threads = kernel_cta_warps(p) * wave;
     text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "", e->target->name);
     text_printf(t, " * programs: %s\n", p->persistent ? "persistent: as many CTAs as fit take one after the other, by tickets" : "one a CTA");
     text_printf(t, " * threads: %d", threads);
     if (p->producer_warps)
-        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave, p->consumer_registers);
+        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)%s\n", p->producer_warps * wave, p->producer_registers, kernel_consumer_warps(p) * wave,
+                    p->consumer_registers, p->teams ? ", a program a warpgroup" : "");
     else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));
     print_assumptions(e, t);
     print_products(e, t);

@@ -4,6 +4,7 @@
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   tile-per-warpgroup   each consumer warpgroup with programs of its own (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
  *
  * docs/kernel-ir.md describes what the result may hold. */
@@ -33,6 +34,7 @@ typedef struct KernelOptions {
     bool no_persistent;
     bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
     bool no_overlap;        /* no product issued ahead */
+    bool no_teams;          /* all consumer warpgroups work on one program */
     bool turns, no_turns;   /* consumer warpgroups take turns to issue products (ping-pong): always, never; else with three or more of them,
                                where it was measured to gain 5% (H100, attention D 64); with two it gained nothing beside the overlap */
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
@@ -50,7 +52,8 @@ typedef struct KernelPlan {
     const Target *target;
     KernelOptions options;
     LayoutTable layouts;
-    int warps;                      /* of the CTA, or of the consumers when there are roles */
+    int warps;                      /* that hold a program's tiles: of the CTA, or of the consumers when there are roles, or of one team of them */
+    int teams;                      /* consumer warpgroups with programs of their own; 0: one program for all */
     int producer_warps;             /* 0: no roles */
     int producer_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
@@ -68,6 +71,10 @@ static inline int kernel_waves_per_eu(const KernelPlan *p)
 
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
+
+/* Warps that consume; all of the CTA. */
+static inline int kernel_consumer_warps(const KernelPlan *p) { return p->warps * (p->teams ? p->teams : 1); }
+static inline int kernel_cta_warps(const KernelPlan *p) { return kernel_consumer_warps(p) + p->producer_warps; }
 
 void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);

@@ -117,6 +117,7 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1, "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where it does not)" },
     { "attention_bias", "a warp barrier left out", "/* for *", "warp_sync();", 1, "likewise" },
+    { "*", "a barrier left out", "*", "bar_sync(2 + team, 256);", 1, "a slot of these loops is given back after the next one was got, so that a program's operands come when those of the one before are there" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
@@ -231,7 +232,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .turns = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .turns = !below(5), .no_teams = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);
