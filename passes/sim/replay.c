@@ -11,6 +11,7 @@
  * compete for a set is decided by hashes anyway, so each such slice behaves as the whole does; how far slices differ gives the error. */
 #include "passes/sim/sim.h"
 #include "passes/sim/cache.h"
+#include "passes/sim/pieces.h"
 #include "passes/sim/trace_impl.h"
 #include <math.h>
 
@@ -41,6 +42,7 @@ typedef struct Replay {
     SimProgram *program;
     double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read, memory_written;
     double weight, mean;                /* lines that one touch stands for; windows: on average */
+    SimCut *cuts;                       /* windows: by site */
 } Replay;
 
 /* --- memory -------------------------------------------------------------------------------------------------------------------------- */
@@ -86,7 +88,7 @@ static inline int group_of(uint64_t h) { return (int)(h >> 40 & (GROUPS - 1)); }
 static inline void touch_line(Replay *r, int64_t chiplet, SimCache *l1, uint32_t line, bool write, int group)
 {
     uint32_t out = 0;
-    if (!write && l1->tags) {
+    if (!write && l1 && l1->tags) {
         r->l1_n++;
         if (sim_touch(l1, line, false, &out)) { r->l1_hit++; return; }
     }
@@ -151,16 +153,33 @@ static void touch_fn(void *user, int64_t first, int64_t last)
     touch_run(t->r, t->chiplet, t->l1, first, last, t->write);
 }
 
+typedef struct Pieces { Replay *r; int64_t chiplet, n; double lines; bool write; } Pieces;
+static void touch_piece(void *user, uint64_t name, double share)
+{
+    Pieces *p = user;
+    p->r->weight = share * p->lines;
+    touch_line(p->r, p->chiplet, NULL, (uint32_t)(sim_hash(name) >> 34), p->write, 0);
+}
+static void count_piece(void *user, uint64_t name, double share)
+{
+    (void)name;
+    (void)share;
+    ((Pieces *)user)->n++;
+}
+
+static void touch_window(Replay *r, int64_t chiplet, const SimAccess *a, const int64_t *elements)
+{
+    const SimSite *site = &r->t->sites.data[a->site];
+    Pieces p = { r, chiplet, 0, window_lines(r, a), site->write };
+    if (r->cuts[a->site].cut) sim_cut_pieces(r->t, a, &r->cuts[a->site], touch_piece, &p);
+    else touch_piece(&p, (uint64_t)(site->indexed ? elements[a->first] : a->at), 1);
+}
+
 static void touch_access(Replay *r, int64_t chiplet, SimCache *l1, const SimAccess *a, const int64_t *elements)
 {
     const SimSite *site = &r->t->sites.data[a->site];
     Touch t = { r, chiplet, l1, site->write };
-    if (r->o->windows) {
-        int64_t at = site->indexed ? elements[a->first] : a->at;
-        r->weight = window_lines(r, a);
-        touch_line(r, chiplet, l1, (uint32_t)(sim_hash((uint64_t)at) >> 34), site->write, 0);
-        return;
-    }
+    if (r->o->windows) { touch_window(r, chiplet, a, elements); return; }
     if (!site->indexed) { box_runs(site, a, r->shift, touch_fn, &t); return; }
     int64_t done = -1;
     for (int32_t k = 0; k < a->n[0]; k++) {
@@ -250,26 +269,62 @@ static SimStatus run_all(Replay *r)
 
 static void count_fn(void *user, int64_t first, int64_t last) { *(double *)user += (double)(last - first + 1); }
 
-/* Lines of all programs, from 16 of them, and the average of a window. */
-static SimStatus count_lines(Replay *r, double *lines)
+typedef void ProbeFn(Replay *, const SimStep *, double *sum);
+
+/* Lines of a program; of its windows, how many pieces, and where they are to be cut. */
+static void probe_lines(Replay *r, const SimStep *s, double *lines)
 {
-    int64_t probes = r->programs < 16 ? r->programs : 16, accesses = 0;
-    *lines = 0;
+    for (int64_t a = 0; a < s->n; a++) {
+        const SimSite *site = &r->t->sites.data[s->access[a].site];
+        if (r->o->windows) *lines += window_lines(r, &s->access[a]);
+        else if (site->indexed) *lines += s->access[a].n[0];
+        else box_runs(site, &s->access[a], r->shift, count_fn, lines);
+    }
+}
+
+static void probe_cuts(Replay *r, const SimStep *s, double *sum)
+{
+    (void)sum;
+    for (int64_t a = 0; a < s->n; a++) sim_cut_learn(r->t, &s->access[a], &r->cuts[s->access[a].site]);
+}
+
+static void probe_pieces(Replay *r, const SimStep *s, double *pieces)
+{
+    Pieces p = { .r = r };
+    for (int64_t a = 0; a < s->n; a++) {
+        const SimCut *c = &r->cuts[s->access[a].site];
+        if (c->cut) sim_cut_pieces(r->t, &s->access[a], c, count_piece, &p);
+        else p.n++;
+    }
+    *pieces += (double)p.n;
+}
+
+/* The sum over all programs, from 16 of them. */
+static SimStatus probe(Replay *r, ProbeFn *fn, double *sum)
+{
+    int64_t probes = r->programs < 16 ? r->programs : 16;
+    *sum = 0;
     for (int64_t k = 0; k < probes; k++) {
         SimStep s;
         SimStatus st = sim_program_run(r->program, (2 * k + 1) * r->programs / (2 * probes), &s);
         if (st) return st;
-        accesses += s.n;
-        for (int64_t a = 0; a < s.n; a++) {
-            const SimSite *site = &r->t->sites.data[s.access[a].site];
-            if (r->o->windows) *lines += window_lines(r, &s.access[a]);
-            else if (site->indexed) *lines += s.access[a].n[0];
-            else box_runs(site, &s.access[a], r->shift, count_fn, lines);
-        }
+        fn(r, &s, sum);
     }
-    if (r->o->windows && accesses) r->mean = *lines / (double)accesses;
-    *lines *= probes ? (double)r->programs / (double)probes : 0;
+    *sum *= probes ? (double)r->programs / (double)probes : 0;
     return SIM_OK;
+}
+
+static SimStatus choose_pieces(Replay *r)
+{
+    double lines, pieces, unused;
+    sim_cut_begin(r->t, r->cuts);
+    SimStatus st = probe(r, probe_cuts, &unused);
+    if (!st) st = probe(r, probe_lines, &lines);
+    if (st) return st;
+    sim_cut_finish(r->t, r->cuts);
+    st = probe(r, probe_pieces, &pieces);
+    if (!st && pieces > 0) r->mean = lines / pieces;
+    return st;
 }
 
 static SimStatus choose_sample(Replay *r, int64_t *sample)
@@ -278,9 +333,9 @@ static SimStatus choose_sample(Replay *r, int64_t *sample)
     int64_t sets = r->d->l2_bytes / r->d->line / r->d->l2_ways, limit = 1;
     while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets) limit *= 2;    /* four sets of L2 are left at least */
     *sample = r->o->windows ? 1 : r->o->sample;
-    if (r->o->windows) return count_lines(r, &lines);
+    if (r->o->windows) return choose_pieces(r);
     if (*sample) { if (*sample > limit) *sample = limit; return SIM_OK; }
-    SimStatus st = count_lines(r, &lines);
+    SimStatus st = probe(r, probe_lines, &lines);
     for (*sample = 1; *sample < limit && lines / (double)*sample > most;) *sample *= 2;
     return st;
 }
@@ -345,6 +400,7 @@ static void release(Replay *r)
     if (r->l2) take(r, r->l2, chiplets, 0, sizeof *r->l2);
     if (r->place) take(r, r->place, chiplets * r->places, 0, sizeof *r->place);
     if (r->chiplet) take(r, r->chiplet, chiplets, 0, sizeof *r->chiplet);
+    if (r->cuts) take(r, r->cuts, (int64_t)r->t->sites.len + 1, 0, sizeof *r->cuts);
     sim_program_free(r->program);
 }
 
@@ -362,8 +418,9 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     r->l2 = zeroed(r, d->chiplets, sizeof *r->l2);
     r->place = zeroed(r, d->chiplets * r->places, sizeof *r->place);
     r->chiplet = zeroed(r, d->chiplets, sizeof *r->chiplet);
+    r->cuts = zeroed(r, (int64_t)r->t->sites.len + 1, sizeof *r->cuts);
     r->program = sim_program_new(r->t, r->alloc);
-    if (!r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
+    if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
     if (r->o->max_accesses > 0) sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
     SimStatus st = choose_sample(r, sample);
     if (st) return st;

@@ -45,6 +45,7 @@ typedef struct SimSite {
     bool guessed;                       /* the address depends on data: a place was made up */
     int64_t size;                       /* bytes of an element */
     int64_t step[TILE_MAX_RANK];        /* bytes from one element of the window to the next along an axis, positive */
+    int32_t axis[TILE_MAX_RANK], extent[TILE_MAX_RANK];     /* windows: which axis of the tensor, and the extent of a whole window */
 } SimSite;
 
 /* What one program touches at once: boxes of bytes. */
@@ -88,8 +89,8 @@ typedef struct SimOptions {
     int64_t sample;                     /* one block of lines in so many is followed (a power of two); 0: chosen so that about max_lines are */
     double max_lines;                   /* 0: 2^25 */
     int64_t drift;                      /* of 100 turns a program misses so many, at (pseudo-)random: programs get out of step */
-    /* For a quick comparison of placements. `windows`: what a cache keeps is a whole window, all of the same (average) size, not lines; so windows that
-     * overlap without being equal are strangers, and there is no L1. */
+    /* For a quick comparison of placements. `windows`: what a cache keeps is a whole window, or a piece of one where windows overlap (halos), all of the same
+     * (average) size, not lines; there is no L1. */
     bool windows;
     int64_t max_accesses;               /* stops after so many memory operations of all programs together; 0: none */
     uint8_t *chiplet_of;                /* by program: filled with the chiplet that ran it; or NULL */

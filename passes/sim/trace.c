@@ -235,15 +235,22 @@ static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *
 {
     const Attr *e = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS);
     Axis *axes = arena_array(&c->s->arena, Axis, TILE_MAX_RANK);
+    int of[TILE_MAX_RANK];
     for (int a = 0; a < e->n; a++) {
         bool dropped = e->v[a] == -1;
         int64_t step = st && !dropped ? st->v[a] : 1;
         Axis mine = { dropped ? 1 : e->v[a], step, x->stride[a], x->stride[a] * step, x->shape[a], slots[a], dropped, n->guessed_axes >> a & 1 };
         int k = n->n_axes++;
-        for (; k > 0 && before(&mine, &axes[k - 1]); k--) axes[k] = axes[k - 1];
+        for (; k > 0 && before(&mine, &axes[k - 1]); k--) { axes[k] = axes[k - 1]; of[k] = of[k - 1]; }
         axes[k] = mine;
+        of[k] = a;
     }
-    for (int k = 0; k < n->n_axes; k++) if (!axes[k].dropped) site->step[site->rank++] = magnitude(axes[k].by);
+    for (int k = 0; k < n->n_axes; k++) {
+        if (axes[k].dropped) continue;
+        site->axis[site->rank] = of[k];
+        site->extent[site->rank] = (int32_t)axes[k].extent;
+        site->step[site->rank++] = magnitude(axes[k].by);
+    }
     n->axes = axes;
 }
 
