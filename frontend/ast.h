@@ -25,6 +25,7 @@ enum { IO_IN, IO_OUT, IO_INOUT };
 /* Limits of the front end; each has its own message. */
 enum {
     LIMIT_SOURCE = 4 << 20,         /* bytes of one source */
+    LIMIT_NAME = 255,               /* characters */
     LIMIT_NESTING = 400,            /* height of the syntax tree above any leaf */
     LIMIT_BRACKETS = 200,           /* open (, [ and { at one place */
     LIMIT_IMPORTS = 64,             /* files */

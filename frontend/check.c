@@ -15,7 +15,7 @@ typedef struct Check {
     NameMap items, tuned;           /* kernels, functions and constants; tune blocks by kernel */
     int level;
     const Node *kernel;             /* or NULL */
-    bool in_fn;
+    bool in_fn, in_extent;
 } Check;
 
 static Diag *fault(Check *c, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -118,7 +118,12 @@ static void suggest(Check *c, Diag *d, const char *wanted, bool function)
 
 static void unknown_name(Check *c, const Node *n)
 {
+    if (!strcmp(n->name, "break") || !strcmp(n->name, "continue")) {
+        hint(c, fault(c, n->loc, "there is no `%s`", n->name), "a loop ends by its bound or its `while` condition; an `if` guards what is to be left out");
+        return;
+    }
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
+    if (c->in_extent) { hint(c, d, "a dimension's name stands by itself in one of the tensors; else declare `const int`"); return; }
     for (size_t i = 0; c->in_fn && d && i < c->ast->items.len; i++) {
         if (c->ast->items.data[i]->kind != N_KERNEL || !is_dimension(c->ast->items.data[i], n->name)) continue;
         hint(c, d, "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, axis)");
@@ -214,6 +219,8 @@ static void check_call(Check *c, const Node *n)
         if (n->n != 1 || n->kids[0]->kind == N_ARG) fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
     } else if (fn) check_fn_call(c, n, fn);
     else if (b) call_match(c->s, n, b, NULL, true, &args);
+    else if (names_get(&c->ast->kernels, n->name))
+        hint(c, fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name), "what kernels share goes into a `fn`");
     else suggest(c, fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *a = n->kids[i];
@@ -317,10 +324,12 @@ static void check_stmt(Check *c, const Node *n)
         check_expr(c, n->kids[1]);
         check_target(c, n->kids[0]);
         return;
-    case N_EXPR:
+    case N_EXPR: {
+        int errors = c->s->n_errors;
         check_expr(c, n->kids[0]);
-        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) fault(c, n->loc, "this statement has no effect");
+        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR && c->s->n_errors == errors) fault(c, n->loc, "this statement has no effect");
         return;
+    }
     case N_FOR:
         for (int i = 0; i < 3; i++) check_expr(c, n->kids[i]);
         if (n->kids[3]) check_loop_hint(c, n->kids[3]);
@@ -404,7 +413,9 @@ static void check_params(Check *c, const Node *params)
         if (is_dimension(c->kernel, p->name)) fault(c, p->name_loc, "`%s` is a dimension as well as a parameter", p->name);
         if (p->kind == N_PSCALAR) { check_expr(c, p->kids[1]); continue; }
         if (p->n - 1 > TILE_MAX_RANK) fault(c, p->loc, "a tensor has at most %d axes", TILE_MAX_RANK);
+        c->in_extent = true;
         for (uint32_t k = 1; k < p->n; k++) if (p->kids[k]->kind != N_NAME) check_expr(c, p->kids[k]);
+        c->in_extent = false;
     }
 }
 
@@ -516,6 +527,12 @@ static void check_tune(Check *c, const Node *n)
         const Node *e = n->kids[i];
         if (e->kind != N_CLAUSE) continue;
         const Node *args = e->kids[0];
+        for (uint32_t j = 0; j < i; j++)
+            if (n->kids[j]->kind == N_CLAUSE && n->kids[j]->name == e->name) {
+                Diag *d = fault(c, e->name_loc, "`%s` is given twice", e->name);
+                hint(c, d, !strcmp(e->name, "require") ? "one condition: require (A && B)" : "one list: key (M, N)");
+                break;
+            }
         if (!strcmp(e->name, "require")) {
             const Node *outer = c->kernel;
             Name *names = c->names;
@@ -530,6 +547,8 @@ static void check_tune(Check *c, const Node *n)
         } else if (!strcmp(e->name, "key")) {
             for (uint32_t k = 0; k < args->n; k++) {
                 const Node *a = args->kids[k];
+                for (uint32_t j = 0; j < k && a->kind == N_NAME; j++)
+                    if (args->kids[j]->kind == N_NAME && args->kids[j]->name == a->name) { fault(c, a->loc, "key `%s` is given twice", a->name); break; }
                 if (a->kind != N_NAME) fault(c, a->loc, "a key is the name of a dimension or const");
                 else if (!has_const(kernel, a->name) && !is_dimension(kernel, a->name))
                     fault(c, a->loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, a->name);

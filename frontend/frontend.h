@@ -11,7 +11,7 @@
 typedef struct Ast Ast;
 
 /* Finds the source that `import "path"` in file `from` names and adds it with diag_add_source (or returns the index of an earlier
- * call for the same file: a file is read into a program once). Returns the file index; 0 when it cannot be read. */
+ * call for the same file: a file is read into a program once). Returns the file index; 0 when it cannot be read, with errno if that says why. */
 typedef uint32_t FrontImportFn(void *user, Session *, uint32_t from, const char *path);
 
 /* Parses file `file` (an index from diag_add_source) and what it imports. `import_fn` may be NULL: then an import is an error.

@@ -114,11 +114,6 @@ Node *parse_string(Parse *p, Loc loc, const char *text, size_t n)
         }
         }
     }
-    for (size_t i = 0; i < len; i++)
-        if (!out[i]) {
-            parse_lex_error(p, loc, "a string cannot hold a zero byte", NULL);
-            return parse_node(p, N_ERROR, loc);
-        }
     Node *node = parse_node(p, N_STRING, loc);
     node->name = session_intern(p->session, out, len);
     return node;
@@ -136,7 +131,7 @@ void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
     unsigned char c = (unsigned char)text[0];
     p->lex_error = loc.end;
     if (c > ' ' && c < 127) diag_error(p->session, loc, "unexpected character `%c`", c);
-    else diag_error(p->session, loc, "unexpected byte 0x%02x: a program is ASCII text outside of comments", c);
+    else diag_error(p->session, loc, "unexpected byte 0x%02x: a program is ASCII text outside of comments and strings", c);
 }
 
 void parse_open(Parse *p, Loc loc)
@@ -321,12 +316,14 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
         diag_error(p->session, end, "expected `;` at the end of the statement");
         return;
     }
+    bool slice = token && !strcmp(token, "`:`") && contains(expected, n, "`]`");
     bool article = token && !strncmp(token, "a ", 2);
     text_printf(&t, "unexpected %s", !token ? "input" : article ? token + 2 : token);
     if (article && loc.end - loc.begin <= 40) text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
     for (int i = 0; i < n; i++)
         text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
-    diag_error(p->session, loc, "%s", t.data);
+    Diag *d = diag_error(p->session, loc, "%s", t.data);
+    if (slice) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
 }
 
 /* --- files --------------------------------------------------------------------------------------------------------------- */
@@ -350,9 +347,10 @@ static void follow_import(Program *g, const Loading *here, const Node *import)
         diag_error(s, import->loc, "imports are nested more than %d deep", LIMIT_IMPORT_DEPTH);
         return;
     }
+    errno = 0;
     uint32_t file = g->fn ? g->fn(g->user, s, here->file, import->name) : 0;
     if (!file) {
-        diag_error(s, import->name_loc, "cannot read `%s`", import->name);
+        diag_error(s, import->name_loc, "cannot read `%s`%s%s", import->name, errno ? ": " : "", errno ? strerror(errno) : "");
         return;
     }
     for (const Loading *l = here; l; l = l->outer)
@@ -378,6 +376,12 @@ static void parse_one(Program *g, const Loading *here)
     if (!src) return;
     if (src->len > LIMIT_SOURCE) {
         diag_error(s, (Loc){ here->file, 0, 0 }, "source is larger than %d MiB", LIMIT_SOURCE >> 20);
+        return;
+    }
+    const char *zero = memchr(src->text, 0, src->len);
+    if (zero) {
+        uint32_t at = (uint32_t)(zero - src->text);
+        diag_error(s, (Loc){ here->file, at, at + 1 }, "a zero byte: a program is ASCII text");
         return;
     }
     parse_run(parse_lexer_new(&p, src->text, src->len), &p);

@@ -299,6 +299,8 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, void *scanner, Parse *
         if (!again) names[shown++] = yysymbol_name(expected[i]);
     }
     yysymbol_kind_t token = yypcontext_token(ctx);
+    for (int i = 0; i < n && n <= MOST && !shown; i++) names[i] = yysymbol_name(expected[i]);       /* nothing else could stand here */
+    if (!shown && n <= MOST) shown = n;
     if (shown > MOST) {
         /* Too many to list: a number among them means that an operand is missing. */
         bool operand = false, statement = false;

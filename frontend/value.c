@@ -256,6 +256,16 @@ V lower_emit(Lower *l, Loc loc, const char *what, Op op, Value **operands, int n
     return value_ir(ir_emit(&l->b, op, operands, n, attrs, type));
 }
 
+/* `index` has 64 bits, so a constant of more is a mistake; at run time there is nobody to tell, and it wraps. */
+static bool index_overflows(Op op, const V *v, int n)
+{
+    int64_t r;
+    if (n != 2 || v[0].kind != V_CONST || v[1].kind != V_CONST || v[0].dtype != DT_INDEX) return false;
+    if (op == OP_ADD) return __builtin_add_overflow(v[0].c.i, v[1].c.i, &r);
+    if (op == OP_SUB) return __builtin_sub_overflow(v[0].c.i, v[1].c.i, &r);
+    return op == OP_MUL && __builtin_mul_overflow(v[0].c.i, v[1].c.i, &r);
+}
+
 static bool fold_constants(Op op, const V *v, int n, V *out)
 {
     Scalar c[4], r;
@@ -289,6 +299,7 @@ V lower_apply(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs att
         if (!lower_same_dtype(l, loc, what, &v[first], &v[k])) return value_error();
     if (n == 1) v[0] = lower_concretize(l, v[0], loc);
     if (v[0].kind == V_ERROR) return value_error();
+    if (index_overflows(op, v, n)) return lower_error(l, loc, "constant expression does not fit in 64 bits");
     if (!attrs.n && fold_constants(op, v, n, &folded)) return folded;
     if (!lower_join_shapes(l, loc, what, v, n, &rank, shape)) return value_error();
     if (rank && !lower_tile_type(l, loc, value_dtype(v[n - 1]), rank, shape)) return value_error();

@@ -3,6 +3,7 @@
 
 uint32_t diag_add_source(Session *s, const char *name, const char *directory, const char *text, size_t len)
 {
+    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { text += 3; len -= 3; }      /* an editor's byte-order mark */
     if (s->sources.len == 0) vec_push(&s->arena, &s->sources, ((Source){ "", "", 0, NULL }));
     Source src = { arena_strdup(&s->arena, name), arena_strndup(&s->arena, text, len), len,
                    directory ? arena_strdup(&s->arena, directory) : NULL };
@@ -80,6 +81,9 @@ void diag_note(Session *s, Diag *to, Loc loc, const char *fmt, ...)
 
 bool diag_full(Session *s) { return s->n_errors >= s->error_limit; }
 
+/* Of UTF-8, a byte after the first. */
+static bool inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
+
 static void caret_line(const Source *src, Loc loc, Text *out)
 {
     size_t begin = loc.begin < src->len ? loc.begin : src->len, from = begin, to = begin;
@@ -90,11 +94,13 @@ static void caret_line(const Source *src, Loc loc, Text *out)
     if (begin - from > AROUND) from = begin - AROUND;
     if (to - begin > AROUND) to = begin + AROUND;
     text_puts(out, "  ");
-    text_write(out, src->text + from, to - from);
+    for (size_t i = from; i < to; i++) text_putc(out, (unsigned char)src->text[i] < ' ' && src->text[i] != '\t' ? '?' : src->text[i]);
     text_puts(out, "\n  ");
-    for (size_t i = from; i < begin; i++) text_putc(out, src->text[i] == '\t' ? '\t' : ' ');
+    for (size_t i = from; i < begin; i++)
+        if (!inside_character(src->text[i])) text_putc(out, src->text[i] == '\t' ? '\t' : ' ');
     text_putc(out, '^');
-    for (size_t i = begin + 1; i < loc.end && i < to; i++) text_putc(out, '~');
+    for (size_t i = begin + 1; i < loc.end && i < to; i++)
+        if (!inside_character(src->text[i])) text_putc(out, '~');
     text_putc(out, '\n');
 }
 

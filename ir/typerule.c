@@ -162,7 +162,7 @@ static const char *rule_BITCAST(Rule *r)
 {
     TRY(rule_CAST(r));
     if (dtype_bits(T(r, 0)->dtype) != dtype_bits(r->results[0]->dtype))
-        WHY("a bitcast keeps the width: %s to %s", STR(T(r, 0)), STR(r->results[0]));
+        WHY("bitcast of %s to %s: the widths differ", STR(T(r, 0)), STR(r->results[0]));
     return NULL;
 }
 
@@ -192,7 +192,7 @@ static const char *rule_BROADCAST(Rule *r)
 {
     TRY(tile_declared(r));
     const Type *a = T(r, 0), *t = r->results[0];
-    if (a->kind != TYPE_TILE || a->dtype != t->dtype || a->rank != t->rank) WHY("broadcast of %s to %s", STR(a), STR(t));
+    if (a->kind != TYPE_TILE || a->dtype != t->dtype || a->rank != t->rank) WHY("broadcast of %s to %s: the ranks must be equal", STR(a), STR(t));
     for (int i = 0; i < t->rank; i++)
         if (a->shape[i] != t->shape[i] && a->shape[i] != 1) WHY("broadcast of %s to %s: axis %d is neither equal nor 1", STR(a), STR(t), i);
     return NULL;
@@ -288,7 +288,7 @@ static const char *rule_REDUCE(Rule *r)
     const Type *t;
     TRY(need_axis(r, &axis));
     bool logic = r->op == OP_REDUCE_ANY || r->op == OP_REDUCE_ALL;
-    if (logic != (T(r, 0)->dtype == DT_BOOL)) WHY("the operand must %sbe bool, not %s", logic ? "" : "not ", STR(T(r, 0)));
+    if (logic != (T(r, 0)->dtype == DT_BOOL)) WHY("the operand must be of %s, not %s", logic ? "bool" : "numbers", STR(T(r, 0)));
     TRY(reduced(r, axis, T(r, 0)->dtype, &t));
     return give(r, 0, t);
 }
@@ -375,7 +375,7 @@ static const char *rule_MMA(Rule *r)
         if (T(r, k)->kind != TYPE_TILE || T(r, k)->rank != 2) WHY("operand %d is %s, must be a tile of rank 2", k, STR(T(r, k)));
     bool fp8 = (a->dtype == DT_F8E4M3 || a->dtype == DT_F8E5M2) && (b->dtype == DT_F8E4M3 || b->dtype == DT_F8E5M2);
     bool i8 = (a->dtype == DT_I8 || a->dtype == DT_U8) && (b->dtype == DT_I8 || b->dtype == DT_U8);
-    if (a->dtype != b->dtype && !fp8 && !i8) WHY("mma of %s and %s", STR(a), STR(b));
+    if (a->dtype != b->dtype && !fp8 && !i8) WHY("mma of %s and %s: operands are of one type, or both fp8, or both 8-bit integers", STR(a), STR(b));
     if (!fp8 && !i8 && a->dtype != DT_F16 && a->dtype != DT_BF16 && a->dtype != DT_F32 && a->dtype != DT_F64)
         WHY("mma does not take %s", dtype_name(a->dtype));
     if (attr_int(r, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32 && a->dtype != DT_F32) WHY("precision = tf32 is for f32 operands, not %s", dtype_name(a->dtype));

@@ -82,7 +82,7 @@ static const char *with_consts(tile_kernel *k, const char *text)
     for (size_t n; *text; text += n) {
         n = strspn(text, letters);
         if (!n) { text_putc(&out, *text); n = 1; continue; }
-        char name[64] = "";
+        char name[256] = "";        /* LIMIT_NAME */
         if (n < sizeof name) memcpy(name, text, n);
         const FrontValue *v = is_const(front_param(k->front, name)) ? bound_value(k, name) : NULL;
         if (v && v->kind == FRONT_INT) text_printf(&out, "%lld", (long long)v->i);

@@ -14,8 +14,21 @@ expect() {
         status=1
     fi
 }
+one() { [ "$(grep -c error: "$dir/out")" = 1 ] || { echo "more than one error:"; head -c 2000 "$dir/out"; status=1; }; }
 printf 'kernel a(in f32 X[N]) grid (N) { print("a\0b"); }\n' > "$dir/zero.tile"
-expect "$dir/zero.tile" "a string cannot hold a zero byte"
+expect "$dir/zero.tile" "zero.tile:1:42: error: a zero byte: a program is ASCII text"; one
+printf '\377\376k\0e\0r\0n\0e\0l\0 \0a\0' > "$dir/utf16.tile"
+expect "$dir/utf16.tile" "utf16.tile:1:4: error: a zero byte"; one
+expect "$tool" "error: a zero byte"; one
+printf 'kernel a(out f32 Y[N]) grid (N) { /* \033[31m */ store(Y[0], bad); }\n' > "$dir/escape.tile"
+expect "$dir/escape.tile" "{ /* ?[31m */ store"
+# What editors write: a byte-order mark, carriage returns; positions count from after the mark.
+printf '\357\273\277kernel a(out f32 Y[N]) grid (N) {\r\n    store(Y[0], 1.0);\r\n}\r\n' > "$dir/mark.tile"
+"$tool" check "$dir/mark.tile" || { echo "a byte-order mark and CRLF are refused"; status=1; }
+printf '\357\273\277kernal\r\n' > "$dir/mark_bad.tile"
+expect "$dir/mark_bad.tile" "mark_bad.tile:1:1: error: unexpected name"
+{ printf 'kernel '; awk 'BEGIN { for (i = 0; i < 256; i++) printf "k" }'; echo '(out f32 Y[N]) grid (N) { }'; } > "$dir/name.tile"
+expect "$dir/name.tile" "a name has at most 255 characters"; one
 awk 'BEGIN { for (i = 0; i < 70000; i++) print "// ------------------------------------------------------------------------" }' > "$dir/large.tile"
 expect "$dir/large.tile" "source is larger than 4 MiB"
 for i in $(seq 0 20); do echo "import \"deep$((i + 1)).tile\";" > "$dir/deep$i.tile"; done

@@ -64,7 +64,10 @@ expect 1 "cannot write no/such/k.ir: No such file or directory" "$tilec" k.tile 
 expect 1 "cannot write no/k.h" "$tilec" k.tile -D T=16 -o fresh.o -h no/k.h
 absent fresh.o
 printf 'import "gone.tile";\nkernel k(out f32 Y[N]) grid (1) { store(Y[0 +: 4], zeros([4], f32)); }' >imports.tile
-expect 1 "gone.tile" "$tilec" imports.tile --emit=ast
+expect 1 "imports.tile:1:8: error: cannot read \`gone.tile\`: No such file or directory" "$tilec" imports.tile --emit=ast
+printf 'import ".";\n' >imports.tile
+expect 1 "imports.tile:1:8: error: cannot read \`.\`: Is a directory" "$tilec" imports.tile --emit=ast
+[ "$("$tilec" imports.tile --emit=ast 2>&1 | grep -c error)" = 1 ] || fail "an import that is a folder gives more than one error"
 mkdir folder; mv part.tile folder
 expect 1 "part.tile" "$tilec" k.tile --emit=ast
 expect 0 "" "$tilec" k.tile --emit=ir -D T=16 -I nowhere -I folder -o k.ir5; same k.ir k.ir5

@@ -1,6 +1,7 @@
 /* input.c: see input.h. */
 #include "tools/tilec/input.h"
 #include "backends/gpu/check.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -29,8 +30,12 @@ static const char *join(Arena *a, const char *folder, const char *path)
 static bool readable(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    if (f) fclose(f);
-    return f != NULL;
+    if (!f) return false;
+    bool ok = fgetc(f) != EOF || !ferror(f);        /* a folder opens, but does not read */
+    int why = errno;
+    fclose(f);
+    errno = why;
+    return ok;
 }
 
 /* Two spellings of one file are one source: index of the earlier one, or 0. */
