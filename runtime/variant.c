@@ -21,6 +21,7 @@ typedef struct Making {
     LaunchFacts facts;
     const char *title;
     uint8_t cache_key[32];
+    double vendor_ms, load_ms;      /* of the making: the vendor's compiler, the driver */
 } Making;
 
 const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
@@ -90,7 +91,10 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
     if (v->needs_ticket && !context_ticket(c, NULL)) { driver_error(e, "no counters for a persistent kernel"); return TILE_ERROR_OUT_OF_MEMORY; }
-    return c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
+    double start = now_ms();
+    tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
+    m->load_ms += now_ms() - start;
+    return st;
 }
 
 static void forget(Variant *v)
@@ -150,8 +154,10 @@ static tile_status compile(Making *m)
     Ast *ast = module_parse(m->k->module, m->s);
     bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
     if (ok) {
+        double start = now_ms();
         text = compiled;
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
+        m->vendor_ms += now_ms() - start;
     }
     context_report(c, m->s, m->title);
     if (!ok) return TILE_ERROR_COMPILE;
@@ -195,7 +201,8 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
     v->ms = now_ms() - start;
     if (!st && context_debug_has(c, "time")) {
         char text[200];
-        snprintf(text, sizeof text, "%s %.2f ms", v->from_cache ? "loaded from the cache in" : "compiled in", v->ms);
+        if (v->from_cache) snprintf(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);
+        else snprintf(text, sizeof text, "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms, m.vendor_ms, m.load_ms);
         context_debug(c, text, k->title);
     }
     session_free(&s);
