@@ -221,6 +221,12 @@ EvalCode *eval_compile(Arena *arena, const Func *f, const Block *b, const char *
 }
 
 int eval_results(const EvalCode *e) { return (int)e->n_results; }
+
+bool eval_reads_scalars(const EvalCode *e)
+{
+    for (uint32_t k = 0; k < e->n_code; k++) if (e->code[k].op == EV_SCALAR) return true;
+    return false;
+}
 size_t eval_size(const EvalCode *e) { return e->bytes; }
 
 /* --- run ------------------------------------------------------------------------------------------------------------------ */

@@ -23,6 +23,7 @@ typedef struct EvalEnv {
 /* NULL, with the reason (static text) in *why: an operation on tiles or memory, or a block too large. */
 EvalCode *eval_compile(Arena *, const Func *, const Block *, const char **why);
 int eval_results(const EvalCode *);
+bool eval_reads_scalars(const EvalCode *);
 /* Results as integers (floats are not results of a grid or remap). False: a loop that does not end within 2^20 rounds or has a
  * step of 0. */
 bool eval_run(const EvalCode *, const EvalEnv *, int64_t *out);

@@ -47,6 +47,19 @@ typedef struct LaunchArgs { View *views; int64_t (*strides)[TILE_MAX_RANK]; Scal
 
 typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
 
+/* Launches of a variant that are kept for later ones; see memo.c. */
+enum { MEMOS = 4 };
+typedef struct Memo Memo;
+typedef struct VariantMemos {
+    Memo *memo[MEMOS];
+    int n;                          /* MEMOS, or 0: launches of this variant are never alike */
+    int arguments;                  /* words of the kernel's arguments in a memo */
+    const int *map_slot;            /* the slot of each tensor map */
+    int tickets, workspace;         /* slots that each launch fills anew, or -1 */
+    bool reads_scalars;             /* the grid or the remap does */
+    atomic_uint next;
+} VariantMemos;
+
 typedef struct Variant {
     struct Variant *next;           /* all of the kernel's */
     atomic_int state;
@@ -59,6 +72,7 @@ typedef struct Variant {
     DriverFunction *function;
     _Atomic uint64_t remap_good[REMAP_VERDICTS];    /* hashes of grids whose remap was found to be a permutation */
     atomic_uint remap_next;
+    VariantMemos memos;
     bool needs_ticket, prints, from_cache;
     double ms;
     size_t bytes;                   /* of this struct with the key behind it */
@@ -89,6 +103,8 @@ struct tile_kernel {
     bool anonymous;                 /* some axis has no dimension's name: its extent is compared once the variant is known */
     Variant *variants;
     _Atomic(VariantTable *) table;
+    _Atomic(Memo *) recent[MEMOS];  /* looked at first */
+    atomic_uint recent_next;
 };
 
 /* Key: word 0 holds fits32 (bit 0) and the tuning row + 1 (from bit 8); then a bit a dimension for multiples of 16, the extents of key
@@ -110,6 +126,18 @@ const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, A
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);
 int kernel_tune_row(const tile_kernel *, const int64_t *dims);
+
+/* launch.c, for memos: reads a scalar; are the views apart that must be; the driver's launch. */
+bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);
+bool launch_apart(tile_kernel *, const View *);
+tile_status launch_driver(tile_kernel *, const Variant *, const uint64_t *slots, void **params, int64_t programs, int64_t blocks, void *stream);
+
+/* memo.c: launches as one like it. False: there was none, and nothing was done. */
+bool memo_launch(tile_kernel *, const tile_arg *, size_t n, const tile_launch_desc *, tile_status *);
+/* What a launch that went well was made of. */
+typedef struct MemoMade { const uint64_t *slots; unsigned char (*maps)[128]; int64_t programs, blocks; size_t workspace; } MemoMade;
+void memo_keep(tile_kernel *, Variant *, const tile_arg *, const LaunchArgs *, const MemoMade *);
+void memo_prepare(const tile_kernel *, Variant *);
 
 /* --- print.c ------------------------------------------------------------------------------------------------------------------ */
 

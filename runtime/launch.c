@@ -1,4 +1,4 @@
-/* launch.c: the way of a launch: read and check the arguments, make the key, find the variant, evaluate the grid, fill the slots,
+/* launch.c: the long way of a launch, for what memo.c does not know: read and check the arguments, make the key, find the variant, evaluate the grid, fill the slots,
  * hand over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
@@ -174,6 +174,12 @@ static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v
     return TILE_OK;
 }
 
+bool launch_scalar(tile_kernel *k, int i, const tile_arg *a, View *v)
+{
+    Scalar ignored;
+    return read_scalar(k, i, a, v, &ignored) == TILE_OK;
+}
+
 static COLD tile_status disagree(tile_kernel *k, int d, int64_t have, int i, int axis, int64_t seen)
 {
     for (int p = 0; p < k->n_params; p++)
@@ -228,6 +234,8 @@ static tile_status check_overlap(tile_kernel *k, const View *views)
     }
     return TILE_OK;
 }
+
+bool launch_apart(tile_kernel *k, const View *views) { return check_overlap(k, views) == TILE_OK; }
 
 /* --- the key --------------------------------------------------------------------------------------------------------------------------- */
 
@@ -384,6 +392,8 @@ typedef struct LaunchState {
     const int64_t *dims;
     const EvalEnv *env;
     const tile_launch_desc *desc;
+    const tile_arg *given;
+    size_t workspace;
     CheckRecord *check;
     Printer *printer;
 } LaunchState;
@@ -432,21 +442,27 @@ static COLD tile_status check_failed(tile_kernel *k, const Variant *v, const Che
                         (long long)r->program);
 }
 
+tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slots, void **params, int64_t programs, int64_t blocks, void *stream)
+{
+    tile_context *c = k->context;
+    const LaunchShape *s = &v->compiled.artifact.shape;
+    DriverLaunch d = { .slots = slots, .params = params, .programs = programs, .blocks = blocks, .threads = s->threads, .shared_bytes = (size_t)s->shared_bytes,
+                       .cluster = s->cluster, .scratch_bytes = (size_t)s->scratch_bytes, .stream = stream };
+    DriverError e;
+    tile_status st = c->driver->ops->launch(c->driver, v->function, &d, &e);
+    return st ? context_driver_fail(c, st, &e, k->title) : TILE_OK;
+}
+
 static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blocks)
 {
-    tile_context *c = l->k->context;
     const Artifact *a = &l->v->compiled.artifact;
     uint64_t slots[a->n_slots + 1];
     void *params[a->n_slots + 1];
     _Alignas(64) unsigned char maps[a->n_maps + 1][128];
     tile_status st = fill_slots(l, slots, params, maps);
-    if (st) return st;
-    DriverLaunch d = { .slots = slots, .params = params, .programs = programs, .blocks = blocks, .threads = a->shape.threads,
-                       .shared_bytes = (size_t)a->shape.shared_bytes, .cluster = a->shape.cluster, .scratch_bytes = (size_t)a->shape.scratch_bytes,
-                       .stream = l->desc->stream };
-    DriverError e;
-    st = c->driver->ops->launch(c->driver, l->v->function, &d, &e);
-    return st ? context_driver_fail(c, st, &e, l->k->title) : TILE_OK;
+    if (!st) st = launch_driver(l->k, l->v, slots, params, programs, blocks, l->desc->stream);
+    if (!st) memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, programs, blocks, l->workspace });
+    return st;
 }
 
 /* A checked launch waits for its record. */
@@ -496,12 +512,14 @@ static tile_status check_size(tile_kernel *k, const LaunchShape *s, int64_t prog
 
 tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
 {
+    tile_status st;
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
+    if (memo_launch(k, args, n_args, desc, &st)) return st;
     tile_launch_desc d;
     if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t))) return bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "struct_size of the launch descriptor is not set");
     LAUNCH_ARGS(a, k);
     Variant *v = NULL;
-    tile_status st = kernel_bind(k, args, n_args, &a);
+    st = kernel_bind(k, args, n_args, &a);
     if (!st) st = check_overlap(k, a.views);
     if (!st) st = choose(k, &a, &v);
     if (st || !v) return st;
@@ -516,7 +534,7 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
         return bad(k, TILE_ERROR_WORKSPACE, -1, "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace, d.workspace_size,
                    d.workspace ? "were" : "and no address were");
-    LaunchState l = { .k = k, .v = v, .args = &a, .dims = extents, .env = &env, .desc = &d };
+    LaunchState l = { .k = k, .v = v, .args = &a, .dims = extents, .env = &env, .desc = &d, .given = args, .workspace = workspace };
     return v->prints ? printing_launch(&l, programs, blocks) : run_launch(&l, programs, blocks);
 }
 

@@ -94,6 +94,7 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
     double start = now_ms();
     tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
     m->load_ms += now_ms() - start;
+    if (!st) memo_prepare(m->k, v);
     return st;
 }
 

@@ -123,6 +123,7 @@ EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsign
                                                     void *stream, void **params, void **extra)
 {
     ENTER();
+    if (state.on_launch) state.on_launch(params);
     pthread_mutex_lock(&lock);
     FakeLaunch *l = &state.last;
     state.launches++;
