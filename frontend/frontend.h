@@ -93,6 +93,8 @@ const FrontTune *frontend_tune(const Ast *, const char *kernel);            /* N
  * block's `require (...)` rejects it. */
 int64_t frontend_tune_count(const FrontTune *);
 bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBinding *out);
+/* The same where `fixed` binds some names already: domains of those names keep their value, and `require` sees all of them. */
+bool frontend_tune_config_with(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 
 /* --- lowering -------------------------------------------------------------------------------------------------------- */
 

@@ -411,15 +411,25 @@ int64_t frontend_tune_count(const FrontTune *t)
     return n;
 }
 
-bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
+bool frontend_tune_config_with(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
 {
     if (k < 0 || k >= frontend_tune_count(t)) return false;
-    for (int d = t->n - 1; d >= 0; k /= t->domains[d].n, d--)
+    for (int d = t->n - 1; d >= 0; k /= t->domains[d].n, d--) {
         out[d] = (FrontBinding){ t->domains[d].name, t->domains[d].values[k % t->domains[d].n] };
+        for (int i = 0; i < n_fixed; i++) if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
+    }
     const KernelInfo *info = info_of(ast->program, t->kernel);
     if (!info->require) return true;
+    FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
+    memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
+    memcpy(all + n_fixed, out, (size_t)t->n * sizeof *all);
     bool ok = false;
-    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, out, (size_t)t->n), info->require, "the condition of `require`", &ok) && ok;
+    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)), info->require, "the condition of `require`", &ok) && ok;
+}
+
+bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
+{
+    return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out);
 }
 
 /* --- values as text ------------------------------------------------------------------------------------------------------------------ */

@@ -325,6 +325,7 @@ static void *ticket_memory(tile_context *c)
 /* A captured launch gets a counter for itself: its graph may later run beside other work of the stream. */
 void *context_ticket(tile_context *c, void *stream)
 {
+    if (c->parent) return context_ticket(c->parent, stream);
     char *base = ticket_memory(c);
     if (!base) return NULL;
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
@@ -395,7 +396,8 @@ static bool runs_on(const Target *row, const Target *device)
 
 static void free_context(tile_context *c)
 {
-    if (c->driver) {
+    if (c->parent) context_release(c->parent);
+    else if (c->driver) {
         DriverError ignored;
         void *tickets = atomic_load(&c->tickets);
         if (tickets) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, tickets, &ignored);
@@ -459,6 +461,28 @@ tile_status tile_context_create(const tile_context_desc *desc, tile_context **ou
 void context_release(tile_context *c)
 {
     if (atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) == 1) free_context(c);
+}
+
+tile_context *context_share(tile_context *of)
+{
+    tile_context *c = context_alloc(of, sizeof *c);
+    if (!c) return NULL;
+    c->alloc = of->alloc;
+    c->parent = of;
+    c->driver = of->driver;
+    c->target = of->target;
+    c->backend = of->backend;
+    c->flags = of->flags;
+    c->opt_level = of->opt_level;
+    c->cache = of->cache;
+    memcpy(c->compiler_library, of->compiler_library, sizeof c->compiler_library);
+    memcpy(c->key, context_key(of), sizeof c->key);
+    c->key_made = of->key_made;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->report_lock, NULL);
+    atomic_store(&c->references, 1);
+    atomic_fetch_add(&of->references, 1);
+    return c;
 }
 
 void tile_context_destroy(tile_context *c)

@@ -16,6 +16,7 @@ enum { TICKET_SLOTS = 1024, TICKET_POOL = 65536 };
 
 struct tile_context {
     Allocator alloc;
+    tile_context *parent;           /* context_share: who owns the driver; or NULL */
     Driver *driver;
     const Target *target;
     const Backend *backend;         /* NULL: this build has none for the target; launches then say so */
@@ -66,6 +67,9 @@ enum { CONTEXT_MESSAGE = 2048 };
 tile_status context_fail(tile_context *, tile_status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 tile_status context_driver_fail(tile_context *, tile_status, const DriverError *, const char *doing);
 void context_release(tile_context *);
+/* A context of the same device and options whose last error is its own and which reports to nobody: for one of many compilations at a time. NULL
+ * when out of memory. To be released. */
+tile_context *context_share(tile_context *);
 void module_release(tile_module *);
 void *context_alloc(tile_context *, size_t);            /* zeroed; NULL when out of memory */
 void context_free(tile_context *, void *, size_t);

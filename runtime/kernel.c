@@ -155,37 +155,26 @@ static int64_t log2_fixed(int64_t v)
     return ((int64_t)e << 16) + (int64_t)(x + (x * (65536 - x) >> 16) * 22550 / 65536);
 }
 
-static bool same_value(const FrontValue *a, const FrontValue *b)
-{
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case FRONT_NOTHING: return true;
-    case FRONT_INT: return a->i == b->i;
-    case FRONT_FLOAT: return a->f == b->f;
-    case FRONT_BOOL: return a->b == b->b;
-    case FRONT_TYPE: return a->type == b->type;
-    }
-    return false;
-}
-
 /* Does the entry speak of this kernel with these consts? Fills the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
     if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name))) return false;
     int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
     int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    *row = (TuneRow){ .dims = dims, .log2 = logs };
+    int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
+    *row = (TuneRow){ .dims = dims, .log2 = logs, .values = values, .other_device = *e->device && strcmp(e->device, k->context->driver->info.name) };
     for (int i = 0; i < e->n_key; i++) {
         int d = front_dim(k->front, e->key[i].name);
         if (d >= 0 && e->key[i].value.kind == FRONT_INT) {
             dims[row->n] = d;
+            values[row->n] = e->key[i].value.i;
             logs[row->n++] = log2_fixed(e->key[i].value.i);
             continue;
         }
         const FrontValue *v = bound_value(k, e->key[i].name);
         FrontValue wanted = e->key[i].value;
         adapt(front_param(k->front, e->key[i].name), &wanted);
-        if (!v || !same_value(v, &wanted)) return false;
+        if (!v || !tune_same_value(v, &wanted)) return false;
     }
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
@@ -209,15 +198,18 @@ static void take_rows(tile_kernel *k)
         if (fit_row(k, &k->tune->file.entries[i], &k->rows[k->n_rows])) k->n_rows++;
 }
 
+/* Factors of two, up to 16: code is specialized on what divides an extent. */
+static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
+
 int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
 {
     int best = -1;
     int64_t least = INT64_MAX;
     for (int i = 0; i < k->n_rows; i++) {
-        int64_t distance = 0;
+        int64_t distance = k->rows[i].other_device ? 1 << 15 : 0;
         for (int j = 0; j < k->rows[i].n; j++) {
-            int64_t d = log2_fixed(dims[k->rows[i].dims[j]]) - k->rows[i].log2[j];
-            distance += d < 0 ? -d : d;
+            int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j], t = twos(n) - twos(k->rows[i].values[j]);
+            distance += (d < 0 ? -d : d) + ((t < 0 ? -t : t) << 13);
         }
         if (distance < least) { least = distance; best = i; }
     }
@@ -255,16 +247,11 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
     return st;
 }
 
-tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
+/* An empty kernel that holds its context and module. NULL when out of memory. */
+static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKernel *f)
 {
-    if (!m || !out) return TILE_ERROR_INVALID_ARGUMENT;
-    tile_context *c = m->context;
-    *out = NULL;
-    if (!name || (n && !b)) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_create: %s is NULL", name ? "the list of bindings" : "the name");
-    const FrontKernel *f = frontend_kernel_find(m->ast, name);
-    if (!f) return context_fail(c, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'", m->sources.files.data[0].name, name);
     tile_kernel *k = context_alloc(c, sizeof *k);
-    if (!k) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    if (!k) { context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory"); return NULL; }
     k->context = c;
     k->module = m;
     k->front = f;
@@ -274,13 +261,47 @@ tile_status tile_kernel_create(tile_module *m, const char *name, const tile_bind
     atomic_fetch_add(&c->references, 1);
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->changed, NULL);
+    session_init(&k->session, c->alloc);
+    return k;
+}
+
+tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
+{
+    if (!m || !out) return TILE_ERROR_INVALID_ARGUMENT;
+    tile_context *c = m->context;
+    *out = NULL;
+    if (!name || (n && !b)) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_create: %s is NULL", name ? "the list of bindings" : "the name");
+    const FrontKernel *f = frontend_kernel_find(m->ast, name);
+    if (!f) return context_fail(c, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'", m->sources.files.data[0].name, name);
+    tile_kernel *k = kernel_new(c, m, f);
+    if (!k) return TILE_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&m->lock);
     k->tune = m->tune;
     if (k->tune) atomic_fetch_add(&k->tune->references, 1);
     pthread_mutex_unlock(&m->lock);
-    session_init(&k->session, c->alloc);
     int jumped = setjmp(k->session.oom);
     tile_status st = jumped ? context_session_failed(c, &k->session, jumped, name) : create_body(k, b, n);
+    if (st) { kernel_free(k); return st; }
+    *out = k;
+    return TILE_OK;
+}
+
+static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontBinding *more, int n)
+{
+    k->bindings = arena_array(&k->session.arena, FrontBinding, (size_t)(of->n_bindings + n) + 1);
+    for (int i = 0; i < of->n_bindings; i++) k->bindings[k->n_bindings++] = of->bindings[i];
+    for (int i = 0; i < n; i++) k->bindings[k->n_bindings++] = more[i];
+    k->title = compile_title(&k->session, k->name, k->bindings, (size_t)k->n_bindings);
+    return take_params(k);
+}
+
+tile_status kernel_create_like(const tile_kernel *of, tile_context *c, const FrontBinding *more, int n, tile_kernel **out)
+{
+    tile_kernel *k = kernel_new(c, of->module, of->front);
+    *out = NULL;
+    if (!k) return TILE_ERROR_OUT_OF_MEMORY;
+    int jumped = setjmp(k->session.oom);
+    tile_status st = jumped ? context_session_failed(c, &k->session, jumped, of->name) : like_body(k, of, more, n);
     if (st) { kernel_free(k); return st; }
     *out = k;
     return TILE_OK;

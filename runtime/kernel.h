@@ -30,7 +30,7 @@ typedef struct KernelDim {
 } KernelDim;
 
 /* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
-typedef struct TuneRow { const int *dims; const int64_t *log2; int n; const FrontBinding *config; int n_config; } TuneRow;
+typedef struct TuneRow { const int *dims; const int64_t *log2, *values; int n; bool other_device; const FrontBinding *config; int n_config; } TuneRow;
 
 /* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of elements, lo and hi the bytes they lie
  * between, `facts` what code may rely on (FACT_...). Scalars: `word` holds the bits. */
@@ -97,6 +97,8 @@ struct tile_kernel {
     FrontBinding *bindings; int n_bindings;
     KernelParam *params; int n_params;
     KernelDim *dims; int n_dims, n_key_dims;
+    bool (*accept)(void *user, const Compiled *);       /* NULL, or asked before the vendor's compiler: false leaves the variant unmade (tune_compile.c) */
+    void *accept_user;
     TuneTable *tune;
     TuneRow *rows; int n_rows;
     int key_words;
@@ -125,6 +127,8 @@ const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, A
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);
+/* A kernel like `k` with more bindings and without a tuning table, in context `c` of the same device. The bindings' names must outlive it. */
+tile_status kernel_create_like(const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
 int kernel_tune_row(const tile_kernel *, const int64_t *dims);
 
 /* launch.c, for memos: reads a scalar; are the views apart that must be; the driver's launch. */

@@ -3,6 +3,19 @@
 #include "runtime/tune.h"
 #include <stdlib.h>
 
+bool tune_same_value(const FrontValue *a, const FrontValue *b)
+{
+    if (a->kind != b->kind) return false;
+    switch (a->kind) {
+    case FRONT_NOTHING: return true;
+    case FRONT_INT: return a->i == b->i;
+    case FRONT_FLOAT: return a->f == b->f;
+    case FRONT_BOOL: return a->b == b->b;
+    case FRONT_TYPE: return a->type == b->type;
+    }
+    return false;
+}
+
 typedef struct Json { Session *s; uint32_t file; const char *text; size_t len, at; bool bad; } Json;
 
 static bool complain(Json *j, const char *what)
@@ -92,7 +105,7 @@ static int items(Json *j, const TuneItem **out)
 
 static TuneEntry entry(Json *j)
 {
-    TuneEntry e = { "", "", NULL, NULL, 0, 0 };
+    TuneEntry e = { .kernel = "", .target = "", .device = "", .note = "" };
     bool first = true;
     expect(j, '{', "an entry '{' was expected");
     while (!j->bad && peek(j) != '}') {
@@ -103,9 +116,12 @@ static TuneEntry entry(Json *j)
         peek(j);
         if (!strcmp(name, "kernel")) e.kernel = string(j);
         else if (!strcmp(name, "target")) e.target = string(j);
+        else if (!strcmp(name, "device")) e.device = string(j);
+        else if (!strcmp(name, "note")) e.note = string(j);
+        else if (!strcmp(name, "ms")) { FrontValue v = value(j); e.ms = v.kind == FRONT_FLOAT ? v.f : v.kind == FRONT_INT ? (double)v.i : 0; }
         else if (!strcmp(name, "key")) e.n_key = items(j, &e.key);
         else if (!strcmp(name, "config")) e.n_config = items(j, &e.config);
-        else if (peek(j) == '"') string(j);         /* what else a tuner noted: device, date, time */
+        else if (peek(j) == '"') string(j);         /* what else somebody noted */
         else value(j);
     }
     take(j, '}');

@@ -154,6 +154,7 @@ static tile_status compile(Making *m)
     size_t size;
     Ast *ast = module_parse(m->k->module, m->s);
     bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
+    if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
     if (ok) {
         double start = now_ms();
         text = compiled;

@@ -5,11 +5,12 @@ _tilec() {
     if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
         cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
     fi
-    local commands='compile run bench sim explain help'
+    local commands='compile run bench tune sim explain help'
     if ((cword > 1)); then case ${words[1]} in
         compile) command=compile ;;
         run) command=run ;;
         bench) command=bench ;;
+        tune) command=tune ;;
         sim) command=sim ;;
         explain) command=explain ;;
         help) command=help ;;
@@ -18,6 +19,7 @@ _tilec() {
         -o) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -h) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -I) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+        --table) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --json) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --plot) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -MF) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -35,6 +37,11 @@ _tilec() {
         --threads=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --device=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --repeat=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --table=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --budget=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --jobs=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --tolerance=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --work=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --per-unit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --drift=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --sample=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -49,9 +56,10 @@ _tilec() {
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
-        run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --wperf --help' -- "$cur")) ;;
-        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --wperf --help' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --table= --wperf --help' -- "$cur")) ;;
+        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --table= --work= --wperf --help' -- "$cur")) ;;
+        tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
         explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check -I --plot= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;

@@ -1,233 +1,7 @@
 /* cmd_run.c: `tilec run` and `tilec bench`: one kernel on tensors from files or made up, through the public API, on any target. */
-#include "tools/tilec/input.h"
 #include "tools/tilec/interpret.h"
-#include "tools/tilec/tensor.h"
+#include "tools/tilec/run.h"
 #include <stdlib.h>
-
-typedef struct Parameter {
-    tile_param_info info;
-    const char *in, *out;           /* what --in and --out say of it, or NULL */
-    const char *set;                /* scalars: its text */
-    HostTensor host;
-    void *device;
-    tile_tensor tensor;
-} Parameter;
-
-typedef struct Run {
-    Tool *tool;
-    const Args *args;
-    tile_context *context;
-    tile_module *module;
-    tile_kernel *kernel;
-    Parameter *params; size_t n_params;
-    tile_arg *launch_args;
-    const char *kernel_name;
-    tile_binding *bindings; size_t n_bindings;
-    bool interp;                    /* --target=interp: the context serves the signature only */
-    Extents known;
-    tile_launch_desc desc;
-    tile_device_info device;
-    bool measuring;                 /* further launches: what they print has been said */
-    int n_diagnosed;                /* errors printed by on_diagnostic */
-} Run;
-
-static void on_diagnostic(void *user, const tile_diagnostic *d)
-{
-    Run *r = user;
-    if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
-    if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
-    if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
-    fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT ? r->tool->out : r->tool->err);
-}
-
-/* Says why a call failed, unless diagnostics have. */
-static int failed(Run *r, tile_status st)
-{
-    char text[1024];
-    if (tile_context_error(r->context, text, sizeof text) == 0) snprintf(text, sizeof text, "%s", tile_status_name(st));
-    return r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
-}
-
-#define TRY(r, call) do { tile_status st_ = (call); if (st_) return failed((r), st_); } while (0)
-
-/* --- what the command line says ------------------------------------------------------------------------------------------- */
-
-static int open_context(Run *r)
-{
-    const Args *a = r->args;
-    int64_t level = 3, threads = 0, device = 0;
-    if (!args_int(r->tool, a, FLAG_OPT, 0, 3, &level) || !args_int(r->tool, a, FLAG_THREADS, 0, 4096, &threads) ||
-        !args_int(r->tool, a, FLAG_DEVICE, 0, 1023, &device)) return EXIT_USAGE;
-    char why[512] = "";
-    tile_context_desc d = {
-        .struct_size = sizeof d, .target = r->interp ? "cpu" : args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
-        .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
-                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
-        .opt_level = level ? (int)level : -1, .threads = (int)threads,
-    };
-    tile_status st = tile_context_create_error(&d, &r->context, why, sizeof why);
-    if (st == TILE_ERROR_INVALID_ARGUMENT) return tool_usage(r->tool, "%s", why);
-    if (st) return tool_error(r->tool, "%s", *why ? why : tile_status_name(st));
-    r->device.struct_size = sizeof r->device;
-    TRY(r, tile_context_device(r->context, &r->device));
-    return EXIT_OK;
-}
-
-static int open_module(Run *r)
-{
-    const char *path = r->args->inputs.data[0];
-    const Strings *dirs = &r->args->flag[FLAG_IMPORT_DIR];
-    tile_module_desc d = { .struct_size = sizeof d, .import_directories = dirs->data, .n_import_directories = dirs->len };
-    if (strcmp(path, "-")) { TRY(r, tile_module_load_file(r->context, path, &d, &r->module)); return EXIT_OK; }
-    FileText text;
-    if (!file_read(r->tool, path, 16 << 20, &text)) return EXIT_INPUT;
-    TRY(r, tile_module_load_memory(r->context, "<stdin>", text.data, text.len, &d, &r->module));
-    return EXIT_OK;
-}
-
-static const char *kernel_name(Run *r)
-{
-    const char *name = args_last(r->args, FLAG_KERNEL, NULL);
-    size_t n = tile_module_kernel_count(r->module);
-    if (name || n == 1) return name ? name : tile_module_kernel_name(r->module, 0);
-    Text names;
-    text_init(&names, &r->tool->arena);
-    for (size_t i = 0; i < n; i++) text_printf(&names, "%s%s", i ? ", " : "", tile_module_kernel_name(r->module, i));
-    tool_usage(r->tool, n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : "", n ? "" : r->args->inputs.data[0]);
-    return NULL;
-}
-
-static int read_params(Run *r, tile_kernel *k)
-{
-    r->n_params = tile_kernel_param_count(k);
-    r->params = arena_array(&r->tool->arena, Parameter, r->n_params + 1);
-    for (size_t i = 0; i < r->n_params; i++) {
-        r->params[i].info.struct_size = sizeof r->params[i].info;
-        TRY(r, tile_kernel_param(k, i, &r->params[i].info));
-    }
-    return EXIT_OK;
-}
-
-static Parameter *find_param(Run *r, const char *name)
-{
-    for (size_t i = 0; i < r->n_params; i++)
-        if (!strcmp(r->params[i].info.name, name)) return &r->params[i];
-    return NULL;
-}
-
-/* --set binds scalars, consts, types and extents. What is no scalar argument is a binding of the kernel. */
-static int make_kernel(Run *r)
-{
-    const char *name = kernel_name(r), *left, *right;
-    const Strings *set = &r->args->flag[FLAG_SET];
-    if (!name) return EXIT_USAGE;
-    tile_kernel *probe = NULL;
-    TRY(r, tile_kernel_create(r->module, name, NULL, 0, &probe));
-    int code = read_params(r, probe);
-    tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < set->len && !code; i++) {
-        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) { code = EXIT_USAGE; break; }
-        Parameter *p = find_param(r, left);
-        if (p && p->info.kind == TILE_PARAM_SCALAR) continue;
-        int64_t extent;
-        b[n].name = left;
-        b[n].kind = TILE_BIND_TEXT;
-        b[n++].value.text = right;
-        if (text_to_int(right, &extent)) vec_push(&r->tool->arena, &r->known, ((Extent){ left, extent, "--set" }));
-    }
-    tile_kernel_destroy(probe);
-    if (code) return code;
-    r->kernel_name = name;
-    r->bindings = b;
-    r->n_bindings = n;
-    TRY(r, tile_kernel_create(r->module, name, b, n, &r->kernel));
-    if ((code = read_params(r, r->kernel))) return code;
-    for (size_t i = 0; i < set->len; i++) {
-        split_binding(r->tool, "--set", set->data[i], &left, &right);
-        Parameter *p = find_param(r, left);
-        if (p && p->info.kind == TILE_PARAM_SCALAR) p->set = right;
-    }
-    return EXIT_OK;
-}
-
-/* --in and --out by their parameters. */
-static int match(Run *r, FlagId flag)
-{
-    for (size_t i = 0; i < r->args->flag[flag].len; i++) {
-        const char *name, *rest, *option = flag_info[flag].spelling;
-        if (!split_binding(r->tool, option, r->args->flag[flag].data[i], &name, &rest)) return EXIT_USAGE;
-        Parameter *p = find_param(r, name);
-        if (!p || p->info.kind == TILE_PARAM_SCALAR) return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name%s", option, name, p ? "; scalars take --set" : "");
-        if (flag == FLAG_IN && p->info.kind == TILE_PARAM_OUT) return tool_usage(r->tool, "--in %s: it is an out argument", name);
-        if (flag == FLAG_OUT && p->info.kind == TILE_PARAM_IN) return tool_usage(r->tool, "--out %s: it is an in argument", name);
-        if (flag == FLAG_IN) p->in = rest;
-        else p->out = rest;
-    }
-    return EXIT_OK;
-}
-
-/* --- arguments -------------------------------------------------------------------------------------------------------------- */
-
-static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
-{
-    DType d = DT_INDEX;
-    int64_t i = 0;
-    char *end = "";
-    if (!p->set && p->info.has_default) {
-        dtype_of(p->info.dtype, &d);
-        *arg = dtype_is_float(d) ? tile_arg_float(p->info.default_value.f) : tile_arg_int(p->info.default_value.i);
-        return EXIT_OK;
-    }
-    if (!p->set) return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
-    dtype_of(p->info.dtype, &d);
-    bool truth = !strcmp(p->set, "true") || !strcmp(p->set, "false"), ok = true;
-    if (dtype_is_float(d)) {
-        *arg = tile_arg_float(strtod(p->set, &end));
-        ok = !*end && end != p->set;
-    } else if (d == DT_BOOL && truth) {
-        *arg = tile_arg_int(!strcmp(p->set, "true"));
-    } else {
-        ok = text_to_int(p->set, &i);
-        *arg = tile_arg_int(i);
-    }
-    return ok ? EXIT_OK : tool_usage(r->tool, "--set %s=%s: no value of type %s", p->info.name, p->set, tile_dtype_name(p->info.dtype));
-}
-
-/* In tensors first, so that the extents of the others are known. */
-static int read_tensors(Run *r)
-{
-    int code;
-    for (int outs = 0; outs < 2; outs++)
-        for (size_t i = 0; i < r->n_params; i++) {
-            Parameter *p = &r->params[i];
-            if (p->info.kind == TILE_PARAM_SCALAR || (p->info.kind == TILE_PARAM_OUT) != outs) continue;
-            if (!outs && !p->in) return tool_usage(r->tool, "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", p->info.name, p->info.name, tile_dtype_name(p->info.dtype));
-            if (outs) code = tensor_make(r->tool, &p->info, &r->known, &p->host);
-            else code = tensor_read(r->tool, &p->info, p->in, &r->known, &p->host);
-            if (!code) code = tensor_bind(r->tool, &p->info, &p->host, outs ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name), &r->known);
-            if (code) return code;
-        }
-    return EXIT_OK;
-}
-
-static int upload(Run *r)
-{
-    r->launch_args = arena_array(&r->tool->arena, tile_arg, r->n_params + 1);
-    for (size_t i = 0; i < r->n_params; i++) {
-        Parameter *p = &r->params[i];
-        if (p->info.kind == TILE_PARAM_SCALAR) {
-            int code = read_scalar(r, p, &r->launch_args[i]);
-            if (code) return code;
-            continue;
-        }
-        TRY(r, tile_memory_alloc(r->context, TILE_MEMORY_DEVICE, p->host.bytes ? p->host.bytes : 1, &p->device));
-        TRY(r, tile_copy(r->context, p->device, p->host.data, p->host.bytes, NULL));
-        p->tensor = (tile_tensor){ p->device, p->host.shape, p->host.strides, p->host.rank, p->info.dtype };
-        r->launch_args[i] = tile_arg_tensor(&p->tensor);
-    }
-    return EXIT_OK;
-}
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */
 
@@ -332,30 +106,12 @@ static int measure(Run *r)
     return EXIT_OK;
 }
 
-static void release(Run *r)
-{
-    if (r->context && r->desc.workspace) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->desc.workspace);
-    for (size_t i = 0; i < r->n_params && r->params; i++) {
-        if (r->params[i].device) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->params[i].device);
-        free(r->params[i].host.data);
-    }
-    tile_kernel_destroy(r->kernel);
-    tile_module_destroy(r->module);
-    tile_context_destroy(r->context);
-}
-
 static int run(Run *r, bool timed, Outputs *outputs)
 {
     const char *target = args_last(r->args, FLAG_TARGET, "cpu");
     r->interp = !strcmp(target, "interp");
     if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
-    int code = open_context(r);
-    if (!code) code = open_module(r);
-    if (!code) code = make_kernel(r);
-    if (!code) code = match(r, FLAG_IN);
-    if (!code) code = match(r, FLAG_OUT);
-    if (!code) code = read_tensors(r);
-    if (!code) code = upload(r);
+    int code = run_open(r);
     if (!code) code = r->interp ? interpret_kernel(r) : launch(r);
     if (!code) code = download(r, outputs);     /* before timing, which runs inout tensors on */
     if (!code && timed) code = measure(r);
@@ -368,7 +124,7 @@ static int run_or_bench(Tool *t, const Args *a, bool timed)
     Run r = { .tool = t, .args = a };
     Outputs outputs = {0};
     int code = run(&r, timed, &outputs);
-    release(&r);
+    run_close(&r);
     return code ? code : outputs_commit(t, &outputs);
 }
 

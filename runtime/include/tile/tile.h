@@ -317,6 +317,76 @@ typedef struct tile_variant_info {
 /* Compiles where needed (may block). */
 TILE_API tile_status tile_kernel_variant(tile_kernel *, const tile_arg *args, size_t n_args, tile_variant_info *);
 
+/* --- tuning ---------------------------------------------------------------------------------------------------------------------- */
+
+/* What became of one configuration of a kernel's `tune` block. */
+typedef enum tile_tune_state {
+    TILE_TUNE_TIMED = 0,
+    TILE_TUNE_FAILED = 1,               /* it does not compile, does not fit the device, or its launch was refused */
+    TILE_TUNE_WRONG = 2,                /* its result differs from that of the first good one by more than the tolerance */
+    TILE_TUNE_SAME = 3,                 /* the same code as another one, which stands for it */
+    TILE_TUNE_UNTRIED = 4,              /* the budget was spent */
+} tile_tune_state;
+
+typedef struct tile_tune_entry {
+    size_t struct_size;                 /* set by the caller */
+    const char *config;                 /* "TM=128, TN=256, persistent=0"; lives as long as the results, as `reason` does */
+    int is_default;                     /* 1: what is declared in the source, without a table */
+    tile_tune_state state;
+    double ms;                          /* median of `launches`; 0 where nothing was timed */
+    int launches;                       /* few for those that were soon seen to be slow */
+    double deviation;                   /* from the first good result: relative, root of the sum of squares; the worst of the outputs */
+    int registers, spill_bytes;         /* -1: not known */
+    uint64_t shared_bytes;
+    const char *reason;                 /* one line for FAILED, WRONG, SAME; "" otherwise */
+} tile_tune_entry;
+
+typedef enum tile_tune_stage { TILE_TUNE_COMPILING = 0, TILE_TUNE_CHECKING = 1, TILE_TUNE_TIMING = 2 } tile_tune_stage;
+/* A configuration was compiled, checked, or timed in round `round` (from 1). */
+typedef struct tile_tune_progress {
+    size_t struct_size;
+    tile_tune_stage stage;
+    int round;
+    size_t done, total;                 /* of this stage and round */
+    const tile_tune_entry *entry;       /* valid during the call */
+} tile_tune_progress;
+typedef void tile_tune_progress_fn(void *user, const tile_tune_progress *);
+
+enum {
+    TILE_TUNE_WARM_CACHES = 1,          /* leave the device's L2 as the launch before left it; else it is overwritten before each timed launch. The
+                                           caches of a CPU are never overwritten */
+    TILE_TUNE_NO_CHECK = 2,             /* do not compare results: for kernels whose outputs depend on the configuration by design */
+};
+
+typedef struct tile_tune_desc {
+    size_t struct_size;
+    double budget_seconds;              /* for compiling and timing; 0: 60. The declared defaults are always tried */
+    int repeat;                         /* timed launches of each of the last four; 0: 21 */
+    int threads;                        /* compilations at a time; 0: as many as the process has processors */
+    uint32_t flags;                     /* TILE_TUNE_... */
+    double tolerance;                   /* most that an output may deviate, relative; 0: by its type (docs/tuning.md) */
+    tile_tune_progress_fn *on_progress; void *on_progress_user;     /* calls never overlap; some come from other threads before tile_kernel_tune returns */
+} tile_tune_desc;
+
+typedef struct tile_tune tile_tune;     /* results of one tuning */
+
+/* Times the configurations of the kernel's `tune` block for launches like this one. What the kernel binds stays as bound. Arguments as for
+ * tile_launch; `out` and `inout` tensors hold what they held before when this returns. desc's workspace is not used: the tuner has its own.
+ * Nothing else should use the device meanwhile. A configuration that fails is listed with its reason and is no failure of the call.
+ * The kernel itself does not change: write the results to a table, load that into the module, create the kernel anew.
+ * May block (compiles, runs for the whole budget). TILE_ERROR_NOT_FOUND: the kernel has no `tune` block. TILE_ERROR_CHECK: most results differ from that
+ * of the first. TILE_ERROR_DEVICE_FAULT: a configuration faulted; the device context is lost. Else as tile_launch. */
+TILE_API tile_status tile_kernel_tune(tile_kernel *, const tile_arg *args, size_t n_args, const tile_launch_desc *launch, const tile_tune_desc *desc, tile_tune **out);
+/* Number of configurations, and the results: those timed, the fastest first, then the others. TILE_ERROR_NOT_FOUND past the end. */
+TILE_API size_t tile_tune_count(const tile_tune *);
+TILE_API tile_status tile_tune_result(const tile_tune *, size_t i, tile_tune_entry *);
+/* Puts the best configuration into a table: an entry of the same kernel, device and key is replaced, others stay; the file appears whole (by rename).
+ * `note` is kept with the entry (such as the date), NULL: none. TILE_ERROR_IO; TILE_ERROR_COMPILE: the file that lies there is no table;
+ * TILE_ERROR_NOT_FOUND: nothing was timed. */
+TILE_API tile_status tile_tune_write(const tile_tune *, const char *path, const char *note);
+/* NULL is ignored. */
+TILE_API void tile_tune_destroy(tile_tune *);
+
 /* --- memory, streams, events: the same calls on every device ------------------------------------------------------------------- */
 
 typedef enum tile_memory { TILE_MEMORY_DEVICE = 0, TILE_MEMORY_PINNED = 1 } tile_memory;   /* PINNED: host memory the device copies fast */

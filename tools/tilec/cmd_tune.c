@@ -1,0 +1,172 @@
+/* cmd_tune.c: `tilec tune`: tile_kernel_tune on a launch from the command line; progress on standard error, the list of results on standard output, the best into
+ * a table. */
+#include "tools/tilec/json.h"
+#include "tools/tilec/run.h"
+#include <stdlib.h>
+#include <time.h>
+
+enum { SHOWN = 24 };
+
+typedef struct Tuning {
+    Run run;
+    tile_tune_desc desc;
+    double work, bytes;
+    int failed;
+    int64_t said;                   /* when the last line of progress was printed */
+    tile_tune *results;
+} Tuning;
+
+/* --- progress ---------------------------------------------------------------------------------------------------------------- */
+
+/* Every line of the last four, a failure at once, else at most two a second. */
+static void on_progress(void *user, const tile_tune_progress *p)
+{
+    Tuning *t = user;
+    FILE *err = t->run.tool->err;
+    const tile_tune_entry *e = p->entry;
+    bool bad = e->state == TILE_TUNE_FAILED || e->state == TILE_TUNE_WRONG, last = p->done == p->total;
+    t->failed += bad;
+    if (!bad && !last && p->done > 1 && clock_ns() - t->said < 500000000) return;
+    t->said = clock_ns();
+    switch (p->stage) {
+    case TILE_TUNE_COMPILING: fprintf(err, "compiling %zu/%zu: %s", p->done, p->total, e->config); break;
+    case TILE_TUNE_CHECKING: fprintf(err, "checking %zu/%zu: %s", p->done, p->total, e->config); break;
+    case TILE_TUNE_TIMING: fprintf(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms); break;
+    }
+    fprintf(err, "%s%s\n", bad ? ": " : "", bad ? e->reason : "");
+}
+
+/* --- the command line ----------------------------------------------------------------------------------------------------------- */
+
+static bool number(Tool *t, const Args *a, FlagId flag, double *value)
+{
+    const char *text = args_last(a, flag, NULL);
+    char *end;
+    if (!text) return true;
+    *value = strtod(text, &end);
+    if (end != text && !*end && *value > 0 && *value < 1e30) return true;
+    tool_usage(t, "%s wants a number above 0, not `%s`", flag_info[flag].spelling, text);
+    return false;
+}
+
+static bool options(Tuning *t)
+{
+    const Args *a = t->run.args;
+    Tool *tool = t->run.tool;
+    int64_t repeat = 0, jobs = 0;
+    t->desc = (tile_tune_desc){ .struct_size = sizeof t->desc, .on_progress = on_progress, .on_progress_user = t };
+    t->desc.flags = (args_has(a, FLAG_UNCHECKED) ? TILE_TUNE_NO_CHECK : 0u) | (args_has(a, FLAG_WARM) ? TILE_TUNE_WARM_CACHES : 0u);
+    bool ok = args_int(tool, a, FLAG_REPEAT, 1, 1000, &repeat) && args_int(tool, a, FLAG_JOBS, 1, 64, &jobs) && number(tool, a, FLAG_BUDGET, &t->desc.budget_seconds) &&
+              number(tool, a, FLAG_TOLERANCE, &t->desc.tolerance) && number(tool, a, FLAG_WORK, &t->work);
+    t->desc.repeat = (int)repeat;
+    t->desc.threads = (int)jobs;
+    return ok;
+}
+
+/* FILE.tune beside FILE.tile, where a module looks for it. */
+static const char *table_path(Run *r)
+{
+    const char *path = args_last(r->args, FLAG_OUTPUT, NULL), *in = r->args->inputs.data[0];
+    size_t n = strlen(in), ext = n > 5 && !strcmp(in + n - 5, ".tile") ? 5 : 0;
+    if (path || !strcmp(in, "-")) return path;
+    return arena_printf(&r->tool->arena, "%.*s.tune", (int)(n - ext), in);
+}
+
+/* --- results -------------------------------------------------------------------------------------------------------------------- */
+
+static void print_rate(const Tuning *t, double ms)
+{
+    FILE *out = t->run.tool->out;
+    fprintf(out, "%10.4f ms %9.1f GB/s", ms, t->bytes * 1e-6 / ms);
+    if (t->work > 0) fprintf(out, " %8.1f TFLOPS", t->work * 1e-9 / ms);
+}
+
+static void print_results(Tuning *t)
+{
+    Run *r = &t->run;
+    FILE *out = r->tool->out;
+    size_t n = tile_tune_count(t->results), shown = 0, count[5] = { 0 };
+    tile_tune_entry e = { .struct_size = sizeof e };
+    fprintf(out, "%s on %s, %s:", r->kernel_name, r->device.name, r->device.target);
+    for (size_t i = 0; i < r->known.len; i++) fprintf(out, "%s %s=%lld", i ? "," : "", r->known.data[i].name, (long long)r->known.data[i].value);
+    fprintf(out, "\n");
+    for (size_t i = 0; i < n; i++) {
+        tile_tune_result(t->results, i, &e);
+        count[e.state]++;
+        if (e.state == TILE_TUNE_TIMED && (shown++ < SHOWN || e.is_default)) {
+            print_rate(t, e.ms);
+            fprintf(out, "  %s%s", e.config, e.is_default ? " (declared)" : "");
+            if (e.registers > 0) fprintf(out, "; %d registers", e.registers);
+            if (e.spill_bytes > 0) fprintf(out, ", %d bytes spilled", e.spill_bytes);
+            if (e.shared_bytes) fprintf(out, ", %llu bytes shared", (unsigned long long)e.shared_bytes);
+            fprintf(out, "\n");
+        }
+        if (e.state == TILE_TUNE_FAILED || e.state == TILE_TUNE_WRONG) fprintf(out, "%14s  %s: %s\n", e.state == TILE_TUNE_WRONG ? "wrong" : "failed", e.config, e.reason);
+    }
+    fprintf(out, "%zu configurations: %zu timed, %zu failed, %zu wrong, %zu the same as another, %zu not tried\n", n, count[TILE_TUNE_TIMED], count[TILE_TUNE_FAILED],
+            count[TILE_TUNE_WRONG], count[TILE_TUNE_SAME], count[TILE_TUNE_UNTRIED]);
+}
+
+static void add_json(Tuning *t, Outputs *outputs)
+{
+    static const char *const states[] = { "timed", "failed", "wrong", "same", "untried" };
+    const char *path = args_last(t->run.args, FLAG_JSON, NULL);
+    if (!path) return;
+    Arena *a = &t->run.tool->arena;
+    Text *x = arena_new(a, Text);
+    tile_tune_entry e = { .struct_size = sizeof e };
+    text_init(x, a);
+    text_puts(x, "[\n");
+    for (size_t i = 0; i < tile_tune_count(t->results); i++) {
+        tile_tune_result(t->results, i, &e);
+        text_printf(x, "%s  { \"config\": ", i ? ",\n" : "");
+        json_string(x, e.config);
+        text_printf(x, ", \"default\": %s, \"state\": \"%s\", \"ms\": %.6g, \"launches\": %d, \"deviation\": %.3g, \"registers\": %d, \"spilled\": %d, \"shared\": %llu, \"reason\": ",
+                    e.is_default ? "true" : "false", states[e.state], e.ms, e.launches, e.deviation < 1e30 ? e.deviation : 1e30, e.registers, e.spill_bytes, (unsigned long long)e.shared_bytes);
+        json_string(x, e.reason);
+        text_puts(x, " }");
+    }
+    text_puts(x, "\n]\n");
+    outputs_add(t->run.tool, outputs, path, x->data, x->len);
+}
+
+static int write_table(Tuning *t)
+{
+    const char *path = table_path(&t->run);
+    char date[40] = "";
+    time_t now = time(NULL);
+    struct tm tm;
+    if (!path) return EXIT_OK;
+    if (gmtime_r(&now, &tm)) strftime(date, sizeof date, "%Y-%m-%d", &tm);
+    TRY(&t->run, tile_tune_write(t->results, path, date));
+    fprintf(t->run.tool->out, "written to %s\n", path);
+    return EXIT_OK;
+}
+
+static int tune(Tuning *t, Outputs *outputs)
+{
+    Run *r = &t->run;
+    if (!options(t)) return EXIT_USAGE;
+    int code = run_open(r);
+    if (code) return code;
+    for (size_t i = 0; i < r->n_params; i++) t->bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
+    TRY(r, tile_kernel_tune(r->kernel, r->launch_args, r->n_params, NULL, &t->desc, &t->results));
+    print_results(t);
+    add_json(t, outputs);
+    tile_tune_entry best = { .struct_size = sizeof best };
+    tile_tune_result(t->results, 0, &best);
+    if (best.state != TILE_TUNE_TIMED) return tool_error(r->tool, "no configuration of %s could be timed", r->kernel_name);
+    return write_table(t);
+}
+
+int cmd_tune(Tool *tool, const Args *a)
+{
+    if (a->inputs.len != 1) return tool_usage(tool, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec tune --help` shows how)", a->inputs.len);
+    Tuning t = { .run = { .tool = tool, .args = a } };
+    Outputs outputs = {0};
+    int code = tune(&t, &outputs);
+    tile_tune_destroy(t.results);
+    run_close(&t.run);
+    int written = outputs_commit(tool, &outputs);
+    return code ? code : written;
+}

@@ -1,0 +1,40 @@
+/* run.h: a kernel with its arguments from the command line (--in, --set, --out) on a device: what run, bench and tune have in common. */
+#pragma once
+#include "tools/tilec/input.h"
+#include "tools/tilec/tensor.h"
+#include "tile/tile.h"
+
+typedef struct Parameter {
+    tile_param_info info;
+    const char *in, *out;           /* what --in and --out say of it, or NULL */
+    const char *set;                /* scalars: its text */
+    HostTensor host;
+    void *device;
+    tile_tensor tensor;
+} Parameter;
+
+typedef struct Run {
+    Tool *tool;
+    const Args *args;
+    tile_context *context;
+    tile_module *module;
+    tile_kernel *kernel;
+    Parameter *params; size_t n_params;
+    tile_arg *launch_args;
+    const char *kernel_name;
+    tile_binding *bindings; size_t n_bindings;
+    bool interp;                    /* --target=interp: the context serves the signature only */
+    Extents known;
+    tile_launch_desc desc;
+    tile_device_info device;
+    bool measuring;                 /* further launches: what they print has been said */
+    int n_diagnosed;                /* errors printed by on_diagnostic */
+} Run;
+
+/* Says why a call failed, unless diagnostics have; returns the exit code. */
+int run_failed(Run *, tile_status);
+#define TRY(r, call) do { tile_status st_ = (call); if (st_) return run_failed((r), st_); } while (0)
+
+/* Device, module, kernel, and its arguments there; an exit code. */
+int run_open(Run *);
+void run_close(Run *);
