@@ -410,11 +410,14 @@ static void emit_for(Emit *e, Instr *i)
     text_puts(e->out, "#pragma unroll 1\n");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
     else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, name_of(e, ir_operand(i, 0)), iv, name_of(e, ir_operand(i, 1)), inc);
+    const char *outer = e->step;
+    e->step = iv;
     e->indent++;
     emit_block(e, b);
     uses_of(ir_terminator(b), vals, 0);
     assign_all(e, b->args + 1, vals, i->n_results);
     end_block(e);
+    e->step = outer;
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
@@ -545,7 +548,7 @@ static void emit_instr(Emit *e, Instr *i)
         return;
     case OP_FOR: emit_for(e, i); return;
     case OP_WHILE: emit_while(e, i); return;
-    case OP_IF: emit_if(e, i); return;
+    case OP_IF: if (!emit_guarded_loads(e, i)) emit_if(e, i); return;
     case OP_LOAD: emit_load(e, i); return;
     case OP_STORE: emit_store(e, i); return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: emit_indexed(e, i); return;

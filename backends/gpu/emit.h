@@ -38,6 +38,8 @@ typedef struct Emit {
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     int next_tmp;
     Ranges *ranges;                 /* made when first asked */
+    const char *guard;              /* AMD: loads give 0 unless this holds; NULL: none */
+    const char *step;               /* counter of the loop around, or NULL */
     int line; uint32_t file;        /* last #line written */
 } Emit;
 
@@ -63,6 +65,10 @@ bool linear_index(const char *, int *scale, const char **name, int *add);
 const char *thread_coord(Emit *, const Layout *, int axis);
 /* Coordinate along `axis` of register `i` of this thread. */
 const char *coord(Emit *, const Layout *, int axis, const char *i);
+/* What register `i` adds to the thread's part of it. */
+const char *register_coord(Emit *, const Layout *, int axis, const char *i);
+/* AMD: integer x as each step of the loop around computes it anew (`again`), so that addresses made from it take no registers between steps. */
+const char *afresh(Emit *, const char *x);
 /* Registers of `to` that hold what registers of `from` need, axes of extent 1 aside. */
 const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
 /* Element of v at register i of layout l (v: stored, a broadcast of one, or virtual). */
@@ -96,6 +102,8 @@ const char *row_major(Emit *, const char *const *coords, const void *type);
 /* Evaluates any tile into the array `to` of layout l. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 /* A tile to and from the shared tile at `base`, in vectors. */
+/* Is the byte offset of register r for a thread T(thread) ^ C(r)? Then C goes to `own` (an array of all registers), and to `seen` the bits that T ever has. */
+bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
 void put_shared(Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 
@@ -126,6 +134,7 @@ void emit_materialize(Emit *, Instr *);
 void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */
 void keep_order(Emit *, const Instr *);             /* before a memory operation: a barrier where program order asks for one */
 void emit_load(Emit *, Instr *);
+bool emit_guarded_loads(Emit *, Instr *cond);        /* false: emitted as any other if */
 void emit_store(Emit *, Instr *);
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */

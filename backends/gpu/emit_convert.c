@@ -141,7 +141,41 @@ static bool plain_vector(const LayoutVector *v, DType d)
     return v->mask == v->n - 1 && v->bytes >= 4;
 }
 
-static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base, const char *reg)
+bool linear_offsets(Emit *e, const Layout *l, const LayoutShared *s, int every, uint32_t **own, uint32_t *seen)
+{
+    int lanes = (int)layout_lanes(l), threads = lanes * (int)layout_warps(l), regs = (int)layout_regs(l);
+    uint32_t *thread = arena_array(&e->s->arena, uint32_t, (size_t)threads);
+    int32_t c[TILE_MAX_RANK];
+    *own = arena_array(&e->s->arena, uint32_t, (size_t)regs);
+    *seen = 0;
+    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
+    for (int r = 0; r < regs; r++)
+        for (int t = 0; t < threads; t++) {
+            if (r % every) continue;
+            layout_element(l, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
+            uint32_t at = layout_shared_offset(s, c);
+            if (r == 0) { thread[t] = at; *seen |= at; }
+            if (t == 0) (*own)[r] = at ^ thread[0];
+            if (at != (thread[t] ^ (*own)[r])) return false;
+        }
+    return true;
+}
+
+/* AMD: of a register's part of an offset what threads never have is added, and becomes the instruction's own; what is left is few values. */
+static const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped)
+{
+    int32_t *x = arena_array(&e->s->arena, int32_t, (size_t)n), *p = arena_array(&e->s->arena, int32_t, (size_t)n), any = 0;
+    for (int k = 0; k < n; k++) { x[k] = (int32_t)(own[k * every] & seen); p[k] = (int32_t)(own[k * every] & ~seen); any |= x[k]; }
+    if (!looped) {
+        int k = atoi(reg) / every;
+        return x[k] ? str(e, "(%s ^ %d) + %d", origin, x[k], p[k]) : str(e, "%s + %d", origin, p[k]);
+    }
+    return any ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, x, n, "v"), index_formula(e, p, n, "v")) : str(e, "%s + %s", origin, index_formula(e, p, n, "v"));
+}
+
+typedef struct Origin { const char *name; uint32_t *own, seen; int n, every; bool looped; } Origin;
+
+static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base, const char *reg, const Origin *o)
 {
     const char *c[TILE_MAX_RANK], *in = "";
     for (int a = 0; a < l->rank; a++) {
@@ -149,7 +183,7 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
         if (l->cover[a] != l->tile[a]) in = str(e, "%s%s%s < %d", in, *in ? " && " : "", c[a], l->tile[a]);
     }
     if (*in) { line(e, "if (%s) {", in); e->indent++; }
-    const char *at = str(e, "%s + %s", base, shared_offset(e, s, c)), *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
+    const char *at = str(e, "%s + %s", base, o->name ? linear_address(e, o->name, o->own, o->seen, o->n, o->every, reg, o->looped) : shared_offset(e, s, c)), *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
     int pw = per_word(d), r = atoi(reg), n = (int)v->n;
     if (plain_vector(v, d)) {
         const char *word = str(e, "&%s[%s]", array, pw == 1 ? reg : str(e, "(%s) / %d", reg, pw));
@@ -202,13 +236,20 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
         line(e, "%s[i] = 0;", array);
         end_block(e);
     }
-    if (plain_vector(v, d) && regs % n == 0) {
+    bool looped = plain_vector(v, d) && regs % n == 0;
+    Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1, .looped = looped };
+    if (is_hip(e) && e->step && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
+        const char *c[TILE_MAX_RANK];
+        for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
+        o.name = afresh(e, shared_offset(e, s, c));
+    }
+    if (looped) {
         begin_unrolled(e, "v", regs / n);
-        move_vector(e, put, array, d, l, s, v, base, n > 1 ? str(e, "%d * v", n) : "v");
+        move_vector(e, put, array, d, l, s, v, base, n > 1 ? str(e, "%d * v", n) : "v", &o);
         end_block(e);
         return;
     }
-    for (int r = 0; r < regs; r++) if (layout_vector_base(v, (uint32_t)r)) move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r));
+    for (int r = 0; r < regs; r++) if (layout_vector_base(v, (uint32_t)r)) move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r), &o);
 }
 
 void put_shared(Emit *e, const Value *x, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)

@@ -212,6 +212,20 @@ static void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
 }
 
+/* The same in two parts: what a thread has of the coordinate (made afresh in each step of a loop), and what the register adds. */
+static void coords_in_parts(Emit *e, const Layout *l, const char **thread)
+{
+    for (int a = 0; a < l->rank; a++) thread[a] = afresh(e, thread_coord(e, l, a));
+}
+
+static void coords_of_parts(Emit *e, const Layout *l, const char *const *thread, const char *i, const char **c, const char **own)
+{
+    for (int a = 0; a < l->rank; a++) {
+        own[a] = register_coord(e, l, a, i);
+        c[a] = !strcmp(own[a], "0") ? thread[a] : !strcmp(thread[a], "0") ? own[a] : str(e, "(%s + %s)", thread[a], own[a]);
+    }
+}
+
 static const char *in_tile(Emit *e, const Layout *l, const char *const *c)
 {
     const char *x = "";
@@ -252,6 +266,49 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     end_block(e);
 }
 
+/* Can all of this load go through a buffer resource, which needs no branch for what is masked? */
+static bool through_buffer(Emit *e, const Instr *i)
+{
+    MemParts m;
+    Window w;
+    LayoutVector v;
+    if (!is_hip(e) || !e->f->fits32 || i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.pad || m.token || m.result->type->kind != TYPE_TILE || !m.result->type->layout) return false;
+    window_of(e, i, &w);
+    if (window_vector(e, &w, layout_of(e, m.result), m.tensor->type->dtype, &v) == 1 || !whole_vectors(e, &w, (int)v.n)) return false;
+    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) return false;
+    return true;
+}
+
+/* if (c) { tiles = loads } else { tiles = 0 }: without a branch, which would cut the block that clang schedules: buffers of no bytes where c is
+ * false, from which 0 comes without going to memory. */
+bool emit_guarded_loads(Emit *e, Instr *i)
+{
+    if (!is_hip(e) || e->guard || !i->n_results) return false;
+    Instr *then = ir_terminator(i->blocks[0]), *other = ir_terminator(i->blocks[1]);
+    for (int k = 0; k < i->n_results; k++) {
+        const Instr *load = ir_operand(then, k)->def;
+        const Value *none = ir_operand(other, k);
+        if (none->def && none->def->op == OP_MATERIALIZE) none = ir_operand(none->def, 0);
+        if (!kernel_is_zero(none) || !load || load->block != i->blocks[0] || !through_buffer(e, load) || ir_use_count(ir_operand(then, k)) != 1) return false;
+    }
+    for (const Instr *x = i->blocks[0]->first; x != then; x = x->next)
+        if (x->op != OP_LOAD && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
+    for (const Instr *x = i->blocks[1]->first; x != other; x = x->next) if (!(op_info[x->op].flags & OPF_PURE) && x->op != OP_MATERIALIZE) return false;
+    e->guard = name_of(e, ir_operand(i, 0));
+    emit_block(e, i->blocks[0]);
+    e->guard = NULL;
+    for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[ir_operand(then, k)->id];
+    return true;
+}
+
+/* Conditions that hide no work behind each other. */
+static const char *all_at_once(Emit *e, const char *cond)
+{
+    char *x = arena_strdup(&e->s->arena, cond);
+    for (char *p = x; (p = strstr(p, "&&")); p += 2) memcpy(p, "& ", 2);
+    return x;
+}
+
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
@@ -282,24 +339,29 @@ void emit_load(Emit *e, Instr *i)
     if (n > 1) {
         int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
         const char *buffer = NULL;
-        if (is_hip(e) && w.masked && !m.pad && e->f->fits32 && whole_vectors(e, &w, n)) {
+        if ((w.masked || e->guard) && through_buffer(e, i)) {
             buffer = tmp(e, "buffer");
-            line(e, "const Buffer %s = %s(%s, 0xfffffff0u);", buffer, use(e, "make_buffer"), ptr);
+            line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+        }
+        const char *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
+        if (is_hip(e)) coords_in_parts(e, l, thread);
+        if (buffer) {
+            at = tmp(e, "at");
+            line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), dtype_bytes(d));
         }
         begin_unrolled(e, "v", regs / n);
         const char *r = str(e, "%d * v", n);
-        coords_at(e, l, r, c);
+        if (is_hip(e)) coords_of_parts(e, l, thread, r, c, own);
+        else coords_at(e, l, r, c);
         const char *inside = in_tile(e, l, c), *cond = both(e, inside, window_condition(e, &w, c, false));
         const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per), *fn = load_fn(e, &w, (int)v.bytes);
         const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, &w, c));
-        if (!*cond) line(e, "%s;", call);
+        if (buffer) {           /* no branch: an offset beyond the buffer gives 0 */
+            const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, &w, own), dtype_bytes(d));
+            line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load_b%d", (int)v.bytes * 8)), dst, buffer, *cond ? str(e, "%s ? %s : ~0u", all_at_once(e, cond), to) : to);
+        } else if (!*cond) line(e, "%s;", call);
         else {
             bool whole = whole_vectors(e, &w, n);
-            if (buffer && whole) {      /* no branch: an offset beyond the buffer gives 0 */
-                line(e, "%s(%s, %s, %s ? (u32)(%s) * %du : ~0u);", use(e, str(e, "buffer_load_b%d", (int)v.bytes * 8)), dst, buffer, cond, window_index(e, &w, c), dtype_bytes(d));
-                end_block(e);
-                return;
-            }
             if (!whole) {
                 const char *last[TILE_MAX_RANK];
                 memcpy(last, c, sizeof last);

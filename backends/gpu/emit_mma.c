@@ -70,28 +70,18 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
 
 /* Fragments from a shared tile in vectors, where the byte offset of register r for a thread is linear over F2: T(thread) ^ C(r). Of C the bits that
  * T never has are added, so that they become the instruction's own offset, and what is left is few values. */
-static bool load_vectors(Emit *e, const Product *p, int side, const char *to, const char *k, int per_tile, int tiles)
+static int load_vectors(Emit *e, const Product *p, int side, const char *to, const char *k, int per_tile, int tiles)
 {
     const Value *view = ir_operand(p->instr, side);
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
     const Layout *l = p->frag[side];
-    int bytes = dtype_bytes(view->type->dtype), lanes = (int)layout_lanes(l), warps = (int)layout_warps(l), regs = (int)layout_regs(l);
+    int bytes = dtype_bytes(view->type->dtype);
     LayoutVector v;
-    int32_t c[TILE_MAX_RANK];
     layout_shared_vector(l, s, 16, &v);
-    if (v.bytes < 8 || v.n & (v.n - 1) || per_tile % (int)v.n) return false;
-    for (uint32_t r = 0; r < v.n; r++) if (v.reg[r] != r) return false;
-    for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) return false;
-    uint32_t *thread = arena_array(&e->s->arena, uint32_t, (size_t)(lanes * warps)), *own = arena_array(&e->s->arena, uint32_t, (size_t)regs), seen = 0;
-    for (int r = 0; r < regs; r++)
-        for (int t = 0; t < lanes * warps; t++) {
-            if (r % (int)v.n) continue;
-            layout_element(l, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
-            uint32_t at = layout_shared_offset(s, c);
-            if (r == 0) { thread[t] = at; seen |= at; }
-            if (t == 0) own[r] = at ^ thread[0];
-            if (at != (thread[t] ^ own[r])) return false;
-        }
+    if (v.bytes < 8 || v.n & (v.n - 1) || per_tile % (int)v.n) return 0;
+    for (uint32_t r = 0; r < v.n; r++) if (v.reg[r] != r) return 0;
+    uint32_t *own, seen;
+    if (!linear_offsets(e, l, s, (int)v.n, &own, &seen)) return 0;
     int per = per_tile / (int)v.n, total = tiles * per;
     int32_t *xt = arena_array(&e->s->arena, int32_t, (size_t)total), *pt = arena_array(&e->s->arena, int32_t, (size_t)total);
     int32_t *xk = arena_array(&e->s->arena, int32_t, (size_t)p->kt), *pk = arena_array(&e->s->arena, int32_t, (size_t)p->kt);
@@ -101,22 +91,21 @@ static bool load_vectors(Emit *e, const Product *p, int side, const char *to, co
             int r = (side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n;
             if (q == 0) { xt[t] = (int32_t)(own[r] & seen); pt[t] = (int32_t)(own[r] & ~seen); }
             if (t == 0) { xk[q] = (int32_t)(own[r] & seen); pk[q] = (int32_t)(own[r] & ~seen); }
-            if ((uint32_t)(xt[t] ^ xk[q]) != (own[r] & seen) || (uint32_t)(pt[t] + pk[q]) != (own[r] & ~seen)) return false;
+            if ((uint32_t)(xt[t] ^ xk[q]) != (own[r] & seen) || (uint32_t)(pt[t] + pk[q]) != (own[r] & ~seen)) return 0;
             any |= (own[r] & seen) != 0;
         }
-    layout_element(l, 0, 0, 0, 0, c);
     const char *coords[2];
     for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
-    const char *o = shared_offset(e, s, coords), *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"), index_formula(e, xk, p->kt, k)) : o;
+    const char *o = afresh(e, shared_offset(e, s, coords)), *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"), index_formula(e, xk, p->kt, k)) : o;
     begin_unrolled(e, "t", total);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to, (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, pt, total, "t"),
          index_formula(e, pk, p->kt, k));
     end_block(e);
-    return true;
+    return total;
 }
 
-/* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. */
-static void load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
+/* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. AMD: how many reads that takes, 0 where it is not in vectors. */
+static int load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
 {
     const Value *view = ir_operand(p->instr, side);
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
@@ -161,10 +150,11 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
             const char *o = shared_offset(e, s, coords);
             line(e, "%s(&%s[t * %d], %s + %s);", use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), to, (int)m.count, name_of(e, view), o);
             end_block(e);
-            return;
+            return 0;
         }
     }
-    if (is_hip(e) && load_vectors(e, p, side, to, k, per_tile, tiles)) return;
+    int reads = is_hip(e) ? load_vectors(e, p, side, to, k, per_tile, tiles) : 0;
+    if (reads) return reads;
     /* element by element */
     int total = tiles * per_tile, words = (total + pw - 1) / pw;
     int32_t *by_r[2], *by_k[2], c[TILE_MAX_RANK];
@@ -194,6 +184,7 @@ static void load_fragments(Emit *e, const Product *p, int side, const char *to, 
     }
     line(e, "((%s *)%s)[t] = %s;", array_type(d), to, pack_expr(e, d, x, pw));
     end_block(e);
+    return 0;
 }
 
 /* Elements beyond the tile's K become zero: they would meet others in the sum. */
@@ -216,6 +207,20 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
         mask = mask ? str(e, "%s | %s", mask, m) : m;
     }
     line(e, "%s[t * %d + w] &= %s;", frag, p->words[side], mask);
+    end_block(e);
+    end_block(e);
+}
+
+/* WMMA: a half of the wave holds one half of A's K (kernel_layout) and takes the other from the lanes of the other half. */
+static void load_halves(Emit *e, const Product *p, const char *to, const char *from, const char *k)
+{
+    int half = p->words[0] / 2;
+    begin_unrolled(e, "t", p->mt);
+    begin_unrolled(e, "w", half);
+    const char *own = tmp(e, "own"), *other = tmp(e, "other");
+    line(e, "const u32 %s = ((const u32 *)%s)[(t * %d + %s) * %d + w], %s = %s(%s);", own, from, p->kt, k, half, other, use(e, "swizzle_xor16"), own);
+    line(e, "%s[t * %d + w] = lane & 16 ? %s : %s;", to, 2 * half, other, own);
+    line(e, "%s[t * %d + %d + w] = lane & 16 ? %s : %s;", to, 2 * half, half, own, other);
     end_block(e);
     end_block(e);
 }
@@ -303,6 +308,27 @@ static void emit_fma(Emit *e, Instr *i)
     end_block(e);
 }
 
+/* The order of a product's reads from LDS and its instructions: 8 reads (32 registers) ahead, then both in turn. Left to itself clang reads further ahead
+ * than registers last, or not far enough (docs/amd.md). */
+static void interleave(Emit *e, int reads, int kt, int products)
+{
+    int all = reads * kt, n = products * kt, ahead = 8;
+    const char *group = use(e, "sched_group");
+    if (ahead > all) ahead = all;
+    line(e, "%s(256, %d);", group, ahead);
+    for (int k = 0, read = ahead; k < n; ) {
+        /* until the next read is due */
+        int run = 1;
+        int due = ahead + (int)((int64_t)(k + 1) * reads / products);
+        while (k + run < n && (due > all ? all : due) == read) { run++; due = ahead + (int)((int64_t)(k + run) * reads / products); }
+        line(e, "%s(8, %d);", group, run);
+        k += run;
+        if (due > all) due = all;
+        if (due > read) line(e, "%s(256, %d);", group, due - read);
+        read = due;
+    }
+}
+
 void emit_mma_sync(Emit *e, Instr *i)
 {
     const char *name = ir_attr(i, ATTR_INSTR)->s;
@@ -343,13 +369,17 @@ void emit_mma_sync(Emit *e, Instr *i)
     const char *k = tmp(e, "k");
     line(e, "/* [%lld, %lld] x [%lld, %lld]: %d x %d x %d fragments a warp */", (long long)ta->shape[0], (long long)ta->shape[1],
          (long long)ir_operand(i, 1)->type->shape[0], (long long)ir_operand(i, 1)->type->shape[1], p.mt, p.nt, p.kt);
+    int reads = 0;
     begin_unrolled(e, k, p.kt);
     for (int side = 0; side < 2; side++) {
         Value *v = ir_operand(i, side);
         int tiles = side ? p.nt : p.mt;
         frag[side] = tmp(e, side ? "b" : "a");
         line(e, "u32 %s[%d];", frag[side], tiles * p.words[side]);
-        if (v->type->kind == TYPE_SHARED) load_fragments(e, &p, side, frag[side], k);
+        if (v->type->kind == TYPE_SHARED) {
+            int n = load_fragments(e, &p, side, frag[side], k);
+            reads = n && reads >= 0 ? reads + n : -1;
+        } else if (side == 0 && layout_regs(layout_of(e, v)) < layout_regs(p.frag[0])) load_halves(e, &p, frag[0], e->storage[v->id], k);
         else {
             begin_unrolled(e, "t", tiles);
             begin_unrolled(e, "w", p.words[side]);
@@ -371,4 +401,5 @@ void emit_mma_sync(Emit *e, Instr *i)
     end_block(e);
     if (p.steps > 1) end_block(e);
     end_block(e);
+    if (is_hip(e) && reads > 0) interleave(e, reads, p.kt, p.mt * p.nt * p.steps);
 }

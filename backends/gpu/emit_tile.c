@@ -152,6 +152,11 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
     return name;
 }
 
+const char *register_coord(Emit *e, const Layout *l, int axis, const char *i)
+{
+    return index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
+}
+
 const char *coord(Emit *e, const Layout *l, int axis, const char *i)
 {
     if (!l->separable) ir_fail(e->s, e->f->loc, "a layout mixes thread and register bits");
@@ -160,6 +165,14 @@ const char *coord(Emit *e, const Layout *l, int axis, const char *i)
     if (!strcmp(r, "0")) return t;
     if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strpbrk(r, "^?")) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
     return str(e, "(%s + %s)", t, r);
+}
+
+const char *afresh(Emit *e, const char *x)
+{
+    if (!is_hip(e) || !e->step || isdigit((unsigned char)*x)) return x;
+    const char *n = tmp(e, "at");
+    line(e, "const i32 %s = %s(%s, (i32)%s);", n, use(e, "again"), x, e->step);
+    return n;
 }
 
 static bool coords_equal(int rank, const int32_t *a, const int32_t *b) { return !memcmp(a, b, (size_t)rank * sizeof *a); }

@@ -17,6 +17,7 @@ const PreludeEntry hip_prelude[] = {
 { "shared_address", NULL, "", "/* byte offset in the workgroup's LDS */\n" FN "u32 shared_address(const void *p) { return (u32)(unsigned long)(__attribute__((address_space(3))) const void *)p; /* __builtin_amdgcn_ */ }" },
 { "uniform", NULL, "", "/* the same value in all lanes, known as such to the compiler */\n" FN "int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }" },
 { "opaque", NULL, "", FN "i32 opaque(i32 x) { asm volatile(\"\" : \"+s\"(x)); return x; }" },
+{ "again", NULL, "", "/* x, computed anew for each step of a loop: what follows from it is not kept in registers from step to step */\n" FN "i32 again(i32 x, i32 step) { asm(\"\" : \"+v\"(x) : \"s\"(step)); return x; }" },
 { "block_barrier", NULL, "", "/* all waves have come here, and what they did to LDS is done. Loads from memory stay in flight */\n"
   FN "void block_barrier(void) { asm volatile(\"s_waitcnt lgkmcnt(0)\" ::: \"memory\"); __builtin_amdgcn_s_barrier(); asm volatile(\"\" ::: \"memory\"); }" },
 { "memory_barrier", NULL, "", "/* the same for memory too: what the workgroup wrote, all of it reads */\n"

@@ -331,7 +331,10 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
     const Type *t = ir_operand(mma, k)->type;
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     if (!g->warps[0]) split_warps(c->p, g);
-    return layout_mma(&c->s->arena, kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s), roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
+    /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C lies: the product fetches the other. */
+    bool halves = k == 0 && g->warps[1] == 1 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
+    return layout_mma(&c->s->arena, kind, halves ? LAYOUT_C : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
 }
 
 /* --- stores ------------------------------------------------------------------------------------------------------------ */

@@ -48,7 +48,7 @@ int lds_conflicts(const Layout *l, const LayoutShared *s, bool read)
                 bool in = true;
                 layout_element(l, r, lane, w, 0, c);
                 for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
-                addr[lane] = in ? layout_shared_offset(s, c) : -1;
+                addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
             }
             extra += extra_cycles(addr, (int)layout_lanes(l), (int)v.bytes, read);
         }
@@ -87,16 +87,31 @@ const LayoutShared *lds_layout(Arena *a, const int32_t *tile, int inner, int byt
 const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int bytes, int wave, int warps)
 {
     int32_t order[2] = { unit, 1 - unit };
-    if (unit == inner || bytes != 2) return layout_coalesced(a, 2, tile, order, bytes, 16, wave, warps);
+    if (unit == inner || bytes != 2) {
+        /* rows of 3 x 64 bytes and the like: as many lanes along a row as divide it, so that none is left over */
+        int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, w[2] = { 1, 1 }, n = tile[unit] * bytes / 16, most = n & -n;
+        if (tile[unit] * bytes % 16 || most == n || most < 4) return layout_coalesced(a, 2, tile, order, bytes, 16, wave, warps);
+        per[unit] = 16 / bytes;
+        lanes[unit] = most < wave ? most : wave;
+        lanes[1 - unit] = wave / lanes[unit];
+        w[1 - unit] = warps;
+        return layout_blocked(a, 2, tile, per, lanes, w, order);
+    }
     /* Memory runs along the other axis: a lane takes a block that is wide in both, reads its rows and writes its columns. */
     int32_t per[2], lanes[2], w[2];
     int64_t each = (int64_t)tile[0] * tile[1] / (wave * warps);
     per[unit] = per[inner] = 8;
     while (per[inner] > 1 && (int64_t)per[unit] * per[inner] > each) per[inner] /= 2;
     lanes[unit] = lanes[inner] = w[unit] = w[inner] = 1;
-    while (lanes[unit] * 2 <= wave && lanes[unit] * 2 * per[unit] <= tile[unit]) lanes[unit] *= 2;
+    while (lanes[unit] * 2 <= wave && lanes[unit] * 2 * per[unit] <= tile[unit] && (lanes[unit] < 4 || tile[unit] % (lanes[unit] * 2 * per[unit]) == 0)) lanes[unit] *= 2;
     lanes[inner] = wave / lanes[unit];
     w[inner] = warps;
-    while (w[inner] % 2 == 0 && (int64_t)per[inner] * lanes[inner] * w[inner] > tile[inner] && (int64_t)per[unit] * lanes[unit] * w[unit] < tile[unit]) { w[inner] /= 2; w[unit] *= 2; }
+    /* threads beyond the rows go along the other axis if they divide it; else a thread's block is lower, so that none writes under a condition */
+    while ((int64_t)per[inner] * lanes[inner] * w[inner] > tile[inner]) {
+        bool room = (int64_t)per[unit] * lanes[unit] * w[unit] < tile[unit], even = tile[unit] % ((int64_t)per[unit] * lanes[unit] * w[unit] * 2) == 0;
+        if (w[inner] % 2 == 0 && room && (even || per[inner] == 1)) { w[inner] /= 2; w[unit] *= 2; }
+        else if (per[inner] > 1 && room) per[inner] /= 2;
+        else break;
+    }
     return layout_blocked(a, 2, tile, per, lanes, w, order);
 }
