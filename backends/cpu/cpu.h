@@ -289,6 +289,7 @@ struct Window {
     bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
     LLVMValueRef pad;
     LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
+    int locality;                               /* of that prefetch: as llvm.prefetch counts */
     LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];
 };

@@ -113,10 +113,33 @@ static LLVMValueRef distance_ahead(Gen *g, LLVMValueRef base)
     return LLVMBuildSelect(g->b, icmp(g, LLVMIntEQ, old, gen_int(g, 0)), gen_int(g, 0), LLVMBuildSub(g->b, at, old, ""), "");
 }
 
-static void prefetch(Gen *g, LLVMValueRef ptr)
+static void prefetch(Gen *g, LLVMValueRef ptr, int locality)
 {
-    LLVMValueRef v[] = { ptr, LLVMConstInt(g->i32, 0, false), LLVMConstInt(g->i32, 3, false), LLVMConstInt(g->i32, 1, false) };
+    LLVMValueRef v[] = { ptr, LLVMConstInt(g->i32, 0, false), LLVMConstInt(g->i32, (unsigned)locality, false), LLVMConstInt(g->i32, 1, false) };
     gen_intrinsic(g, "llvm.prefetch", (LLVMTypeRef[]){ g->ptr }, 1, v, 4);
+}
+
+/* Does the scalar change from program to program? */
+static bool varies(const Value *v, int depth)
+{
+    if (!v->def) return v->block->parent != NULL;
+    if (v->def->op == OP_PROGRAM_ID || depth > 12) return true;
+    for (int k = 0; k < v->def->n_operands; k++) if (varies(ir_operand(v->def, k), depth + 1)) return true;
+    return false;
+}
+
+/* Is the next window worth fetching while this one is worked on, and how near: 3 into the first cache, 2 into the second, -1 not. In a loop if
+ * `latency` asks for it. From one program to the next where the processor cannot see where the rows of a tile lead, and for long rows, whose
+ * later walks leave memory idle; into the second cache, as lines a power of two apart would displace each other in the first. */
+static int next_window(Gen *g, const Instr *i, const Window *w)
+{
+    if (w->rank == 0) return -1;
+    int unit = memory_unit_axis(g->func, i), last = w->rank - 1;
+    bool turned = unit >= 0 && unit != last, asked = ir_attr_int(i, ATTR_LATENCY, 0) > 1, moves = false;
+    if (i->block != g->func->body) return turned || asked ? 3 : -1;
+    for (int a = 0; a < w->m.rank; a++) moves |= varies(w->m.idx[a], 0);
+    bool long_rows = w->shape[last] * dtype_bytes(w->dtype) >= PAGE, rows = last > 0 && w->shape[last - 1] > 1;
+    return moves && (turned || asked || rows || long_rows) ? 2 : -1;
 }
 
 Window *memory_window(Gen *g, Instr *i)
@@ -154,10 +177,8 @@ Window *memory_window(Gen *g, Instr *i)
     w->pad = w->m.pad ? gen_scalar(g, w->m.pad) : LLVMConstNull(gen_type(g, w->dtype, 1));
     if (i->op == OP_STORE && p->kind == PARAM_OUT && n > 0) w->stream = large_tensor(g, w->m.param);
     if (i->op == OP_LOAD) {
-        int unit = memory_unit_axis(g->func, i);
-        /* short rows of a tile: too short for the processor to see where they lead */
-        bool rows = n > 1 && i->block == g->func->body && w->shape[n - 2] > 1 && w->shape[n - 1] * bytes < PAGE;
-        if (n > 0 && (ir_attr_int(i, ATTR_LATENCY, 0) > 1 || (unit >= 0 && unit != n - 1) || rows)) w->ahead = distance_ahead(g, w->base);
+        w->locality = next_window(g, i, w);
+        if (w->locality >= 0) w->ahead = distance_ahead(g, w->base);
         g->windows[ir_result(i)->id] = w;
     }
     return w;
@@ -299,7 +320,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
         if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
     }
-    for (int at = 0; w->ahead && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)));
+    for (int at = 0; w->ahead && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;
     gen_if(g, &f, cond);
@@ -338,14 +359,16 @@ static void check_nan(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef 
     gen_check(g, nan, w->instr->loc, "NaN is stored");
 }
 
+/* LLVM knows stores past the caches of integers only, and turns casts in front of a store back into a store of what was cast; hence the
+ * freeze, in front of the branch. */
 static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef v, LLVMValueRef ptr)
 {
     int bytes = gen_lanes(v) * dtype_bytes(w->dtype);
     if (!w->stream || bytes < 16) { gen_store(g, w->dtype, v, ptr); return; }
     If f;
+    LLVMValueRef words = LLVMBuildFreeze(g->b, LLVMBuildBitCast(g->b, to_memory(g, w->dtype, v), gen_vec(g->i32, bytes / 4), ""), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, r->ptr, g->i64, ""), gen_int(g, 63), "");
     gen_if(g, &f, both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0))));
-    LLVMValueRef words = LLVMBuildBitCast(g->b, to_memory(g, w->dtype, v), gen_vec(g->i32, bytes / 4), "");     /* what LLVM stores past caches */
     LLVMValueRef s = LLVMBuildStore(g->b, words, ptr);
     LLVMSetAlignment(s, bytes < 64 ? (unsigned)bytes : 64);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
@@ -353,7 +376,7 @@ static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRe
     LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
     g->streams = true;
     gen_else(g, &f);
-    gen_store(g, w->dtype, v, ptr);
+    LLVMSetAlignment(LLVMBuildStore(g->b, words, ptr), (unsigned)dtype_bytes(w->dtype));
     gen_endif(g, &f);
 }
 

@@ -700,9 +700,10 @@ static bool share(Plan *p, Evals *evals, Value *v)
     Steps *home = find_steps(p->body, block_of(v));
     if (!home) return false;
     int c = cost(p, v, 0);
-    bool in_loop = false;
+    bool in_loop = false, widened = v->def->op == OP_CAST && v->type->dtype == DT_F32 && dtype_is_float(ir_operand(v->def, 0)->type->dtype);
     for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
-    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) || (e->steps.len == 1 && !in_loop)) return false;
+    if (e->steps.len == 1 && !in_loop) return false;
+    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop)) return false;   /* widening is slower than reading what was widened */
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {
