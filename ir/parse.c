@@ -790,6 +790,7 @@ static void func_item(Parser *p, bool *has_body)
     Loc loc = here(p);
     if (accept_name(p, "spec")) { const char *s = string(p); f->spec = session_intern(p->s, s, strlen(s)); }
     else if (accept_name(p, "fits32")) f->fits32 = true;
+    else if (accept_name(p, "extents31")) f->extents31 = true;
     else if (accept_name(p, "permutes")) f->permutes = true;
     else if (accept_name(p, "hint")) func_hints(p);
     else if (accept_name(p, "dim")) func_dim(p);
@@ -804,7 +805,7 @@ static void func_item(Parser *p, bool *has_body)
         if (*has_body) fail(p, loc, "the body is given twice");
         *has_body = true;
         block(p, f->body);
-    } else fail(p, loc, "expected spec, fits32, permutes, hint, dim, a parameter, result, grid, remap or body, found %s", found(p));
+    } else fail(p, loc, "expected spec, fits32, extents31, permutes, hint, dim, a parameter, result, grid, remap or body, found %s", found(p));
 }
 
 static void function(Parser *p)

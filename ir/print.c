@@ -386,6 +386,7 @@ static void print_func(Printer *p, const Func *f)
         text_putc(p->out, '\n');
     }
     if (f->fits32) text_puts(p->out, "  fits32\n");
+    if (f->extents31) text_puts(p->out, "  extents31\n");
     if (f->permutes) text_puts(p->out, "  permutes\n");
     print_hints(p);
     print_func_dims(p);

@@ -55,6 +55,7 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
         for (int i = 0; facts->dim16[d] && i < f->n_dims; i++)
             if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) f->dims[i].div = 16;
     f->fits32 = facts->fits32;
+    f->extents31 = facts->extents31;
 }
 
 /* The last error says for which specialization it came up. */

@@ -21,7 +21,7 @@ typedef struct ParamFacts {
 typedef struct LaunchFacts {
     const ParamFacts *params; int n_params;     /* launch arguments, consts left out */
     const bool *dim16; int n_dims;              /* the extent is a multiple of 16; order of FrontKernel.dims */
-    bool fits32;
+    bool fits32, extents31;
 } LaunchFacts;
 
 typedef struct CompileOptions {

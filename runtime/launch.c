@@ -94,6 +94,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = INT64_MAX / 256;
     uint64_t unit = 0, mask = 0, size = (uint64_t)p->size;
     bool far = false;
+    int64_t longest = 0;
     for (int d = p->rank; d-- > 0;) {
         int64_t n = v->extent[d] = t.shape[d], stride = t.strides ? t.strides[d] : dense;
         if (n <= 1) {
@@ -109,21 +110,21 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
             bad_reach |= step > most || step < -most || dense > most || above - below > most;
             if (bad_reach || (stride == 0 && p->kind != PARAM_IN)) return bad_extent(k, i, d, n, bad_reach ? stride | 1 : stride);
             elements *= n;
-            far |= n >= FITS32_EXTENT;
+            longest = n > longest ? n : longest;
             if (stride == 1) unit = (uint64_t)d + 1;
         }
         mask |= (uint64_t)((((uint64_t)stride * size) & 15) == 0) << d;
         strides[d] = stride;
     }
     uintptr_t base = (uintptr_t)t.data;
-    far |= (above - below + 1) * p->size >= INT32_MAX;
+    far |= longest >= FITS32_EXTENT || (above - below + 1) * p->size >= INT32_MAX;
     v->data = t.data;
     v->word = (uint64_t)elements;
     v->lo = base + (uintptr_t)(below * p->size);
     v->hi = elements ? base + (uintptr_t)((above + 1) * p->size) : v->lo;       /* without elements it overlaps nothing */
     /* Tensors without elements promise no alignment: their address may be NULL. */
     v->facts = (uint32_t)((uint64_t)(elements && (base & 15) == 0) | unit << FACT_UNIT | mask << FACT_STRIDES) |
-               (above - below + 1 == elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0);
+               (above - below + 1 == elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0) | (longest > INT32_MAX ? FACT_LONG : 0);
     if (!t.data && elements) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
     if (base & (size - 1)) return bad(k, TILE_ERROR_ALIGNMENT, i, "the address is no multiple of %d, the size of an element", p->size);
     return TILE_OK;
@@ -251,10 +252,10 @@ void kernel_key(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
     }
     for (int i = 0; i < k->n_params; i++) {
         uint32_t f = l->views[i].facts;
-        far |= f & FACT_FAR;
+        far |= f;
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
-    key[0] = (uint64_t)!far | (uint64_t)(k->n_rows ? kernel_tune_row(k, l->dims) + 1 : 0) << 8;
+    key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1 | (uint64_t)(k->n_rows ? kernel_tune_row(k, l->dims) + 1 : 0) << 8;
 }
 
 void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
@@ -266,7 +267,7 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
         params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0, .unit_axis = (int)(f >> FACT_UNIT & 15) - 1, .stride_mask = f >> FACT_STRIDES & 255,
                                   .sign = (int)(f >> FACT_SIGN & 3) - 1 };
     }
-    *out = (LaunchFacts){ .params = params, .n_params = k->n_params, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = key[0] & 1 };
+    *out = (LaunchFacts){ .params = params, .n_params = k->n_params, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = key[0] & 1, .extents31 = key[0] >> 1 & 1 };
 }
 
 /* --- grid ------------------------------------------------------------------------------------------------------------------------------- */
@@ -590,6 +591,7 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
     }
     if (!all.fits32) ADD("%s64-bit offsets", n ? "; " : "");
+    if (!all.extents31) ADD("; extents of 2^31 and more");
 #undef ADD
 }
 

@@ -59,7 +59,7 @@ static void make_cache_key(Making *m)
     sha256_add_text(&sha, print ? print : "");
     sha256_add(&sha, k->module->digest, sizeof k->module->digest);
     sha256_add_text(&sha, m->title);
-    sha256_add(&sha, m->v->key, 8);     /* fits32; the row only chose bindings, which the title has, but its number costs little */
+    sha256_add(&sha, m->v->key, 8);     /* fits32 and extents31; the row only chose bindings, which the title has, but its number costs little */
     sha256_add(&sha, m->v->key + 1, (size_t)(k->key_words - 1) * 8);
     sha256_end(&sha, m->cache_key);
 }

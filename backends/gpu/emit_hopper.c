@@ -71,8 +71,9 @@ static void emit_put(Emit *e, Instr *i)
     for (int p = 0; p < panels; p++) {
         const char *c = "";
         for (int k = 0; k < w.rank; k++) {
-            const char *o = name_of(e, w.offset[d->axes[k]]);
-            c = str(e, "%s, (i32)(%s%s)", c, o, k == 0 && p ? str(e, " + %d", p * s->panel) : "");
+            const Value *offset = w.offset[d->axes[k]];
+            const char *o = str(e, "%s%s", name_of(e, offset), k == 0 && p ? str(e, " + %d", p * s->panel) : "");
+            c = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST) ? str(e, "%s, %s(%s)", c, use(e, "tma_coordinate"), o) : str(e, "%s, (i32)(%s)", c, o);
         }
         line(e, "%s(%s + %s * %lld%s, &%s, %s_full + 8 * %s%s);", use(e, str(e, "tma_load_%dd", w.rank)), r->name, slot, (long long)r->bytes,
              p ? str(e, " + %d", p * s->panel_bytes) : "", slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot, c);

@@ -227,6 +227,7 @@ EMU void mbar_wait(u32 b, u32 phase) { emu_mbar_wait(b, phase); }
 EMU void fence_mbarrier_init(void) { emu_proxy_fence(); }
 EMU void setmaxnreg_inc(int n) { emu_registers(n, true); }
 EMU void setmaxnreg_dec(int n) { emu_registers(n, false); }
+EMU i32 tma_coordinate(i64 x) { return x > 0x7fffffff ? 0x7fffffff : x < -(i64)0x80000000u ? (i32)0x80000000u : (i32)x; }
 template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c) { const i32 at[] = { c... }; emu_tma_load(d, m, bar, (int)sizeof...(C), at); }
 #define tma_load_1d emu_tma
 #define tma_load_2d emu_tma

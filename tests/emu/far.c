@@ -28,6 +28,16 @@ static const char kernels[] =
     "    for k in 0 .. cdiv(N, 16) { acc = mma(load(A[0 +: 16, k*16 +: 16], latency = 2), load(B[k*16 +: 16, 0 +: 16], latency = 2), acc); }\n"
     "    store(C[0 +: 16, 0 +: 16], acc);\n"
     "}\n"
+    "kernel band(in f16 A[M, N], in f16 B[N, K], out f32 C[M, K], i64 start)\n"
+    "    grid (1)\n"
+    "{\n"
+    "    var acc = zeros([64, 64], f32);\n"
+    "    for k in 0 .. 4 {\n"
+    "        let at = index(start) + k*64;\n"
+    "        acc = mma(load(A[0 +: 64, at +: 64], latency = 2), load(B[at +: 64, 0 +: 64], latency = 2), acc);\n"
+    "    }\n"
+    "    store(C[0 +: 64, 0 +: 64], acc);\n"
+    "}\n"
     "kernel tail(in i8 V[N], out i8 W[N], out i8 S[K], in i32 count[1])\n"
     "    grid (1)\n"
     "{\n"
@@ -51,13 +61,14 @@ static Tensor matrix(RefType type, unsigned char *at, int64_t rows, int64_t cols
     return (Tensor){ .type = type, .rank = 2, .shape = { rows, cols }, .stride = { s0, s1 }, .count = rows * cols, .base = at };
 }
 
-static bool run(void *emu, const char *path, const char *kernel, const Tensor *tensors, int n, bool passes)
+static bool run(void *emu, const char *path, const char *kernel, const Tensor *tensors, int n, const ScalarArg *scalar, bool passes)
 {
     char why[1000];
     Run r = { .path = path, .n_launches = 1, .passes = passes };
     snprintf(r.launches[0].kernel, sizeof r.launches[0].kernel, "%s", kernel);
     for (int k = 0; k < n; k++) r.launches[0].args[k].tensor = &tensors[k];
     r.launches[0].n_args = n;
+    if (scalar) r.launches[0].args[r.launches[0].n_args++].scalar = scalar;
     bool ok = exec_emu_run(emu, &r, why, sizeof why);
     if (!ok) printf("%s: %s\n", kernel, why);
     return ok;
@@ -71,7 +82,7 @@ static void test_rows(void *emu, const char *path, unsigned char *far, bool pass
     memset(z, 0, sizeof z);
     for (int r = 0; r < M; r++) for (int c = 0; c < N; c++) { x[r * FAR + c] = (float)(10 * r + c + 1); y[r * FAR + c] = 100; }
     const Tensor t[3] = { matrix(REF_F32, far, M, N, FAR, 1), matrix(REF_F32, (unsigned char *)y, M, N, FAR, 1), matrix(REF_F32, (unsigned char *)z, M, N, N, 1) };
-    bool ok = run(emu, path, "rows", t, 3, passes);
+    bool ok = run(emu, path, "rows", t, 3, NULL, passes);
     for (int r = 0; r < M && ok; r++)
         for (int c = 0; c < N; c++) {
             float v = x[r * FAR + c], s = 0;
@@ -89,7 +100,7 @@ static void test_product(void *emu, const char *path, unsigned char *far, bool p
     memset(c, 0, sizeof c);
     for (int r = 0; r < M; r++) for (int k = 0; k < K; k++) { a[r * FAR + k] = (_Float16)(r + k % 5); b[r * FAR + k] = (_Float16)(k % 7 - r); }
     const Tensor t[3] = { matrix(REF_F16, (unsigned char *)a, M, K, FAR, 1), matrix(REF_F16, (unsigned char *)b, K, M, 1, FAR), matrix(REF_F32, (unsigned char *)c, M, M, M, 1) };
-    bool ok = run(emu, path, "product", t, 3, passes);
+    bool ok = run(emu, path, "product", t, 3, NULL, passes);
     for (int r = 0; r < M; r++)
         for (int q = 0; q < M; q++) {
             float s = 0;
@@ -112,7 +123,7 @@ static void test_tail(void *emu, const char *path, unsigned char *far, bool pass
         { .type = REF_I8, .rank = 1, .shape = { 256 }, .stride = { 1 }, .base = (unsigned char *)s },
         { .type = REF_I32, .rank = 1, .shape = { 1 }, .stride = { 1 }, .base = (unsigned char *)&count },
     };
-    bool ok = run(emu, path, "tail", t, 4, passes);
+    bool ok = run(emu, path, "tail", t, 4, NULL, passes);
     for (int k = 0; k < TAIL; k++) ok = ok && w[LONG - TAIL + k] == k % 100 + 1;
     for (int k = 0; k < 256; k++) {
         int sum = 0;
@@ -120,6 +131,47 @@ static void test_tail(void *emu, const char *path, unsigned char *far, bool pass
         ok = ok && s[k] == sum;
     }
     expect(ok, "the end and the start of a vector of 2^33 elements");
+}
+
+/* A band of 256 columns of matrices as long as TMA can count, or one longer, whose rows lie 64 elements apart: from inside of them, over their end, and so far outside
+ * of them that 32 bits cut from the coordinate would be inside again. */
+static void test_band(void *emu, const char *path, unsigned char *far, int64_t length, int64_t start, bool roles)
+{
+    enum { T = 64, BAND = 256 };
+    char what[200];
+    static float c[T][T];
+    _Float16 *base = (_Float16 *)far;
+    int64_t from = start < 0 ? 0 : start > length ? length : start, to = start + BAND > length ? length : start + BAND;
+    for (int64_t k = 0; k < 1024; k++) base[k] = (_Float16)(k % 5);
+    for (int64_t k = from; k < to + T * T; k++) base[k] = (_Float16)((k * 7 + k / 64) % 9 - 4);
+    memset(c, 0x7f, sizeof c);
+    const Tensor t[3] = { matrix(REF_F16, far, T, length, 64, 1), matrix(REF_F16, far, length, T, 1, 64), matrix(REF_F32, (unsigned char *)c, T, T, T, 1) };
+    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)start };
+    bool ok = run(emu, path, "band", t, 3, &at, true);
+    for (int r = 0; r < T; r++)
+        for (int q = 0; q < T; q++) {
+            float s = 0;
+            for (int64_t k = from; k < to; k++) s += (float)base[r * 64 + k] * (float)base[q * 64 + k];
+            ok = ok && c[r][q] == s;
+        }
+    snprintf(what, sizeof what, "columns from %lld of %lld%s", (long long)start, (long long)length, roles ? ", by TMA" : "");
+    expect(ok && exec_emu_roles(emu) == roles, what);
+}
+
+static void test_bands(const char *path, unsigned char *far)
+{
+    char why[300];
+    const int64_t most = INT32_MAX / 64 * 64, longer = ((int64_t)1 << 31) + 128, turn = (int64_t)1 << 32;
+    void *emu = exec_emu_open_once("one_sm_90a", why, sizeof why);
+    if (!emu) { expect(false, why); return; }
+    test_band(emu, path, far, 4096, 128, true);
+    test_band(emu, path, far, 4096, turn, true);
+    test_band(emu, path, far, 4096, 64 - turn, true);
+    test_band(emu, path, far, most, most - 128, true);
+    test_band(emu, path, far, most, turn + 64, true);
+    test_band(emu, path, far, longer, longer - 192, false);
+    test_band(emu, path, far, longer, turn, false);
+    exec_emu_close(emu);
 }
 
 int main(void)
@@ -137,8 +189,9 @@ int main(void)
         test_product(emu, path, far, passes);
         test_tail(emu, path, far, passes);
     }
-    unlink(path);
     exec_emu_close(emu);
+    test_bands(path, far);
+    unlink(path);
     munmap(far, bytes);
     return failures > 0;
 }

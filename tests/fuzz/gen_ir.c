@@ -757,6 +757,7 @@ static void make_params(Gen *g)
     f->params[P_N].hi = 5;
     f->params[P_ALPHA].lo = -3;
     f->fits32 = chance(g, 60);
+    f->extents31 = chance(g, 60);
     for (int p = 0; p < f->n_params; p++) {
         Param *q = &f->params[p];
         if (q->type->kind != TYPE_TENSOR) continue;

@@ -46,9 +46,18 @@ static bool fits_in_32_bits(const Launch *l)
     return true;
 }
 
+static bool below_2_31(const Launch *l)
+{
+    for (int i = 0; i < l->n_args; i++)
+        for (int axis = l->args[i].drop; l->args[i].tensor && axis < l->args[i].tensor->rank; axis++)
+            if (l->args[i].tensor->shape[axis] > INT32_MAX) return false;
+    return true;
+}
+
 void launch_facts(Func *f, const Launch *l, bool exact)
 {
     f->fits32 = fits_in_32_bits(l);
+    f->extents31 = below_2_31(l);
     for (int i = 0; i < f->n_params && i < l->n_args; i++) {
         const Arg *a = &l->args[i];
         const Tensor *t = a->tensor;

@@ -204,7 +204,7 @@ const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
         const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
         for (int d = 0; last && (assume & ASSUME_DIVISIBLE) && d < k->n_dims; d++) dim16[d] |= !strcmp(k->dims[d], last);
     }
-    *facts = (LaunchFacts){ params, n, dim16, k->n_dims, aligned };
+    *facts = (LaunchFacts){ params, n, dim16, k->n_dims, aligned, aligned };
     return facts;
 }
 
