@@ -200,6 +200,7 @@ bool emit_program_coord(Emit *e, Instr *i)
     } else {
         line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), ticket_bytes(e), 4 + 4 * axis);
         if (last) hand_over_places(e);
+        if (last) line(e, "%s();", use(e, "warp_sync"));        /* shuffles bring the lanes together but order nothing (PTX ISA 8.9): all have read */
         if (last) line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
     }
     e->storage[ir_result(i)->id] = n;

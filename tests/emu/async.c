@@ -21,6 +21,7 @@ void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
     Copy c = { .to = to, .from = from, .bytes = bytes, .in = in, .group = f->group, .moment = emu_moment() };
     if (to % bytes || (in && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
     emu_check_write(to, bytes, NULL, GENERIC);
+    if (in) emu_global_read(from, bytes);
     emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
     if (c.moment == AT_ISSUE) land(emu.cta, &c);
     if (f->n_copies == f->room) {
@@ -90,7 +91,7 @@ void emu_mbar_arrive(uint32_t a, uint32_t bytes)
     b->bytes += bytes;
     if (b->bytes >= 1 << 20) emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
     b->left--;
-    emu_release(&b->in);
+    emu_release_lane(&b->in);
     mbar_turn(b);
 }
 

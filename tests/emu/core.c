@@ -268,6 +268,7 @@ static void cta_start(Cta *c, int64_t block)
     memset(c->gates, 0, sizeof c->gates);
     memset(c->issued, 0, sizeof c->issued);
     emu_shadow_reset(c);
+    emu_global_start(c);
     emu_async_reset(c);
     int registers = 65536 / l->threads / 8 * 8 < 255 ? 65536 / l->threads / 8 * 8 : 255;
     c->registers = 0;
@@ -308,6 +309,7 @@ static bool cta_open(Cta *c)
 static void cta_close(Cta *c)
 {
     emu_products_reset(c);
+    emu_global_start(c);
     for (int t = 0; c->fibers && t < emu.launch->threads; t++) free(c->fibers[t].copies);
     for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
     if (c->fibers && c->fibers[0].stack) munmap(c->fibers[0].stack, (size_t)emu.launch->threads * EMU_STACK);
@@ -421,9 +423,11 @@ bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
     emu.ctas = calloc((size_t)emu.n_ctas + 1, sizeof *emu.ctas);
     for (int c = 0; c < emu.n_ctas && ok; c++)
         if (!(ok = cta_open(&emu.ctas[c]))) snprintf(emu.error, sizeof emu.error, "out of memory");
+    emu_global_open(l->blocks);
     if (ok) run_all();
     for (int c = 0; c < emu.n_ctas; c++) cta_close(&emu.ctas[c]);
     free(emu.ctas);
+    emu_global_close();
     if (ok && !emu.failed) return true;
     snprintf(why, why_size, "%s", emu.error);
     return false;

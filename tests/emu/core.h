@@ -11,6 +11,7 @@ enum {
     EMU_IN_FLIGHT = 255,                    /* in a tag: an asynchronous copy is writing there */
     EMU_SEVERAL = 254,                      /* several warps wrote the same value, in no order */
     EMU_READING = 0xffff,                   /* in the table of reads: a product in flight reads there */
+    EMU_WHOLE = 254, EMU_MIXED = 255,       /* lanes of a read: the warp together (a product's), several by themselves */
 };
 
 #ifdef __x86_64__
@@ -20,8 +21,9 @@ typedef ucontext_t Context;
 #endif
 
 /* What is known to have happened: for every agent the newest epoch whose accesses are ordered before now, and the newest whose
- * generic accesses a proxy fence has handed to the asynchronous proxy. */
-typedef struct Clock { uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS]; } Clock;
+ * generic accesses a proxy fence has handed to the asynchronous proxy. Of a warp one of whose lanes arrived somewhere, the lane's own accesses up to then are known
+ * (own; `partial` has a bit for each such warp), of its other lanes those before their last meeting at a barrier. */
+typedef struct Clock { uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32]; uint32_t partial; } Clock;
 
 typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment;  /* when an asynchronous operation takes effect */
 
@@ -81,7 +83,7 @@ typedef struct Warp {
 typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; } Tma;
 
 /* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
-typedef struct Several { uint16_t epoch[EMU_WARPS]; } Several;
+typedef struct Several { uint16_t epoch[EMU_WARPS]; uint8_t lane[EMU_WARPS]; } Several;
 
 typedef struct Cta {
     EmuDim3 index;
@@ -90,6 +92,7 @@ typedef struct Cta {
     uint32_t end;                           /* first address behind it */
     uint32_t *tags;                         /* a byte: who wrote it last: agent, lane, epoch */
     uint16_t *reads;                        /* a byte and warp: epoch of its last read */
+    uint8_t *readers;                       /* and its lane */
     Several *several; int n_several, several_room;
     int n_warps, left;                      /* left: threads not done */
     Warp *warps;
@@ -100,6 +103,7 @@ typedef struct Cta {
     Tma *tmas; int n_tmas, tma_room;
     int registers;                          /* not held by any warp */
     uint64_t issues[EMU_WARPS / 4][64]; uint32_t issued[EMU_WARPS / 4];
+    uint16_t *knows, *met, ordered_before; bool fenced;     /* of other CTAs: global.c */
 } Cta;
 
 typedef struct Emu {
@@ -126,7 +130,9 @@ const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn
 
 /* shadow.c */
 void clock_join(Clock *to, const Clock *from);
-void emu_release(Clock *to);                /* the running warp's accesses so far become known to whoever acquires `to` */
+void emu_release(Clock *to);                /* the running warp's accesses so far become known to whoever acquires `to`: all lanes have come */
+void emu_release_lane(Clock *to);           /* the running lane's, and of the others what a warp barrier ordered before */
+bool emu_ordered(int warp, int lane, uint16_t epoch);       /* before what the running thread does now? */
 void emu_acquire(const Clock *from);
 void emu_next_epoch(Warp *);
 uint8_t *emu_at(uint32_t address, uint32_t bytes);
@@ -135,10 +141,16 @@ typedef enum Access { GENERIC, BY_TMA, BY_WGMMA } Access;       /* the latter tw
 void emu_check_read(uint32_t address, uint32_t bytes, Access);
 void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);
 void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint16_t epoch);
-void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch);
+void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch, int lane);
 bool emu_shadow_open(Cta *, size_t shared_bytes);
 void emu_shadow_reset(Cta *);
 void emu_shadow_close(Cta *);
+
+/* global.c */
+void emu_global_open(int64_t blocks);
+void emu_global_start(Cta *);
+void emu_global_forget(Cta *);
+void emu_global_close(void);
 
 /* async.c, product.c: at CTA's start and end, and between steps */
 void emu_async_reset(Cta *);

@@ -137,6 +137,23 @@ static const char *with_arrays(const char *p, size_t n, char *out, size_t size)
     return out;
 }
 
+/* static .. ldg_u16(const u16 *p) { return *p; }: what is loaded and stored one by one is watched too. */
+static bool write_element(FILE *f, const char *p, size_t n)
+{
+    static const char head[] = "static __device__ __forceinline__ ";
+    const char *body = memchr(p, '{', n), *name = body;
+    if (!body || strncmp(p, head, sizeof head - 1)) return false;
+    for (name = p; name < body && strncmp(name, " ldg_", 5) && strncmp(name, " stg_", 5); name++) {}
+    if (name == body) return false;
+    fwrite(p, 1, (size_t)(body - p), f);
+    for (const char *q = body; q < p + n; q++) {
+        if (strncmp(q, "*p", 2) || isalnum((unsigned char)q[2]) || q[2] == '_') { fputc(*q, f); continue; }
+        fputs("emu_global(p)", f);
+        q++;
+    }
+    return true;
+}
+
 /* --- the whole --------------------------------------------------------------------------------------------------------------------------- */
 
 /* May a statement stand before this line? Then the line before ends one. */
@@ -162,6 +179,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
             char arrays[1000];
             const char *rewritten = body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
+            else if (!body && write_element(f, p, n)) {}
             else if (body && faults) plant(faults, line, p, n, before, f);
             else fwrite(p, 1, n, f);
             fputc('\n', f);

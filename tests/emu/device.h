@@ -54,7 +54,7 @@ template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { 
 /* --- CUDA's own functions ------------------------------------------------------------------------------------------------------ */
 
 EMU void __syncthreads(void) { emu_syncthreads(); }
-EMU void __threadfence(void) {}
+EMU void __threadfence(void) { emu_global_fence(); }
 EMU float __uint_as_float(u32 x) { float y; memcpy(&y, &x, 4); return y; }
 EMU u32 __float_as_uint(float x) { u32 y; memcpy(&y, &x, 4); return y; }
 EMU double __longlong_as_double(i64 x) { double y; memcpy(&y, &x, 8); return y; }
@@ -80,12 +80,12 @@ EMU double rsqrt(double a) { return 1 / sqrt(a); }
 EMU u64 __umul64hi(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
 EMU u32 __umulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 EMU int __popc(u32 x) { return __builtin_popcount(x); }
-template <class T> EMU T atomicAdd(T *p, T x) { T old = *p; *p = old + x; return old; }
-template <class T> EMU T atomicCAS(T *p, T was, T x) { T old = *p; if (old == was) *p = x; return old; }
-template <class T> EMU T atomicExch(T *p, T x) { T old = *p; *p = x; return old; }
-template <class T> EMU T atomicAnd(T *p, T x) { T old = *p; *p = old & x; return old; }
-template <class T> EMU T atomicOr(T *p, T x) { T old = *p; *p = old | x; return old; }
-template <class T> EMU T atomicXor(T *p, T x) { T old = *p; *p = old ^ x; return old; }
+template <class T> EMU T atomicAdd(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old + x; return old; }
+template <class T> EMU T atomicCAS(T *p, T was, T x) { emu_global_atomic(p, sizeof *p); T old = *p; if (old == was) *p = x; return old; }
+template <class T> EMU T atomicExch(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = x; return old; }
+template <class T> EMU T atomicAnd(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old & x; return old; }
+template <class T> EMU T atomicOr(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old | x; return old; }
+template <class T> EMU T atomicXor(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old ^ x; return old; }
 EMU bool __any_sync(u32 mask, bool x)
 {
     u32 mine = x, any = 0;
@@ -100,7 +100,7 @@ EMU u32 shared_address(const void *p) { return (u32)((const u8 *)p - shared) + E
 EMU int uniform(int x) { return (int)emu_exchange("shfl", &x, 4)[0].w[0]; }
 EMU void bar_sync(int id, int threads) { emu_barrier(id, threads, true); }
 EMU void bar_arrive(int id, int threads) { emu_barrier(id, threads, false); }
-EMU void fence_device(void) {}
+EMU void fence_device(void) { emu_global_fence(); }
 EMU u32 shuffle_u32(u32 x, u32 mask) { return (u32)emu_exchange("shfl", &x, 4)[(u32)emu_lane() ^ mask].w[0]; }
 EMU u32 shuffle_index_u32(u32 x, u32 lane) { return (u32)emu_exchange("shfl", &x, 4)[lane % 32].w[0]; }
 EMU i32 opaque(i32 x) { return x; }
@@ -164,8 +164,16 @@ EMU float tanh_f32_approx(float x) { return tanhf(x); }
 
 /* --- memory ----------------------------------------------------------------------------------------------------------------------------- */
 
-EMU void emu_load_global(void *d, const void *s, size_t bytes) { if ((u64)s % bytes) emu_fail("misaligned load of %d bytes from global memory", (int)bytes); memcpy(d, s, bytes); }
-EMU void emu_store_global(void *d, const void *s, size_t bytes) { if ((u64)d % bytes) emu_fail("misaligned store of %d bytes to global memory", (int)bytes); memcpy(d, s, bytes); }
+EMU void emu_load_global(void *d, const void *s, size_t bytes) { if ((u64)s % bytes) emu_fail("misaligned load of %d bytes from global memory", (int)bytes); emu_global_read(s, (u32)bytes); memcpy(d, s, bytes); }
+EMU void emu_store_global(void *d, const void *s, size_t bytes) { if ((u64)d % bytes) emu_fail("misaligned store of %d bytes to global memory", (int)bytes); emu_global_write(d, s, (u32)bytes); memcpy(d, s, bytes); }
+/* *p in the prelude's loads and stores of single elements (cuda_source.c) */
+template <class T> struct EmuGlobal {
+    T *p;
+    operator T() const { emu_global_read(p, sizeof *p); return *p; }
+    void operator=(T x) const { emu_global_write(p, &x, sizeof x); *p = x; }
+};
+template <class T> struct EmuGlobal<const T> { const T *p; operator T() const { emu_global_read(p, sizeof *p); return *p; } };
+template <class T> EMU EmuGlobal<T> emu_global(T *p) { return EmuGlobal<T>{ p }; }
 #define EMU_LOAD(name) \
     EMU void name##_b32(void *d, const void *p) { emu_load_global(d, p, 4); } \
     EMU void name##_b64(void *d, const void *p) { emu_load_global(d, p, 8); } \

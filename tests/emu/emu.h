@@ -63,6 +63,13 @@ EMU_API void emu_store(uint32_t address, const void *from, uint32_t bytes);
 /* Generic accesses before this are visible to the asynchronous proxy after it. */
 EMU_API void emu_proxy_fence(void);
 
+/* --- global memory: what is done to it by the running thread, before it is done -------------------------------------------------------- */
+
+EMU_API void emu_global_read(const void *, uint32_t bytes);
+EMU_API void emu_global_write(const void *, const void *from, uint32_t bytes);
+EMU_API void emu_global_atomic(const void *, uint32_t bytes);
+EMU_API void emu_global_fence(void);
+
 /* --- asynchronous copies ----------------------------------------------------------------------------------------------------------------- */
 
 EMU_API void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in);

@@ -112,7 +112,6 @@ static bool run_row(void *emu, const Row *r, int draws)
 /* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
 static const struct { const char *recipe, *what, *before, *text; int times; const char *why; } harmless[] = {
     { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1, "a consumer gives back A's slot after B's, and the producer has waited for A's" },
-    { "attention_bias", "a warp barrier left out", "}", "warp_sync();", 1, "not harmless, not seen: the clocks that find races are a warp's, and no order tried lets the producer in between its lanes; the barrier's twin before the loop is seen" },
     { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1, "likewise: X's slot is given back last" },
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1, "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where it does not)" },

@@ -94,7 +94,7 @@ void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
     if (lane < 8 * count) {
         if (address % 16) emu_fail("ldmatrix of a row at %u, not aligned to 16", address);
         emu_check_read(address, 16, GENERIC);
-        emu_mark_read(emu.warp, address, 16, emu.warp->clock.at[emu.warp->index]);
+        emu_mark_read(emu.warp, address, 16, emu.warp->clock.at[emu.warp->index], lane);
     }
     for (int j = 0; j < count; j++) {
         if (!trans) { memcpy(&d[j], emu_at((uint32_t)w[8 * j + lane / 4].w[0], 16) + lane % 4 * 4, 4); continue; }
@@ -271,7 +271,7 @@ static void issue(Warp *w, const EmuWord *lanes, const void *arg)
     int n = p->n_a + p->n_b;
     for (int i = 0; i < n; i++) {
         emu_check_read(pieces[i], 16, BY_WGMMA);
-        emu_mark_read(w, pieces[i], 16, EMU_READING);
+        emu_mark_read(w, pieces[i], 16, EMU_READING, EMU_WHOLE);
     }
     p->pieces = malloc(sizeof *pieces * (size_t)n);
     if (!p->pieces) abort();
@@ -326,10 +326,10 @@ static void finish(Warp *w, const EmuWord *lanes, const void *arg)
         if (!p->done) compute(w->cta, p);
         for (int l = 0; p->a[0] && l < 32; l++)
             if (memcmp(p->a[l], p->a_was[l], sizeof p->a_was[l])) emu_fail("registers of A of lane %d changed before the wait for their wgmma", l);
-        for (int i = 0; i < p->n_a + p->n_b; i++) emu_mark_read(w, p->pieces[i], 16, w->clock.at[w->index]);
+        for (int i = 0; i < p->n_a + p->n_b; i++) emu_mark_read(w, p->pieces[i], 16, w->clock.at[w->index], EMU_WHOLE);
     }
     for (int k = n; k < w->n_products; k++)
-        for (int i = 0; i < w->products[k]->n_a + w->products[k]->n_b; i++) emu_mark_read(w, w->products[k]->pieces[i], 16, EMU_READING);
+        for (int i = 0; i < w->products[k]->n_a + w->products[k]->n_b; i++) emu_mark_read(w, w->products[k]->pieces[i], 16, EMU_READING, EMU_WHOLE);
     for (int k = 0; k < n; k++) {
         if (w->products[k]->chain->products == 1) registers_back(w->products[k]->chain);
         product_free(w->products[k]);

@@ -12,12 +12,46 @@ enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16 };
 
 /* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a warp. */
 static uint32_t tag_of(int agent, int lane, uint16_t epoch) { return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
-static uint16_t *reads_of(const Cta *c, int warp, uint32_t a) { return c->reads + ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
+static size_t reads_of(const Cta *c, int warp, uint32_t a) { return ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
+
+/* What all lanes are known for, the warp is. */
+static void settle(Clock *c, int warp)
+{
+    uint16_t least = 0xffff, most = 0;
+    for (int l = 0; l < 32; l++) {
+        if (c->own[warp][l] < least) least = c->own[warp][l];
+        if (c->own[warp][l] > most) most = c->own[warp][l];
+    }
+    if (c->at[warp] < least) c->at[warp] = least;
+    if (most > c->at[warp]) c->partial |= 1u << warp;
+    else c->partial &= ~(1u << warp);
+}
 
 void clock_join(Clock *to, const Clock *from)
 {
+    for (uint32_t bits = from->partial; bits; bits &= bits - 1) {
+        int w = __builtin_ctz(bits);
+        for (int l = 0; l < 32; l++) if (to->own[w][l] < from->own[w][l]) to->own[w][l] = from->own[w][l];
+        to->partial |= 1u << w;
+    }
     for (int k = 0; k < EMU_AGENTS; k++) if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
     for (int k = 0; k < EMU_AGENTS; k++) if (to->fenced[k] < from->fenced[k]) to->fenced[k] = from->fenced[k];
+    for (uint32_t bits = to->partial; bits; bits &= bits - 1) settle(to, __builtin_ctz(bits));
+}
+
+static bool known(const Clock *c, int warp, int lane, uint16_t epoch)
+{
+    if (epoch <= c->at[warp]) return true;
+    if (!(c->partial >> warp & 1) || lane == EMU_MIXED) return false;
+    if (lane < 32) return epoch <= c->own[warp][lane];
+    for (int l = 0; l < 32; l++) if (epoch <= c->own[warp][l]) return true;     /* the warp's together: any lane knows */
+    return false;
+}
+
+bool emu_ordered(int warp, int lane, uint16_t epoch)
+{
+    const Warp *w = emu.warp;
+    return warp == w->index ? lane == emu.fiber->lane || epoch < w->lanes_epoch : known(&w->clock, warp, lane, epoch);
 }
 
 /* Epochs have run out: what happened so far counts as ordered, and counting starts again. */
@@ -32,6 +66,7 @@ static void forget(Cta *c)
         c->warps[k].lanes_epoch = 1;
     }
     for (int k = 0; k < EMU_GATES; k++) { memset(&c->gates[k].in, 0, sizeof c->gates[k].in); memset(&c->gates[k].out, 0, sizeof c->gates[k].out); }
+    emu_global_forget(c);
     for (int k = 0; k < c->n_mbars; k++) { memset(&c->mbars[k].in, 0, sizeof c->mbars[k].in); memset(&c->mbars[k].out, 0, sizeof c->mbars[k].out); }
 }
 
@@ -46,12 +81,27 @@ void emu_release(Clock *to)
     emu_next_epoch(emu.warp);
 }
 
+void emu_release_lane(Clock *to)
+{
+    Warp *w = emu.warp;
+    int lane = emu.fiber->lane;
+    uint16_t now = w->clock.at[w->index];
+    w->clock.at[w->index] = (uint16_t)(w->lanes_epoch - 1);
+    clock_join(to, &w->clock);
+    w->clock.at[w->index] = now;
+    if (to->own[w->index][lane] < now) to->own[w->index][lane] = now;
+    settle(to, w->index);
+    emu_next_epoch(w);
+}
+
 void emu_acquire(const Clock *from) { clock_join(&emu.warp->clock, from); }
 
 void emu_proxy_fence(void)
 {
     Clock *c = &emu.warp->clock;
     for (int k = 0; k < EMU_AGENTS; k++) if (c->fenced[k] < c->at[k]) c->fenced[k] = c->at[k];
+    for (uint32_t bits = c->partial; bits; bits &= bits - 1)
+        for (int w = __builtin_ctz(bits), l = 0; l < 32; l++) if (c->fenced[w] < c->own[w][l]) c->fenced[w] = c->own[w][l];
     emu_next_epoch(emu.warp);
 }
 
@@ -68,7 +118,7 @@ static void check_several(uint32_t a, const Several *s, const char *access, Acce
     bool ordered = false, fenced = how == GENERIC;
     for (int v = 0; v < w->cta->n_warps; v++) {
         if (!s->epoch[v]) continue;
-        ordered |= v == w->index || s->epoch[v] <= w->clock.at[v];
+        ordered |= v == w->index || known(&w->clock, v, s->lane[v], s->epoch[v]);
         fenced |= s->epoch[v] <= w->clock.fenced[v];
     }
     if (!ordered) emu_fail("race: %s of shared memory at %u, written by several warps, not ordered", access, a);
@@ -84,8 +134,8 @@ static void check_tag(uint32_t a, uint32_t tag, const char *access, Access how)
     if (agent == EMU_IN_FLIGHT) emu_fail("race: %s of shared memory at %u, where a copy in flight writes", access, a);
     if (agent == w->index) {
         if (how != BY_WGMMA && lane != emu.fiber->lane && epoch >= w->lanes_epoch) emu_fail("race: %s of shared memory at %u, written by lane %d of the same warp with no warp barrier between", access, a, lane);
-    } else if (epoch > w->clock.at[agent]) {
-        if (agent < EMU_WARPS) emu_fail("race: %s of shared memory at %u, written by warp %d, not ordered", access, a, agent);
+    } else if (agent < EMU_WARPS ? !known(&w->clock, agent, lane, epoch) : epoch > w->clock.at[agent]) {
+        if (agent < EMU_WARPS) emu_fail("race: %s of shared memory at %u, written by warp %d lane %d, not ordered", access, a, agent, lane);
         emu_fail("race: %s of shared memory at %u, written by a copy that was not waited for", access, a);
     }
     if (how != GENERIC && agent < EMU_WARPS && epoch > w->clock.fenced[agent])
@@ -109,12 +159,18 @@ static void check_reads(uint32_t a, uint32_t n, bool unchanged)
     const Cta *c = emu.cta;
     const Warp *w = emu.warp;
     for (int v = 0; v < c->n_warps; v++) {
-        const uint16_t *r = reads_of(c, v, a);
-        uint16_t newest = 0, known = v == w->index ? EMU_READING - 1 : w->clock.at[v];
+        size_t at = reads_of(c, v, a);
+        const uint16_t *r = c->reads + at;
+        uint16_t newest = 0, sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
         for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
-        if (newest <= known || (unchanged && newest != EMU_READING)) continue;
+        if (newest <= sure || (unchanged && newest != EMU_READING)) continue;
         if (newest == EMU_READING) emu_fail("race: write of shared memory at %u, which a product of warp %d in flight reads", a, v);
-        emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a, v);
+        for (uint32_t k = 0; k < n; k++) {
+            int lane = c->readers[at + k];
+            if (v == w->index && r[k] > sure && lane != emu.fiber->lane && lane != EMU_WHOLE)
+                emu_fail("race: write of shared memory at %u, read by another lane of the same warp with no warp barrier between", a + k);
+            if (v != w->index && !known(&w->clock, v, lane, r[k])) emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a + k, v);
+        }
     }
 }
 
@@ -143,12 +199,18 @@ void emu_mark_write(uint32_t a, uint32_t bytes, int agent, int lane, uint16_t ep
     for (uint32_t k = 0; k < bytes; k++) emu.cta->tags[a + k] = tag;
 }
 
-void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch)
+void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch, int lane)
 {
     for (uint32_t k = a; k < a + bytes;) {
         uint32_t n = BLOCK - k % BLOCK < a + bytes - k ? BLOCK - k % BLOCK : a + bytes - k;
-        uint16_t *r = reads_of(w->cta, w->index, k);
-        for (uint32_t j = 0; j < n; j++) r[j] = epoch;
+        size_t at = reads_of(w->cta, w->index, k);
+        uint16_t *r = w->cta->reads + at;
+        uint8_t *l = w->cta->readers + at;
+        for (uint32_t j = 0; j < n; j++) {
+            bool alone = r[j] < w->lanes_epoch || r[j] == EMU_READING || l[j] == lane;      /* of what is not ordered yet */
+            l[j] = alone ? (uint8_t)lane : EMU_MIXED;
+            r[j] = epoch;
+        }
         k += n;
     }
 }
@@ -162,9 +224,10 @@ static void write_again(uint32_t a)
     int agent = (int)(tag >> 24);
     Several s = { { 0 } };
     if (agent == EMU_SEVERAL) s = c->several[tag & 0xffff];
-    else if (agent < EMU_WARPS && agent != w->index && (uint16_t)tag > w->clock.at[agent]) s.epoch[agent] = (uint16_t)tag;
+    else if (agent < EMU_WARPS && agent != w->index && !known(&w->clock, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) { s.epoch[agent] = (uint16_t)tag; s.lane[agent] = (uint8_t)(tag >> 16); }
     else { emu_mark_write(a, 1, w->index, emu.fiber->lane, w->clock.at[w->index]); return; }
     s.epoch[w->index] = w->clock.at[w->index];
+    s.lane[w->index] = (uint8_t)emu.fiber->lane;
     for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
         if (!memcmp(&c->several[k], &s, sizeof s)) { c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k); return; }
     if (c->n_several == 0xffff) forget(c);
@@ -181,7 +244,7 @@ void emu_load(uint32_t a, void *to, uint32_t bytes)
 {
     if (a % bytes) emu_fail("misaligned load of %u bytes from shared memory at %u", bytes, a);
     emu_check_read(a, bytes, GENERIC);
-    emu_mark_read(emu.warp, a, bytes, emu.warp->clock.at[emu.warp->index]);
+    emu_mark_read(emu.warp, a, bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane);
     memcpy(to, emu.cta->memory + a, bytes);
 }
 
@@ -200,8 +263,9 @@ bool emu_shadow_open(Cta *c, size_t shared_bytes)
     c->memory = malloc(c->end);
     c->tags = malloc(c->end * sizeof *c->tags);
     c->reads = malloc(c->end * sizeof *c->reads * (size_t)c->n_warps);
+    c->readers = malloc(c->end * (size_t)c->n_warps);
     c->mbar_at = malloc(c->end / 8);
-    return c->memory && c->tags && c->reads && c->mbar_at;
+    return c->memory && c->tags && c->reads && c->readers && c->mbar_at;
 }
 
 void emu_shadow_reset(Cta *c)
@@ -218,6 +282,7 @@ void emu_shadow_close(Cta *c)
     free(c->memory);
     free(c->tags);
     free(c->reads);
+    free(c->readers);
     free(c->mbar_at);
     free(c->several);
 }

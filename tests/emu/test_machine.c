@@ -181,6 +181,121 @@ static void ring(const uint64_t *args)
         if (emu_lane() == 0) emu_mbar_arrive(EMPTY, 0);
     }
 }
+/* Lane 0 arrives for a warp whose lanes read (or wrote) before: a warp barrier orders that, a shuffle that happens to join them does not. */
+enum { JOIN_NOTHING, JOIN_SHUFFLE, JOIN_BARRIER };
+static int joined;
+static bool by_all_lanes;
+static void handed(const uint64_t *args)
+{
+    bool writes = args[0];
+    if (tid() == 0) { emu_mbar_init(FULL, by_all_lanes ? 32 : 1); emu_proxy_fence(); }
+    emu_syncthreads();
+    if (tid() < 32) {
+        if (writes) sts(S + 4 * (uint32_t)emu_lane(), (uint32_t)tid() + 1);
+        else lds(S + 4 * (uint32_t)emu_lane());
+        if (joined == JOIN_SHUFFLE) { int x = 0; emu_exchange("shfl", &x, 4); }
+        if (joined == JOIN_BARRIER) emu_warp_sync();
+        if (emu_lane() == 0 || by_all_lanes) emu_mbar_arrive(FULL, 0);
+    } else {
+        emu_mbar_wait(FULL, 0);
+        if (writes) expect(lds(S + 4 * (uint32_t)emu_lane()) == (uint32_t)emu_lane() + 1, "what was handed over");
+        else sts(S + 4 * (uint32_t)emu_lane(), 9);
+    }
+}
+
+/* A shuffle orders neither what lanes of one warp wrote nor what they read. */
+static void read_write_in_warp(const uint64_t *args)
+{
+    lds(S + 4 * (uint32_t)tid());
+    meet();
+    int x = 0;
+    emu_exchange("shfl", &x, 4);
+    sts(S + 4 * (uint32_t)(tid() ^ 1), 5);
+}
+
+static void test_lanes(void)
+{
+    for (uintptr_t writes = 0; writes < 2; writes++) {
+        const void *w = (const void *)writes;
+        by_all_lanes = false;
+        joined = JOIN_NOTHING;
+        fails(64, handed, w, "race");
+        joined = JOIN_SHUFFLE;
+        fails(64, handed, w, "race");
+        joined = JOIN_BARRIER;
+        works(64, handed, w);
+        by_all_lanes = true;        /* each lane for itself */
+        joined = JOIN_SHUFFLE;
+        works(64, handed, w);
+    }
+    between = 0;
+    fails(32, read_write_in_warp, NULL, "another lane of the same warp");
+    between = WARP_BARRIER;
+    works(32, read_write_in_warp, NULL);
+}
+
+/* --- global memory ------------------------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t global[256], flag;
+static uint32_t ldg(int k) { emu_global_read(&global[k], 4); return global[k]; }
+static void stg(int k, uint32_t x) { emu_global_write(&global[k], &x, 4); global[k] = x; }
+static uint32_t add(uint32_t *p, uint32_t x) { emu_global_atomic(p, 4); uint32_t old = *p; *p += x; return old; }
+static int block(void) { return (int)blockIdx.x; }
+
+enum { APART, SAME_VALUE, ATOMIC_SUM, WRITES, READ_AND_WRITE, MODIFY, ATOMIC_AND_READ, IN_A_BLOCK, IN_A_WARP, HANDED_ON, NOT_FENCED, NOT_ASKED };
+static void globals(const uint64_t *args)
+{
+    int t = tid();
+    switch ((int)args[0]) {
+    case APART: stg(block() * 64 + t, (uint32_t)t); ldg(128 + t % 64); break;
+    case SAME_VALUE: stg(t, 7); break;
+    case ATOMIC_SUM: add(&global[t % 5], 1); break;
+    case WRITES: if (!t) stg(0, (uint32_t)block() + 1); break;
+    case READ_AND_WRITE: if (block() == 0) ldg(t); else stg(t, 5); break;
+    case MODIFY: if (!t) stg(0, ldg(0) + 1); break;
+    case ATOMIC_AND_READ: if (block() == 0) ldg(0); else if (!t) add(&global[0], 1); break;
+    case IN_A_BLOCK: if (block()) break; stg(t, (uint32_t)t); meet(); ldg(t ^ 33); break;
+    case IN_A_WARP: if (block()) break; stg(t, (uint32_t)t); meet(); ldg(t ^ 1); break;
+    case HANDED_ON: case NOT_FENCED: case NOT_ASKED:        /* the last block to come sums up what all wrote */
+        stg(block() * 64 + t, (uint32_t)block() + 1);
+        emu_syncthreads();
+        if (args[0] != NOT_FENCED) emu_global_fence();
+        if (!t && args[0] != NOT_ASKED) global[250 + block()] = add(&flag, 1);
+        emu_syncthreads();
+        emu_global_fence();
+        if (args[0] == NOT_ASKED ? block() == 1 : global[250 + block()] == 1) expect(ldg(t) + ldg(64 + t) == 3, "both values");
+        break;
+    }
+}
+
+/* Two blocks, one after the other or at once. */
+static void globally(int what, const char *report)
+{
+    look = !report;
+    for (int k = 0; k < DRAWS; k++) {
+        memset(global, 0, sizeof global);
+        flag = 0;
+        bool ok = run(64, 2, globals, (const void *)(uintptr_t)what, k);
+        if (ok != !report || (report && !strstr(why, report))) { printf(" [case %d, draw %d: %s] ", what, k, ok ? "nothing" : why); CU_FAIL("not as expected"); return; }
+    }
+}
+
+static void test_global(void)
+{
+    static const char race[] = "race: ";
+    between = 0;
+    for (int k = APART; k <= ATOMIC_SUM; k++) globally(k, NULL);
+    for (int k = WRITES; k <= IN_A_WARP; k++) globally(k, race);
+    between = WARP_BARRIER;
+    globally(IN_A_WARP, NULL);
+    globally(IN_A_BLOCK, race);
+    between = BARRIER;
+    globally(IN_A_BLOCK, NULL);
+    globally(HANDED_ON, NULL);
+    globally(NOT_FENCED, race);
+    globally(NOT_ASKED, race);
+}
+
 static void arrivals(const uint64_t *args) { if (tid() == 0) { emu_mbar_init(FULL, 2); emu_mbar_arrive(FULL, 16); emu_mbar_arrive(FULL, 0); emu_mbar_arrive(FULL, 0); emu_mbar_arrive(FULL, 0); } }
 static void never(const uint64_t *args) { if (tid() == 0) { emu_mbar_init(FULL, 2); emu_mbar_arrive(FULL, 0); emu_mbar_wait(FULL, 0); } }
 static void not_there(const uint64_t *args) { if (tid() == 0) emu_mbar_arrive(FULL, 0); }
@@ -370,4 +485,4 @@ static void test_others(void)
 }
 
 UNIT_MAIN("emulated CUDA machine", { "barriers", test_barriers }, { "races", test_races }, { "copies", test_copies }, { "tma", test_tma }, { "wgmma", test_wgmma },
-          { "others", test_others })
+          { "others", test_others }, { "lanes", test_lanes }, { "global", test_global })
