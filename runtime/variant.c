@@ -155,6 +155,7 @@ static tile_status compile(Making *m)
     Ast *ast = module_parse(m->k->module, m->s);
     bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
+    if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
     if (ok) {
         double start = now_ms();
         text = compiled;
@@ -178,7 +179,9 @@ static tile_status make(Making *m)
     gather(m);
     if (!c->backend) return context_fail(c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
     make_cache_key(m);
-    return from_cache(m) ? TILE_OK : compile(m);
+    /* Who wants to see the text sees it first; on the CPU that is the whole of compiling, and the cache goes before. */
+    bool shown = m->k->accept && c->target->kind != TARGET_CPU;
+    return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
 
 /* Another launch of the same variant says again what this one said. */
