@@ -32,8 +32,9 @@ tile_status tune_launch(tile_tune *t, Candidate *c)
 
 tile_status tune_time_begin(tile_tune *t)
 {
-    tile_status st = tile_event_create(t->context, &t->begin);
-    if (!st) st = tile_event_create(t->context, &t->end);
+    tile_status st = TILE_OK;
+    for (int i = 0; i < TUNE_BATCH && !st; i++)
+        if (!(st = tile_event_create(t->context, &t->begin[i]))) st = tile_event_create(t->context, &t->end[i]);
     const DriverInfo *info = &t->context->driver->info;
     if (st || t->context->driver->ops->kind == TARGET_CPU || t->desc.flags & TILE_TUNE_WARM_CACHES) return st;
     t->flush_bytes = info->l2_bytes > 32 << 20 ? (size_t)info->l2_bytes * 2 : 64u << 20;
@@ -44,19 +45,28 @@ void tune_time_end(tile_tune *t)
 {
     tile_memory_free(t->context, TILE_MEMORY_DEVICE, t->flush);
     tile_memory_free(t->context, TILE_MEMORY_DEVICE, t->workspace);
-    if (t->begin) tile_event_destroy(t->context, t->begin);
-    if (t->end) tile_event_destroy(t->context, t->end);
-    t->flush = t->workspace = t->begin = t->end = NULL;
+    for (int i = 0; i < TUNE_BATCH; i++) {
+        if (t->begin[i]) tile_event_destroy(t->context, t->begin[i]);
+        if (t->end[i]) tile_event_destroy(t->context, t->end[i]);
+        t->begin[i] = t->end[i] = NULL;
+    }
+    t->flush = t->workspace = NULL;
 }
 
-static tile_status once(tile_tune *t, Candidate *c, double *ms)
+/* n launches handed over one after the other, so that the device has no gaps between them, as in use; then their times. */
+static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
 {
-    tile_status st = t->flush ? tile_fill(t->context, t->flush, 0, t->flush_bytes, t->stream) : TILE_OK;
-    if (!st) st = tile_event_record(t->context, t->begin, t->stream);
-    if (!st) st = tune_launch(t, c);
-    if (!st) st = tile_event_record(t->context, t->end, t->stream);
-    if (!st) st = tile_event_synchronize(t->context, t->end);
-    return st ? st : tile_event_elapsed(t->context, t->begin, t->end, ms);
+    tile_status st = TILE_OK;
+    for (int i = 0; i < n && !st; i++) {
+        if (t->flush) st = tile_fill(t->context, t->flush, 0, t->flush_bytes, t->stream);
+        if (!st) st = tile_event_record(t->context, t->begin[i], t->stream);
+        if (!st) st = tune_launch(t, c);
+        if (!st) st = tile_event_record(t->context, t->end[i], t->stream);
+    }
+    tile_status end = tile_stream_synchronize(t->context, t->stream);
+    if (!st) st = end;
+    for (int i = 0; i < n && !st; i++) st = tile_event_elapsed(t->context, t->begin[i], t->end[i], &ms[i]);
+    return st;
 }
 
 static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
@@ -69,12 +79,15 @@ static int by_time(const void *a, const void *b)
 /* Median of n launches, after one that is not counted. */
 static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
 {
-    double all[MAX_REPEAT], ignored;
-    tile_status st = once(t, c, &ignored);
-    for (int i = 0; i < n && !st; i++) st = once(t, c, &all[i]);
+    double all[MAX_REPEAT + TUNE_BATCH];
+    tile_status st = TILE_OK;
+    for (int done = 0, most; done < n + 1 && !st; done += most) {
+        most = n + 1 - done < TUNE_BATCH ? n + 1 - done : TUNE_BATCH;
+        st = batch(t, c, most, all + done);
+    }
     if (st) return st;
-    qsort(all, (size_t)n, sizeof *all, by_value);
-    *ms = all[n / 2];
+    qsort(all + 1, (size_t)n, sizeof *all, by_value);
+    *ms = all[1 + n / 2];
     return TILE_OK;
 }
 

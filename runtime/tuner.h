@@ -3,7 +3,7 @@
 #pragma once
 #include "runtime/kernel.h"
 
-enum { TUNE_MAX_CONFIGS = 16384 };
+enum { TUNE_MAX_CONFIGS = 16384, TUNE_BATCH = 32 };
 
 typedef struct Candidate {
     const FrontBinding *config; int n_config;
@@ -48,7 +48,7 @@ struct tile_tune {
     TuneOutput *outputs; int n_outputs; bool checks;
     void *workspace; size_t workspace_bytes;
     void *flush; size_t flush_bytes;
-    void *begin, *end;              /* events */
+    void *begin[TUNE_BATCH], *end[TUNE_BATCH];     /* events of launches under way together */
     pthread_mutex_t lock;           /* guards digests and calls of on_progress, next and done */
     int next, done;
     TuneItem *key; int n_key;       /* of the table's entry */

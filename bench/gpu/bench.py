@@ -113,21 +113,23 @@ class Bench:
         if isinstance(e, float) and e <= bound: return True
         print("FAIL", what, e, flush=True)
         return False
-    def row(self, title, work, unit, peers, ours, must=None):
-        """peers, ours: [(name, function)]; work/ms/1e9 is printed in unit; the ratio is the best of ours over the best peer"""
+    def row(self, title, work, unit, peers, ours, must=None, beside=()):
+        """peers, ours, beside: [(name, function)]; work/ms/1e9 is printed in unit; the ratio is the best of ours over the best peer"""
         if not re.search(os.environ.get("ROWS", ""), title): return
-        t = rounds(peers + ours)
+        named = peers + ours + list(beside)
+        t = rounds(named)
         best = min((t[n] for n, _ in peers), default=math.inf)
         mine = min((t[n] for n, _ in ours), default=math.inf)
         ratio = best / mine if mine < math.inf else 0
         show = (lambda v: f"{work / v / 1e9:.2f}" if unit == "TB/s" else f"{work / v / 1e9:.0f}") if work else (lambda v: f"{v * 1e3:.1f}")
         flag = "" if must is None else " ok" if ratio >= must else f" SHORT of {must}"
-        print(f"{title}: " + "  ".join(f"{n} {show(t[n])}" for n, _ in peers + ours) + f" {unit if work else 'us'}  ratio {ratio:.2f}{flag}", flush=True)
-        self.rows.append((title, {n: t[n] for n, _ in peers + ours}, work, ratio, must))
+        print(f"{title}: " + "  ".join(f"{n} {show(t[n])}" for n, _ in named) + f" {unit if work else 'us'}  ratio {ratio:.2f}{flag}", flush=True)
+        self.rows.append((title, {n: t[n] for n, _ in named}, work, ratio, must))
         return t
 
 def main():
-    import cases
+    import cases, triton_peers
+    beat("compiling Triton kernels", 120); triton_peers.precompile()
     b = Bench(sys.argv[1]); only = sys.argv[2:]
     begin = time.time()
     for name, fn in cases.CASES:
@@ -137,6 +139,7 @@ def main():
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", name, str(x)[:200], flush=True)
         torch.cuda.empty_cache()
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {time.strftime('%Y-%m-%d')}, {time.time() - begin:.0f} s")
+    if not only and triton_peers.triton: beat("launch"); print(f"Triton {triton_peers.triton.__version__} (configurations found on {triton_peers.TUNED_ON}): host time of a launch with 12 arguments {triton_peers.launch_us():.1f} us")
     short = [r for r in b.rows if r[4] is not None and r[3] < r[4]]
     print(f"{len(b.rows)} rows, {len(short)} short" + "".join(f"\n  {r[0]}: {r[3]:.2f} of {r[4]}" for r in short))
     if os.environ.get("OUT"): json.dump([dict(row=r[0], ms=r[1], work=r[2], ratio=r[3], must=r[4]) for r in b.rows], open(os.environ["OUT"] + "/rows.json", "w"), indent=1)

@@ -3,10 +3,20 @@ import math, time
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
+import triton_peers
 from bench import cdiv, beat
 
 dev = "cuda"
 DT = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn, "i8": torch.int8}
+def triton(b, what, make, small, *key):
+    """The tuned Triton kernel as a peer, after small(make) said that its results are right: [] where there is none. make(config, ...) gives a launch."""
+    c = triton_peers.tuned(*key)
+    if not c: return []
+    beat("triton " + what, 120)
+    try: good = small(lambda *a: make(c, *a))
+    except Exception as x: good = print("triton", what, str(x)[:200])
+    return [("triton", lambda *a: make(c, *a))] if good else []
+
 def randn(*s, dt=torch.float16): return torch.randn(*s, device=dev, dtype=dt)
 def dims(**k): return k
 
@@ -56,12 +66,16 @@ def causal_mask(i, j): return i >= j
 def attention_rows(D, causal, rows, name, small, T="f16", must=1.0, peer="cudnn"):
     def case(b):
         ks = [K for K in b.named(name) if right(b, K, D, small, mask=(lambda p: causal_mask) if causal else None)]
+        def check(make):
+            q, k, v = randn(2, 4, 512, D), randn(2, 2, 512, D), randn(2, 2, 512, D); o = torch.empty_like(q)
+            return b.check(f"triton attention D{D}", make(q, k, v, o, causal), o, lambda: reference(q, k, v, 1 / math.sqrt(D), mask=causal_mask if causal else None), 1e-3)
+        tri = triton(b, f"attention D{D}", triton_peers.attention, check, "attention", D, causal) if T == "f16" and peer == "cudnn" else []
         for (B, H, HK, M, N) in rows:
             plans = [attend(b, K, (B, H, HK, M, N, D)) + (K,) for K in ks]
             dt = DT[T]; q, k, v = randn(B, H, M, D, dt=dt), randn(B, HK, N, D, dt=dt), randn(B, HK, N, D, dt=dt)
             work = 4 * B * H * M * N * D * (0.5 if causal else 1)
             b.row(f"attention {T} {'causal' if causal else 'full'} D{D} B{B} H{H}{'/' + str(HK) if HK != H else ''} M{M} N{N}", work, "TFLOPS",
-                  [("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, causal))] * (peer == "cudnn") + [("fa2", sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal))], [(p[6].name, p[0]) for p in plans], must)
+                  [("cudnn", sdpa(SDPBackend.CUDNN_ATTENTION, q, k, v, causal))] * (peer == "cudnn") + [("fa2", sdpa(SDPBackend.FLASH_ATTENTION, q, k, v, causal))] + [(n, f(q, k, v, torch.empty_like(q), causal)) for n, f in tri if M % 128 == 0], [(p[6].name, p[0]) for p in plans], must)
     return case
 
 _flex = {}
@@ -160,7 +174,11 @@ def gemm(name, rows, T="f16", TO="f16", ta=False, tb=False, must=0.95, peer=None
             A, B = operand(M, Kd, DT[T], ta), operand(Kd, N, DT[T], tb)
             C = torch.empty(M, N, device=dev, dtype=torch.int32 if TO == "i32" else DT[TO])
             p = peer(A, B, C) if peer else (lambda: torch.matmul(A, B, out=C))
-            b.row(f"gemm {T}{' A^T' if ta else ''}{' B^T' if tb else ''} {M}x{N}x{Kd}", 2 * M * N * Kd, "TFLOPS", [("cublas", p)], [(K.name, plan(K, M, N, Kd)[0]) for K in ks], must)
+            def check(make):
+                a, w = randn(512, 320), randn(320, 768); out = torch.empty(512, 768, device=dev, dtype=torch.float16)
+                return b.check("triton gemm", make(a, w, out), out, lambda: a.double() @ w.double(), 1e-3)
+            tri = triton(b, f"gemm {M}x{N}x{Kd}", triton_peers.gemm, check, "gemm", M, N, Kd) if name == "gemm" else []
+            b.row(f"gemm {T}{' A^T' if ta else ''}{' B^T' if tb else ''} {M}x{N}x{Kd}", 2 * M * N * Kd, "TFLOPS", [("cublas", p)] + [(n, f(A, B, torch.empty_like(C))) for n, f in tri], [(K.name, plan(K, M, N, Kd)[0]) for K in ks], must)
     return case
 
 def peer_fp8(A, B, C):
@@ -236,8 +254,12 @@ def stream(name, what, shape, T="f16", grid=lambda c, M, N: (M,), must=0.95):
             Y = torch.empty((N, M) if turn else (M, N), device=dev, dtype=dt)
             go = K.plan(dict(X=X, W=W, B=Bb, Y=Y, eps=1e-5, M=M, N=N), grid(K.const, M, N))
             if b.check(K.name, go, Y, want, 2e-3): ours.append((K.name, go))
+        make = {"silu": lambda c, Y: triton_peers.silu(c, X, Y), "transpose": lambda c, Y: triton_peers.transpose(c, X, Y)}.get(what, lambda c, Y: triton_peers.rows(c, what, X, W, Bb, Y))
+        Yt = torch.empty((N, M) if turn else (M, N), device=dev, dtype=dt)
+        tri = [(n, g(Yt)) for n, g in triton(b, what, make, lambda g: b.check("triton " + what, g(Yt), Yt, want, 2e-3), *((what,) if what in ("silu", "transpose") else (what, N)))]
         del f
-        b.row(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], ours + [("torch", peers[what])], must)
+        # the ceiling is a copy's rate; PyTorch and Triton stand beside it
+        b.row(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], ours, must, beside=[("torch", peers[what])] + tri)
     return case
 
 def rms_vector(b):

@@ -170,8 +170,8 @@ def product(**k):
     return out
 
 GRID = {
-    "attention": [c for c in product(BM=(64, 128), BN=(32, 64, 128), warps=(4, 8), stages=(2, 3, 4), tma=(False, True)) if c["BN"] <= c["BM"] and c["warps"] * 16 <= c["BM"]],
-    "gemm": [c for c in product(BM=(64, 128), BN=(64, 128, 256), BK=(32, 64, 128), warps=(4, 8), stages=(3, 4, 5), tma=(False, True), group=(8,))
+    "attention": [c for c in product(BM=(64, 128), BN=(64, 128), warps=(4, 8), stages=(2, 3, 4), tma=(False, True)) if c["BN"] <= c["BM"] and c["warps"] * 16 <= c["BM"]],
+    "gemm": [c for c in product(BM=(64, 128), BN=(64, 128, 256), BK=(32, 64, 128), warps=(4, 8), stages=(3, 4), tma=(False, True), group=(8,))
              if (c["BM"] * c["BN"] >= 128 * 128) == (c["warps"] == 8) and 2 * c["BK"] * (c["BM"] + c["BN"]) * c["stages"] <= 220000],
     "rows": product(warps=(1, 2, 4, 8, 16, 32)),
     "silu": product(BLOCK=(1024, 2048, 4096, 8192), warps=(4, 8)),
@@ -192,21 +192,24 @@ def tuned(kind, *k): return TUNED.get(key(kind, *k)) if triton else None
 
 # ---- tuning -----------------------------------------------------------------------------------------------------------------------------
 
-def problems():
-    """(key, grid, function of a configuration that gives a launch)"""
+def problems(small=False):
+    """(key, grid, function that makes a problem: of a configuration it gives a launch); small: the same code on little data, each text once"""
     dev = "cuda"; h = torch.float16
     for B, H, N, D, causal in SHAPES:
         def make(B=B, H=H, N=N, D=D, causal=causal):
+            if small: B, H, N = 1, 16, 256
             q, k, v = (torch.randn(B, H, N, D, device=dev, dtype=h) for _ in range(3)); o = torch.empty_like(q)
             return lambda c: attention(c, q, k, v, o, causal)
         yield key("attention", D, causal), "attention", make
     for s in CUBES:
         def make(s=s):
+            if small: s = (256, 256, 256)
             A, B = torch.randn(s[0], s[2], device=dev, dtype=h), torch.randn(s[2], s[1], device=dev, dtype=h); C = torch.empty(s[0], s[1], device=dev, dtype=h)
             return lambda c: gemm(c, A, B, C)
         yield key("gemm", *s), "gemm", make
     for w, m, n in ROWS:
         def make(w=w, m=m, n=n):
+            if small: m = 16
             X, W, B = torch.randn(m, n, device=dev, dtype=h), torch.randn(n, device=dev, dtype=h), torch.randn(n, device=dev, dtype=h); Y = torch.empty_like(X)
             return lambda c: rows(c, w, X, W, B, Y)
         yield key(w, n), "rows", make
@@ -234,13 +237,13 @@ def precompile(n=6):
         for p in workers(n, "--compile"): p.wait()
 
 def jobs_of(every, only):
-    at = 0
-    for name, grid, make in problems():
+    """launches that compile every text once, dearest first"""
+    seen = set()
+    for name, grid, make in problems(True):
         if only and not any(o in name for o in only): continue
-        f = None
         for c in GRID[grid] if every else [TUNED[name]] * (name in TUNED):
-            yield at, name, c, (lambda c=c, make=make: make()(c)())
-            at += 1
+            what = ("gemm" if grid == "gemm" else name, str(c))
+            if what not in seen: seen.add(what); yield lambda c=c, make=make: make()(c)()
 
 def time_of(go, flush, n):
     for _ in range(2): go()
@@ -251,11 +254,11 @@ def time_of(go, flush, n):
 
 def tune(only):
     flush = torch.empty(64 << 20, dtype=torch.int8, device="cuda"); begin = time.time()
-    for p in workers(12, "--compile-all", *only): p.wait()
+    for p in workers(15, "--compile-all", *only): p.wait()
     print(f"# compiled in {time.time() - begin:.0f} s", flush=True)
     for name, grid, make in problems():
         if only and not any(o in name for o in only): continue
-        f = make(); got = []
+        f, got = make(), []
         for c in GRID[grid]:
             try: go = f(c); go(); torch.cuda.synchronize(); got.append((time_of(go, flush, 5), go, c))
             except Exception as x: print("#", name, c, str(x).split("\n")[0][:100], flush=True)
@@ -279,4 +282,4 @@ def launch_us(n=2000):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--tune": tune(sys.argv[2:])
-    else: i, n = int(sys.argv[2]), int(sys.argv[3]); run_all(go for at, _, _, go in jobs_of(sys.argv[1] == "--compile-all", sys.argv[4:]) if at % n == i)
+    else: i, n = int(sys.argv[2]), int(sys.argv[3]); run_all(go for at, go in enumerate(jobs_of(sys.argv[1] == "--compile-all", sys.argv[4:])) if at % n == i)
