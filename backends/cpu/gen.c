@@ -234,8 +234,18 @@ static void fn_text(Gen *g, LLVMValueRef f, const char *k, const char *v)
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
+/* What code in a file and code for a debugger needs: profilers and debuggers walk through it by its unwind tables. */
+static void fn_unwind(Gen *g, LLVMValueRef f)
+{
+    enum { ASYNCHRONOUS = 2 };
+    if (g->options->emit != EMIT_OBJECT && !g->options->debug_info) return;
+    LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("uwtable", 7), ASYNCHRONOUS);
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
 static void fn_vectors(Gen *g, LLVMValueRef f)
 {
+    fn_unwind(g, f);
     if (g->target->vector_bytes != 64) return;
     fn_text(g, f, "prefer-vector-width", "512");
     fn_text(g, f, "min-legal-vector-width", "512");

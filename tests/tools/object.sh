@@ -19,6 +19,13 @@ expect 0 "" "$tilec" "$here/launch.tile" -g -o g.o -h g.h
 if command -v readelf >/dev/null; then
     readelf -W --debug-dump=decodedline g.o 2>/dev/null | grep -q 'launch.tile' || fail "-g: no lines of launch.tile"
     readelf -W -a k.o 2>&1 | grep -i 'warning' && fail "readelf complains"
+    # profilers and debuggers walk through launchers and kernels: each function has its unwind table, in the program too
+    for file in k.o check; do
+        readelf -W --debug-dump=frames-interp $file >frames 2>&1; grep -i warning frames && fail "$file: unwind tables"
+    done
+    readelf -W -s check | awk '$4 == "FUNC" && $3 > 0 && $7 != "UND" && $8 !~ /^_/ { print $2, $8 }' >functions
+    [ -s functions ] || fail "no functions of kernels in the program"
+    while read -r address name; do grep -q "pc=$address" frames || fail "no unwind table for $name"; done <functions
 fi
 
 # with -g a debugger stops on a line of the .tile file, in an object and in code made at run time; print goes to standard output
