@@ -31,8 +31,15 @@ static const struct { const char *cpu; bool avx512, bf16, vnni; } avx512_cpus[] 
     { "x86-64-v4", true, false, false }, { "skylake-avx512", true, false, false }, { "cascadelake", true, false, true },
     { "icelake-server", true, false, true }, { "sapphirerapids", true, true, true }, { "emeraldrapids", true, true, true },
     { "graniterapids", true, true, true }, { "znver4", true, true, true }, { "znver5", true, true, true },
+    { "icelake-client", true, false, true }, { "tigerlake", true, false, true }, { "rocketlake", true, false, true }, { "cooperlake", true, true, true },
 };
-static const char *const baseline_cpus[] = { "x86-64", "x86-64-v2", "generic", "nehalem", "core2" };
+static const char *const avx2_cpus[] = {
+    "x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "gracemont", "sierraforest",
+    "znver1", "znver2", "znver3",
+};
+static const char *const baseline_cpus[] = {
+    "x86-64", "x86-64-v2", "generic", "core2", "penryn", "nehalem", "westmere", "sandybridge", "ivybridge", "silvermont", "goldmont", "tremont", "btver2",
+};
 
 static void describe(CpuTarget *t)
 {
@@ -57,8 +64,8 @@ static void describe(CpuTarget *t)
 
 static void dispose_message(void *p) { LLVMDisposeMessage(p); }
 
-/* The host's features that LLVM found, for `cpu` NULL or "". */
-static void resolve(Session *s, const BackendOptions *o, CpuTarget *t)
+/* The host's features that LLVM found, for `cpu` NULL or "": then true. */
+static bool resolve(Session *s, const BackendOptions *o, CpuTarget *t)
 {
     bool host = !o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native");
     *t = (CpuTarget){ 0 };
@@ -81,6 +88,22 @@ static void resolve(Session *s, const BackendOptions *o, CpuTarget *t)
         t->vector_bytes = t->avx512 ? 64 : t->avx2 ? 32 : 16;
         t->n_vector_regs = t->avx512 ? 32 : 16;
     }
+    return host;
+}
+
+/* LLVM would print of a name that it does not know, and end the process where that means 32 bits. */
+static bool check_name(Session *s, const char *cpu)
+{
+    Text t;
+    text_init(&t, &s->arena);
+    bool found = false;
+#define LOOK(name) do { found |= !strcmp(cpu, (name)); text_printf(&t, ", %s", (name)); } while (0)
+    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++) LOOK(baseline_cpus[k]);
+    for (size_t k = 0; k < sizeof avx2_cpus / sizeof *avx2_cpus; k++) LOOK(avx2_cpus[k]);
+    for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) LOOK(avx512_cpus[k].cpu);
+#undef LOOK
+    if (!found) diag_error(s, (Loc){ 0 }, "there is no processor `%s`; there are host%s", cpu, t.data);
+    return found;
 }
 
 static void dispose_machine(void *p) { LLVMDisposeTargetMachine(p); }
@@ -88,7 +111,8 @@ static void dispose_machine(void *p) { LLVMDisposeTargetMachine(p); }
 LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, CpuTarget *out)
 {
     pthread_once(&llvm_once, llvm_init);
-    resolve(s, o, out);
+    bool host = resolve(s, o, out);
+    if (!host && !check_name(s, out->cpu)) return NULL;
     char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
     session_defer(s, dispose_message, triple);
     LLVMTargetRef target;

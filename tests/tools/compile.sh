@@ -48,6 +48,8 @@ fi
 expect 0 "// after fold" "$tilec" k.tile --emit=ir -D T=16 --dump-after=fold
 expect 0 "parse and check" "$tilec" k.tile --emit=ir -D T=16 --time-passes
 expect 0 "store" "$tilec" k.tile --emit=ir -D T=16 --verify-each --skip-pass=fold,cse -O3 -g
+expect 1 "there is no processor \`pentium9\`; there are host, x86-64," "$tilec" k.tile --emit=asm -D T=16 --cpu=pentium9
+expect 0 "ymm" "$tilec" k.tile --emit=asm -D T=16 --cpu=haswell
 expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
 
 # what is wrong in the input: status 1, the place, no output

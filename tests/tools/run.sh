@@ -98,7 +98,7 @@ expect 0 "extents 8 21 6 5 3" "$tilec" run extents.tile --in 'X=ones:i32[22]' --
 # what is wrong: one clear error, no output
 expect 2 "which kernel? --kernel=NAME, one of copy, scale, wide" "$tilec" run copy.tile --in X=x.npy
 expect 1 "q" "$tilec" run copy.tile --kernel=q --in X=x.npy
-expect 1 "--in X: X has 1 axes, the kernel's X has 2" "$tilec" run copy.tile --kernel=copy --in X=x.npy --out Y=bad.npy
+expect 1 "--in X: X has 1 axis, the kernel's X has 2" "$tilec" run copy.tile --kernel=copy --in X=x.npy --out Y=bad.npy
 expect 1 "x.npy holds elements of type f4, but X is f16 (<f2)" "$tilec" run copy.tile --kernel=copy --set T=f16 --in X=x.npy
 printf '\0\0\200\77\0\0\200\77\0\0\200\77' | npy y3.npy '<f4' False '(3,)'
 expect 1 "axis 0 of Y is the extent N, here 3, but 2 by --in X" "$tilec" run copy.tile --kernel=scale --in X=x.npy --in Y=y3.npy --set a=1 --set n=1 --set b=true

@@ -4,6 +4,9 @@
 cat >k.tile <<'T'
 kernel k(in f32 X[N], out f32 Y[N], const int T = 16) grid (cdiv(N, T)) { let i = program_id(); store(Y[i*T +: T], load(X[i*T +: T])); }
 T
+cat >s.tile <<'T'
+kernel s(in f32 X[N], out f32 Y[N], f32 s) grid (N) { let i = program_id(); store(Y[i], load(X[i]) * s); }
+T
 expect 2 "no .tile file given" "$tilec"
 expect 2 "one .tile file at a time, not 2" "$tilec" a.tile b.tile -o k.o
 expect 2 "unknown option \`--tarjet\`; did you mean \`--target\`?" "$tilec" k.tile --tarjet=cpu
@@ -30,6 +33,17 @@ expect 2 "option \`--out\` is given twice for Y: \`Y=a.npy\` and \`Y=b.npy\`" "$
 expect 2 "option \`--set\` is given twice for T" "$tilec" run k.tile --in 'X=ones:f32[4]' --set T=16 --set T=16
 expect 2 "option \`-D\` is given twice for T: \`T=16\` and \`T=32\`" "$tilec" k.tile -D T=16 -D T=32 --emit=ir
 expect 2 "option \`-o\` is given twice: \`a.o\` and \`b.o\`" "$tilec" k.tile -o a.o -ob.o
+expect 2 "several targets want --bundle" "$tilec" k.tile --target=cpu,cuda:sm_80 -o k.o
+expect 2 "several targets want --bundle" "$tilec" k.tile --target=cpu --target=cuda:sm_80 -o k.o
+expect 2 "there is no command or file \`frob\`" "$tilec" frob
+expect 2 "--set s=1e39: no value of type f32" "$tilec" run s.tile --in 'X=ones:f32[4]' --set s=1e39
+expect 0 "" "$tilec" run s.tile --in 'X=ones:f32[4]' --set s=-inf
+expect 2 "--repeat wants a number from 1 to 10000" "$tilec" run k.tile --in 'X=ones:f32[4]' --repeat=0
+expect 1 "two outputs go to k.both" "$tilec" k.tile -o k.both -h k.both
+expect 1 "two outputs go to -" "$tilec" k.tile -o - -h -
+expect 1 "k.tile is an input, and would be written to" "$tilec" k.tile -o ./k.tile
+expect 1 "k.tile is an input, and would be written to" "$tilec" k.tile --emit=ir -o k.tile
+[ -e k.both ] && fail "half an output"
 expect 2 "option \`--target\` is given twice: \`cpu\` and \`interp\`" "$tilec" run k.tile --target=cpu --target interp
 expect 0 "" "$tilec" run k.tile --in 'X=ones:f32[4]' -O1 -O2 -I . -I .. --check --check
 printf '@b.args\n' >a.args; printf '@a.args' >b.args

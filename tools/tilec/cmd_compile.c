@@ -3,6 +3,7 @@
 #include "tools/tilec/emit.h"
 #include "tools/tilec/object.h"
 #include "tile/tile.h"
+#include <unistd.h>
 
 static const char *target_names(Tool *t)
 {
@@ -126,6 +127,7 @@ static int check_usage(Tool *t, const Args *a)
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = args_last(a, FLAG_EMIT, NULL);
     const Target *target = target_find(args_has(a, FLAG_BUNDLE) ? "cpu" : name);
     if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec --help` shows how)", a->inputs.len);
+    if (!args_has(a, FLAG_BUNDLE) && args_list(t, a, FLAG_TARGET).len > 1) return tool_usage(t, "several targets want --bundle");
     if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
     if (stage && find_stage(stage) == STAGE_COUNT) return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
@@ -137,6 +139,8 @@ static int check_usage(Tool *t, const Args *a)
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
+    const char *path = a->inputs.data[0];
+    if (!strpbrk(path, "./-") && access(path, F_OK)) return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
     if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return tool_usage(t, "-o FILE is missing");
     if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object for the CPU");
     return EXIT_OK;

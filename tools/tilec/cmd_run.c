@@ -128,5 +128,5 @@ static int run_or_bench(Tool *t, const Args *a, bool timed)
     return code ? code : outputs_commit(t, &outputs);
 }
 
-int cmd_run(Tool *t, const Args *a) { return run_or_bench(t, a, args_has(a, FLAG_TIME)); }
+int cmd_run(Tool *t, const Args *a) { return run_or_bench(t, a, args_has(a, FLAG_TIME) || args_has(a, FLAG_REPEAT)); }
 int cmd_bench(Tool *t, const Args *a) { return run_or_bench(t, a, true); }

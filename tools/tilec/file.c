@@ -79,10 +79,29 @@ static const char *real_target(Tool *t, const char *path)
     return path;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+    return !strcmp(a, b) || (!stat(a, &s) && !stat(b, &t) && S_ISREG(s.st_mode) && s.st_dev == t.st_dev && s.st_ino == t.st_ino);
+}
+
+bool outputs_spare(Tool *t, const Outputs *o, const char *input)
+{
+    for (size_t i = 0; i < o->list.len; i++)
+        if (strcmp(input, "-") && same_file(o->list.data[i].path, input)) {
+            tool_error(t, "%s is an input, and would be written to", input);
+            return false;
+        }
+    return true;
+}
+
 int outputs_commit(Tool *t, Outputs *o)
 {
     const char *failed = NULL;
     size_t n = o->list.len, renamed = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (same_file(o->list.data[i].path, o->list.data[k].path)) return tool_error(t, "two outputs go to %s", o->list.data[i].path);
     for (size_t i = 0; i < n && !failed; i++) {
         if (in_place(o->list.data[i].path)) continue;
         const char *path = real_target(t, o->list.data[i].path);

@@ -14,5 +14,7 @@ typedef struct Outputs { VEC(Output) list; } Outputs;
 
 /* `data` is not copied. `-` is standard output; devices and pipes are written to in place. */
 void outputs_add(Tool *, Outputs *, const char *path, const void *data, size_t len);
+/* False, after a message, if one of them would replace `input`. */
+bool outputs_spare(Tool *, const Outputs *, const char *input);
 /* EXIT_OK, or EXIT_INPUT after a message. */
 int outputs_commit(Tool *, Outputs *);

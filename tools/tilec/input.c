@@ -118,6 +118,7 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     if (left != 1 && !setjmp(in->session.oom)) print_diagnostics(in);
     if (left > 1) code = tool_error(t, "this is an error of tilec; please report it");
     if (in->session.n_errors && code == EXIT_OK) code = EXIT_INPUT;
+    for (size_t i = 0; i < in->files.len && code == EXIT_OK; i++) if (!outputs_spare(t, outputs, in->files.data[i])) code = EXIT_INPUT;
     if (code == EXIT_OK) code = outputs_commit(t, outputs);
     session_free(&in->session);
     return code;

@@ -1,5 +1,6 @@
 /* run.c: see run.h. */
 #include "tools/tilec/run.h"
+#include <math.h>
 #include <stdlib.h>
 
 static void on_diagnostic(void *user, const tile_diagnostic *d)
@@ -154,8 +155,9 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     dtype_of(p->info.dtype, &d);
     bool truth = !strcmp(p->set, "true") || !strcmp(p->set, "false"), ok = true;
     if (dtype_is_float(d)) {
-        *arg = tile_arg_float(strtod(p->set, &end));
-        ok = !*end && end != p->set;
+        double f = strtod(p->set, &end);
+        *arg = tile_arg_float(f);
+        ok = !*end && end != p->set && (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI"));       /* inf only where it is said */
     } else if (d == DT_BOOL && truth) {
         *arg = tile_arg_int(!strcmp(p->set, "true"));
     } else {

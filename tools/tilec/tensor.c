@@ -120,7 +120,7 @@ static bool is_name(const char *s)
 
 int tensor_bind(Tool *t, const tile_param_info *p, const HostTensor *h, const char *from, Extents *known)
 {
-    if (h->rank != p->rank) return tool_error(t, "%s: %s has %d axes, the kernel's %s has %d", from, p->name, h->rank, p->name, p->rank);
+    if (h->rank != p->rank) return tool_error(t, "%s: %s has %d ax%s, the kernel's %s has %d", from, p->name, h->rank, h->rank == 1 ? "is" : "es", p->name, p->rank);
     for (int a = 0; a < p->rank; a++) {
         if (!is_name(p->dims[a])) continue;
         const Extent *x = find_extent(known, p->dims[a], strlen(p->dims[a]));
