@@ -136,8 +136,10 @@ typedef struct Plan {
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
-/* Is the f32 value `v` only ever rounded to 16 bits or fewer, through operations that keep a relative error what it is? */
-bool plan_narrow(const Value *v);
+/* What is asked of an f32 result: all its bits; no more than what is left after rounding to 16 bits or fewer, through operations that keep
+ * a relative error what it is; the same, and each use makes a NaN operand a NaN again. */
+typedef enum Need { NEED_ALL, NEED_16_BITS, NEED_16_BITS_NO_NAN } Need;
+Need plan_need(const Value *v);
 /* About how many instructions compute one vector of `v`. */
 int plan_cost(Plan *, Value *v);
 /* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */
@@ -169,6 +171,7 @@ typedef struct Gen {
     VEC(Slot) slot_list;
     VEC(LLVMValueRef) slot_values;
     VEC(const char *) messages;
+    Window *walked;                     /* those whose next row all nests over it fetch */
     Window **windows;                   /* by value id of the result (loads) or of the token (stores) */
     LLVMDIBuilderRef di; LLVMMetadataRef di_scope; LLVMMetadataRef di_file;
     bool streams;                       /* non-temporal stores were emitted */
@@ -231,7 +234,7 @@ bool gen_combine_vectorises(const Block *);
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
 
 /* elem.c: an element-wise operation of operands of `dtype` (lanes alike); bool in i1. */
-LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, bool narrow);   /* narrow: plan_narrow of the result */
+LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, Need);     /* need: plan_need of the result */
 LLVMValueRef elem_reduce(Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b);  /* the combination of reduce_*, scan_* */
 /* convert.c */
 LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
@@ -240,7 +243,7 @@ LLVMValueRef to_f32(Gen *, DType, LLVMValueRef);       /* from a float of at mos
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);   /* of a value of the dtype: no rounding, infinities of e5m2 stay */
 /* math.c: on f32 or f64, scalars or vectors. */
-LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, bool narrow);
+LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
 
 /* --- nests --------------------------------------------------------------------------------------------------------- */
 
@@ -290,12 +293,17 @@ struct Window {
     LLVMValueRef pad;
     LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
     int locality;                               /* of that prefetch: as llvm.prefetch counts */
+    int walks, walked;                          /* whole rows: nests over the row, which share the prefetching; how many were emitted */
+    Window *next_walked;
     LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];
 };
 struct WindowRow { Window *w; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef ptr, lo, hi; WindowRow *next; };
 Window *memory_window(Gen *, Instr *);
 LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
+/* Nests over the rows of a window fetch equal parts of the next window's: memory is busy during all of them. */
+bool memory_walks(const Window *, const Step *);
+void memory_fetch_part(Eval *, Window *, int part, LLVMValueRef *coord, int va);
 void memory_store(Eval *, Window *, LLVMValueRef value, LLVMValueRef *coord, int va);
 LLVMValueRef memory_gather(Eval *, Instr *, LLVMValueRef *coord, int va);
 void memory_scatter(Eval *, Instr *, LLVMValueRef *coord, int va);

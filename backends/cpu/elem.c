@@ -107,7 +107,7 @@ static LLVMValueRef fma3(Gen *g, LLVMValueRef *v)
 }
 
 /* On f32 or f64. Comparisons give i1. */
-static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, bool narrow)
+static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
 {
     switch ((int)op) {
     case OP_NEG: return LLVMBuildFNeg(g->b, v[0], "");
@@ -128,7 +128,7 @@ static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, bool narrow)
     case OP_LE: return fcmp(g, LLVMRealOLE, v[0], v[1]);
     case OP_GT: return fcmp(g, LLVMRealOGT, v[0], v[1]);
     case OP_GE: return fcmp(g, LLVMRealOGE, v[0], v[1]);
-    default: return math_fn(g, op, v[0], narrow);
+    default: return math_fn(g, op, v[0], need);
     }
 }
 
@@ -162,7 +162,7 @@ static LLVMValueRef philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter)
     return LLVMBuildTrunc(g->b, c[0], gen_type(g, DT_U32, n), "");
 }
 
-LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, bool narrow)
+LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
 {
     if (op == OP_WHERE) return sel(g, v[0], v[1], v[2]);
     if (op == OP_PHILOX) return philox(g, v[0], v[1]);
@@ -170,12 +170,12 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, bool narrow)
     if (!dtype_is_float(d)) {
         r = int_op(g, op, d, v);
     } else if (d == DT_F32 || d == DT_F64) {
-        r = float_op(g, op, v, narrow);
+        r = float_op(g, op, v, need);
     } else {
         LLVMValueRef w[4];
         int n = op == OP_FMA || op == OP_CLAMP ? 3 : op_info[op].n_operands;
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
-        r = float_op(g, op, w, narrow);
+        r = float_op(g, op, w, need);
         if (!is_compare(op)) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
     }
     if (!r) ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name, dtype_name(d));
@@ -186,10 +186,10 @@ LLVMValueRef elem_reduce(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef v[] = { a, b };
     switch ((int)op) {
-    case OP_REDUCE_SUM: case OP_SCAN_SUM: return elem_op(g, OP_ADD, d, v, false);
-    case OP_REDUCE_PROD: case OP_SCAN_PROD: return elem_op(g, OP_MUL, d, v, false);
-    case OP_REDUCE_MAX: case OP_SCAN_MAX: return elem_op(g, OP_MAX, d, v, false);
-    case OP_REDUCE_MIN: return elem_op(g, OP_MIN, d, v, false);
+    case OP_REDUCE_SUM: case OP_SCAN_SUM: return elem_op(g, OP_ADD, d, v, NEED_ALL);
+    case OP_REDUCE_PROD: case OP_SCAN_PROD: return elem_op(g, OP_MUL, d, v, NEED_ALL);
+    case OP_REDUCE_MAX: case OP_SCAN_MAX: return elem_op(g, OP_MAX, d, v, NEED_ALL);
+    case OP_REDUCE_MIN: return elem_op(g, OP_MIN, d, v, NEED_ALL);
     case OP_REDUCE_ANY: return LLVMBuildOr(g->b, a, b, "");
     default: return LLVMBuildAnd(g->b, a, b, "");
     }

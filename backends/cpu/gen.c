@@ -370,7 +370,7 @@ static LLVMValueRef pure(Gen *g, Instr *i, int lanes)
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_PHILOX)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
-    return elem_op(g, i->op, d, v, false);
+    return elem_op(g, i->op, d, v, NEED_ALL);
 }
 
 /* Control flow over scalars only, inside a combine function. */

@@ -4,6 +4,7 @@
  * units of the last place (measured by tests/unit/cpu/test_math.c, AVX2 and AVX-512): docs/cpu.md. Denormals, infinities and
  * NaN are handled; `x` finite and huge is reduced exactly for sin and cos. f64 calls libm, element by element. */
 #include "backends/cpu/cpu.h"
+#include <math.h>
 
 static LLVMValueRef K(Gen *g, LLVMValueRef like, double v)
 {
@@ -126,14 +127,38 @@ static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
 
 static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x) { return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
 
-/* 1 / (1 + e^-x) to 2^-16; 0 where it is no normal number. */
-static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x)
+static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
 {
-    LLVMValueRef one = K(g, x, 1), b = add(g, one, exp2_narrow(g, mul(g, x, K(g, x, -0x1.715476p+0))));
-    LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
-    LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, one);
-    LLVMValueRef normal = LLVMBuildFCmp(g->b, LLVMRealUGT, x, K(g, x, -87), "");
-    return sel(g, normal, fma_(g, r, e, r), K(g, x, 0));
+    LLVMValueRef half[2][16];
+    for (int j = 0; j < 32; j++) {
+        union { float f; uint32_t u; } t = { .f = (float)exp2(1 + j / 32.0) };
+        half[j / 16][j % 16] = LLVMConstInt(g->i32, t.u - ((uint32_t)j << 18), false);
+    }
+    LLVMValueRef v[] = { LLVMConstVector(half[0], 16), z, LLVMConstVector(half[1], 16) };
+    return gen_intrinsic(g, "llvm.x86.avx512.vpermi2var.d.512", NULL, 0, v, 3);
+}
+
+/* The smaller of |x| and |limit| with the sign of x; a NaN is lost. */
+static LLVMValueRef range_16(Gen *g, LLVMValueRef x, LLVMValueRef limit)
+{
+    enum { SMALLER_MAGNITUDE = 2, CURRENT = 4 };
+    LLVMValueRef v[] = { x, limit, LLVMConstInt(g->i32, SMALLER_MAGNITUDE, false), LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
+                         LLVMConstInt(g->i32, CURRENT, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, v, 6);
+}
+
+/* 1 / (1 + e^-x) to 2^-13.4; 0 where it is no normal number. With t = -x / ln 2 and k = t rounded to 32nds: e^-x = 2^k (1 + r), r = -x - k ln 2,
+ * |r| <= ln 2 / 64. Adding 1.5 * 2^18 leaves 32 k in the low bits: the last five choose one of 32 powers of two (times two, less those
+ * bits again), the rest, shifted, is its exponent. `scale` halves what the factor two was put in for, which makes the exponents that are
+ * no numbers those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
+static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
+{
+    const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18, scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
+    LLVMValueRef c = nan_follows ? gen_by_16(g, x, K(g, x, limit), range_16) : at_least(g, at_most(g, x, limit), -limit);
+    LLVMValueRef z = fma_(g, c, K(g, x, -1 / ln2), K(g, x, magic)), k = sub(g, z, K(g, x, magic));
+    LLVMValueRef r = fma_(g, k, K(g, x, -ln2 * scale), fma_(g, c, K(g, x, -scale), K(g, x, scale)));
+    LLVMValueRef bits = as_int(g, z), power = LLVMBuildAdd(g->b, gen_by_16(g, bits, NULL, table_16), LLVMBuildShl(g->b, bits, I(g, x, 18), ""), "");
+    return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
 }
 
 /* of x <= 90 */
@@ -360,14 +385,14 @@ static LLVMValueRef libm(Gen *g, const char *name, LLVMValueRef x)
     return r;
 }
 
-LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, bool narrow)
+LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
 {
     LLVMTypeRef t = LLVMTypeOf(x);
     bool is_f64 = (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == g->f64;
-    if (narrow && !is_f64) {
+    if (need != NEED_ALL && !is_f64) {
         if (op == OP_EXP) return exp_narrow(g, x);
         if (op == OP_EXP2) return exp2_narrow(g, x);
-        if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x);
+        if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
     }
     switch ((int)op) {
     case OP_SQRT: return call(g, "llvm.sqrt", &x, 1);

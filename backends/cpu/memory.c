@@ -142,6 +142,22 @@ static int next_window(Gen *g, const Instr *i, const Window *w)
     return moves && (turned || asked || rows || long_rows) ? 2 : -1;
 }
 
+bool memory_walks(const Window *w, const Step *s)
+{
+    int64_t shape[TILE_MAX_RANK];
+    return s->kind == STEP_NEST && s->rank == squeeze(ir_result(w->instr)->type, shape) && !memcmp(shape, s->shape, (size_t)s->rank * sizeof *shape);
+}
+
+static void walks_of(Gen *g, const Instr *i, Window *w)
+{
+    const Step *s = g->plan->body->first;
+    while (s && s->instr != i) s = s->next;
+    for (; s; s = s->next) w->walks += memory_walks(w, s);
+    if (w->walks < 2) { w->walks = 0; return; }
+    w->next_walked = g->walked;
+    g->walked = w;
+}
+
 Window *memory_window(Gen *g, Instr *i)
 {
     Window *w = arena_new(g->arena, Window);
@@ -179,6 +195,7 @@ Window *memory_window(Gen *g, Instr *i)
     if (i->op == OP_LOAD) {
         w->locality = next_window(g, i, w);
         if (w->locality >= 0) w->ahead = distance_ahead(g, w->base);
+        if (w->locality == 2 && !w->not_unit[n - 1]) walks_of(g, i, w);
         g->windows[ir_result(i)->id] = w;
     }
     return w;
@@ -320,7 +337,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
         if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
     }
-    for (int at = 0; w->ahead && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
+    for (int at = 0; w->ahead && !w->walks && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;
     gen_if(g, &f, cond);
@@ -333,6 +350,17 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(fast), "");
     LLVMAddIncoming(phi, (LLVMValueRef[]){ fast, slow }, (LLVMBasicBlockRef[]){ fast_end, slow_end }, 2);
     return phi;
+}
+
+void memory_fetch_part(Eval *e, Window *w, int part, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    int bytes = dtype_bytes(w->dtype);
+    if (e->lanes == 1) return;
+    WindowRow *r = window_row(e, w, coord, va);
+    LLVMValueRef at = LLVMBuildUDiv(g->b, LLVMBuildMul(g->b, coord[va], gen_int(g, bytes), ""), gen_int(g, w->walks), "");
+    LLVMValueRef ptr = gen_ptr(g, gen_ptr(g, r->ptr, w->ahead), LLVMBuildAdd(g->b, at, gen_int(g, part * w->shape[va] * bytes / w->walks), ""));
+    for (int line = 0; line < e->lanes * bytes / w->walks; line += LINE) prefetch(g, gen_ptr(g, ptr, gen_int(g, line)), w->locality);
 }
 
 static LLVMValueRef iota_from(Gen *g, LLVMValueRef c, int n)
@@ -519,7 +547,7 @@ static LLVMValueRef swap_loop(Gen *g, const Indexed *x, LLVMValueRef value, Op o
     gen_at(g, loop);
     LLVMValueRef seen = LLVMBuildPhi(g->b, bits_type(g, x->dtype), "");
     LLVMValueRef old = LLVMBuildBitCast(g->b, seen, gen_type(g, x->dtype, 1), "");
-    LLVMValueRef fresh = as_bits(g, x->dtype, elem_op(g, op, x->dtype, (LLVMValueRef[]){ old, value }, false));
+    LLVMValueRef fresh = as_bits(g, x->dtype, elem_op(g, op, x->dtype, (LLVMValueRef[]){ old, value }, NEED_ALL));
     LLVMAtomicOrdering fail = order == LLVMAtomicOrderingAcquireRelease || order == LLVMAtomicOrderingAcquire ? LLVMAtomicOrderingAcquire : LLVMAtomicOrderingMonotonic;
     LLVMValueRef r = LLVMBuildAtomicCmpXchg(g->b, x->ptr, seen, fresh, order, fail, false);
     LLVMAddIncoming(seen, (LLVMValueRef[]){ first, LLVMBuildExtractValue(g->b, r, 0, "") }, (LLVMBasicBlockRef[]){ before, gen_here(g) }, 2);

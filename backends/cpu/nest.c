@@ -165,7 +165,7 @@ static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_PHILOX)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
-    return elem_op(g, i->op, d, v, plan_narrow(ir_result(i)));
+    return elem_op(g, i->op, d, v, plan_need(ir_result(i)));
 }
 
 static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
@@ -283,8 +283,8 @@ static void combine_arg(Gen *g, const Sink *k, LLVMValueRef *v, LLVMValueRef *p,
     DType d = acc_dtype(k);
     bool f = dtype_is_float(d);
     LLVMValueRef ops[2] = { v2, *v };
-    LLVMValueRef better = elem_op(g, k->instr->op == OP_ARGMAX ? OP_GT : OP_LT, d, ops, false);
-    LLVMValueRef equal = elem_op(g, OP_EQ, d, ops, false);
+    LLVMValueRef better = elem_op(g, k->instr->op == OP_ARGMAX ? OP_GT : OP_LT, d, ops, NEED_ALL);
+    LLVMValueRef equal = elem_op(g, OP_EQ, d, ops, NEED_ALL);
     if (f) {
         LLVMValueRef n1 = LLVMBuildFCmp(g->b, LLVMRealUNO, *v, *v, ""), n2 = LLVMBuildFCmp(g->b, LLVMRealUNO, v2, v2, "");
         better = LLVMBuildOr(g->b, better, LLVMBuildAnd(g->b, n2, LLVMBuildNot(g->b, n1, ""), ""), "");
@@ -545,10 +545,21 @@ static void sink_buffer(Eval *e, Sink *k, LLVMValueRef *coord, int va)
     buf_store(e, k->buf, v, c, va);
 }
 
+static void fetch_ahead(Nest *n, Eval *e)
+{
+    for (Window *w = n->g->walked; w; w = w->next_walked) {
+        if (!memory_walks(w, n->step)) continue;
+        LLVMValueRef coord[TILE_MAX_RANK];
+        int va = unsqueeze(n->g, ir_result(w->instr)->type, n->at, n->step->rank, coord);
+        memory_fetch_part(e, w, w->walked, coord, va);
+    }
+}
+
 static void chunk(Nest *n, Eval *e)
 {
     Gen *g = n->g;
     int at = 0;
+    if (n->step->in == g->plan->body) fetch_ahead(n, e);
     for (Sink *k = n->step->sinks; k; k = k->next, at++) {
         LLVMValueRef coord[TILE_MAX_RANK];
         int va = unsqueeze(g, k->value->type, n->at, n->step->rank, coord);
@@ -709,5 +720,6 @@ void nest_emit(Gen *g, Step *s)
     } else {
         loops(&n, 0);
     }
+    for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked) w->walked += memory_walks(w, s);
     after_nest(&n);
 }

@@ -113,7 +113,20 @@ static bool narrow_uses(const Value *v, int depth)
     return true;
 }
 
-bool plan_narrow(const Value *v) { return v->uses && narrow_uses(v, 0); }
+/* x f(x) is NaN where x is, whatever f makes of it. */
+static bool times_operand(const Value *v)
+{
+    if (!v->def || v->def->n_operands != 1) return false;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op != OP_MUL || (ir_operand(u->user, 0) != ir_operand(v->def, 0) && ir_operand(u->user, 1) != ir_operand(v->def, 0))) return false;
+    return true;
+}
+
+Need plan_need(const Value *v)
+{
+    if (!v->uses || !narrow_uses(v, 0)) return NEED_ALL;
+    return times_operand(v) ? NEED_16_BITS_NO_NAN : NEED_16_BITS;
+}
 
 static int last_axis(const Type *t)
 {

@@ -7,41 +7,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; bool narrow; } Function;
+/* narrow: the result is rounded to f16 at once. all: of every f16 there is. times: of x f(x). */
+typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; bool narrow, all, times; } Function;
 
 static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double ref_silu(double x) { return x * ref_sigmoid(x); }
 
 static const Function functions[] = {
     { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.4, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
     { OP_SIN, "sin", sin, 1.6, 0, 0 }, { OP_COS, "cos", cos, 1.6, 0, 0 }, { OP_TANH, "tanh", tanh, 1.5, -12, 12 }, { OP_ERF, "erf", erf, 1.5, -5, 5 },
     { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 }, { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 }, { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
     /* rounded to f16 at once: ulp of f16 */
-    { OP_EXP, "exp.f16", exp, 0.52, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.52, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.52, -18, 12, true },
+    { OP_EXP, "exp.f16", exp, 0.52, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.52, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
+    { OP_EXP, "exp.all", exp, 0.52, 0, 0, true, true }, { OP_EXP2, "exp2.all", exp2, 0.52, 0, 0, true, true },
+    { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true }, { OP_SIGMOID, "silu.all", ref_silu, 0.7, 0, 0, true, true, true },
 };
 
 enum { N = 1 << 20 };
 static float in[N], out[N];
-static _Float16 out16[N];
+static _Float16 in16[N], out16[N];
 
 static float bits_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 
 /* A kernel Y[i] = f(X[i]). */
-static Func *build(Session *s, Op op, bool narrow)
+static Func *build(Session *s, const Function *of)
 {
+    Op op = of->op;
     Module *m = ir_module_new(s);
     Func *f = ir_func_new(m, "apply", true);
     int n = ir_dim_new(f, "N", -1);
-    const Type *t = type_tensor(s, DT_F32, 1);
-    Value *x = ir_param_new(f, "X", PARAM_IN, t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, narrow ? type_tensor(s, DT_F16, 1) : t, &n);
+    const Type *t = type_tensor(s, DT_F32, 1), *t16 = type_tensor(s, DT_F16, 1);
+    Value *x = ir_param_new(f, "X", PARAM_IN, of->all ? t16 : t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, of->narrow ? t16 : t, &n);
     int64_t extents[1] = { 1024 };
     Builder b = ir_at_end(f->body);
     Value *token = ir_emit(&b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 1)), NULL);
     Value *id = ir_emit(&b, OP_PROGRAM_ID, NULL, 0, ATTRS(a_int(ATTR_AXIS, 0)), NULL);
     Value *at = ir_bin(&b, OP_MUL, id, ir_index(&b, 1024));
     Value *v = ir_op(&b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), x, at);
+    if (of->all) v = ir_cast(&b, v, DT_F32);
     Value *r = ir_un(&b, op, v);
-    if (narrow) r = ir_cast(&b, r, DT_F16);
+    if (of->times) r = ir_bin(&b, OP_MUL, v, r);
+    if (of->narrow) r = ir_cast(&b, r, DT_F16);
     ir_op(&b, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), y, at, r, token);
     ir_build(&b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
     f->grid = ir_block_new(f, NULL);
@@ -55,6 +62,12 @@ static Func *build(Session *s, Op op, bool narrow)
 /* Every bit pattern in steps of a prime, then a fine sweep of the interesting range. */
 static void fill(const Function *f)
 {
+    for (uint32_t i = 0; f->all && i < N; i++) {
+        uint16_t u = (uint16_t)i;
+        memcpy(&in16[i], &u, 2);
+        in[i] = (float)in16[i];
+    }
+    if (f->all) return;
     for (uint32_t i = 0; i < N / 2; i++) in[i] = bits_float(i * 8191u);
     for (uint32_t i = N / 2; i < N; i++) {
         double t = (double)(i - N / 2) / (N / 2);
@@ -83,8 +96,8 @@ static int test_function(const Function *f, const char *cpu)
     volatile int failed = 1;
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
-        Func *fn = build(&s, f->op, f->narrow);
-        InterpArg args[2] = { { .data = in, .shape = { N }, .stride = { 1 } }, { .data = f->narrow ? (void *)out16 : out, .shape = { N }, .stride = { 1 } } };
+        Func *fn = build(&s, f);
+        InterpArg args[2] = { { .data = f->all ? (void *)in16 : in, .shape = { N }, .stride = { 1 } }, { .data = f->narrow ? (void *)out16 : out, .shape = { N }, .stride = { 1 } } };
         BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
         fill(f);
         if (ir_verify(fn->module) && cpu_run_compile(&s, fn, &o, &r) && cpu_run_bind(&s, fn, args, &r) && cpu_run_launch(&r) == 0) {
