@@ -81,9 +81,36 @@ tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
     return st;
 }
 
+/* "; launched last: attention<D=64>, silu", the newest first; "" without any. */
+static void launched_last(tile_context *c, char *out, size_t room)
+{
+    size_t n = 0;
+    *out = 0;
+    pthread_mutex_lock(&c->lock);
+    unsigned at = atomic_load(&c->launched_at);
+    for (unsigned i = 0; i < LAUNCHED; i++) {
+        const char *title = atomic_load_explicit(&c->launched[(at - i) % LAUNCHED], memory_order_acquire);
+        for (unsigned k = 0; k < i && title; k++)
+            if (atomic_load(&c->launched[(at - k) % LAUNCHED]) == title) title = NULL;
+        if (title && n < room) n += (size_t)snprintf(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+void context_forget(tile_context *c, const char *title)
+{
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < LAUNCHED; i++)
+        if (atomic_load(&c->launched[i]) == title) atomic_store(&c->launched[i], NULL);
+    pthread_mutex_unlock(&c->lock);
+}
+
 tile_status context_driver_fail(tile_context *c, tile_status st, const DriverError *e, const char *doing)
 {
-    return st == TILE_OK || st == TILE_PENDING ? st : context_fail(c, st, "%s%s%s", doing, *doing ? ": " : "", e->text);
+    char last[1000] = "";
+    if (st == TILE_OK || st == TILE_PENDING) return st;
+    if (st == TILE_ERROR_DEVICE_FAULT) launched_last(c, last, sizeof last);
+    return context_fail(c, st, "%s%s%s%s", doing, *doing ? ": " : "", e->text, last);
 }
 
 size_t tile_context_error(tile_context *c, char *buf, size_t size)

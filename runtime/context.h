@@ -12,6 +12,7 @@ typedef struct Cache {              /* cache.c */
     uint64_t limit;
 } Cache;
 
+enum { LAUNCHED = 4 };
 enum { TICKET_SLOTS = 1024, TICKET_POOL = 65536 };
 
 struct tile_context {
@@ -32,6 +33,9 @@ struct tile_context {
     pthread_mutex_t report_lock;    /* one call of on_diagnostic at a time */
     char error[2048];
     bool key_made;
+    /* Titles of the variants launched last, for faults that come to light later. A kernel that goes takes its own out, under the lock. */
+    _Atomic(const char *) launched[LAUNCHED];
+    atomic_uint launched_at;
     /* Counters of persistent kernels: one for each stream, so that launches of one stream, which run in order, share theirs. */
     void *_Atomic tickets;
     _Atomic uintptr_t ticket_stream[TICKET_SLOTS];
@@ -66,6 +70,15 @@ enum { CONTEXT_MESSAGE = 2048 };
 /* Sets the context's last error and returns `status`. */
 tile_status context_fail(tile_context *, tile_status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 tile_status context_driver_fail(tile_context *, tile_status, const DriverError *, const char *doing);
+/* Notes a launch: `title` stays until context_forget. */
+static inline void context_launched(tile_context *c, const char *title)
+{
+    unsigned at = atomic_load_explicit(&c->launched_at, memory_order_relaxed);
+    if (atomic_load_explicit(&c->launched[at % LAUNCHED], memory_order_relaxed) == title) return;
+    atomic_store_explicit(&c->launched[(at + 1) % LAUNCHED], title, memory_order_release);
+    atomic_store_explicit(&c->launched_at, at + 1, memory_order_relaxed);
+}
+void context_forget(tile_context *, const char *title);
 void context_release(tile_context *);
 /* A context of the same device and options whose last error is its own and which reports to nobody: for one of many compilations at a time. NULL
  * when out of memory. To be released. */

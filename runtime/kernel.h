@@ -68,6 +68,7 @@ typedef struct Variant {
     tile_status failure;            /* FAILED: what every launch of it answers, with `error` */
     char *error; size_t error_size;
     Arena arena;
+    const char *title;              /* "attention<D=64>", in the arena */
     Compiled compiled;
     DriverModule *module;
     DriverFunction *function;

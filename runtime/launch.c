@@ -451,7 +451,9 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
                        .cluster = s->cluster, .scratch_bytes = (size_t)s->scratch_bytes, .stream = stream };
     DriverError e;
     tile_status st = c->driver->ops->launch(c->driver, v->function, &d, &e);
-    return st ? context_driver_fail(c, st, &e, k->title) : TILE_OK;
+    if (st) return context_driver_fail(c, st, &e, v->title);
+    context_launched(c, v->title);
+    return TILE_OK;
 }
 
 static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blocks)

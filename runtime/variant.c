@@ -94,7 +94,10 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
     double start = now_ms();
     tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
     m->load_ms += now_ms() - start;
-    if (!st) memo_prepare(m->k, v);
+    if (!st) {
+        v->title = arena_strdup(&v->arena, m->title);
+        memo_prepare(m->k, v);
+    }
     return st;
 }
 
@@ -225,6 +228,7 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
 void variant_free(tile_kernel *k, Variant *v)
 {
     tile_context *c = k->context;
+    if (v->title) context_forget(c, v->title);
     if (v->module) c->driver->ops->module_unload(c->driver, v->module);
     arena_free(&v->arena);
     context_free(c, v->error, v->error_size);

@@ -3,19 +3,52 @@
 #include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
 
+static const char *shape_text(Session *s, const Type *t, int from)
+{
+    Text shape;
+    text_init(&shape, &s->arena);
+    for (int a = from; a < t->rank; a++) text_printf(&shape, "%s%lld", a > from ? " x " : "", (long long)t->shape[a]);
+    return shape.data ? shape.data : "1";
+}
+
+static void name_scratch(Session *s, Diag *d, const ScratchUse *u, const char *when, int64_t have)
+{
+    if (!u->bytes) return;
+    if (!u->type || u->type->kind != TYPE_TILE) diag_note(s, d, u->loc, "%s, exchanging values among threads takes %lld bytes of %lld", when, (long long)u->bytes, (long long)have);
+    else diag_note(s, d, u->loc, "%s, %s tile of %s on its way between threads takes %lld bytes of %lld", when, dtype_name(u->type->dtype), shape_text(s, u->type, 0), (long long)u->bytes, (long long)have);
+}
+
 /* Which tiles take the room, and how many slots of each would fit if it had to be less. */
 static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
 {
     for (int k = 0; k < code->n_shared_map && k < 8; k++) {
         const SharedUse *u = &code->shared_map[k];
-        Text shape;
-        text_init(&shape, &s->arena);
-        for (int a = 1; a < u->type->rank; a++) text_printf(&shape, "%s%lld", a > 1 ? " x " : "", (long long)u->type->shape[a]);
         int64_t slot = u->bytes / (u->type->shape[0] ? u->type->shape[0] : 1);
-        diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld", u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape.data ? shape.data : "1",
+        diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld", u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape_text(s, u->type, 1),
                   (long long)u->bytes, (long long)(slot ? have / slot : 0), (long long)have);
     }
-    if (code->scratch_bytes) diag_note(s, d, (Loc){ 0 }, "conversions and reductions take %lld bytes", (long long)code->scratch_bytes);
+    name_scratch(s, d, &code->beside, "beside them", have);
+    name_scratch(s, d, &code->after, "when they are done with", have);
+}
+
+/* A tile beyond the registers of its threads is kept in their local memory, which is slow; one far beyond them would be unrolled into more code than vendors'
+ * compilers take in reasonable time. */
+enum { MOST_WORDS = 1024 };
+
+static bool registers_suffice(Session *s, const Func *f, const Target *t, const GpuCode *code)
+{
+    const RegisterUse *u = &code->largest;
+    if (u->words <= code->registers) return true;
+    const char *shape = shape_text(s, u->type, 0);
+    if (u->words <= MOST_WORDS) {
+        diag_perf(s, u->loc, "%s tile of %s takes %d registers of each of %d threads, which have %d: the rest lies in local memory", dtype_name(u->type->dtype), shape,
+                  u->words, code->threads, code->registers);
+        return true;
+    }
+    Diag *d = diag_error(s, u->loc, "kernel %s: %s tile of %s takes %d registers of each of %d threads; %s has %d, and at most %d are compiled for", f->name,
+                         dtype_name(u->type->dtype), shape, u->words, code->threads, t->name, code->registers, MOST_WORDS);
+    diag_note(s, d, u->loc, "make the tile smaller: %lld elements fit registers", (long long)code->registers * code->threads * 32 / dtype_bits(u->type->dtype));
+    return false;
 }
 
 bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
@@ -28,7 +61,7 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         if (!kernel_lower(s, g, t, &options, plan)) return false;
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
-        if (code->shared_bytes <= t->shared_bytes) return s->n_errors == 0;
+        if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
         if (attempt == 2 || code->scratch_bytes <= options.reserve) break;
         options.reserve = code->scratch_bytes + 1024;
     }

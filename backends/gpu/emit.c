@@ -193,7 +193,12 @@ const char *cta_count(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block
 
 int64_t scratch(Emit *e, int64_t bytes)
 {
-    if (bytes > e->scratch_bytes) e->scratch_bytes = bytes;
+    if (bytes <= e->scratch_bytes) return 0;
+    const Instr *i = e->here;
+    const Type *type = !i ? NULL : i->n_results ? ir_result(i)->type : NULL;
+    for (int k = 0; i && !type && k < i->n_operands; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) type = ir_operand(i, k)->type;
+    e->scratch_use = (ScratchUse){ i ? i->loc : (Loc){ 0 }, type, bytes };
+    e->scratch_bytes = bytes;
     return 0;
 }
 
@@ -594,12 +599,15 @@ void emit_block(Emit *e, Block *b)
         if (op_info[i->op].flags & OPF_TERM) return;
         if (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE)) continue;
         source_line(e, i);
+        e->here = i;
         if (is_run_op(i)) i = emit_run(e, i);
         else emit_instr(e, i);
         if (i == e->last_buffer) {
             line(e, "/* the buffers are done with: their space is scratch from here on */");
             text_puts(e->out, "#undef SCRATCH\n#define SCRATCH 0\n");
             e->scratch_early = e->scratch_bytes;
+            e->scratch_use_early = e->scratch_use;
+            e->scratch_use = (ScratchUse){ { 0 }, NULL, 0 };
             e->scratch_bytes = 0;
         }
     }
@@ -691,6 +699,8 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     emit_tidy(s, &body, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
+                      .largest = e->largest, .registers = registers_at_most(plan, threads),
+                      .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
                       .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "",
                       .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };

@@ -1,5 +1,6 @@
 /* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
 #pragma once
+#include "backends/gpu/gpu.h"
 #include "ir/range.h"
 #include "passes/kernel/kernel.h"
 
@@ -27,6 +28,9 @@ typedef struct Emit {
     VEC(TensorMapDesc) maps;
     int64_t shared_bytes, scratch_bytes;    /* static buffers; the scratch area behind them */
     const Instr *last_buffer;       /* of the body: behind it the buffers are free, and scratch begins at 0; NULL: no such place */
+    RegisterUse largest;
+    ScratchUse scratch_use, scratch_use_early;
+    const Instr *here;              /* what is being emitted */
     int64_t scratch_early;          /* scratch_bytes up to there; -1: not there yet */
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
@@ -121,6 +125,7 @@ const char *cta_count(Emit *);
 void note_shared(Emit *, const Instr *alloc, int64_t offset, int64_t bytes);
 /* The head of the text: schedule, registers, shared memory (emit_summary.c). */
 void emit_summary(Emit *, int64_t scratch_at, int64_t all, Text *);
+int registers_at_most(const KernelPlan *, int threads);     /* of a thread */
 
 /* Without what nobody reads (emit_tidy.c). */
 void emit_tidy(Session *, const Text *body, Text *out);

@@ -286,7 +286,10 @@ const char *declare_tile(Emit *e, const Value *v)
 {
     const Layout *l = layout_of(e, v);
     const char *n = name_of(e, v);
-    line(e, "%s %s[%d];", array_type(v->type->dtype), n, array_len(v->type->dtype, (int)layout_regs(l)));
+    int words = array_len(v->type->dtype, (int)layout_regs(l));
+    line(e, "%s %s[%d];", array_type(v->type->dtype), n, words);
+    words *= dtype_bits(v->type->dtype) > 32 ? 2 : 1;
+    if (words > e->largest.words) e->largest = (RegisterUse){ v->def ? v->def->loc : e->f->loc, v->type, words };
     e->storage[v->id] = n;
     return n;
 }

@@ -2,11 +2,20 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
+/* The largest room that one instruction takes in scratch memory: a tile on its way between threads. */
+typedef struct ScratchUse { Loc loc; const Type *type; int64_t bytes; } ScratchUse;
+
+/* The tile that takes the most registers of a thread. */
+typedef struct RegisterUse { Loc loc; const Type *type; int words; } RegisterUse;
+
 typedef struct GpuCode {
     const char *text; size_t text_len;      /* header-free source, in the session's arena */
     const char *name;                       /* of the kernel function */
     int threads;                            /* of a CTA */
     int64_t shared_bytes, scratch_bytes;    /* dynamic shared memory; the part of it for conversions and reductions */
+    RegisterUse largest;
+    int registers;                          /* of a thread, at most */
+    ScratchUse beside, after;               /* beside the buffers, and where they are done with */
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */

@@ -235,6 +235,7 @@ static void test_fault(void)
     OK(ctx, tile_launch(add, (tile_arg[]){ tile_arg_tensor(&bad), tile_arg_tensor(&bad), tile_arg_tensor(&good) }, 3, NULL));
     CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
     CHECK_TEXT(error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    CHECK_TEXT(error_of(ctx), "; launched last: vector_add");
     CHECK_STATUS(ctx, tile_launch(add, (tile_arg[]){ tile_arg_tensor(&bad), tile_arg_tensor(&bad), tile_arg_tensor(&good) }, 3, NULL), TILE_ERROR_DEVICE_FAULT);
 }
 

@@ -281,10 +281,33 @@ static void test_fault(void)
     OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
     fake->sticky = 700;
     CHECK_STATUS(ctx, tile_stream_synchronize(ctx, NULL), TILE_ERROR_DEVICE_FAULT);
-    CHECK_TEXT(error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    CHECK_TEXT(error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700): words of the driver; launched last: vector_add");
     CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_DEVICE_FAULT);
+    CHECK_TEXT(error_of(ctx), "vector_add: ");
     CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
     fake->sticky = 0;
+    /* the newest first, each once, with its specialization, and none that is gone */
+    tile_kernel *k[2];
+    tile_binding half[] = { { "T", TILE_BIND_DTYPE, { .dtype = TILE_F16 } } };
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", half, 1, &k[0]));
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k[1]));
+    int64_t n = 16;
+    for (int i = 0; i < 5; i++) {
+        tile_dtype d = i % 2 ? TILE_F32 : TILE_F16;
+        tile_tensor t[3] = { { buffer[0], &n, NULL, 1, d }, { buffer[1], &n, NULL, 1, d }, { buffer[2], &n, NULL, 1, d } };
+        OK(ctx, tile_launch(k[i % 2], (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL));
+    }
+    fake->sticky = 719;
+    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error_of(ctx), "; launched last: vector_add<T=f16>, vector_add"));
+    CU_ASSERT_PTR_NULL(strstr(error_of(ctx), "vector_add, vector_add"));
+    fake->sticky = 0;
+    tile_kernel_destroy(k[0]);
+    fake->sticky = 719;
+    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
+    CU_ASSERT_PTR_NULL(strstr(error_of(ctx), "f16"));
+    fake->sticky = 0;
+    tile_kernel_destroy(k[1]);
     close_add();
 }
 

@@ -152,6 +152,27 @@ static void test_large_tiles(void)
     CHECK_TEXT(error_of(ctx), "kernel gemm needs ");
     CHECK_TEXT(error_of(ctx), "bytes of shared memory, cuda:sm_86 has 101376");
     CHECK_TEXT(error_of(ctx), "256 x 128 takes ");
+    CHECK_TEXT(error_of(ctx), "when they are done with, f16 tile of 256 x 256 on its way between threads takes 131072 bytes of 101376");
+    CU_ASSERT_EQUAL(fake->launches, 0);
+    close_all(ctx, k);
+}
+
+/* A tile that four warps cannot hold: which, how much, what would fit. */
+static void test_many_registers(void)
+{
+    static const char text[] =
+        "kernel rows(in f32 A[M, N], out f32 B[M, N]) grid (cdiv(M, 512)) hint (warps = 4) {\n"
+        "    let i = program_id();\n    let a = load(A[i*512 +: 512, 0 +: 512]);\n"
+        "    store(B[i*512 +: 512, 0 +: 512], a / sum(a, axis = 1));\n}\n";
+    tile_context *ctx = open_fake("cuda");
+    tile_kernel *k;
+    static float m[2][4096];
+    int64_t shape[2] = { 64, 64 };
+    tile_tensor t[2] = { { m[0], shape, NULL, 2, TILE_F32 }, { m[1], shape, NULL, 2, TILE_F32 } };
+    OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
+    CHECK_STATUS(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) }, 2, NULL), TILE_ERROR_COMPILE);
+    CHECK_TEXT(error_of(ctx), "kernel rows: f32 tile of 512 x 512 takes 2048 registers of each of 128 threads; cuda:sm_90a has 255");
+    CHECK_TEXT(error_of(ctx), "make the tile smaller: 32640 elements fit registers");
     CU_ASSERT_EQUAL(fake->launches, 0);
     close_all(ctx, k);
 }
@@ -159,6 +180,7 @@ static void test_large_tiles(void)
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form }, { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler },
-                                      { "stream", test_stream }, { "large_tiles", test_large_tiles } };
+                                      { "stream", test_stream }, { "large_tiles", test_large_tiles },
+                                      { "many_registers", test_many_registers } };
     return unit_run("old", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }
