@@ -22,10 +22,11 @@
  *                 first V*X units go V to a chiplet, all of a unit's programs to the same: (x, k) -> x*S + k on [0, X*S), S = V*n0*G, a bijection as above;
  *                 what is left is an `xcd` of its own. Without a number G is how many heads share keys: see heads_together. Any G of at least 1 will do.
  *
- * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), not here; a function without one is marked `permutes`.
+ * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), and here already where all extents are known; a function without one is marked `permutes`.
  *
  * Requires: nothing; runs late. Keeps: everything; hints.raster_group and hints.remap are taken. */
 #include "passes/remap.h"
+#include "ir/eval.h"
 
 typedef struct Emit { Builder b; PassContext *c; Func *f; int64_t chiplets; } Emit;
 
@@ -241,12 +242,53 @@ Block *remap_block(PassContext *c, Func *f, RemapSpec s)
     return e.b.block;
 }
 
+/* --- a user's remap on a grid that is known ---------------------------------------------------------------------------------------------- */
+
+enum { MOST_CHECKED_HERE = 1 << 18 };
+
+static bool reads_strides(const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_STRIDE) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (reads_strides(i->blocks[k])) return true;
+    }
+    return false;
+}
+
+static bool check_known(PassContext *c, Func *f)
+{
+    const char *why;
+    EvalClash clash = { 0 };
+    int64_t programs = 1, *dims = arena_array(c->scratch, int64_t, (size_t)f->n_dims + 1), out[8];
+    const Instr *end = ir_terminator(f->remap);
+    for (int d = 0; d < f->n_dims; d++) if ((dims[d] = f->dims[d].extent) < 0) return true;
+    const EvalCode *grid = eval_compile(c->scratch, f, f->grid, &why), *code = eval_compile(c->scratch, f, f->remap, &why);
+    if (!grid || !code || eval_reads_scalars(grid) || eval_reads_scalars(code) || reads_strides(f->grid) || reads_strides(f->remap)) return true;
+    EvalEnv env = { .dims = dims, .grid = { 1, 1, 1 } };
+    if (!eval_run(grid, &env, out)) return true;
+    for (int k = 0; k < eval_results(grid) && k < 3; k++)
+        if ((env.grid[k] = out[k]) < 0 || __builtin_mul_overflow(programs, out[k], &programs) || programs > MOST_CHECKED_HERE) return true;
+    switch (eval_check_remap(code, &env, programs, c->session->arena.alloc, &clash)) {
+    case EVAL_BIJECTION: case EVAL_NOT_CHECKED: return true;
+    case EVAL_NO_MEMORY: arena_oom(&c->session->arena);
+    case EVAL_COLLISION:
+        diag_error(c->session, end->loc, "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld", (long long)programs, (long long)clash.a, (long long)clash.b, (long long)clash.to);
+        return false;
+    case EVAL_OUT_OF_RANGE:
+        diag_error(c->session, end->loc, "the remap sends program %lld to %lld, outside of the %lld programs", (long long)clash.a, (long long)clash.to, (long long)programs);
+        return false;
+    case EVAL_FAILED: diag_error(c->session, end->loc, "the remap's expression does not end for program %lld", (long long)clash.a); return false;
+    }
+    return true;
+}
+
 static bool remap_func(PassContext *c, Func *f)
 {
     RemapSpec s = { .raster = f->hints.raster_group };
     const Instr *end = f->grid ? ir_terminator(f->grid) : NULL;
     const char *name = c->options->remap ? c->options->remap : f->hints.remap;
     if (!f->is_kernel || !end || (name && !parse_spec(c, f, name, &s))) return false;
+    if (f->remap && !f->permutes && !check_known(c, f)) return false;
     if (remap_chiplets(c->options) < 2) s.kind = REMAP_NONE;
     if (s.kind == REMAP_AUTO) s = remap_choose(c, f, end->n_operands, s.raster);
     c->report->remap = remap_text(&c->session->arena, s);

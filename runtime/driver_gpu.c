@@ -39,6 +39,7 @@ void gpudrv_free(GpuDriver *g)
 tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *const *names, bool cuda, const char *what, DriverError *e)
 {
     char tried[200] = "";
+    const char *opened = path;
     if (path) {
         g->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!g->library) {
@@ -47,7 +48,7 @@ tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *cons
         }
     }
     for (int i = 0; !g->library && names[i]; i++) {
-        g->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        g->library = dlopen(opened = names[i], RTLD_NOW | RTLD_LOCAL);
         size_t n = strlen(tried);
         snprintf(tried + n, sizeof tried - n, "%s%s", i ? ", " : "", names[i]);
     }
@@ -59,7 +60,7 @@ tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *cons
         const char *name = cuda ? cuda_name : hip_name; \
         if (!*name) break; \
         *(void **)&g->field = dlsym(g->library, name); \
-        if (!g->field && required) { driver_error(e, "the %s driver is too old: it has no %s", what, name); return TILE_ERROR_UNSUPPORTED; } \
+        if (!g->field && required) { driver_error(e, "%s is no %s driver, or too old: it has no %s", opened, what, name); return TILE_ERROR_UNSUPPORTED; } \
     } while (0);
 #include "runtime/gpu.def"
 #undef FN

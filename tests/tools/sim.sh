@@ -35,6 +35,14 @@ expect 0 "64 programs" "$tilec" sim k.tile --kernel=k --set N=1024
 expect 1 "the remap is no permutation of the 65 programs: programs 1 and 64 both become 8" "$tilec" sim k.tile --kernel=k --set N=1040 --remap=none
 expect 1 "the remap sends program 63 to 64, outside of the 64 programs" "$tilec" sim k.tile --kernel=up --set N=1024
 
+# the compiler says so too, where the grid is known; other programs need no launch to be refused
+expect 1 "k.tile:1:56: error: the remap is no permutation of the 65 programs: programs 1 and 64 both become 8" "$tilec" k.tile --kernel=k --target=hip:gfx942 -D N=1040 -o k.hip
+expect 1 "the remap sends program 63 to 64, outside of the 64 programs" "$tilec" k.tile --kernel=up --target=hip:gfx942 -D N=1024 -o k.hip
+expect 0 "" "$tilec" k.tile --kernel=k --target=hip:gfx942 -D N=1024 -o k.hip
+expect 0 "" "$tilec" k.tile --kernel=k --target=hip:gfx942 -o k.hip
+expect 1 "gemm.tile:14:8: error: kernel gemm needs 262144 bytes of shared memory, hip:gfx942 has 65536" "$tilec" "$examples/gemm.tile" --kernel=gemm --target=hip:gfx942 -D T=f32 -D ACC=f32 -D TO=f32 -D TF32=false -D TM=256 -D TN=256 -D TK=128 -o k.hip
+expect 2 "there is no target \`hip:gfx999\`" "$tilec" k.tile --kernel=k --target=hip:gfx999 -o k.hip
+
 expect 1 "extents are missing: --set N=.." "$tilec" sim k.tile --kernel=k
 expect 1 "which kernel? --kernel=NAME, one of k, up" "$tilec" sim k.tile --set N=4
 expect 1 "has no kernel \`q\`" "$tilec" sim k.tile --kernel=q --set N=4
