@@ -1,6 +1,6 @@
-# lib.sh: for the scripts here: SCRIPT TILEC SOURCE_FOLDER [COMPILER]. Each runs in a folder of its own, and says SKIP (77) where there is no CUDA device.
+# lib.sh: for the scripts here: SCRIPT TILEC SOURCE_FOLDER [COMPILER [cuda|hip]]. Each runs in a folder of its own, and says SKIP (77) where there is no such device.
 set -u
-tilec=$1 root=$2 cc=${3:-cc}
+tilec=$1 root=$2 cc=${3:-cc} device=${4:-cuda}
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
 export TILE_CACHE_DIR=$work/cache
@@ -9,7 +9,7 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 skip() { echo "SKIP: $*"; exit 77; }
 finish() { ((failures == 0)) && echo "all as expected"; exit $((failures > 0)); }
 
-probe=$("$tilec" run "$root/examples/kernels/vector_add.tile" --target=cuda --kernel=vector_add --in X=random:f32[64]:1 --in Y=random:f32[64]:2 2>&1) || skip "$(echo "$probe" | head -1)"
+probe=$("$tilec" run "$root/examples/kernels/vector_add.tile" --target=$device --kernel=vector_add --in X=random:f32[64]:1 --in Y=random:f32[64]:2 2>&1) || skip "$(echo "$probe" | head -1)"
 
 attention() {       # attention TARGET D CAUSAL M N [options...]: one head pair of each size
     local target=$1 d=$2 causal=$3 m=$4 n=$5
