@@ -35,9 +35,9 @@ typedef struct BackendOptions {
 /* How many programs run at once and what each needs. */
 typedef struct LaunchShape {
     int threads;                /* per program (GPU); a multiple of the warp or wave */
-    int cluster;                /* programs of a cluster, 1 without */
+    int cluster;                /* blocks a program is spread over, 1 without: the runtime launches `cluster` times as many */
     int persistent;             /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
-                                   the runtime launches min(programs, n * multiprocessors) blocks, a multiple of `cluster` */
+                                   the runtime launches min(programs, n * multiprocessors) blocks */
     int64_t shared_bytes;       /* dynamic shared memory */
     int64_t scratch_bytes;      /* CPU: private memory of a thread, 64-byte aligned */
     int64_t workspace_bytes;    /* caller's workspace: this much ... */

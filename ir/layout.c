@@ -238,7 +238,7 @@ static uint64_t compute_hash(const Layout *l)
 
 static bool count_inputs(Layout *l)
 {
-    static const uint32_t limit[LAYOUT_INPUTS] = {LAYOUT_MAX_REGS, LAYOUT_MAX_LANES, 64, 16};
+    static const uint32_t limit[LAYOUT_INPUTS] = {LAYOUT_MAX_REGS, LAYOUT_MAX_LANES, LAYOUT_MAX_WARPS, 16};
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         if (l->nbit[in] > 12) return false;
         uint64_t n = 1ull << l->nbit[in];

@@ -20,6 +20,7 @@ enum {
     LAYOUT_MAX_DIGITS = 16,
     LAYOUT_MAX_REGS = 4096, /* elements of one tile in one thread */
     LAYOUT_MAX_LANES = 64,
+    LAYOUT_MAX_WARPS = 512, /* of a cluster, before layout_split_blocks */
 };
 
 /* The inputs of the map. LAYOUT_BLOCK is the CTA within a cluster. */
@@ -145,6 +146,8 @@ const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n);
  * layout to store an accumulator from. Within a warp, so layout_convert needs only shuffles. l itself where nothing can be
  * gained. */
 const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes);
+/* l on `blocks` CTAs: what the upper warps hold, the warps of the other CTAs hold. NULL where the warps do not divide so. */
+const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks);
 /* l on a smaller or larger tile of the same covered box (tile <= cover). */
 const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile);
 

@@ -31,7 +31,7 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
     if (b.overflow) return NULL;
     for (int d = 0; d < rank; d++) {
         if (!layout_pow2(per[d]) || !layout_pow2(lanes[d]) || warps[d] < 1 || order[d] < 0 || order[d] >= rank) return NULL;
-        if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > 64 || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT)
+        if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > LAYOUT_MAX_WARPS || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT)
             return NULL;
         seen |= 1u << order[d];
         w[d] = 1;
@@ -369,4 +369,31 @@ const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t 
         }
     }
     return layout_build(a, &b, NULL);
+}
+
+const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks)
+{
+    LayoutBuild b, r;
+    if (blocks < 1 || layout_blocks(l) != 1 || layout_warps(l) % (uint32_t)blocks) return NULL;
+    int32_t keep = (int32_t)layout_warps(l) / blocks;
+    layout_build_from(&b, l);
+    layout_build_init(&r, l->rank, l->tile);
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        for (int i = 0; i < b.nbit[in]; i++) {
+            bool stays = in != LAYOUT_WARP || keep > 1;
+            if (in == LAYOUT_WARP && keep % 2 && keep > 1) return NULL;
+            if (in == LAYOUT_WARP && keep > 1) keep /= 2;
+            layout_build_bit(&r, stays ? (LayoutInput)in : LAYOUT_BLOCK, b.basis[in][i]);
+        }
+    }
+    for (int i = 0; i < b.ndigit; i++) {
+        LayoutDigit d = b.digit[i];
+        if (d.in != LAYOUT_WARP) { layout_build_digit(&r, d.in, d.axis, d.size, d.stride); continue; }
+        int32_t here = d.size <= keep ? d.size : keep;
+        if (keep % here || d.size % here) return NULL;
+        if (here > 1) layout_build_digit(&r, LAYOUT_WARP, d.axis, here, d.stride);
+        if (d.size > here) layout_build_digit(&r, LAYOUT_BLOCK, d.axis, d.size / here, d.stride * here);
+        keep /= here;
+    }
+    return layout_build(a, &r, NULL);
 }

@@ -375,7 +375,7 @@ static int64_t blocks_of(const tile_context *c, const LaunchShape *s, int64_t pr
 {
     int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors;
     if (s->persistent && blocks > most) blocks = most;
-    return s->cluster > 1 ? (blocks + s->cluster - 1) / s->cluster * s->cluster : blocks;
+    return s->cluster > 1 ? blocks * s->cluster : blocks;       /* a program is a cluster */
 }
 
 static size_t workspace_of(const tile_context *c, const LaunchShape *s, int64_t blocks)

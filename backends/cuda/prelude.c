@@ -174,6 +174,17 @@ MMA_S32("m16n8k32_u8", "s32.u8.u8.s32"),
 MMA_S32("m16n8k32_i8_u8", "s32.s8.u8.s32"),
 MMA_S32("m16n8k32_u8_i8", "s32.u8.s8.s32"),
 { "mma_m8n8k4_f64_f64", NULL, "", FN "void mma_m8n8k4_f64_f64(double *d, const u32 *a, const u32 *b) { double x = *(const double *)a, y = *(const double *)b; asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(d[0]), \"+d\"(d[1]) : \"d\"(x), \"d\"(y)); }" },
+/* --- clusters (sm_90 and up; PTX ISA 9.7.13.4, mapa, st.async). A barrier.cluster that releases costs a membar.gl and an invalidated L1: these are relaxed --- */
+{ "cluster_rank", NULL, "", FN "int cluster_rank(void) { u32 x; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(x)); return (int)x; }" },
+{ "cluster_arrive", NULL, "", FN "void cluster_arrive(void) { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\"); }" },
+{ "cluster_wait", NULL, "", FN "void cluster_wait(void) { asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\"); }" },
+#define SEND(name, ptx, type, con) { "send_" name, NULL, "", "/* to the same place of another CTA of the cluster, counted by its mbarrier */\n" FN "void send_" name "(u32 a, int cta, " type " x, u32 b) { asm volatile(\"{ .reg .u32 t, m;\\nmapa.shared::cluster.u32 t, %0, %1;\\nmapa.shared::cluster.u32 m, %3, %1;\\nst.async.shared::cluster.mbarrier::complete_tx::bytes." ptx " [t], %2, [m]; }\" :: \"r\"(a), \"r\"(cta), \"" con "\"(x), \"r\"(b) : \"memory\"); }" }
+SEND("f32", "f32", "float", "f"),
+SEND("f64", "f64", "double", "d"),
+SEND("i32", "s32", "i32", "r"),
+SEND("u32", "u32", "u32", "r"),
+SEND("i64", "s64", "i64", "l"),
+SEND("u64", "u64", "u64", "l"),
 /* --- sm_90a: mbarriers, TMA, wgmma --- */
 { "vote_any", NULL, "", FN "bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }" },
 { "mbar_init", NULL, "", FN "void mbar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }" },

@@ -54,7 +54,7 @@ static const char cuda_stub[] =
     "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define __shared__ __attribute__((shared))\n"
     "#define __constant__ __attribute__((constant))\n#define __forceinline__ inline __attribute__((always_inline))\n"
     "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n#define __align__(n) __attribute__((aligned(n)))\n"
-    "#define __grid_constant__ __attribute__((grid_constant))\n"
+    "#define __grid_constant__ __attribute__((grid_constant))\n#define __cluster_dims__(...)\n"
     "struct tile_index { unsigned x, y, z; };\nextern __device__ const tile_index threadIdx, blockIdx, blockDim, gridDim;\n"
     "extern \"C\" __device__ int printf(const char *, ...);\n"
     "#define D extern __device__\n"

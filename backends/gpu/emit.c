@@ -188,8 +188,18 @@ const char *shared_pointer(Emit *e, const char *type, int64_t at)
 }
 
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
-const char *cta_id(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
-const char *cta_count(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
+const char *cta_id(Emit *e) 
+{
+    if (e->plan->cluster > 1) return str(e, "(blockIdx.x / %d)", e->plan->cluster);     /* the program: all CTAs of a cluster work on one */
+    return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
+}
+
+const char *cta_count(Emit *e)
+{
+    if (e->plan->cluster > 1) return str(e, "(gridDim.x / %d)", e->plan->cluster);
+    return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x";
+}
+
 
 int64_t scratch(Emit *e, int64_t bytes)
 {
@@ -676,13 +686,19 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
 
     emit_summary(e, scratch_at, all, &text);
     bool hip = is_hip(e);
+    if (plan->cluster > 1) use(e, "cluster_rank");
+    if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
     if (hip && shared) use(e, "LDS");
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
     if (plan->teams) text_printf(&text, "\n#define SCRATCH (%lld + team * %lld)\n\n", (long long)scratch_at, (long long)a_team);
     else text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     int ctas = plan->min_ctas > 0 ? plan->min_ctas : 1;
     if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan), f->name);
-    else text_printf(&text, "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(", threads, ctas, f->name);
+    else {
+        text_printf(&text, "extern \"C\" __global__ void ");
+        if (plan->cluster > 1) text_printf(&text, "__cluster_dims__(%d, 1, 1) ", plan->cluster);
+        text_printf(&text, "__launch_bounds__(%d, %d)\n%s(", threads, ctas, f->name);
+    }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(&text, ",\n    ");
         print_param(e, &text, &e->slots.data[k]);
@@ -695,6 +711,14 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     }
     text_printf(&text, "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n", hip ? "thread_id()" : "threadIdx.x",
                 plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
+    if (plan->cluster > 1) {
+        text_puts(&text, "    const int block = cluster_rank();\n    (void)block;\n");
+        if (e->cluster_met) {
+            text_puts(&text, "    if (tid == 0) {\n");
+            for (size_t k = 0; k < e->cluster_bars.len; k++) text_printf(&text, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
+            text_puts(&text, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive();        /* this CTA has started: the others may send to its shared memory */\n");
+        }
+    }
     text_puts(&text, pre.data);
     emit_tidy(s, &body, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");

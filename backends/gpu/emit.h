@@ -40,6 +40,8 @@ typedef struct Emit {
     VEC(SharedUse) shared_map;
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
+    VEC(int64_t) cluster_bars;      /* mbarriers of reductions across a cluster */
+    bool cluster_met;               /* the CTAs of the cluster are known to have started */
     int next_tmp;
     Ranges *ranges;                 /* made when first asked */
     const char *guard;              /* AMD: loads give 0 unless this holds; NULL: none */

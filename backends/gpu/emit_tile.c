@@ -522,6 +522,44 @@ static uint32_t lane_bits_along(const Layout *l, int axis)
     return mask;
 }
 
+/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come, and each joins the parts in order. Nothing is fenced: no
+ * store to memory need be waited for. Every reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the turn after next is sent by CTAs
+ * that have the parts of the next from all, hence after all have read this one's. None leaves before all have sent to it. */
+static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
+{
+    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
+    int n = (int)layout_blocks(l), bytes = ctype_bytes(acc), slot = (n * bytes + 15) / 16 * 16;
+    bool along = false, again = i->block != e->f->body;
+    layout_element(l, 0, 0, 0, 0, c0);
+    for (int b = 1; b < n; b++) { layout_element(l, 0, 0, 0, (uint32_t)b, c1); along |= c1[axis] != c0[axis]; }
+    if (!along) return;
+    int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
+    e->shared_bytes = bar + 16;
+    const char *place = str(e, "shared_base + %lld", (long long)at), *mbar = str(e, "shared_base + %lld", (long long)bar), *turn = NULL, *parts = tmp(e, "parts"), *y = tmp(e, "y");
+    line(e, "/* every CTA sends its part to all of the cluster */");
+    if (!e->cluster_met && again) text_printf(e->pre, "    %s();\n", use(e, "cluster_wait"));         /* in front of the loop */
+    else if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
+    e->cluster_met = true;
+    for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
+    if (again) {
+        turn = tmp(e, "turn");
+        text_printf(e->pre, "    u32 %s = 0;\n", turn);
+        place = str(e, "%s + (%s & 1) * %d", place, turn, slot);
+        mbar = str(e, "%s + (%s & 1) * 8", mbar, turn);
+    }
+    line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), mbar, n * bytes);
+    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s[0], %s);", n, use(e, str(e, "send_%s", dtype_name(acc))), place, bytes, a, mbar);
+    line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", turn) : "0");
+    line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at, again ? str(e, " + (%s & 1) * %d", turn, slot) : "");
+    line(e, "%s[0] = %s[0];", a, parts);
+    line(e, "for (int p = 1; p < %d; p++) {", n);
+    e->indent++;
+    line(e, "const %s %s = %s[p];", ctype(acc), y, parts);
+    line(e, "%s[0] = %s;", a, combine_expr(e, i, acc, str(e, "%s[0]", a), y));
+    end_block(e);
+    if (again) line(e, "%s++;", turn);
+}
+
 void emit_reduce(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
@@ -649,6 +687,7 @@ void emit_reduce(Emit *e, Instr *i)
         end_block(e);
     }
     (void)nt;
+    join_blocks(e, i, l, axis, acc, a);
 
     if (r->type->kind == TYPE_SCALAR) {
         const char *out = name_of(e, r);

@@ -19,7 +19,7 @@ typedef struct GpuCode {
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
-    int cluster;                            /* CTAs of a cluster */
+    int cluster;                            /* CTAs a program is spread over: the grid is programs x cluster */
     const char *schedule;                   /* what was derived, as text */
     const struct SharedUse *shared_map; int n_shared_map;   /* emit.h */
 } GpuCode;

@@ -219,29 +219,39 @@ def fused(b):
           lambda a: F.silu(a["A"].double() @ a["G"].double()) * (a["A"].double() @ a["U"].double())), 1.0)
 
 def conv(b):
+    """NHWC by one kernel; NCHW by two, timed together: the input to channels last, then a product whose rows of pixels lie as NCHW has them. Weights are [F, R, S, C] for both, as for cuDNN's NHWC."""
+    def plan(K, T, B, C, HW, Fn, x, xl, wl):
+        c = K.const; a = dict(WT=wl.permute(0, 2, 3, 1), B=B, H=HW, W=HW, C=C, F=Fn, R=3, S=3, P=HW, Q=HW, N=HW * HW)
+        if K.meta["name"] == "conv2d_nchw":         # one kernel, weights as they are
+            y = torch.empty(B, Fn, HW, HW, device=dev, dtype=torch.float16); a.update(X=x, WT=wl.contiguous(), Y=y)
+            return K.plan(a, (cdiv(HW, c["TQ"]), cdiv(HW, c["TP"]), cdiv(Fn, c["TF"]) * B)), y
+        if K.meta["name"] == "conv2d_nhwc":
+            y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16); a.update(X=xl.permute(0, 2, 3, 1), Y=y)
+            return K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TQ"]) * cdiv(HW, c["TP"]), cdiv(B, c.get("TB", 1)))), y.permute(0, 3, 1, 2)
+        y = torch.empty(B, Fn, HW * HW, device=dev, dtype=torch.float16); z = torch.empty(B, HW, HW, C, device=dev, dtype=torch.float16); a.update(X=z, Y=y)
+        t = T.plan(dict(X=x.view(B, C, HW * HW), Y=z.view(B, HW * HW, C), B=B, C=C, N=HW * HW), (cdiv(HW * HW, T.const["TN"]), cdiv(C, T.const["TC"]), B))
+        k = K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]), B))
+        def go(): t(); k()
+        return go, y.view(B, Fn, HW, HW)
     for (B, C, HW, Fn) in ((32, 32, 32, 64), (32, 256, 56, 256), (128, 128, 28, 128)):
         x, w = randn(B, C, HW, HW), randn(Fn, C, 3, 3) / 16
         xl, wl = x.to(memory_format=torch.channels_last), w.to(memory_format=torch.channels_last)
         peers = [("cudnn nchw", lambda: F.conv2d(x, w, padding=1)), ("cudnn nhwc", lambda: F.conv2d(xl, wl, padding=1))]
-        torch.backends.cudnn.benchmark = True; beat("cudnn benchmark", 60); ours = []
+        torch.backends.cudnn.benchmark = True; beat("cudnn benchmark", 60)
         for layout in ("nhwc", "nchw"):
-            for K in b.named("conv_" + layout):
-                c = K.const; y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16) if layout == "nhwc" else torch.empty(B, Fn, HW, HW, device=dev, dtype=torch.float16)
-                a = dict(X=xl.permute(0, 2, 3, 1) if layout == "nhwc" else x, WT=wl.permute(0, 2, 3, 1) if layout == "nhwc" else w, Y=y, B=B, H=HW, W=HW, C=C, F=Fn, R=3, S=3, P=HW, Q=HW)
-                tiles = cdiv(HW, c["TQ"]), cdiv(HW, c["TP"])
-                grid = (cdiv(Fn, c["TF"]), tiles[0] * tiles[1], cdiv(B, c.get("TB", 1))) if layout == "nhwc" else (tiles[0], tiles[1], cdiv(Fn, c["TF"]) * B)
-                go = K.plan(a, grid)
-                ref = lambda: (lambda r: r.permute(0, 2, 3, 1) if layout == "nhwc" else r)(F.conv2d(x[:4].double(), w.double(), padding=1))
-                beat(K.name); y.fill_(float("nan"))
-                try: go(); torch.cuda.synchronize(); r = ref(); e = float((y[:4].double() - r).norm() / r.norm()); bad = bool(y.isnan().any())
+            ours = []
+            for K, T in [(K, T) for K in b.named("conv_" + layout) for T in (b.named("channels_last") if K.meta["name"] == "conv2d_rows" else [None])]:
+                if K.const.get("W", HW) != HW: continue
+                go, y = plan(K, T, B, C, HW, Fn, x, xl, wl); beat(K.name); y.fill_(float("nan"))
+                try: go(); torch.cuda.synchronize(); r = F.conv2d(x[:4].double(), w.double(), padding=1); e = float((y[:4].double() - r).norm() / r.norm()); bad = bool(y.isnan().any())
                 except Exception as ex: e, bad = str(ex)[:100], True
                 if bad or not e < 1e-3: print("FAIL", K.name, (B, C, HW, Fn), e); continue
-                ours.append((K.name, go))
-        b.row(f"conv2d 3x3 N{B} C{C} {HW}x{HW} F{Fn}", 2 * B * HW * HW * Fn * C * 9, "TFLOPS", peers, ours, 0.8)
+                ours.append((K.name + (T.name[len("channels_last"):] if T else ""), go))
+            b.row(f"conv2d 3x3 {layout.upper()} N{B} C{C} {HW}x{HW} F{Fn}", 2 * B * HW * HW * Fn * C * 9, "TFLOPS", peers, ours, 0.8)
 
 # ---- streams ------------------------------------------------------------------------------------------------------------------
 
-def stream(name, what, shape, T="f16", grid=lambda c, M, N: (M,), must=0.95):
+def stream(name, what, shape, T="f16", grid=lambda c, M, N: (cdiv(M, c.get("ROWS", 1)),), must=0.95):
     def case(b):
         M, N = shape; dt = DT[T]
         X = randn(M, N, dt=dt); W, Bb = randn(N, dt=dt), randn(N, dt=dt)

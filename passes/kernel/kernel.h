@@ -1,6 +1,7 @@
 /* kernel.h: from tile IR to kernel IR. The passes of this folder run after the tile passes, in the order of kernel_lower:
  *
  *   program      program ids from the linear id (remap, raster), persistent loops
+ *   cluster      a row too long for one CTA goes to a cluster of them (sm_90 and up)
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
@@ -40,6 +41,7 @@ typedef struct KernelOptions {
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
     bool no_lazy;           /* rescale always */
+    bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_swizzle;        /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 
@@ -58,7 +60,7 @@ typedef struct KernelPlan {
     int producer_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
     bool persistent;
-    int cluster;
+    int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
     const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
 
@@ -80,6 +82,7 @@ void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);
 /* Coordinates of the program at position `linear`, in an order derived from the kernel's loops; false: none better than the ids' own. */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
+void kernel_cluster(Session *, Func *, KernelPlan *);
 void kernel_reciprocal(Session *, Func *);
 void kernel_mask_branch(Session *, Func *);
 int kernel_lazy_rescale(Session *, Func *);             /* loops changed */

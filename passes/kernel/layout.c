@@ -169,7 +169,9 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
         }
         return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
     }
-    return layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps);
+    int ctas = c->p->cluster > 1 ? c->p->cluster : 1;
+    const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps * ctas);
+    return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
 
 const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, int axis)

@@ -117,6 +117,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, t);
     p->min_ctas = f->hints.occupancy;
+    kernel_cluster(s, f, p);
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
     cap_warps(s, f, p);

@@ -11,6 +11,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_overlap = pass_skipped(o, "mma-pipeline"),
         .no_turns = pass_skipped(o, "ping-pong"),
         .no_teams = pass_skipped(o, "tile-per-warpgroup"),
+        .no_cluster = pass_skipped(o, "cluster"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_swizzle = pass_skipped(o, "swizzle"),
         .no_persistent = schedule, .no_tickets = schedule, .no_order = schedule,

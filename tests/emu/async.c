@@ -69,9 +69,17 @@ void emu_mbar_init(uint32_t a, uint32_t count)
     if (c->n_mbars == EMU_MBARS) emu_fail("more mbarriers than the emulator keeps");
     if (!count || count >= 1u << 20) emu_fail("an mbarrier for %u arrivals", count);
     int k = c->n_mbars++;
-    c->mbars[k] = (Mbar){ .address = a, .count = count, .left = count, .agent = EMU_WARPS + k };
+    c->mbars[k] = (Mbar){ .address = a, .count = count, .left = count, .agent = EMU_WARPS + k, .warp = emu.warp->index };
     c->mbar_at[a / 8] = (uint8_t)(k + 1);
     emu_mark_write(a, 8, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
+}
+
+/* fence.mbarrier_init.release.cluster, and the proxy fence beside it */
+void emu_mbar_fence(void)
+{
+    emu.warp->mbars_fenced = true;
+    for (int k = 0; k < emu.cta->n_mbars; k++) if (emu.cta->mbars[k].warp == emu.warp->index) emu.cta->mbars[k].fenced = true;
+    emu_proxy_fence();
 }
 
 static void mbar_turn(Mbar *b)
@@ -168,7 +176,8 @@ static void tma_land(Cta *c, int k)
     Cta *was = emu.cta;
     emu.cta = c;
     memcpy(&m, t.map, sizeof m);
-    tma_bytes(c, &t, &m);
+    if (t.rank) tma_bytes(c, &t, &m);
+    else { memcpy(c->memory + t.to, t.map, t.bytes); clock_join(&c->peers[t.peer], t.sender); free(t.sender); }
     emu_mark_write(t.to, t.bytes, t.bar->agent, 0, t.epoch);
     emu.cta = was;
     c->tmas[k] = c->tmas[--c->n_tmas];
@@ -176,6 +185,8 @@ static void tma_land(Cta *c, int k)
     t.bar->bytes -= t.bytes;
     mbar_turn(t.bar);
 }
+
+static void start(Cta *c, Tma *t);
 
 void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
 {
@@ -192,14 +203,35 @@ void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const in
     emu_check_write(to, t.bytes, NULL, BY_TMA);
     emu_mark_write(to, t.bytes, EMU_IN_FLIGHT, 0, 0);
     if (t.bar->bytes - t.bytes <= -(1 << 20)) emu_fail("the mbarrier at %u counts too many bytes", bar);
-    t.epoch = ++t.bar->copies;
+    start(c, &t);
+}
+
+static void start(Cta *c, Tma *t)
+{
+    t->epoch = ++t->bar->copies;
     if (c->n_tmas == c->tma_room) {
         c->tma_room = c->tma_room ? 2 * c->tma_room : 32;
         c->tmas = realloc(c->tmas, (size_t)c->tma_room * sizeof *c->tmas);
         if (!c->tmas) abort();
     }
-    c->tmas[c->n_tmas++] = t;
-    if (t.moment == AT_ISSUE) tma_land(c, c->n_tmas - 1);
+    c->tmas[c->n_tmas++] = *t;
+    if (t->moment == AT_ISSUE) tma_land(c, c->n_tmas - 1);
+}
+
+/* st.async (PTX ISA 9.7.9.12): a word to another CTA of the cluster, which an mbarrier there counts. What the sender knows goes along. */
+void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t bar)
+{
+    Cta *c = emu_peer(rank);
+    int number = bar % 8 || bar < EMU_BASE || bar + 8 > c->end ? 0 : c->mbar_at[bar / 8], own = emu_cluster_rank();
+    if (!number) emu_fail("no mbarrier at %u of CTA %d of the cluster", bar, rank);
+    if (!c->mbars[number - 1].fenced) emu_fail("the initialisation of the mbarrier at %u of CTA %d was not handed to the cluster by a fence", bar, rank);
+    Tma t = { .to = to, .bytes = bytes, .bar = &c->mbars[number - 1], .moment = emu_moment(), .peer = own, .sender = calloc(1, sizeof(Clock)) };
+    if (!t.sender) abort();
+    emu_release_lane(t.sender);
+    emu_check_sent(c, c == emu.cta ? &emu.warp->clock : &emu.cta->peers[rank], to, bytes);
+    memcpy(t.map, from, bytes);
+    for (uint32_t k = to; k < to + bytes; k++) c->tags[k] = (uint32_t)EMU_IN_FLIGHT << 24;
+    start(c, &t);
 }
 
 /* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ Emu emu;
 int emu_mutant = -1, emu_line;
 EmuDim3 threadIdx, blockIdx, blockDim, gridDim;
 
-enum { RESIDENT = 3, SPINS = 100000 };
+enum { RESIDENT = 3, MOST_RESIDENT = 16, SPINS = 100000 };
 
 uint32_t emu_random(uint32_t below)
 {
@@ -227,6 +227,52 @@ void emu_barrier(int id, int threads, bool wait)
 
 void emu_syncthreads(void) { emu_barrier(EMU_GATES - 1, emu.launch->threads, true); }
 
+/* --- clusters ------------------------------------------------------------------------------------------------------------------------------- */
+
+static int cluster_size(void) { return emu.launch->cluster > 1 ? emu.launch->cluster : 1; }
+static int cta_number(void) { return (int)(emu.cta - emu.ctas); }
+static Cluster *cluster(void) { return &emu.clusters[cta_number() / cluster_size()]; }
+
+int emu_cluster_rank(void) { return cta_number() % cluster_size(); }
+
+/* PTX ISA 9.7.13.4, arrive.relaxed: all threads of the cluster come; of what they did before, only the initialised mbarriers become known, by their fence. */
+static void cluster_come(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    Cluster *k = cluster();
+    int size = cluster_size();
+    Cta *first = &emu.ctas[cta_number() / size * size];
+    if (w->cluster_turn != w->cluster_waited) emu_fail("the cluster's barrier is arrived at twice with no wait between");
+    w->cluster_turn = k->turn + 1;
+    if (w->mbars_fenced) emu_release(&w->cta->cluster_in);
+    w->lanes_epoch = w->clock.at[w->index];
+    if (++k->count < (uint32_t)(size * w->cta->n_warps)) return;
+    k->count = 0;
+    k->turn++;
+    for (int c = 0; c < size; c++) first[c].cluster_out = first[c].cluster_in;
+}
+
+void emu_cluster_arrive(void) { emu_meet("the cluster's barrier", "", 1, cluster_come, NULL); }
+
+static void cluster_go(Warp *w, const EmuWord *lanes, const void *arg) { w->cluster_waited = w->cluster_turn; }
+
+void emu_cluster_wait(void)
+{
+    if (emu.warp->cluster_turn == emu.warp->cluster_waited) emu_fail("a wait for the cluster's barrier with no arrival");
+    emu_wait(WAIT_TURN, "the cluster's barrier", &cluster()->turn, NULL, emu.warp->cluster_turn - 1);
+    emu_meet("the cluster's barrier", "", 1, cluster_go, NULL);
+    emu_acquire(&emu.cta->cluster_out);
+}
+
+Cta *emu_peer(int rank)
+{
+    int size = cluster_size();
+    if (rank < 0 || rank >= size) emu_fail("no CTA %d in a cluster of %d", rank, size);
+    Cta *c = &emu.ctas[cta_number() / size * size + rank];
+    if (!emu.warp->cluster_waited) emu_fail("a store to another CTA of the cluster before a barrier that says it has started");
+    if (!c->active || !c->left) emu_fail("a store to a CTA of the cluster that has ended");
+    return c;
+}
+
 /* PTX ISA 9.7.20.5. A CTA has what its launch bounds leave a thread; a multiprocessor has 64K registers. */
 static void give_back(Warp *w, const EmuWord *lanes, const void *arg)
 {
@@ -267,6 +313,9 @@ static void cta_start(Cta *c, int64_t block)
     c->index = (EmuDim3){ (unsigned)block, 0, 0 };
     memset(c->gates, 0, sizeof c->gates);
     memset(c->issued, 0, sizeof c->issued);
+    memset(&c->cluster_in, 0, sizeof c->cluster_in);
+    memset(&c->cluster_out, 0, sizeof c->cluster_out);
+    memset(c->peers, 0, sizeof c->peers);
     emu_shadow_reset(c);
     emu_global_start(c);
     emu_async_reset(c);
@@ -321,7 +370,7 @@ static void cta_close(Cta *c)
 
 /* --- the scheduler ------------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct Order { int kind, n; Warp *warps[RESIDENT * EMU_WARPS]; uint64_t slow[2]; uint64_t steps; int spins; } Order;
+typedef struct Order { int kind, n; Warp *warps[MOST_RESIDENT * EMU_WARPS]; uint64_t slow[MOST_RESIDENT * EMU_WARPS / 64]; uint64_t steps; int spins; } Order;
 
 static bool warp_ready(const Warp *w)
 {
@@ -366,7 +415,7 @@ static bool step(Order *o)
 {
     int ran = 0;
     collect(o);
-    if (o->kind == 3 && o->steps++ % 32 == 0) for (int k = 0; k < 2; k++) o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
+    if (o->kind == 3 && o->steps++ % 32 == 0) for (int k = 0; k < MOST_RESIDENT * EMU_WARPS / 64; k++) o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
     for (int k = 0; k < o->n && !emu.failed; k++) {
         if (is_slow(o, o->warps[k]) || (o->kind == 2 && emu_random(2))) continue;
         ran |= run_warp(o, o->warps[k]);
@@ -389,13 +438,23 @@ static void run_all(void)
     const EmuLaunch *l = emu.launch;
     Order o = { .kind = l->order & 3 };
     int64_t next = 0;
+    int size = cluster_size();
     while (!emu.failed) {
         bool some = false;
         for (int c = 0; c < emu.n_ctas; c++) {
             Cta *x = &emu.ctas[c];
             if (x->active && !x->left) cta_end(x);
-            if (!x->active && next < l->blocks) { cta_start(x, l->order & 16 ? l->blocks - 1 - next : next); next++; }
             some |= x->active;
+        }
+        for (int c = 0; c + size <= emu.n_ctas && next < l->blocks / size; c += size) {         /* the CTAs of a cluster start and go together */
+            bool free = true;
+            for (int k = 0; k < size; k++) free &= !emu.ctas[c + k].active;
+            if (!free) continue;
+            int64_t first = (l->order & 16 ? l->blocks / size - 1 - next : next) * size;
+            for (int k = 0; k < size; k++) cta_start(&emu.ctas[c + k], first + k);
+            emu.clusters[c / size] = (Cluster){ 0 };
+            next++;
+            some = true;
         }
         if (!some || emu.failed) return;
         if (step(&o) || emu.failed) continue;
@@ -415,10 +474,12 @@ bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
     emu.random = (uint64_t)(uint32_t)l->order << 32 | (uint32_t)l->late;
     emu.late = l->late & 3;
     emu.n_ctas = l->together ? RESIDENT : 1 + (l->order >> 2 & 3) % RESIDENT;
+    int size = cluster_size();
+    if (size > 1) emu.n_ctas = size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
     if (emu.n_ctas > l->blocks) emu.n_ctas = (int)l->blocks;
     blockDim = (EmuDim3){ (unsigned)l->threads, 1, 1 };
     gridDim = (EmuDim3){ (unsigned)l->blocks, 1, 1 };
-    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT);
+    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT) && l->blocks % size == 0 && size <= MOST_RESIDENT;
     if (!ok) snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks, l->threads);
     emu.ctas = calloc((size_t)emu.n_ctas + 1, sizeof *emu.ctas);
     for (int c = 0; c < emu.n_ctas && ok; c++)

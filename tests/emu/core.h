@@ -8,6 +8,7 @@
 enum {
     EMU_WARPS = 32, EMU_LANES = 64, EMU_GATES = 17, EMU_STACK = 256 * 1024,
     EMU_MBARS = 95, EMU_AGENTS = 128,       /* who can have written: warps, then what arrives at each mbarrier */
+    EMU_CLUSTER = 16,                       /* CTAs of a cluster */
     EMU_IN_FLIGHT = 255,                    /* in a tag: an asynchronous copy is writing there */
     EMU_SEVERAL = 254,                      /* several warps wrote the same value, in no order */
     EMU_READING = 0xffff,                   /* in the table of reads: a product in flight reads there */
@@ -33,7 +34,7 @@ typedef struct Copy { uint32_t to, bytes, group; const void *from; bool in, done
 
 struct Cta;
 struct Warp;
-typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent; uint16_t copies; Clock in, out; } Mbar;
+typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent, warp; bool fenced; uint16_t copies; Clock in, out; } Mbar;     /* fenced: for the cluster, by the warp that initialised it */
 typedef struct Gate { uint32_t count, need, turn; Clock in, out; } Gate;
 
 typedef struct Fiber {
@@ -77,10 +78,12 @@ typedef struct Warp {
     int meets_line;
     Product **products; int n_products, room;
     uint32_t groups, issued;
+    uint32_t cluster_turn, cluster_waited;  /* barriers of the cluster: arrived at, waited for */
+    bool mbars_fenced;                      /* fence.mbarrier_init was executed */
     bool fenced;                            /* wgmma.fence since the last group */
 } Warp;
 
-typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; } Tma;
+typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; int peer; Clock *sender; } Tma;      /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map */
 
 /* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
 typedef struct Several { uint16_t epoch[EMU_WARPS]; uint8_t lane[EMU_WARPS]; } Several;
@@ -101,14 +104,19 @@ typedef struct Cta {
     Mbar mbars[EMU_MBARS]; int n_mbars;
     uint8_t *mbar_at;                       /* by address / 8: number + 1 */
     Tma *tmas; int n_tmas, tma_room;
+    Clock cluster_in, cluster_out;          /* what its warps know at a barrier of the cluster */
+    Clock peers[EMU_CLUSTER];               /* what it knows of the warps of each CTA of the cluster, from what they sent */
     int registers;                          /* not held by any warp */
     uint64_t issues[EMU_WARPS / 4][64]; uint32_t issued[EMU_WARPS / 4];
     uint16_t *knows, *met, ordered_before; bool fenced;     /* of other CTAs: global.c */
 } Cta;
 
+typedef struct Cluster { uint32_t count, turn; } Cluster;
+
 typedef struct Emu {
     const EmuLaunch *launch;
     Cta *ctas; int n_ctas;
+    Cluster clusters[16];
     Cta *cta; Warp *warp; Fiber *fiber;     /* running */
     Context scheduler;
     uint64_t random;
@@ -128,6 +136,8 @@ void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, ui
 typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
 
+Cta *emu_peer(int rank);                    /* a CTA of the running one's cluster */
+
 /* shadow.c */
 void clock_join(Clock *to, const Clock *from);
 void emu_release(Clock *to);                /* the running warp's accesses so far become known to whoever acquires `to`: all lanes have come */
@@ -142,6 +152,8 @@ void emu_check_read(uint32_t address, uint32_t bytes, Access);
 void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);
 void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint16_t epoch);
 void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch, int lane);
+/* A word sent by the running warp to CTA c goes where nothing is read or written any more, as far as its own CTA knows. */
+void emu_check_sent(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
 bool emu_shadow_open(Cta *, size_t shared_bytes);
 void emu_shadow_reset(Cta *);
 void emu_shadow_close(Cta *);

@@ -58,6 +58,7 @@ static const struct { const char *call, *what, *change; } planted[] = {
     { "fence_mbarrier_init(", "a fence left out" }, { "fence_proxy_async(", "a fence left out" },
     { "wgmma_fence(", "a fence left out" }, { "wgmma_commit(", "a commit left out" }, { "wgmma_wait(", "a wait left out" }, { "wgmma_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" },
     { "tma_load_", "a copy left out" },
+    { "send_", "a part not sent" }, { "cluster_arrive(", "an arrival left out" }, { "cluster_wait(", "a wait left out" },
     { "setmaxnreg_dec(", "registers kept" },
     { "ticket_done(", "tickets not returned" },
     { "__syncthreads(", "a barrier left out" }, { "bar_sync(", "a barrier left out" }, { "bar_arrive(", "an arrival left out" }, { "warp_sync(", "a warp barrier left out" },
@@ -195,5 +196,5 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += skip;
         p += *p == '\n';
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld, %d)\n", code->name, (long long)code->shared_bytes, code->persistent);
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d)\n", code->name, (long long)code->shared_bytes, code->persistent, code->cluster);
 }

@@ -12,6 +12,7 @@ typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; 
 #define __shared__
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __grid_constant__
 #define EMU static inline
 #define memcpy __builtin_memcpy
@@ -42,18 +43,27 @@ template <int N, int... I> struct Make : Make<N - 1, N - 1, I...> {};
 template <int... I> struct Make<0, I...> { typedef Seq<I...> type; };
 template <class... P, int... I> EMU void emu_call(void (*k)(P...), const uint64_t *w, Seq<I...>) { k(emu_word<P>(w + I)...); }
 template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { emu_call(k, w, typename Make<sizeof...(P)>::type()); }
-#define EMU_ENTRY(kernel, bytes, persistent) \
+#define EMU_ENTRY(kernel, bytes, persistent, cluster) \
     static void emu_thread(const uint64_t *args) { emu_kernel(kernel, args); } \
     extern "C" EMU_API const char *emu_launch(const uint64_t *args, int64_t blocks, int threads, int order, int late) \
     { \
         static char why[1200]; \
-        EmuLaunch l = { emu_thread, args, blocks, threads, 32, bytes, persistent, order, late }; \
+        EmuLaunch l = { emu_thread, args, blocks * (cluster), threads, 32, bytes, persistent, cluster, order, late }; \
         return emu_run(&l, why, sizeof why) ? NULL : why; \
     }
 
 /* --- CUDA's own functions ------------------------------------------------------------------------------------------------------ */
 
 EMU void __syncthreads(void) { emu_syncthreads(); }
+EMU int cluster_rank(void) { return emu_cluster_rank(); }
+EMU void cluster_arrive(void) { emu_cluster_arrive(); }
+EMU void cluster_wait(void) { emu_cluster_wait(); }
+EMU void send_f32(u32 a, int cta, float x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_f64(u32 a, int cta, double x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_i32(u32 a, int cta, i32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_u32(u32 a, int cta, u32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_i64(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void __threadfence(void) { emu_global_fence(); }
 EMU float __uint_as_float(u32 x) { float y; memcpy(&y, &x, 4); return y; }
 EMU u32 __float_as_uint(float x) { u32 y; memcpy(&y, &x, 4); return y; }
@@ -232,7 +242,7 @@ EMU void mbar_init(u32 b, u32 n) { emu_mbar_init(b, n); }
 EMU void mbar_expect(u32 b, u32 bytes) { emu_mbar_arrive(b, bytes); }
 EMU void mbar_arrive(u32 b) { emu_mbar_arrive(b, 0); }
 EMU void mbar_wait(u32 b, u32 phase) { emu_mbar_wait(b, phase); }
-EMU void fence_mbarrier_init(void) { emu_proxy_fence(); }
+EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }
 EMU void setmaxnreg_inc(int n) { emu_registers(n, true); }
 EMU void setmaxnreg_dec(int n) { emu_registers(n, false); }
 EMU i32 tma_coordinate(i64 x) { return x > 0x7fffffff ? 0x7fffffff : x < -(i64)0x80000000u ? (i32)0x80000000u : (i32)x; }

@@ -21,6 +21,7 @@ typedef struct EmuLaunch {
     int threads, wave;                      /* of a CTA; lanes of a warp */
     size_t shared_bytes;
     bool together;                          /* all CTAs are resident at once: persistent grids */
+    int cluster;                            /* CTAs of a cluster, which are resident together; 0 and 1: none */
     int order;                              /* bits 0-1: of warps and lanes: forwards, backwards, drawn, drawn with some held back; bits 2-3: how many
                                                CTAs more than one are resident; bit 4: CTAs backwards; above: what is drawn */
     int late;                               /* bits 0-1: asynchronous operations complete at the wait, at once, either, or any time between too;
@@ -52,6 +53,12 @@ EMU_API void emu_warp_sync(void);
 /* CTA barriers, counted in threads; whole warps come. */
 EMU_API void emu_barrier(int id, int threads, bool wait);
 EMU_API void emu_syncthreads(void);
+/* The barrier of the cluster, and a word to the same place of another of its CTAs. */
+EMU_API int emu_cluster_rank(void);
+EMU_API void emu_cluster_arrive(void);
+EMU_API void emu_cluster_wait(void);
+EMU_API void emu_send(uint32_t address, int cta, const void *from, uint32_t bytes, uint32_t bar);
+EMU_API void emu_mbar_fence(void);
 /* setmaxnreg: a warp gives registers back or waits for more. */
 EMU_API void emu_registers(int count, bool more);
 

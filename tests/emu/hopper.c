@@ -48,6 +48,9 @@ static const Row rows[] = {
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
+    { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */
+    { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
+    { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
     { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
 };
@@ -98,7 +101,7 @@ static bool run_row(void *emu, const Row *r, int draws)
     for (; k < draws && ok; k++) {
         draw(emu, k);
         ok = try(emu, &t, why, sizeof why);
-        if (ok && !exec_emu_roles(emu)) { ok = false; snprintf(why, sizeof why, "no TMA and wgmma here"); }
+        if (ok && !exec_emu_roles(emu)) { ok = false; snprintf(why, sizeof why, "no TMA and wgmma, and no cluster, here"); }
     }
     printf("%-4s %2d %s %s %s%s%s\n", ok ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->sizes, r->consts, r->views ? " " : "", r->views ? r->views : "");
     if (!ok) printf("     draw %d: %s\n", k - 1, why);
@@ -117,6 +120,8 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1, "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where it does not)" },
     { "attention_bias", "a warp barrier left out", "/* for *", "warp_sync();", 1, "likewise" },
     { "*", "a barrier left out", "*", "bar_sync(2 + team, 256);", 1, "a slot of these loops is given back after the next one was got, so that a program's operands come when those of the one before are there" },
+    { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
+    { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },

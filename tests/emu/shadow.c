@@ -257,6 +257,21 @@ void emu_store(uint32_t a, const void *from, uint32_t bytes)
     memcpy(emu.cta->memory + a, from, bytes);
 }
 
+void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
+{
+    if (a % bytes || a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
+    for (uint32_t k = a; k < a + bytes; k++) {
+        uint32_t tag = c->tags[k];
+        int agent = (int)(tag >> 24);
+        if (agent == EMU_IN_FLIGHT) emu_fail("race: shared memory at %u of another CTA, where two copies in flight write", k);
+        if (tag && agent < EMU_WARPS && !known(sender, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) emu_fail("race: sent to shared memory at %u of another CTA, written there by warp %d, not ordered", k, agent);
+        for (int v = 0; v < c->n_warps; v++) {
+            size_t at = reads_of(c, v, k);
+            if (c->reads[at] && !known(sender, v, c->readers[at], c->reads[at])) emu_fail("race: sent to shared memory at %u of another CTA, read there by warp %d, not ordered", k, v);
+        }
+    }
+}
+
 bool emu_shadow_open(Cta *c, size_t shared_bytes)
 {
     c->end = EMU_BASE + (uint32_t)(shared_bytes + BLOCK - 1) / BLOCK * BLOCK;

@@ -13,7 +13,7 @@ static bool look;       /* at results: not where a report is wanted, which may c
 static bool run(int threads, int blocks, void (*thread)(const uint64_t *), const void *user, int k)
 {
     uint64_t args[1] = { (uint64_t)(uintptr_t)user };
-    EmuLaunch l = { thread, args, blocks, threads, 32, 64 * 1024, false, k | k << 5, (k >> 2) | k << 2 };
+    EmuLaunch l = { thread, args, blocks, threads, 32, 64 * 1024, false, 0, k | k << 5, (k >> 2) | k << 2 };
     return emu_run(&l, why, sizeof why);
 }
 

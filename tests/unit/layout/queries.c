@@ -304,6 +304,21 @@ static void test_coalesced(void)
         uint32_t copies;
         CU_ASSERT(covers(l, &copies));
         CU_ASSERT(layout_lanes(l) == (uint32_t)lanes && layout_warps(l) == (uint32_t)warps);
+        /* upper warps on other CTAs: the same elements */
+        int blocks = 1 << rnd(4), bad = 0;
+        const Layout *s = layout_split_blocks(&arena, l, blocks);
+        CU_ASSERT_EQUAL(s != NULL, warps % blocks == 0);
+        if (!s) continue;
+        uint32_t each = (uint32_t)(warps / blocks);
+        CU_ASSERT(layout_blocks(s) == (uint32_t)blocks && layout_warps(s) == each);
+        for (uint32_t w = 0; w < (uint32_t)warps; w++)
+            for (uint32_t r = 0; r < layout_regs(l); r++) {
+                int32_t c[2], d[2];
+                layout_element(l, r, w * 7 % (uint32_t)lanes, w, 0, c);
+                layout_element(s, r, w * 7 % (uint32_t)lanes, w % each, w / each, d);
+                bad += c[0] != d[0] || c[1] != d[1];
+            }
+        CU_ASSERT_EQUAL(bad, 0);
     }
     /* A full row of 256 bytes a half-warp; one-dimensional tiles; no copies where there is work for all. */
     const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
