@@ -79,7 +79,7 @@ static const char *config_text(Session *s, const FrontBinding *b, int n)
         text_printf(&t, "%s%s=", i ? ", " : "", b[i].name);
         frontend_print_value(b[i].value, &t);
     }
-    return n ? t.data : "as bound";
+    return n ? t.data : "as declared";
 }
 
 static bool same_config(const Candidate *a, const FrontBinding *b, int n)

@@ -25,7 +25,7 @@ PROBLEMS = [gemm(n, n, n, G) for n in (512, 1024, 2048, 4096, 8192)] + [gemm(153
         ((8192, 8192, ["TM=64, TN=64", "TM=32, TN=64"]), (8191, 8193, ["TM=64, TN=64, warps=8", "TM=128, TN=64, warps=4"]))] + [
     ("silu 32768x4096", "silu", "silu", ["X=random:f16[32768, 4096]:1"], [], 0, ["TM=4, TN=512"])]
 
-def parse(text): return dict(x.split("=") for x in text.split(", ") if x)
+def parse(text): return dict(x.split("=") for x in text.split(", ") if "=" in x)
 def matches(hand, config):
     """Does a tuned configuration say what the hand-written one says? Hints that neither names count as their defaults."""
     h, c = parse(hand), parse(config)
