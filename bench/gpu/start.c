@@ -3,7 +3,8 @@
  *
  *     tile_bench_start [--target=cuda] [--kernels=FOLDER] [--runs=N]
  *
- * Each run is a process of its own with a cache folder of its own, used twice. Prints medians and extremes. 77 where there is no device. */
+ * Each run is a process of its own with a cache folder of its own, used twice; the CUDA driver's and NVRTC's own cache is off (they keep what they compiled, and hide the
+ * time that a first user waits). Prints medians and extremes. 77 where there is no device. */
 #define _GNU_SOURCE
 #include "tile/tile.h"
 #include <stdbool.h>
@@ -31,8 +32,8 @@ static void take_times(void *user, const tile_diagnostic *d)
 {
     const char *compiler = strstr(d->message, " ms, "), *loading = strstr(d->message, "compiler, ");
     double *out = user;
-    if (d->severity != TILE_SEVERITY_DEBUG) fputs(d->rendered, stderr);
-    else if (compiler && loading) { out[0] = atof(compiler + 5); out[1] = atof(loading + 10); }
+    if (d->severity == TILE_SEVERITY_ERROR) fputs(d->rendered, stderr);
+    else if (d->severity == TILE_SEVERITY_DEBUG && compiler && loading) { out[0] = atof(compiler + 5); out[1] = atof(loading + 10); }
 }
 
 /* In the child: milliseconds into out, in the order of fields. */
@@ -104,6 +105,7 @@ static void show(const char *title, const char *what, double (*t)[FIELDS], int n
         printf("%s %s %.4g ms (%.4g - %.4g)", f ? "," : "", fields[f], v[n / 2], v[0], v[n - 1]);
     }
     printf("\n");
+    fflush(stdout);         /* the next run is a child, which would print it again */
 }
 
 static int measure(const Case *c, const char *target, const char *folder, int runs)
@@ -114,6 +116,7 @@ static int measure(const Case *c, const char *target, const char *folder, int ru
         char cache[] = "start-cache-XXXXXX", command[64];
         if (!mkdtemp(cache)) return 1;
         setenv("TILE_CACHE_DIR", cache, 1);
+        setenv("CUDA_CACHE_DISABLE", "1", 1);
         bad = run(c, target, folder, cold[i]);
         if (!bad) bad = run(c, target, folder, cached[i]);
         snprintf(command, sizeof command, "rm -rf %s", cache);

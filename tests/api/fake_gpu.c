@@ -37,7 +37,12 @@ static int enter(const char *name)
 #endif
 
 EXPORT int N(cuInit, hipInit)(unsigned f) { ENTER(); return 0; }
-EXPORT int N(cuDriverGetVersion, hipDriverGetVersion)(int *v) { ENTER(); *v = 13000; return 0; }
+#ifdef FAKE_OLD
+enum { VERSION = 11080 };       /* before tensor maps */
+#else
+enum { VERSION = 13000 };
+#endif
+EXPORT int N(cuDriverGetVersion, hipDriverGetVersion)(int *v) { ENTER(); *v = VERSION; return 0; }
 EXPORT int N(cuDeviceGetCount, hipGetDeviceCount)(int *n) { ENTER(); *n = state.devices; return state.devices ? 0 : 100; }
 EXPORT int N(cuDeviceGet, hipDeviceGet)(int *d, int i) { ENTER(); *d = i; return 0; }
 EXPORT int N(cuDeviceGetName, hipDeviceGetName)(char *s, int n, int d) { ENTER(); snprintf(s, (size_t)n, "Fake GPU"); return 0; }
@@ -129,6 +134,9 @@ EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsign
     state.launches++;
     *l = (FakeLaunch){ .grid = { gx, gy, gz }, .block = { bx, by, bz }, .shared = shared, .stream = stream };
     snprintf(l->name, sizeof l->name, "%s", ((Function *)f)->name);
+#ifndef FAKE_HIP
+    l->context = current;
+#endif
     for (int i = 0; i < state.n_params; i++) memcpy(&l->params[i], params[i], 8);
     pthread_mutex_unlock(&lock);
     return 0;
@@ -190,6 +198,7 @@ EXPORT int cuGetErrorName(int e, const char **s)
     return 0;
 }
 EXPORT int cuGetErrorString(int e, const char **s) { *s = "words of the driver"; return 0; }
+#ifndef FAKE_OLD
 EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                                   const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)
 {
@@ -207,6 +216,7 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base
     state.tensor_maps++;
     return 0;
 }
+#endif
 #endif
 
 EXPORT int N(cuStreamCreate, hipStreamCreateWithFlags)(void **s, unsigned f) { ENTER(); *s = calloc(1, 16); return 0; }

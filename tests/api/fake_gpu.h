@@ -10,7 +10,7 @@ enum { FAKE_MAX_PARAMS = 64, FAKE_LOG = 64 };
 typedef struct FakeLaunch {
     char name[64];
     unsigned grid[3], block[3], shared;
-    void *stream;
+    void *stream, *context;             /* CUDA: what was current */
     uint64_t params[FAKE_MAX_PARAMS];   /* first 8 bytes of each; as many as n_params says */
 } FakeLaunch;
 

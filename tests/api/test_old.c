@@ -127,6 +127,139 @@ static void test_stream(void)
     close_all(ctx, k);
 }
 
+static void refused(const tile_context_desc *d, tile_status want, const char *text)
+{
+    tile_context *ctx = (tile_context *)&fake;
+    char why[300] = "";
+    tile_status st = tile_context_create_error(d, &ctx, why, sizeof why);
+    if (st != want) { fprintf(stderr, "%s, not %s: %s\n", tile_status_name(st), tile_status_name(want), why); CU_FAIL("status"); }
+    CU_ASSERT_PTR_NULL(ctx);
+    CHECK_TEXT(why, text);
+}
+
+static void test_no_device(void)
+{
+    tile_context_desc d = fake_desc("cuda", "/nonexistent/libcuda.so");
+    refused(&d, TILE_ERROR_NO_DEVICE, "cannot open CUDA driver: /nonexistent/libcuda.so");
+    d.driver_library = "libm.so.6";             /* a library, but no driver */
+    refused(&d, TILE_ERROR_UNSUPPORTED, "the CUDA driver is too old: it has no cuInit");
+    fake = fake_open(FAKE_CUDA);
+    d = fake_desc("cuda", FAKE_CUDA);
+    fake->devices = 0;
+    refused(&d, TILE_ERROR_NO_DEVICE, "starting the CUDA driver: ");
+    fake->devices = 2;
+    d.device = 2;
+    refused(&d, TILE_ERROR_NO_DEVICE, "no CUDA device 2: there are 2");
+    d.device = 0;
+    fake->arch = 75;
+    refused(&d, TILE_ERROR_UNSUPPORTED, "Fake GPU is sm_75; kernels need sm_80 or later");
+    fake->arch = 90;
+    d.target = "cuda:sm_120";
+    refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_120 does not run on Fake GPU (cuda:sm_90a)");
+    fake->arch = 100;
+    d.target = "cuda:sm_90a";                   /* instructions that the next generation has not */
+    refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_90a does not run on Fake GPU");
+    fake->arch = 90;
+    strcpy(fake->fail_name, "cuInit");
+    fake->fail_code = 100;
+    d.target = "cuda";
+    refused(&d, TILE_ERROR_NO_DEVICE, "starting the CUDA driver: ");
+    fake->fail_name[0] = 0;
+}
+
+/* A driver without tensor maps runs what needs none, and says what the rest needs. */
+static void test_old_driver(void)
+{
+    tile_context_desc d = fake_desc("cuda", FAKE_OLD);
+    tile_context *ctx = NULL;
+    tile_module *m;
+    tile_kernel *k, *attention;
+    char why[300] = "";
+    fake = fake_open(FAKE_OLD);
+    CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
+    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+    OK(ctx, launch_add(k, NULL));
+    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/attention.tile", NULL, &m));
+    OK(ctx, tile_kernel_create(m, "attention", NULL, 0, &attention));
+    static _Alignas(256) unsigned char memory[4][256 * 128 * 2];
+    int64_t shape[4] = { 1, 1, 256, 128 };
+    tile_tensor t[4];
+    for (int i = 0; i < 4; i++) t[i] = (tile_tensor){ memory[i], shape, NULL, 4, TILE_F16 };
+    tile_arg a[5] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]), tile_arg_tensor(&t[3]), tile_arg_float(1) };
+    CHECK_STATUS(ctx, tile_launch(attention, a, 5, NULL), TILE_ERROR_UNSUPPORTED);
+    CHECK_TEXT(error_of(ctx), "attention: argument 1 (Q): the CUDA driver (11080) has no cuTensorMapEncodeTiled: version 12.0 or later is needed");
+    CU_ASSERT_EQUAL(fake->launches, 1);
+    tile_kernel_destroy(attention);
+    tile_module_destroy(m);
+    close_all(ctx, k);
+}
+
+/* What was current stays current, and launches run in the context that the caller gave, else in the device's own. */
+static void test_contexts(void)
+{
+    static int mine, theirs;
+    void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), *now = NULL, *primary = NULL;
+    int (*set)(void *) = (int (*)(void *))(uintptr_t)dlsym(library, "cuCtxSetCurrent"), (*get)(void **) = (int (*)(void **))(uintptr_t)dlsym(library, "cuCtxGetCurrent");
+    int (*retain)(void **, int) = (int (*)(void **, int))(uintptr_t)dlsym(library, "cuDevicePrimaryCtxRetain");
+    void *current[3] = { NULL, &mine, &theirs };
+    retain(&primary, 0);
+    for (int native = 0; native < 2; native++)
+        for (int i = 0; i < 3; i++) {
+            tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+            tile_context *ctx = NULL;
+            tile_kernel *k;
+            void *p = NULL;
+            char why[300] = "";
+            fake = fake_open(FAKE_CUDA);
+            d.native_context = native ? &theirs : NULL;
+            set(current[i]);
+            CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
+            OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
+            for (int n = 0; n < 3; n++) {
+                OK(ctx, launch_add(k, NULL));
+                CU_ASSERT_PTR_EQUAL(fake->last.context, native ? (void *)&theirs : primary);
+                CU_ASSERT(get(&now) == 0 && now == current[i]);
+            }
+            OK(ctx, tile_memory_alloc(ctx, TILE_MEMORY_DEVICE, 100, &p));
+            OK(ctx, tile_memory_free(ctx, TILE_MEMORY_DEVICE, p));
+            OK(ctx, tile_context_synchronize(ctx));
+            close_all(ctx, k);
+            CU_ASSERT(get(&now) == 0 && now == current[i]);
+        }
+    set(NULL);
+}
+
+/* Two devices: each context loads its own code, compiled or from nowhere else. */
+static void test_two_devices(void)
+{
+    tile_context *ctx[2] = { NULL };
+    tile_kernel *k[2];
+    fake = fake_open(FAKE_CUDA);
+    fake->devices = 2;
+    for (int i = 0; i < 2; i++) {
+        tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+        tile_device_info info = { .struct_size = sizeof info };
+        d.device = i;
+        OK(ctx[i], tile_context_create(&d, &ctx[i]));
+        OK(ctx[i], tile_context_device(ctx[i], &info));
+        CU_ASSERT_EQUAL(info.device.device_id, i);
+        OK(ctx[i], kernel_of(ctx[i], vector_add_text, "vector_add", NULL, 0, &k[i]));
+    }
+    for (int n = 0; n < 4; n++) OK(ctx[n % 2], launch_add(k[n % 2], NULL));
+    CU_ASSERT_EQUAL(fake->modules, 2);
+    CU_ASSERT_EQUAL(fake->live_modules, 2);
+    /* a tensor of the other device */
+    int64_t n = 64;
+    DLTensor t = { x, { kDLCUDA, 0 }, 1, { kDLFloat, 32, 1 }, &n, NULL, 0 };
+    CHECK_STATUS(ctx[1], tile_launch(k[1], (tile_arg[]){ tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) }, 3, NULL), TILE_ERROR_DEVICE);
+    CHECK_TEXT(error_of(ctx[1]), "lies on DLPack device (2, 0), the context's is (2, 1)");
+    tile_kernel_destroy(k[0]);
+    tile_context_destroy(ctx[0]);
+    CU_ASSERT_EQUAL(fake->live_modules, 1);
+    OK(ctx[1], launch_add(k[1], NULL));
+    close_all(ctx[1], k[1]);
+}
+
 /* Tiles that no shared memory holds: which, how much, what would fit. */
 static void test_large_tiles(void)
 {
@@ -181,6 +314,7 @@ int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form }, { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler },
                                       { "stream", test_stream }, { "large_tiles", test_large_tiles },
-                                      { "many_registers", test_many_registers } };
+                                      { "many_registers", test_many_registers }, { "no_device", test_no_device }, { "old_driver", test_old_driver },
+                                      { "contexts", test_contexts }, { "two_devices", test_two_devices } };
     return unit_run("old", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }
