@@ -117,9 +117,9 @@ static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
 /* 2^x with a relative error of 2^-18, for results that are rounded to 16 bits. */
 static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
 {
-    static const double unit[] = { 0.999925219, 0.695833541, 0.226067155, 0.0780245227 };
+    static const double unit[] = { 1.0, 0.693044844727, 0.241280205564, 0.0522424730806, 0.0134266847772 };
     static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143, 0.00957010057161 };
-    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 4), x);
+    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 5), x);
     x = at_least(g, at_most(g, x, 130), -160);
     LLVMValueRef n = round_(g, x), f = sub(g, x, n);
     return scale(g, poly(g, f, c, 5), n);
