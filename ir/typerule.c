@@ -620,6 +620,14 @@ static const char *rule_RING_GET(Rule *r)
     return give(r, 0, slot_of(r, T(r, 0)));
 }
 
+static const char *rule_TICKET(Rule *r)
+{
+    TRY(declared(r));
+    if (*r->n_results < 2 || *r->n_results > 4) WHY("a ticket gives a bool and 1 to 3 coordinates, not %d values", *r->n_results);
+    for (int k = 0; k < *r->n_results; k++) TRY(give(r, k, type_scalar(r->s, k ? DT_I32 : DT_BOOL)));
+    return NULL;
+}
+
 static const char *rule_SHARED_READ(Rule *r)
 {
     TRY(tile_declared(r));

@@ -332,11 +332,15 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
 
 /* --- control flow ------------------------------------------------------------------------------------------------------------ */
 
+/* Scalars and addresses of views: one C variable. */
+static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
+static const char *word_type(const Value *v) { return v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype); }
+
 static const char *declare_value(Emit *e, const Value *v)
 {
     const char *n = name_of(e, v);
     if (v->type->kind == TYPE_TILE) return declare_tile(e, v);
-    if (v->type->kind == TYPE_SCALAR) line(e, "%s %s;", ctype(v->type->dtype), n);
+    if (by_word(v)) line(e, "%s %s;", word_type(v), n);
     e->storage[v->id] = n;
     return n;
 }
@@ -344,7 +348,7 @@ static const char *declare_value(Emit *e, const Value *v)
 static void assign(Emit *e, const Value *to, const Value *from)
 {
     const char *dst = e->storage[to->id];
-    if (to->type->kind == TYPE_SCALAR) {
+    if (by_word(to)) {
         const char *src = name_of(e, from);
         if (strcmp(src, dst)) line(e, "%s = %s;", dst, src);
         return;
@@ -380,13 +384,13 @@ static void assign_all(Emit *e, Value *const *args, Value *const *values, int n)
         bool clash = false;
         if (args[k]->type->kind == TYPE_TOKEN) continue;
         for (int j = 0; j < k; j++) {
-            const char *src = values[k]->type->kind == TYPE_SCALAR ? name_of(e, values[k]) : e->storage[values[k]->id];
+            const char *src = by_word(values[k]) ? name_of(e, values[k]) : e->storage[values[k]->id];
             clash |= src && e->storage[args[j]->id] && !strcmp(src, e->storage[args[j]->id]);
         }
         if (!clash) continue;
         saved[k] = tmp(e, "old");
         const char *src = name_of(e, values[k]);
-        if (values[k]->type->kind == TYPE_SCALAR) line(e, "const %s %s = %s;", ctype(values[k]->type->dtype), saved[k], src);
+        if (by_word(values[k])) line(e, "const %s %s = %s;", word_type(values[k]), saved[k], src);
         else {
             int words = array_len(values[k]->type->dtype, (int)layout_regs(layout_of(e, values[k])));
             line(e, "%s %s[%d];", array_type(values[k]->type->dtype), saved[k], words);
@@ -585,7 +589,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_PROGRAM_COORD:
         if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_RING: case OP_RING_PUT: case OP_RING_GET: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
+    case OP_TICKET: case OP_TICKET_ASK: case OP_RING: case OP_RING_PUT: case OP_RING_GET: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
     case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
         emit_hopper(e, i); return;
     case OP_ASSERT: emit_assert(e, i); return;

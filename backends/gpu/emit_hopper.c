@@ -159,6 +159,15 @@ static void emit_no_more(Emit *e)
     line(e, "break;");
 }
 
+static bool holds(const Block *b, Op op)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->op == op) return true;
+        for (int k = 0; k < i->n_blocks; k++) if (holds(i->blocks[k], op)) return true;
+    }
+    return false;
+}
+
 /* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
  * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
  * when the launch ends. Of two teams each has one of the slots. */
@@ -167,7 +176,9 @@ void emit_ticket_loop(Emit *e, Instr *loop)
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
     e->tickets = true;
     if (e->role == 0) {
-        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+        const char *next = str(e, "%s(%s, gridDim.x)", use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+        bool ahead = holds(loop->blocks[0], OP_TICKET_ASK);
+        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s%s%s) {", iv, iv, ahead ? "ticket_asked ? ticket_ahead : " : "", next, ahead ? ", ticket_asked = false" : "");
         e->indent++;
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
         line(e, "%s(ticket_word + %d * ticket_slot, %s < %s);", use(e, "sts_w32"), ticket_bytes(e), iv, total);
@@ -208,19 +219,25 @@ bool emit_program_coord(Emit *e, Instr *i)
     return true;
 }
 
+static void emit_ticket(Emit *e, Instr *i)
+{
+    const char *go = name_of(e, ir_result(i));
+    line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
+    line(e, "const bool %s = uniform((i32)%s(ticket_word + %d * ticket_slot));", go, use(e, "lds_w32"), ticket_bytes(e));
+    for (int k = 1; k < i->n_results; k++) line(e, "i32 %s = 0;", name_of(e, &i->results[k]));
+    line(e, "if (%s) {", go);
+    e->indent++;
+    for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), ticket_bytes(e), 4 * k);
+    line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
+    end_block(e);
+    for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
+}
+
 static bool has_tickets(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) if (ir_attr_int(i, ATTR_TICKETS, 0)) return true;
-    return false;
-}
-
-static bool holds(const Block *b, Op op)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == op) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (holds(i->blocks[k], op)) return true;
-    }
-    return false;
+    return holds(b, OP_TICKET);
 }
 
 static bool uses_ring(const Block *b, const Value *ring, Op op)
@@ -269,6 +286,7 @@ static void open_role(Emit *e, Block *b, int role)
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = %s;", producer ? "    " : "", producer || !p->teams ? "0" : "(u32)team");
+    if (holds(b, OP_TICKET_ASK)) line(e, "    i32 ticket_ahead = 0;\n            bool ticket_asked = false;");
     if (!producer && p->teams) line(e, "if (team == %d) %s(2, 256);    /* the first turn is team 0's */", p->teams - 1, use(e, "bar_arrive"));
     else if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
@@ -407,6 +425,10 @@ void emit_hopper(Emit *e, Instr *i)
 {
     int groups = e->plan->warps / 4, teams = e->plan->teams;
     switch ((int)i->op) {
+    case OP_TICKET: emit_ticket(e, i); return;
+    case OP_TICKET_ASK:
+        line(e, "if (!ticket_asked) { ticket_ahead = %s(%s, gridDim.x); ticket_asked = true; }", use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+        return;
     case OP_RING: emit_ring(e, i); return;
     case OP_RING_PUT: emit_put(e, i); return;
     case OP_RING_GET: emit_get(e, i); return;

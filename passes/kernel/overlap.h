@@ -2,6 +2,17 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
+typedef VEC(Instr *) Instrs;
+typedef VEC(Value *) Values;
+
+typedef struct Overlap { Session *s; Func *f; KernelPlan *p; Instrs loops; Text note; } Overlap;
+
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something changed. */
 Instr *kernel_prefetch(Session *, Func *, Instr *loop);
+/* Rotates the loop around its late product, across the loop over programs where that can be. False: nothing changed. */
+bool kernel_rotate(Overlap *, Instr *loop, Instr *product);
+/* Slots of the ring that the block gets. */
+int kernel_gets_of(const Block *, const Value *ring);
+/* Does v follow from `on` by operations of the block? depth: 0. */
+bool kernel_depends(const Value *v, const Value *on, const Block *body, int depth);
