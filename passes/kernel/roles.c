@@ -454,29 +454,6 @@ static Instr *make_persistent(Ctx *c)
     return loop;
 }
 
-/* The next program is asked for while the last steps of this one are loaded, not behind them: the counter lies in global memory. Not earlier
- * either, so that programs go to the CTAs that are done first. */
-static void ask_ahead(Ctx *c, Block *producer)
-{
-    enum { STEPS = 2 };
-    for (Instr *outer = producer->first; outer; outer = outer->next) {
-        if (!ir_attr_int(outer, ATTR_TICKETS, 0)) continue;
-        Instr *loop = NULL;
-        for (Instr *i = outer->blocks[0]->first; i; i = i->next) if (i->op == OP_FOR && holds_put(i->blocks[0])) loop = i;
-        if (!loop) continue;
-        Builder b = { .module = c->f->module, .block = loop->blocks[0], .before = loop->blocks[0]->first, .loc = loop->loc };
-        Value *j = loop->blocks[0]->args[0], *ahead = j;
-        for (int k = 0; k < STEPS; k++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
-        Value *near_end = ir_bin(&b, OP_GE, ahead, ir_operand(loop, 1));
-        Instr *cond = ir_build(&b, OP_IF, &near_end, 1, NO_ATTRS, NULL, 0);
-        for (int k = 0; k < 2; k++) {
-            Builder in = ir_at_end(cond->blocks[k]);
-            if (k == 0) ir_build(&in, OP_TICKET_ASK, NULL, 0, NO_ATTRS, NULL, 0);
-            ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-        }
-    }
-}
-
 static int registers_for(int consumers, bool producer)
 {
     /* 64K registers a multiprocessor; setmaxnreg counts in eights and the sum must not pass the launch's (reference/NOTES). */
@@ -542,7 +519,9 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     live.value = arena_array(&s->arena, bool, live.n);
     mark_puts(&live, roles->blocks[0]);
     sweep(&live, roles->blocks[0]);
-    ask_ahead(&c, roles->blocks[0]);
+    int deepest = 1;
+    for (size_t k = 0; k < c.rings.len; k++) if (c.rings.data[k].depth > deepest) deepest = c.rings.data[k].depth;
+    if (!p->options.no_ahead && kernel_ahead(s, f, roles->blocks[0], deepest)) p->schedule = arena_printf(&s->arena, "%s  the producer draws its next program %d steps before the end of this one\n", p->schedule ? p->schedule : "", deepest);
 
     c.loads.len = 0;
     c.products.len = 0;
