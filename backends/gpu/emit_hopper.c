@@ -176,9 +176,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
     e->tickets = true;
     if (e->role == 0) {
-        bool ahead = holds(loop->blocks[0], OP_TICKET_ASK);
-        const char *next = ahead ? NULL : str(e, "%s(%s, gridDim.x)", use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
-        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s) {", iv, iv, ahead ? "ticket_ahead" : next);
+        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
         e->indent++;
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
         line(e, "%s(ticket_word + %d * ticket_slot, %s < %s);", use(e, "sts_w32"), ticket_bytes(e), iv, total);
@@ -228,6 +226,7 @@ static void emit_ticket(Emit *e, Instr *i)
     line(e, "if (%s) {", go);
     e->indent++;
     for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), ticket_bytes(e), 4 * k);
+    line(e, "%s();", use(e, "warp_sync"));        /* as in emit_program_coord */
     line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
     line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
     end_block(e);
@@ -286,7 +285,6 @@ static void open_role(Emit *e, Block *b, int role)
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = %s;", producer ? "    " : "", producer || !p->teams ? "0" : "(u32)team");
-    if (holds(b, OP_TICKET_ASK)) line(e, "    i32 ticket_ahead = 0;");
     if (!producer && p->teams) line(e, "if (team == %d) %s(2, 256);    /* the first turn is team 0's */", p->teams - 1, use(e, "bar_arrive"));
     else if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
@@ -426,10 +424,6 @@ void emit_hopper(Emit *e, Instr *i)
     int groups = e->plan->warps / 4, teams = e->plan->teams;
     switch ((int)i->op) {
     case OP_TICKET: emit_ticket(e, i); return;
-    case OP_TICKET_ASK:
-        line(e, "const i32 %s = ticket_ahead = %s(%s, gridDim.x);", name_of(e, ir_result(i)), use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
-        e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
-        return;
     case OP_RING: emit_ring(e, i); return;
     case OP_RING_PUT: emit_put(e, i); return;
     case OP_RING_GET: emit_get(e, i); return;

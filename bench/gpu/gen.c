@@ -122,9 +122,10 @@ int main(int argc, char **argv)
             char *eq = strchr(argv[i], '=');
             if (!strncmp(argv[i], "no:", 3)) {
                 const char *w = argv[i] + 3;
-                ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap"); ko.no_across |= !strcmp(w, "across"); ko.no_ahead |= !strcmp(w, "ahead");
+                ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap"); ko.no_across |= !strcmp(w, "across");
                  ko.no_order |= !strcmp(w, "order"); ko.no_turns |= !strcmp(w, "turns"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets");
             } else if (!strcmp(argv[i], "turns")) ko.turns = true;
+            else if (!strcmp(argv[i], "across")) ko.across = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
             else if (!strncmp(argv[i], "skip:", 5)) skip = argv[i] + 5;
             else if (!strncmp(argv[i], "warps:", 6)) ko.warps = atoi(argv[i] + 6);

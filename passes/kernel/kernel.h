@@ -36,8 +36,7 @@ typedef struct KernelOptions {
     bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
     bool no_overlap;        /* no product issued ahead */
     bool no_teams;          /* all consumer warpgroups work on one program */
-    bool no_ahead;          /* the producer draws a program when it is done with the one before */
-    bool no_across;         /* nor across the border of two programs */
+    bool across, no_across; /* the same across the border of two programs: always, never; else where it was measured to gain (rotate.c) */
     bool turns, no_turns;   /* consumer warpgroups take turns to issue products (ping-pong): always, never; else with three or more of them,
                                where it was measured to gain 5% (H100, attention D 64); with two it gained nothing beside the overlap */
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */

@@ -9,7 +9,6 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_async = pass_skipped(o, "pipeline"),
         .no_roles = pass_skipped(o, "warp-roles"),
         .no_overlap = pass_skipped(o, "mma-pipeline"),
-        .no_ahead = schedule,
         .no_across = pass_skipped(o, "across-programs"),
         .no_turns = pass_skipped(o, "ping-pong"),
         .no_teams = pass_skipped(o, "tile-per-warpgroup"),

@@ -10,8 +10,6 @@ typedef struct Overlap { Session *s; Func *f; KernelPlan *p; Instrs loops; Text 
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something changed. */
 Instr *kernel_prefetch(Session *, Func *, Instr *loop);
-/* The producer works out its next program `steps` steps before the end of this one. */
-bool kernel_ahead(Session *, Func *, Block *producer, int steps);
 /* Rotates the loop around its late product, across the loop over programs where that can be. False: nothing changed. */
 bool kernel_rotate(Overlap *, Instr *loop, Instr *product);
 /* Slots of the ring that the block gets. */

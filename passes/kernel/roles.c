@@ -519,9 +519,6 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     live.value = arena_array(&s->arena, bool, live.n);
     mark_puts(&live, roles->blocks[0]);
     sweep(&live, roles->blocks[0]);
-    int deepest = 1;
-    for (size_t k = 0; k < c.rings.len; k++) if (c.rings.data[k].depth > deepest) deepest = c.rings.data[k].depth;
-    if (!p->options.no_ahead && kernel_ahead(s, f, roles->blocks[0], deepest)) p->schedule = arena_printf(&s->arena, "%s  the producer draws its next program %d steps before the end of this one\n", p->schedule ? p->schedule : "", deepest);
 
     c.loads.len = 0;
     c.products.len = 0;

@@ -19,6 +19,10 @@
  *         else:  issue late products of this one; wait
  *         if this was the last step: after(program)
  *
+ * That pays where the early part has more arithmetic than a softmax: its first step then has something to hide behind. Otherwise the loop gets
+ * border checks and the next operands are needed earlier than they arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519;
+ * soft-cap 359, 350; bias 521, 513; plain causal at N 1024 390, 407, at 4096 604, 623; full 529, 562 and 660, 678).
+ *
  * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are functions of coordinates are computed anew.
  * Requires besides: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. */
 #include "ir/range.h"
@@ -365,12 +369,34 @@ static bool need_operands(Across *x, const Instr *i)
     return true;
 }
 
+/* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has and more. */
+enum { SOFTMAX_OPS = 3 };
+
+static int score_ops(const Instr *i, int64_t elements)
+{
+    const Value *v = i->n_results ? ir_result(i) : NULL;
+    int n = v && (op_info[i->op].flags & OPF_ELEM) && v->type->kind == TYPE_TILE && type_elements(v->type) == elements && !kernel_is_cheap(v);
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) n += score_ops(x, elements);
+    return n;
+}
+
+static bool pays_across(const Rotation *r)
+{
+    int64_t elements = 0;
+    int n = 0;
+    for (size_t k = 0; k < r->p.early_issue.len; k++)
+        if (r->p.early_issue.data[k]->op == OP_WGMMA) elements = type_elements(ir_result(r->p.early_issue.data[k])->type);
+    for (size_t k = 0; k < r->p.early_rest.len; k++) n += score_ops(r->p.early_rest.data[k], elements);
+    return r->c->p->options.across || n > SOFTMAX_OPS;
+}
+
 static bool plan_across(Across *x, Rotation *r)
 {
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if (c->p->options.no_across || c->p->teams || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
+    if (c->p->options.no_across || c->p->teams || !pays_across(r) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");

@@ -236,7 +236,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .turns = !below(5), .no_teams = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_teams = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);
