@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum {
-    R_OUT_OF_MEMORY = 2, R_NO_DEVICE = 100, R_INVALID_DEVICE = 101, R_NO_BINARY = 209, R_INVALID_PTX = 218, R_INVALID_HANDLE = 400, R_NOT_READY = 600,
+    R_OUT_OF_MEMORY = 2, R_NO_DEVICE = 100, R_INVALID_DEVICE = 101, R_NO_BINARY = 209, R_INVALID_PTX = 218, R_NOT_READY = 600,
     R_ILLEGAL_ADDRESS = 700, R_LAUNCH_OUT_OF_RESOURCES = 701, R_LAUNCH_TIMEOUT = 702, R_CONTEXT_DESTROYED = 709, R_ASSERT = 710,
     R_STACK_ERROR = 714, R_ILLEGAL_INSTRUCTION = 715, R_MISALIGNED = 716, R_ADDRESS_SPACE = 717, R_INVALID_PC = 718, R_LAUNCH_FAILED = 719,
     F_STATIC_SHARED = 1, F_LOCAL = 3, F_REGISTERS = 4, F_MAX_DYNAMIC_SHARED = 8,
@@ -202,16 +202,24 @@ tile_status gpudrv_occupancy(Driver *d, DriverFunction *f, int threads, size_t s
     CALL(g, "occupancy", g->occupancy(blocks, f, threads, shared));
 }
 
+static bool of_another_context(GpuDriver *g, void *stream)
+{
+    void *owner = NULL;
+    int device = 0;
+    if (!stream) return false;
+    if (g->stream_context) return !g->stream_context(stream, &owner) && owner != g->context;
+    return g->stream_device && !g->stream_device(stream, &device) && device != g->device;
+}
+
 /* A launch that failed: what the driver's number leaves unsaid. */
 static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const DriverLaunch *l, DriverError *e)
 {
-    void *owner = NULL;
     int registers = 0;
-    if (r == R_INVALID_HANDLE && l->stream && g->stream_context && !g->stream_context(l->stream, &owner) && owner != g->context) {
+    tile_status st = gpudrv_result(g, r, "launch", e);
+    if (st == TILE_ERROR_DRIVER && of_another_context(g, l->stream)) {
         driver_error(e, "the stream belongs to another context than the kernel's");
         return TILE_ERROR_INVALID_ARGUMENT;
     }
-    tile_status st = gpudrv_result(g, r, "launch", e);
     if (st == TILE_ERROR_RESOURCES && !g->function_get(&registers, F_REGISTERS, f) && registers) {
         size_t n = strlen(e->text);
         snprintf(e->text + n, sizeof e->text - n, " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers, l->shared_bytes);
