@@ -14,6 +14,26 @@ expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I. -I"$root/tests/api" "$h
 expect 0 "all launches as expected" ./check cpu
 mkdir drivers && cp "$fake" drivers/libcuda.so.1
 expect 0 "all launches as expected" env LD_LIBRARY_PATH="$work/drivers" ./check fake
+# a driver from before tensor maps: what needs them is passed over
+mkdir old && cp "$(dirname "$fake")/libfakeold.so" old/libcuda.so.1
+cat >old.c <<'C'
+#include OLD_HEADER
+#include <stdio.h>
+int main(void)
+{
+    static _Alignas(256) unsigned short a[256 * 64], b[64 * 256], c[256 * 256];
+    int64_t sa[] = { 256, 64 }, sb[] = { 64, 256 }, sc[] = { 256, 256 };
+    tile_queue q = { .kind = TILE_ON_CUDA };
+    int status = gemm((tile_view){ a, sa, NULL }, (tile_view){ b, sb, NULL }, (tile_view){ c, sc, NULL }, &q);
+    puts(status ? k_error() : "launched");
+    return status;
+}
+C
+expect 0 "" "$cc" -std=c11 -I. -DOLD_HEADER='"k.h"' old.c k.o k.cpu.o -o oldcheck -ldl -lpthread
+expect 0 "launched" env LD_LIBRARY_PATH="$work/old" ./oldcheck
+expect 0 "" "$tilec" "$here/bundle.tile" --bundle --kernel=gemm --target=cuda:sm_90a -o only.c -h only.h
+expect 0 "" "$cc" -std=c11 -I. -DOLD_HEADER='"only.h"' -Dk_error=only_error old.c only.c -o onlycheck -ldl -lpthread
+expect 0 "launched" env LD_LIBRARY_PATH="$work/old" ./onlycheck
 if command -v g++ >/dev/null; then
     printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp
     expect 0 "" g++ -std=c++11 -Wall -Wextra -Werror -c h.cpp -o h.o

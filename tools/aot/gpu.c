@@ -373,7 +373,6 @@ static int encode_map(const Api *a, const Launch *l, const Map *m, const char *k
     uint64_t extents[5], strides[5];
     const uint32_t ones[5] = { 1, 1, 1, 1, 1 };
     const Param *p = &l->params[m->param];
-    if (!a->tensor_map) return fail(TILE_LAUNCH_UNSUPPORTED, "%s: the CUDA driver has no cuTensorMapEncodeTiled: version 12.0 or later is needed", kernel);
     if (!gpu_map_shape(m->rank, m->axes, m->split, m->element_bytes, p->shape, p->strides, extents, strides))
         return fail(TILE_LAUNCH_SHAPE, "%s: an axis is no multiple of its panels", kernel);
     int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents, strides, m->box, ones, 0, gpu_map_swizzle(m->swizzle), 2, 0);
@@ -431,19 +430,25 @@ static int launch_on(const Api *a, Home *h, const Kernel *k, Launch *l, const in
         fitting = true;
         if (!image_fits(&images[entries[number].image], h)) continue;
         if (h->shared_bytes && entries[number].shared_bytes > h->shared_bytes) { too_large = entries[number].shared_bytes; continue; }
+        if (entries[number].n_maps && !a->tensor_map) {
+            refused = true;
+            fail(TILE_LAUNCH_UNSUPPORTED, "%s: the CUDA driver has no cuTensorMapEncodeTiled: version 12.0 or later is needed", k->name);
+            continue;
+        }
         void *function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
         if (!function && (status = load_entry(a, h, number, k->name)) == TILE_LAUNCH_UNSUPPORTED) { refused = true; continue; }
         if (!function && status) return status;
+        if (!function) function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
         if ((status = find_programs(l, p))) return fail(status, status == TILE_LAUNCH_REMAP ? "%s: the remap is no permutation of this grid" : "%s: too many programs", k->name);
         if (!l->programs) return TILE_LAUNCH_OK;
         Scope scope;
         int result = enter(a, h, &scope);
         if (result) return driver_failed(a, result, k->name, "making the context current");
-        status = start(a, h, k, &entries[number], h->function[number], l, p, q);
+        status = start(a, h, k, &entries[number], function, l, p, q);
         leave(a, h, &scope);
         return status;
     }
-    if (refused) return TILE_LAUNCH_UNSUPPORTED;        /* load_image has said why */
+    if (refused) return TILE_LAUNCH_UNSUPPORTED;        /* why has been said */
     if (too_large) return fail(TILE_LAUNCH_RESOURCES, "%s: needs %lld bytes of shared memory; %s has %d", k->name, (long long)too_large, h->target, h->shared_bytes);
     return fitting ? fail(TILE_LAUNCH_UNSUPPORTED, "%s: nothing was compiled for %s", k->name, h->target)
                    : fail(TILE_LAUNCH_NO_VARIANT, "%s: nothing was compiled for these extents and consts", k->name);
