@@ -104,6 +104,37 @@ static int load_vectors(Emit *e, const Product *p, int side, const char *to, con
     return total;
 }
 
+/* Byte offsets of ldmatrix rows as T(thread) ^ X(fragment) ^ X(step) + P(fragment) + P(step): see load_vectors. */
+typedef struct RowOffsets { int32_t *xt, *pt, *xk, *pk; bool any; } RowOffsets;
+
+static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const LayoutMatrix *m, const uint32_t *regs, int count, int kt, RowOffsets *o)
+{
+    Arena *a = &e->s->arena;
+    int lanes = 8 * m->count, threads = lanes * (int)layout_warps(l);
+    uint32_t *thread = arena_array(a, uint32_t, (size_t)threads), *own = arena_array(a, uint32_t, (size_t)(count * kt)), seen = 0;
+    int32_t c[TILE_MAX_RANK];
+    for (int x = 0; x < l->rank; x++) if (l->cover[x] != l->tile[x]) return false;
+    for (int r = 0; r < count * kt; r++)
+        for (int t = 0; t < threads; t++) {
+            layout_matrix_row(l, m, regs[r], (uint32_t)(t % lanes), (uint32_t)(t / lanes), c);
+            uint32_t at = layout_shared_offset(s, c);
+            if (r == 0) { thread[t] = at; seen |= at; }
+            if (t == 0) own[r] = at ^ thread[0];
+            if (at != (thread[t] ^ own[r])) return false;
+        }
+    o->xt = arena_array(a, int32_t, (size_t)count); o->pt = arena_array(a, int32_t, (size_t)count);
+    o->xk = arena_array(a, int32_t, (size_t)kt); o->pk = arena_array(a, int32_t, (size_t)kt);
+    for (int t = 0; t < count; t++)
+        for (int q = 0; q < kt; q++) {
+            uint32_t w = own[t * kt + q];
+            if (q == 0) { o->xt[t] = (int32_t)(w & seen); o->pt[t] = (int32_t)(w & ~seen); }
+            if (t == 0) { o->xk[q] = (int32_t)(w & seen); o->pk[q] = (int32_t)(w & ~seen); }
+            if ((uint32_t)(o->xt[t] ^ o->xk[q]) != (w & seen) || (uint32_t)(o->pt[t] + o->pk[q]) != (w & ~seen)) return false;
+            o->any |= (w & seen) != 0;
+        }
+    return true;
+}
+
 /* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. AMD: how many reads that takes, 0 where it is not in vectors. */
 static int load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
 {
@@ -128,7 +159,21 @@ static int load_fragments(Emit *e, const Product *p, int side, const char *to, c
         if (plain) {
             int count = tiles * per_tile / per_instr;
             int32_t *by_t = arena_array(&e->s->arena, int32_t, (size_t)count), *by_k = arena_array(&e->s->arena, int32_t, (size_t)p->kt), c[TILE_MAX_RANK];
-            const char *coords[2];
+            const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : ""));
+            uint32_t *regs = arena_array(&e->s->arena, uint32_t, (size_t)(count * p->kt));
+            for (int t = 0; t < count; t++) for (int q = 0; q < p->kt; q++) regs[t * p->kt + q] = (uint32_t)REG(t * per_instr / per_tile, q, t * per_instr % per_tile);
+            RowOffsets ro = { 0 };
+            if (row_offsets(e, l, s, &m, regs, count, p->kt, &ro)) {
+                for (int a = 0; a < 2; a++) {
+                    layout_matrix_row(l, &m, regs[0], 0, 0, c);
+                    coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
+                }
+                const char *o = shared_offset(e, s, coords), *at = ro.any ? str(e, "(%s ^ (%s) ^ (%s))", o, index_formula(e, ro.xt, count, "t"), index_formula(e, ro.xk, p->kt, k)) : o;
+                begin_unrolled(e, "t", count);
+                line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", load, to, (int)m.count, name_of(e, view), at, index_formula(e, ro.pt, count, "t"), index_formula(e, ro.pk, p->kt, k));
+                end_block(e);
+                return 0;
+            }
             begin_unrolled(e, "t", count);
             for (int a = 0; a < 2; a++) {
                 for (int t = 0; t < count; t++) {
@@ -148,7 +193,7 @@ static int load_fragments(Emit *e, const Product *p, int side, const char *to, c
                 }
             }
             const char *o = shared_offset(e, s, coords);
-            line(e, "%s(&%s[t * %d], %s + %s);", use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), to, (int)m.count, name_of(e, view), o);
+            line(e, "%s(&%s[t * %d], %s + %s);", load, to, (int)m.count, name_of(e, view), o);
             end_block(e);
             return 0;
         }
