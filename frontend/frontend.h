@@ -78,6 +78,8 @@ typedef struct FrontInstance { const char *kernel; int n; const FrontDomain *dom
 int frontend_instance_count(const Ast *);
 const FrontInstance *frontend_instance(const Ast *, int);
 
+/* Does the kernel's grid clause name it? */
+bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
 /* Is it a hint that a tune block or a binding may set (ir/hints.def)? */
 bool frontend_hint_name(const char *);
 

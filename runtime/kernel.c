@@ -223,6 +223,7 @@ static void kernel_free(tile_kernel *k)
     tile_context *c = k->context;
     for (Variant *v = k->variants, *next; v; v = next) { next = v->next; variant_free(k, v); }
     for (VariantTable *t = atomic_load(&k->table), *older; t; t = older) { older = t->older; context_free(c, t, t->bytes); }
+    chooser_close(k);
     session_free(&k->session);
     tune_release(k->tune);
     pthread_mutex_destroy(&k->lock);
@@ -243,8 +244,9 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
     }
     k->title = compile_title(s, k->name, k->bindings, (size_t)k->n_bindings);
     tile_status st = take_params(k);
-    if (!st) take_rows(k);
-    return st;
+    if (st) return st;
+    take_rows(k);
+    return chooser_open(k);
 }
 
 /* An empty kernel that holds its context and module. NULL when out of memory. */

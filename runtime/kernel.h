@@ -103,6 +103,7 @@ struct tile_kernel {
     void *accept_user;
     TuneTable *tune;
     TuneRow *rows; int n_rows;
+    struct Chooser *chooser;        /* choose.c; NULL: a table speaks, or there is nothing to choose */
     int key_words;
     bool anonymous;                 /* some axis has no dimension's name: its extent is compared once the variant is known */
     Variant *variants;
@@ -113,7 +114,7 @@ struct tile_kernel {
 
 /* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and the tuning row + 1 (from bit 8); then a bit a dimension for multiples of 16, the extents of key
  * dimensions, and 16 bits of facts a parameter. */
-void kernel_key(const tile_kernel *, const LaunchArgs *, uint64_t *key);
+void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
 /* Reads and checks arguments. */
 tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
@@ -132,6 +133,16 @@ void variant_free(tile_kernel *, Variant *);
 /* A kernel like `k` with more bindings and without a tuning table, in context `c` of the same device. The bindings' names must outlive it. */
 tile_status kernel_create_like(const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
 int kernel_tune_row(const tile_kernel *, const int64_t *dims);
+
+/* --- choose.c: without a table ---------------------------------------------------------------------------------------------------- */
+
+tile_status chooser_open(tile_kernel *);
+void chooser_close(tile_kernel *);
+/* For these extents: 0 the declared defaults, else a number for kernel_choice_config. Neither allocates nor locks for extents seen before. */
+int kernel_choice(tile_kernel *, const LaunchArgs *);
+const FrontBinding *kernel_choice_config(const tile_kernel *, int row, int *n);
+/* The next smaller one, for a `row` that does not fit the device; -1: none. */
+int kernel_choice_smaller(tile_kernel *, int row);
 
 /* launch.c, for memos: reads a scalar; are the views apart that must be; the driver's launch. */
 bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);

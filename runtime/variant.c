@@ -19,6 +19,7 @@ typedef struct Making {
     CompileOptions options;
     const FrontBinding *bindings; size_t n_bindings;
     LaunchFacts facts;
+    int instead;                    /* of choose.c: what does not fit the device is replaced by it */
     const char *title;
     uint8_t cache_key[32];
     double vendor_ms, load_ms;      /* of the making: the vendor's compiler, the driver */
@@ -26,12 +27,14 @@ typedef struct Making {
 
 const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
 {
-    int row = (int)(key[0] >> 8) - 1;
-    int n_config = row >= 0 ? k->rows[row].n_config : 0;
+    int row = (int)(key[0] >> 8) - 1, n_config = 0;
+    const FrontBinding *config = NULL;
+    if (row >= 0 && k->chooser) config = kernel_choice_config(k, row + 1, &n_config);
+    else if (row >= 0) { config = k->rows[row].config; n_config = k->rows[row].n_config; }
     FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
     *n = (size_t)k->n_bindings;
-    for (int i = 0; i < n_config; i++) b[(*n)++] = k->rows[row].config[i];
+    for (int i = 0; i < n_config; i++) b[(*n)++] = config[i];
     const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
     for (int d = 0; d < k->n_dims; d++)
         if (k->dims[d].key) b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
@@ -42,7 +45,10 @@ static void gather(Making *m)
 {
     tile_kernel *k = m->k;
     Arena *a = &m->s->arena;
-    m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
+    uint64_t *key = arena_array(a, uint64_t, (size_t)k->key_words);
+    memcpy(key, m->v->key, (size_t)k->key_words * sizeof *key);
+    if (m->instead > 0) key[0] = (key[0] & 255) | (uint64_t)m->instead << 8;
+    m->bindings = variant_bindings(k, key, a, &m->n_bindings);
     kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1), arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
     m->options = context_compile_options(k->context);
@@ -187,6 +193,19 @@ static tile_status make(Making *m)
     return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
 
+/* Tiles that do not fit the device give way to smaller ones, unless they were bound or a table named them. */
+static tile_status make_fitting(Making *m)
+{
+    tile_status st = make(m);
+    m->instead = (int)(m->v->key[0] >> 8);
+    while (st == TILE_ERROR_RESOURCES && m->k->chooser && (m->instead = kernel_choice_smaller(m->k, m->instead)) > 0) {
+        forget(m->v);
+        tile_status next = make(m);
+        if (next != TILE_ERROR_COMPILE) st = next;
+    }
+    return st;
+}
+
 /* Another launch of the same variant says again what this one said. */
 static void remember(tile_kernel *k, Variant *v)
 {
@@ -205,7 +224,7 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
     arena_init(&v->arena, c->alloc, &s.oom);
     Making m = { .k = k, .v = v, .s = &s };
     int jumped = setjmp(s.oom);
-    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
+    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make_fitting(&m);
     v->ms = now_ms() - start;
     if (!st && context_debug_has(c, "time")) {
         char text[200];

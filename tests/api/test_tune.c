@@ -263,6 +263,85 @@ static void test_cuda(void) { tune_on("cuda", FAKE_CUDA); }
 static void test_hip(void) { tune_on("hip", FAKE_HIP); }
 #endif
 
+/* --- without a table ------------------------------------------------------------------------------------------------------------------------- */
+
+static const char choose_text[] =
+    "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = 1024, const int PART = 1) grid (cdiv(N, BLOCK)) {\n"
+    "    let i = program_id();\n    store(Y[i*BLOCK +: BLOCK], load(X[i*BLOCK +: BLOCK]));\n}\n"
+    "tune copy { PART in {1, 2}; BLOCK in {64, 256, 1024, 2048}; require (PART == 1 || BLOCK > 64); key (N); }\n";
+
+static unsigned programs(tile_kernel *k, int64_t n)
+{
+    tile_tensor t = { (void *)4096, &n, NULL, -1, TILE_NONE };
+    static char memory[1 << 22] __attribute__((aligned(256)));
+    tile_tensor u = { memory, &n, NULL, -1, TILE_NONE };
+    t.data = memory + (1 << 21);
+    tile_variant_info v = { .struct_size = sizeof v };
+    OK(ctx, tile_kernel_variant(k, (tile_arg[]){ tile_arg_tensor(&t), tile_arg_tensor(&u) }, 2, &v));
+    return (unsigned)v.programs;
+}
+
+static void test_without_table(void)
+{
+    tile_kernel *k;
+    FakeState *fake = fake_open(FAKE_CUDA);
+    Counter counter = { 0 };
+    tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
+    cd.allocator = (tile_allocator){ counter_realloc, &counter };
+    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
+    OK(ctx, kernel_of(ctx, choose_text, "copy", NULL, 0, &k));      /* the fake has four multiprocessors */
+    CU_ASSERT_EQUAL(programs(k, 4096), 4);          /* enough programs: as declared */
+    CU_ASSERT_EQUAL(programs(k, 65536), 64);
+    CU_ASSERT_EQUAL(programs(k, 2048), 8);          /* two of 1024 would leave half of the device idle: 256 */
+    CU_ASSERT_EQUAL(programs(k, 3008), 3);          /* three do not; smaller ones would take more than they give */
+    CU_ASSERT_EQUAL(programs(k, 256), 4);           /* 64 */
+    CU_ASSERT_EQUAL(programs(k, 48), 1);
+    CU_ASSERT_EQUAL(fake->compiles, 3);             /* a variant for each block, whatever the extent */
+    long calls = atomic_load(&counter.calls);
+    CU_ASSERT_EQUAL(programs(k, 2048), 8);
+    CU_ASSERT_EQUAL(atomic_load(&counter.calls), calls);
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 1024 } } }, 1, &k));
+    CU_ASSERT_EQUAL(programs(k, 2048), 2);          /* what is bound stays */
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "PART", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
+    CU_ASSERT_EQUAL(programs(k, 256), 1);           /* `require` leaves 64 out */
+    CU_ASSERT_EQUAL(programs(k, 2048), 8);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
+}
+
+/* The declared tile, 64 x 64 of f32, needs 16 KB of shared memory. */
+static void test_does_not_fit(void)
+{
+    static float a[256 * 256], b[256 * 256];
+    int64_t shape[2] = { 256, 256 };
+    tile_tensor ta = { a, shape, NULL, -1, TILE_NONE }, tb = { b, shape, NULL, -1, TILE_NONE };
+    tile_arg args[] = { tile_arg_tensor(&ta), tile_arg_tensor(&tb) };
+    FakeState *fake = fake_open(FAKE_CUDA);
+    fake->shared_bytes = 10000;
+    tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
+    tile_module *m;
+    tile_kernel *k;
+    tile_variant_info v = { .struct_size = sizeof v };
+    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
+    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/transpose.tile", &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
+    OK(ctx, tile_kernel_create(m, "transpose", NULL, 0, &k));
+    OK(ctx, tile_kernel_variant(k, args, 2, &v));
+    CU_ASSERT(v.shared_bytes > 0 && v.shared_bytes <= 10000);
+    CHECK_TEXT(v.specialization, "TM=");
+    OK(ctx, tile_launch(k, args, 2, NULL));
+    CU_ASSERT_EQUAL(fake->last.grid[0], v.programs);
+    tile_kernel_destroy(k);
+    OK(ctx, tile_kernel_create(m, "transpose", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } }, { "TN", TILE_BIND_INT, { .i = 64 } } }, 2, &k));
+    CHECK_STATUS(ctx, tile_launch(k, args, 2, NULL), TILE_ERROR_RESOURCES);     /* what is bound stays, and fails */
+    CHECK_TEXT(error_of(ctx), "bytes of shared memory");
+    tile_kernel_destroy(k);
+    tile_module_destroy(m);
+    tile_context_destroy(ctx);
+}
+
 /* Memory that runs out anywhere: a status, nothing leaks, and the next call works. */
 static void test_memory(void)
 {
@@ -310,7 +389,7 @@ int main(int argc, char **argv)
 #ifdef HAVE_CPU
         { "search", test_search }, { "refusals", test_refusals }, { "strided", test_strided },
 #endif
-        { "cuda", test_cuda },
+        { "cuda", test_cuda }, { "without_table", test_without_table }, { "does_not_fit", test_does_not_fit },
 #ifdef HAVE_HIP
         { "hip", test_hip },
 #endif
