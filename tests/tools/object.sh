@@ -7,6 +7,13 @@ expect 0 "" "$tilec" "$here/launch.tile" -o k.o -h k.h
 expect 0 "" "$tilec" "$here/launch.tile" -o k2.o -h k.h; same k.o k2.o
 expect 0 "" "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. "$here/launch_check.c" k.o -o check
 expect 0 "all launches as expected" ./check
+# a processor without AVX-512: valgrind's has AVX2 and no more, so the launcher must take the variants for x86-64-v3
+if valgrind --tool=none -q true 2>/dev/null; then
+    printf '#include <stdio.h>\nint main(void) { printf("%%d\\n", __builtin_cpu_supports("avx2") && !__builtin_cpu_supports("avx512f")); return 0; }\n' >has.c
+    expect 0 "" "$cc" has.c -o has
+    if [ "$(valgrind --tool=none -q ./has)" = 1 ]; then expect 0 "all launches as expected" valgrind --tool=none -q ./check
+    else echo "valgrind has no AVX2 on this machine: variants for x86-64-v3 are not tried apart"; fi
+else echo "no valgrind: variants for x86-64-v3 are not tried apart"; fi
 if command -v g++ >/dev/null; then
     printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp
     expect 0 "" g++ -Wall -Wextra -Werror -c h.cpp -o h.o
