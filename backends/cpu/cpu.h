@@ -2,8 +2,9 @@
  *
  *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop nest
  *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
- *   gen.c      steps -> LLVM IR: function, control flow, scalars
- *   nest.c     loop nests over tiles; virtual tiles evaluated at a chunk of elements
+ *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
+ *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
+ *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements; reductions
  *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
  *   memory.c   windows, gathers, scatters, atomics
  *   mma.c      packing and register-tiled matrix products
@@ -225,11 +226,12 @@ LLVMValueRef helper_begin(Gen *, Helper *, const char *name, LLVMTypeRef type);
 void helper_end(Gen *, Helper *);       /* after the function's returns */
 
 void gen_steps(Gen *, Steps *);
-/* Emits a pure scalar instruction; for combine functions with `lanes` > 1 on vectors. */
+/* Emits a scalar instruction. */
 void gen_scalar_instr(Gen *, Instr *);
 /* The block of reduce or scan applied to a and b. */
 LLVMValueRef gen_combine(Gen *, Block *, LLVMValueRef a, LLVMValueRef b, int lanes);
-bool gen_combine_vectorises(const Block *);
+/* The number of the program whose work program `program` does. */
+LLVMValueRef gen_remap(Gen *, LLVMValueRef program);
 /* Reports a failed check (`--check`) if `bad` holds. */
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
 

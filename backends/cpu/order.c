@@ -52,7 +52,7 @@ static void scan_axes(Scan *s, int axis)
     if (axis == s->from->rank) {
         if (s->va == s->axis) { line(s, 1); return; }
         int64_t n = s->from->shape[s->va], done = 0;
-        int lanes = s->i->op == OP_SCAN && !gen_combine_vectorises(s->i->blocks[0]) ? 1 : plan_lanes(g->target);
+        int lanes = plan_lanes(g->target);
         if (n >= 2 * lanes) {
             Loop l;
             done = n / lanes * lanes;

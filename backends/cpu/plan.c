@@ -7,7 +7,7 @@
  *
  * What must have a buffer from the start (`wanted`): loop-carried tiles, costly operands of broadcasts, operands of reshapes that
  * move elements, loads that a later store could change, tiles whose rows do not lie along their last axis (turned once). */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/plan.h"
 
 enum { CHEAP = 6 };
 
@@ -18,9 +18,7 @@ int squeeze(const Type *t, int64_t *shape)
     return n;
 }
 
-static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
-
-static bool same_squeezed(const Type *a, const Type *b)
+bool plan_same_squeezed(const Type *a, const Type *b)
 {
     int64_t x[TILE_MAX_RANK], y[TILE_MAX_RANK];
     int n = squeeze(a, x);
@@ -29,11 +27,11 @@ static bool same_squeezed(const Type *a, const Type *b)
 
 static bool moves_elements(const Instr *reshape)
 {
-    return is_tile(ir_operand(reshape, 0)) && !same_squeezed(ir_operand(reshape, 0)->type, ir_result(reshape)->type);
+    return is_tile(ir_operand(reshape, 0)) && !plan_same_squeezed(ir_operand(reshape, 0)->type, ir_result(reshape)->type);
 }
 
 /* Does the operation make a tile that can be computed where it is read? */
-static bool can_be_virtual(Op op)
+bool plan_can_be_virtual(Op op)
 {
     if (op_info[op].flags & OPF_ELEM) return true;
     switch ((int)op) {
@@ -43,17 +41,17 @@ static bool can_be_virtual(Op op)
     }
 }
 
-static bool has_buffer(Plan *p, Value *v)
+bool plan_has_buffer(Plan *p, Value *v)
 {
     ValInfo *i = plan_info(p, v);
-    return i->buf || i->wanted || !v->def || !can_be_virtual(v->def->op);
+    return i->buf || i->wanted || !v->def || !plan_can_be_virtual(v->def->op);
 }
 
 /* About how many instructions it takes to compute one vector of `v` again. */
 static int cost(Plan *p, Value *v, int depth)
 {
     if (!is_tile(v)) return 0;
-    if (has_buffer(p, v)) return 1;
+    if (plan_has_buffer(p, v)) return 1;
     if (depth > 12) return 100;
     const Instr *i = v->def;
     int c = 1;
@@ -71,11 +69,13 @@ static int cost(Plan *p, Value *v, int depth)
     return c;
 }
 
+int plan_cost_at(Plan *p, Value *v) { return cost(p, v, 0); }
+
 int plan_cost(Plan *p, Value *v)
 {
-    if (!is_tile(v) || !v->def || !can_be_virtual(v->def->op)) return 0;
+    if (!is_tile(v) || !v->def || !plan_can_be_virtual(v->def->op)) return 0;
     int c = cost(p, v, 0);
-    if (has_buffer(p, v))
+    if (plan_has_buffer(p, v))
         for (int k = 0; k < v->def->n_operands; k++) c += cost(p, ir_operand(v->def, k), 0);
     return c;
 }
@@ -138,7 +138,7 @@ static int last_axis(const Type *t)
 static int natural_axis(Plan *p, Value *v, int depth)
 {
     int last = last_axis(v->type);
-    if (!v->def || has_buffer(p, v) || depth > 12) return last;
+    if (!v->def || plan_has_buffer(p, v) || depth > 12) return last;
     const Instr *i = v->def;
     if (i->op == OP_LOAD) {
         int a = memory_unit_axis(p->func, i);
@@ -186,7 +186,7 @@ static void find_wanted(Plan *p, Block *b)
     for (Instr *i = b->first; i; i = i->next) {
         switch ((int)i->op) {
         case OP_BROADCAST:
-            if (cost(p, ir_operand(i, 0), 0) > CHEAP && !same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type)) want(p, ir_operand(i, 0));
+            if (cost(p, ir_operand(i, 0), 0) > CHEAP && !plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type)) want(p, ir_operand(i, 0));
             break;
         case OP_RESHAPE:
             if (moves_elements(i) && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op != OP_SPLAT) want(p, ir_operand(i, 0));
@@ -215,14 +215,12 @@ static void find_wanted(Plan *p, Block *b)
 
 /* --- leaves ---------------------------------------------------------------------------------------------------------- */
 
-typedef void LeafFn(void *user, Value *leaf, bool same);
-
 static void operand_leaves(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user);
 
 void plan_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
 {
     if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_TOKEN) return;
-    if (!is_tile(v) || has_buffer(p, v)) { fn(user, v, same); return; }
+    if (!is_tile(v) || plan_has_buffer(p, v)) { fn(user, v, same); return; }
     if (v->def->op == OP_LOAD) { fn(user, v, same); return; }
     operand_leaves(p, v->def, same, fn, user);
 }
@@ -231,16 +229,16 @@ static void operand_leaves(Plan *p, const Instr *i, bool same, LeafFn *fn, void 
 {
     if (i->op == OP_LOAD) { fn(user, (Value *)ir_result(i), same); return; }
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS ||
-                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
+                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
     for (int k = 0; k < i->n_operands; k++) plan_leaves(p, ir_operand(i, k), same && keeps, fn, user);
 }
 
 /* What a sink reads. */
-static void sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
+void plan_sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
 {
     switch (s->kind) {
     case SINK_BUFFER:
-        if (s->value->def && can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) operand_leaves(p, s->value->def, true, fn, user);
+        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) operand_leaves(p, s->value->def, true, fn, user);
         else plan_leaves(p, s->value, true, fn, user);
         break;
     case SINK_PACK: case SINK_REDUCE: case SINK_ASSERT: plan_leaves(p, s->value, true, fn, user); break;
@@ -269,7 +267,7 @@ static Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shap
     return b;
 }
 
-static Buf *value_buf(Plan *p, Value *v, Steps *home)
+Buf *plan_value_buf(Plan *p, Value *v, Steps *home)
 {
     ValInfo *i = plan_info(p, v);
     if (!i->buf) i->buf = new_buf(p, home, v->type->dtype, v->type->rank, v->type->shape);
@@ -286,7 +284,7 @@ static Steps *new_steps(Plan *p, Block *b, Step *parent)
     return s;
 }
 
-static Step *new_step(Plan *p, Steps *in, StepKind kind, Instr *i)
+Step *plan_step(Plan *p, Steps *in, StepKind kind, Instr *i)
 {
     Step *s = arena_new(p->arena, Step);
     s->kind = kind;
@@ -311,7 +309,6 @@ static Steps *steps_of(Steps *in, const Block *b)
     return in;
 }
 
-static Block *block_of(const Value *v) { return v->def ? v->def->block : v->block; }
 
 /* Scalars without memory, constants and the like are available anywhere below their definition. */
 typedef struct Earliest { Plan *p; Steps *in; int index; Step *nest; bool fits_nest; } Earliest;
@@ -325,7 +322,7 @@ static void leaf_available(void *user, Value *leaf, bool same)
     if (index > e->index) e->index = index;
 }
 
-static bool shape_is(const Step *s, const Type *t)
+bool plan_shape_is(const Step *s, const Type *t)
 {
     int64_t shape[TILE_MAX_RANK];
     int n = squeeze(t, shape);
@@ -353,17 +350,17 @@ static bool is_memory_sink(const Sink *k)
 static Step *add_sink(Plan *p, Steps *in, Sink *k, const Type *t)
 {
     Earliest e = { p, in, 0, NULL, false };
-    sink_leaves(p, k, leaf_available, &e);
+    plan_sink_leaves(p, k, leaf_available, &e);
     bool memory = is_memory_sink(k), alone = k->kind == SINK_ATOMIC || k->kind == SINK_SCATTER || k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
     Step *nest = NULL;
     for (Step *s = in->first; s && !alone; s = s->next) {
-        if (s->kind != STEP_NEST || s->index < e.index || !shape_is(s, t) || s->scalar_lanes) continue;
+        if (s->kind != STEP_NEST || s->index < e.index || !plan_shape_is(s, t) || s->scalar_lanes) continue;
         if (memory && in->last_memory && (s->index < in->last_memory->index ||
                                           (s == in->last_memory && !(k->kind == SINK_STORE && stores_elsewhere(s, k))))) continue;
         nest = s;
     }
     if (!nest) {
-        nest = append(in, new_step(p, in, STEP_NEST, k->instr));
+        nest = append(in, plan_step(p, in, STEP_NEST, k->instr));
         nest->rank = squeeze(t, nest->shape);
         nest->scalar_lanes = k->kind == SINK_ATOMIC || k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
     }
@@ -376,7 +373,7 @@ static Step *add_sink(Plan *p, Steps *in, Sink *k, const Type *t)
     return nest;
 }
 
-static Sink *new_sink(Plan *p, SinkKind kind, Instr *i, Value *v, Buf *b)
+Sink *plan_sink(Plan *p, SinkKind kind, Instr *i, Value *v, Buf *b)
 {
     Sink *k = arena_new(p->arena, Sink);
     k->kind = kind;
@@ -399,17 +396,17 @@ static void fill(Plan *p, Steps *in, Value *v)
     }
     int last = last_axis(v->type);
     if (axis >= 0 && axis != last && v->type->shape[axis] >= 4 && v->type->shape[last] >= 4) {
-        Step *s = new_step(p, in, STEP_TURN, i);
+        Step *s = plan_step(p, in, STEP_TURN, i);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = last;
-        s->buf = value_buf(p, v, in);
+        s->buf = plan_value_buf(p, v, in);
         if (i->n_results > 1) { s->memory = true; in->last_memory = s; }
         info->avail = append(in, s);
         return;
     }
-    Buf *b = value_buf(p, v, in);
-    info->avail = info->at = add_sink(p, in, new_sink(p, SINK_BUFFER, i, v, b), v->type);
+    Buf *b = plan_value_buf(p, v, in);
+    info->avail = info->at = add_sink(p, in, plan_sink(p, SINK_BUFFER, i, v, b), v->type);
 }
 
 /* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside). */
@@ -418,7 +415,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     for (size_t k = 0; k < p->packs.len; k++)
         if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d && p->packs.data[k].buf->nr == nr &&
             steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home) return p->packs.data[k].buf;
-    Steps *home = steps_of(in, block_of(v));
+    Steps *home = steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
     bool pairs = mma_kind(p->target, mma) == MMA_BF16_PAIRS || mma_kind(p->target, mma) == MMA_I16_PAIRS;
@@ -434,14 +431,14 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     }
     int axis = natural_axis(p, v, 0);
     if (axis != 1 && rows >= 4 && columns >= 4) {
-        Step *s = new_step(p, home, STEP_TURN, mma);
+        Step *s = plan_step(p, home, STEP_TURN, mma);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = 1;
         s->buf = b;
         append(home, s);
     } else {
-        add_sink(p, home, new_sink(p, SINK_PACK, mma, v, b), v->type);
+        add_sink(p, home, plan_sink(p, SINK_PACK, mma, v, b), v->type);
     }
     size_t k = p->packs.len;
     vec_push(p->arena, &p->packs, p->packs.data[0]);
@@ -455,7 +452,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
 static void plan_mma(Plan *p, Steps *in, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2);
-    Step *s = new_step(p, in, STEP_MMA, i);
+    Step *s = plan_step(p, in, STEP_MMA, i);
     s->mma = mma_kind(p->target, i);
     int64_t m = a->type->shape[0], n = b->type->shape[1];
     mma_block_shape(p->target, s->mma, m, n, &s->mr, &s->nv);
@@ -469,24 +466,22 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
         if (!plan_info(p, acc)->buf) fill(p, in, acc);
         s->acc = plan_info(p, acc)->buf;
     }
-    s->buf = value_buf(p, ir_result(i), in);
+    s->buf = plan_value_buf(p, ir_result(i), in);
     plan_info(p, ir_result(i))->avail = append(in, s);
 }
 
 static void plan_reduce(Plan *p, Steps *in, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
-    Sink *k = new_sink(p, SINK_REDUCE, i, x, NULL);
+    Sink *k = plan_sink(p, SINK_REDUCE, i, x, NULL);
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     bool arg = i->op == OP_ARGMAX || i->op == OP_ARGMIN;
     bool wide = (i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD) && dtype_is_float(x->type->dtype) && dtype_bits(x->type->dtype) < 32;
-    if (is_tile(r)) k->buf = value_buf(p, r, in);
+    if (is_tile(r)) k->buf = plan_value_buf(p, r, in);
     else plan_info(p, r)->mode = TILE_SCALAR;
     if (is_tile(r) && axis != last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
         k->aux = new_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
-    ValInfo *info = plan_info(p, r);
-    info->avail = add_sink(p, in, k, x->type);
-    if ((i->op == OP_REDUCE && !gen_combine_vectorises(i->blocks[0]))) info->avail->scalar_lanes = true;
+    plan_info(p, r)->avail = add_sink(p, in, k, x->type);
 }
 
 static void plan_block(Plan *p, Steps *in);
@@ -495,18 +490,18 @@ static bool touches_memory(const Instr *i) { return ir_has_effects(i) || ir_read
 
 static void plan_control(Plan *p, Steps *in, Instr *i)
 {
-    Step *s = new_step(p, in, i->op == OP_FOR ? STEP_FOR : i->op == OP_WHILE ? STEP_WHILE : STEP_IF, i);
+    Step *s = plan_step(p, in, i->op == OP_FOR ? STEP_FOR : i->op == OP_WHILE ? STEP_WHILE : STEP_IF, i);
     int n = i->n_results;
     s->carried = arena_array(p->arena, Buf *, (size_t)n);
     s->carried2 = arena_array(p->arena, Buf *, (size_t)n);
     /* operands that are virtual are read when the step starts: into the carried buffers directly */
-    for (int k = 0; k < n; k++) if (is_tile(&i->results[k])) s->carried[k] = value_buf(p, &i->results[k], in);
+    for (int k = 0; k < n; k++) if (is_tile(&i->results[k])) s->carried[k] = plan_value_buf(p, &i->results[k], in);
     for (int b = 0; b < i->n_blocks; b++) {
         s->blocks[b] = new_steps(p, i->blocks[b], s);
         int skip = i->op == OP_FOR ? 1 : 0;
         for (int k = 0; k < n && i->op != OP_IF; k++)
             if (is_tile(&i->results[k])) {
-                Buf *arg = value_buf(p, i->blocks[b]->args[k + skip], s->blocks[b]);
+                Buf *arg = plan_value_buf(p, i->blocks[b]->args[k + skip], s->blocks[b]);
                 if (i->op == OP_WHILE && b == 0) s->carried2[k] = arg;
             }
         plan_block(p, s->blocks[b]);
@@ -519,11 +514,11 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
 
 static void plan_concat(Plan *p, Steps *in, Instr *i)
 {
-    Buf *b = value_buf(p, ir_result(i), in);
+    Buf *b = plan_value_buf(p, ir_result(i), in);
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0), at = 0;
     ValInfo *info = plan_info(p, ir_result(i));
     for (int k = 0; k < i->n_operands; k++) {
-        Sink *s = new_sink(p, SINK_BUFFER, i, ir_operand(i, k), b);
+        Sink *s = plan_sink(p, SINK_BUFFER, i, ir_operand(i, k), b);
         s->base[axis] = at;
         at += ir_operand(i, k)->type->shape[axis];
         Step *nest = add_sink(p, in, s, ir_operand(i, k)->type);
@@ -536,26 +531,26 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     switch ((int)i->op) {
     case OP_TOKEN: case OP_JOIN_TOKENS: return;
     case OP_FOR: case OP_WHILE: case OP_IF: plan_control(p, in, i); return;
-    case OP_YIELD: case OP_CONDITION: case OP_RETURN: append(in, new_step(p, in, STEP_YIELD, i)); return;
+    case OP_YIELD: case OP_CONDITION: case OP_RETURN: append(in, plan_step(p, in, STEP_YIELD, i)); return;
     case OP_MMA: plan_mma(p, in, i); return;
     case OP_CONCAT: plan_concat(p, in, i); return;
     case OP_STORE:
         if (is_tile(ir_operand(i, 1 + ir_operand(i, 0)->type->rank))) {
             Value *v = ir_operand(i, 1 + ir_operand(i, 0)->type->rank);
-            add_sink(p, in, new_sink(p, SINK_STORE, i, v, NULL), v->type);
+            add_sink(p, in, plan_sink(p, SINK_STORE, i, v, NULL), v->type);
         } else {
-            Step *s = append(in, new_step(p, in, STEP_SCALAR, i));
+            Step *s = append(in, plan_step(p, in, STEP_SCALAR, i));
             in->last_memory = s;
         }
         return;
     case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
         if (is_tile(ir_operand(i, 1))) {
-            Sink *k = new_sink(p, i->op == OP_SCATTER ? SINK_SCATTER : SINK_ATOMIC, i, ir_operand(i, 1), NULL);
-            if (i->op != OP_SCATTER && ir_result(i)->uses) k->buf = value_buf(p, ir_result(i), in);
+            Sink *k = plan_sink(p, i->op == OP_SCATTER ? SINK_SCATTER : SINK_ATOMIC, i, ir_operand(i, 1), NULL);
+            if (i->op != OP_SCATTER && ir_result(i)->uses) k->buf = plan_value_buf(p, ir_result(i), in);
             Step *s = add_sink(p, in, k, ir_operand(i, 1)->type);
             if (i->op != OP_SCATTER) plan_info(p, ir_result(i))->avail = s;
         } else {
-            Step *s = append(in, new_step(p, in, STEP_SCALAR, i));
+            Step *s = append(in, plan_step(p, in, STEP_SCALAR, i));
             if (i->op != OP_SCATTER) {
                 plan_info(p, ir_result(i))->mode = TILE_SCALAR;
                 plan_info(p, ir_result(i))->avail = s;
@@ -566,15 +561,15 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     case OP_ASSERT: case OP_PRINT:
         if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
         if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0))) {
-            add_sink(p, in, new_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
+            add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
         } else {
-            in->last_memory = append(in, new_step(p, in, STEP_SCALAR, i));
+            in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
         }
         return;
     case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: {
-        Step *s = new_step(p, in, i->op == OP_SORT || i->op == OP_TOPK ? STEP_SORT : STEP_SCAN, i);
+        Step *s = plan_step(p, in, i->op == OP_SORT || i->op == OP_TOPK ? STEP_SORT : STEP_SCAN, i);
         for (int k = 0; k < i->n_results; k++) {
-            value_buf(p, &i->results[k], in);
+            plan_value_buf(p, &i->results[k], in);
             plan_info(p, &i->results[k])->avail = s;
         }
         if (s->kind == STEP_SORT) {
@@ -593,188 +588,19 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     ValInfo *info = plan_info(p, r);
     if (!is_tile(r)) {
         info->mode = TILE_SCALAR;
-        info->avail = append(in, new_step(p, in, STEP_SCALAR, i));
+        info->avail = append(in, plan_step(p, in, STEP_SCALAR, i));
         if (i->n_results > 1) in->last_memory = info->avail;
         return;
     }
-    if (!can_be_virtual(i->op)) ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
+    if (!plan_can_be_virtual(i->op)) ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
     info->mode = TILE_VIRTUAL;
-    if (i->op == OP_LOAD) info->avail = append(in, new_step(p, in, STEP_WINDOW, i));
+    if (i->op == OP_LOAD) info->avail = append(in, plan_step(p, in, STEP_WINDOW, i));
     if (info->wanted && r->uses) fill(p, in, r);
 }
 
 static void plan_block(Plan *p, Steps *in)
 {
     for (Instr *i = in->block->first; i; i = i->next) plan_instr(p, in, i);
-}
-
-/* --- virtual tiles that several steps would compute -------------------------------------------------------------------- */
-
-typedef struct EvalAt { Step *step; bool same; } EvalAt;
-typedef struct Evals { VEC(EvalAt) steps; } Evals;
-
-static void add_eval(Plan *p, Evals *e, Step *s, bool same)
-{
-    for (size_t k = 0; k < e->steps.len; k++)
-        if (e->steps.data[k].step == s) { e->steps.data[k].same &= same; return; }
-    EvalAt at = { s, same };
-    vec_push(p->arena, &e->steps, at);
-}
-
-typedef struct Marker { Plan *p; Evals *evals; Step *step; bool top; } Marker;
-
-/* Notes that `v` is computed in `step`, and what it is computed from. */
-static void mark_virtual(Marker *m, Value *v, bool same)
-{
-    if (!is_tile(v) || has_buffer(m->p, v)) return;
-    add_eval(m->p, &m->evals[v->id], m->step, same && m->step->kind == STEP_NEST);
-    const Instr *i = v->def;
-    bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER ||
-                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && same_squeezed(ir_operand(i, 0)->type, v->type));
-    for (int k = 0; k < i->n_operands; k++)
-        if (i->op != OP_LOAD) mark_virtual(m, ir_operand(i, k), same && keeps);
-}
-
-static void mark_operands(Marker *m, const Instr *i) { for (int k = 0; k < i->n_operands; k++) mark_virtual(m, ir_operand(i, k), true); }
-
-static void mark_steps(Plan *p, Evals *evals, Steps *in)
-{
-    for (Step *s = in->first; s; s = s->next) {
-        Marker m = { p, evals, s, true };
-        for (Sink *k = s->sinks; k; k = k->next) {
-            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT) mark_operands(&m, k->instr);
-            else if (k->kind == SINK_BUFFER && k->value->def && can_be_virtual(k->value->def->op) && k->buf == plan_info(p, k->value)->buf) mark_operands(&m, k->value->def);
-            else mark_virtual(&m, k->value, true);
-        }
-        if (s->kind == STEP_TURN) {
-            if (plan_info(p, s->value)->buf == s->buf) mark_operands(&m, s->value->def);
-            else mark_virtual(&m, s->value, false);
-        }
-        if (s->kind == STEP_FOR || s->kind == STEP_WHILE) mark_operands(&m, s->instr);
-        if (s->kind == STEP_SCALAR && s->instr->op != OP_STORE) mark_operands(&m, s->instr);
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) mark_steps(p, evals, s->blocks[b]);
-    }
-}
-
-/* The step of block `home` that holds `s`. */
-static Step *ancestor_in(Step *s, Steps *home)
-{
-    while (s && s->in != home) s = s->in->parent;
-    return s;
-}
-
-static Steps *find_steps(Steps *from, const Block *b)
-{
-    if (from->block == b) return from;
-    for (Step *s = from->first; s; s = s->next)
-        for (int k = 0; k < 2; k++) {
-            Steps *r = s->blocks[k] ? find_steps(s->blocks[k], b) : NULL;
-            if (r) return r;
-        }
-    return NULL;
-}
-
-static void insert_before(Steps *in, Step *at, Step *s)
-{
-    Step **link = &in->first;
-    while (*link != at) link = &(*link)->next;
-    s->next = at;
-    *link = s;
-}
-
-typedef struct Reads { const Value *value; bool found; } Reads;
-
-static void is_read(void *user, Value *leaf, bool same)
-{
-    Reads *r = user;
-    r->found |= leaf == r->value;
-}
-
-static bool sink_reads(Plan *p, Sink *s, const Value *v)
-{
-    Reads r = { v, false };
-    sink_leaves(p, s, is_read, &r);
-    return r.found;
-}
-
-/* Where in the nest the buffer of `v`, which it has by now, is filled: before the first sink that reads it. What it is computed
- * from stands before that already, since the sink read it through `v`. A concat's sinks read their operand without being its fill. */
-static Sink **place_of(Plan *p, Step *nest, const Value *v)
-{
-    Sink **place = &nest->sinks;
-    while (*place && !sink_reads(p, *place, v)) place = &(*place)->next;
-    return place;
-}
-
-static bool share(Plan *p, Evals *evals, Value *v)
-{
-    Evals *e = &evals[v->id];
-    if (e->steps.len == 0 || has_buffer(p, v)) return false;
-    Steps *home = find_steps(p->body, block_of(v));
-    if (!home) return false;
-    int c = cost(p, v, 0);
-    bool in_loop = false, widened = v->def->op == OP_CAST && v->type->dtype == DT_F32 && dtype_is_float(ir_operand(v->def, 0)->type->dtype);
-    for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
-    if (e->steps.len == 1 && !in_loop) return false;
-    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop)) return false;   /* widening is slower than reading what was widened */
-    if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
-    Step *first = NULL;
-    for (size_t k = 0; k < e->steps.len; k++) {
-        Step *a = ancestor_in(e->steps.data[k].step, home);
-        if (!a) return false;
-        if (!first) first = a;
-        for (Step *s = a; s; s = s->next) if (s == first) { first = a; break; }
-    }
-    ValInfo *info = plan_info(p, v);
-    info->wanted = true;
-    Buf *b = value_buf(p, v, home);
-    Sink *k = new_sink(p, SINK_BUFFER, v->def, v, b);
-    bool here = first->kind == STEP_NEST && shape_is(first, v->type);
-    for (size_t x = 0; x < e->steps.len; x++) if (e->steps.data[x].step == first) here &= e->steps.data[x].same;
-    Step *nest = first;
-    if (!here) {
-        nest = new_step(p, home, STEP_NEST, v->def);
-        nest->rank = squeeze(v->type, nest->shape);
-        insert_before(home, first, nest);
-    }
-    Sink **place = place_of(p, nest, v);
-    k->next = *place;
-    *place = k;
-    if (!k->next) nest->sinks_end = &k->next;
-    info->avail = info->at = nest;
-    return true;
-}
-
-static void renumber(Steps *in)
-{
-    in->n = 0;
-    for (Step *s = in->first; s; s = s->next) {
-        s->index = in->n++;
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) renumber(s->blocks[b]);
-    }
-}
-
-/* Consumers before producers, so that each decision sees those after it. */
-static bool share_block(Plan *p, Evals *evals, Block *b)
-{
-    Instr *i = b->last;
-    for (; i; i = i->prev) {
-        for (int k = i->n_blocks - 1; k >= 0; k--)
-            if (i->op != OP_REDUCE && i->op != OP_SCAN && share_block(p, evals, i->blocks[k])) return true;
-        if (i->n_results && is_tile(ir_result(i)) && can_be_virtual(i->op) && share(p, evals, ir_result(i))) return true;
-    }
-    return false;
-}
-
-static void share_all(Plan *p)
-{
-    bool again = true;
-    while (again) {
-        Evals *evals = arena_array(p->arena, Evals, p->n_info);
-        mark_steps(p, evals, p->body);
-        again = share_block(p, evals, p->func->body);
-        renumber(p->body);
-    }
 }
 
 Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints)
@@ -794,6 +620,6 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     find_wanted(p, f->body);
     p->body = new_steps(p, f->body, NULL);
     plan_block(p, p->body);
-    share_all(p);
+    plan_share(p);
     return p;
 }

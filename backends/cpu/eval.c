@@ -1,0 +1,226 @@
+/* eval.c: evaluation of virtual tiles at a chunk of elements, each once; what does not change along the chunk's axis in the row, before the
+ * chunks. Buffers are read and written here too. */
+#include "backends/cpu/nest.h"
+
+void eval_init(Eval *e, Gen *g, int lanes) { *e = (Eval){ .g = g, .lanes = lanes }; }
+
+RowPlace row_enter(Eval *e)
+{
+    RowPlace p = { NULL, false };
+    if (!e->row_eval) return p;
+    p.back = gen_here(e->g);
+    p.moved = true;
+    gen_at(e->g, e->row_eval->row);
+    return p;
+}
+
+void row_leave(Eval *e, RowPlace p)
+{
+    if (!p.moved) return;
+    e->row_eval->row = gen_here(e->g);
+    gen_at(e->g, p.back);
+}
+
+int unsqueeze(Gen *g, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord)
+{
+    int k = 0, va = -1;
+    for (int a = 0; a < TILE_MAX_RANK; a++) coord[a] = gen_int(g, 0);
+    for (int a = 0; t->kind == TYPE_TILE && a < t->rank; a++)
+        if (t->shape[a] != 1 && k < n) { coord[a] = squeezed[k++]; va = a; }
+    return va;
+}
+
+/* --- buffers ----------------------------------------------------------------------------------------------------------- */
+
+static void dense_strides(const Buf *b, int64_t *stride)
+{
+    int64_t s = dtype_bytes(b->dtype);
+    for (int a = b->rank - 1; a >= 0; a--) {
+        stride[a] = s;
+        s *= b->shape[a];
+    }
+}
+
+static LLVMValueRef address(Eval *e, const Buf *b, int rank, const int64_t *stride, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    RowPlace p = row_enter(e);
+    LLVMValueRef off = gen_int(g, 0);
+    for (int a = 0; a < rank; a++)
+        if (a != va) off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[a], gen_int(g, stride[a]), ""), "");
+    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, b, 0), off);
+    row_leave(e, p);
+    if (va >= 0) ptr = gen_ptr(g, ptr, LLVMBuildMul(g->b, coord[va], gen_int(g, stride[va]), ""));
+    return ptr;
+}
+
+static LLVMValueRef load_strided(Gen *g, DType d, int lanes, LLVMValueRef ptr, int64_t stride)
+{
+    if (lanes == 1 || stride == dtype_bytes(d)) return gen_load(g, d, lanes, ptr);
+    LLVMValueRef v = LLVMGetPoison(gen_type(g, d, lanes));
+    for (int k = 0; k < lanes; k++)
+        v = LLVMBuildInsertElement(g->b, v, gen_load(g, d, 1, gen_ptr(g, ptr, gen_int(g, k * stride))), gen_int(g, k), "");
+    return v;
+}
+
+LLVMValueRef buf_load(Eval *e, const Buf *b, LLVMValueRef *coord, int va)
+{
+    int64_t stride[TILE_MAX_RANK];
+    dense_strides(b, stride);
+    LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
+    LLVMValueRef v = load_strided(e->g, b->dtype, va >= 0 ? e->lanes : 1, ptr, va >= 0 ? stride[va] : 0);
+    return gen_splat(e->g, v, e->lanes);
+}
+
+void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    int64_t stride[TILE_MAX_RANK];
+    dense_strides(b, stride);
+    LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
+    int lanes = gen_lanes(v);
+    if (lanes == 1 || stride[va] == dtype_bytes(b->dtype)) { gen_store(g, b->dtype, v, ptr); return; }
+    for (int k = 0; k < lanes; k++)
+        gen_store(g, b->dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""), gen_ptr(g, ptr, gen_int(g, k * stride[va])));
+}
+
+/* --- evaluation ---------------------------------------------------------------------------------------------------------- */
+
+static Memo *memo_find(Eval *e, Value *v, LLVMValueRef *coord, int va)
+{
+    int rank = v->type->kind == TYPE_TILE ? v->type->rank : 0;
+    for (Memo *m = e->memo; m; m = m->next) {
+        bool hit = m->value == v && m->va == va;
+        for (int a = 0; a < rank && hit; a++) hit = m->coord[a] == coord[a];
+        if (hit) return m;
+    }
+    return NULL;
+}
+
+static LLVMValueRef memo_add(Eval *e, Value *v, LLVMValueRef *coord, int va, LLVMValueRef result)
+{
+    Memo *m = arena_new(e->g->arena, Memo);
+    m->value = v;
+    if (v->type->kind == TYPE_TILE) memcpy(m->coord, coord, (size_t)v->type->rank * sizeof *coord);
+    m->va = va;
+    m->result = result;
+    m->next = e->memo;
+    e->memo = m;
+    return result;
+}
+
+static LLVMValueRef eval_reshape(Eval *e, Instr *i, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    Value *x = ir_operand(i, 0);
+    const Type *from = x->type, *to = ir_result(i)->type;
+    LLVMValueRef c[TILE_MAX_RANK];
+    for (int a = 0; a < TILE_MAX_RANK; a++) c[a] = gen_int(g, 0);
+    if (from->kind != TYPE_TILE) return nest_eval(e, x, c, -1);
+    int64_t sa[TILE_MAX_RANK], sb[TILE_MAX_RANK];
+    int na = squeeze(from, sa), nb = squeeze(to, sb);
+    if (na == nb && !memcmp(sa, sb, (size_t)na * sizeof *sa)) {
+        int k = 0, xva = -1;
+        for (int a = 0; a < to->rank; a++) {
+            if (to->shape[a] == 1) continue;
+            while (from->shape[k] == 1) k++;
+            c[k] = coord[a];
+            if (a == va) xva = k;
+            k++;
+        }
+        return nest_eval(e, x, c, xva);
+    }
+    const Buf *b = plan_info(g->plan, x)->buf;
+    if (!b) return nest_eval(e, x, c, -1);      /* a splat */
+    int64_t stride[TILE_MAX_RANK], s = dtype_bytes(b->dtype);
+    for (int a = to->rank - 1; a >= 0; a--) {
+        stride[a] = s;
+        s *= to->shape[a];
+    }
+    LLVMValueRef ptr = address(e, b, to->rank, stride, coord, va);
+    LLVMValueRef v = load_strided(g, b->dtype, va >= 0 ? e->lanes : 1, ptr, va >= 0 ? stride[va] : 0);
+    return gen_splat(g, v, e->lanes);
+}
+
+static LLVMValueRef eval_arange(Eval *e, Instr *i, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    DType d = ir_result(i)->type->dtype;
+    LLVMTypeRef t = gen_type(g, d, 1);
+    LLVMValueRef x = LLVMBuildAdd(g->b, coord[0], gen_int(g, ir_attr_int(i, ATTR_START, 0)), "");
+    if (dtype_bits(d) < 64) x = LLVMBuildTrunc(g->b, x, t, "");
+    x = gen_splat(g, x, e->lanes);
+    return va >= 0 && e->lanes > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, t, e->lanes), "") : x;
+}
+
+static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    LLVMValueRef v[4];
+    for (int k = 0; k < i->n_operands && k < 4; k++) v[k] = nest_eval(e, ir_operand(i, k), coord, va);
+    DType d = ir_operand(i, i->op == OP_WHERE ? 1 : 0)->type->dtype;
+    if (i->op == OP_CAST) return convert(g, ir_result(i)->type->dtype, d, v[0]);
+    if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
+    if (i->op == OP_PHILOX)
+        for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
+    return elem_op(g, i->op, d, v, plan_need(ir_result(i)));
+}
+
+static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    LLVMValueRef c[TILE_MAX_RANK];
+    switch ((int)i->op) {
+    case OP_SPLAT: return nest_eval(e, x, coord, -1);
+    case OP_ARANGE: return eval_arange(e, i, coord, va);
+    case OP_BROADCAST:
+        for (int a = 0; a < x->type->rank; a++) c[a] = x->type->shape[a] == 1 ? gen_int(g, 0) : coord[a];
+        return nest_eval(e, x, c, va >= 0 && x->type->shape[va] == 1 ? -1 : va);
+    case OP_RESHAPE: return eval_reshape(e, i, coord, va);
+    case OP_PERMUTE: {
+        const Attr *o = ir_attr(i, ATTR_ORDER);
+        for (int k = 0; k < o->n; k++) c[o->v[k]] = coord[k];
+        return nest_eval(e, x, c, va < 0 ? -1 : (int)o->v[va]);
+    }
+    case OP_SLICE: {
+        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+        memcpy(c, coord, (size_t)x->type->rank * sizeof *c);
+        RowPlace p = { NULL, false };
+        if (axis != va) p = row_enter(e);
+        c[axis] = LLVMBuildAdd(g->b, coord[axis], gen_int(g, ir_attr_int(i, ATTR_START, 0)), "");
+        row_leave(e, p);
+        return nest_eval(e, x, c, va);
+    }
+    case OP_LOAD: return memory_load(e, i, coord, va);
+    case OP_GATHER: return memory_gather(e, i, coord, va);
+    default: return eval_elem(e, i, coord, va);
+    }
+}
+
+LLVMValueRef eval_fresh(Eval *e, Value *v, LLVMValueRef *coord, int va)
+{
+    Memo *m = memo_find(e, v, coord, va);
+    if (m) return m->result;
+    return memo_add(e, v, coord, va, eval_instr(e, v->def, coord, va));
+}
+
+LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    if (va < 0 && e->row_eval) {    /* the same for the whole row */
+        int mark = -2 - e->lanes;
+        Memo *m = memo_find(e->row_eval, v, coord, mark);
+        if (m) return m->result;
+        RowPlace p = row_enter(e);
+        LLVMValueRef x = gen_splat(g, nest_eval(e->row_eval, v, coord, -1), e->lanes);
+        row_leave(e, p);
+        return memo_add(e->row_eval, v, coord, mark, x);
+    }
+    if (v->type->kind != TYPE_TILE) return gen_splat(g, gen_scalar(g, v), e->lanes);
+    Memo *m = memo_find(e, v, coord, va);
+    if (m) return m->result;
+    const Buf *b = plan_info(g->plan, v)->buf;
+    bool here = e->step && plan_info(g->plan, v)->at == e->step;
+    return memo_add(e, v, coord, va, b && !here ? buf_load(e, b, coord, va) : eval_instr(e, v->def, coord, va));
+}

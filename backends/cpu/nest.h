@@ -1,0 +1,34 @@
+/* nest.h: what nest.c, eval.c and reduce.c have in common. */
+#pragma once
+#include "backends/cpu/cpu.h"
+
+enum { MAX_WIDTHS = 8 };
+
+/* State of one reduction along the chunk's axis: an accumulator for every width of chunk. */
+typedef struct Acc {
+    int lanes[MAX_WIDTHS], n;
+    LLVMValueRef value[MAX_WIDTHS], place[MAX_WIDTHS];
+} Acc;
+
+typedef struct Nest {
+    Gen *g;
+    Step *step;
+    Acc *acc;               /* one a sink */
+    Window **windows;
+    LLVMValueRef at[TILE_MAX_RANK];
+} Nest;
+
+/* Evaluates the operation that makes `v`, even where v has a buffer (which this fills). */
+LLVMValueRef eval_fresh(Eval *, Value *v, LLVMValueRef *coord, int va);
+
+static inline bool is_arg(Op op) { return op == OP_ARGMAX || op == OP_ARGMIN; }
+static inline int reduce_axis(const Sink *k) { return (int)ir_attr_int(k->instr, ATTR_AXIS, 0); }
+/* The dtype sums and comparisons run in. */
+DType reduce_dtype(const Sink *);
+LLVMValueRef reduce_identity(Gen *, const Sink *, int lanes);
+LLVMValueRef reduce_no_place(Gen *, int lanes);
+bool reduce_along_chunks(const Step *, const Sink *);
+/* One chunk of a reduction. */
+void reduce_chunk(Eval *, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);
+/* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */
+void reduce_finish(Eval *row, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);

@@ -1,0 +1,24 @@
+/* plan.h: what plan.c and share.c have in common. */
+#pragma once
+#include "backends/cpu/cpu.h"
+
+typedef void LeafFn(void *user, Value *leaf, bool same);
+
+static inline bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
+static inline Block *plan_block_of(const Value *v) { return v->def ? v->def->block : v->block; }
+/* The same shape but for extents of 1. */
+bool plan_same_squeezed(const Type *, const Type *);
+/* Does the operation make a tile that can be computed where it is read? */
+bool plan_can_be_virtual(Op);
+bool plan_has_buffer(Plan *, Value *);
+/* About how many instructions it takes to read one vector of `v`. */
+int plan_cost_at(Plan *, Value *v);
+/* What a sink reads. */
+void plan_sink_leaves(Plan *, Sink *, LeafFn *, void *user);
+Buf *plan_value_buf(Plan *, Value *, Steps *home);
+Step *plan_step(Plan *, Steps *in, StepKind, Instr *);
+Sink *plan_sink(Plan *, SinkKind, Instr *, Value *, Buf *);
+bool plan_shape_is(const Step *, const Type *);
+
+/* share.c: buffers for virtual tiles that several steps would compute. */
+void plan_share(Plan *);

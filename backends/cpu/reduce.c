@@ -1,0 +1,207 @@
+/* reduce.c: reductions inside nests. Along the chunk's axis one vector accumulator a width of chunk, whose lanes are combined after the row, halves
+ * first; across it the results' buffer is the accumulator. The order is fixed, whatever the number of threads. */
+#include "backends/cpu/nest.h"
+#include <stdio.h>
+
+DType reduce_dtype(const Sink *k)
+{
+    DType d = k->value->type->dtype;
+    return k->instr->op != OP_REDUCE && dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
+}
+
+LLVMValueRef reduce_identity(Gen *g, const Sink *k, int lanes)
+{
+    DType d = reduce_dtype(k);
+    bool f = dtype_is_float(d);
+    switch ((int)k->instr->op) {
+    case OP_REDUCE_SUM: return gen_const(g, d, f ? scalar_float(-0.0) : scalar_int(0), lanes);
+    case OP_REDUCE_PROD: return gen_const(g, d, f ? scalar_float(1) : scalar_int(1), lanes);
+    case OP_REDUCE_MAX: case OP_ARGMAX: return gen_const(g, d, scalar_lowest(d), lanes);
+    case OP_REDUCE_MIN: case OP_ARGMIN: return gen_const(g, d, scalar_highest(d), lanes);
+    case OP_REDUCE_ANY: return gen_const(g, DT_BOOL, scalar_int(0), lanes);
+    case OP_REDUCE_ALL: return gen_const(g, DT_BOOL, scalar_int(1), lanes);
+    default: return gen_splat(g, gen_scalar(g, ir_operand(k->instr, 1)), lanes);
+    }
+}
+
+static LLVMValueRef combine(Gen *g, const Sink *k, LLVMValueRef a, LLVMValueRef b)
+{
+    if (k->instr->op == OP_REDUCE) return gen_combine(g, k->instr->blocks[0], a, b, gen_lanes(a));
+    return elem_reduce(g, k->instr->op, reduce_dtype(k), a, b);
+}
+
+/* (value, place) pairs: NaN first, then the better value, then the lower place. */
+static void combine_arg(Gen *g, const Sink *k, LLVMValueRef *v, LLVMValueRef *p, LLVMValueRef v2, LLVMValueRef p2)
+{
+    DType d = reduce_dtype(k);
+    bool f = dtype_is_float(d);
+    LLVMValueRef ops[2] = { v2, *v };
+    LLVMValueRef better = elem_op(g, k->instr->op == OP_ARGMAX ? OP_GT : OP_LT, d, ops, NEED_ALL);
+    LLVMValueRef equal = elem_op(g, OP_EQ, d, ops, NEED_ALL);
+    if (f) {
+        LLVMValueRef n1 = LLVMBuildFCmp(g->b, LLVMRealUNO, *v, *v, ""), n2 = LLVMBuildFCmp(g->b, LLVMRealUNO, v2, v2, "");
+        better = LLVMBuildOr(g->b, better, LLVMBuildAnd(g->b, n2, LLVMBuildNot(g->b, n1, ""), ""), "");
+        equal = LLVMBuildOr(g->b, equal, LLVMBuildAnd(g->b, n1, n2, ""), "");
+    }
+    LLVMValueRef lower = LLVMBuildICmp(g->b, LLVMIntSLT, p2, *p, "");
+    LLVMValueRef take = LLVMBuildOr(g->b, better, LLVMBuildAnd(g->b, equal, lower, ""), "");
+    *v = LLVMBuildSelect(g->b, take, v2, *v, "");
+    *p = LLVMBuildSelect(g->b, take, p2, *p, "");
+}
+
+static LLVMValueRef places(Gen *g, LLVMValueRef from, int lanes, bool along)
+{
+    LLVMValueRef x = gen_splat(g, LLVMBuildTrunc(g->b, from, g->i32, ""), lanes);
+    return along && lanes > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, g->i32, lanes), "") : x;
+}
+
+LLVMValueRef reduce_no_place(Gen *g, int lanes) { return gen_const(g, DT_I32, scalar_int(INT32_MAX), lanes); }
+
+static int acc_of(Eval *e, Nest *n, Acc *a, const Sink *k)
+{
+    Gen *g = n->g;
+    for (int w = 0; w < a->n; w++) if (a->lanes[w] == e->lanes) return w;
+    int w = a->n++;
+    a->lanes[w] = e->lanes;
+    a->value[w] = gen_alloca(g, gen_type(g, reduce_dtype(k), e->lanes), "acc");
+    a->place[w] = is_arg(k->instr->op) ? gen_alloca(g, gen_vec(g->i32, e->lanes), "place") : NULL;
+    RowPlace p = row_enter(e);
+    LLVMBuildStore(g->b, reduce_identity(g, k, e->lanes), a->value[w]);
+    if (a->place[w]) LLVMBuildStore(g->b, reduce_no_place(g, e->lanes), a->place[w]);
+    row_leave(e, p);
+    return w;
+}
+
+static LLVMValueRef half_of(Gen *g, LLVMValueRef v, int half)
+{
+    int n = gen_lanes(v) / 2, mask[64];
+    if (n == 1) return LLVMBuildExtractElement(g->b, v, gen_int(g, half), "");
+    for (int k = 0; k < n; k++) mask[k] = half * n + k;
+    return gen_shuffle(g, v, NULL, mask, n);
+}
+
+/* coordinates of the result from those of the operand */
+static int result_coord(const Sink *k, LLVMValueRef *coord, int va, LLVMValueRef zero, LLVMValueRef *out)
+{
+    int axis = reduce_axis(k), rank = k->value->type->rank, n = 0, out_va = -1;
+    bool drop = ir_attr_int(k->instr, ATTR_DROP, 0);
+    for (int a = 0; a < rank; a++) {
+        if (a == axis && drop) continue;
+        if (a == va && a != axis) out_va = n;
+        out[n++] = a == axis ? zero : coord[a];
+    }
+    return out_va;
+}
+
+static LLVMValueRef rounded(Gen *g, const Sink *k, LLVMValueRef v)
+{
+    if (is_arg(k->instr->op)) return v;
+    DType d = ir_result(k->instr)->type->dtype;
+    if (reduce_dtype(k) == DT_F32 && (k->instr->op == OP_REDUCE_MAX || k->instr->op == OP_REDUCE_MIN)) return from_f32_exact(g, d, v);
+    return convert(g, ir_result(k->instr)->type->dtype, reduce_dtype(k), v);
+}
+
+static void put_result(Eval *e, const Sink *k, LLVMValueRef v, LLVMValueRef *coord, int va)
+{
+    LLVMValueRef c[TILE_MAX_RANK];
+    int rva = result_coord(k, coord, va, gen_int(e->g, 0), c);
+    if (k->buf) buf_store(e, k->buf, v, c, rva);
+    else plan_info(e->g->plan, ir_result(k->instr))->llvm = v;
+}
+
+void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va)
+{
+    Gen *g = n->g;
+    int axis = reduce_axis(k);
+    bool arg = is_arg(k->instr->op);
+    LLVMValueRef x = convert(g, reduce_dtype(k), k->value->type->dtype, nest_eval(e, k->value, coord, va));
+    if (k->value->type->shape[axis] == 1) {
+        put_result(e, k, arg ? places(g, gen_int(g, 0), e->lanes, false) : rounded(g, k, x), coord, va);
+        return;
+    }
+    if (axis == va) {
+        int w = acc_of(e, n, a, k);
+        LLVMValueRef old = LLVMBuildLoad2(g->b, gen_type(g, reduce_dtype(k), e->lanes), a->value[w], "");
+        if (arg) {
+            LLVMValueRef place = LLVMBuildLoad2(g->b, gen_vec(g->i32, e->lanes), a->place[w], "");
+            combine_arg(g, k, &old, &place, x, places(g, coord[va], e->lanes, true));
+            LLVMBuildStore(g->b, place, a->place[w]);
+        } else {
+            old = combine(g, k, old, x);
+        }
+        LLVMBuildStore(g->b, old, a->value[w]);
+        return;
+    }
+    LLVMValueRef c[TILE_MAX_RANK];
+    int rva = result_coord(k, coord, va, gen_int(g, 0), c);
+    Buf *values = k->aux ? k->aux : k->buf;
+    LLVMValueRef old = buf_load(e, values, c, rva);
+    if (arg) {
+        LLVMValueRef place = buf_load(e, k->buf, c, rva), v = convert(g, reduce_dtype(k), values->dtype, old);
+        combine_arg(g, k, &v, &place, x, places(g, coord[axis], e->lanes, false));
+        bool narrow = values->dtype != reduce_dtype(k);
+        buf_store(e, values, narrow ? from_f32_exact(g, values->dtype, v) : v, c, rva);
+        buf_store(e, k->buf, place, c, rva);
+        return;
+    }
+    LLVMValueRef v = combine(g, k, convert(g, reduce_dtype(k), values->dtype, old), x);
+    bool exact = reduce_dtype(k) == DT_F32 && values->dtype != DT_F32;     /* max and min of narrow floats */
+    buf_store(e, values, exact ? from_f32_exact(g, values->dtype, v) : convert(g, values->dtype, reduce_dtype(k), v), c, rva);
+}
+
+bool reduce_along_chunks(const Step *s, const Sink *k)
+{
+    if (k->kind != SINK_REDUCE) return false;
+    int last = -1;
+    for (int a = 0; a < k->value->type->rank; a++) if (k->value->type->shape[a] != 1) last = a;
+    return s->rank > 0 && reduce_axis(k) == last;
+}
+
+static LLVMValueRef halves(Gen *g, const Sink *k, LLVMValueRef x)
+{
+    while (gen_lanes(x) > 1) {
+        LLVMValueRef lo = half_of(g, x, 0);
+        x = combine(g, k, lo, half_of(g, x, 1));
+    }
+    return x;
+}
+
+/* The lanes of x, halves first. A function for each operation: a kernel has the same reduction in several places (peeled loops). */
+static LLVMValueRef fold(Gen *g, const Sink *k, LLVMValueRef x)
+{
+    if (gen_lanes(x) <= 4 || k->instr->op == OP_REDUCE) return halves(g, k, x);
+    char name[64];
+    snprintf(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)), gen_lanes(x));
+    LLVMTypeRef arg = LLVMTypeOf(x), type = LLVMFunctionType(gen_type(g, reduce_dtype(k), 1), &arg, 1, false);
+    LLVMValueRef f = helper_find(g, name);
+    if (!f) {
+        Helper h;
+        f = helper_begin(g, &h, name, type);
+        LLVMBuildRet(g->b, halves(g, k, LLVMGetParam(f, 0)));
+        helper_end(g, &h);
+    }
+    return LLVMBuildCall2(g->b, type, f, &x, 1, "");
+}
+
+void reduce_finish(Eval *row, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va)
+{
+    Gen *g = n->g;
+    LLVMValueRef v = NULL, place = NULL;
+    bool arg = is_arg(k->instr->op);
+    for (int w = 0; w < a->n; w++) {
+        LLVMValueRef x = LLVMBuildLoad2(g->b, gen_type(g, reduce_dtype(k), a->lanes[w]), a->value[w], "");
+        LLVMValueRef p = arg ? LLVMBuildLoad2(g->b, gen_vec(g->i32, a->lanes[w]), a->place[w], "") : NULL;
+        if (!arg) x = fold(g, k, x);
+        while (gen_lanes(x) > 1) {
+            LLVMValueRef lo = half_of(g, x, 0), hi = half_of(g, x, 1), plo = half_of(g, p, 0);
+            combine_arg(g, k, &lo, &plo, hi, half_of(g, p, 1));
+            x = lo;
+            p = plo;
+        }
+        if (!v) { v = x; place = p; }
+        else if (arg) combine_arg(g, k, &v, &place, x, p);
+        else v = combine(g, k, v, x);
+    }
+    put_result(row, k, arg ? place : rounded(g, k, v), coord, -1);
+    a->n = 0;
+}
