@@ -82,7 +82,7 @@ static const Type *buffer_type(Ctx *c, const Instr *load, int64_t slots)
     if (by_registers(c)) {
         Way w;
         way_of(c, load, &w);
-        const LayoutShared *s = lds_layout(&c->s->arena, w.tile, w.inner, dtype_bytes(t->dtype), w.writer, w.reader, NULL);
+        const LayoutShared *s = lds_layout(&c->s->arena, lds_chip(c->p->target), w.tile, w.inner, dtype_bytes(t->dtype), w.writer, w.reader, NULL);
         return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] }, layouts_shared_text(&c->p->layouts, s));
     }
     kernel_unit_axis(c->f, load, &axis);

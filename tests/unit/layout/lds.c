@@ -2,46 +2,129 @@
 #include "common.h"
 #include "passes/kernel/lds.h"
 
-static void test_groups(void)
+/* --- the banks, again: written from the sources, not from lds.c ---------------------------------------------------------------------------
+ *
+ * gfx90a, gfx942: 32 banks; Composable Kernel documentation, "LDS bank conflicts": eight lanes a cycle for 128 bits, reads in an order of their own, 16 for 64, 32 for 32.
+ * gfx950: HipKittens, arXiv 2511.08083, table 5: ds_read_b128 over 64 banks in four phases, ds_read_b64 over 64 in halves of the wave, ds_write_b64 over 32 in quarters.
+ * gfx1100: 32 banks of one compute unit, lanes in order. What no source has is taken as on gfx942. */
+enum { CHIPS = 4 };
+static const struct { const char *name; LdsChip chip; int wave; } chips[CHIPS] = { { "gfx90a", LDS_CDNA, 64 }, { "gfx942", LDS_CDNA, 64 }, { "gfx950", LDS_CDNA4, 64 }, { "gfx1100", LDS_RDNA3, 32 } };
+
+/* Which cycle of an access of 64 or 128 bits serves the lane. */
+static int cycle_of(LdsChip chip, bool read, int bytes, int lane)
 {
-    for (int bytes = 4; bytes <= 16; bytes *= 2)
-        for (int read = 0; read < 2; read++) {
-            int seen[64] = { 0 };
-            for (int k = 0; k < 64; k++) seen[lds_lane(read, bytes, k)]++;
-            for (int k = 0; k < 64; k++) CU_ASSERT_EQUAL(seen[k], 1);
+    int half = lane / 32, l = lane % 32;
+    if (chip == LDS_CDNA4 && read && bytes == 8) return half;
+    if (chip == LDS_CDNA4 && read && bytes == 16) return 2 * half + !(l < 4 || (l >= 12 && l < 16) || (l >= 20 && l < 28));
+    if (chip == LDS_CDNA && read && bytes == 16) return 4 * half + (l < 4 || (l >= 20 && l < 24) ? 0 : l < 8 || (l >= 16 && l < 20) ? 1 : l < 12 || l >= 28 ? 2 : 3);
+    return lane / (bytes == 16 ? 8 : bytes == 8 ? 16 : 32);
+}
+static int banks_of(LdsChip chip, bool read, int bytes) { return chip == LDS_CDNA4 && read && bytes >= 8 ? 64 : 32; }
+
+/* Cycles that conflicts cost, over all accesses of the tile: pairs of lanes of one cycle that want different words of one bank, at worst how many. */
+static int lost(LdsChip chip, const Layout *l, const LayoutShared *s, bool read, int *size)
+{
+    LayoutVector v;
+    int extra = 0;
+    layout_shared_vector(l, s, 16, &v);
+    *size = (int)v.bytes;
+    int banks = banks_of(chip, read, *size), words = *size >= 4 ? *size / 4 : 1;
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+            int64_t at[64];
+            if (!layout_vector_base(&v, r)) continue;
+            for (uint32_t t = 0; t < layout_lanes(l); t++) {
+                int32_t c[2];
+                layout_element(l, r, t, w, 0, c);
+                at[t] = c[0] < l->tile[0] && c[1] < l->tile[1] ? (int64_t)layout_shared_offset(s, c) / 4 : -1;
+            }
+            for (int cycle = 0; cycle < 8; cycle++) {
+                int worst = 1;
+                for (int bank = 0; bank < banks; bank++) {
+                    int64_t seen[64];
+                    int n = 0;
+                    for (int t = 0; t < (int)layout_lanes(l); t++) {
+                        if (at[t] < 0 || cycle_of(chip, read, *size, t) != cycle) continue;
+                        for (int64_t x = at[t]; x < at[t] + words; x++) {
+                            int k = 0;
+                            if (x % banks != bank) continue;
+                            while (k < n && seen[k] != x) k++;
+                            if (k == n) seen[n++] = x;
+                        }
+                    }
+                    if (n > worst) worst = n;
+                }
+                extra += worst - 1;
+            }
         }
-    CU_ASSERT_EQUAL(lds_lane(true, 16, 4), 20);
+    return extra;
 }
 
-/* A tile of 16-bit elements for each operand of mfma_32x32x16_r, contiguous in memory along K or across it: its writes and reads of 128 bits conflict nowhere. */
+/* lds.c's groups are these cycles, and each lane is in one. */
+static void test_groups(void)
+{
+    for (int c = 0; c < CHIPS; c++)
+        for (int bytes = 4; bytes <= 16; bytes *= 2)
+            for (int read = 0; read < 2; read++) {
+                LdsTurn t = lds_turn(chips[c].chip, read, bytes);
+                int seen[64] = { 0 };
+                for (int k = 0; k < chips[c].wave; k++) {
+                    seen[lds_lane(t, k)]++;
+                    CU_ASSERT_EQUAL(cycle_of(chips[c].chip, read, bytes, lds_lane(t, k)), cycle_of(chips[c].chip, read, bytes, lds_lane(t, k / t.group * t.group)));
+                }
+                for (int k = 0; k < chips[c].wave; k++) CU_ASSERT_EQUAL(seen[k], 1);
+                CU_ASSERT_EQUAL(t.banks, banks_of(chips[c].chip, read, bytes));
+            }
+    CU_ASSERT_EQUAL(lds_lane(lds_turn(LDS_CDNA, true, 16), 4), 20);
+    CU_ASSERT_EQUAL(lds_lane(lds_turn(LDS_CDNA4, true, 16), 4), 12);
+}
+
+/* Tiles of both operands of the products that go through LDS, in 8, 16 and 32 bits, contiguous in memory along K or across it: reads and writes of 64 and of 128 bits conflict nowhere on any
+ * chip. The exception is what a lane must write in pieces into rows of 64 bytes (16 bits, K = 32, across): there each access takes two cycles. */
 static void test_operands(void)
 {
-    static const int32_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 128, 128 }, { 64, 128 }, { 256, 64 } };     /* rows, K */
-    for (int role = 0; role < 2; role++)
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int across = 0; across < 2; across++) {
-                int along = role ? 0 : 1, conflicts = -1;
-                int32_t tile[2], part[2];
-                tile[along] = sizes[i][1]; tile[1 - along] = sizes[i][0];
-                part[along] = 16; part[1 - along] = 32;
-                const Layout *reader = layout_mma(&arena, LAYOUT_MFMA_32x32x16_R, role ? LAYOUT_B : LAYOUT_A, 2, part, I(1, 1));
-                const Layout *writer = lds_writer(&arena, tile, across ? 1 - along : along, along, 2, 64, 4);
-                CU_ASSERT_PTR_NOT_NULL_FATAL(reader);
-                CU_ASSERT_PTR_NOT_NULL_FATAL(writer);
-                LayoutVector v;
-                const LayoutShared *s = lds_layout(&arena, tile, along, 2, writer, reader, &conflicts);
-                CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-                CU_ASSERT_EQUAL(lds_conflicts(reader, s, true), 0);
-                /* a lane that has less than a block of 8 x 8 writes 8 bytes at once, of which half the banks are not used */
-                layout_shared_vector(writer, s, 16, &v);
-                if (v.bytes == 16) { CU_ASSERT_EQUAL(conflicts, 0); }
-                else CU_ASSERT(across && conflicts <= (int)(layout_regs(writer) / v.n * layout_warps(writer) * 64 * v.bytes / 128));
-                layout_shared_vector(reader, s, 16, &v);
-                CU_ASSERT_EQUAL(v.bytes, 16);
-            }
-    /* and the count is no constant: rows of 128 bytes without a swizzle do conflict */
-    const Layout *reader = layout_mma(&arena, LAYOUT_MFMA_32x32x16_R, LAYOUT_A, 2, I(32, 16), I(1, 1));
-    CU_ASSERT(lds_conflicts(reader, layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 0), true) > 0);
+    static const struct { LayoutMma mma; int bytes, wave; } kinds[] = { { LAYOUT_MFMA_32x32x16_R, 2, 64 }, { LAYOUT_MFMA_32x32x32_8_R, 1, 64 }, { LAYOUT_MFMA_32x32x8_32_R, 4, 64 },
+        { LAYOUT_WMMA_16x16x16_R, 2, 32 }, { LAYOUT_WMMA_16x16x16_8_R, 1, 32 } };
+    static const int32_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 128, 32 }, { 128, 128 }, { 64, 128 }, { 256, 64 }, { 64, 32 } };     /* rows, K */
+    int wide[2][17] = { { 0 } };
+    for (size_t x = 0; x < sizeof kinds / sizeof *kinds * CHIPS; x++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes * 4; i++) {
+            size_t kind = x / CHIPS, chip = x % CHIPS;
+            if (kinds[kind].wave != chips[chip].wave) continue;
+            const LayoutMmaInfo *m = layout_mma_info(kinds[kind].mma);
+            int role = (int)i & 1, across = (int)i >> 1 & 1, along = role ? 0 : 1, bytes = kinds[kind].bytes, unit = across ? 1 - along : along, inner = bytes == 2 ? along : unit, counted = -1, size;
+            int32_t tile[2], part[2];
+            tile[along] = sizes[i / 4][1]; tile[1 - along] = sizes[i / 4][0];
+            part[along] = m->k; part[1 - along] = role ? m->n : m->m;
+            const Layout *reader = layout_mma(&arena, kinds[kind].mma, role ? LAYOUT_B : LAYOUT_A, 2, part, I(1, 1));
+            const Layout *writer = lds_writer(&arena, tile, unit, inner, bytes, chips[chip].wave, 4);
+            uint32_t copies;
+            CU_ASSERT_FATAL(reader && writer);
+            CU_ASSERT(covers(writer, &copies));
+            const LayoutShared *s = lds_layout(&arena, chips[chip].chip, tile, inner, bytes, writer, reader, &counted);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(s);
+            int reads = lost(chips[chip].chip, reader, s, true, &size);
+            wide[0][size]++;
+            if (size >= 8) CU_ASSERT_EQUAL(reads, 0);
+            if (inner == along) CU_ASSERT_EQUAL(size, 16);
+            int writes = lost(chips[chip].chip, writer, s, false, &size);
+            wide[1][size]++;
+            bool pieces = bytes == 2 && across && tile[along] == 32;
+            if (size >= 8 && !pieces) CU_ASSERT_EQUAL(writes, 0);
+            LayoutVector v;
+            layout_shared_vector(writer, s, 16, &v);
+            CU_ASSERT(writes <= (int)(layout_regs(writer) / v.n * layout_warps(writer) * layout_lanes(writer) * v.bytes / 128));
+            CU_ASSERT_EQUAL(counted, reads + writes);       /* lds.c's own count */
+        }
+    CU_ASSERT(wide[0][16] > 100 && wide[1][16] > 100 && wide[1][8] > 10);
+    /* and the count is no constant: rows of 128 bytes without a swizzle do conflict, in both widths */
+    int size;
+    const Layout *reader = layout_mma(&arena, LAYOUT_MFMA_32x32x16_R, LAYOUT_A, 2, I(32, 16), I(1, 1)), *narrow = layout_mma(&arena, LAYOUT_MFMA_32x32x8, LAYOUT_A, 2, I(32, 8), I(1, 1));
+    const LayoutShared *plain = layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 0);
+    for (int c = 0; c < 3; c++) {
+        CU_ASSERT(lost(chips[c].chip, reader, plain, true, &size) > 0 && size == 16);
+        CU_ASSERT(lost(chips[c].chip, narrow, plain, true, &size) > 0 && size == 8);
+    }
 }
 
 /* The exchanged form computes the product: for every instruction of a fragment, its rows i, columns j and depths k are those of one matrix instruction of the
