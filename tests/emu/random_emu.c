@@ -6,10 +6,8 @@
  * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in which it can be kept as a file
  * and run again (minutes). */
 #include "tests/emu/exec_emu.h"
-#include "tests/fuzz/gen_ir.h"
-#include "tests/fuzz/reduce_ir.h"
+#include "tests/fuzz/random_ir.h"
 #include "ir/eval.h"
-#include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,11 +21,8 @@ static const Target *target_of(const char *name)
     return target_find(full);
 }
 
-static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE, GEN_BIG_TILES | GEN_ONLY_EXACT };
-
-/* One way of running a program. emu == NULL: emission only. */
-typedef struct Way { void *emu; uint64_t seed; bool passes, show, ran, cut; } Way;
-typedef struct Outcome { bool ran, same; char why[1000]; } Outcome;
+/* emu NULL: emission only. show: prints it. */
+typedef struct Emulator { void *emu; bool show; } Emulator;
 
 static uint64_t scalar_word(Scalar x, DType d)
 {
@@ -56,13 +51,13 @@ static bool bind(const Func *f, const InterpArg *args, Env *v)
     return true;
 }
 
-static const char *run(const Way *way, const GenKernel *k, const GpuCode *code, const Env *v, char *why, size_t why_size)
+static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, const GpuCode *code, const Env *v, char *why, size_t why_size)
 {
     uint64_t words[128] = { 0 };
     int64_t programs = v->env.grid[0] * v->env.grid[1] * v->env.grid[2];
     static uint64_t check[4];
     if (!programs) return NULL;
-    EmuLaunchFn *fn = exec_emu_build(way->emu, code, why, why_size);
+    EmuLaunchFn *fn = exec_emu_build(emu, code, why, why_size);
     if (!fn) return why;
     for (int i = 0; i < code->n_slots; i++) {
         const Slot *x = &code->slots[i];
@@ -77,7 +72,7 @@ static const char *run(const Way *way, const GenKernel *k, const GpuCode *code, 
         }
     }
     /* A program that was cut down may depend on the order of CTAs: they run as in the interpreter. */
-    return fn(words, programs, code->threads, (int)(way->seed & 3) | (way->cut ? 0 : (int)(way->seed >> 2 & 1) << 4), (int)(way->seed >> 3 & 3));
+    return fn(words, programs, code->threads, (int)(c->seed & 3) | (c->cut ? 0 : (int)(c->seed >> 2 & 1) << 4), (int)(c->seed >> 3 & 3));
 }
 
 static void print(Session *s, const Module *m, const char *code)
@@ -88,98 +83,17 @@ static void print(Session *s, const Module *m, const char *code)
     printf("%s\n%s\n", t.data, code);
 }
 
-/* Runs the program of the seed, or `text` in its place on the seed's tensors. */
-static Outcome try(const Way *way, const char *text)
+static bool run(void *user, Session *s, GenKernel *k, const RandomCase *c, char *why, size_t why_size)
 {
-    Session s;
-    GenKernel k;
+    const Emulator *e = user;
     GpuCode code;
     Env v = { 0 };
-    Outcome o = { 0 };
     KernelOptions options = { .no_roles = true };
-    const Target *t = target_of(device);
-    unsigned flags = flag_sets[way->seed % (sizeof flag_sets / sizeof *flag_sets)];
-    session_init(&s, allocator_libc);
-    if (setjmp(s.oom)) {
-        snprintf(o.why, sizeof o.why, "left early: %s", s.last_diag ? s.last_diag->message : "");
-        session_free(&s);
-        return o;
-    }
-    Module *m = text ? ir_parse(&s, diag_add_source(&s, "reduced", NULL, text, strlen(text))) : NULL;
-    if (m) gen_replay(&s, m, way->seed, flags, &k);
-    else if (!text) gen_kernel(&s, way->seed, flags, &k);
-    bool ok = (m || !text) && ir_verify(k.module) && bind(k.func, k.args, &v) && interp_run(&s, k.func, k.args, k.n);
-    void *want = ok ? gen_save(&s, &k) : NULL;
-    PassOptions opt = pass_options_default(t);
-    ok = ok && (!way->passes || passes_run(k.module, &opt, NULL)) && gpu_compile(&s, k.func, t, &options, &code, NULL);
-    if (ok && way->show) print(&s, k.module, code.text);
-    o.ran = ok;
-    if (!ok) snprintf(o.why, sizeof o.why, "does not compile: %s", s.last_diag ? s.last_diag->message : "no diagnostics");
-    else if (!way->emu) o.same = true;
-    else {
-        gen_fill(&k);
-        const char *err = run(way, &k, &code, &v, o.why, sizeof o.why);
-        if (err && err != o.why) snprintf(o.why, sizeof o.why, "%s", err);
-        o.ran = !err;
-        if (!err) o.same = gen_same(&k, want, gen_save(&s, &k), o.why, sizeof o.why);
-    }
-    session_free(&s);
-    return o;
-}
-
-static bool still_fails(void *user, const char *text)
-{
-    const Way *way = user;
-    Outcome o = try(way, text);
-    return o.ran == way->ran && !o.same;
-}
-
-static void explain(Way way)
-{
-    Session s;
-    GenKernel k;
-    Text t;
-    session_init(&s, allocator_libc);
-    if (setjmp(s.oom)) return;
-    gen_kernel(&s, way.seed, flag_sets[way.seed % (sizeof flag_sets / sizeof *flag_sets)], &k);
-    text_init(&t, &s.arena);
-    ir_print(k.module, &t);
-    char *small = reduce_ir(t.data, still_fails, &way);
-    printf("// seed %llu\n%s// %s\n", (unsigned long long)way.seed, small, try(&way, small).why);
-    free(small);
-    session_free(&s);
-}
-
-static int both_ways(void *emu, uint64_t seed, const char *text, const char *name, bool *explained)
-{
-    int bad = 0;
-    for (int passes = 0; passes < 2; passes++) {
-        Way way = { .emu = emu, .seed = seed, .passes = passes, .cut = text };
-        Outcome o = try(&way, text);
-        if (o.ran && o.same) continue;
-        printf("%s seed %llu, %s passes: %s\n", name, (unsigned long long)seed, passes ? "all" : "no", o.why);
-        fflush(stdout);
-        bad++;
-        way.ran = o.ran;
-        way.cut = true;
-        if (!text && !*explained) explain(way);
-        *explained = true;
-    }
-    return bad;
-}
-
-static int run_file(void *emu, const char *path)
-{
-    static char text[1 << 16];
-    unsigned long long seed;
-    bool explained = true;
-    FILE *f = fopen(path, "r");
-    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-    if (f) fclose(f);
-    text[n] = 0;
-    if (sscanf(text, "// seed %llu", &seed) == 1) return both_ways(emu, seed, text, path, &explained);
-    printf("%s: cannot be read, or does not start with its seed\n", path);
-    return 1;
+    if (!bind(k->func, k->args, &v) || !gpu_compile(s, k->func, target_of(device), &options, &code, NULL)) return false;
+    if (e->show) print(s, k->module, code.text);
+    const char *err = e->emu ? launch(e->emu, c, k, &code, &v, why, why_size) : NULL;
+    if (err && err != why) snprintf(why, why_size, "%s", err);
+    return !err;
 }
 
 int main(int argc, char **argv)
@@ -198,13 +112,15 @@ int main(int argc, char **argv)
         else files++;
     }
     if (shown) {
-        for (int passes = 0; passes < 2; passes++) printf("// %s\n", try(&(Way){ .seed = show, .passes = passes, .show = true }, NULL).why);
+        const RandomWay way = { .target = target_of(device), .run = run, .user = &(Emulator){ .show = true }, .emit_only = true };
+        for (int passes = 0; passes < 2; passes++) printf("// %s\n", random_ir_try(&way, &(RandomCase){ .seed = show, .passes = passes }, NULL).why);
         return 0;
     }
     void *emu = emit_only ? NULL : exec_emu_open_once(device, why, sizeof why);
     if (!emu && !emit_only) { printf("SKIP: %s\n", why); return 77; }
-    for (int i = 1; i < argc; i++) if (*argv[i] != '-') bad += run_file(emu, argv[i]);
-    for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++) bad += both_ways(emu, seed, NULL, "", &explained);
+    const RandomWay way = { .target = target_of(device), .run = run, .user = &(Emulator){ .emu = emu }, .emit_only = !emu };
+    for (int i = 1; i < argc; i++) if (*argv[i] != '-') bad += random_ir_file(&way, argv[i]);
+    for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++) bad += random_ir_both(&way, seed, NULL, "", &explained);
     if (emu) exec_emu_close(emu);
     printf("%llu random programs, %d runs differ\n", files ? (unsigned long long)files : count, bad);
     return bad != 0;

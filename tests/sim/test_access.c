@@ -2,6 +2,7 @@
  * passes and with none, program by program. Compared for each memory operation: how many elements, and a sum over hashes of their
  * addresses. Where an address comes from data, at least as many: the made-up ones are never out of range. */
 #include "executor.h"
+#include "launch_facts.h"
 #include "frontend/frontend.h"
 #include "ir/interp.h"
 #include "passes/passes.h"
@@ -62,26 +63,6 @@ static void derived(const SimTrace *trace, const SimStep *step, Tally *t)
 
 /* --- one launch ---------------------------------------------------------------------------------------------------------------------- */
 
-static int bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *b)
-{
-    int n = 0;
-    const char *why;
-    for (int i = 0; i < l->n_consts; i++) {
-        b[n].name = session_intern(s, l->consts[i].name, strlen(l->consts[i].name));
-        if (frontend_parse_value(s, k, b[n].name, l->consts[i].value, &b[n].value, &why)) n++;
-    }
-    for (int key = 0; key < k->n_keys; key++)
-        for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
-            const FrontParam *p = &k->params[i];
-            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-            const Arg *a = &l->args[arg++];
-            for (int axis = 0; a->tensor && axis < p->rank; axis++)
-                if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
-                    b[n++] = (FrontBinding){ k->keys[key], { FRONT_INT, { .i = a->tensor->shape[a->drop + axis] } } };
-        }
-    return n;
-}
-
 static bool compare(const Func *f, const SimTrace *trace, const Tally *want, const Tally *got, int n, int64_t program, const char *what)
 {
     bool *guessed = calloc((size_t)n, sizeof *guessed);
@@ -103,7 +84,7 @@ static bool check_launch(Session *s, Ast *ast, const Launch *l, bool passes, con
 {
     FrontBinding b[64];
     const FrontKernel *k = frontend_kernel_find(ast, l->kernel);
-    int n = bind(s, k, l, b);
+    int n = launch_bind(s, k, l, b);
     Module *m = frontend_lower(ast, l->kernel, b, (size_t)n, NULL);
     PassOptions o = pass_options_default(NULL);
     o.opt_level = 3;
