@@ -65,7 +65,7 @@ const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int 
     /* Rows of 128 bytes (or 64, or 32) of which 16-byte chunks are exchanged: bit i of the chunk's number is XORed with two bits of the row's. */
     static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 }, { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
                                        { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 }, { 0, 1, 3, 5, 4, 6 }, { 0, 1, 4, 3, 5, 6 },
-                                       { 3, 2, 1, 9, 9, 9 }, { 1, 4, 3, 5, 9, 9 }, { 2, 1, 9, 9, 9, 9 }, { 2, 1, 9, 4, 3, 9 }, { 4, 3, 2, 9, 9, 9 }, { 5, 4, 3, 9, 9, 9 } };
+                                       { 3, 2, 1, 9, 9, 9 }, { 1, 4, 3, 5, 9, 9 }, { 1, 2, 9, 9, 9, 9 }, { 2, 1, 9, 4, 3, 9 }, { 2, 1, 9, 9, 9, 9 }, { 4, 3, 2, 9, 9, 9 }, { 5, 4, 3, 9, 9, 9 } };
     int32_t order[2] = { inner, 1 - inner };
     const LayoutShared *best = NULL;
     int least = 0;
