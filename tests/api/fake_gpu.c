@@ -255,6 +255,7 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
         size_t at = strlen(all);
         snprintf(all + at, sizeof all - at, "%s ", options[i]);
     }
+    if (state.on_compile) state.on_compile();
     if (state.crash_arch[0] && strstr(all, state.crash_arch)) abort();
     pthread_mutex_lock(&lock);
     state.compiles++;

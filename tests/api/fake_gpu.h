@@ -30,6 +30,7 @@ typedef struct FakeState {
     int refuse_link;                    /* nvJitLink fails */
     int shared_bytes;                   /* of a block; 0: as an H100 */
     void (*on_launch)(void **params);   /* called by each launch */
+    void (*on_compile)(void);           /* called by each compile */
     void *stream_context;               /* the context of every stream; NULL: the current one */
     /* written down */
     int versions;                       /* how often the compiler was asked for its own */
