@@ -5,7 +5,8 @@
  *     %t = permute %k {order = [1, 0]}               ->      %s = mma %q, %k, %z
  *     %s = mma %q, %t, %z
  *
- * Also: permutes of permutes become one, or none; a permute that moves only axes of extent 1 becomes a reshape; a permute moves
+ * Also: the transpose of a load whose leading axes a reshape merged, [A, B, C] as [A*B, C], is the load with C in front, reshaped to [C, A*B];
+ * permutes of permutes become one, or none; a permute that moves only axes of extent 1 becomes a reshape; a permute moves
  * up through element-wise operations, splats and broadcasts when all of their operands take it for free; the permute of a product is the product of the
  * permuted operands in the other order when those and the accumulator take it for free.
  *
@@ -117,6 +118,20 @@ static bool moves_units_only(const Type *from, const Order *o)
     return true;
 }
 
+/* v is a load's tile with all axes but the last merged into one: the transpose of it merges the axes behind the one that came first. */
+static Value *transposed_rows(LoadOrder *x, Builder *b, Value *v, const Order *o)
+{
+    Instr *reshape = v->def, *load = reshape && reshape->op == OP_RESHAPE ? ir_operand(reshape, 0)->def : NULL;
+    if (!load || load->op != OP_LOAD || !one_use(v) || !one_use(ir_operand(reshape, 0)) || v->type->rank != 2 || o->v[0] != 1) return NULL;
+    const Type *t = ir_operand(reshape, 0)->type;
+    int last = t->rank - 1;
+    if (t->rank < 3 || t->shape[last] != v->type->shape[1]) return NULL;
+    Order front = { t->rank, { last } };
+    for (int k = 1; k < t->rank; k++) front.v[k] = k - 1;
+    const Type *result = type_tile(x->c->session, t->dtype, 2, (int64_t[]){ v->type->shape[1], v->type->shape[0] });
+    return ir_op(b, OP_RESHAPE, result, NO_ATTRS, permuted_load(x, load, &front));
+}
+
 static bool try_permute(LoadOrder *x, Instr *i)
 {
     Order o = order_of(i);
@@ -129,6 +144,7 @@ static bool try_permute(LoadOrder *x, Instr *i)
         by = emit_permute(&b, ir_operand(v->def, 0), &all);
     }
     if (by) { x->composed++; replace_value(&i->results[0], by); return true; }
+    if ((by = transposed_rows(x, &b, v, &o))) { replace_value(&i->results[0], by); return true; }
     if (!free_to_permute(v, 0)) return false;
     replace_value(&i->results[0], permuted(x, &b, v, &o, 0));
     return true;

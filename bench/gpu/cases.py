@@ -219,11 +219,12 @@ def fused(b):
           lambda a: F.silu(a["A"].double() @ a["G"].double()) * (a["A"].double() @ a["U"].double())), 1.0)
 
 def conv(b):
-    """NHWC by one kernel; NCHW by two, timed together: the input to channels last, then a product whose rows of pixels lie as NCHW has them. Weights are [F, R, S, C] for both, as for cuDNN's NHWC."""
-    def plan(K, T, B, C, HW, Fn, x, xl, wl):
+    """NHWC by one kernel; NCHW by one, or by two, timed together: the input to channels last, then a product whose rows of pixels lie as NCHW has them. Weights have their
+    channels last in memory for all but the first of these, as for cuDNN's NHWC."""
+    def plan(K, T, B, C, HW, Fn, x, xl, w, wl):
         c = K.const; a = dict(WT=wl.permute(0, 2, 3, 1), B=B, H=HW, W=HW, C=C, F=Fn, R=3, S=3, P=HW, Q=HW, N=HW * HW)
-        if K.meta["name"] == "conv2d_nchw":         # one kernel, weights as they are
-            y = torch.empty(B, Fn, HW, HW, device=dev, dtype=torch.float16); a.update(X=x, WT=wl.contiguous(), Y=y)
+        if K.meta["name"] == "conv2d_nchw":
+            y = torch.empty(B, Fn, HW, HW, device=dev, dtype=torch.float16); a.update(X=x, WT=w, Y=y)
             return K.plan(a, (cdiv(HW, c["TQ"]), cdiv(HW, c["TP"]), cdiv(Fn, c["TF"]) * B)), y
         if K.meta["name"] == "conv2d_nhwc":
             y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16); a.update(X=xl.permute(0, 2, 3, 1), Y=y)
@@ -242,7 +243,7 @@ def conv(b):
             ours = []
             for K, T in [(K, T) for K in b.named("conv_" + layout) for T in (b.named("channels_last") if K.meta["name"] == "conv2d_rows" else [None])]:
                 if K.const.get("W", HW) != HW: continue
-                go, y = plan(K, T, B, C, HW, Fn, x, xl, wl); beat(K.name); y.fill_(float("nan"))
+                go, y = plan(K, T, B, C, HW, Fn, x, xl, w, wl); beat(K.name); y.fill_(float("nan"))
                 try: go(); torch.cuda.synchronize(); r = F.conv2d(x[:4].double(), w.double(), padding=1); e = float((y[:4].double() - r).norm() / r.norm()); bad = bool(y.isnan().any())
                 except Exception as ex: e, bad = str(ex)[:100], True
                 if bad or not e < 1e-3: print("FAIL", K.name, (B, C, HW, Fn), e); continue

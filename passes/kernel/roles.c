@@ -11,7 +11,7 @@
  *
  * Requires: every product has a shape that wgmma takes (M in multiples of 64, N of 8 up to 256, K of the instruction's), its B
  * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride inside, base and other
- * strides multiples of 16 bytes by launch fact, pad zero, step 1; leading axes of the window may be merged by a reshape), and neither their
+ * strides multiples of 16 bytes by launch fact, pad zero, step 1; the window's other axes may be merged by a reshape), and neither their
  * offsets nor the control flow around them depends on a product. Other loads of the loop whose latency hint asks for it go through rings as well,
  * where memory lasts, and are read into registers from there. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots. */
@@ -35,17 +35,21 @@ static bool refuse(Ctx *c, Loc loc, const char *why)
     return false;
 }
 
-/* The load whose tile v is, as it is or with its leading axes merged into one: rows of a matrix that lie in several axes of the tensor. */
+/* The load whose tile v is, as it is or with all axes but the contiguous one merged: rows (or columns) of a matrix that lie in several axes of the tensor. */
 static Instr *load_behind(Ctx *c, const Value *v)
 {
     Instr *i = v->def;
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
-        if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1 || ir_attr(l, ATTR_ORDER)) return NULL;
+        if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
         const Type *t = ir_result(l)->type;
+        const Attr *o = ir_attr(l, ATTR_ORDER);
         int axis;
         kernel_unit_axis(c->f, l, &axis);
-        return t->rank >= 2 && axis == t->rank - 1 && t->shape[axis] == v->type->shape[1] ? l : NULL;
+        /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
+        for (int k = 0; o && k < o->n; k++) if (o->v[k] != (k ? k - 1 : o->n - 1)) return NULL;
+        int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
+        return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side] ? l : NULL;
     }
     return i && i->op == OP_LOAD ? i : NULL;
 }
@@ -100,7 +104,7 @@ static int matrix_unit_axis(Ctx *c, const Instr *load)
 {
     int axis;
     kernel_unit_axis(c->f, load, &axis);
-    return matrix_of(load) != ir_result(load) ? 1 : axis;
+    return matrix_of(load) != ir_result(load) && axis ? 1 : axis;
 }
 
 static bool k_major(Ctx *c, const Instr *load, int k_axis) { return matrix_unit_axis(c, load) == k_axis; }

@@ -45,6 +45,8 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
     { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },
+    { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
+    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */

@@ -23,6 +23,8 @@ void want_gemm_residual(Problem *);
 void want_gemm_gated(Problem *);
 void want_conv2d_nchw(Problem *);
 void want_conv2d_nhwc(Problem *);
+void want_conv2d_rows(Problem *);
+void want_channels_last(Problem *);
 void want_attention(Problem *);
 void want_attention_cross(Problem *);
 void want_attention_decode(Problem *);
