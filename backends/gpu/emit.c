@@ -569,7 +569,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_WHILE: emit_while(e, i); return;
     case OP_IF: if (!emit_guarded_loads(e, i)) emit_if(e, i); return;
     case OP_LOAD: emit_load(e, i); return;
-    case OP_STORE: emit_store(e, i); return;
+    case OP_STORE: if (!emit_bulk_store(e, i)) emit_store(e, i); return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: emit_indexed(e, i); return;
     case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL: case OP_REDUCE:
         emit_reduce(e, i); return;

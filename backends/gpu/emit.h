@@ -38,6 +38,7 @@ typedef struct Emit {
     VEC(RingInfo) rings;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
     VEC(SharedUse) shared_map;
+    bool bulk;                      /* the running role stores by TMA */
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
     VEC(int64_t) cluster_bars;      /* mbarriers of reductions across a cluster */
@@ -143,6 +144,7 @@ void keep_order(Emit *, const Instr *);             /* before a memory operation
 void emit_load(Emit *, Instr *);
 bool emit_guarded_loads(Emit *, Instr *cond);        /* false: emitted as any other if */
 void emit_store(Emit *, Instr *);
+bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked so */
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 void emit_mma_sync(Emit *, Instr *);

@@ -263,8 +263,9 @@ static void open_role(Emit *e, Block *b, int role)
     e->indent = producer ? 3 : 2;
     if (!producer) { e->threads = p->warps * 32; e->barrier_id = p->teams ? 8 : 1; }
     e->line = 0;
-    e->tickets = false;
+    e->tickets = e->bulk = false;
     emit_block(e, b);
+    if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     e->out = out;
     e->pre = pre;
     e->threads = threads;
@@ -296,8 +297,23 @@ static void open_role(Emit *e, Block *b, int role)
     e->coords.len = 0;
 }
 
+/* The maps of a block's copies are on their way while the barriers are set up. */
+static void prefetch_maps(Emit *e, Block *b, bool *done)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++) prefetch_maps(e, i->blocks[k], done);
+        if (i->op != OP_RING_PUT) continue;
+        Window w;
+        window_of(e, i, &w);
+        int map = map_for(e, i, &w, layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type));
+        if (map < 64 && !done[map]) line(e, "%s(&%s);", use(e, "prefetch_map"), slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
+        if (map < 64) done[map] = true;
+    }
+}
+
 static void emit_roles(Emit *e, Instr *i)
 {
+    bool done[64] = { false };
     KernelPlan *p = e->plan;
     int64_t bars = 0;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
@@ -313,6 +329,7 @@ static void emit_roles(Emit *e, Instr *i)
     }
     line(e, "if (tid == 0) {");
     e->indent++;
+    prefetch_maps(e, i->blocks[0], done);
     if (has_tickets(i->blocks[1]))
         line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps);
     for (size_t k = 0; k < e->rings.len; k++) {

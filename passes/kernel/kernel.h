@@ -35,6 +35,7 @@ typedef struct KernelOptions {
     bool no_persistent;
     bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
     bool no_overlap;        /* no product issued ahead */
+    bool no_bulk;           /* results by ordinary stores, not through shared memory and TMA */
     bool no_teams;          /* all consumer warpgroups work on one program */
     bool across, no_across; /* the same across the border of two programs: always, never; else where it was measured to gain (rotate.c) */
     bool turns, no_turns;   /* consumer warpgroups take turns to issue products (ping-pong): always, never; else with three or more of them,
@@ -61,6 +62,7 @@ typedef struct KernelPlan {
     int producer_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
     bool persistent;
+    int64_t spare_shared;           /* bytes of shared memory that rings and reserve leave */
     int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
     const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
@@ -85,6 +87,7 @@ void kernel_mma_select(Session *, Func *, KernelPlan *);
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
 void kernel_cluster(Session *, Func *, KernelPlan *);
 void kernel_reciprocal(Session *, Func *);
+void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);
 int kernel_lazy_rescale(Session *, Func *);             /* loops changed */
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */

@@ -9,7 +9,7 @@
  * functions of coordinates (masks, index tiles, constants) get none: they stay virtual and are evaluated by each user.
  * Where a user needs another layout than a value has, a `convert` (or, for virtual values, `materialize`) goes in between.
  * Operations that move elements between positions (reshape, permute, concat, slice, sort, scan, ...) take any layouts. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/bulk.h"
 
 typedef struct Group {
     int parent;             /* union-find over value ids */
@@ -489,6 +489,7 @@ static void fix_instr(Ctx *c, Instr *i)
         return;
     case OP_STORE:
         for (int k = 0; k < i->n_operands; k++) need_any(c, i, k);
+        if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
         store_layout(c, i);
         fix_store(c, i);
         return;

@@ -122,6 +122,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     kernel_mma_select(s, f, p);
     cap_warps(s, f, p);
     kernel_reciprocal(s, f);
+    kernel_erfc(f);
     kernel_mask_branch(s, f);
     if (!(target_has(t, TF_TMA | TF_WGMMA) && !p->options.no_roles && kernel_roles(s, f, p))) {
         Rows r = { .p = p, .s = s, .whole = true };

@@ -11,6 +11,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_overlap = pass_skipped(o, "mma-pipeline"),
         .no_across = pass_skipped(o, "across-programs"),
         .no_turns = pass_skipped(o, "ping-pong"),
+        .no_bulk = pass_skipped(o, "bulk-store"),
         .no_teams = pass_skipped(o, "tile-per-warpgroup"),
         .no_cluster = pass_skipped(o, "cluster"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),

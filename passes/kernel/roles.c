@@ -269,6 +269,8 @@ static bool plan_rings(Ctx *c)
         if (depth == 2 && c->p->persistent) for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, &used);
     }
     for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
+
+    c->p->spare_shared = limit - used;          /* the limit leaves a kilobyte for mbarriers and tickets */
     if (fit < asked) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;
 }

@@ -14,7 +14,8 @@
  * products' own overlap leaves nothing to gain, and K and V would be loaded twice); accumulators that fit one warpgroup beside what an
  * epilogue needs. Chosen for tiles of 64 rows, of which one warpgroup has all. Taller ones are shared by several: a tile of 128 x 256 for two warpgroups moves 3 bytes
  * through shared memory where two of 64 x 256 or 128 x 128 move 5 or 4, and that costs more than epilogues do (H100, GEMM 4096: 759, 676 and 593 TFLOPS; with
- * GELU 684, 614 and 581; K 1000: 585, 476 and 385; two warpgroups on one tile of 128 x 128: 597). */
+ * GELU 684, 614 and 581; K 1000: 585, 476 and 385; two warpgroups on one tile of 128 x 128: 597). Products of this size draw the 700 W that the card may have: what
+ * is hidden under products is paid back in clock, and only work not done is gained. */
 #include "passes/kernel/teams.h"
 
 enum { MOST_WORDS = 128, ROWS = 64 };      /* of accumulators a thread: 232 registers less 28 would hold more, but not their epilogue */

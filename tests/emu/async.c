@@ -234,6 +234,70 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
     start(c, &t);
 }
 
+/* --- TMA to memory: groups of a thread ---------------------------------------------------------------------------------------------------- */
+
+static void out_land(Cta *c, Out *o)
+{
+    Map m;
+    memcpy(&m, o->map, sizeof m);
+    uint32_t row = m.box[0] * m.element, rows = o->bytes / row;
+    for (uint32_t r = 0; r < rows; r++) {
+        uint8_t *to = m.base;
+        bool in = true;
+        uint32_t rest = r;
+        for (uint32_t k = 1; k < m.rank; k++) {
+            int64_t x = (int64_t)o->at[k] + rest % m.box[k];
+            rest /= m.box[k];
+            in &= x >= 0 && x <= m.extents[k];
+            if (in) to += (uint64_t)x * m.strides[k - 1];
+        }
+        for (uint32_t p = 0; p < row && in; p += m.element) {
+            int64_t x = (int64_t)o->at[0] + p / m.element;
+            if (x >= 0 && x <= m.extents[0]) memcpy(to + x * m.element, c->memory + swizzled(o->from + r * row + p, m.swizzle), m.element);
+        }
+    }
+    o->done = true;
+}
+
+void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at)
+{
+    Fiber *f = emu.fiber;
+    Out o = { .from = from, .group = f->outs_group, .moment = emu_moment() };
+    Map m;
+    memcpy(&m, map, sizeof m);
+    memcpy(o.map, map, sizeof o.map);
+    if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
+    o.bytes = m.element;
+    for (int k = 0; k < rank; k++) { o.bytes *= m.box[k]; o.at[k] = at[k]; }
+    if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
+    if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    emu_check_read(from, o.bytes, BY_TMA);
+    emu_mark_read(emu.warp, from, o.bytes, EMU_READING, f->lane);
+    if (o.moment == AT_ISSUE) out_land(emu.cta, &o);
+    if (f->n_outs == f->outs_room) {
+        f->outs_room = f->outs_room ? 2 * f->outs_room : 16;
+        f->outs = realloc(f->outs, f->outs_room * sizeof *f->outs);
+        if (!f->outs) abort();
+    }
+    f->outs[f->n_outs++] = o;
+}
+
+void emu_bulk_commit(void) { emu.fiber->outs_group++; }
+
+/* Read, all but the newest `left` groups. That they are written too, only the launch's end asks. */
+void emu_bulk_wait(uint32_t left)
+{
+    Fiber *f = emu.fiber;
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < f->n_outs; k++) {
+        Out *o = &f->outs[k];
+        if (o->group == f->outs_group || f->outs_group - o->group <= left) { f->outs[kept++] = *o; continue; }
+        if (!o->done) out_land(emu.cta, o);
+        emu_mark_read(emu.warp, o->from, o->bytes, emu.warp->clock.at[emu.warp->index], f->lane);
+    }
+    f->n_outs = kept;
+}
+
 /* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */
 
 void emu_async_reset(Cta *c) { c->n_mbars = c->n_tmas = 0; }
@@ -241,6 +305,7 @@ void emu_async_reset(Cta *c) { c->n_mbars = c->n_tmas = 0; }
 const char *emu_async_end(Cta *c)
 {
     if (c->n_tmas) return "a TMA copy is in flight";
+    for (int t = 0; t < emu.launch->threads; t++) if (c->fibers[t].n_outs) return "a TMA store is in flight";
     for (int t = 0; t < emu.launch->threads; t++)
         for (uint32_t k = 0; k < c->fibers[t].n_copies; k++) if (c->fibers[t].copies[k].in) return "a cp.async is in flight";
     return NULL;
@@ -258,6 +323,7 @@ bool emu_async_step(Cta *c)
     int before = c->n_tmas;
     for (int k = c->n_tmas - 1; k >= 0; k--) if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
     Fiber *f = &c->fibers[emu_random((uint32_t)emu.launch->threads)];
+    for (uint32_t k = 0; k < f->n_outs; k++) if (f->outs[k].moment == BETWEEN && !f->outs[k].done && emu_random(2)) out_land(c, &f->outs[k]);
     for (uint32_t k = 0; k < f->n_copies; k++) if (f->copies[k].moment == BETWEEN && !f->copies[k].done && emu_random(2)) land(c, &f->copies[k]);
     return c->n_tmas < before;
 }

@@ -32,6 +32,9 @@ typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGIST
 
 typedef struct Copy { uint32_t to, bytes, group; const void *from; bool in, done; Moment moment; } Copy;
 
+/* A TMA store: reads shared memory until a wait for its group. */
+typedef struct Out { uint8_t map[128]; uint32_t from, bytes, group; int32_t at[5]; bool done; Moment moment; } Out;
+
 struct Cta;
 struct Warp;
 typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent, warp; bool fenced; uint16_t copies; Clock in, out; } Mbar;     /* fenced: for the cluster, by the warp that initialised it */
@@ -50,6 +53,7 @@ typedef struct Fiber {
     uint32_t value;
     const Mbar *mbar;
     Copy *copies; uint32_t n_copies, room, group;
+    Out *outs; uint32_t n_outs, outs_room, outs_group;
 } Fiber;
 
 /* Accumulators of products in flight: their registers hold poison until the wait. */

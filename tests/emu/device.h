@@ -252,6 +252,18 @@ template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c) { 
 #define tma_load_3d emu_tma
 #define tma_load_4d emu_tma
 #define tma_load_5d emu_tma
+template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c) { const i32 at[] = { c... }; emu_tma_store(s, m, (int)sizeof...(C), at); }
+#define tma_store_1d emu_tma_out
+#define tma_store_2d emu_tma_out
+#define tma_store_3d emu_tma_out
+#define tma_store_4d emu_tma_out
+#define tma_store_5d emu_tma_out
+EMU void prefetch_map(const void *) {}
+EMU void bulk_commit(void) { emu_bulk_commit(); }
+EMU void bulk_wait_read(u32 n) { emu_bulk_wait(n); }
+EMU void bulk_wait(u32 n) { emu_bulk_wait(n); }
+EMU void fence_proxy_async(void) { emu_proxy_fence(); }
+EMU void stmatrix_x4(u32 a, const u32 *s) { emu_stmatrix(a, s, 4); }
 EMU void wgmma_fence(void) { emu_wgmma_fence(); }
 EMU void wgmma_commit(void) { emu_wgmma_commit(); }
 EMU void wgmma_wait(u32 n) { emu_wgmma_wait(n); }

@@ -92,11 +92,17 @@ int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64
                    const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill);
 EMU_API void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at);
 
+/* The box at `from` to memory; groups are a thread's own. */
+EMU_API void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at);
+EMU_API void emu_bulk_commit(void);
+EMU_API void emu_bulk_wait(uint32_t groups_left);
+
 /* --- products -------------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum EmuType { EMU_F16, EMU_BF16, EMU_TF32, EMU_E4M3, EMU_E5M2, EMU_S8, EMU_U8 } EmuType;
 
 EMU_API void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans);
+EMU_API void emu_stmatrix(uint32_t address, const uint32_t *words, int count);
 /* mma.sync m16n8: one register of K a lane and operand word */
 EMU_API void emu_mma(void *d, const uint32_t *a, const uint32_t *b, EmuType ta, EmuType tb);
 EMU_API void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b);

@@ -124,6 +124,7 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "*", "a barrier left out", "*", "bar_sync(2 + team, 256);", 1, "a slot of these loops is given back after the next one was got, so that a program's operands come when those of the one before are there" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
+    { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
@@ -238,7 +239,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_teams = !below(5), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_teams = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);

@@ -164,7 +164,7 @@ static void check_reads(uint32_t a, uint32_t n, bool unchanged)
         uint16_t newest = 0, sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
         for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
         if (newest <= sure || (unchanged && newest != EMU_READING)) continue;
-        if (newest == EMU_READING) emu_fail("race: write of shared memory at %u, which a product of warp %d in flight reads", a, v);
+        if (newest == EMU_READING) emu_fail("race: write of shared memory at %u, which a product or TMA store of warp %d in flight reads", a, v);
         for (uint32_t k = 0; k < n; k++) {
             int lane = c->readers[at + k];
             if (v == w->index && r[k] > sure && lane != emu.fiber->lane && lane != EMU_WHOLE)

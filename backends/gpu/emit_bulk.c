@@ -1,0 +1,124 @@
+/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
+#include "backends/gpu/emit.h"
+#include "passes/kernel/bulk.h"
+
+static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
+{
+    TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d, .swizzle_bytes = b->row_bytes };
+    int n = 0;
+    m.axes[n++] = w->unit;
+    for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) m.axes[n++] = a;
+    for (int k = 0; k < w->rank; k++) {
+        int t = w->tile_axis[m.axes[k]];
+        m.box[k] = t < 0 ? 1 : (uint32_t)b->box[t];
+    }
+    for (size_t k = 0; k < e->maps.len; k++) if (!memcmp(&e->maps.data[k], &m, sizeof m)) return (int)k;
+    vec_push(&e->s->arena, &e->maps, m);
+    return (int)e->maps.len - 1;
+}
+
+/* The warp's buffers: name of their address. */
+static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buffers, DType d)
+{
+    const char *n = tmp(e, "stage"), *warp = e->plan->teams ? str(e, "(team * %d + warp)", e->plan->warps) : "warp";
+    int warps = kernel_consumer_warps(e->plan);
+    const Type *t = type_shared(e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
+    e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
+    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
+    text_printf(e->pre, "        const u32 %s = shared_base + %lld + %s * %d;\n", n, (long long)e->shared_bytes, warp, b->bytes * buffers);
+    e->shared_bytes += (int64_t)b->bytes * buffers * warps;
+    return n;
+}
+
+/* What the swizzle exchanges in the row of a lane. */
+static const char *exchanged(Emit *e, const BulkBoxes *b, const char *row)
+{
+    if (b->row_bytes == 128) return str(e, "((%s & 7) << 4)", row);
+    return b->row_bytes == 64 ? str(e, "((%s & 6) << 3)", row) : str(e, "((%s & 4) << 2)", row);
+}
+
+static const char *array_for(Emit *e, const Value *x, const Layout *l)
+{
+    if (e->storage[x->id]) return e->storage[x->id];
+    const char *n = tmp(e, "val");
+    line(e, "%s %s[%d];", array_type(x->type->dtype), n, array_len(x->type->dtype, (int)layout_regs(l)));
+    fill_tile(e, n, x, l);
+    return n;
+}
+
+static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *to, const char *lanes, const char *k, int bytes)
+{
+    int all = b->n * b->pairs;
+    const char *at = tmp(e, "q");
+    if (bytes == 2) {
+        int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all / 4), *col = arena_array(&e->s->arena, int32_t, (size_t)all / 4);
+        for (int q = 0; q < all / 4; q++) { word[q] = b->pair[4 * q]; col[q] = b->col[4 * q] * 2; }
+        begin_unrolled(e, at, b->pairs / 4);
+        const char *i = tmp(e, "at");
+        line(e, "const int %s = %s * %d + %s;", i, k, b->pairs / 4, at);
+        line(e, "%s(%s + (lane & 15) * %d + (%s ^ %s), &%s[%s]);", use(e, "stmatrix_x4"), to, b->row_bytes, index_formula(e, col, all / 4, i), lanes, from, index_formula(e, word, all / 4, i));
+    } else {
+        int32_t *reg = arena_array(&e->s->arena, int32_t, (size_t)all), *col = arena_array(&e->s->arena, int32_t, (size_t)all), *row = arena_array(&e->s->arena, int32_t, (size_t)all);
+        for (int q = 0; q < all; q++) { reg[q] = 2 * b->pair[q]; col[q] = b->col[q] * 4; row[q] = b->half[q] * 8 * b->row_bytes; }
+        begin_unrolled(e, at, b->pairs);
+        const char *i = tmp(e, "at");
+        line(e, "const int %s = %s * %d + %s;", i, k, b->pairs, at);
+        line(e, "%s(%s + (lane >> 2) * %d + %s + (%s ^ %s), &%s[%s]);", use(e, "sts_b64"), to, b->row_bytes, index_formula(e, row, all, i), index_formula(e, col, all, i), lanes, from,
+             index_formula(e, reg, all, i));
+    }
+    end_block(e);
+}
+
+bool emit_bulk_store(Emit *e, Instr *store)
+{
+    int buffers = (int)ir_attr_int(store, ATTR_BULK, 0), axis;
+    MemParts m;
+    Window w;
+    BulkBoxes b;
+    if (!buffers) return false;
+    ir_mem_parts(store, &m);
+    window_of(e, store, &w);
+    kernel_unit_axis(e->f, store, &axis);
+    Value *x = m.values[0];
+    DType d = x->type->dtype;
+    const Layout *l = layout_of(e, x);
+    int bytes = dtype_bytes(d);
+    if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b)) ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
+    int map = map_for(e, &w, &b, d);
+    const TensorMapDesc *t = &e->maps.data[map];
+    const char *stage = staging(e, store, &b, buffers, d), *from = array_for(e, x, l), *k = tmp(e, "box"), *lanes = tmp(e, "lanes"), *c = "";
+    e->bulk = true;
+    line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA */", b.box[axis]);
+    if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));
+    else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &b, "(lane >> 2)"));
+    begin_unrolled(e, k, b.n);
+    const char *to = buffers > 1 ? str(e, "%s + %s %% %d * %d", stage, k, buffers, b.bytes) : stage;
+    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"), buffers - 1);
+    line(e, "%s();", use(e, "warp_sync"));
+    fill_box(e, &b, from, to, lanes, k, bytes);
+    line(e, "%s();", use(e, "fence_proxy_async"));
+    line(e, "%s();", use(e, "warp_sync"));
+    int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b.n > b.warps ? b.n : b.warps));
+    for (int q = 0; q < w.rank; q++) {
+        int ta = w.tile_axis[t->axes[q]];
+        const Value *offset = w.offset[t->axes[q]];
+        bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
+        c = str(e, "%s, %s(%s", c, wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
+        if (ta >= 0) {
+            for (int n = 0; n < b.n; n++) at[n] = b.origin[n][ta];
+            const char *o = index_formula(e, at, b.n, k);
+            for (int n = 0; n < b.warps; n++) at[n] = b.warp[n][ta];
+            const char *r = index_formula(e, at, b.warps, "warp");
+            if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
+            if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
+        }
+        c = str(e, "%s)", c);
+    }
+    line(e, "if (lane == 0) {");
+    e->indent++;
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store_%dd", w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
+    line(e, "%s();", use(e, "bulk_commit"));
+    end_block(e);
+    end_block(e);
+    return true;
+}

@@ -1,0 +1,152 @@
+/* bulk-store: an accumulator's tile goes to memory by TMA.
+ *
+ *   store %t, C[i.., j..]      ->      store %t, C[i.., j..] {bulk = 2}
+ *
+ * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared memory; one lane starts the store of that box and the warp goes on
+ * with the next buffer. Instead of lanes exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the tensor's edge.
+ *
+ * Requires: roles (the store is the consumers', once a program, and the only operation on its tensor, so that nobody waits for it but the kernel's end); a layout of
+ * accumulators, or of such reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and strides, by launch fact; and buffers beside the
+ * rings: they take what the rings left. */
+#include "passes/kernel/bulk.h"
+
+enum { MOST_BUFFERS = 4 };
+
+static int span_of(int64_t bytes) { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
+
+/* Row of the box in which the coordinates lie: the axes but `unit` in order, the last one fastest. */
+static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
+{
+    int row = 0;
+    for (int a = 0; a < rank; a++) if (a != b->unit) row = row * b->box[a] + c[a] % b->box[a];
+    return row;
+}
+
+static bool shape_boxes(const Layout *l, int bytes, BulkBoxes *b)
+{
+    int rest = 16;
+    b->row_bytes = span_of((int64_t)l->tile[b->unit] * bytes);
+    if (!b->row_bytes || (bytes == 2 && b->row_bytes < 32)) return false;
+    b->bytes = 16 * b->row_bytes;
+    b->box[b->unit] = b->row_bytes / bytes;
+    for (int a = l->rank - 1; a >= 0; a--) {
+        if (l->cover[a] != l->tile[a]) return false;
+        if (a == b->unit) continue;
+        b->box[a] = rest < l->tile[a] ? rest : l->tile[a];
+        if (l->tile[a] % b->box[a] || rest % b->box[a]) return false;
+        rest /= b->box[a];
+    }
+    return rest == 1;
+}
+
+/* The coordinates are those of lane 0 in warp 0 and what lane and warp add. */
+static bool fragment_like(const Layout *l, const BulkBoxes *b, uint32_t r, const int32_t *base)
+{
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+            int32_t c[TILE_MAX_RANK], in[TILE_MAX_RANK] = { 0 };
+            layout_element(l, r, lane, w, 0, c);
+            for (int a = 0; a < l->rank; a++) {
+                in[a] = c[a] - b->warp[w][a];
+                if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
+            }
+            if (in[b->unit] != base[b->unit] + 2 * (int)(lane % 4) || row_in(b, l->rank, in) != row_in(b, l->rank, base) + (int)lane / 4) return false;
+        }
+    return true;
+}
+
+bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes *b)
+{
+    int regs = (int)layout_regs(l);
+    *b = (BulkBoxes){ .unit = unit, .warps = (int)layout_warps(l) };
+    if (layout_lanes(l) != 32 || regs % 2 || l->rank < 2 || !shape_boxes(l, bytes, b)) return false;
+    b->pairs = 2 * b->box[unit] / 8;
+    if (regs / 2 % b->pairs) return false;
+    b->n = regs / 2 / b->pairs;
+    b->origin = arena_alloc(a, sizeof *b->origin * (size_t)b->n);
+    b->warp = arena_alloc(a, sizeof *b->warp * (size_t)b->warps);
+    b->pair = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    b->half = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    b->col = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    for (int w = 0; w < b->warps; w++) {
+        memset(b->warp[w], 0, sizeof b->warp[w]);
+        layout_element(l, 0, 0, (uint32_t)w, 0, b->warp[w]);
+        for (int x = 0; x < l->rank; x++) if (b->warp[w][x] % b->box[x]) return false;
+        for (int v = 0; v < w; v++) if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
+    }
+    memset(b->pair, 0xff, sizeof *b->pair * (size_t)(b->n * b->pairs));
+    int n = 0;
+    for (int q = 0; q < regs / 2; q++) {
+        int32_t c[TILE_MAX_RANK] = { 0 }, d[TILE_MAX_RANK] = { 0 }, o[TILE_MAX_RANK] = { 0 };
+        layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
+        layout_element(l, (uint32_t)(2 * q + 1), 0, 0, 0, d);
+        int row = row_in(b, l->rank, c), col = c[unit] % b->box[unit], k = 0;
+        d[unit]--;
+        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !fragment_like(l, b, (uint32_t)(2 * q), c)) return false;
+        for (int x = 0; x < l->rank; x++) o[x] = c[x] - c[x] % b->box[x];
+        while (k < n && memcmp(b->origin[k], o, sizeof o)) k++;
+        if (k == b->n) return false;
+        if (k == n) memcpy(b->origin[n++], o, sizeof o);
+        int at = k * b->pairs + col / 8 * 2 + row / 8;
+        if (b->pair[at] >= 0) return false;
+        b->pair[at] = q;
+        b->half[at] = row / 8;
+        b->col[at] = col;
+    }
+    /* stmatrix takes four words in a row */
+    for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++) if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
+    return true;
+}
+
+static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
+{
+    const Param *p = &f->params[m->param];
+    int bytes = dtype_bytes(p->type->dtype), unit = -1;
+    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 || !dtype_is_float(p->type->dtype)) return false;
+    for (int a = 0; a < m->rank; a++) if (p->stride[a] == 1) unit = a;
+    for (int a = 0; a < m->rank; a++) {
+        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && s * bytes % 16) return false;
+    }
+    return unit >= 0;
+}
+
+typedef struct Uses { int param, n; } Uses;
+
+static void count_uses(void *user, Instr *i)
+{
+    Uses *u = user;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        u->n += v->type->kind == TYPE_TENSOR && v->index == u->param;
+    }
+}
+
+/* Once a program, by the consumers. */
+static bool once(const Instr *store)
+{
+    const Instr *p = store->block->parent;
+    if (p && p->op == OP_FOR) p = p->block->parent;
+    return p && p->op == OP_ROLES && (store->block->parent == p || store->block->parent->block == p->blocks[1]);
+}
+
+bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
+{
+    MemParts m;
+    BulkBoxes b;
+    int axis;
+    if (p->options.no_bulk || !p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
+    kernel_unit_axis(f, store, &axis);
+    int bytes = dtype_bytes(m.values[0]->type->dtype);
+    if (axis < 0 || (bytes != 2 && bytes != 4) || !once(store) || !tma_takes(f, store, &m)) return false;
+    Uses u = { .param = m.param };
+    ir_walk(f->body, count_uses, &u);
+    if (u.n != 1 || !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m.values[0]->type), axis, bytes, &b)) return false;
+    int64_t all = (int64_t)b.bytes * kernel_consumer_warps(p);
+    int buffers = b.n < MOST_BUFFERS ? b.n : MOST_BUFFERS;
+    while (buffers > 0 && (all * buffers > p->spare_shared || b.n % buffers)) buffers--;
+    if (buffers < 1) return false;
+    p->spare_shared -= all * buffers;
+    ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
+    return true;
+}

@@ -1,0 +1,20 @@
+/* bulk.h: bulk-store: accumulators staged in shared memory a warp at a time and stored by TMA. */
+#pragma once
+#include "passes/kernel/kernel.h"
+
+/* How a warp's registers become boxes of 16 rows, each row one span of the swizzle. Registers 2q and 2q + 1 are a pair of neighbours along the unit axis: in lane
+ * l of its box's row 8 * half + l / 4, column col + 2 (l mod 4). */
+typedef struct BulkBoxes {
+    int unit;                               /* tile axis that is contiguous in memory */
+    int row_bytes, bytes;                   /* of a box's row: 128, 64 or 32; of a box */
+    int32_t box[TILE_MAX_RANK];             /* extents of a box */
+    int n, warps, pairs;                    /* boxes of a warp, pairs of a box */
+    int32_t (*origin)[TILE_MAX_RANK];       /* of each box, for warp 0 */
+    int32_t (*warp)[TILE_MAX_RANK];         /* what a warp adds */
+    int32_t *pair, *half, *col;             /* [n * pairs]: box by box, ascending in column and half */
+} BulkBoxes;
+
+/* False where the layout is none of accumulators in whole boxes. bytes: of an element, 2 or 4. */
+bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *);
+/* Marks the store (bulk = buffers a warp) if all of that holds and there is room; true if so. */
+bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
