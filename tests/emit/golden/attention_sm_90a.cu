@@ -1,0 +1,958 @@
+/* attention (D=64, T=f16, CAUSAL=true) for cuda:sm_90a
+ * programs: persistent: as many CTAs as fit take one after the other, by tickets
+ * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
+ * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
+ * products: wgmma_m64n128k16_f16_ss, wgmma_m64n64k16_f16_rs_tb
+ * shared memory: 164096 of 232448 bytes
+ *        0  K_ring       4 x f16[64, 128], 65536 bytes
+ *    65536  Q_ring       2 x f16[128, 64], 32768 bytes
+ *    98304  V_ring       4 x f16[128, 64], 65536 bytes
+ *   behind them the mbarriers of the rings, a full and an empty one a slot
+ * order: heavy first along grid axis 0, in groups whose streams fit L2
+ * lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8
+ * rotation: the early product runs one step ahead; 3 values cross
+ */
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
+typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;
+typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;
+static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p)); return a; }
+/* the same value in all lanes, known as such to the compiler */
+static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x)); return y; }
+static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
+static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
+static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatile("{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra.uni DONE;\nbra.uni WAIT;\nDONE: }" :: "r"(b), "r"(phase) : "memory"); }
+static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
+static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
+static __device__ __forceinline__ i32 opaque(i32 x) { asm volatile("" : "+r"(x)); return x; }
+static __device__ __forceinline__ float div_f32(float a, float b) { return __fdiv_rn(a, b); }
+static __device__ __forceinline__ i32 f32_to_i32(float x) { return x != x ? 0 : __float2int_rz(x); }
+static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
+static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
+static __device__ __forceinline__ void mbar_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
+static __device__ __forceinline__ void tma_load_4d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" :: "r"(d), "l"(m), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
+/* saturates: what lies outside of the tensor stays outside */
+static __device__ __forceinline__ i32 tma_coordinate(i64 x) { i32 y; asm("cvt.sat.s32.s64 %0, %1;" : "=r"(y) : "l"(x)); return y; }
+/* the last CTA leaves the counter as it was found */
+static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
+#define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
+static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
+  asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+    : "r"(alo), "r"(ahi), "r"(blo), "r"(bhi), "r"(acc)); }
+static __device__ __forceinline__ void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+#define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory")
+/* a register is read and written here, as far as the compiler knows */
+#define pin_float(x) asm volatile("" : "+f"(x) :: "memory")
+static __device__ __forceinline__ float float_bits(u32 b) { return __uint_as_float(b); }
+#define LOWEST_f32 float_bits(0xff800000u)
+static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
+static __device__ __forceinline__ u32 float_word(float x) { return __float_as_uint(x); }
+static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
+static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
+static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
+static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
+static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb(float *d, const u32 *a, u32 blo, u32 bhi, int acc) {
+  asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %38, 0; mov.b64 b, {%36, %37}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, b, p, 1, 1, 1; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(blo), "r"(bhi), "r"(acc)); }
+#define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
+static __device__ __forceinline__ u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(lane)); return y; }
+static __device__ __forceinline__ u32 shuffle_from_u32(u32 x, u32 lane) { return (u32)shuffle_index_u32((u32)x, lane); }
+static __device__ __forceinline__ u16 float_to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
+static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
+#define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
+
+#define SCRATCH 164096
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+attention(const i64 grid0,
+    const i64 grid1,
+    const i64 grid2,
+    u32 *const tickets,
+    const i64 N_,
+    const __grid_constant__ TensorMap Q_map0,
+    const i64 HK_,
+    const i64 H_,
+    const __grid_constant__ TensorMap K_map1,
+    const __grid_constant__ TensorMap V_map2,
+    const float scale,
+    u16 *const O,
+    const i64 O_stride0,
+    const i64 O_stride1,
+    const i64 O_stride2,
+    const i64 B_,
+    const i64 M_)
+{
+    extern __shared__ __align__(1024) u8 shared[];
+    const u32 shared_base = shared_address(shared);
+    (void)shared_base;
+    const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
+    (void)tid; (void)lane; (void)warp;
+#line 7 "examples/kernels/attention.tile"
+    const u32 K_ring_178 = shared_base + 0;    /* 4 slots of 16384 bytes */
+    const u32 Q_ring_179 = shared_base + 65536;    /* 2 slots of 16384 bytes */
+    const u32 V_ring_180 = shared_base + 98304;    /* 4 slots of 16384 bytes */
+    const u32 K_ring_178_full = shared_base + 163840, K_ring_178_empty = K_ring_178_full + 32;
+    const u32 Q_ring_179_full = shared_base + 163904, Q_ring_179_empty = Q_ring_179_full + 16;
+    const u32 V_ring_180_full = shared_base + 163936, V_ring_180_empty = V_ring_180_full + 32;
+    const u32 ticket_full = shared_base + 164000, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
+    if (tid == 0) {
+        for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(K_ring_178_full + 8 * i, 1); mbar_init(K_ring_178_empty + 8 * i, 8); }
+        for (int i = 0; i < 2; i++) { mbar_init(Q_ring_179_full + 8 * i, 1); mbar_init(Q_ring_179_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(V_ring_180_full + 8 * i, 1); mbar_init(V_ring_180_empty + 8 * i, 8); }
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+    if (warp < 4) {    /* producer: one thread starts the copies */
+        setmaxnreg_dec(40);
+        if (tid == 0) {
+            u32 K_ring_178_phase = 0, K_ring_178_slot = 0;
+            u32 Q_ring_179_phase = 0, Q_ring_179_slot = 0;
+            u32 V_ring_180_phase = 0, V_ring_180_slot = 0;
+            u32 ticket_phase = 0, ticket_slot = 0;
+            /* which programs, in which order */
+#line 7 "examples/kernels/attention.tile"
+#pragma unroll 1
+            for (i32 program_184 = (i32)blockIdx.x;; program_184 = ticket_next(tickets, gridDim.x)) {
+                mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
+                sts_w32(ticket_word + 16 * ticket_slot, program_184 < (i32)(grid0 * grid1 * grid2));
+                if (program_184 >= (i32)(grid0 * grid1 * grid2)) {
+                    mbar_arrive(ticket_full + 8 * ticket_slot); break;
+                }
+                const i32 opaque_186 = opaque((i32)grid0);
+                const i32 opaque_189 = opaque((i32)grid1);
+                const i32 opaque_191 = opaque((i32)grid2);
+                const i32 mul_192 = (i32)((u32)opaque_189 * (u32)opaque_191);
+                const bool lt_194 = (opaque_186 < 24);
+                const float where_197 = (lt_194 ? 16252928.0f : 32505856.0f);
+                const i32 opaque_201 = opaque((i32)N_);
+                const float cast_202 = (float)(opaque_201);
+                const float mul_203 = (2.0f * cast_202);
+                const i32 opaque_205 = opaque((i32)(64));
+                const float cast_206 = (float)(opaque_205);
+                const float mul_207 = (mul_203 * cast_206);
+                const i32 opaque_210 = opaque((i32)N_);
+                const float cast_211 = (float)(opaque_210);
+                const float mul_212 = (2.0f * cast_211);
+                const i32 opaque_214 = opaque((i32)(64));
+                const float cast_215 = (float)(opaque_214);
+                const float mul_216 = (mul_212 * cast_215);
+                const float add_217 = (mul_207 + mul_216);
+                const float add_218 = (add_217 + 1.0f);
+                const float div_219 = div_f32(where_197, add_218);
+                const i32 cast_220 = f32_to_i32(div_219);
+                const i32 max_221 = (cast_220 > 1 ? cast_220 : 1);
+                const i32 min_222 = (max_221 < mul_192 ? max_221 : mul_192);
+                const i32 mul_223 = (i32)((u32)min_222 * (u32)opaque_186);
+                const i32 div_224 = div_i32(program_184, mul_223);
+                const i32 mul_225 = (i32)((u32)div_224 * (u32)mul_223);
+                const i32 sub_226 = (i32)((u32)program_184 - (u32)mul_225);
+                const i32 mul_227 = (i32)((u32)div_224 * (u32)min_222);
+                const i32 sub_228 = (i32)((u32)mul_192 - (u32)mul_227);
+                const i32 min_229 = (min_222 < sub_228 ? min_222 : sub_228);
+                const i32 div_230 = div_i32(sub_226, min_229);
+                const i32 mul_231 = (i32)((u32)div_230 * (u32)min_229);
+                const i32 sub_232 = (i32)((u32)sub_226 - (u32)mul_231);
+                const i32 add_233 = (i32)((u32)mul_227 + (u32)sub_232);
+                const i32 sub_234 = (i32)((u32)opaque_186 - (u32)1);
+                const i32 sub_235 = (i32)((u32)sub_234 - (u32)div_230);
+                const i32 opaque_237 = opaque((i32)grid1);
+                const i32 rem_238 = rem_i32(add_233, opaque_237);
+                const i32 div_239 = div_i32(add_233, opaque_237);
+                const i32 i_240 = sub_235;
+                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_240);
+                const i32 h_241 = rem_238;
+                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_241);
+                const i32 b_242 = div_239;
+                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_242);
+                mbar_arrive(ticket_full + 8 * ticket_slot);
+                if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+                /* let q   = load(Q[b, h, i*TM +: TM, :]); */
+#line 13 "examples/kernels/attention.tile"
+                const i32 mul_248 = (i_240 * 128);
+                mbar_wait(Q_ring_179_empty + 8 * Q_ring_179_slot, Q_ring_179_phase ^ 1);
+                mbar_expect(Q_ring_179_full + 8 * Q_ring_179_slot, 16384);
+                tma_load_4d(Q_ring_179 + Q_ring_179_slot * 16384, &Q_map0, Q_ring_179_full + 8 * Q_ring_179_slot, (i32)(0), (i32)(mul_248), (i32)(h_241), (i32)(b_242));
+                if (++Q_ring_179_slot == 2) { Q_ring_179_slot = 0; Q_ring_179_phase ^= 1; }
+                /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+                const i32 add_261 = (i_240 + 1);
+                const i32 mul_262 = (add_261 * 128);
+                const i32 min_263 = ((i32)N_ < mul_262 ? (i32)N_ : mul_262);
+                const i32 cdiv_264 = ((min_263 + 127) / 128);
+                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+#line 20 "examples/kernels/attention.tile"
+                const i64 h_265 = (i64)(h_241);
+                const i64 mul_266 = (h_265 * HK_);
+                const i64 div_267 = div_i64(mul_266, H_);
+                /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+#pragma unroll 1
+                for (i32 j_279 = 0; j_279 < cdiv_264; j_279++) {
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+#line 20 "examples/kernels/attention.tile"
+                    const i32 mul_283 = (j_279 * 128);
+                    mbar_wait(K_ring_178_empty + 8 * K_ring_178_slot, K_ring_178_phase ^ 1);
+                    mbar_expect(K_ring_178_full + 8 * K_ring_178_slot, 16384);
+                    tma_load_4d(K_ring_178 + K_ring_178_slot * 16384, &K_map1, K_ring_178_full + 8 * K_ring_178_slot, (i32)(0), (i32)(mul_283), tma_coordinate(div_267), (i32)(b_242));
+                    if (++K_ring_178_slot == 4) { K_ring_178_slot = 0; K_ring_178_phase ^= 1; }
+                    /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
+#line 28 "examples/kernels/attention.tile"
+                    mbar_wait(V_ring_180_empty + 8 * V_ring_180_slot, V_ring_180_phase ^ 1);
+                    mbar_expect(V_ring_180_full + 8 * V_ring_180_slot, 16384);
+                    tma_load_4d(V_ring_180 + V_ring_180_slot * 16384, &V_map2, V_ring_180_full + 8 * V_ring_180_slot, (i32)(0), (i32)(mul_283), tma_coordinate(div_267), (i32)(b_242));
+                    if (++V_ring_180_slot == 4) { V_ring_180_slot = 0; V_ring_180_phase ^= 1; }
+                }
+            }
+            ticket_done(tickets, gridDim.x);
+        }
+    } else {    /* consumers: 2 warpgroups */
+        setmaxnreg_inc(232);
+        const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
+        (void)tid; (void)warp;
+        u32 K_ring_178_phase = 0, K_ring_178_slot = 0, K_ring_178_free = 0;
+        u32 Q_ring_179_phase = 0, Q_ring_179_slot = 0, Q_ring_179_free = 0;
+        u32 V_ring_180_phase = 0, V_ring_180_slot = 0, V_ring_180_free = 0;
+        u32 ticket_phase = 0, ticket_slot = 0;
+        const int c0 = (lane >> 2) + warp * 16;
+        const int c1 = lane % 4 * 2;
+        const int c2 = lane % 4 * 8;
+        /* which programs, in which order */
+#line 7 "examples/kernels/attention.tile"
+#pragma unroll 1
+        for (;;) {
+            mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
+            const i32 program_177 = 0;
+            (void)program_177;
+            if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
+            const i32 i_148 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
+            const i32 h_149 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
+            const i32 b_150 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 12));
+            warp_sync();
+            if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
+            if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+            /* let q   = load(Q[b, h, i*TM +: TM, :]); */
+#line 13 "examples/kernels/attention.tile"
+            const i32 mul_13 = (i_148 * 128);
+            mbar_wait(Q_ring_179_full + 8 * Q_ring_179_slot, Q_ring_179_phase);
+            const u32 Q_337 = Q_ring_179 + Q_ring_179_slot * 16384;
+            if (++Q_ring_179_slot == 2) { Q_ring_179_slot = 0; Q_ring_179_phase ^= 1; }
+            /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+            const i32 add_26 = (i_148 + 1);
+            const i32 mul_27 = (add_26 * 128);
+            const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
+            const i32 cdiv_29 = ((min_28 + 127) / 128);
+            /* let p     = exp(s - m_new); */
+#line 25 "examples/kernels/attention.tile"
+            const float mul_36 = (scale * 1.44269502f);
+            const float mul_38 = (scale * -1.44269502f);
+            /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+            const bool lt_354 = (0 < cdiv_29);
+            float l_355[2];
+            float acc_356[32];
+            float m_357[2];
+            if (lt_354) {
+                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+#line 20 "examples/kernels/attention.tile"
+                const i32 mul_358 = (0 * 128);
+                mbar_wait(K_ring_178_full + 8 * K_ring_178_slot, K_ring_178_phase);
+                const u32 K_359 = K_ring_178 + K_ring_178_slot * 16384;
+                if (++K_ring_178_slot == 4) { K_ring_178_slot = 0; K_ring_178_phase ^= 1; }
+                /* var s   = mma(q, transpose(k)); */
+#line 22 "examples/kernels/attention.tile"
+                float s_363[64];
+                wgmma_fence();
+                const u32 b_t0 = K_359 >> 4 | 0x10000u;
+                const u32 a_t1 = (Q_337 >> 4 | 0x10000u) + (warp >> 2) * 512;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    wgmma_m64n128k16_f16_ss(s_363, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
+                }
+                wgmma_commit();
+                wgmma_wait(0);
+#pragma unroll
+                for (int i = 0; i < 64; i++) {
+                    pin_float(s_363[i]);
+                }
+                if (lane == 0) mbar_arrive(K_ring_178_empty + 8 * K_ring_178_free);
+                if (++K_ring_178_free == 4) K_ring_178_free = 0;
+                /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
+#line 23 "examples/kernels/attention.tile"
+                const i32 add_375 = (mul_358 + 127);
+                const bool lt_376 = (add_375 < (i32)N_);
+                const i32 add_379 = (mul_13 + 0);
+                const i32 add_384 = (mul_358 + 127);
+                const bool ge_385 = (add_379 >= add_384);
+                const bool and_386 = (lt_376 & ge_385);
+                float if_387[64];
+                if (and_386) {
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        if_387[i] = s_363[i];
+                    }
+                }
+                else {
+                    float where_388[64];
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        const float where_388a = ((((mul_358 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_358 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_363[i] : float_bits(0xff800000u));
+                        where_388[i] = where_388a;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        if_387[i] = where_388[i];
+                    }
+                }
+                /* let m_new = max(m, max(s, axis = 1)); */
+#line 24 "examples/kernels/attention.tile"
+                float red_t3[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    red_t3[i] = LOWEST_f32;
+                }
+#pragma unroll
+                for (int i = 0; i < 64; i++) {
+                    const float x_t5 = if_387[i];
+                    const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                    red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 2]);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 4]);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 6]);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float y_t6 = shuffle_xor_f32(red_t3[i], 1);
+                    red_t3[i] = max_f32(red_t3[i], y_t6);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
+                    red_t3[i] = max_f32(red_t3[i], y_t7);
+                }
+                float reduce_max_389[2];
+                reduce_max_389[0] = red_t3[0];
+                reduce_max_389[1] = red_t3[1];
+                float max_390[2];
+                float mul_393[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float max_390a = max_f32(float_bits(0xff800000u), reduce_max_389[i]);
+                    const float sub_392a = (max_390a - float_bits(0xff800000u));
+                    const float mul_393a = (sub_392a * mul_36);
+                    max_390[i] = max_390a;
+                    mul_393[i] = mul_393a;
+                }
+                bool gt_396[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const bool gt_396a = (mul_393[i] > 8.0f);
+                    gt_396[i] = gt_396a;
+                }
+                bool any_t10 = false;
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    any_t10 |= gt_396[i];
+                }
+                const bool grew_397 = vote_any(any_t10);
+                float where_399[2];
+                float mul_401[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float where_399a = (grew_397 ? max_390[i] : float_bits(0xff800000u));
+                    const float mul_401a = (where_399a * mul_38);
+                    where_399[i] = where_399a;
+                    mul_401[i] = mul_401a;
+                }
+                /* let p     = exp(s - m_new); */
+#line 25 "examples/kernels/attention.tile"
+                float p_404[64];
+#pragma unroll
+                for (int i = 0; i < 64; i++) {
+                    const float fma_403a = fma_f32(if_387[i], mul_36, mul_401[(i / 2 % 2)]);
+                    const float p_404a = exp2_f32(fma_403a);
+                    p_404[i] = p_404a;
+                }
+                /* let alpha = exp(m - m_new); */
+#line 26 "examples/kernels/attention.tile"
+                float alpha_406[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float fma_405a = fma_f32(float_bits(0xff800000u), mul_36, mul_401[i]);
+                    const float alpha_406a = exp2_f32(fma_405a);
+                    alpha_406[i] = alpha_406a;
+                }
+                /* l   = l*alpha + sum(p, axis = 1); */
+#line 27 "examples/kernels/attention.tile"
+                float red_t14[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    red_t14[i] = 0;
+                }
+#pragma unroll
+                for (int i = 0; i < 64; i++) {
+                    const float x_t16 = p_404[i];
+                    const int k_t15 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                    red_t14[k_t15] = red_t14[k_t15] + x_t16;
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t14[i] = red_t14[i] + red_t14[i + 2];
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t14[i] = red_t14[i] + red_t14[i + 4];
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    red_t14[i] = red_t14[i] + red_t14[i + 6];
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float y_t17 = shuffle_xor_f32(red_t14[i], 1);
+                    red_t14[i] = red_t14[i] + y_t17;
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float y_t18 = shuffle_xor_f32(red_t14[i], 2);
+                    red_t14[i] = red_t14[i] + y_t18;
+                }
+                float reduce_sum_407[2];
+                reduce_sum_407[0] = red_t14[0];
+                reduce_sum_407[1] = red_t14[1];
+                float l_408[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float l_408a = fma_f32(0.0f, alpha_406[i], reduce_sum_407[i]);
+                    l_408[i] = l_408a;
+                }
+                /* acc = mma(T(p), v, acc*alpha); */
+#line 29 "examples/kernels/attention.tile"
+                u32 p_409[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    const float p_409a = p_404[2 * i];
+                    const float p_409b = p_404[2 * i + 1];
+                    p_409[i] = pack_f16(p_409a, p_409b);
+                }
+                /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+                const i32 add_410 = (0 + 1);
+                float materialize_488[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    materialize_488[i] = 0.0f;
+                }
+                float l_418[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    l_418[i] = l_408[i];
+                }
+                float acc_419[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    acc_419[i] = materialize_488[i];
+                }
+                float m_420[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    m_420[i] = where_399[i];
+                }
+                float alpha_421[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    alpha_421[i] = alpha_406[i];
+                }
+                bool grew_422;
+                grew_422 = grew_397;
+                u32 carried_423[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    carried_423[i] = p_409[i];
+                }
+#pragma unroll 1
+                for (i32 j_417 = add_410; j_417 < cdiv_29; j_417++) {
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+#line 20 "examples/kernels/attention.tile"
+                    const i32 mul_424 = (j_417 * 128);
+                    mbar_wait(K_ring_178_full + 8 * K_ring_178_slot, K_ring_178_phase);
+                    const u32 K_425 = K_ring_178 + K_ring_178_slot * 16384;
+                    if (++K_ring_178_slot == 4) { K_ring_178_slot = 0; K_ring_178_phase ^= 1; }
+                    /* var s   = mma(q, transpose(k)); */
+#line 22 "examples/kernels/attention.tile"
+                    float s_429[64];
+                    wgmma_fence();
+                    const u32 b_t21 = K_425 >> 4 | 0x10000u;
+                    const u32 a_t22 = (Q_337 >> 4 | 0x10000u) + (warp >> 2) * 512;
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        wgmma_m64n128k16_f16_ss(s_429, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
+                    }
+                    wgmma_commit();
+                    /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
+#line 28 "examples/kernels/attention.tile"
+                    mbar_wait(V_ring_180_full + 8 * V_ring_180_slot, V_ring_180_phase);
+                    const u32 V_430 = V_ring_180 + V_ring_180_slot * 16384;
+                    if (++V_ring_180_slot == 4) { V_ring_180_slot = 0; V_ring_180_phase ^= 1; }
+                    /* acc = mma(T(p), v, acc*alpha); */
+#line 29 "examples/kernels/attention.tile"
+                    float if_432[32];
+                    if (grew_422) {
+                        float mul_433[32];
+#pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            const float mul_433a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
+                            mul_433[i] = mul_433a;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            if_432[i] = mul_433[i];
+                        }
+                    }
+                    else {
+#pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            if_432[i] = acc_419[i];
+                        }
+                    }
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        pin_float(if_432[i]);
+                    }
+                    wgmma_fence();
+                    const u32 b_t24 = V_430 >> 4 | 0x4000000u;
+#pragma unroll
+                    for (int k = 0; k < 8; k++) {
+                        wgmma_m64n64k16_f16_rs_tb(if_432, carried_423 + 4 * k, b_t24 + (128 * k), 0x40000040u, 1);
+                    }
+                    wgmma_commit();
+                    /* var s   = mma(q, transpose(k)); */
+#line 22 "examples/kernels/attention.tile"
+                    wgmma_wait(1);
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        pin_float(s_429[i]);
+                    }
+                    if (lane == 0) mbar_arrive(K_ring_178_empty + 8 * K_ring_178_free);
+                    if (++K_ring_178_free == 4) K_ring_178_free = 0;
+                    /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
+#line 23 "examples/kernels/attention.tile"
+                    const i32 add_446 = (mul_424 + 127);
+                    const bool lt_447 = (add_446 < (i32)N_);
+                    const i32 add_450 = (mul_13 + 0);
+                    const i32 add_455 = (mul_424 + 127);
+                    const bool ge_456 = (add_450 >= add_455);
+                    const bool and_457 = (lt_447 & ge_456);
+                    float if_458[64];
+                    if (and_457) {
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            if_458[i] = s_429[i];
+                        }
+                    }
+                    else {
+                        float where_459[64];
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            const float where_459a = ((((mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_429[i] : float_bits(0xff800000u));
+                            where_459[i] = where_459a;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            if_458[i] = where_459[i];
+                        }
+                    }
+                    /* let m_new = max(m, max(s, axis = 1)); */
+#line 24 "examples/kernels/attention.tile"
+                    float red_t27[8];
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        red_t27[i] = LOWEST_f32;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        const float x_t29 = if_458[i];
+                        const int k_t28 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t27[k_t28] = max_f32(red_t27[k_t28], x_t29);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 2]);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 4]);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 6]);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float y_t30 = shuffle_xor_f32(red_t27[i], 1);
+                        red_t27[i] = max_f32(red_t27[i], y_t30);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float y_t31 = shuffle_xor_f32(red_t27[i], 2);
+                        red_t27[i] = max_f32(red_t27[i], y_t31);
+                    }
+                    float reduce_max_460[2];
+                    reduce_max_460[0] = red_t27[0];
+                    reduce_max_460[1] = red_t27[1];
+                    float max_461[2];
+                    float mul_464[2];
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float max_461a = max_f32(m_420[i], reduce_max_460[i]);
+                        const float sub_463a = (max_461a - m_420[i]);
+                        const float mul_464a = (sub_463a * mul_36);
+                        max_461[i] = max_461a;
+                        mul_464[i] = mul_464a;
+                    }
+                    bool gt_467[2];
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const bool gt_467a = (mul_464[i] > 8.0f);
+                        gt_467[i] = gt_467a;
+                    }
+                    bool any_t34 = false;
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        any_t34 |= gt_467[i];
+                    }
+                    const bool grew_468 = vote_any(any_t34);
+                    float where_470[2];
+                    float mul_472[2];
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float where_470a = (grew_468 ? max_461[i] : m_420[i]);
+                        const float mul_472a = (where_470a * mul_38);
+                        where_470[i] = where_470a;
+                        mul_472[i] = mul_472a;
+                    }
+                    /* let p     = exp(s - m_new); */
+#line 25 "examples/kernels/attention.tile"
+                    float p_475[64];
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        const float fma_474a = fma_f32(if_458[i], mul_36, mul_472[(i / 2 % 2)]);
+                        const float p_475a = exp2_f32(fma_474a);
+                        p_475[i] = p_475a;
+                    }
+                    /* let alpha = exp(m - m_new); */
+#line 26 "examples/kernels/attention.tile"
+                    float alpha_477[2];
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float fma_476a = fma_f32(m_420[i], mul_36, mul_472[i]);
+                        const float alpha_477a = exp2_f32(fma_476a);
+                        alpha_477[i] = alpha_477a;
+                    }
+                    /* l   = l*alpha + sum(p, axis = 1); */
+#line 27 "examples/kernels/attention.tile"
+                    float red_t38[8];
+#pragma unroll
+                    for (int i = 0; i < 8; i++) {
+                        red_t38[i] = 0;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 64; i++) {
+                        const float x_t40 = p_475[i];
+                        const int k_t39 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t38[k_t39] = red_t38[k_t39] + x_t40;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t38[i] = red_t38[i] + red_t38[i + 2];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t38[i] = red_t38[i] + red_t38[i + 4];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        red_t38[i] = red_t38[i] + red_t38[i + 6];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float y_t41 = shuffle_xor_f32(red_t38[i], 1);
+                        red_t38[i] = red_t38[i] + y_t41;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float y_t42 = shuffle_xor_f32(red_t38[i], 2);
+                        red_t38[i] = red_t38[i] + y_t42;
+                    }
+                    float reduce_sum_478[2];
+                    reduce_sum_478[0] = red_t38[0];
+                    reduce_sum_478[1] = red_t38[1];
+                    float l_479[2];
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        const float l_479a = fma_f32(l_418[i], alpha_477[i], reduce_sum_478[i]);
+                        l_479[i] = l_479a;
+                    }
+                    /* acc = mma(T(p), v, acc*alpha); */
+#line 29 "examples/kernels/attention.tile"
+                    wgmma_wait(0);
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        pin_float(if_432[i]);
+                    }
+                    if (lane == 0) mbar_arrive(V_ring_180_empty + 8 * V_ring_180_free);
+                    if (++V_ring_180_free == 4) V_ring_180_free = 0;
+                    u32 p_481[32];
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        const float p_481a = p_475[2 * i];
+                        const float p_481b = p_475[2 * i + 1];
+                        p_481[i] = pack_f16(p_481a, p_481b);
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        l_418[i] = l_479[i];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        acc_419[i] = if_432[i];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        m_420[i] = where_470[i];
+                    }
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        alpha_421[i] = alpha_477[i];
+                    }
+                    grew_422 = grew_468;
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        carried_423[i] = p_481[i];
+                    }
+                }
+                /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
+#line 28 "examples/kernels/attention.tile"
+                mbar_wait(V_ring_180_full + 8 * V_ring_180_slot, V_ring_180_phase);
+                const u32 V_482 = V_ring_180 + V_ring_180_slot * 16384;
+                if (++V_ring_180_slot == 4) { V_ring_180_slot = 0; V_ring_180_phase ^= 1; }
+                /* acc = mma(T(p), v, acc*alpha); */
+#line 29 "examples/kernels/attention.tile"
+                float if_484[32];
+                if (grew_422) {
+                    float mul_485[32];
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        const float mul_485a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
+                        mul_485[i] = mul_485a;
+                    }
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        if_484[i] = mul_485[i];
+                    }
+                }
+                else {
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        if_484[i] = acc_419[i];
+                    }
+                }
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    pin_float(if_484[i]);
+                }
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    pin_word(carried_423[i]);
+                }
+                wgmma_fence();
+                const u32 b_t46 = V_482 >> 4 | 0x4000000u;
+#pragma unroll
+                for (int k = 0; k < 8; k++) {
+                    wgmma_m64n64k16_f16_rs_tb(if_484, carried_423 + 4 * k, b_t46 + (128 * k), 0x40000040u, 1);
+                }
+                wgmma_commit();
+                wgmma_wait(0);
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    pin_float(if_484[i]);
+                }
+                if (lane == 0) mbar_arrive(V_ring_180_empty + 8 * V_ring_180_free);
+                if (++V_ring_180_free == 4) V_ring_180_free = 0;
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    l_355[i] = l_418[i];
+                }
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    acc_356[i] = if_484[i];
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    m_357[i] = m_420[i];
+                }
+            }
+            else {
+                float materialize_489[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    materialize_489[i] = 0.0f;
+                }
+                float materialize_490[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    materialize_490[i] = 0.0f;
+                }
+                float materialize_491[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    materialize_491[i] = float_bits(0xff800000u);
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    l_355[i] = materialize_489[i];
+                }
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    acc_356[i] = materialize_490[i];
+                }
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    m_357[i] = materialize_491[i];
+                }
+            }
+            /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+            warp_sync();
+            if (lane == 0) mbar_arrive(Q_ring_179_empty + 8 * Q_ring_179_free);
+            if (++Q_ring_179_free == 2) Q_ring_179_free = 0;
+            /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
+#line 32 "examples/kernels/attention.tile"
+            float div_155[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float div_155a = div_f32(1.0f, l_355[i]);
+                div_155[i] = div_155a;
+            }
+            u32 cast_80[16];
+#pragma unroll
+            for (int i = 0; i < 16; i++) {
+                const float mul_157a = (acc_356[2 * i] * div_155[(i % 2)]);
+                const float cast_80a = mul_157a;
+                const float mul_157b = (acc_356[2 * i + 1] * div_155[(i % 2)]);
+                const float cast_80b = mul_157b;
+                cast_80[i] = pack_f16(cast_80a, cast_80b);
+            }
+            /* cast_80 to convert_492: from one layout among the threads to another, by exchange between lanes */
+            u32 convert_492[16];
+            const u32 y_t50 = (lane & 1 ? (lane & 2 ? cast_80[6] : cast_80[2]) : (lane & 2 ? cast_80[4] : cast_80[0]));
+            convert_492[0] = y_t50;
+            convert_492[2] = y_t50;
+            convert_492[4] = y_t50;
+            convert_492[6] = y_t50;
+            const u32 y_t51 = (lane & 1 ? (lane & 2 ? cast_80[7] : cast_80[3]) : (lane & 2 ? cast_80[5] : cast_80[1]));
+            convert_492[1] = y_t51;
+            convert_492[3] = y_t51;
+            convert_492[5] = y_t51;
+            convert_492[7] = y_t51;
+            const u32 y_t52 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[4] : cast_80[0]) : (lane & 2 ? cast_80[6] : cast_80[2])), lane ^ 1);
+            convert_492[2] = (lane & 1) == 0 ? y_t52 : convert_492[2];
+            convert_492[0] = (lane & 1) != 0 ? y_t52 : convert_492[0];
+            convert_492[6] = (lane & 1) == 0 ? y_t52 : convert_492[6];
+            convert_492[4] = (lane & 1) != 0 ? y_t52 : convert_492[4];
+            const u32 y_t53 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[5] : cast_80[1]) : (lane & 2 ? cast_80[7] : cast_80[3])), lane ^ 1);
+            convert_492[3] = (lane & 1) == 0 ? y_t53 : convert_492[3];
+            convert_492[1] = (lane & 1) != 0 ? y_t53 : convert_492[1];
+            convert_492[7] = (lane & 1) == 0 ? y_t53 : convert_492[7];
+            convert_492[5] = (lane & 1) != 0 ? y_t53 : convert_492[5];
+            const u32 y_t54 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[2] : cast_80[6]) : (lane & 2 ? cast_80[0] : cast_80[4])), lane ^ 2);
+            convert_492[4] = (lane & 1 ? false : (lane & 2) == 0) ? y_t54 : convert_492[4];
+            convert_492[6] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t54 : convert_492[6];
+            convert_492[0] = (lane & 1 ? false : (lane & 2) != 0) ? y_t54 : convert_492[0];
+            convert_492[2] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t54 : convert_492[2];
+            const u32 y_t55 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[3] : cast_80[7]) : (lane & 2 ? cast_80[1] : cast_80[5])), lane ^ 2);
+            convert_492[5] = (lane & 1 ? false : (lane & 2) == 0) ? y_t55 : convert_492[5];
+            convert_492[7] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t55 : convert_492[7];
+            convert_492[1] = (lane & 1 ? false : (lane & 2) != 0) ? y_t55 : convert_492[1];
+            convert_492[3] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t55 : convert_492[3];
+            const u32 y_t56 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[0] : cast_80[4]) : (lane & 2 ? cast_80[2] : cast_80[6])), lane ^ 3);
+            convert_492[6] = (lane & 1 ? false : (lane & 2) == 0) ? y_t56 : convert_492[6];
+            convert_492[4] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t56 : convert_492[4];
+            convert_492[2] = (lane & 1 ? false : (lane & 2) != 0) ? y_t56 : convert_492[2];
+            convert_492[0] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t56 : convert_492[0];
+            const u32 y_t57 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[1] : cast_80[5]) : (lane & 2 ? cast_80[3] : cast_80[7])), lane ^ 3);
+            convert_492[7] = (lane & 1 ? false : (lane & 2) == 0) ? y_t57 : convert_492[7];
+            convert_492[5] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t57 : convert_492[5];
+            convert_492[3] = (lane & 1 ? false : (lane & 2) != 0) ? y_t57 : convert_492[3];
+            convert_492[1] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t57 : convert_492[1];
+            const u32 y_t58 = (lane & 1 ? (lane & 2 ? cast_80[14] : cast_80[10]) : (lane & 2 ? cast_80[12] : cast_80[8]));
+            convert_492[8] = y_t58;
+            convert_492[10] = y_t58;
+            convert_492[12] = y_t58;
+            convert_492[14] = y_t58;
+            const u32 y_t59 = (lane & 1 ? (lane & 2 ? cast_80[15] : cast_80[11]) : (lane & 2 ? cast_80[13] : cast_80[9]));
+            convert_492[9] = y_t59;
+            convert_492[11] = y_t59;
+            convert_492[13] = y_t59;
+            convert_492[15] = y_t59;
+            const u32 y_t60 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[12] : cast_80[8]) : (lane & 2 ? cast_80[14] : cast_80[10])), lane ^ 1);
+            convert_492[10] = (lane & 1) == 0 ? y_t60 : convert_492[10];
+            convert_492[8] = (lane & 1) != 0 ? y_t60 : convert_492[8];
+            convert_492[14] = (lane & 1) == 0 ? y_t60 : convert_492[14];
+            convert_492[12] = (lane & 1) != 0 ? y_t60 : convert_492[12];
+            const u32 y_t61 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[13] : cast_80[9]) : (lane & 2 ? cast_80[15] : cast_80[11])), lane ^ 1);
+            convert_492[11] = (lane & 1) == 0 ? y_t61 : convert_492[11];
+            convert_492[9] = (lane & 1) != 0 ? y_t61 : convert_492[9];
+            convert_492[15] = (lane & 1) == 0 ? y_t61 : convert_492[15];
+            convert_492[13] = (lane & 1) != 0 ? y_t61 : convert_492[13];
+            const u32 y_t62 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[10] : cast_80[14]) : (lane & 2 ? cast_80[8] : cast_80[12])), lane ^ 2);
+            convert_492[12] = (lane & 1 ? false : (lane & 2) == 0) ? y_t62 : convert_492[12];
+            convert_492[14] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t62 : convert_492[14];
+            convert_492[8] = (lane & 1 ? false : (lane & 2) != 0) ? y_t62 : convert_492[8];
+            convert_492[10] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t62 : convert_492[10];
+            const u32 y_t63 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[11] : cast_80[15]) : (lane & 2 ? cast_80[9] : cast_80[13])), lane ^ 2);
+            convert_492[13] = (lane & 1 ? false : (lane & 2) == 0) ? y_t63 : convert_492[13];
+            convert_492[15] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t63 : convert_492[15];
+            convert_492[9] = (lane & 1 ? false : (lane & 2) != 0) ? y_t63 : convert_492[9];
+            convert_492[11] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t63 : convert_492[11];
+            const u32 y_t64 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[8] : cast_80[12]) : (lane & 2 ? cast_80[10] : cast_80[14])), lane ^ 3);
+            convert_492[14] = (lane & 1 ? false : (lane & 2) == 0) ? y_t64 : convert_492[14];
+            convert_492[12] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t64 : convert_492[12];
+            convert_492[10] = (lane & 1 ? false : (lane & 2) != 0) ? y_t64 : convert_492[10];
+            convert_492[8] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t64 : convert_492[8];
+            const u32 y_t65 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[9] : cast_80[13]) : (lane & 2 ? cast_80[11] : cast_80[15])), lane ^ 3);
+            convert_492[15] = (lane & 1 ? false : (lane & 2) == 0) ? y_t65 : convert_492[15];
+            convert_492[13] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t65 : convert_492[13];
+            convert_492[11] = (lane & 1 ? false : (lane & 2) != 0) ? y_t65 : convert_492[11];
+            convert_492[9] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t65 : convert_492[9];
+            u16 *const O_t66 = O + (i64)b_150 * O_stride0 + (i64)h_149 * O_stride1 + (i64)mul_13 * O_stride2;
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const u32 w_t67[4] = { convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+                if ((u32)(b_150 + 0) < (u32)B_ && (u32)(h_149 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t66 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t67);
+            }
+        }
+    }
+}
+#undef SCRATCH

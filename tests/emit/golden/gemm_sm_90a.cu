@@ -1,0 +1,424 @@
+/* gemm (T=f16, ACC=f32, TO=f16, TF32=false, TM=128, TN=128, TK=64) for cuda:sm_90a
+ * programs: persistent: as many CTAs as fit take one after the other, by tickets
+ * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
+ * assumes: addresses at multiples of 16 bytes, A, B, C with last stride 1 and rows at multiples of 16 bytes; K, N multiples of 16; extents from 1 to 2^28 - 1
+ * products: wgmma_m64n128k16_f16_ss_tb
+ * shared memory: 131328 of 232448 bytes
+ *        0  B_ring       4 x f16[64, 128], 65536 bytes
+ *    65536  A_ring       4 x f16[128, 64], 65536 bytes
+ *   behind them the mbarriers of the rings, a full and an empty one a slot
+ * chain: the wait for a product stands behind the issue of the next step's
+ */
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
+typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;
+typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;
+static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p)); return a; }
+/* the same value in all lanes, known as such to the compiler */
+static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x)); return y; }
+static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
+static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
+static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatile("{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra.uni DONE;\nbra.uni WAIT;\nDONE: }" :: "r"(b), "r"(phase) : "memory"); }
+static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
+static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
+static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
+static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
+static __device__ __forceinline__ void mbar_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
+static __device__ __forceinline__ void tma_load_2d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(d), "l"(m), "r"(bar), "r"(c0), "r"(c1) : "memory"); }
+/* the last CTA leaves the counter as it was found */
+static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
+#define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
+static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss_tb(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
+  asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 1; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+    : "r"(alo), "r"(ahi), "r"(blo), "r"(bhi), "r"(acc)); }
+static __device__ __forceinline__ void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+#define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(n) : "memory")
+/* a register is read and written here, as far as the compiler knows */
+#define pin_float(x) asm volatile("" : "+f"(x) :: "memory")
+static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
+static __device__ __forceinline__ u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(lane)); return y; }
+static __device__ __forceinline__ u32 shuffle_from_u32(u32 x, u32 lane) { return (u32)shuffle_index_u32((u32)x, lane); }
+static __device__ __forceinline__ u16 float_to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
+static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
+#define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
+
+#define SCRATCH 131328
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+gemm(const i64 grid0,
+    const i64 grid1,
+    u32 *const tickets,
+    const i64 K_,
+    const __grid_constant__ TensorMap A_map0,
+    const __grid_constant__ TensorMap B_map1,
+    u16 *const C,
+    const i64 C_stride0,
+    const i64 M_,
+    const i64 N_)
+{
+    extern __shared__ __align__(1024) u8 shared[];
+    const u32 shared_base = shared_address(shared);
+    (void)shared_base;
+    const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
+    (void)tid; (void)lane; (void)warp;
+#line 14 "examples/kernels/gemm.tile"
+    const u32 B_ring_88 = shared_base + 0;    /* 4 slots of 16384 bytes */
+    const u32 A_ring_89 = shared_base + 65536;    /* 4 slots of 16384 bytes */
+    const u32 B_ring_88_full = shared_base + 131072, B_ring_88_empty = B_ring_88_full + 32;
+    const u32 A_ring_89_full = shared_base + 131136, A_ring_89_empty = A_ring_89_full + 32;
+    const u32 ticket_full = shared_base + 131200, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
+    if (tid == 0) {
+        for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(B_ring_88_full + 8 * i, 1); mbar_init(B_ring_88_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(A_ring_89_full + 8 * i, 1); mbar_init(A_ring_89_empty + 8 * i, 8); }
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+    if (warp < 4) {    /* producer: one thread starts the copies */
+        setmaxnreg_dec(40);
+        if (tid == 0) {
+            u32 B_ring_88_phase = 0, B_ring_88_slot = 0;
+            u32 A_ring_89_phase = 0, A_ring_89_slot = 0;
+            u32 ticket_phase = 0, ticket_slot = 0;
+            /* which programs, in which order */
+#line 14 "examples/kernels/gemm.tile"
+#pragma unroll 1
+            for (i32 program_93 = (i32)blockIdx.x;; program_93 = ticket_next(tickets, gridDim.x)) {
+                mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
+                sts_w32(ticket_word + 16 * ticket_slot, program_93 < (i32)(grid0 * grid1));
+                if (program_93 >= (i32)(grid0 * grid1)) {
+                    mbar_arrive(ticket_full + 8 * ticket_slot); break;
+                }
+                const i64 program_94 = (i64)(program_93);
+                const i32 cast_95 = (i32)(program_94);
+                const i32 cast_97 = (i32)(grid0);
+                const i32 cast_99 = (i32)(grid1);
+                const i32 min_101 = (cast_97 < 8 ? cast_97 : 8);
+                const i32 mul_102 = (min_101 * cast_99);
+                const i32 div_103 = div_i32(cast_95, mul_102);
+                const i32 rem_104 = rem_i32(cast_95, mul_102);
+                const i32 mul_105 = (i32)((u32)div_103 * (u32)min_101);
+                const i32 sub_106 = (i32)((u32)cast_97 - (u32)mul_105);
+                const i32 min_107 = (min_101 < sub_106 ? min_101 : sub_106);
+                const i32 rem_108 = rem_i32(rem_104, min_107);
+                const i32 add_109 = (i32)((u32)mul_105 + (u32)rem_108);
+                const i32 div_110 = div_i32(rem_104, min_107);
+                const i32 mul_111 = (i32)((u32)div_110 * (u32)cast_97);
+                const i32 add_112 = (i32)((u32)mul_111 + (u32)add_109);
+                const i64 cast_113 = (i64)(add_112);
+                const i32 cast_114 = (i32)(cast_113);
+                const i32 rem_116 = rem_i32(cast_114, (i32)grid0);
+                const i32 div_117 = div_i32(cast_114, (i32)grid0);
+                const i32 i_118 = rem_116;
+                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_118);
+                const i32 j_119 = div_117;
+                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)j_119);
+                mbar_arrive(ticket_full + 8 * ticket_slot);
+                if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+                /* for k in 0 .. cdiv(K, TK) { */
+#line 22 "examples/kernels/gemm.tile"
+                const i32 cdiv_126 = (((i32)K_ + 63) / 64);
+                /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
+#line 23 "examples/kernels/gemm.tile"
+                const i32 mul_129 = (i_118 * 128);
+                /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
+#line 24 "examples/kernels/gemm.tile"
+                const i32 mul_130 = (j_119 * 128);
+                /* for k in 0 .. cdiv(K, TK) { */
+#line 22 "examples/kernels/gemm.tile"
+#pragma unroll 1
+                for (i32 k_132 = 0; k_132 < cdiv_126; k_132++) {
+                    /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
+#line 23 "examples/kernels/gemm.tile"
+                    const i32 mul_134 = (k_132 * 64);
+                    mbar_wait(A_ring_89_empty + 8 * A_ring_89_slot, A_ring_89_phase ^ 1);
+                    mbar_expect(A_ring_89_full + 8 * A_ring_89_slot, 16384);
+                    tma_load_2d(A_ring_89 + A_ring_89_slot * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_slot, (i32)(mul_134), (i32)(mul_129));
+                    if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
+                    /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
+#line 24 "examples/kernels/gemm.tile"
+                    mbar_wait(B_ring_88_empty + 8 * B_ring_88_slot, B_ring_88_phase ^ 1);
+                    mbar_expect(B_ring_88_full + 8 * B_ring_88_slot, 16384);
+                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130), (i32)(mul_134));
+                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384 + 8192, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130 + 64), (i32)(mul_134));
+                    if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
+                }
+            }
+            ticket_done(tickets, gridDim.x);
+        }
+    } else {    /* consumers: 2 warpgroups */
+        setmaxnreg_inc(232);
+        const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
+        (void)tid; (void)warp;
+        u32 B_ring_88_phase = 0, B_ring_88_slot = 0, B_ring_88_free = 0;
+        u32 A_ring_89_phase = 0, A_ring_89_slot = 0, A_ring_89_free = 0;
+        u32 ticket_phase = 0, ticket_slot = 0;
+        const int c0 = (lane >> 2) + warp * 16;
+        const int c1 = lane % 4 * 2;
+        const int c2 = lane % 4 * 8;
+        /* which programs, in which order */
+#line 14 "examples/kernels/gemm.tile"
+#pragma unroll 1
+        for (;;) {
+            mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
+            const i32 program_87 = 0;
+            (void)program_87;
+            if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
+            const i32 i_81 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
+            const i32 j_82 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
+            warp_sync();
+            if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
+            if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+            /* for k in 0 .. cdiv(K, TK) { */
+#line 22 "examples/kernels/gemm.tile"
+            const i32 cdiv_11 = (((i32)K_ + 63) / 64);
+            /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
+#line 23 "examples/kernels/gemm.tile"
+            const i32 mul_14 = (i_81 * 128);
+            /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
+#line 24 "examples/kernels/gemm.tile"
+            const i32 mul_15 = (j_82 * 128);
+            /* for k in 0 .. cdiv(K, TK) { */
+#line 22 "examples/kernels/gemm.tile"
+            float materialize_147[64];
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                materialize_147[i] = 0.0f;
+            }
+            float acc_18[64];
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                acc_18[i] = materialize_147[i];
+            }
+#pragma unroll 1
+            for (i32 k_17 = 0; k_17 < cdiv_11; k_17++) {
+                /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
+#line 23 "examples/kernels/gemm.tile"
+                mbar_wait(A_ring_89_full + 8 * A_ring_89_slot, A_ring_89_phase);
+                const u32 A_140 = A_ring_89 + A_ring_89_slot * 16384;
+                if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
+                /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
+#line 24 "examples/kernels/gemm.tile"
+                mbar_wait(B_ring_88_full + 8 * B_ring_88_slot, B_ring_88_phase);
+                const u32 B_141 = B_ring_88 + B_ring_88_slot * 16384;
+                if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
+                /* acc = mma(a, b, acc); */
+#line 28 "examples/kernels/gemm.tile"
+                wgmma_fence();
+                const u32 b_t0 = B_141 >> 4 | 0x2000000u;
+                const u32 a_t1 = (A_140 >> 4 | 0x10000u) + (warp >> 2) * 512;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    wgmma_m64n128k16_f16_ss_tb(acc_18, a_t1 + (2 * k), 0x40000040u, b_t0 + (128 * k), 0x40000040u, 1);
+                }
+                wgmma_commit();
+                /* for k in 0 .. cdiv(K, TK) { */
+#line 22 "examples/kernels/gemm.tile"
+                wgmma_wait(1);
+                const bool gt_144 = (k_17 > 0);
+                if (gt_144) {
+                    if (lane == 0) mbar_arrive(B_ring_88_empty + 8 * B_ring_88_free);
+                    if (++B_ring_88_free == 4) B_ring_88_free = 0;
+                    if (lane == 0) mbar_arrive(A_ring_89_empty + 8 * A_ring_89_free);
+                    if (++A_ring_89_free == 4) A_ring_89_free = 0;
+                }
+            }
+            wgmma_wait(0);
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                pin_float(acc_18[i]);
+            }
+            const bool lt_146 = (0 < cdiv_11);
+            if (lt_146) {
+                if (lane == 0) mbar_arrive(B_ring_88_empty + 8 * B_ring_88_free);
+                if (++B_ring_88_free == 4) B_ring_88_free = 0;
+                if (lane == 0) mbar_arrive(A_ring_89_empty + 8 * A_ring_89_free);
+                if (++A_ring_89_free == 4) A_ring_89_free = 0;
+            }
+            /* store(C[i*TM +: TM, j*TN +: TN], TO(acc)); */
+#line 31 "examples/kernels/gemm.tile"
+            u32 acc_23[32];
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float acc_23a = acc_18[2 * i];
+                const float acc_23b = acc_18[2 * i + 1];
+                acc_23[i] = pack_f16(acc_23a, acc_23b);
+            }
+            /* acc_23 to convert_148: from one layout among the threads to another, by exchange between lanes */
+            u32 convert_148[32];
+            const u32 y_t3 = (lane & 1 ? (lane & 2 ? acc_23[6] : acc_23[2]) : (lane & 2 ? acc_23[4] : acc_23[0]));
+            convert_148[0] = y_t3;
+            convert_148[2] = y_t3;
+            convert_148[4] = y_t3;
+            convert_148[6] = y_t3;
+            const u32 y_t4 = (lane & 1 ? (lane & 2 ? acc_23[7] : acc_23[3]) : (lane & 2 ? acc_23[5] : acc_23[1]));
+            convert_148[1] = y_t4;
+            convert_148[3] = y_t4;
+            convert_148[5] = y_t4;
+            convert_148[7] = y_t4;
+            const u32 y_t5 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[4] : acc_23[0]) : (lane & 2 ? acc_23[6] : acc_23[2])), lane ^ 1);
+            convert_148[2] = (lane & 1) == 0 ? y_t5 : convert_148[2];
+            convert_148[0] = (lane & 1) != 0 ? y_t5 : convert_148[0];
+            convert_148[6] = (lane & 1) == 0 ? y_t5 : convert_148[6];
+            convert_148[4] = (lane & 1) != 0 ? y_t5 : convert_148[4];
+            const u32 y_t6 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[5] : acc_23[1]) : (lane & 2 ? acc_23[7] : acc_23[3])), lane ^ 1);
+            convert_148[3] = (lane & 1) == 0 ? y_t6 : convert_148[3];
+            convert_148[1] = (lane & 1) != 0 ? y_t6 : convert_148[1];
+            convert_148[7] = (lane & 1) == 0 ? y_t6 : convert_148[7];
+            convert_148[5] = (lane & 1) != 0 ? y_t6 : convert_148[5];
+            const u32 y_t7 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[2] : acc_23[6]) : (lane & 2 ? acc_23[0] : acc_23[4])), lane ^ 2);
+            convert_148[4] = (lane & 1 ? false : (lane & 2) == 0) ? y_t7 : convert_148[4];
+            convert_148[6] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t7 : convert_148[6];
+            convert_148[0] = (lane & 1 ? false : (lane & 2) != 0) ? y_t7 : convert_148[0];
+            convert_148[2] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t7 : convert_148[2];
+            const u32 y_t8 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[3] : acc_23[7]) : (lane & 2 ? acc_23[1] : acc_23[5])), lane ^ 2);
+            convert_148[5] = (lane & 1 ? false : (lane & 2) == 0) ? y_t8 : convert_148[5];
+            convert_148[7] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t8 : convert_148[7];
+            convert_148[1] = (lane & 1 ? false : (lane & 2) != 0) ? y_t8 : convert_148[1];
+            convert_148[3] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t8 : convert_148[3];
+            const u32 y_t9 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[0] : acc_23[4]) : (lane & 2 ? acc_23[2] : acc_23[6])), lane ^ 3);
+            convert_148[6] = (lane & 1 ? false : (lane & 2) == 0) ? y_t9 : convert_148[6];
+            convert_148[4] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t9 : convert_148[4];
+            convert_148[2] = (lane & 1 ? false : (lane & 2) != 0) ? y_t9 : convert_148[2];
+            convert_148[0] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t9 : convert_148[0];
+            const u32 y_t10 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[1] : acc_23[5]) : (lane & 2 ? acc_23[3] : acc_23[7])), lane ^ 3);
+            convert_148[7] = (lane & 1 ? false : (lane & 2) == 0) ? y_t10 : convert_148[7];
+            convert_148[5] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t10 : convert_148[5];
+            convert_148[3] = (lane & 1 ? false : (lane & 2) != 0) ? y_t10 : convert_148[3];
+            convert_148[1] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t10 : convert_148[1];
+            const u32 y_t11 = (lane & 1 ? (lane & 2 ? acc_23[14] : acc_23[10]) : (lane & 2 ? acc_23[12] : acc_23[8]));
+            convert_148[8] = y_t11;
+            convert_148[10] = y_t11;
+            convert_148[12] = y_t11;
+            convert_148[14] = y_t11;
+            const u32 y_t12 = (lane & 1 ? (lane & 2 ? acc_23[15] : acc_23[11]) : (lane & 2 ? acc_23[13] : acc_23[9]));
+            convert_148[9] = y_t12;
+            convert_148[11] = y_t12;
+            convert_148[13] = y_t12;
+            convert_148[15] = y_t12;
+            const u32 y_t13 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[12] : acc_23[8]) : (lane & 2 ? acc_23[14] : acc_23[10])), lane ^ 1);
+            convert_148[10] = (lane & 1) == 0 ? y_t13 : convert_148[10];
+            convert_148[8] = (lane & 1) != 0 ? y_t13 : convert_148[8];
+            convert_148[14] = (lane & 1) == 0 ? y_t13 : convert_148[14];
+            convert_148[12] = (lane & 1) != 0 ? y_t13 : convert_148[12];
+            const u32 y_t14 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[13] : acc_23[9]) : (lane & 2 ? acc_23[15] : acc_23[11])), lane ^ 1);
+            convert_148[11] = (lane & 1) == 0 ? y_t14 : convert_148[11];
+            convert_148[9] = (lane & 1) != 0 ? y_t14 : convert_148[9];
+            convert_148[15] = (lane & 1) == 0 ? y_t14 : convert_148[15];
+            convert_148[13] = (lane & 1) != 0 ? y_t14 : convert_148[13];
+            const u32 y_t15 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[10] : acc_23[14]) : (lane & 2 ? acc_23[8] : acc_23[12])), lane ^ 2);
+            convert_148[12] = (lane & 1 ? false : (lane & 2) == 0) ? y_t15 : convert_148[12];
+            convert_148[14] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t15 : convert_148[14];
+            convert_148[8] = (lane & 1 ? false : (lane & 2) != 0) ? y_t15 : convert_148[8];
+            convert_148[10] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t15 : convert_148[10];
+            const u32 y_t16 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[11] : acc_23[15]) : (lane & 2 ? acc_23[9] : acc_23[13])), lane ^ 2);
+            convert_148[13] = (lane & 1 ? false : (lane & 2) == 0) ? y_t16 : convert_148[13];
+            convert_148[15] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t16 : convert_148[15];
+            convert_148[9] = (lane & 1 ? false : (lane & 2) != 0) ? y_t16 : convert_148[9];
+            convert_148[11] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t16 : convert_148[11];
+            const u32 y_t17 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[8] : acc_23[12]) : (lane & 2 ? acc_23[10] : acc_23[14])), lane ^ 3);
+            convert_148[14] = (lane & 1 ? false : (lane & 2) == 0) ? y_t17 : convert_148[14];
+            convert_148[12] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t17 : convert_148[12];
+            convert_148[10] = (lane & 1 ? false : (lane & 2) != 0) ? y_t17 : convert_148[10];
+            convert_148[8] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t17 : convert_148[8];
+            const u32 y_t18 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[9] : acc_23[13]) : (lane & 2 ? acc_23[11] : acc_23[15])), lane ^ 3);
+            convert_148[15] = (lane & 1 ? false : (lane & 2) == 0) ? y_t18 : convert_148[15];
+            convert_148[13] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t18 : convert_148[13];
+            convert_148[11] = (lane & 1 ? false : (lane & 2) != 0) ? y_t18 : convert_148[11];
+            convert_148[9] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t18 : convert_148[9];
+            const u32 y_t19 = (lane & 1 ? (lane & 2 ? acc_23[22] : acc_23[18]) : (lane & 2 ? acc_23[20] : acc_23[16]));
+            convert_148[16] = y_t19;
+            convert_148[18] = y_t19;
+            convert_148[20] = y_t19;
+            convert_148[22] = y_t19;
+            const u32 y_t20 = (lane & 1 ? (lane & 2 ? acc_23[23] : acc_23[19]) : (lane & 2 ? acc_23[21] : acc_23[17]));
+            convert_148[17] = y_t20;
+            convert_148[19] = y_t20;
+            convert_148[21] = y_t20;
+            convert_148[23] = y_t20;
+            const u32 y_t21 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[20] : acc_23[16]) : (lane & 2 ? acc_23[22] : acc_23[18])), lane ^ 1);
+            convert_148[18] = (lane & 1) == 0 ? y_t21 : convert_148[18];
+            convert_148[16] = (lane & 1) != 0 ? y_t21 : convert_148[16];
+            convert_148[22] = (lane & 1) == 0 ? y_t21 : convert_148[22];
+            convert_148[20] = (lane & 1) != 0 ? y_t21 : convert_148[20];
+            const u32 y_t22 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[21] : acc_23[17]) : (lane & 2 ? acc_23[23] : acc_23[19])), lane ^ 1);
+            convert_148[19] = (lane & 1) == 0 ? y_t22 : convert_148[19];
+            convert_148[17] = (lane & 1) != 0 ? y_t22 : convert_148[17];
+            convert_148[23] = (lane & 1) == 0 ? y_t22 : convert_148[23];
+            convert_148[21] = (lane & 1) != 0 ? y_t22 : convert_148[21];
+            const u32 y_t23 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[18] : acc_23[22]) : (lane & 2 ? acc_23[16] : acc_23[20])), lane ^ 2);
+            convert_148[20] = (lane & 1 ? false : (lane & 2) == 0) ? y_t23 : convert_148[20];
+            convert_148[22] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t23 : convert_148[22];
+            convert_148[16] = (lane & 1 ? false : (lane & 2) != 0) ? y_t23 : convert_148[16];
+            convert_148[18] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t23 : convert_148[18];
+            const u32 y_t24 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[19] : acc_23[23]) : (lane & 2 ? acc_23[17] : acc_23[21])), lane ^ 2);
+            convert_148[21] = (lane & 1 ? false : (lane & 2) == 0) ? y_t24 : convert_148[21];
+            convert_148[23] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t24 : convert_148[23];
+            convert_148[17] = (lane & 1 ? false : (lane & 2) != 0) ? y_t24 : convert_148[17];
+            convert_148[19] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t24 : convert_148[19];
+            const u32 y_t25 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[16] : acc_23[20]) : (lane & 2 ? acc_23[18] : acc_23[22])), lane ^ 3);
+            convert_148[22] = (lane & 1 ? false : (lane & 2) == 0) ? y_t25 : convert_148[22];
+            convert_148[20] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t25 : convert_148[20];
+            convert_148[18] = (lane & 1 ? false : (lane & 2) != 0) ? y_t25 : convert_148[18];
+            convert_148[16] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t25 : convert_148[16];
+            const u32 y_t26 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[17] : acc_23[21]) : (lane & 2 ? acc_23[19] : acc_23[23])), lane ^ 3);
+            convert_148[23] = (lane & 1 ? false : (lane & 2) == 0) ? y_t26 : convert_148[23];
+            convert_148[21] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t26 : convert_148[21];
+            convert_148[19] = (lane & 1 ? false : (lane & 2) != 0) ? y_t26 : convert_148[19];
+            convert_148[17] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t26 : convert_148[17];
+            const u32 y_t27 = (lane & 1 ? (lane & 2 ? acc_23[30] : acc_23[26]) : (lane & 2 ? acc_23[28] : acc_23[24]));
+            convert_148[24] = y_t27;
+            convert_148[26] = y_t27;
+            convert_148[28] = y_t27;
+            convert_148[30] = y_t27;
+            const u32 y_t28 = (lane & 1 ? (lane & 2 ? acc_23[31] : acc_23[27]) : (lane & 2 ? acc_23[29] : acc_23[25]));
+            convert_148[25] = y_t28;
+            convert_148[27] = y_t28;
+            convert_148[29] = y_t28;
+            convert_148[31] = y_t28;
+            const u32 y_t29 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[28] : acc_23[24]) : (lane & 2 ? acc_23[30] : acc_23[26])), lane ^ 1);
+            convert_148[26] = (lane & 1) == 0 ? y_t29 : convert_148[26];
+            convert_148[24] = (lane & 1) != 0 ? y_t29 : convert_148[24];
+            convert_148[30] = (lane & 1) == 0 ? y_t29 : convert_148[30];
+            convert_148[28] = (lane & 1) != 0 ? y_t29 : convert_148[28];
+            const u32 y_t30 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[29] : acc_23[25]) : (lane & 2 ? acc_23[31] : acc_23[27])), lane ^ 1);
+            convert_148[27] = (lane & 1) == 0 ? y_t30 : convert_148[27];
+            convert_148[25] = (lane & 1) != 0 ? y_t30 : convert_148[25];
+            convert_148[31] = (lane & 1) == 0 ? y_t30 : convert_148[31];
+            convert_148[29] = (lane & 1) != 0 ? y_t30 : convert_148[29];
+            const u32 y_t31 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[26] : acc_23[30]) : (lane & 2 ? acc_23[24] : acc_23[28])), lane ^ 2);
+            convert_148[28] = (lane & 1 ? false : (lane & 2) == 0) ? y_t31 : convert_148[28];
+            convert_148[30] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t31 : convert_148[30];
+            convert_148[24] = (lane & 1 ? false : (lane & 2) != 0) ? y_t31 : convert_148[24];
+            convert_148[26] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t31 : convert_148[26];
+            const u32 y_t32 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[27] : acc_23[31]) : (lane & 2 ? acc_23[25] : acc_23[29])), lane ^ 2);
+            convert_148[29] = (lane & 1 ? false : (lane & 2) == 0) ? y_t32 : convert_148[29];
+            convert_148[31] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t32 : convert_148[31];
+            convert_148[25] = (lane & 1 ? false : (lane & 2) != 0) ? y_t32 : convert_148[25];
+            convert_148[27] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t32 : convert_148[27];
+            const u32 y_t33 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[24] : acc_23[28]) : (lane & 2 ? acc_23[26] : acc_23[30])), lane ^ 3);
+            convert_148[30] = (lane & 1 ? false : (lane & 2) == 0) ? y_t33 : convert_148[30];
+            convert_148[28] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t33 : convert_148[28];
+            convert_148[26] = (lane & 1 ? false : (lane & 2) != 0) ? y_t33 : convert_148[26];
+            convert_148[24] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t33 : convert_148[24];
+            const u32 y_t34 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[25] : acc_23[29]) : (lane & 2 ? acc_23[27] : acc_23[31])), lane ^ 3);
+            convert_148[31] = (lane & 1 ? false : (lane & 2) == 0) ? y_t34 : convert_148[31];
+            convert_148[29] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t34 : convert_148[29];
+            convert_148[27] = (lane & 1 ? false : (lane & 2) != 0) ? y_t34 : convert_148[27];
+            convert_148[25] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t34 : convert_148[25];
+            u16 *const C_t35 = C + (i64)mul_14 * C_stride0 + (i64)mul_15;
+#pragma unroll
+            for (int v = 0; v < 8; v++) {
+                const u32 w_t36[4] = { convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+                if ((u32)(mul_14 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)(mul_15 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)N_) stg_b128(C_t35 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)C_stride0 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t36);
+            }
+        }
+    }
+}
+#undef SCRATCH
