@@ -3,10 +3,11 @@
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
  * products: wgmma_m64n128k16_f16_ss, wgmma_m64n64k16_f16_rs_tb
- * shared memory: 164096 of 232448 bytes
+ * shared memory: 181248 of 232448 bytes
  *        0  K_ring       4 x f16[64, 128], 65536 bytes
  *    65536  Q_ring       2 x f16[128, 64], 32768 bytes
  *    98304  V_ring       4 x f16[128, 64], 65536 bytes
+ *   164864  stores       8 x f16[16, 64], 16384 bytes
  *   behind them the mbarriers of the rings, a full and an empty one a slot
  * order: heavy first along grid axis 0, in groups whose streams fit L2
  * lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8
@@ -19,6 +20,7 @@ typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;
 static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p)); return a; }
 /* the same value in all lanes, known as such to the compiler */
 static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x)); return y; }
+static __device__ __forceinline__ void prefetch_map(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" :: "l"(m) : "memory"); }
 static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
 static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
 static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
@@ -65,33 +67,30 @@ static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb(float *d, const
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(blo), "r"(bhi), "r"(acc)); }
 #define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
-static __device__ __forceinline__ u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(lane)); return y; }
-static __device__ __forceinline__ u32 shuffle_from_u32(u32 x, u32 lane) { return (u32)shuffle_index_u32((u32)x, lane); }
-static __device__ __forceinline__ u16 float_to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
-static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
+/* the buffers of all but the n newest groups have been read */
+#define bulk_wait_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) : "memory")
+static __device__ __forceinline__ void stmatrix_x4(u32 a, const u32 *s) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(a), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3]) : "memory"); }
+static __device__ __forceinline__ void fence_proxy_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ __forceinline__ void tma_store_4d(const TensorMap *m, u32 s, i32 c0, i32 c1, i32 c2, i32 c3) { asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" :: "l"(m), "r"(s), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+static __device__ __forceinline__ void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+#define bulk_wait(n) asm volatile("cp.async.bulk.wait_group %0;" :: "n"(n) : "memory")
 #define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
 
-#define SCRATCH 164096
+#define SCRATCH 181248
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-attention(const i64 grid0,
+attention(const __grid_constant__ TensorMap Q_map0,
+    const __grid_constant__ TensorMap K_map1,
+    const __grid_constant__ TensorMap V_map2,
+    const i64 grid0,
     const i64 grid1,
     const i64 grid2,
     u32 *const tickets,
     const i64 N_,
-    const __grid_constant__ TensorMap Q_map0,
     const i64 HK_,
     const i64 H_,
-    const __grid_constant__ TensorMap K_map1,
-    const __grid_constant__ TensorMap V_map2,
     const float scale,
-    u16 *const O,
-    const i64 O_stride0,
-    const i64 O_stride1,
-    const i64 O_stride2,
-    const i64 B_,
-    const i64 M_)
+    const __grid_constant__ TensorMap O_map3)
 {
     extern __shared__ __align__(1024) u8 shared[];
     const u32 shared_base = shared_address(shared);
@@ -107,6 +106,9 @@ attention(const i64 grid0,
     const u32 V_ring_180_full = shared_base + 163936, V_ring_180_empty = V_ring_180_full + 32;
     const u32 ticket_full = shared_base + 164000, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
     if (tid == 0) {
+        prefetch_map(&Q_map0);
+        prefetch_map(&K_map1);
+        prefetch_map(&V_map2);
         for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(K_ring_178_full + 8 * i, 1); mbar_init(K_ring_178_empty + 8 * i, 8); }
         for (int i = 0; i < 2; i++) { mbar_init(Q_ring_179_full + 8 * i, 1); mbar_init(Q_ring_179_empty + 8 * i, 8); }
@@ -227,7 +229,7 @@ attention(const i64 grid0,
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const int c2 = lane % 4 * 8;
+        const u32 stage_t50 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -864,95 +866,26 @@ attention(const i64 grid0,
                 const float cast_80b = mul_157b;
                 cast_80[i] = pack_f16(cast_80a, cast_80b);
             }
-            /* cast_80 to convert_492: from one layout among the threads to another, by exchange between lanes */
-            u32 convert_492[16];
-            const u32 y_t50 = (lane & 1 ? (lane & 2 ? cast_80[6] : cast_80[2]) : (lane & 2 ? cast_80[4] : cast_80[0]));
-            convert_492[0] = y_t50;
-            convert_492[2] = y_t50;
-            convert_492[4] = y_t50;
-            convert_492[6] = y_t50;
-            const u32 y_t51 = (lane & 1 ? (lane & 2 ? cast_80[7] : cast_80[3]) : (lane & 2 ? cast_80[5] : cast_80[1]));
-            convert_492[1] = y_t51;
-            convert_492[3] = y_t51;
-            convert_492[5] = y_t51;
-            convert_492[7] = y_t51;
-            const u32 y_t52 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[4] : cast_80[0]) : (lane & 2 ? cast_80[6] : cast_80[2])), lane ^ 1);
-            convert_492[2] = (lane & 1) == 0 ? y_t52 : convert_492[2];
-            convert_492[0] = (lane & 1) != 0 ? y_t52 : convert_492[0];
-            convert_492[6] = (lane & 1) == 0 ? y_t52 : convert_492[6];
-            convert_492[4] = (lane & 1) != 0 ? y_t52 : convert_492[4];
-            const u32 y_t53 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[5] : cast_80[1]) : (lane & 2 ? cast_80[7] : cast_80[3])), lane ^ 1);
-            convert_492[3] = (lane & 1) == 0 ? y_t53 : convert_492[3];
-            convert_492[1] = (lane & 1) != 0 ? y_t53 : convert_492[1];
-            convert_492[7] = (lane & 1) == 0 ? y_t53 : convert_492[7];
-            convert_492[5] = (lane & 1) != 0 ? y_t53 : convert_492[5];
-            const u32 y_t54 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[2] : cast_80[6]) : (lane & 2 ? cast_80[0] : cast_80[4])), lane ^ 2);
-            convert_492[4] = (lane & 1 ? false : (lane & 2) == 0) ? y_t54 : convert_492[4];
-            convert_492[6] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t54 : convert_492[6];
-            convert_492[0] = (lane & 1 ? false : (lane & 2) != 0) ? y_t54 : convert_492[0];
-            convert_492[2] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t54 : convert_492[2];
-            const u32 y_t55 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[3] : cast_80[7]) : (lane & 2 ? cast_80[1] : cast_80[5])), lane ^ 2);
-            convert_492[5] = (lane & 1 ? false : (lane & 2) == 0) ? y_t55 : convert_492[5];
-            convert_492[7] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t55 : convert_492[7];
-            convert_492[1] = (lane & 1 ? false : (lane & 2) != 0) ? y_t55 : convert_492[1];
-            convert_492[3] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t55 : convert_492[3];
-            const u32 y_t56 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[0] : cast_80[4]) : (lane & 2 ? cast_80[2] : cast_80[6])), lane ^ 3);
-            convert_492[6] = (lane & 1 ? false : (lane & 2) == 0) ? y_t56 : convert_492[6];
-            convert_492[4] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t56 : convert_492[4];
-            convert_492[2] = (lane & 1 ? false : (lane & 2) != 0) ? y_t56 : convert_492[2];
-            convert_492[0] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t56 : convert_492[0];
-            const u32 y_t57 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[1] : cast_80[5]) : (lane & 2 ? cast_80[3] : cast_80[7])), lane ^ 3);
-            convert_492[7] = (lane & 1 ? false : (lane & 2) == 0) ? y_t57 : convert_492[7];
-            convert_492[5] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t57 : convert_492[5];
-            convert_492[3] = (lane & 1 ? false : (lane & 2) != 0) ? y_t57 : convert_492[3];
-            convert_492[1] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t57 : convert_492[1];
-            const u32 y_t58 = (lane & 1 ? (lane & 2 ? cast_80[14] : cast_80[10]) : (lane & 2 ? cast_80[12] : cast_80[8]));
-            convert_492[8] = y_t58;
-            convert_492[10] = y_t58;
-            convert_492[12] = y_t58;
-            convert_492[14] = y_t58;
-            const u32 y_t59 = (lane & 1 ? (lane & 2 ? cast_80[15] : cast_80[11]) : (lane & 2 ? cast_80[13] : cast_80[9]));
-            convert_492[9] = y_t59;
-            convert_492[11] = y_t59;
-            convert_492[13] = y_t59;
-            convert_492[15] = y_t59;
-            const u32 y_t60 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[12] : cast_80[8]) : (lane & 2 ? cast_80[14] : cast_80[10])), lane ^ 1);
-            convert_492[10] = (lane & 1) == 0 ? y_t60 : convert_492[10];
-            convert_492[8] = (lane & 1) != 0 ? y_t60 : convert_492[8];
-            convert_492[14] = (lane & 1) == 0 ? y_t60 : convert_492[14];
-            convert_492[12] = (lane & 1) != 0 ? y_t60 : convert_492[12];
-            const u32 y_t61 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[13] : cast_80[9]) : (lane & 2 ? cast_80[15] : cast_80[11])), lane ^ 1);
-            convert_492[11] = (lane & 1) == 0 ? y_t61 : convert_492[11];
-            convert_492[9] = (lane & 1) != 0 ? y_t61 : convert_492[9];
-            convert_492[15] = (lane & 1) == 0 ? y_t61 : convert_492[15];
-            convert_492[13] = (lane & 1) != 0 ? y_t61 : convert_492[13];
-            const u32 y_t62 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[10] : cast_80[14]) : (lane & 2 ? cast_80[8] : cast_80[12])), lane ^ 2);
-            convert_492[12] = (lane & 1 ? false : (lane & 2) == 0) ? y_t62 : convert_492[12];
-            convert_492[14] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t62 : convert_492[14];
-            convert_492[8] = (lane & 1 ? false : (lane & 2) != 0) ? y_t62 : convert_492[8];
-            convert_492[10] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t62 : convert_492[10];
-            const u32 y_t63 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[11] : cast_80[15]) : (lane & 2 ? cast_80[9] : cast_80[13])), lane ^ 2);
-            convert_492[13] = (lane & 1 ? false : (lane & 2) == 0) ? y_t63 : convert_492[13];
-            convert_492[15] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t63 : convert_492[15];
-            convert_492[9] = (lane & 1 ? false : (lane & 2) != 0) ? y_t63 : convert_492[9];
-            convert_492[11] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t63 : convert_492[11];
-            const u32 y_t64 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[8] : cast_80[12]) : (lane & 2 ? cast_80[10] : cast_80[14])), lane ^ 3);
-            convert_492[14] = (lane & 1 ? false : (lane & 2) == 0) ? y_t64 : convert_492[14];
-            convert_492[12] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t64 : convert_492[12];
-            convert_492[10] = (lane & 1 ? false : (lane & 2) != 0) ? y_t64 : convert_492[10];
-            convert_492[8] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t64 : convert_492[8];
-            const u32 y_t65 = shuffle_from_u32((lane & 1 ? (lane & 2 ? cast_80[9] : cast_80[13]) : (lane & 2 ? cast_80[11] : cast_80[15])), lane ^ 3);
-            convert_492[15] = (lane & 1 ? false : (lane & 2) == 0) ? y_t65 : convert_492[15];
-            convert_492[13] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t65 : convert_492[13];
-            convert_492[11] = (lane & 1 ? false : (lane & 2) != 0) ? y_t65 : convert_492[11];
-            convert_492[9] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t65 : convert_492[9];
-            u16 *const O_t66 = O + (i64)b_150 * O_stride0 + (i64)h_149 * O_stride1 + (i64)mul_13 * O_stride2;
+            /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
+            const u32 lanes_t52 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int v = 0; v < 4; v++) {
-                const u32 w_t67[4] = { convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_492[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-                if ((u32)(b_150 + 0) < (u32)B_ && (u32)(h_149 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t66 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t67);
+            for (int box_t51 = 0; box_t51 < 1; box_t51++) {
+                if (lane == 0) bulk_wait_read(0);
+                warp_sync();
+#pragma unroll
+                for (int q_t53 = 0; q_t53 < 4; q_t53++) {
+                    const int at_t54 = box_t51 * 4 + q_t53;
+                    stmatrix_x4(stage_t50 + (lane & 15) * 128 + ((32 * at_t54) ^ lanes_t52), &cast_80[(4 * at_t54)]);
+                }
+                fence_proxy_async();
+                warp_sync();
+                if (lane == 0) {
+                    tma_store_4d(&O_map3, stage_t50, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_149), (i32)(b_150));
+                    bulk_commit();
+                }
             }
         }
+        if (lane == 0) bulk_wait(0);
     }
 }
 #undef SCRATCH

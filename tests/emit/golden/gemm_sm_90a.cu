@@ -3,9 +3,10 @@
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, A, B, C with last stride 1 and rows at multiples of 16 bytes; K, N multiples of 16; extents from 1 to 2^28 - 1
  * products: wgmma_m64n128k16_f16_ss_tb
- * shared memory: 131328 of 232448 bytes
+ * shared memory: 164864 of 232448 bytes
  *        0  B_ring       4 x f16[64, 128], 65536 bytes
  *    65536  A_ring       4 x f16[128, 64], 65536 bytes
+ *   132096  stores       16 x f16[16, 64], 32768 bytes
  *   behind them the mbarriers of the rings, a full and an empty one a slot
  * chain: the wait for a product stands behind the issue of the next step's
  */
@@ -16,6 +17,7 @@ typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;
 static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(a) : "l"(p)); return a; }
 /* the same value in all lanes, known as such to the compiler */
 static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x)); return y; }
+static __device__ __forceinline__ void prefetch_map(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" :: "l"(m) : "memory"); }
 static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
 static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
 static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
@@ -41,26 +43,25 @@ static __device__ __forceinline__ void wgmma_commit(void) { asm volatile("wgmma.
 /* a register is read and written here, as far as the compiler knows */
 #define pin_float(x) asm volatile("" : "+f"(x) :: "memory")
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
-static __device__ __forceinline__ u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(lane)); return y; }
-static __device__ __forceinline__ u32 shuffle_from_u32(u32 x, u32 lane) { return (u32)shuffle_index_u32((u32)x, lane); }
-static __device__ __forceinline__ u16 float_to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
-static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
+/* the buffers of all but the n newest groups have been read */
+#define bulk_wait_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) : "memory")
+static __device__ __forceinline__ void stmatrix_x4(u32 a, const u32 *s) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(a), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3]) : "memory"); }
+static __device__ __forceinline__ void fence_proxy_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ __forceinline__ void tma_store_2d(const TensorMap *m, u32 s, i32 c0, i32 c1) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(m), "r"(s), "r"(c0), "r"(c1) : "memory"); }
+static __device__ __forceinline__ void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+#define bulk_wait(n) asm volatile("cp.async.bulk.wait_group %0;" :: "n"(n) : "memory")
 #define setmaxnreg_inc(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
 
-#define SCRATCH 131328
+#define SCRATCH 164864
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-gemm(const i64 grid0,
+gemm(const __grid_constant__ TensorMap A_map0,
+    const __grid_constant__ TensorMap B_map1,
+    const i64 grid0,
     const i64 grid1,
     u32 *const tickets,
     const i64 K_,
-    const __grid_constant__ TensorMap A_map0,
-    const __grid_constant__ TensorMap B_map1,
-    u16 *const C,
-    const i64 C_stride0,
-    const i64 M_,
-    const i64 N_)
+    const __grid_constant__ TensorMap C_map2)
 {
     extern __shared__ __align__(1024) u8 shared[];
     const u32 shared_base = shared_address(shared);
@@ -74,6 +75,8 @@ gemm(const i64 grid0,
     const u32 A_ring_89_full = shared_base + 131136, A_ring_89_empty = A_ring_89_full + 32;
     const u32 ticket_full = shared_base + 131200, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
     if (tid == 0) {
+        prefetch_map(&A_map0);
+        prefetch_map(&B_map1);
         for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(B_ring_88_full + 8 * i, 1); mbar_init(B_ring_88_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(A_ring_89_full + 8 * i, 1); mbar_init(A_ring_89_empty + 8 * i, 8); }
@@ -161,7 +164,7 @@ gemm(const i64 grid0,
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const int c2 = lane % 4 * 8;
+        const u32 stage_t3 = shared_base + 132096 + warp * 4096;
         /* which programs, in which order */
 #line 14 "examples/kernels/gemm.tile"
 #pragma unroll 1
@@ -250,175 +253,26 @@ gemm(const i64 grid0,
                 const float acc_23b = acc_18[2 * i + 1];
                 acc_23[i] = pack_f16(acc_23a, acc_23b);
             }
-            /* acc_23 to convert_148: from one layout among the threads to another, by exchange between lanes */
-            u32 convert_148[32];
-            const u32 y_t3 = (lane & 1 ? (lane & 2 ? acc_23[6] : acc_23[2]) : (lane & 2 ? acc_23[4] : acc_23[0]));
-            convert_148[0] = y_t3;
-            convert_148[2] = y_t3;
-            convert_148[4] = y_t3;
-            convert_148[6] = y_t3;
-            const u32 y_t4 = (lane & 1 ? (lane & 2 ? acc_23[7] : acc_23[3]) : (lane & 2 ? acc_23[5] : acc_23[1]));
-            convert_148[1] = y_t4;
-            convert_148[3] = y_t4;
-            convert_148[5] = y_t4;
-            convert_148[7] = y_t4;
-            const u32 y_t5 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[4] : acc_23[0]) : (lane & 2 ? acc_23[6] : acc_23[2])), lane ^ 1);
-            convert_148[2] = (lane & 1) == 0 ? y_t5 : convert_148[2];
-            convert_148[0] = (lane & 1) != 0 ? y_t5 : convert_148[0];
-            convert_148[6] = (lane & 1) == 0 ? y_t5 : convert_148[6];
-            convert_148[4] = (lane & 1) != 0 ? y_t5 : convert_148[4];
-            const u32 y_t6 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[5] : acc_23[1]) : (lane & 2 ? acc_23[7] : acc_23[3])), lane ^ 1);
-            convert_148[3] = (lane & 1) == 0 ? y_t6 : convert_148[3];
-            convert_148[1] = (lane & 1) != 0 ? y_t6 : convert_148[1];
-            convert_148[7] = (lane & 1) == 0 ? y_t6 : convert_148[7];
-            convert_148[5] = (lane & 1) != 0 ? y_t6 : convert_148[5];
-            const u32 y_t7 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[2] : acc_23[6]) : (lane & 2 ? acc_23[0] : acc_23[4])), lane ^ 2);
-            convert_148[4] = (lane & 1 ? false : (lane & 2) == 0) ? y_t7 : convert_148[4];
-            convert_148[6] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t7 : convert_148[6];
-            convert_148[0] = (lane & 1 ? false : (lane & 2) != 0) ? y_t7 : convert_148[0];
-            convert_148[2] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t7 : convert_148[2];
-            const u32 y_t8 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[3] : acc_23[7]) : (lane & 2 ? acc_23[1] : acc_23[5])), lane ^ 2);
-            convert_148[5] = (lane & 1 ? false : (lane & 2) == 0) ? y_t8 : convert_148[5];
-            convert_148[7] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t8 : convert_148[7];
-            convert_148[1] = (lane & 1 ? false : (lane & 2) != 0) ? y_t8 : convert_148[1];
-            convert_148[3] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t8 : convert_148[3];
-            const u32 y_t9 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[0] : acc_23[4]) : (lane & 2 ? acc_23[2] : acc_23[6])), lane ^ 3);
-            convert_148[6] = (lane & 1 ? false : (lane & 2) == 0) ? y_t9 : convert_148[6];
-            convert_148[4] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t9 : convert_148[4];
-            convert_148[2] = (lane & 1 ? false : (lane & 2) != 0) ? y_t9 : convert_148[2];
-            convert_148[0] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t9 : convert_148[0];
-            const u32 y_t10 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[1] : acc_23[5]) : (lane & 2 ? acc_23[3] : acc_23[7])), lane ^ 3);
-            convert_148[7] = (lane & 1 ? false : (lane & 2) == 0) ? y_t10 : convert_148[7];
-            convert_148[5] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t10 : convert_148[5];
-            convert_148[3] = (lane & 1 ? false : (lane & 2) != 0) ? y_t10 : convert_148[3];
-            convert_148[1] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t10 : convert_148[1];
-            const u32 y_t11 = (lane & 1 ? (lane & 2 ? acc_23[14] : acc_23[10]) : (lane & 2 ? acc_23[12] : acc_23[8]));
-            convert_148[8] = y_t11;
-            convert_148[10] = y_t11;
-            convert_148[12] = y_t11;
-            convert_148[14] = y_t11;
-            const u32 y_t12 = (lane & 1 ? (lane & 2 ? acc_23[15] : acc_23[11]) : (lane & 2 ? acc_23[13] : acc_23[9]));
-            convert_148[9] = y_t12;
-            convert_148[11] = y_t12;
-            convert_148[13] = y_t12;
-            convert_148[15] = y_t12;
-            const u32 y_t13 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[12] : acc_23[8]) : (lane & 2 ? acc_23[14] : acc_23[10])), lane ^ 1);
-            convert_148[10] = (lane & 1) == 0 ? y_t13 : convert_148[10];
-            convert_148[8] = (lane & 1) != 0 ? y_t13 : convert_148[8];
-            convert_148[14] = (lane & 1) == 0 ? y_t13 : convert_148[14];
-            convert_148[12] = (lane & 1) != 0 ? y_t13 : convert_148[12];
-            const u32 y_t14 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[13] : acc_23[9]) : (lane & 2 ? acc_23[15] : acc_23[11])), lane ^ 1);
-            convert_148[11] = (lane & 1) == 0 ? y_t14 : convert_148[11];
-            convert_148[9] = (lane & 1) != 0 ? y_t14 : convert_148[9];
-            convert_148[15] = (lane & 1) == 0 ? y_t14 : convert_148[15];
-            convert_148[13] = (lane & 1) != 0 ? y_t14 : convert_148[13];
-            const u32 y_t15 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[10] : acc_23[14]) : (lane & 2 ? acc_23[8] : acc_23[12])), lane ^ 2);
-            convert_148[12] = (lane & 1 ? false : (lane & 2) == 0) ? y_t15 : convert_148[12];
-            convert_148[14] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t15 : convert_148[14];
-            convert_148[8] = (lane & 1 ? false : (lane & 2) != 0) ? y_t15 : convert_148[8];
-            convert_148[10] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t15 : convert_148[10];
-            const u32 y_t16 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[11] : acc_23[15]) : (lane & 2 ? acc_23[9] : acc_23[13])), lane ^ 2);
-            convert_148[13] = (lane & 1 ? false : (lane & 2) == 0) ? y_t16 : convert_148[13];
-            convert_148[15] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t16 : convert_148[15];
-            convert_148[9] = (lane & 1 ? false : (lane & 2) != 0) ? y_t16 : convert_148[9];
-            convert_148[11] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t16 : convert_148[11];
-            const u32 y_t17 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[8] : acc_23[12]) : (lane & 2 ? acc_23[10] : acc_23[14])), lane ^ 3);
-            convert_148[14] = (lane & 1 ? false : (lane & 2) == 0) ? y_t17 : convert_148[14];
-            convert_148[12] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t17 : convert_148[12];
-            convert_148[10] = (lane & 1 ? false : (lane & 2) != 0) ? y_t17 : convert_148[10];
-            convert_148[8] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t17 : convert_148[8];
-            const u32 y_t18 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[9] : acc_23[13]) : (lane & 2 ? acc_23[11] : acc_23[15])), lane ^ 3);
-            convert_148[15] = (lane & 1 ? false : (lane & 2) == 0) ? y_t18 : convert_148[15];
-            convert_148[13] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t18 : convert_148[13];
-            convert_148[11] = (lane & 1 ? false : (lane & 2) != 0) ? y_t18 : convert_148[11];
-            convert_148[9] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t18 : convert_148[9];
-            const u32 y_t19 = (lane & 1 ? (lane & 2 ? acc_23[22] : acc_23[18]) : (lane & 2 ? acc_23[20] : acc_23[16]));
-            convert_148[16] = y_t19;
-            convert_148[18] = y_t19;
-            convert_148[20] = y_t19;
-            convert_148[22] = y_t19;
-            const u32 y_t20 = (lane & 1 ? (lane & 2 ? acc_23[23] : acc_23[19]) : (lane & 2 ? acc_23[21] : acc_23[17]));
-            convert_148[17] = y_t20;
-            convert_148[19] = y_t20;
-            convert_148[21] = y_t20;
-            convert_148[23] = y_t20;
-            const u32 y_t21 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[20] : acc_23[16]) : (lane & 2 ? acc_23[22] : acc_23[18])), lane ^ 1);
-            convert_148[18] = (lane & 1) == 0 ? y_t21 : convert_148[18];
-            convert_148[16] = (lane & 1) != 0 ? y_t21 : convert_148[16];
-            convert_148[22] = (lane & 1) == 0 ? y_t21 : convert_148[22];
-            convert_148[20] = (lane & 1) != 0 ? y_t21 : convert_148[20];
-            const u32 y_t22 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[21] : acc_23[17]) : (lane & 2 ? acc_23[23] : acc_23[19])), lane ^ 1);
-            convert_148[19] = (lane & 1) == 0 ? y_t22 : convert_148[19];
-            convert_148[17] = (lane & 1) != 0 ? y_t22 : convert_148[17];
-            convert_148[23] = (lane & 1) == 0 ? y_t22 : convert_148[23];
-            convert_148[21] = (lane & 1) != 0 ? y_t22 : convert_148[21];
-            const u32 y_t23 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[18] : acc_23[22]) : (lane & 2 ? acc_23[16] : acc_23[20])), lane ^ 2);
-            convert_148[20] = (lane & 1 ? false : (lane & 2) == 0) ? y_t23 : convert_148[20];
-            convert_148[22] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t23 : convert_148[22];
-            convert_148[16] = (lane & 1 ? false : (lane & 2) != 0) ? y_t23 : convert_148[16];
-            convert_148[18] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t23 : convert_148[18];
-            const u32 y_t24 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[19] : acc_23[23]) : (lane & 2 ? acc_23[17] : acc_23[21])), lane ^ 2);
-            convert_148[21] = (lane & 1 ? false : (lane & 2) == 0) ? y_t24 : convert_148[21];
-            convert_148[23] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t24 : convert_148[23];
-            convert_148[17] = (lane & 1 ? false : (lane & 2) != 0) ? y_t24 : convert_148[17];
-            convert_148[19] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t24 : convert_148[19];
-            const u32 y_t25 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[16] : acc_23[20]) : (lane & 2 ? acc_23[18] : acc_23[22])), lane ^ 3);
-            convert_148[22] = (lane & 1 ? false : (lane & 2) == 0) ? y_t25 : convert_148[22];
-            convert_148[20] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t25 : convert_148[20];
-            convert_148[18] = (lane & 1 ? false : (lane & 2) != 0) ? y_t25 : convert_148[18];
-            convert_148[16] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t25 : convert_148[16];
-            const u32 y_t26 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[17] : acc_23[21]) : (lane & 2 ? acc_23[19] : acc_23[23])), lane ^ 3);
-            convert_148[23] = (lane & 1 ? false : (lane & 2) == 0) ? y_t26 : convert_148[23];
-            convert_148[21] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t26 : convert_148[21];
-            convert_148[19] = (lane & 1 ? false : (lane & 2) != 0) ? y_t26 : convert_148[19];
-            convert_148[17] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t26 : convert_148[17];
-            const u32 y_t27 = (lane & 1 ? (lane & 2 ? acc_23[30] : acc_23[26]) : (lane & 2 ? acc_23[28] : acc_23[24]));
-            convert_148[24] = y_t27;
-            convert_148[26] = y_t27;
-            convert_148[28] = y_t27;
-            convert_148[30] = y_t27;
-            const u32 y_t28 = (lane & 1 ? (lane & 2 ? acc_23[31] : acc_23[27]) : (lane & 2 ? acc_23[29] : acc_23[25]));
-            convert_148[25] = y_t28;
-            convert_148[27] = y_t28;
-            convert_148[29] = y_t28;
-            convert_148[31] = y_t28;
-            const u32 y_t29 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[28] : acc_23[24]) : (lane & 2 ? acc_23[30] : acc_23[26])), lane ^ 1);
-            convert_148[26] = (lane & 1) == 0 ? y_t29 : convert_148[26];
-            convert_148[24] = (lane & 1) != 0 ? y_t29 : convert_148[24];
-            convert_148[30] = (lane & 1) == 0 ? y_t29 : convert_148[30];
-            convert_148[28] = (lane & 1) != 0 ? y_t29 : convert_148[28];
-            const u32 y_t30 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[29] : acc_23[25]) : (lane & 2 ? acc_23[31] : acc_23[27])), lane ^ 1);
-            convert_148[27] = (lane & 1) == 0 ? y_t30 : convert_148[27];
-            convert_148[25] = (lane & 1) != 0 ? y_t30 : convert_148[25];
-            convert_148[31] = (lane & 1) == 0 ? y_t30 : convert_148[31];
-            convert_148[29] = (lane & 1) != 0 ? y_t30 : convert_148[29];
-            const u32 y_t31 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[26] : acc_23[30]) : (lane & 2 ? acc_23[24] : acc_23[28])), lane ^ 2);
-            convert_148[28] = (lane & 1 ? false : (lane & 2) == 0) ? y_t31 : convert_148[28];
-            convert_148[30] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t31 : convert_148[30];
-            convert_148[24] = (lane & 1 ? false : (lane & 2) != 0) ? y_t31 : convert_148[24];
-            convert_148[26] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t31 : convert_148[26];
-            const u32 y_t32 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[27] : acc_23[31]) : (lane & 2 ? acc_23[25] : acc_23[29])), lane ^ 2);
-            convert_148[29] = (lane & 1 ? false : (lane & 2) == 0) ? y_t32 : convert_148[29];
-            convert_148[31] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t32 : convert_148[31];
-            convert_148[25] = (lane & 1 ? false : (lane & 2) != 0) ? y_t32 : convert_148[25];
-            convert_148[27] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t32 : convert_148[27];
-            const u32 y_t33 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[24] : acc_23[28]) : (lane & 2 ? acc_23[26] : acc_23[30])), lane ^ 3);
-            convert_148[30] = (lane & 1 ? false : (lane & 2) == 0) ? y_t33 : convert_148[30];
-            convert_148[28] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t33 : convert_148[28];
-            convert_148[26] = (lane & 1 ? false : (lane & 2) != 0) ? y_t33 : convert_148[26];
-            convert_148[24] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t33 : convert_148[24];
-            const u32 y_t34 = shuffle_from_u32((lane & 1 ? (lane & 2 ? acc_23[25] : acc_23[29]) : (lane & 2 ? acc_23[27] : acc_23[31])), lane ^ 3);
-            convert_148[31] = (lane & 1 ? false : (lane & 2) == 0) ? y_t34 : convert_148[31];
-            convert_148[29] = (lane & 1 ? (lane & 2) == 0 : false) ? y_t34 : convert_148[29];
-            convert_148[27] = (lane & 1 ? false : (lane & 2) != 0) ? y_t34 : convert_148[27];
-            convert_148[25] = (lane & 1 ? (lane & 2) != 0 : false) ? y_t34 : convert_148[25];
-            u16 *const C_t35 = C + (i64)mul_14 * C_stride0 + (i64)mul_15;
+            /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
+            const u32 lanes_t5 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int v = 0; v < 8; v++) {
-                const u32 w_t36[4] = { convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_148[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-                if ((u32)(mul_14 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)(mul_15 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)N_) stg_b128(C_t35 + (c0 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)C_stride0 + (c2 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t36);
+            for (int box_t4 = 0; box_t4 < 2; box_t4++) {
+                if (lane == 0) bulk_wait_read(1);
+                warp_sync();
+#pragma unroll
+                for (int q_t6 = 0; q_t6 < 4; q_t6++) {
+                    const int at_t7 = box_t4 * 4 + q_t6;
+                    stmatrix_x4(stage_t3 + box_t4 % 2 * 2048 + (lane & 15) * 128 + ((at_t7 % 4 * 32) ^ lanes_t5), &acc_23[(4 * at_t7)]);
+                }
+                fence_proxy_async();
+                warp_sync();
+                if (lane == 0) {
+                    tma_store_2d(&C_map2, stage_t3 + box_t4 % 2 * 2048, (i32)(mul_15 + (64 * box_t4)), (i32)(mul_14 + (16 * warp)));
+                    bulk_commit();
+                }
             }
         }
+        if (lane == 0) bulk_wait(0);
     }
 }
 #undef SCRATCH
