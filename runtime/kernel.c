@@ -162,7 +162,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
     int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
     int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    *row = (TuneRow){ .dims = dims, .log2 = logs, .values = values, .other_device = *e->device && strcmp(e->device, k->context->driver->info.name) };
+    *row = (TuneRow){ .dims = dims, .log2 = logs, .values = values, .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
     for (int i = 0; i < e->n_key; i++) {
         int d = front_dim(k->front, e->key[i].name);
         if (d >= 0 && e->key[i].value.kind == FRONT_INT) {
@@ -174,7 +174,11 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
         const FrontValue *v = bound_value(k, e->key[i].name);
         FrontValue wanted = e->key[i].value;
         adapt(front_param(k->front, e->key[i].name), &wanted);
-        if (!v || !tune_same_value(v, &wanted)) return false;
+        if (!v) return false;
+        if (tune_same_value(v, &wanted)) continue;
+        /* bf16 for f16: the same code but for the instructions' names */
+        if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE || dtype_bytes(v->type) != dtype_bytes(wanted.type) || dtype_is_float(v->type) != dtype_is_float(wanted.type)) return false;
+        row->apart += 1 << 14;
     }
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
@@ -206,7 +210,7 @@ int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
     int best = -1;
     int64_t least = INT64_MAX;
     for (int i = 0; i < k->n_rows; i++) {
-        int64_t distance = k->rows[i].other_device ? 1 << 15 : 0;
+        int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
             int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j], t = twos(n) - twos(k->rows[i].values[j]);
             distance += (d < 0 ? -d : d) + ((t < 0 ? -t : t) << 13);

@@ -30,7 +30,7 @@ typedef struct KernelDim {
 } KernelDim;
 
 /* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
-typedef struct TuneRow { const int *dims; const int64_t *log2, *values; int n; bool other_device; const FrontBinding *config; int n_config; } TuneRow;
+typedef struct TuneRow { const int *dims; const int64_t *log2, *values; int n; int64_t apart; const FrontBinding *config; int n_config; } TuneRow;
 
 /* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of elements, lo and hi the bytes they lie
  * between, `facts` what code may rely on (FACT_...). Scalars: `word` holds the bits. */

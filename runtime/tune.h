@@ -5,7 +5,7 @@
  *         { "kernel": "gemm", "target": "cuda:sm_90a", "key": { "M": 4096, "N": 4096, "K": 4096, "T": "f16" },
  *           "config": { "TM": 128, "TN": 256, "occupancy": 1 }, "ms": 0.21 } ] }
  *
- * Of the entries for the kernel and target whose consts (texts, bools) equal the kernel's, the nearest wins: least sum over the numbers of the key of
+ * Of the entries for the kernel and target whose consts equal the kernel's (types: of the same size, a quarter further off if another), the nearest wins: least sum over the numbers of the key of
  * |log2(ours / the entry's)|, and an eighth for each factor of two up to 16 that one of them has and the other lacks, since code depends on what divides an
  * extent; an entry of another device counts as a half further off. Without one the defaults of choose.c hold. */
 #pragma once

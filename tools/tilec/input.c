@@ -1,5 +1,6 @@
 /* input.c: see input.h. */
 #include "tools/tilec/input.h"
+#include "tools/tilec/table.h"
 #include "backends/gpu/check.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -324,7 +325,7 @@ static bool add_product(Input *in, const FrontKernel *k, const Domains *domains,
         for (size_t d = domains->len; d-- > 0; rest /= domains->data[d].n)
             b[d] = (FrontBinding){ domains->data[d].name, domains->data[d].values[rest % domains->data[d].n] };
         const char *title = compile_title(s, k->name, b, domains->len);
-        if (!already(list, k, title)) vec_push(&s->arena, list, ((Variant){ k, b, domains->len, title }));
+        if (!already(list, k, title)) vec_push(&s->arena, list, ((Variant){ k, b, domains->len, 0, title }));
     }
     return true;
 }
@@ -363,5 +364,8 @@ bool input_variants(Input *in, Variants *list)
             return false;
         }
     if (!list->len) diag_error(s, (Loc){0}, "%s has no kernel", in->path);
+    TuneFile table;
+    if (!table_read(in, &table)) return false;
+    for (size_t i = 0; i < list->len; i++) table_apply(in, &table, &list->data[i]);
     return list->len > 0;
 }

@@ -26,6 +26,7 @@ int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Output
 typedef struct Variant {
     const FrontKernel *kernel;
     const FrontBinding *bindings; size_t n;
+    size_t n_config;            /* the last so many are a tuning table's: not what distinguishes variants */
     const char *title;          /* "attention<D=64, CAUSAL=true>" */
 } Variant;
 typedef VEC(Variant) Variants;

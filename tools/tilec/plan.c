@@ -190,7 +190,7 @@ int64_t plan_value(FrontValue v)
 static int64_t value_in(const Variant *v, const FrontParam *p)
 {
     FrontValue value = p->default_value;
-    for (size_t i = 0; i < v->n; i++)
+    for (size_t i = 0; i < v->n - v->n_config; i++)
         if (!strcmp(v->bindings[i].name, p->name)) value = v->bindings[i].value;
     return plan_value(value);
 }

@@ -1,0 +1,43 @@
+#!/bin/bash
+# tune.sh: `tilec tune`: options, the list, the table and what reads it: run, and compilation ahead of time.
+. "$(dirname "$0")/lib.sh"
+cat >k.tile <<'T'
+kernel add(in T X[N], in T Y[N], out T Z[N], const type T = f32, const int BLOCK = 64, const bool BAD = false) grid (cdiv(N, BLOCK)) {
+    let i = program_id();
+    let x = load(X[i*BLOCK +: BLOCK]);
+    store(Z[i*BLOCK +: BLOCK], x + load(Y[i*BLOCK +: BLOCK]) + (BAD ? T(1.0) : T(0.0)));
+}
+tune add { BLOCK in {32, 64, 128, 4000000}; BAD in {false, true}; require (!BAD || BLOCK == 32); key (N); }
+kernel none(in f32 X[N], out f32 Y[N]) grid (N) { let i = program_id(); store(Y[i +: 1], load(X[i +: 1])); }
+T
+in=(--in X=random:f32[5000]:1 --in Y=random:f32[5000]:2)
+expect 2 "no .tile file given" "$tilec" tune
+expect 2 "which kernel? --kernel=NAME" "$tilec" tune k.tile
+expect 2 "--budget wants a number above 0, not \`soon\`" "$tilec" tune k.tile --kernel=add "${in[@]}" --budget=soon
+expect 2 "\`tilec tune\` takes no option \`--check\`" "$tilec" tune k.tile --check
+expect 1 "kernel none has no \`tune\` block" "$tilec" tune k.tile --kernel=none --in X=random:f32[8]:1
+expect 0 "usage: tilec tune FILE.tile" "$tilec" tune --help
+
+"$tilec" tune k.tile --kernel=add "${in[@]}" --repeat=3 --jobs=2 --no-cache --json=list.json >out 2>progress || fail "tune: $(cat out progress)"
+for text in "add on" "GB/s  BLOCK=" "(declared)" "wrong  BLOCK=32, BAD=true: Z differs in" "failed  BLOCK=4000000, BAD=false: " "5 configurations: 3 timed, 1 failed, 1 wrong" "written to k.tune"; do
+    grep -qF -- "$text" out || fail "no '$text' in: $(cat out)"
+done
+grep -q "compiling .*/5: BLOCK=" progress || fail "progress: $(cat progress)"
+[ "$(grep -c '"state": "timed"' list.json)" = 3 ] || fail "json: $(cat list.json)"
+grep -qF '"kernel": "add", "target": "cpu"' k.tune && grep -qF '"key": { "N": 5000, "T": "f32" }' k.tune || fail "table: $(cat k.tune)"
+
+# another shape beside it; then what run, bench and compile make of a table
+"$tilec" tune k.tile --kernel=add --in 'X=random:f16[70000]:1' --in Y=random:2 --set T=f16 --repeat=3 --no-cache -o k.tune >/dev/null 2>&1 || fail "second shape"
+[ "$(grep -c '"kernel": "add"' k.tune)" = 2 ] || fail "two entries: $(cat k.tune)"
+printf '{ "format": "tile-tune-1", "entries": [ { "kernel": "add", "target": "cpu", "key": { "N": 5000, "T": "f32" }, "config": { "BLOCK": 128 } } ] }' >other.tune
+expect 0 "BLOCK=128" "$tilec" bench k.tile --kernel=add "${in[@]}" --repeat=1 --no-cache --table=other.tune
+expect 0 "40 programs" "$tilec" bench k.tile --kernel=add "${in[@]}" --repeat=1 --no-cache --table other.tune
+expect 0 "79 programs" "$tilec" bench k.tile --kernel=add "${in[@]}" --repeat=1 --no-cache --table=other.tune --set BLOCK=64
+expect 1 "cannot read nothing.tune" "$tilec" run k.tile --kernel=add "${in[@]}" --table=nothing.tune
+"$tilec" k.tile --kernel=add --emit=ir --table=other.tune >ir || fail "compile with a table"
+grep -q "BLOCK=128" ir || fail "the table's block is not in: $(head -5 ir)"
+"$tilec" k.tile --kernel=add --emit=ir --table=other.tune -D BLOCK=32 | grep -q "BLOCK=32" || fail "-D goes before a table"
+"$tilec" k.tile --kernel=add --emit=ir --table=other.tune -D T=f16 | grep -q "BLOCK=128" && fail "an entry for another type was taken"
+"$tilec" k.tile --kernel=add --table=other.tune -o k.o -h k.h || fail "object with a table"
+grep -q "BLOCK" k.h && fail "the launcher asks for what the table says: $(grep BLOCK k.h)"
+finish
