@@ -102,7 +102,7 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
 {
     const Param *p = &f->params[m->param];
     int bytes = dtype_bytes(p->type->dtype), unit = -1;
-    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 || !dtype_is_float(p->type->dtype)) return false;
+    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 || !dtype_is_float(p->type->dtype) || !kernel_tma_counts(f, p)) return false;
     for (int a = 0; a < m->rank; a++) if (p->stride[a] == 1) unit = a;
     for (int a = 0; a < m->rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];

@@ -78,6 +78,16 @@ static inline int kernel_waves_per_eu(const KernelPlan *p)
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
 
 /* Warps that consume; all of the CTA. */
+/* Coordinates of TMA are signed 32-bit numbers: is every axis of the tensor known to be below 2^31? */
+static inline bool kernel_tma_counts(const Func *f, const Param *p)
+{
+    bool all = true;
+    for (int a = 0; a < p->type->rank && !f->fits32 && !f->extents31; a++) {
+        int64_t n = f->dims[p->dims[a]].extent;
+        all &= n >= 0 && n <= INT32_MAX;
+    }
+    return all;
+}
 static inline int kernel_consumer_warps(const KernelPlan *p) { return p->warps * (p->teams ? p->teams : 1); }
 static inline int kernel_cta_warps(const KernelPlan *p) { return kernel_consumer_warps(p) + p->producer_warps; }
 

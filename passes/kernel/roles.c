@@ -73,10 +73,7 @@ static bool tma_window(Ctx *c, const Instr *i)
     for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
     if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return refuse(c, i->loc, "the tile has no axis known to be contiguous");
     if (p->align % 16) return refuse(c, i->loc, "the tensor's base is not known to be 16-byte aligned");
-    for (int a = 0; a < m.rank && !c->f->fits32 && !c->f->extents31; a++) {
-        int64_t n = c->f->dims[p->dims[a]].extent;
-        if (n < 0 || n > INT32_MAX) return refuse(c, i->loc, "an axis may have 2^31 elements or more, and TMA counts them in 32 bits");
-    }
+    if (!kernel_tma_counts(c->f, p)) return refuse(c, i->loc, "an axis may have 2^31 elements or more, and TMA counts them in 32 bits");
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && s * bytes % 16) return refuse(c, i->loc, "a stride is not known to be a multiple of 16 bytes");

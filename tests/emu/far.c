@@ -38,6 +38,13 @@ static const char kernels[] =
     "    }\n"
     "    store(C[0 +: 64, 0 +: 64], acc);\n"
     "}\n"
+    "kernel put(in f16 A[M, K], in f16 B[K, M], out f16 C[M, N], i64 start)\n"
+    "    grid (1)\n"
+    "{\n"
+    "    var acc = zeros([64, 64], f32);\n"
+    "    for k in 0 .. cdiv(K, 64) { acc = mma(load(A[0 +: 64, k*64 +: 64], latency = 2), load(B[k*64 +: 64, 0 +: 64], latency = 2), acc); }\n"
+    "    store(C[0 +: 64, index(start) +: 64], f16(acc));\n"
+    "}\n"
     "kernel tail(in i8 V[N], out i8 W[N], out i8 S[K], in i32 count[1])\n"
     "    grid (1)\n"
     "{\n"
@@ -158,6 +165,31 @@ static void test_band(void *emu, const char *path, unsigned char *far, int64_t l
     expect(ok && exec_emu_roles(emu) == roles, what);
 }
 
+/* A result put into columns so far to the right, or so far outside of the tensor. */
+static void test_put(void *emu, const char *path, unsigned char *far, int64_t length, int64_t start, bool roles)
+{
+    enum { T = 64, K = 128 };
+    char what[200];
+    static _Alignas(256) _Float16 a[T * K], b[K * T];
+    _Float16 *to = (_Float16 *)far;
+    int64_t columns = start < 0 || start >= length ? 0 : start + T > length ? length - start : T;
+    for (int k = 0; k < T * K; k++) { a[k] = (_Float16)(k % 3 - 1); b[k] = (_Float16)(k % 5 - 2); }
+    const int64_t seen[] = { 0, start % ((int64_t)1 << 32) & 0x7fffffff, columns ? start : 0 };     /* where it should go, and where bits cut off would send it */
+    for (int i = 0; i < 3; i++) for (int k = 0; k < T * T; k++) if (seen[i] + k < FAR) to[seen[i] + k] = 99;
+    const Tensor t[3] = { matrix(REF_F16, (unsigned char *)a, T, K, K, 1), matrix(REF_F16, (unsigned char *)b, K, T, T, 1), matrix(REF_F16, far, T, length, 64, 1) };
+    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)start };
+    bool ok = run(emu, path, "put", t, 3, &at, true);
+    for (int r = 0; r < T; r++)
+        for (int q = 0; q < T; q++) {
+            float s = 0;
+            for (int k = 0; k < K; k++) s += (float)a[r * K + k] * (float)b[k * T + q];
+            if (q < columns) ok = ok && (float)to[start + r * 64 + q] == (float)(_Float16)s;
+        }
+    for (int i = 0; i < 2 && !columns; i++) for (int k = 0; k < T * T; k++) ok = ok && (seen[i] + k >= FAR || to[seen[i] + k] == 99);
+    snprintf(what, sizeof what, "a result at column %lld of %lld%s", (long long)start, (long long)length, roles ? ", by TMA" : "");
+    expect(ok && exec_emu_roles(emu) == roles, what);
+}
+
 static void test_bands(const char *path, unsigned char *far)
 {
     char why[300];
@@ -171,6 +203,11 @@ static void test_bands(const char *path, unsigned char *far)
     test_band(emu, path, far, most, turn + 64, true);
     test_band(emu, path, far, longer, longer - 192, false);
     test_band(emu, path, far, longer, turn, false);
+    test_put(emu, path, far, 4096, 192, true);
+    test_put(emu, path, far, 4096, turn + 64, true);
+    test_put(emu, path, far, most, most - 64, true);
+    test_put(emu, path, far, longer, longer - 64, false);
+    test_put(emu, path, far, longer, turn + 128, false);
     exec_emu_close(emu);
 }
 
