@@ -75,8 +75,8 @@ static void whole_rows(void *user, Instr *i)
     r->whole = r->whole && strcmp(name, "fma") && ir_result(i)->type->shape[0] % ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) == 0;
 }
 
-/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than fragments would repeat each other's work. */
-typedef struct Fragments { bool chain; int products; int64_t rows, all; } Fragments;
+/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments would repeat each other's work. */
+typedef struct Fragments { bool chain; int products; int64_t rows, all, columns; } Fragments;      /* columns: the fewest of a product */
 
 static void count_rows(void *user, Instr *i)
 {
@@ -90,6 +90,7 @@ static void count_rows(void *user, Instr *i)
         int64_t rows = (c->shape[0] + m->m - 1) / m->m, all = rows * ((c->shape[1] + m->n - 1) / m->n);
         r->products++;
         if (rows > r->rows) r->rows = rows;
+        if (!r->columns || all / rows < r->columns) r->columns = all / rows;
         if (all > r->all) r->all = all;
     }
 }
@@ -99,7 +100,8 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
     Fragments r = { 0 };
     if (p->target->kind != TARGET_HIP) return;
     ir_walk(f->body, count_rows, &r);
-    int64_t most = r.chain && r.products > 1 ? r.rows : r.all;
+    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and exchange rows by way of LDS */
+    int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
     int warps = p->warps;
     while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
     if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
