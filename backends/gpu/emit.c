@@ -429,14 +429,26 @@ static void emit_for(Emit *e, Instr *i)
     text_puts(e->out, "#pragma unroll 1\n");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
     else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, name_of(e, ir_operand(i, 0)), iv, name_of(e, ir_operand(i, 1)), inc);
-    const char *outer = e->step;
-    e->step = iv;
+    Turn turn = { .counter = iv }, *around = e->turn;
+    Text body, *out = e->out;
     e->indent++;
+    if (is_hip(e)) {
+        text_init(&turn.pre, &e->s->arena);
+        text_init(&body, &e->s->arena);
+        turn.indent = e->indent;
+        e->turn = &turn;
+        e->out = &body;
+    }
     emit_block(e, b);
     uses_of(ir_terminator(b), vals, 0);
     assign_all(e, b->args + 1, vals, i->n_results);
+    if (is_hip(e)) {
+        e->turn = around;
+        e->out = out;
+        text_write(out, turn.pre.data ? turn.pre.data : "", turn.pre.len);
+        text_write(out, body.data ? body.data : "", body.len);
+    }
     end_block(e);
-    e->step = outer;
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
@@ -697,7 +709,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     if (plan->teams) text_printf(&text, "\n#define SCRATCH (%lld + team * %lld)\n\n", (long long)scratch_at, (long long)a_team);
     else text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     int ctas = plan->min_ctas > 0 ? plan->min_ctas : 1;
-    if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan), f->name);
+    if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
     else {
         text_printf(&text, "extern \"C\" __global__ void ");
         if (plan->cluster > 1) text_printf(&text, "__cluster_dims__(%d, 1, 1) ", plan->cluster);
@@ -726,7 +738,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     text_puts(&text, pre.data);
     emit_tidy(s, &body, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");
-    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
+    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .largest = e->largest, .registers = registers_at_most(plan, threads),
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,

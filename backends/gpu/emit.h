@@ -6,6 +6,9 @@
 
 typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
 
+/* The body of a loop being written: what stands at its head comes while it is. */
+typedef struct Turn { Text pre; VEC(ThreadCoord) coords; const char *counter; int indent; } Turn;
+
 /* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
 typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals; int64_t bytes; } RingInfo;
 
@@ -46,7 +49,7 @@ typedef struct Emit {
     int next_tmp;
     Ranges *ranges;                 /* made when first asked */
     const char *guard;              /* AMD: loads give 0 unless this holds; NULL: none */
-    const char *step;               /* counter of the loop around, or NULL */
+    struct Turn *turn;              /* AMD: the loop around, or NULL */
     int line; uint32_t file;        /* last #line written */
 } Emit;
 
@@ -74,8 +77,6 @@ const char *thread_coord(Emit *, const Layout *, int axis);
 const char *coord(Emit *, const Layout *, int axis, const char *i);
 /* What register `i` adds to the thread's part of it. */
 const char *register_coord(Emit *, const Layout *, int axis, const char *i);
-/* AMD: integer x as each step of the loop around computes it anew (`again`), so that addresses made from it take no registers between steps. */
-const char *afresh(Emit *, const char *x);
 /* Registers of `to` that hold what registers of `from` need, axes of extent 1 aside. */
 const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
 /* Element of v at register i of layout l (v: stored, a broadcast of one, or virtual). */

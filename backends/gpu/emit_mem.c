@@ -212,10 +212,10 @@ static void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
 }
 
-/* The same in two parts: what a thread has of the coordinate (made afresh in each step of a loop), and what the register adds. */
+/* The same in two parts: what a thread has of the coordinate, and what the register adds. */
 static void coords_in_parts(Emit *e, const Layout *l, const char **thread)
 {
-    for (int a = 0; a < l->rank; a++) thread[a] = afresh(e, thread_coord(e, l, a));
+    for (int a = 0; a < l->rank; a++) thread[a] = thread_coord(e, l, a);
 }
 
 static void coords_of_parts(Emit *e, const Layout *l, const char *const *thread, const char *i, const char **c, const char **own)

@@ -96,7 +96,7 @@ static int load_vectors(Emit *e, const Product *p, int side, const char *to, con
         }
     const char *coords[2];
     for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
-    const char *o = afresh(e, shared_offset(e, s, coords)), *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"), index_formula(e, xk, p->kt, k)) : o;
+    const char *o = shared_offset(e, s, coords), *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"), index_formula(e, xk, p->kt, k)) : o;
     begin_unrolled(e, "t", total);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to, (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, pt, total, "t"),
          index_formula(e, pk, p->kt, k));

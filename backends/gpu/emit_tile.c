@@ -129,6 +129,17 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
     return t;
 }
 
+/* AMD: a coordinate as each step of the loop around has it anew. What follows from it (addresses, masks, index tiles) else is held in registers from step
+ * to step, more than there are. */
+static const char *in_turn(Emit *e, const char *name)
+{
+    for (size_t k = 0; k < e->turn->coords.len; k++) if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
+    const char *own = tmp(e, name);
+    vec_push(&e->s->arena, &e->turn->coords, ((ThreadCoord){ name, own }));
+    text_printf(&e->turn->pre, "%*sconst int %s = %s(%s, (i32)%s);\n", 4 * e->turn->indent, "", own, use(e, "again"), name, e->turn->counter);
+    return own;
+}
+
 const char *thread_coord(Emit *e, const Layout *l, int axis)
 {
     static const char *const inputs[] = { "0", "lane", "warp", "block" };
@@ -145,11 +156,14 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
         x = !x ? y : t->xor_ ? str(e, "(%s) ^ (%s)", x, y) : str(e, "%s + %s", x, y);
     }
     if (!x) return "0";
-    for (size_t k = 0; k < e->coords.len; k++) if (!strcmp(e->coords.data[k].text, x)) return e->coords.data[k].name;
-    const char *name = str(e, "c%d", (int)e->coords.len);
-    vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
-    text_printf(e->pre, "%s    const int %s = %s;\n", e->role >= 0 ? "    " : "", name, x);
-    return name;
+    const char *name = NULL;
+    for (size_t k = 0; k < e->coords.len && !name; k++) if (!strcmp(e->coords.data[k].text, x)) name = e->coords.data[k].name;
+    if (!name) {
+        name = str(e, "c%d", (int)e->coords.len);
+        vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
+        text_printf(e->pre, "%s    const int %s = %s;\n", e->role >= 0 ? "    " : "", name, x);
+    }
+    return e->turn && strstr(x, "lane") ? in_turn(e, name) : name;
 }
 
 const char *register_coord(Emit *e, const Layout *l, int axis, const char *i)
@@ -165,14 +179,6 @@ const char *coord(Emit *e, const Layout *l, int axis, const char *i)
     if (!strcmp(r, "0")) return t;
     if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strpbrk(r, "^?")) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
     return str(e, "(%s + %s)", t, r);
-}
-
-const char *afresh(Emit *e, const char *x)
-{
-    if (!is_hip(e) || !e->step || isdigit((unsigned char)*x)) return x;
-    const char *n = tmp(e, "at");
-    line(e, "const i32 %s = %s(%s, (i32)%s);", n, use(e, "again"), x, e->step);
-    return n;
 }
 
 static bool coords_equal(int rank, const int32_t *a, const int32_t *b) { return !memcmp(a, b, (size_t)rank * sizeof *a); }

@@ -18,6 +18,7 @@ typedef struct GpuCode {
     ScratchUse beside, after;               /* beside the buffers, and where they are done with */
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
+    int planned_registers;                  /* AMD: of a lane (passes/kernel/registers.c) */
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs a program is spread over: the grid is programs x cluster */
     const char *schedule;                   /* what was derived, as text */

@@ -61,17 +61,35 @@ typedef struct KernelPlan {
     int producer_warps;             /* 0: no roles */
     int producer_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
+    int registers;                  /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     int64_t spare_shared;           /* bytes of shared memory that rings and reserve leave */
     int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
     const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
 
-/* HIP: waves a SIMD must hold at least, from `occupancy` programs of a multiprocessor; also the register budget of a lane. */
-static inline int kernel_waves_per_eu(const KernelPlan *p)
+/* AMD: waves that a SIMD can hold by the registers planned and the shared memory taken. */
+static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
 {
-    int simds = p->target->wave == 64 ? 4 : 2, n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + simds - 1) / simds;
-    return n < 1 ? 1 : n > (p->target->wave == 64 ? 8 : 16) ? (p->target->wave == 64 ? 8 : 16) : n;
+    bool wide = p->target->wave == 64;
+    int simds = wide ? 4 : 2, most = wide ? 8 : 16, step = wide ? 8 : 24, file = wide ? 512 : 1536;
+    int need = (p->registers + step - 1) / step * step, n = need ? file / need : most;
+    if (shared > 0) {
+        int64_t groups = p->target->shared_bytes / shared, waves = groups * p->warps / simds;
+        if (groups == 1) waves = (p->warps + simds - 1) / simds;
+        if (waves < n) n = (int)waves;
+    }
+    return n < 1 ? 1 : n > most ? most : n;
+}
+
+/* HIP: waves a SIMD must hold at least, from `occupancy` programs of a multiprocessor; also the register budget of a lane. Two where the plan has room for
+ * two: with a budget of 512 clang takes more than 256 for no gain. */
+static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
+{
+    bool wide = p->target->wave == 64;
+    int simds = wide ? 4 : 2, most = wide ? 8 : 16, n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + simds - 1) / simds;
+    if (wide && n < 2 && kernel_planned_waves(p, shared) >= 2) n = 2;
+    return n < 1 ? 1 : n > most ? most : n;
 }
 
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
@@ -103,6 +121,7 @@ int kernel_lazy_rescale(Session *, Func *);             /* loops changed */
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);
+int kernel_registers(Session *, const Func *, KernelPlan *);
 
 /* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs
  * after it. */

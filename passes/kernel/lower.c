@@ -151,5 +151,6 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         kernel_stage(s, f, p);
     }
     kernel_layout(s, f, p);
+    if (t->kind == TARGET_HIP && s->n_errors == errors) p->registers = kernel_registers(s, f, p);
     return s->n_errors == errors;
 }

@@ -116,7 +116,7 @@ static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target
     else if (r->limits && need.n == 1 && h.matrix && need.count[0] > warps && h.matrix * warps != need.count[0]) wrong = "more matrix instructions than needed";
     else if (r->limits && need.n && !need.own_loads && strstr(code->text, "_next") && h.loads_ahead_drained) wrong = "waits for loads of the next step before the products";
     if (!r->quiet || wrong)
-        printf("%s %-60s threads %4d VGPRs %3ld spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs, h.spills, h.scratch,
+        printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs, code->planned_registers, h.spills, h.scratch,
                h.lds, h.occupancy, h.matrix, (long long)(need.n ? need.count[0] / (warps ? warps : 1) : 0), wrong ? ": " : "", wrong ? wrong : "");
     return !wrong;
 }
