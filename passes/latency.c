@@ -64,7 +64,8 @@ static bool latency_func(PassContext *c, Func *f)
 {
     const Target *t = c->options->target;
     Latency x = { c };
-    if (!t || t->kind == TARGET_CPU || !f->is_kernel) return false;
+    /* AMD: what fits depends on the way to LDS, by registers or straight: the stage pass clips, with the same note */
+    if (!t || t->kind != TARGET_CUDA || !f->is_kernel) return false;
     collect(&x, f->body, false);
     for (size_t k = 0; k < x.loads.len; k++) {
         Staged *s = &x.loads.data[k], *most;

@@ -59,6 +59,11 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         Func *g = ir_func_find(copy, f->name);
         KernelPlan *plan = arena_new(&s->arena, KernelPlan);
         if (!kernel_lower(s, g, t, &options, plan)) return false;
+        if (plan->registers > t->max_registers && !options.few_registers) {
+            options.few_registers = true;
+            attempt--;
+            continue;
+        }
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
         if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;

@@ -579,7 +579,7 @@ static void emit_instr(Emit *e, Instr *i)
         return;
     case OP_FOR: emit_for(e, i); return;
     case OP_WHILE: emit_while(e, i); return;
-    case OP_IF: if (!emit_guarded_loads(e, i)) emit_if(e, i); return;
+    case OP_IF: if (!emit_guarded_loads(e, i) && !emit_guarded_copies(e, i)) emit_if(e, i); return;
     case OP_LOAD: emit_load(e, i); return;
     case OP_STORE: if (!emit_bulk_store(e, i)) emit_store(e, i); return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: emit_indexed(e, i); return;

@@ -73,6 +73,8 @@ const char *index_formula(Emit *, const int32_t *table, int n, const char *i);
 /* Is the expression a name, or a * name + b (in parentheses or not)? */
 bool linear_index(const char *, int *scale, const char **name, int *add);
 const char *thread_coord(Emit *, const Layout *, int axis);
+/* `name`, made afresh once in each step of the loop around. */
+const char *in_turn(Emit *, const char *name);
 /* Coordinate along `axis` of register `i` of this thread. */
 const char *coord(Emit *, const Layout *, int axis, const char *i);
 /* What register `i` adds to the thread's part of it. */
@@ -143,6 +145,7 @@ void emit_materialize(Emit *, Instr *);
 void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */
 void keep_order(Emit *, const Instr *);             /* before a memory operation: a barrier where program order asks for one */
 void emit_load(Emit *, Instr *);
+bool emit_guarded_copies(Emit *, Instr *cond);
 bool emit_guarded_loads(Emit *, Instr *cond);        /* false: emitted as any other if */
 void emit_store(Emit *, Instr *);
 bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked so */

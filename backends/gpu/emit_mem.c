@@ -633,8 +633,63 @@ const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
     return name;
 }
 
+/* Straight to LDS: see passes/kernel/dma.c. */
+static void emit_dma(Emit *e, Instr *i)
+{
+    const Type *view = ir_operand(i, 0)->type;
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
+    int size = kernel_dma_bytes(e->target), elem = dtype_bytes(view->dtype), fast = s->order[0], slow = s->order[1];
+    DmaMap m;
+    Window w;
+    window_of(e, i, &w);
+    if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m)) ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
+    const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"), *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"), *base = name_of(e, ir_operand(i, 0));
+    uint8_t shift[28];
+    uint32_t mask[28];
+    int n = layout_shared_terms(s, shift, mask);
+    const char *swizzled = o;
+    line(e, "const u32 %s = (u32)%s * %d;", o, e->turn ? in_turn(e, "tid") : "tid", size);
+    for (int k = 0; k < n; k++) swizzled = str(e, "%s ^ (%s >> %d & %uu)", swizzled, o, shift[k], mask[k]);
+    line(e, "const u32 %s = %s;", x, swizzled);
+    bool panels = s->panel < s->tile[fast];
+    line(e, "const i32 %s = (i32)(%s / %d), %s = (i32)(%s);", row, panels ? str(e, "%s %% %d", x, s->panel_bytes) : x, s->pitch, col,
+         panels ? str(e, "%s / %d * %d + %s %% %d", x, s->panel_bytes, s->pitch, x, s->pitch) : str(e, "%s %% %d", x, s->pitch));
+    const char *c[2], *thread[2], *own[2];
+    thread[slow] = row;
+    thread[fast] = "0";
+    line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+    line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), elem);
+    begin_unrolled(e, "v", m.count);
+    const char *r = index_formula(e, m.row, m.count, "v"), *q = index_formula(e, m.col, m.count, "v");
+    own[slow] = r;
+    own[fast] = "0";
+    c[slow] = str(e, "(%s + %s)", row, r);
+    c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
+    const char *cond = window_condition(e, &w, c, false), *to = str(e, "%s + (u32)(%s) * %du + (u32)(%s ^ %s)", at, window_index(e, &w, own), elem, col, q);
+    line(e, "%s(%s + v * %d + (u32)warp * %d, %s, %s);", use(e, str(e, "lds_dma_b%d", size * 8)), base, size * e->threads, size * e->target->wave, buffer,
+         *cond ? str(e, "%s ? %s : ~0u", all_at_once(e, cond), to) : to);
+    end_block(e);
+}
+
+/* if (c) { copies }: without a branch, so that the number of loads in flight is the same in every step. */
+bool emit_guarded_copies(Emit *e, Instr *i)
+{
+    if (!is_hip(e) || e->guard || i->n_results || i->blocks[1]->first != ir_terminator(i->blocks[1])) return false;
+    int copies = 0;
+    for (const Instr *x = i->blocks[0]->first; x != ir_terminator(i->blocks[0]); x = x->next) {
+        copies += x->op == OP_COPY;
+        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
+    }
+    if (!copies) return false;
+    e->guard = name_of(e, ir_operand(i, 0));
+    emit_block(e, i->blocks[0]);
+    e->guard = NULL;
+    return true;
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
+    if (is_hip(e)) { emit_dma(e, i); return; }
     const Type *view = ir_operand(i, 0)->type;
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
     Window w;
@@ -719,6 +774,7 @@ void emit_shared(Emit *e, Instr *i)
     case OP_COPY: emit_copy(e, i); return;
     case OP_COPY_COMMIT: if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit")); return;
     case OP_COPY_WAIT:
+        if (is_hip(e)) line(e, "%s(%lld);", use(e, "wait_loads"), (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
         if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
         return;
     default: ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);

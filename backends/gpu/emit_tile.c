@@ -131,7 +131,7 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
 
 /* AMD: a coordinate as each step of the loop around has it anew. What follows from it (addresses, masks, index tiles) else is held in registers from step
  * to step, more than there are. */
-static const char *in_turn(Emit *e, const char *name)
+const char *in_turn(Emit *e, const char *name)
 {
     for (size_t k = 0; k < e->turn->coords.len; k++) if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
     const char *own = tmp(e, name);

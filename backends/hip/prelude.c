@@ -191,7 +191,7 @@ static const PreludeEntry gfx9[] = {
 /* Memory to LDS without registers, a word (gfx942) or four (gfx950) a lane: lane l's go to offset `to` + l * their size, `to` the same in all
  * lanes. M0 holds `to` (CDNA3 ISA 9.1.9). Outstanding ones count as loads for wait_loads. */
 #define LDS_DMA(bits, suffix) { "lds_dma_b" bits, NULL, "make_buffer", "/* machine: of what lies beyond the buffer LDS gets 0 */\n" FN \
-  "void lds_dma_b" bits "(u32 to, Buffer b, u32 at) { asm volatile(\"s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tbuffer_load_dword" suffix " %1, %2, 0 offen lds\" :: \"s\"(to), \"v\"(at), \"s\"(b) : \"memory\"); }" }
+  "void lds_dma_b" bits "(u32 to, Buffer b, u32 at) { asm volatile(\"s_mov_b32 m0, %0\\n\\ts_nop 0\\n\\tbuffer_load_dword" suffix " %1, %2, 0 offen lds\" :: \"s\"(to), \"v\"(at), \"s\"(b) : \"memory\", \"m0\"); }" }
 static const PreludeEntry gfx942[] = {
 LDS_DMA("32", ""),
 { NULL, NULL, NULL, NULL },

@@ -30,6 +30,7 @@ const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the t
 typedef struct KernelOptions {
     int64_t reserve;        /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;              /* 0: chosen from the tiles and the `warps` hint */
+    bool few_registers;     /* AMD: nothing loaded ahead, where the plan asks for more registers than there are */
     bool no_async;          /* plain copies instead of cp.async (tests) */
     bool no_roles;          /* never warp roles: the portable path on sm_90a too */
     bool no_persistent;
@@ -126,6 +127,14 @@ int kernel_registers(Session *, const Func *, KernelPlan *);
 /* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs
  * after it. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
+
+/* Memory straight to LDS (dma.c): what lane `tid` of the workgroup fetches with instruction v for the bytes at (v * threads + tid) * size of a tile:
+ * row[v] + a row of the thread's own, and bytes (col[v] ^ its own) along the row. */
+typedef struct DmaMap { int count; int32_t *row, *col; } DmaMap;
+int kernel_dma_bytes(const Target *);       /* a lane's share of one instruction */
+bool kernel_dma_map(Arena *, const LayoutShared *, int size, int threads, DmaMap *);
+/* Row and byte along it of the tile's element at this offset, of a rank of 2. */
+void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32_t *bytes);
 
 /* Shared by the passes. */
 bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */

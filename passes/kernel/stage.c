@@ -75,6 +75,36 @@ static void way_of(Ctx *c, const Instr *load, Way *w)
     w->writer = lds_writer(a, w->tile, w->unit, w->inner, bytes, c->p->target->wave, c->p->warps);
 }
 
+/* Can it go from memory to LDS without registers? Instruction v of a wave puts what lane l fetches at (v * threads + tid) * size: the tile must be whole such
+ * pieces, contiguous along the axis that memory runs along, and the swizzle goes on the side of memory (kernel_dma_map). */
+static bool direct(Ctx *c, const Instr *load)
+{
+    const Target *t = c->p->target;
+    const Type *tile = ir_result(load)->type;
+    DmaMap map;
+    Way w;
+    if (!target_has(t, TF_LDS_DMA) || c->p->options.no_async || !c->f->fits32) return false;
+    way_of(c, load, &w);
+    if (w.unit != w.inner || kernel_access_bytes(c->f, load) < kernel_dma_bytes(t)) return false;
+    const LayoutShared *s = lds_layout(&c->s->arena, w.tile, w.inner, dtype_bytes(tile->dtype), NULL, w.reader, NULL);
+    return s && kernel_dma_map(&c->s->arena, s, kernel_dma_bytes(t), c->p->warps * t->wave, &map);
+}
+
+static const Type *dma_type(Ctx *c, const Instr *load, int64_t slots)
+{
+    const Type *t = ir_result(load)->type;
+    Way w;
+    way_of(c, load, &w);
+    const LayoutShared *s = lds_layout(&c->s->arena, w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
+    return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] }, layouts_shared_text(&c->p->layouts, s));
+}
+
+static int dma_count(Ctx *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    return (int)(type_elements(t) * dtype_bytes(t->dtype) / ((int64_t)kernel_dma_bytes(c->p->target) * c->p->warps * c->p->target->wave));
+}
+
 static const Type *buffer_type(Ctx *c, const Instr *load, int64_t slots)
 {
     const Type *t = ir_result(load)->type;
@@ -295,12 +325,31 @@ static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int sl
     const Type *types[IR_MAX_RESULTS];
     Builder b = ir_before(loop);
     if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    Instr *straight[IR_MAX_RESULTS];
+    Value *straight_bufs[IR_MAX_RESULTS];
+    int n_straight = 0;
+    /* Without registers where four words a lane go at once; single words are four times the instructions, for registers that are not short. */
+    for (int k = n; k-- > 0 && slots == 2 && target_has(c->p->target, TF_LDS_DMA_16);) {
+        if (!direct(c, loads[k])) continue;
+        Instr *x = loads[k];
+        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
+        loads[n - 1] = x;
+        n_straight++;
+        n--;
+    }
+    for (int k = 0; k < n_straight; k++) {
+        straight[k] = loads[n + k];
+        straight_bufs[k] = allocate(c, &b, body, dma_type(c, straight[k], slots));
+        ir_set_name(straight_bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(straight[k], 0)->index].name));
+    }
     for (int k = 0; k < n; k++) {
         bufs[k] = allocate(c, &b, body, buffer_type(c, loads[k], slots));
         types[k] = in_registers(c, loads[k]);
         ir_set_name(bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
     }
+    if (n_straight) issue(c, &b, loop, straight, straight_bufs, n_straight, ir_operand(loop, 0), i32(&b, 0));
     fetch(c, &b, loop, loads, types, n, ir_operand(loop, 0), tiles);
+    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     for (int k = 0; k < n; k++) write_shared(&b, slot_view(&b, bufs[k], i32(&b, 0)), tiles[k]);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Value *slot = NULL, *other = NULL;
@@ -318,20 +367,23 @@ static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int sl
     Instr *own = NULL, *pass = NULL;
     for (Instr *i = body->first; i; i = i->next) {
         bool staged = false;
-        for (int k = 0; k < n; k++) staged |= i == loads[k];
+        for (int k = 0; k < n + n_straight; k++) staged |= i == loads[k];
         if (i->op == OP_LOAD && !staged) pass = i;
         if (i->op == OP_MMA_SYNC && pass) own = pass;
     }
     if (own) later = ir_after(own);
     later.loc = loop->loc;
-    fetch(c, &later, loop, loads, types, n, ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2)), tiles);
-    for (int k = 0; k < n; k++) {
-        Value *view = slot_view(&b, bufs[k], slot);
+    Value *following = ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2));
+    if (n_straight) issue(c, &later, loop, straight, straight_bufs, n_straight, following, other);
+    fetch(c, &later, loop, loads, types, n, following, tiles);
+    for (int k = 0; k < n + n_straight; k++) {
+        Value *view = slot_view(&b, k < n ? bufs[k] : straight_bufs[k - n], slot);
         ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
         ir_replace(ir_result(loads[k]), view);
     }
-    for (int k = 0; k < n; k++) ir_erase(loads[k]);
+    for (int k = 0; k < n + n_straight; k++) ir_erase(loads[k]);
     b = ir_before(ir_terminator(body));
+    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     if (slots == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) write_shared(&b, slot_view(&b, bufs[k], other), tiles[k]);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
@@ -340,14 +392,16 @@ static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int sl
 
 static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
 {
+    int each = 0;               /* AMD: loads to LDS of a step */
     Block *body = loop->blocks[0];
     Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n);
     Builder b = ir_before(loop);
     /* The space may be what an earlier loop read last. */
     if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) {
-        bufs[k] = allocate(c, &b, body, buffer_type(c, loads[k], stages));
+        bufs[k] = allocate(c, &b, body, by_registers(c) ? dma_type(c, loads[k], stages) : buffer_type(c, loads[k], stages));
         ir_set_name(bufs[k], arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
+        if (by_registers(c)) each += dma_count(c, loads[k]);
     }
     Value *lo = ir_operand(loop, 0), *step = ir_operand(loop, 2), *at = lo;
     for (int s = 0; s < stages - 1; s++) {
@@ -359,7 +413,8 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     Value *slot = body->args[body->n_args - 1];
     ir_set_name(slot, "slot");
     b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
-    ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, stages - 2)), NULL, 0);
+    Instr *wait = ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, stages - 2)), NULL, 0);
+    if (each) ir_set_attr(c->s, wait, a_int(ATTR_COUNT, each));
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Value *ahead = body->args[0];
     for (int s = 0; s < stages - 1; s++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
@@ -381,6 +436,7 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, next, i32(&b, stages)), i32(&b, 0), next);
     ir_set_operand(ir_terminator(body), loop->n_results - 1, next);
     b = ir_after(loop);
+    if (each) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);        /* what was asked for beyond the last step arrives as zeros */
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
@@ -392,6 +448,18 @@ static bool runs_ahead(const Instr *load)
     if (!loop || loop->op != OP_FOR) return false;
     ir_mem_parts(load, &m);
     for (int a = 0; a < m.rank; a++) if (!from_counter(m.idx[a], load->block, 0)) return false;
+    return true;
+}
+
+/* AMD: all staged tiles of the loop go straight to LDS, and the loop has no loads of its own, whose waits would count those too. */
+static bool all_direct(Ctx *c, const Instr *loop, Instr *const *loads, int n)
+{
+    for (int k = 0; k < n; k++) if (!direct(c, loads[k])) return false;
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) {
+        bool staged = false;
+        for (int k = 0; k < n; k++) staged |= i == loads[k];
+        if (!staged && (i->op == OP_LOAD || i->op == OP_GATHER || i->n_blocks)) return false;
+    }
     return true;
 }
 
@@ -412,16 +480,21 @@ static void stage_loop(Ctx *c, size_t from, int64_t limit)
         c->loads.data[j] = NULL;
     }
     int fit = left > 0 ? (int)(left / each) : 0;
-    if (by_registers(c)) {              /* one buffer more is in registers */
+    bool copies = !by_registers(c) || (fit >= 2 && all_direct(c, loop, group, n));
+    if (!copies) {              /* one buffer more is in registers, and one is all that a lane has room for */
         fit = fit > 2 ? 3 : fit + 1;
-        if (stages > 3) stages = 3;
+        if (stages > 3) {
+            diag_perf(c->s, first->loc, "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages are used", stages);
+            stages = 3;
+        }
+        if (c->p->options.few_registers) stages = 1;
     }
     if (stages > fit) {
         diag_perf(c->s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
         stages = fit;
     }
     if (stages < 2) for (int k = 0; k < n; k++) single(c, group[k]);
-    else if (by_registers(c)) pipeline_registers(c, loop, group, n, stages - 1);
+    else if (!copies) pipeline_registers(c, loop, group, n, stages - 1);
     else pipeline(c, loop, group, n, stages);
 }
 
