@@ -64,6 +64,8 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
             attempt--;
             continue;
         }
+        if (plan->registers > t->max_registers)
+            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, t->max_registers);
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
         if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
