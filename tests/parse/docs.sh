@@ -1,6 +1,6 @@
 #!/bin/sh
 # docs.sh TOOL SOURCE_DIR: docs/language.md against the language. Each ```tile block must check and every kernel of it lower; every
-# operation of builtins.def and every public operation of ir/ops.def must have an entry (`### name` or a row that starts | `name`).
+# operation of builtins.def must stand in one, and it and every public operation of ir/ops.def must have an entry (`### name` or a row that starts | `name`).
 tool=$1
 root=$2
 page=$root/docs/language.md
@@ -21,9 +21,12 @@ for file in "$dir"/block*.tile; do
         status=1
     fi
 done
+# An example of each, in a block that compiles.
+has_example() { cat "$dir"/block*.tile | sed 's,//.*,,' | grep -q -E "(^|[^a-z0-9_])$1\("; }
 has_entry() { grep -q -E "^(#+ .*|\| .*)\`$1(\`|\()" "$page"; }
 for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p' "$root/frontend/builtins.def"); do
     has_entry "$name" || { echo "docs/language.md has no entry for the operation $name"; status=1; }
+    has_example "$name" || { echo "docs/language.md has no example of the operation $name"; status=1; }
 done
 # Operations of the tile IR: the page names each in the column `IR` or where the language spells it.
 for name in $(sed -n '/KERNEL/!s/^OP([A-Z0-9_]*, *"\([a-z0-9_]*\)".*/\1/p' "$root/ir/ops.def"); do
