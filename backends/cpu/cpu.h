@@ -60,6 +60,7 @@ typedef struct ValInfo {
     Step *avail;            /* the step after which it can be read (its own block), NULL: always */
     Step *at;               /* buffers: the nest that fills it */
     bool wanted;            /* must have a buffer */
+    uint32_t walk[2];       /* plan_leaves: the last walk that came here, by `same` */
     LLVMValueRef llvm;      /* scalars */
 } ValInfo;
 
@@ -126,7 +127,7 @@ typedef struct Plan {
     Arena *arena;
     Func *func;
     const CpuTarget *target;
-    ValInfo *info; uint32_t n_info;
+    ValInfo *info; uint32_t n_info, n_walks;
     Steps *body;
     Buf *bufs, **bufs_end; uint32_t n_bufs;
     VEC(struct { Value *value; BufForm form; DType dtype; Buf *buf; }) packs;
@@ -143,7 +144,7 @@ typedef enum Need { NEED_ALL, NEED_16_BITS, NEED_16_BITS_NO_NAN } Need;
 Need plan_need(const Value *v);
 /* About how many instructions compute one vector of `v`. */
 int plan_cost(Plan *, Value *v);
-/* For every value read by evaluating `v` where it has no buffer: fn(user, leaf, same) with same: read at the position itself only. */
+/* For every value read by evaluating `v` where it has no buffer, once: fn(user, leaf, same) with same: read at the position itself only. */
 void plan_leaves(Plan *, Value *v, bool same, void (*fn)(void *user, Value *leaf, bool same), void *user);
 static inline ValInfo *plan_info(const Plan *p, const Value *v) { return &p->info[v->id]; }
 static inline Buf *buf_root(Buf *b) { while (b->same) b = b->same; return b; }

@@ -9,7 +9,7 @@
  * move elements, loads that a later store could change, tiles whose rows do not lie along their last axis (turned once). */
 #include "backends/cpu/plan.h"
 
-enum { CHEAP = 6 };
+enum { CHEAP = 6, MUCH = 2000 };      /* nobody asks beyond that */
 
 int squeeze(const Type *t, int64_t *shape)
 {
@@ -65,7 +65,7 @@ static int cost(Plan *p, Value *v, int depth)
     case OP_PHILOX: c = 25; break;
     default: break;
     }
-    for (int k = 0; k < i->n_operands; k++) c += cost(p, ir_operand(i, k), depth + 1);
+    for (int k = 0; k < i->n_operands && c < MUCH; k++) c += cost(p, ir_operand(i, k), depth + 1);
     return c;
 }
 
@@ -134,27 +134,33 @@ static int last_axis(const Type *t)
     return t->rank - 1;
 }
 
-/* The axis along which the elements of `v` are best computed: where memory lies contiguous. */
-static int natural_axis(Plan *p, Value *v, int depth)
+/* The axis along which the elements of `v` are best computed: where memory lies contiguous. Looks at `left` values at most. */
+static int find_axis(Plan *p, Value *v, int *left)
 {
     int last = last_axis(v->type);
-    if (!v->def || plan_has_buffer(p, v) || depth > 12) return last;
+    if (!v->def || plan_has_buffer(p, v) || --*left < 0) return last;
     const Instr *i = v->def;
     if (i->op == OP_LOAD) {
         int a = memory_unit_axis(p->func, i);
         return a >= 0 && v->type->shape[a] > 1 ? a : last;
     }
     if (i->op == OP_PERMUTE) {
-        int a = natural_axis(p, ir_operand(i, 0), depth + 1);
+        int a = find_axis(p, ir_operand(i, 0), left);
         const Attr *o = ir_attr(i, ATTR_ORDER);
         for (int k = 0; k < o->n; k++) if (o->v[k] == a) return k;
     }
     if (op_info[i->op].flags & OPF_ELEM)
         for (int k = 0; k < i->n_operands; k++) {
-            int a = is_tile(ir_operand(i, k)) ? natural_axis(p, ir_operand(i, k), depth + 1) : last;
+            int a = is_tile(ir_operand(i, k)) ? find_axis(p, ir_operand(i, k), left) : last;
             if (a != last) return a;
         }
     return last;
+}
+
+static int natural_axis(Plan *p, Value *v)
+{
+    int left = 64;
+    return find_axis(p, v, &left);
 }
 
 /* All uses lead into matrix operands, through casts at most: packing turns the tile. */
@@ -195,13 +201,13 @@ static void find_wanted(Plan *p, Block *b)
             if (!is_tile(ir_result(i))) break;
             if (i->op == OP_LOAD && i->n_results > 1) want(p, ir_result(i));
             if (i->op == OP_PERMUTE && cost(p, ir_operand(i, 0), 0) > CHEAP) want(p, ir_operand(i, 0));
-            if (natural_axis(p, ir_result(i), 0) != last_axis(ir_result(i)->type) && !only_packed(ir_result(i), 0)) want(p, ir_result(i));
+            if (natural_axis(p, ir_result(i)) != last_axis(ir_result(i)->type) && !only_packed(ir_result(i), 0)) want(p, ir_result(i));
             break;
         case OP_GATHER: if (i->n_results > 1) want(p, ir_result(i)); break;
         case OP_MMA:
             if (!is_zero(ir_operand(i, 2))) want(p, ir_operand(i, 2));
             for (int k = 0; k < 2; k++)
-                if (natural_axis(p, ir_operand(i, k), 0) != 1 && cost(p, ir_operand(i, k), 0) > 3 * CHEAP) want(p, ir_operand(i, k));
+                if (natural_axis(p, ir_operand(i, k)) != 1 && cost(p, ir_operand(i, k), 0) > 3 * CHEAP) want(p, ir_operand(i, k));
             break;
         case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: want(p, ir_operand(i, 0)); break;
         case OP_PRINT: if (p->prints) want_operands(p, i); break;
@@ -215,35 +221,45 @@ static void find_wanted(Plan *p, Block *b)
 
 /* --- leaves ---------------------------------------------------------------------------------------------------------- */
 
-static void operand_leaves(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user);
+static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user);
+
+/* Values are shared: without the mark a walk would take as many steps as there are paths. */
+static void walk_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
+{
+    if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_TOKEN) return;
+    ValInfo *i = plan_info(p, v);
+    if (i->walk[same] == p->n_walks) return;
+    i->walk[same] = p->n_walks;
+    if (!is_tile(v) || plan_has_buffer(p, v) || v->def->op == OP_LOAD) fn(user, v, same);
+    else walk_operands(p, v->def, same, fn, user);
+}
 
 void plan_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
 {
-    if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_TOKEN) return;
-    if (!is_tile(v) || plan_has_buffer(p, v)) { fn(user, v, same); return; }
-    if (v->def->op == OP_LOAD) { fn(user, v, same); return; }
-    operand_leaves(p, v->def, same, fn, user);
+    p->n_walks++;
+    walk_leaves(p, v, same, fn, user);
 }
 
-static void operand_leaves(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user)
+static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user)
 {
     if (i->op == OP_LOAD) { fn(user, (Value *)ir_result(i), same); return; }
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS ||
                  ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
-    for (int k = 0; k < i->n_operands; k++) plan_leaves(p, ir_operand(i, k), same && keeps, fn, user);
+    for (int k = 0; k < i->n_operands; k++) walk_leaves(p, ir_operand(i, k), same && keeps, fn, user);
 }
 
 /* What a sink reads. */
 void plan_sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
 {
+    p->n_walks++;
     switch (s->kind) {
     case SINK_BUFFER:
-        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) operand_leaves(p, s->value->def, true, fn, user);
-        else plan_leaves(p, s->value, true, fn, user);
+        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) walk_operands(p, s->value->def, true, fn, user);
+        else walk_leaves(p, s->value, true, fn, user);
         break;
-    case SINK_PACK: case SINK_REDUCE: case SINK_ASSERT: plan_leaves(p, s->value, true, fn, user); break;
+    case SINK_PACK: case SINK_REDUCE: case SINK_ASSERT: walk_leaves(p, s->value, true, fn, user); break;
     case SINK_STORE: case SINK_SCATTER: case SINK_ATOMIC: case SINK_PRINT:
-        for (int k = 0; k < s->instr->n_operands; k++) plan_leaves(p, ir_operand(s->instr, k), true, fn, user);
+        for (int k = 0; k < s->instr->n_operands; k++) walk_leaves(p, ir_operand(s->instr, k), true, fn, user);
         break;
     }
 }
@@ -391,7 +407,7 @@ static void fill(Plan *p, Steps *in, Value *v)
     int axis = i->op == OP_LOAD ? memory_unit_axis(p->func, i) : -1;
     if (i->op == OP_PERMUTE) {
         info->wanted = false;
-        axis = natural_axis(p, v, 0);
+        axis = natural_axis(p, v);
         info->wanted = true;
     }
     int last = last_axis(v->type);
@@ -429,7 +445,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     } else {
         b->bytes = (columns + nr - 1) / nr * nr * (rows + (pairs ? rows % 2 : 0)) * dtype_bytes(d);
     }
-    int axis = natural_axis(p, v, 0);
+    int axis = natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
         Step *s = plan_step(p, home, STEP_TURN, mma);
         s->value = v;

@@ -14,12 +14,14 @@ static void add_eval(Plan *p, Evals *e, Step *s, bool same)
     vec_push(p->arena, &e->steps, at);
 }
 
-typedef struct Marker { Plan *p; Evals *evals; Step *step; bool top; } Marker;
+typedef struct Marker { Plan *p; Evals *evals; Step *step; } Marker;
 
 /* Notes that `v` is computed in `step`, and what it is computed from. */
 static void mark_virtual(Marker *m, Value *v, bool same)
 {
-    if (!is_tile(v) || plan_has_buffer(m->p, v)) return;
+    ValInfo *info = plan_info(m->p, v);
+    if (!is_tile(v) || plan_has_buffer(m->p, v) || info->walk[same] == m->p->n_walks) return;
+    info->walk[same] = m->p->n_walks;
     add_eval(m->p, &m->evals[v->id], m->step, same && m->step->kind == STEP_NEST);
     const Instr *i = v->def;
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER ||
@@ -33,7 +35,8 @@ static void mark_operands(Marker *m, const Instr *i) { for (int k = 0; k < i->n_
 static void mark_steps(Plan *p, Evals *evals, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
-        Marker m = { p, evals, s, true };
+        Marker m = { p, evals, s };
+        p->n_walks++;
         for (Sink *k = s->sinks; k; k = k->next) {
             if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT) mark_operands(&m, k->instr);
             else if (k->kind == SINK_BUFFER && k->value->def && plan_can_be_virtual(k->value->def->op) && k->buf == plan_info(p, k->value)->buf) mark_operands(&m, k->value->def);
@@ -161,9 +164,10 @@ static bool share_block(Plan *p, Evals *evals, Block *b)
 
 void plan_share(Plan *p)
 {
+    Evals *evals = arena_array(p->arena, Evals, p->n_info);
     bool again = true;
     while (again) {
-        Evals *evals = arena_array(p->arena, Evals, p->n_info);
+        for (uint32_t k = 0; k < p->n_info; k++) evals[k].steps.len = 0;
         mark_steps(p, evals, p->body);
         again = share_block(p, evals, p->func->body);
         renumber(p->body);

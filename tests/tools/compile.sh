@@ -50,6 +50,15 @@ expect 0 "parse and check" "$tilec" k.tile --emit=ir -D T=16 --time-passes
 expect 0 "store" "$tilec" k.tile --emit=ir -D T=16 --verify-each --skip-pass=fold,cse -O3 -g
 expect 1 "there is no processor \`pentium9\`; there are host, x86-64," "$tilec" k.tile --emit=asm -D T=16 --cpu=pentium9
 expect 0 "ymm" "$tilec" k.tile --emit=asm -D T=16 --cpu=haswell
+cat >shared.tile <<'T'
+kernel shared(in f32 X[N], out f32 Y[N]) grid (1)
+{
+    var a = load(X[0 +: 16]);
+    const for j in 0 .. 60 { a = sin(a) + erf(a) + tanh(a); }     // 3^60 paths through 180 values
+    store(Y[0 +: 16], a);
+}
+T
+expect 0 "ret" timeout 60 "$tilec" shared.tile --emit=asm
 expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
 
 # what is wrong in the input: status 1, the place, no output
