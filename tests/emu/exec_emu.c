@@ -19,7 +19,7 @@
 
 enum { MOST_BUILT = 64 };       /* the oldest go */
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
-typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; KernelOptions options; } State;
+typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; KernelOptions options; char *text; } State;
 
 
 static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
@@ -58,6 +58,7 @@ void exec_emu_close(void *state)
     snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
     if (!s->keep && !unlink(path)) rmdir(s->folder);
     for (int k = 0; k < MOST_BUILT; k++) if (s->built[k].lib) dlclose(s->built[k].lib);
+    free(s->text);
     free(s);
 }
 
@@ -73,6 +74,8 @@ void exec_emu_options(void *state, const KernelOptions *o)
     State *s = state;
     s->options = *o;
 }
+
+const char *exec_emu_text(const void *state) { return ((const State *)state)->text; }
 
 bool exec_emu_roles(const void *state) { return ((const State *)state)->roles; }
 
@@ -235,6 +238,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!programs) return true;
     EmuLaunchFn *fn = exec_emu_build(st, &code, why, why_size);
     if (!fn) return false;
+    free(st->text);
+    st->text = strdup(code.text);
     uint64_t words[64] = { 0 };
     static _Alignas(64) uint8_t maps[8][128];
     static uint64_t tickets;

@@ -17,6 +17,9 @@ bool exec_emu_roles(const void *state);
 /* Libraries that are made from now on hold faults that emu_mutant chooses from. */
 void exec_emu_plant(void *state, Faults *);
 
+/* The emission of the last launch. */
+const char *exec_emu_text(const void *state);
+
 /* The library made of emitted text; NULL with the reason. Kept until 64 others were made. */
 typedef const char *EmuLaunchFn(const uint64_t *args, int64_t blocks, int threads, int order, int late);
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *, char *why, size_t why_size);

@@ -2,6 +2,7 @@
  * each; every copy must be the tile.
  *
  *     hip_convert emu_gfx942 [first [count [--show]]]      seeds; --show: prints the emissions too
+ *     hip_convert emu_gfx942 all                           into and out of every fragment of the chip's instructions, A, B and C
  *
  * Layouts: blocked ones and every fragment of the target's matrix instructions, of ragged tiles too. */
 #include "tests/emu/exec_emu.h"
@@ -50,6 +51,17 @@ static const Layout *random_layout(Turn *t)
         }
         if (l && layout_warps(l) == (uint32_t)t->warps && layout_lanes(l) == (uint32_t)t->target->wave && layout_regs(l) <= 128) return l;
     }
+    return NULL;
+}
+
+/* Fragment n of the target's; NULL behind the last. */
+static const Layout *nth_fragment(Turn *t, int n)
+{
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
+        for (int role = 0; role < 3 && of_target(t->target, (LayoutMma)k); role++) {
+            const Layout *l = layout_mma(&t->s->arena, (LayoutMma)k, (LayoutRole)role, 2, t->tile, (int32_t[]){ t->warps, 1 });
+            if (l && layout_lanes(l) == (uint32_t)t->target->wave && layout_warps(l) == (uint32_t)t->warps && layout_regs(l) <= 128 && !n--) return l;
+        }
     return NULL;
 }
 
@@ -114,7 +126,8 @@ static bool run(Turn *t, void *emu, uint64_t seed, char *why, size_t why_size)
     return ok;
 }
 
-static bool try(void *emu, const Target *target, uint64_t seed, bool show)
+/* all: fragments from number seed * STEPS on, in one warp. *more: there were some. */
+static bool try(void *emu, const Target *target, uint64_t seed, bool show, bool all_of_them, bool *more)
 {
     static const int32_t tiles[][2] = { { 64, 64 }, { 32, 64 }, { 64, 32 }, { 128, 32 }, { 96, 48 }, { 80, 64 }, { 33, 65 }, { 16, 16 }, { 24, 40 } };
     static const DType dtypes[] = { DT_F32, DT_F16, DT_BF16, DT_I8, DT_F64, DT_I32, DT_F32, DT_F16 };
@@ -130,7 +143,12 @@ static bool try(void *emu, const Target *target, uint64_t seed, bool show)
         t.warps = 1 << rnd(&t, 3);
         t.dtype = dtypes[rnd(&t, sizeof dtypes / sizeof *dtypes)];
         bool all = true;
-        for (int k = 0; k <= STEPS; k++) all &= (t.layouts[k] = random_layout(&t)) != NULL;
+        if (all_of_them) { t.tile[0] = t.tile[1] = target->wave; t.warps = 1; t.dtype = dtypes[seed % 5]; }
+        for (int k = 0; k <= STEPS; k++) {
+            t.layouts[k] = all_of_them && k ? nth_fragment(&t, (int)seed * STEPS + k - 1) : NULL;
+            if (all_of_them && k && t.layouts[k]) *more = true;
+            all &= t.layouts[k] || (t.layouts[k] = random_layout(&t)) != NULL;
+        }
         ok = !all || run(&t, emu, seed, why, sizeof why);
     } else snprintf(why, sizeof why, "left early: %s", s.last_diag ? s.last_diag->message : "");
     if (!ok) printf("seed %llu: %s\n", (unsigned long long)seed, why);
@@ -145,10 +163,13 @@ int main(int argc, char **argv)
     char why[200], full[40];
     snprintf(full, sizeof full, "%s:%s", strncmp(name + 4, "gfx", 3) ? "cuda" : "hip", name + 4);
     const Target *target = target_find(full);
-    void *emu = target ? exec_emu_open(name, why, sizeof why) : NULL;
+    void *emu = target ? exec_emu_open_once(name, why, sizeof why) : NULL;
     int bad = 0;
     if (!emu) { printf("SKIP: %s\n", target ? why : "no such target"); return 77; }
-    for (uint64_t seed = first; seed < first + count; seed++) bad += !try(emu, target, seed, argc > 4);
+    bool all = argc > 2 && !strcmp(argv[2], "all"), more = true;
+    for (uint64_t seed = first; !all && seed < first + count; seed++) bad += !try(emu, target, seed, argc > 4, false, &more);
+    for (count = 0; all && more; count += more) { more = false; bad += !try(emu, target, count, false, true, &more); }
+    if (all && count < 2) { printf("FAIL: %s has more fragments\n", name); bad++; }
     exec_emu_close(emu);
     printf("%s: %llu chains of %d conversions, %d wrong\n", name, (unsigned long long)count, STEPS, bad);
     return bad != 0;
