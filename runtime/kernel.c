@@ -184,11 +184,12 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
         if (!is_const(p) && !frontend_hint_name(e->config[i].name)) return false;      /* written for another version of the kernel */
-        bool given = false;
-        for (int b = 0; b < k->n_bindings; b++) given |= !strcmp(k->bindings[b].name, e->config[i].name);
-        if (given) continue;                                                /* what the caller binds stays */
-        config[row->n_config] = (FrontBinding){ e->config[i].name, e->config[i].value };
-        adapt(p, &config[row->n_config++].value);
+        FrontValue value = e->config[i].value;
+        const FrontValue *given = NULL;
+        adapt(p, &value);
+        for (int b = 0; b < k->n_bindings; b++) if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
+        if (given && !tune_same_value(given, &value)) return false;         /* what the caller binds stays; the rest was found beside another value */
+        if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
     }
     row->config = config;
     return true;

@@ -17,7 +17,7 @@ static bool is_dim(const FrontKernel *k, const char *name)
     return false;
 }
 
-/* How far the entry is from the variant in the extents that both know, in powers of two; below 0: it speaks of another one. */
+/* How far the entry is from the variant in the extents that both know, in powers of two; below 0: it speaks of another one, or chooses otherwise than was bound. */
 static double distance(const TuneEntry *e, const FrontKernel *k, const FrontBinding *b, size_t n)
 {
     double sum = 0;
@@ -26,6 +26,9 @@ static double distance(const TuneEntry *e, const FrontKernel *k, const FrontBind
         if (!is_dim(k, e->key[i].name)) { if (!mine || !tune_same_value(mine, its)) return -1; }
         else if (mine && mine->kind == FRONT_INT && its->kind == FRONT_INT && mine->i > 0 && its->i > 0) sum += fabs(log2((double)mine->i / (double)its->i));
     }
+    for (int i = 0; i < e->n_config; i++)
+        for (size_t j = 0; j < n; j++)
+            if (!strcmp(b[j].name, e->config[i].name) && !tune_same_value(&b[j].value, &e->config[i].value)) return -1;
     return sum;
 }
 
