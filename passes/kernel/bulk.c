@@ -126,6 +126,10 @@ static void count_uses(void *user, Instr *i)
 static bool once(const Instr *store)
 {
     const Instr *p = store->block->parent;
+    if (p && p->op == OP_IF && p->block->parent && p->block->parent->op == OP_WHILE) {      /* the steps of all programs as one loop: where a program ends */
+        p = p->block->parent->block->parent;
+        return p && p->op == OP_IF && p->block->parent && p->block->parent->op == OP_ROLES && p->block == p->block->parent->blocks[1];
+    }
     if (p && p->op == OP_FOR) p = p->block->parent;
     return p && p->op == OP_ROLES && (store->block->parent == p || store->block->parent->block == p->blocks[1]);
 }
