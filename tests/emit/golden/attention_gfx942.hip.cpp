@@ -316,6 +316,13 @@ void attention(const i64 grid0,
     slot_189 = 0;
 #pragma unroll 1
     for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
+        const int c2_t28 = again(c2, (i32)j_44);
+        const int c3_t29 = again(c3, (i32)j_44);
+        const int c4_t33 = again(c4, (i32)j_44);
+        const int c5_t34 = again(c5, (i32)j_44);
+        const int c0_t36 = again(c0, (i32)j_44);
+        const int c1_t37 = again(c1, (i32)j_44);
+        const int c6_t41 = again(c6, (i32)j_44);
         const i32 sub_191 = (i32)((u32)1 - (u32)slot_189);
         const i32 add_192 = (j_44 + 1);
         const bool lt_193 = (add_192 < cdiv_29);
@@ -325,24 +332,20 @@ void attention(const i64 grid0,
         const u16 *const K_t26 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_196 * K_stride2;
         u32 k_197[16];
         const Buffer buffer_t27 = make_buffer(K_t26, lt_193 ? 0xfffffff0u : 0u);
-        const i32 at_t28 = again(c2, (i32)j_44);
-        const i32 at_t29 = again(c3, (i32)j_44);
-        const u32 at_t30 = (u32)(at_t29 * (i32)K_stride2 + at_t28) * 2u;
+        const u32 at_t30 = (u32)(c3_t29 * (i32)K_stride2 + c2_t28) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&k_197[4 * v], buffer_t27, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (at_t29 + (16 * v))) < (u32)N_ &  (u32)(at_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+            buffer_load_b128(&k_197[4 * v], buffer_t27, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
         }
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
         const u16 *const V_t31 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_196 * V_stride2;
         u32 v_200[16];
         const Buffer buffer_t32 = make_buffer(V_t31, lt_193 ? 0xfffffff0u : 0u);
-        const i32 at_t33 = again(c4, (i32)j_44);
-        const i32 at_t34 = again(c5, (i32)j_44);
-        const u32 at_t35 = (u32)(at_t33 * (i32)V_stride2 + at_t34) * 2u;
+        const u32 at_t35 = (u32)(c4_t33 * (i32)V_stride2 + c5_t34) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&v_200[4 * v], buffer_t32, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (at_t33 + v)) < (u32)N_ &  (u32)(at_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+            buffer_load_b128(&v_200[4 * v], buffer_t32, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
@@ -360,22 +363,21 @@ void attention(const i64 grid0,
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t36 = 0; k_t36 < 4; k_t36++) {
-            u32 a_t37[4];
+        for (int k_t38 = 0; k_t38 < 4; k_t38++) {
+            u32 a_t39[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t37[t * 4 + w] = ((const u32 *)q_15)[(t * 4 + k_t36) * 4 + w];
+                    a_t39[t * 4 + w] = ((const u32 *)q_15)[(t * 4 + k_t38) * 4 + w];
                 }
             }
-            u32 b_t38[8];
-            u32 o_t39 = c1 * 2 + (c6) * 128;
-            o_t39 = o_t39 ^ (o_t39 >> 3 & 48u) ^ (o_t39 >> 4 & 64u);
-            const i32 at_t40 = again(o_t39, (i32)j_44);
+            u32 b_t40[8];
+            u32 o_t42 = c1_t37 * 2 + (c6_t41) * 128;
+            o_t42 = o_t42 ^ (o_t42 >> 3 & 48u) ^ (o_t42 >> 4 & 64u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t38[t * 4], K_tile_203 + (at_t40 ^ 0 ^ (32 * k_t36)) + (4096 * t) + 0);
+                lds_b128(&b_t40[t * 4], K_tile_203 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -383,7 +385,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&materialize_214[(m * 2 + n) * 16], &b_t38[n * 4 + q * 2], &a_t37[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&materialize_214[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
                     }
                 }
             }
@@ -409,7 +411,7 @@ void attention(const i64 grid0,
             float where_60[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_60a = ((((mul_48 + ((i32)(c1 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0)) >= (mul_48 + ((i32)(c1 + i % 8 + i / 8 * 16))))) ? materialize_214[i] : float_bits(0xff800000u));
+                const float where_60a = ((((mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_214[i] : float_bits(0xff800000u));
                 where_60[i] = where_60a;
             }
 #pragma unroll
@@ -419,46 +421,46 @@ void attention(const i64 grid0,
         }
         /* let m_new = max(m, max(s, axis = 1)); */
 #line 24 "examples/kernels/attention.tile"
-        bool nan_t43[1];
+        bool nan_t45[1];
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            nan_t43[i] = false;
+            nan_t45[i] = false;
         }
-        float red_t42[4];
+        float red_t44[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            red_t42[i] = LOWEST_f32;
+            red_t44[i] = LOWEST_f32;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t45 = if_157[i];
-            const int k_t44 = 0 + 1 * (i % 4);
-            red_t42[k_t44] = max_ordered(red_t42[k_t44], x_t45);
-            nan_t43[0] = nan_t43[0] | (x_t45 != x_t45);
+            const float x_t47 = if_157[i];
+            const int k_t46 = 0 + 1 * (i % 4);
+            red_t44[k_t46] = max_ordered(red_t44[k_t46], x_t47);
+            nan_t45[0] = nan_t45[0] | (x_t47 != x_t47);
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t42[i] = max_f32(red_t42[i], red_t42[i + 1]);
+            red_t44[i] = max_f32(red_t44[i], red_t44[i + 1]);
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t42[i] = max_f32(red_t42[i], red_t42[i + 2]);
+            red_t44[i] = max_f32(red_t44[i], red_t44[i + 2]);
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t42[i] = max_f32(red_t42[i], red_t42[i + 3]);
+            red_t44[i] = max_f32(red_t44[i], red_t44[i + 3]);
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            if (nan_t43[i]) red_t42[i] = float_bits(0x7fc00000u);
+            if (nan_t45[i]) red_t44[i] = float_bits(0x7fc00000u);
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            const float y_t46 = shuffle_xor_f32(red_t42[i], 32);
-            red_t42[i] = max_f32(red_t42[i], y_t46);
+            const float y_t48 = shuffle_xor_f32(red_t44[i], 32);
+            red_t44[i] = max_f32(red_t44[i], y_t48);
         }
         float reduce_max_61[1];
-        reduce_max_61[0] = red_t42[0];
+        reduce_max_61[0] = red_t44[0];
         float max_62[1];
         float mul_160[1];
         {
@@ -473,12 +475,12 @@ void attention(const i64 grid0,
             const bool gt_163a = (mul_160[0] > 8.0f);
             gt_163[0] = gt_163a;
         }
-        bool any_t49 = false;
+        bool any_t51 = false;
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            any_t49 |= gt_163[i];
+            any_t51 |= gt_163[i];
         }
-        const bool grew_164 = vote_any(any_t49);
+        const bool grew_164 = vote_any(any_t51);
         float where_166[1];
         float mul_64[1];
         {
@@ -506,36 +508,36 @@ void attention(const i64 grid0,
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t53[4];
+        float red_t55[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            red_t53[i] = 0;
+            red_t55[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t55 = p_67[i];
-            const int k_t54 = 0 + 1 * (i % 4);
-            red_t53[k_t54] = red_t53[k_t54] + x_t55;
+            const float x_t57 = p_67[i];
+            const int k_t56 = 0 + 1 * (i % 4);
+            red_t55[k_t56] = red_t55[k_t56] + x_t57;
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t53[i] = red_t53[i] + red_t53[i + 1];
+            red_t55[i] = red_t55[i] + red_t55[i + 1];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t53[i] = red_t53[i] + red_t53[i + 2];
+            red_t55[i] = red_t55[i] + red_t55[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t53[i] = red_t53[i] + red_t53[i + 3];
+            red_t55[i] = red_t55[i] + red_t55[i + 3];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            const float y_t56 = shuffle_xor_f32(red_t53[i], 32);
-            red_t53[i] = red_t53[i] + y_t56;
+            const float y_t58 = shuffle_xor_f32(red_t55[i], 32);
+            red_t55[i] = red_t55[i] + y_t58;
         }
         float reduce_sum_70[1];
-        reduce_sum_70[0] = red_t53[0];
+        reduce_sum_70[0] = red_t55[0];
         float l_71[1];
         {
             const float l_71a = fma_f32(l_45[0], alpha_69[0], reduce_sum_70[0]);
@@ -571,22 +573,21 @@ void attention(const i64 grid0,
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t60 = 0; k_t60 < 4; k_t60++) {
-            u32 a_t61[4];
+        for (int k_t62 = 0; k_t62 < 4; k_t62++) {
+            u32 a_t63[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t61[t * 4 + w] = ((const u32 *)p_73)[(t * 4 + k_t60) * 4 + w];
+                    a_t63[t * 4 + w] = ((const u32 *)p_73)[(t * 4 + k_t62) * 4 + w];
                 }
             }
-            u32 b_t62[8];
-            u32 o_t63 = c1 * 2 + (c6) * 128;
-            o_t63 = o_t63 ^ (o_t63 >> 3 & 48u) ^ (o_t63 >> 4 & 64u) ^ (o_t63 >> 6 & 112u);
-            const i32 at_t64 = again(o_t63, (i32)j_44);
+            u32 b_t64[8];
+            u32 o_t65 = c1_t37 * 2 + (c6_t41) * 128;
+            o_t65 = o_t65 ^ (o_t65 >> 3 & 48u) ^ (o_t65 >> 4 & 64u) ^ (o_t65 >> 6 & 112u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t62[t * 4], V_tile_204 + (at_t64 ^ (64 * t) ^ (32 * k_t60)) + (4096 * t) + 0);
+                lds_b128(&b_t64[t * 4], V_tile_204 + (o_t65 ^ (64 * t) ^ (32 * k_t62)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -594,7 +595,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&if_167[(m * 2 + n) * 16], &b_t62[n * 4 + q * 2], &a_t61[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&if_167[(m * 2 + n) * 16], &b_t64[n * 4 + q * 2], &a_t63[m * 4 + q * 2]);
                     }
                 }
             }
@@ -605,34 +606,32 @@ void attention(const i64 grid0,
 #line 19 "examples/kernels/attention.tile"
         const u32 shared_slot_205 = K_ring_168 + (u32)sub_191 * 8192;
         sched_barrier(0);
-        u32 o_t65 = c2 * 2 + (c3) * 128;
-        o_t65 = o_t65 ^ (o_t65 >> 3 & 48u) ^ (o_t65 >> 4 & 64u);
-        const i32 at_t66 = again(o_t65, (i32)j_44);
+        u32 o_t66 = c2_t28 * 2 + (c3_t29) * 128;
+        o_t66 = o_t66 ^ (o_t66 >> 3 & 48u) ^ (o_t66 >> 4 & 64u);
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            sts_b128(shared_slot_205 + at_t66 + (2048 * v), &k_197[(8 * v) / 2]);
+            sts_b128(shared_slot_205 + o_t66 + (2048 * v), &k_197[(8 * v) / 2]);
         }
         const u32 shared_slot_206 = V_ring_169 + (u32)sub_191 * 8192;
         sched_barrier(0);
-        u32 o_t67 = c4 * 2 + (c5) * 128;
+        u32 o_t67 = c4_t33 * 2 + (c5_t34) * 128;
         o_t67 = o_t67 ^ (o_t67 >> 3 & 48u) ^ (o_t67 >> 4 & 64u) ^ (o_t67 >> 6 & 112u);
-        const i32 at_t68 = again(o_t67, (i32)j_44);
-        const u32 w_t69[2] = { (v_200[0] >> 0 & 65535u) | ((v_200[4] >> 0 & 65535u)) << 16, (v_200[8] >> 0 & 65535u) | ((v_200[12] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + at_t68 + 0, w_t69);
-        const u32 w_t70[2] = { v_200[0] >> 16 | (v_200[4] >> 16) << 16, v_200[8] >> 16 | (v_200[12] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 16) + 128, w_t70);
-        const u32 w_t71[2] = { (v_200[1] >> 0 & 65535u) | ((v_200[5] >> 0 & 65535u)) << 16, (v_200[9] >> 0 & 65535u) | ((v_200[13] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 32) + 256, w_t71);
-        const u32 w_t72[2] = { v_200[1] >> 16 | (v_200[5] >> 16) << 16, v_200[9] >> 16 | (v_200[13] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 48) + 384, w_t72);
-        const u32 w_t73[2] = { (v_200[2] >> 0 & 65535u) | ((v_200[6] >> 0 & 65535u)) << 16, (v_200[10] >> 0 & 65535u) | ((v_200[14] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + at_t68 + 512, w_t73);
-        const u32 w_t74[2] = { v_200[2] >> 16 | (v_200[6] >> 16) << 16, v_200[10] >> 16 | (v_200[14] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 16) + 640, w_t74);
-        const u32 w_t75[2] = { (v_200[3] >> 0 & 65535u) | ((v_200[7] >> 0 & 65535u)) << 16, (v_200[11] >> 0 & 65535u) | ((v_200[15] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 32) + 768, w_t75);
-        const u32 w_t76[2] = { v_200[3] >> 16 | (v_200[7] >> 16) << 16, v_200[11] >> 16 | (v_200[15] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (at_t68 ^ 48) + 896, w_t76);
+        const u32 w_t68[2] = { (v_200[0] >> 0 & 65535u) | ((v_200[4] >> 0 & 65535u)) << 16, (v_200[8] >> 0 & 65535u) | ((v_200[12] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_206 + o_t67 + 0, w_t68);
+        const u32 w_t69[2] = { v_200[0] >> 16 | (v_200[4] >> 16) << 16, v_200[8] >> 16 | (v_200[12] >> 16) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 16) + 128, w_t69);
+        const u32 w_t70[2] = { (v_200[1] >> 0 & 65535u) | ((v_200[5] >> 0 & 65535u)) << 16, (v_200[9] >> 0 & 65535u) | ((v_200[13] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 32) + 256, w_t70);
+        const u32 w_t71[2] = { v_200[1] >> 16 | (v_200[5] >> 16) << 16, v_200[9] >> 16 | (v_200[13] >> 16) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 48) + 384, w_t71);
+        const u32 w_t72[2] = { (v_200[2] >> 0 & 65535u) | ((v_200[6] >> 0 & 65535u)) << 16, (v_200[10] >> 0 & 65535u) | ((v_200[14] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_206 + o_t67 + 512, w_t72);
+        const u32 w_t73[2] = { v_200[2] >> 16 | (v_200[6] >> 16) << 16, v_200[10] >> 16 | (v_200[14] >> 16) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 16) + 640, w_t73);
+        const u32 w_t74[2] = { (v_200[3] >> 0 & 65535u) | ((v_200[7] >> 0 & 65535u)) << 16, (v_200[11] >> 0 & 65535u) | ((v_200[15] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 32) + 768, w_t74);
+        const u32 w_t75[2] = { v_200[3] >> 16 | (v_200[7] >> 16) << 16, v_200[11] >> 16 | (v_200[15] >> 16) << 16 };
+        sts_b64(shared_slot_206 + (o_t67 ^ 48) + 896, w_t75);
         block_barrier();
 #pragma unroll
         for (int i = 0; i < 1; i++) {
@@ -667,10 +666,10 @@ void attention(const i64 grid0,
         const float cast_79b = mul_141b;
         cast_79[i] = pack_f16(cast_79a, cast_79b);
     }
-    u16 *const O_t79 = O + (i64)div_131 * O_stride0 + (i64)rem_130 * O_stride1 + (i64)mul_13 * O_stride2;
+    u16 *const O_t78 = O + (i64)div_131 * O_stride0 + (i64)rem_130 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        if ((u32)(div_131 + 0) < (u32)B_ && (u32)(rem_130 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t79 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_79[((8 * v)) / 2]);
+        if ((u32)(div_131 + 0) < (u32)B_ && (u32)(rem_130 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t78 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_79[((8 * v)) / 2]);
     }
 }
 #undef SCRATCH

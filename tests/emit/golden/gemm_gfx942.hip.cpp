@@ -92,7 +92,7 @@ static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const 
 
 #define SCRATCH 32768
 
-KERNEL(256, 1)
+KERNEL(256, 2)
 void gemm(const i64 grid0,
     const i64 grid1,
     const i64 K_,
@@ -235,6 +235,13 @@ void gemm(const i64 grid0,
     slot_103 = 0;
 #pragma unroll 1
     for (i32 k_17 = 0; k_17 < cdiv_11; k_17++) {
+        const int c0_t25 = again(c0, (i32)k_17);
+        const int c1_t26 = again(c1, (i32)k_17);
+        const int c2_t30 = again(c2, (i32)k_17);
+        const int c3_t31 = again(c3, (i32)k_17);
+        const int c4_t35 = again(c4, (i32)k_17);
+        const int c6_t36 = again(c6, (i32)k_17);
+        const int c7_t39 = again(c7, (i32)k_17);
         const i32 sub_105 = (i32)((u32)1 - (u32)slot_103);
         const i32 add_106 = (k_17 + 1);
         const bool lt_107 = (add_106 < cdiv_11);
@@ -244,24 +251,20 @@ void gemm(const i64 grid0,
         const u16 *const A_t23 = A + (i64)mul_14 * A_stride0 + (i64)mul_110;
         u32 a_111[8];
         const Buffer buffer_t24 = make_buffer(A_t23, lt_107 ? 0xfffffff0u : 0u);
-        const i32 at_t25 = again(c0, (i32)k_17);
-        const i32 at_t26 = again(c1, (i32)k_17);
-        const u32 at_t27 = (u32)(at_t25 * (i32)A_stride0 + at_t26) * 2u;
+        const u32 at_t27 = (u32)(c0_t25 * (i32)A_stride0 + c1_t26) * 2u;
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            buffer_load_b128(&a_111[4 * v], buffer_t24, ((u32)(mul_14 + (at_t25 + (64 * v))) < (u32)M_ &  (u32)(mul_110 + at_t26) < (u32)K_) ? at_t27 + (u32)((64 * v) * (i32)A_stride0) * 2u : ~0u);
+            buffer_load_b128(&a_111[4 * v], buffer_t24, ((u32)(mul_14 + (c0_t25 + (64 * v))) < (u32)M_ &  (u32)(mul_110 + c1_t26) < (u32)K_) ? at_t27 + (u32)((64 * v) * (i32)A_stride0) * 2u : ~0u);
         }
         /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
 #line 24 "examples/kernels/gemm.tile"
         const u16 *const B_t28 = B + (i64)mul_110 * B_stride0 + (i64)mul_15;
         u32 b_114[8];
         const Buffer buffer_t29 = make_buffer(B_t28, lt_107 ? 0xfffffff0u : 0u);
-        const i32 at_t30 = again(c2, (i32)k_17);
-        const i32 at_t31 = again(c3, (i32)k_17);
-        const u32 at_t32 = (u32)(at_t30 * (i32)B_stride0 + at_t31) * 2u;
+        const u32 at_t32 = (u32)(c2_t30 * (i32)B_stride0 + c3_t31) * 2u;
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            buffer_load_b128(&b_114[4 * v], buffer_t29, ((u32)(mul_110 + (at_t30 + v)) < (u32)K_ &  (u32)(mul_15 + at_t31) < (u32)N_) ? at_t32 + (u32)(v * (i32)B_stride0) * 2u : ~0u);
+            buffer_load_b128(&b_114[4 * v], buffer_t29, ((u32)(mul_110 + (c2_t30 + v)) < (u32)K_ &  (u32)(mul_15 + c3_t31) < (u32)N_) ? at_t32 + (u32)(v * (i32)B_stride0) * 2u : ~0u);
         }
         /* for k in 0 .. cdiv(K, TK) { */
 #line 22 "examples/kernels/gemm.tile"
@@ -273,20 +276,18 @@ void gemm(const i64 grid0,
 #pragma unroll
         for (int k_t33 = 0; k_t33 < 2; k_t33++) {
             u32 a_t34[8];
-            u32 o_t35 = c6 * 2 + (c4) * 64;
-            o_t35 = o_t35 ^ (o_t35 >> 2 & 48u) ^ (o_t35 >> 4 & 32u) ^ (o_t35 >> 6 & 16u);
-            const i32 at_t36 = again(o_t35, (i32)k_17);
+            u32 o_t37 = c6_t36 * 2 + (c4_t35) * 64;
+            o_t37 = o_t37 ^ (o_t37 >> 2 & 48u) ^ (o_t37 >> 4 & 32u) ^ (o_t37 >> 6 & 16u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&a_t34[t * 4], A_tile_117 + (at_t36 ^ 0 ^ (32 * k_t33)) + (2048 * t) + 0);
+                lds_b128(&a_t34[t * 4], A_tile_117 + (o_t37 ^ 0 ^ (32 * k_t33)) + (2048 * t) + 0);
             }
-            u32 b_t37[8];
-            u32 o_t38 = c6 * 2 + (c7) * 64;
-            o_t38 = o_t38 ^ (o_t38 >> 2 & 48u) ^ (o_t38 >> 5 & 48u);
-            const i32 at_t39 = again(o_t38, (i32)k_17);
+            u32 b_t38[8];
+            u32 o_t40 = c6_t36 * 2 + (c7_t39) * 64;
+            o_t40 = o_t40 ^ (o_t40 >> 2 & 48u) ^ (o_t40 >> 5 & 48u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t37[t * 4], B_tile_118 + (at_t39 ^ 0 ^ (32 * k_t33)) + (2048 * t) + 0);
+                lds_b128(&b_t38[t * 4], B_tile_118 + (o_t40 ^ 0 ^ (32 * k_t33)) + (2048 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -294,7 +295,7 @@ void gemm(const i64 grid0,
                 for (int m = 0; m < 2; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&acc_18[(m * 2 + n) * 16], &b_t37[n * 4 + q * 2], &a_t34[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&acc_18[(m * 2 + n) * 16], &b_t38[n * 4 + q * 2], &a_t34[m * 4 + q * 2]);
                     }
                 }
             }
@@ -305,34 +306,32 @@ void gemm(const i64 grid0,
 #line 22 "examples/kernels/gemm.tile"
         const u32 shared_slot_119 = A_ring_84 + (u32)sub_105 * 8192;
         sched_barrier(0);
-        u32 o_t40 = c1 * 2 + (c0) * 64;
-        o_t40 = o_t40 ^ (o_t40 >> 2 & 48u) ^ (o_t40 >> 4 & 32u) ^ (o_t40 >> 6 & 16u);
-        const i32 at_t41 = again(o_t40, (i32)k_17);
+        u32 o_t41 = c1_t26 * 2 + (c0_t25) * 64;
+        o_t41 = o_t41 ^ (o_t41 >> 2 & 48u) ^ (o_t41 >> 4 & 32u) ^ (o_t41 >> 6 & 16u);
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            sts_b128(shared_slot_119 + at_t41 + (4096 * v), &a_111[(8 * v) / 2]);
+            sts_b128(shared_slot_119 + o_t41 + (4096 * v), &a_111[(8 * v) / 2]);
         }
         const u32 shared_slot_120 = B_ring_85 + (u32)sub_105 * 8192;
         sched_barrier(0);
-        u32 o_t42 = c2 * 2 + (c3) * 64;
+        u32 o_t42 = c2_t30 * 2 + (c3_t31) * 64;
         o_t42 = o_t42 ^ (o_t42 >> 2 & 48u) ^ (o_t42 >> 5 & 48u);
-        const i32 at_t43 = again(o_t42, (i32)k_17);
-        const u32 w_t44[1] = { (b_114[0] >> 0 & 65535u) | ((b_114[4] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + at_t43 + 0, w_t44);
-        const u32 w_t45[1] = { b_114[0] >> 16 | (b_114[4] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 16) + 64, w_t45);
-        const u32 w_t46[1] = { (b_114[1] >> 0 & 65535u) | ((b_114[5] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 32) + 128, w_t46);
-        const u32 w_t47[1] = { b_114[1] >> 16 | (b_114[5] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 48) + 192, w_t47);
-        const u32 w_t48[1] = { (b_114[2] >> 0 & 65535u) | ((b_114[6] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + at_t43 + 256, w_t48);
-        const u32 w_t49[1] = { b_114[2] >> 16 | (b_114[6] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 16) + 320, w_t49);
-        const u32 w_t50[1] = { (b_114[3] >> 0 & 65535u) | ((b_114[7] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 32) + 384, w_t50);
-        const u32 w_t51[1] = { b_114[3] >> 16 | (b_114[7] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (at_t43 ^ 48) + 448, w_t51);
+        const u32 w_t43[1] = { (b_114[0] >> 0 & 65535u) | ((b_114[4] >> 0 & 65535u)) << 16 };
+        sts_b32(shared_slot_120 + o_t42 + 0, w_t43);
+        const u32 w_t44[1] = { b_114[0] >> 16 | (b_114[4] >> 16) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 16) + 64, w_t44);
+        const u32 w_t45[1] = { (b_114[1] >> 0 & 65535u) | ((b_114[5] >> 0 & 65535u)) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 32) + 128, w_t45);
+        const u32 w_t46[1] = { b_114[1] >> 16 | (b_114[5] >> 16) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 48) + 192, w_t46);
+        const u32 w_t47[1] = { (b_114[2] >> 0 & 65535u) | ((b_114[6] >> 0 & 65535u)) << 16 };
+        sts_b32(shared_slot_120 + o_t42 + 256, w_t47);
+        const u32 w_t48[1] = { b_114[2] >> 16 | (b_114[6] >> 16) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 16) + 320, w_t48);
+        const u32 w_t49[1] = { (b_114[3] >> 0 & 65535u) | ((b_114[7] >> 0 & 65535u)) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 32) + 384, w_t49);
+        const u32 w_t50[1] = { b_114[3] >> 16 | (b_114[7] >> 16) << 16 };
+        sts_b32(shared_slot_120 + (o_t42 ^ 48) + 448, w_t50);
         block_barrier();
         slot_103 = sub_105;
     }
@@ -348,10 +347,10 @@ void gemm(const i64 grid0,
         const float acc_23b = acc_18[2 * i + 1];
         acc_23[i] = pack_f16(acc_23a, acc_23b);
     }
-    u16 *const C_t53 = C + (i64)mul_14 * C_stride0 + (i64)mul_15;
+    u16 *const C_t52 = C + (i64)mul_14 * C_stride0 + (i64)mul_15;
 #pragma unroll
     for (int v = 0; v < 8; v++) {
-        if ((u32)(mul_14 + (c4 + v / 4 * 32)) < (u32)M_ && (u32)(mul_15 + (c5 + v % 4 * 16)) < (u32)N_) stg_b128(C_t53 + (c4 + v / 4 * 32) * (i32)C_stride0 + (c5 + v % 4 * 16), &acc_23[((8 * v)) / 2]);
+        if ((u32)(mul_14 + (c4 + v / 4 * 32)) < (u32)M_ && (u32)(mul_15 + (c5 + v % 4 * 16)) < (u32)N_) stg_b128(C_t52 + (c4 + v / 4 * 32) * (i32)C_stride0 + (c5 + v % 4 * 16), &acc_23[((8 * v)) / 2]);
     }
 }
 #undef SCRATCH
