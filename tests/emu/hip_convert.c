@@ -168,7 +168,8 @@ int main(int argc, char **argv)
     if (!emu) { printf("SKIP: %s\n", target ? why : "no such target"); return 77; }
     bool all = argc > 2 && !strcmp(argv[2], "all"), more = true;
     for (uint64_t seed = first; !all && seed < first + count; seed++) bad += !try(emu, target, seed, argc > 4, false, &more);
-    for (count = 0; all && more; count += more) { more = false; bad += !try(emu, target, count, false, true, &more); }
+    if (all) count = 0;
+    for (; all && more; count += more) { more = false; bad += !try(emu, target, count, false, true, &more); }
     if (all && count < 2) { printf("FAIL: %s has more fragments\n", name); bad++; }
     exec_emu_close(emu);
     printf("%s: %llu chains of %d conversions, %d wrong\n", name, (unsigned long long)count, STEPS, bad);
