@@ -155,6 +155,20 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
     return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
 }
 
+/* Tiles that shared memory does not hold, where smaller ones may be taken: what was said of them becomes a performance note. */
+static bool give_way(Making *m, const Compiled *compiled)
+{
+    const Target *t = m->k->context->target;
+    int64_t bytes = compiled->artifact.shape.shared_bytes;
+    int now = m->instead ? m->instead : (int)(m->v->key[0] >> 8);
+    if (bytes <= t->shared_bytes || !m->k->chooser || kernel_choice_smaller(m->k, now) <= 0) return false;
+    m->s->diags = m->s->last_diag = NULL;
+    m->s->n_errors = 0;
+    diag_perf(m->s, m->k->front->loc, "%s needs %lld bytes of shared memory, %s has %lld: smaller tiles of the tune block are tried", m->title, (long long)bytes, t->name,
+              (long long)t->shared_bytes);
+    return true;
+}
+
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
@@ -171,6 +185,7 @@ static tile_status compile(Making *m)
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
         m->vendor_ms += now_ms() - start;
     }
+    if (!ok && give_way(m, &compiled)) return TILE_ERROR_RESOURCES;
     context_report(c, m->s, m->title);
     if (!ok) return TILE_ERROR_COMPILE;
     artifact_write(m->s, &compiled, &bytes, &size);

@@ -80,10 +80,13 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
 
 static bool compile(Session *s, Module *m, Func *f, const Target *t, const BackendOptions *o, Artifact *out)
 {
-    GpuCode code;
+    GpuCode code = { 0 };
     (void)m;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
-    if (!gpu_compile(s, f, t, o ? o->kernel : NULL, &code, NULL)) return false;
+    if (!gpu_compile(s, f, t, o ? o->kernel : NULL, &code, NULL)) {
+        out->shape.shared_bytes = code.shared_bytes;        /* tells the caller whether smaller tiles would do */
+        return false;
+    }
     *out = (Artifact){ .kind = ARTIFACT_TEXT, .data = code.text, .size = code.text_len, .entry = code.name, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };
