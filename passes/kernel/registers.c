@@ -19,7 +19,11 @@ static int words_of(Ctx *c, const Value *v)
     return (int)(((int64_t)layout_regs(layouts_get(&c->p->layouts, v->type)) * (bytes < 4 && v->type->dtype == DT_BOOL ? 4 : bytes) + 3) / 4);
 }
 
-static bool in_run(const Instr *i) { return (op_info[i->op].flags & OPF_ELEM) || i->op == OP_BROADCAST || i->op == OP_SPLAT; }
+static bool in_run(const Instr *i)
+{
+    if ((op_info[i->op].flags & OPF_ELEM) || i->op == OP_BROADCAST || i->op == OP_SPLAT) return true;
+    return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 && (ir_result(i)->type->kind == TYPE_SCALAR || !ir_result(i)->type->layout);      /* emits nothing in between */
+}
 
 /* Only read by the element-wise operations that follow it without a break: each element passes through, no tile is kept. */
 static bool passes_through(const Value *v)
