@@ -124,6 +124,7 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1, "before it writes the ticket's place again the producer waits for slots of this program, which are given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1, "behind the last program: nobody fills the slot again" },
     { "*", "a barrier left out", "*", "bar_sync(2 + team, 256);", 1, "a slot of these loops is given back after the next one was got, so that a program's operands come when those of the one before are there" },
+    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1, "a turn says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
