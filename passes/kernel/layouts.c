@@ -75,22 +75,29 @@ static bool unit_reshape(const Type *a, const Type *b)
     }
 }
 
-bool kernel_is_cheap(const Value *v)
+/* Every user computes it again, and every use of a part in it: `left` bounds what that comes to. */
+static bool is_cheap(const Value *v, int *left)
 {
     if (v->type->kind == TYPE_SCALAR) return true;
     const Instr *d = v->def;
-    if (!d) return false;
+    if (!d || --*left < 0) return false;
     switch ((int)d->op) {
     case OP_SPLAT: case OP_ARANGE: return true;
-    case OP_RESHAPE: return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE && kernel_is_cheap(ir_operand(d, 0));
-    case OP_BROADCAST: case OP_PERMUTE: return kernel_is_cheap(ir_operand(d, 0));
+    case OP_RESHAPE: return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE && is_cheap(ir_operand(d, 0), left);
+    case OP_BROADCAST: case OP_PERMUTE: return is_cheap(ir_operand(d, 0), left);
     case OP_ADD: case OP_SUB: case OP_MUL: case OP_DIV: case OP_REM: case OP_AND: case OP_OR: case OP_XOR: case OP_NOT: case OP_NEG:
     case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_CAST: case OP_MIN: case OP_MAX: case OP_WHERE:
     case OP_SHL: case OP_SHR:
-        for (int k = 0; k < d->n_operands; k++) if (!kernel_is_cheap(ir_operand(d, k))) return false;
+        for (int k = 0; k < d->n_operands; k++) if (!is_cheap(ir_operand(d, k), left)) return false;
         return true;
     default: return false;
     }
+}
+
+bool kernel_is_cheap(const Value *v)
+{
+    int left = 512;
+    return is_cheap(v, &left);
 }
 
 bool kernel_is_zero(const Value *v)

@@ -59,6 +59,18 @@ kernel shared(in f32 X[N], out f32 Y[N]) grid (1)
 }
 T
 expect 0 "ret" timeout 60 "$tilec" shared.tile --emit=asm
+cat >indices.tile <<'T'
+kernel indices(in f32 X[N], out f32 Y[N]) grid (1)
+{
+    var t = arange(16) + program_id();
+    const for j in 0 .. 40 { t = (t * t + t) % 1000 + t / 3; }
+    store(Y[0 +: 16], gather(X[t]));
+}
+T
+for t in cuda:sm_80 hip:gfx942; do
+    expect 0 "" timeout 60 "$tilec" indices.tile --target=$t -o indices.cu
+    [ "$(wc -c <indices.cu)" -lt 200000 ] || fail "$(wc -c <indices.cu) bytes of C for 200 operations on indices"
+done
 expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
 
 # what is wrong in the input: status 1, the place, no output
