@@ -14,7 +14,7 @@
 enum { MAX_CHOICES = 32, MAX_STEPS = 4096, MEMO_SLOTS = 64, MEMO_MOST = 4096 };
 
 typedef struct Choice { const FrontBinding *config; int n; double volume; Compiled clauses; bool usable; } Choice;
-typedef struct Memo { struct Memo *older; size_t bytes; uint64_t hash; int row; int64_t dims[]; } Memo;
+typedef struct Chosen { struct Chosen *older; size_t bytes; uint64_t hash; int row; int64_t dims[]; } Chosen;
 
 struct Chooser {
     Session session;
@@ -22,8 +22,8 @@ struct Chooser {
     Ast *ast;                       /* of its own session, once built */
     bool built;
     Choice *all; int n;             /* [0]: the declared defaults */
-    _Atomic(Memo *) slot[MEMO_SLOTS];
-    Memo *memos; int n_memos;
+    _Atomic(Chosen *) slot[MEMO_SLOTS];
+    Chosen *memos; int n_memos;
 };
 
 static const FrontParam *free_const(const tile_kernel *k, const char *name)
@@ -60,7 +60,7 @@ void chooser_close(tile_kernel *k)
 {
     struct Chooser *c = k->chooser;
     if (!c) return;
-    for (Memo *m = c->memos, *older; m; m = older) { older = m->older; context_free(k->context, m, m->bytes); }
+    for (Chosen *m = c->memos, *older; m; m = older) { older = m->older; context_free(k->context, m, m->bytes); }
     session_free(&c->session);
     context_free(k->context, c, sizeof *c);
 }
@@ -162,8 +162,8 @@ static uint64_t hash_dims(const int64_t *dims, int n)
 
 static void remember(tile_kernel *k, struct Chooser *c, uint64_t hash, const int64_t *dims, int row)
 {
-    size_t bytes = sizeof(Memo) + (size_t)k->n_dims * sizeof *dims;
-    Memo *m = c->n_memos < MEMO_MOST ? context_alloc(k->context, bytes) : NULL;
+    size_t bytes = sizeof(Chosen) + (size_t)k->n_dims * sizeof *dims;
+    Chosen *m = c->n_memos < MEMO_MOST ? context_alloc(k->context, bytes) : NULL;
     if (!m) return;
     m->bytes = bytes;
     m->hash = hash;
@@ -179,7 +179,7 @@ int kernel_choice(tile_kernel *k, const LaunchArgs *l)
 {
     struct Chooser *c = k->chooser;
     uint64_t hash = hash_dims(l->dims, k->n_dims);
-    const Memo *m = atomic_load_explicit(&c->slot[hash % MEMO_SLOTS], memory_order_acquire);
+    const Chosen *m = atomic_load_explicit(&c->slot[hash % MEMO_SLOTS], memory_order_acquire);
     if (m && m->hash == hash && !memcmp(m->dims, l->dims, (size_t)k->n_dims * sizeof *l->dims)) return m->row;
     pthread_mutex_lock(&k->lock);
     build_once(k, c, l->dims);

@@ -9,7 +9,7 @@ static const char source[] = "kernel k(out f32 Y[N]) grid (N)\n{\n    let i = pr
 static char *say(const char *target, const char *text)
 {
     Session s;
-    char *out = NULL;
+    char *volatile out = NULL;
     const char *why;
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
