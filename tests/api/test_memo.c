@@ -134,7 +134,7 @@ static void change(Launch *l)
     case 0: sizes(l, extents[draw(6)], extents[draw(6)]); break;
     case 1: m->shape[draw(2)] = extents[draw(6)]; break;
     case 2: m->raw.data = m->dl.data = memory + draw(64) * 1024 + i * (ARENA / PARAMS / 256 * 256); break;
-    case 3: m->raw.data = m->dl.data = (char *)m->raw.data + 4 * draw(8); break;
+    case 3: m->raw.data = m->dl.data = (void *)((uintptr_t)m->raw.data + 4 * draw(8)); break;      /* by number: NULL too */
     case 4: m->raw.data = m->dl.data = draw(3) ? memory : NULL; break;
     case 5: m->raw.strides = m->dl.strides = draw(2) ? (int64_t *)1 : NULL; break;      /* pointers are set when the arguments are made */
     case 6: m->strides[draw(2)] = draw(3) ? (int64_t)draw(200) : 1; break;

@@ -19,7 +19,8 @@ printf 'kernel a(in f32 X[N]) grid (N) { print("a\0b"); }\n' > "$dir/zero.tile"
 expect "$dir/zero.tile" "zero.tile:1:42: error: a zero byte: a program is ASCII text"; one
 printf '\377\376k\0e\0r\0n\0e\0l\0 \0a\0' > "$dir/utf16.tile"
 expect "$dir/utf16.tile" "utf16.tile:1:4: error: a zero byte"; one
-expect "$tool" "error: a zero byte"; one
+head -c 100000 "$tool" > "$dir/binary.tile"
+expect "$dir/binary.tile" "error: a zero byte"; one
 printf 'kernel a(out f32 Y[N]) grid (N) { /* \033[31m */ store(Y[0], bad); }\n' > "$dir/escape.tile"
 expect "$dir/escape.tile" "{ /* ?[31m */ store"
 # What editors write: a byte-order mark, carriage returns; positions count from after the mark.

@@ -80,7 +80,7 @@ approx       approx       > swiglu
 contract     fma          > attention         -DD=64
 contract     fma          > layer_norm        -DN=1024
 contract     fma          > rope              -DD2=32 --kernel=rope
-latency      buffers      < attention         -DD=128 --target=hip:gfx942
+latency      buffers      < attention         -DD=128 --target=cuda:sm_86
 latency      buffers      < gemm              -DSTAGES=8 --target=cuda:sm_86
 latency      buffers      < gemm_gated        -DSTAGES=9 --target=cuda:sm_86
 remap        remaps       > gemm
