@@ -4,7 +4,7 @@
  *
  * since 1 + erf(x) is erfc(-x). P has degree 7 and was fitted to log2(erfc(t)) / t on [0, 4.2] so that the greatest error of the sum is least; evaluated in f32, that is
  * 9.2e-8, beside 6e-8 for the sum rounded once. Its leading coefficient is negative: beyond, and at infinity, the power is 0. An error function
- * with a result of its own needs two polynomials and selects between their coefficients; this takes half as many instructions (GELU in a product's epilogue: 33 to 17 an element).
+ * with a result of its own needs two polynomials and selects between their coefficients; this needs one and none.
  *
  * Only where the sum, or its product with one more factor, is rounded to 16 bits or fewer at once. */
 #include "passes/kernel/kernel.h"

@@ -43,6 +43,7 @@ typedef struct KernelOptions {
                                where it was measured to gain 5% (H100, attention D 64); with two it gained nothing beside the overlap */
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
+    bool no_erfc;           /* 1 + erf(x) as it is written */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_swizzle;        /* conversions through shared memory without regard to its banks */

@@ -136,12 +136,13 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, t);
     p->min_ctas = f->hints.occupancy;
+    if (f->hints.schedule) diag_warning(s, f->loc, "the hint `schedule` is not followed: the schedule is derived from the loops");
     kernel_cluster(s, f, p);
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
     cap_warps(s, f, p);
     kernel_reciprocal(s, f);
-    kernel_erfc(f);
+    if (!p->options.no_erfc) kernel_erfc(f);
     kernel_mask_branch(s, f);
     if (!(target_has(t, TF_TMA | TF_WGMMA) && !p->options.no_roles && kernel_roles(s, f, p))) {
         Rows r = { .p = p, .s = s, .whole = true };

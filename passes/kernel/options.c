@@ -14,6 +14,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_bulk = pass_skipped(o, "bulk-store"),
         .no_teams = pass_skipped(o, "tile-per-warpgroup"),
         .no_cluster = pass_skipped(o, "cluster"),
+        .no_erfc = pass_skipped(o, "erfc"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_swizzle = pass_skipped(o, "swizzle"),
         .no_persistent = schedule, .no_tickets = schedule, .no_order = schedule,

@@ -30,14 +30,20 @@ static void products_in(Overlap *c, Block *b, Instrs *out)
 
 /* --- 1: chains -------------------------------------------------------------------------------------------------------------------- */
 
+bool kernel_adds_to_carried(const Instr *product, const Value *sum)
+{
+    const Value *acc = ir_operand(product, 2);
+    const Instr *loop = acc->def ? NULL : acc->block->parent;
+    if (!loop || loop->op != OP_FOR || product->block != acc->block || acc->index == 0 || ir_use_count(acc) != 1) return false;
+    return ir_use_count(sum) == 1 && sum->uses->user == ir_terminator(acc->block) && ir_operand(sum->uses->user, acc->index - 1) == sum;
+}
+
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
     Value *acc = ir_operand(product, 2);
     Instr *wait = wait_of(product);
-    if (acc->def || acc->block != body || acc->index == 0 || ir_use_count(acc) != 1 || !wait) return false;
-    Value *r = ir_result(wait);
-    return r->uses && !r->uses->next && r->uses->user == ir_terminator(body) && ir_operand(ir_terminator(body), acc->index - 1) == r;
+    return wait && acc->block == body && kernel_adds_to_carried(product, ir_result(wait));
 }
 
 int kernel_gets_of(const Block *body, const Value *ring)

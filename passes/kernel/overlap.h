@@ -12,6 +12,8 @@ void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 Instr *kernel_prefetch(Session *, Func *, Instr *loop);
 /* Rotates the loop around its late product, across the loop over programs where that can be. False: nothing changed. */
 bool kernel_rotate(Overlap *, Instr *loop, Instr *product);
+/* Does the product only add to an accumulator that its loop carries, the sum (its result, or that of the wait for it) being the next one? */
+bool kernel_adds_to_carried(const Instr *product, const Value *sum);
 /* Slots of the ring that the block gets. */
 int kernel_gets_of(const Block *, const Value *ring);
 /* Does v follow from `on` by operations of the block? depth: 0. */

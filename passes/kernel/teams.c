@@ -16,17 +16,10 @@
  * through shared memory where two of 64 x 256 or 128 x 128 move 5 or 4, and that costs more than epilogues do (H100, GEMM 4096: 759, 676 and 593 TFLOPS; with
  * GELU 684, 614 and 581; K 1000: 585, 476 and 385; two warpgroups on one tile of 128 x 128: 597). Products of this size draw the 700 W that the card may have: what
  * is hidden under products is paid back in clock, and only work not done is gained. */
+#include "passes/kernel/overlap.h"
 #include "passes/kernel/teams.h"
 
 enum { MOST_WORDS = 128, ROWS = 64 };      /* of accumulators a thread: 232 registers less 28 would hold more, but not their epilogue */
-
-static bool is_chain(const Instr *product)
-{
-    const Value *acc = ir_operand(product, 2), *r = ir_result(product);
-    const Instr *loop = acc->def ? NULL : acc->block->parent;
-    if (!loop || loop->op != OP_FOR || product->block != acc->block || acc->index == 0 || ir_use_count(acc) != 1) return false;
-    return ir_use_count(r) == 1 && r->uses->user == ir_terminator(acc->block) && ir_operand(r->uses->user, acc->index - 1) == r;
-}
 
 int kernel_teams(const Func *f, const KernelPlan *p, Instr *const *products, size_t n)
 {
@@ -34,7 +27,7 @@ int kernel_teams(const Func *f, const KernelPlan *p, Instr *const *products, siz
     if (!p->persistent || p->options.no_tickets || p->options.no_teams) return 0;
     for (size_t k = 0; k < n; k++) {
         const Instr *i = products[k];
-        if (ir_operand(i, 0)->type->shape[0] != ROWS || !is_chain(i) || i->block != products[0]->block || i->block->parent->block != f->body) return 0;
+        if (ir_operand(i, 0)->type->shape[0] != ROWS || !kernel_adds_to_carried(i, ir_result(i)) || i->block != products[0]->block || i->block->parent->block != f->body) return 0;
         words += type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
     }
     return words <= MOST_WORDS * 128 ? 2 : 0;
