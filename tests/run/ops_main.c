@@ -1,20 +1,23 @@
 /* ops_main.c: tile_ops_test: every operation in every type, at ragged extents and on strided views, against the interpreter without passes.
  *
- *     tile_ops_test --device=cuda
+ *     tile_ops_test --device=cuda --jobs=0         as many processes as there are processors, each with a share of the kernels
  *     tile_ops_test --device=interp --type=f16 --share=0/4
  *
  * Rows of ops.c with equal bounds share a kernel, up to six outputs each. A failure names the output's expression and prints the kernel.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
+#define _GNU_SOURCE
 #include "oracle.h"
 #include "ops.h"
 #include "ref_type.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MOST_OUTPUTS = 6 };
 
-typedef struct Options { const char *device, *type; int share, shares, group; bool both, show; } Options;
+typedef struct Options { const char *device, *type; int share, shares, group, jobs; bool both, show; } Options;
 typedef struct Kernel { OpGroup group; RefType type; const OpRow *row[MOST_OUTPUTS]; int n; } Kernel;
 typedef struct Variant { int m, n; const char *views; } Variant;
 typedef struct Test { Options o; Oracle z; int kernels, problems, failed; } Test;
@@ -274,22 +277,52 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_ops_test [--device=NAME] [--type=T] [--group=N] [--share=K/N] [--both] [--show]\n";
+static const char usage[] = "usage: tile_ops_test [--device=NAME] [--type=T] [--group=N] [--share=K/N] [--jobs=N] [--both] [--show]\n";
+
+/* Before a device is opened: those do not survive a fork. In the children: false, and a share of what was to be done. In the parent the worst status of all,
+ * where some may find no device only if all do. */
+static bool divide(Options *o, int *status)
+{
+    enum { MOST = 64 };
+    pid_t child[MOST];
+    int n = o->jobs > 0 ? o->jobs : (int)sysconf(_SC_NPROCESSORS_ONLN), skipped = 0, share = o->share, shares = o->shares ? o->shares : 1;
+    if (n > MOST) n = MOST;
+    fflush(stdout);
+    for (int i = 0; i < n; i++) {
+        child[i] = fork();
+        if (child[i]) continue;
+        o->share = share + shares * i;
+        o->shares = shares * n;
+        return false;
+    }
+    *status = 0;
+    for (int i = 0; i < n; i++) {
+        int how = 0, code = child[i] > 0 && waitpid(child[i], &how, 0) == child[i] && WIFEXITED(how) ? WEXITSTATUS(how) : 1;
+        skipped += code == 77;
+        if (code && code != 77) *status = *status > code ? *status : code;
+    }
+    if (skipped == n) *status = 77;
+    else if (skipped && !*status) *status = 1;
+    return true;
+}
 
 int main(int argc, char **argv)
 {
-    Test z = {.o = {.device = "interp", .group = -1}};
+    Test z = {.o = {.device = "interp", .group = -1, .jobs = 1}};
     const char *v;
+    int status = 0;
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) z.o.device = v;
         else if ((v = value_of(argv[i], "--type"))) z.o.type = v;
         else if ((v = value_of(argv[i], "--group"))) z.o.group = atoi(v);
         else if ((v = value_of(argv[i], "--share")) && sscanf(v, "%d/%d", &z.o.share, &z.o.shares) == 2) {}
+        else if ((v = value_of(argv[i], "--jobs"))) z.o.jobs = atoi(v);
         else if (!strcmp(argv[i], "--both")) z.o.both = true;
         else if (!strcmp(argv[i], "--show")) z.o.show = true;
         else return fputs(usage, stderr), 2;
     }
-    int status = oracle_open(&z.z, z.o.device);
+    if (z.o.jobs != 1 && divide(&z.o, &status)) return status;
+    status = oracle_open(&z.z, z.o.device);
     if (status) return status;
     for (int g = 0; g < OP_GROUPS; g++)
         for (int t = 0; t < REF_TYPES; t++)
