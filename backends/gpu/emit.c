@@ -85,7 +85,7 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
 static bool reserved(const char *n)
 {
     static const char *const words[] = {
-        "tid", "lane", "warp", "team", "block", "shared", "shared_base", "check", "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+        "tid", "lane", "warp", "block", "shared", "shared_base", "check", "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
         "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const", "volatile", "static", "extern", "inline", "return", "if", "else", "for",
         "while", "do", "switch", "case", "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false", "this", "new", "delete", "class",
         "template", "typename", "namespace", "using", "operator", "public", "private", "protected", "virtual", "friend", "register", "restrict", "auto", "asm", "try", "catch", "throw",
@@ -169,7 +169,7 @@ const char *name_of(Emit *e, const Value *v)
 
 void barrier(Emit *e)
 {
-    if (e->barrier_id) line(e, "%s(%d%s, %d);", use(e, "bar_sync"), e->barrier_id, e->plan->teams ? " + team" : "", e->threads);
+    if (e->barrier_id) line(e, "%s(%d, %d);", use(e, "bar_sync"), e->barrier_id, e->threads);
     else line(e, "%s();", is_hip(e) ? use(e, "block_barrier") : "__syncthreads");
 }
 
@@ -695,8 +695,6 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     int64_t scratch_at = (e->shared_bytes + 127) / 128 * 128;
     int64_t late = e->scratch_early < 0 ? 0 : e->scratch_bytes;
     if (e->scratch_early >= 0) e->scratch_bytes = e->scratch_early;
-    int64_t a_team = (e->scratch_bytes + 1023) / 1024 * 1024;
-    if (plan->teams) e->scratch_bytes = a_team * plan->teams;
     int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
     bool shared = all > 0;
 
@@ -706,8 +704,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
     if (hip && shared) use(e, "LDS");
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
-    if (plan->teams) text_printf(&text, "\n#define SCRATCH (%lld + team * %lld)\n\n", (long long)scratch_at, (long long)a_team);
-    else text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
+    text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     int ctas = plan->min_ctas > 0 ? plan->min_ctas : 1;
     if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
     else {

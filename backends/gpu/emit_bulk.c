@@ -20,12 +20,12 @@ static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
 /* The warp's buffers: name of their address. */
 static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buffers, DType d)
 {
-    const char *n = tmp(e, "stage"), *warp = e->plan->teams ? str(e, "(team * %d + warp)", e->plan->warps) : "warp";
-    int warps = kernel_consumer_warps(e->plan);
+    const char *n = tmp(e, "stage");
+    int warps = e->plan->warps;
     const Type *t = type_shared(e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
     vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
-    text_printf(e->pre, "        const u32 %s = shared_base + %lld + %s * %d;\n", n, (long long)e->shared_bytes, warp, b->bytes * buffers);
+    text_printf(e->pre, "        const u32 %s = shared_base + %lld + warp * %d;\n", n, (long long)e->shared_bytes, b->bytes * buffers);
     e->shared_bytes += (int64_t)b->bytes * buffers * warps;
     return n;
 }

@@ -121,43 +121,10 @@ static void emit_release(Emit *e, Instr *i)
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
-/* Bytes of a ticket: whether there is a program, its coordinates; with teams, where in each ring its operands begin. */
-static int ticket_bytes(const Emit *e) { return e->plan->teams ? (16 + 4 * (int)e->rings.len + 15) / 16 * 16 : 16; }
+/* A ticket: whether there is a program, and its coordinates. */
+enum { TICKET_BYTES = 16 };
 
-/* The place in the rings, from the producer to the team that gets the program. */
-static void hand_over_places(Emit *e)
-{
-    for (size_t k = 0; k < e->rings.len && e->plan->teams; k++) {
-        const RingInfo *r = &e->rings.data[k];
-        const char *word = str(e, "ticket_word + %d * ticket_slot + %d", ticket_bytes(e), 16 + 4 * (int)k);
-        if (e->role == 0) line(e, "%s(%s, %s%s_phase);", use(e, "sts_w32"), word, r->depth > 1 ? str(e, "%s_slot << 1 | ", r->name) : "", r->name);
-        else if (r->depth == 1) line(e, "%s_phase = (u32)uniform((i32)%s(%s));", r->name, use(e, "lds_w32"), word);
-        else {
-            const char *at = tmp(e, "at");
-            line(e, "const u32 %s = (u32)uniform((i32)%s(%s));", at, use(e, "lds_w32"), word);
-            line(e, "%s_slot = %s_free = %s >> 1;", r->name, r->name, at);
-            line(e, "%s_phase = %s & 1;", r->name, at);
-        }
-    }
-}
-
-static void next_ticket(Emit *e)
-{
-    if (e->role == 1 && e->plan->teams) line(e, "ticket_phase ^= 1;");
-    else line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
-}
-
-/* No program: said once to all consumers, or to each team. */
-static void emit_no_more(Emit *e)
-{
-    if (e->plan->teams < 2) { line(e, "%s(ticket_full + 8 * ticket_slot); break;", use(e, "mbar_arrive")); return; }
-    line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    next_ticket(e);
-    line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
-    line(e, "%s(ticket_word + %d * ticket_slot, 0);", use(e, "sts_w32"), ticket_bytes(e));
-    line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    line(e, "break;");
-}
+static void next_ticket(Emit *e) { line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
 
 static bool holds(const Block *b, Op op)
 {
@@ -170,7 +137,7 @@ static bool holds(const Block *b, Op op)
 
 /* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
  * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
- * when the launch ends. Of two teams each has one of the slots. */
+ * when the launch ends. */
 void emit_ticket_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
@@ -179,10 +146,10 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
         e->indent++;
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
-        line(e, "%s(ticket_word + %d * ticket_slot, %s < %s);", use(e, "sts_w32"), ticket_bytes(e), iv, total);
+        line(e, "%s(ticket_word + %d * ticket_slot, %s < %s);", use(e, "sts_w32"), TICKET_BYTES, iv, total);
         line(e, "if (%s >= %s) {", iv, total);
         e->indent++;
-        emit_no_more(e);
+        line(e, "%s(ticket_full + 8 * ticket_slot); break;", use(e, "mbar_arrive"));
         end_block(e);
     } else {
         line(e, "for (;;) {");
@@ -190,7 +157,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
         line(e, "const i32 %s = 0;", iv);
         line(e, "(void)%s;", iv);
-        line(e, "if (!uniform((i32)%s(ticket_word + %d * ticket_slot))) break;", use(e, "lds_w32"), ticket_bytes(e));
+        line(e, "if (!uniform((i32)%s(ticket_word + %d * ticket_slot))) break;", use(e, "lds_w32"), TICKET_BYTES);
     }
     e->indent--;
 }
@@ -203,12 +170,10 @@ bool emit_program_coord(Emit *e, Instr *i)
     bool last = axis == ir_attr_int(i, ATTR_COUNT, 1) - 1;
     if (e->role == 0) {
         line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
-        line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), ticket_bytes(e), 4 + 4 * axis, n);
-        if (last) hand_over_places(e);
+        line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES, 4 + 4 * axis, n);
         if (last) line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
     } else {
-        line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), ticket_bytes(e), 4 + 4 * axis);
-        if (last) hand_over_places(e);
+        line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), TICKET_BYTES, 4 + 4 * axis);
         if (last) line(e, "%s();", use(e, "warp_sync"));        /* shuffles bring the lanes together but order nothing (PTX ISA 8.9): all have read */
         if (last) line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
     }
@@ -221,14 +186,14 @@ static void emit_ticket(Emit *e, Instr *i)
 {
     const char *go = name_of(e, ir_result(i));
     line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
-    line(e, "const bool %s = uniform((i32)%s(ticket_word + %d * ticket_slot));", go, use(e, "lds_w32"), ticket_bytes(e));
+    line(e, "const bool %s = uniform((i32)%s(ticket_word + %d * ticket_slot));", go, use(e, "lds_w32"), TICKET_BYTES);
     for (int k = 1; k < i->n_results; k++) line(e, "i32 %s = 0;", name_of(e, &i->results[k]));
     line(e, "if (%s) {", go);
     e->indent++;
-    for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), ticket_bytes(e), 4 * k);
+    for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), TICKET_BYTES, 4 * k);
     line(e, "%s();", use(e, "warp_sync"));        /* as in emit_program_coord */
     line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }");
+    next_ticket(e);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
 }
@@ -261,7 +226,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->out = &inner;
     e->pre = &decl;
     e->indent = producer ? 3 : 2;
-    if (!producer) { e->threads = p->warps * 32; e->barrier_id = p->teams ? 8 : 1; }
+    if (!producer) { e->threads = p->warps * 32; e->barrier_id = 1; }
     e->line = 0;
     e->tickets = e->bulk = false;
     emit_block(e, b);
@@ -270,24 +235,19 @@ static void open_role(Emit *e, Block *b, int role)
     e->pre = pre;
     e->threads = threads;
     e->indent = 2;
-    if (kernel_consumer_warps(p) > 4) {
+    if (p->warps > 4) {
         if (producer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), p->producer_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
     if (producer) line(e, "if (tid == 0) {");
-    else if (p->teams) {
-        line(e, "const int team = uniform((threadIdx.x - %d) / %d), tid = (threadIdx.x - %d) %% %d, warp = uniform(tid >> 5);", p->producer_warps * 32, p->warps * 32, p->producer_warps * 32, p->warps * 32);
-        line(e, "(void)tid; (void)warp;");
-    }
     else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", p->producer_warps * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         if (!uses_ring(b, r->value, producer ? OP_RING_PUT : OP_RING_GET)) continue;
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
-    if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = %s;", producer ? "    " : "", producer || !p->teams ? "0" : "(u32)team");
-    if (!producer && p->teams) line(e, "if (team == %d) %s(2, 256);    /* the first turn is team 0's */", p->teams - 1, use(e, "bar_arrive"));
-    else if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
+    if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
+    if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");
@@ -325,7 +285,7 @@ static void emit_roles(Emit *e, Instr *i)
     e->shared_bytes += bars;
     if (has_tickets(i->blocks[1])) {
         line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
-        e->shared_bytes += 32 + 2 * ticket_bytes(e);
+        e->shared_bytes += 32 + 2 * TICKET_BYTES;
     }
     line(e, "if (tid == 0) {");
     e->indent++;
@@ -341,7 +301,7 @@ static void emit_roles(Emit *e, Instr *i)
     line(e, "__syncthreads();");
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
     open_role(e, i->blocks[0], 0);
-    line(e, "} else {    /* consumers: %d warpgroups%s */", kernel_consumer_warps(p) / 4, p->teams ? ", each with programs of its own" : "");
+    line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
     open_role(e, i->blocks[1], 1);
     line(e, "}");
 }
@@ -438,7 +398,7 @@ static void emit_vote(Emit *e, Instr *i)
 
 void emit_hopper(Emit *e, Instr *i)
 {
-    int groups = e->plan->warps / 4, teams = e->plan->teams;
+    int groups = e->plan->warps / 4;
     switch ((int)i->op) {
     case OP_TICKET: emit_ticket(e, i); return;
     case OP_RING: emit_ring(e, i); return;
@@ -449,11 +409,8 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_WGMMA_WAIT: emit_wait(e, i); return;
     case OP_ROLES: emit_roles(e, i); return;
     case OP_WARPGROUP_ANY: emit_vote(e, i); return;
-    case OP_TURN_WAIT: line(e, "%s(2 + %s, 256);", use(e, "bar_sync"), teams ? "team" : "(warp >> 2)"); return;
-    case OP_TURN_PASS:
-        if (teams) line(e, "%s(2 + (team + 1) %% %d, 256);", use(e, "bar_arrive"), teams);
-        else line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups);
-        return;
+    case OP_TURN_WAIT: line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync")); return;
+    case OP_TURN_PASS: line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups); return;
     default: ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
     }
 }

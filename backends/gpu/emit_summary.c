@@ -91,8 +91,8 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     if (p->cluster > 1) text_printf(t, " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared memory\n", p->cluster);
     text_printf(t, " * threads: %d", threads);
     if (p->producer_warps)
-        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)%s\n", p->producer_warps * wave, p->producer_registers, kernel_consumer_warps(p) * wave,
-                    p->consumer_registers, p->teams ? ", a program a warpgroup" : "");
+        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave,
+                    p->consumer_registers);
     else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));
     print_assumptions(e, t);
     print_products(e, t);

@@ -146,7 +146,7 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     Uses u = { .param = m.param };
     ir_walk(f->body, count_uses, &u);
     if (u.n != 1 || !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m.values[0]->type), axis, bytes, &b)) return false;
-    int64_t all = (int64_t)b.bytes * kernel_consumer_warps(p);
+    int64_t all = (int64_t)b.bytes * p->warps;
     int buffers = b.n < MOST_BUFFERS ? b.n : MOST_BUFFERS;
     while (buffers > 0 && (all * buffers > p->spare_shared || b.n % buffers)) buffers--;
     if (buffers < 1) return false;

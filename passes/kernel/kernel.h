@@ -5,7 +5,6 @@
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
- *   tile-per-warpgroup   each consumer warpgroup with programs of its own (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
  *
  * docs/kernel-ir.md describes what the result may hold. */
@@ -37,7 +36,6 @@ typedef struct KernelOptions {
     bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
     bool no_overlap;        /* no product issued ahead */
     bool no_bulk;           /* results by ordinary stores, not through shared memory and TMA */
-    bool no_teams;          /* all consumer warpgroups work on one program */
     bool across, no_across; /* the same across the border of two programs: always, never; else where it was measured to gain (rotate.c) */
     bool turns, no_turns;   /* consumer warpgroups take turns to issue products (ping-pong): always, never; else with three or more of them,
                                where it was measured to gain 5% (H100, attention D 64); with two it gained nothing beside the overlap */
@@ -58,8 +56,7 @@ typedef struct KernelPlan {
     const Target *target;
     KernelOptions options;
     LayoutTable layouts;
-    int warps;                      /* that hold a program's tiles: of the CTA, or of the consumers when there are roles, or of one team of them */
-    int teams;                      /* consumer warpgroups with programs of their own; 0: one program for all */
+    int warps;                      /* that hold a program's tiles: of the CTA, or of the consumers when there are roles */
     int producer_warps;             /* 0: no roles */
     int producer_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
@@ -97,7 +94,6 @@ static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
 
-/* Warps that consume; all of the CTA. */
 /* Coordinates of TMA are signed 32-bit numbers: is every axis of the tensor known to be below 2^31? */
 static inline bool kernel_tma_counts(const Func *f, const Param *p)
 {
@@ -108,8 +104,7 @@ static inline bool kernel_tma_counts(const Func *f, const Param *p)
     }
     return all;
 }
-static inline int kernel_consumer_warps(const KernelPlan *p) { return p->warps * (p->teams ? p->teams : 1); }
-static inline int kernel_cta_warps(const KernelPlan *p) { return kernel_consumer_warps(p) + p->producer_warps; }
+static inline int kernel_cta_warps(const KernelPlan *p) { return p->warps + p->producer_warps; }
 
 void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);

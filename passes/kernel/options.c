@@ -12,7 +12,6 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_across = pass_skipped(o, "across-programs"),
         .no_turns = pass_skipped(o, "ping-pong"),
         .no_bulk = pass_skipped(o, "bulk-store"),
-        .no_teams = pass_skipped(o, "tile-per-warpgroup"),
         .no_cluster = pass_skipped(o, "cluster"),
         .no_erfc = pass_skipped(o, "erfc"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),

@@ -17,7 +17,6 @@
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots. */
 #include "passes/kernel/kernel.h"
 #include "passes/kernel/overlap.h"
-#include "passes/kernel/teams.h"
 
 typedef struct Ring { int param; const Type *view; int depth; bool inner; Value *value; const Instr *site; } Ring;
 
@@ -450,7 +449,7 @@ static void copy_marks(const Block *from, Block *to)
 }
 
 /* program -> loop over programs. Each starts from its own memory state: nothing orders programs among themselves. */
-static Instr *make_persistent(Ctx *c)
+static void make_persistent(Ctx *c)
 {
     Func *f = c->f;
     const Type *i32 = type_scalar(c->s, DT_I32);
@@ -472,7 +471,6 @@ static Instr *make_persistent(Ctx *c)
     }
     in = ir_at_end(loop->blocks[0]);
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-    return loop;
 }
 
 static int registers_for(int consumers, bool producer)
@@ -496,21 +494,18 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     int consumers = (int)(c.rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
-    if (ok) p->teams = kernel_teams(f, p, c.products.data, c.products.len);
     if (ok) ok = plan_rings(&c);
     if (!ok) {
         diag_perf(s, c.why_loc, "no TMA and wgmma here: %s", c.why ? c.why : "unsuitable product");
         p->persistent = false;
-        p->teams = 0;
         return false;
     }
-    p->warps = p->teams ? 4 : 4 * consumers;
-    if (p->teams) consumers = p->teams;
+    p->warps = 4 * consumers;
     p->producer_warps = 4;
     p->producer_registers = registers_for(consumers, true);
     p->consumer_registers = registers_for(consumers, false);
     p->min_ctas = 1;
-    Instr *programs = p->persistent ? make_persistent(&c) : NULL;
+    if (p->persistent) make_persistent(&c);
     /* mark the loads, put the kernel into the consumers' block and a copy into the producer's */
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) c.loads.data[k]->mark = 1;
@@ -521,7 +516,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
         r->value = ir_emit(&b, OP_RING, NULL, 0, ATTRS(a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, p->warps)), type_shared(s, r->view->dtype, 3, shape, r->view->layout));
         ir_set_name(r->value, arena_printf(&s->arena, "%s_ring", f->params[r->param].name));
     }
-    Instr *roles = ir_build(&b, OP_ROLES, NULL, 0, p->teams ? ATTRS(a_int(ATTR_COUNT, p->teams)) : NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);
+    Instr *roles = ir_build(&b, OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);
     Builder in = ir_at_end(roles->blocks[1]);
     for (Instr *i = roles->next, *next; i && i != ret; i = next) {
         next = i->next;
@@ -549,6 +544,5 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
     if (!p->options.no_lazy && kernel_lazy_rescale(s, f)) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8\n", p->schedule ? p->schedule : "");
     kernel_overlap(s, f, roles->blocks[1], p);
-    if (p->teams) kernel_take_turns(programs->blocks[0]);
     return true;
 }

@@ -396,7 +396,7 @@ static bool plan_across(Across *x, Rotation *r)
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if (c->p->options.no_across || c->p->teams || !pays_across(r) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
+    if (c->p->options.no_across || !pays_across(r) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");

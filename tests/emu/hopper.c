@@ -123,7 +123,6 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention_bias", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1, "before it writes the ticket's place again the producer waits for slots of this program, which are given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1, "behind the last program: nobody fills the slot again" },
-    { "*", "a barrier left out", "*", "bar_sync(2 + team, 256);", 1, "a slot of these loops is given back after the next one was got, so that a program's operands come when those of the one before are there" },
     { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1, "a turn says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
@@ -242,7 +241,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_teams = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);
