@@ -342,18 +342,6 @@ bool ir_is_const_float(const Value *v, double *out)
     return a != NULL;
 }
 
-static bool any_flag(const Instr *i, unsigned flag)
-{
-    if (op_info[i->op].flags & flag) return true;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
-            if (any_flag(x, flag)) return true;
-    return false;
-}
-
-bool ir_has_effects(const Instr *i) { return any_flag(i, OPF_WRITE); }
-bool ir_reads_memory(const Instr *i) { return any_flag(i, OPF_READ); }
-
 bool ir_is_used(const Instr *i)
 {
     for (int k = 0; k < i->n_results; k++)
@@ -645,16 +633,4 @@ Module *ir_clone_module(const Module *m)
         g->remap = clone_block(g, f->remap, &map);
     }
     return c;
-}
-
-void ir_walk(Block *b, void (*fn)(void *, Instr *), void *user)
-{
-    for (Instr *i = b->first, *next; i; i = next) {
-        next = i->next;
-        int n = i->n_blocks;
-        Block **blocks = i->blocks;
-        fn(user, i);
-        if (i->block != b) continue;      /* erased or moved */
-        for (int k = 0; k < n; k++) ir_walk(blocks[k], fn, user);
-    }
 }

@@ -214,12 +214,33 @@ const Attr *ir_attr(const Instr *, AttrKey);                        /* NULL when
 int64_t ir_attr_int(const Instr *, AttrKey, int64_t otherwise);
 bool ir_is_const(const Value *, int64_t *);                         /* integer, bool or index constants (through splat) */
 bool ir_is_const_float(const Value *, double *);
-bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
-bool ir_reads_memory(const Instr *);
 bool ir_is_used(const Instr *);
 int ir_use_count(const Value *);
 bool ir_is_ancestor(const Block *outer, const Block *inner);        /* outer == inner counts */
 bool ir_defined_outside(const Value *, const Block *);              /* its definition is not in the block nor nested in it */
+
+/* --- looking through blocks, all that their instructions hold included (find.c) ---------------------------------------- */
+
+typedef VEC(Instr *) Instrs;
+typedef VEC(Value *) Values;
+typedef bool InstrTest(const void *user, const Instr *);
+typedef bool ValueTest(void *user, Value *);
+
+/* Visits every instruction of a block, nested ones included, an instruction before its blocks. `fn` may erase the
+ * instruction it is given, not others. */
+void ir_walk(Block *, void (*fn)(void *, Instr *), void *user);
+bool ir_any(const Instr *, InstrTest *, const void *user);          /* of the instruction and what it holds, in the order of ir_walk */
+bool ir_any_in(const Block *, InstrTest *, const void *user);
+bool ir_holds(const Block *, Op);
+bool ir_is_or_holds(const Instr *, Op);
+bool ir_holds_flag(const Block *, unsigned opf);                    /* OPF_.. */
+bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
+bool ir_reads_memory(const Instr *);
+void ir_collect(Arena *, const Block *, Op, Instrs *);              /* appended in program order */
+/* Does the test hold for all operands of the instruction and of what it holds? */
+bool ir_all_operands(const Instr *, ValueTest *, void *user);
+Instr *ir_within(const Block *, Instr *);                           /* the instruction of this very block that is, or holds, the one given; NULL */
+Instr *ir_last_use_in(const Block *, const Value *);                /* the last instruction of this very block that is, or holds, a user; NULL */
 
 /* Parts of load, store, gather, scatter, atomics; absent ones are NULL. */
 typedef struct MemParts {
@@ -254,10 +275,6 @@ Value *value_map_get(const ValueMap *, Value *);                    /* the value
 Instr *ir_clone(Builder *, const Instr *, ValueMap *);              /* with nested blocks; records results */
 void ir_clone_block_into(Builder *, const Block *, ValueMap *, bool with_terminator);
 Module *ir_clone_module(const Module *);
-
-/* Visits every instruction of a block, nested ones included, an instruction before its blocks. `fn` may erase the
- * instruction it is given, not others. */
-void ir_walk(Block *, void (*fn)(void *, Instr *), void *user);
 
 /* --- text and checks (print.c, parse.c, verify.c) -------------------------------------------------------------------- */
 

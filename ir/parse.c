@@ -26,7 +26,6 @@ typedef struct Parser {
     Value **values; size_t n_values, cap_values;        /* by id: open addressing */
 } Parser;
 
-typedef VEC(Value *) Values;
 typedef VEC(Attr) AttrList;
 typedef VEC(const Type *) Types;
 typedef struct Name { const char *name; uint32_t id; Loc loc; } Name;

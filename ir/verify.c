@@ -368,15 +368,6 @@ static void check_barrier(Verifier *v, const Instr *i)
     }
 }
 
-static bool any_with(const Block *b, unsigned flag)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (op_info[i->op].flags & flag) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (any_with(i->blocks[k], flag)) return true;
-    }
-    return false;
-}
-
 static void barriers_in(Verifier *v, const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
@@ -387,7 +378,7 @@ static void barriers_in(Verifier *v, const Block *b)
 
 static void check_barriers(Verifier *v)
 {
-    if (!any_with(v->func->body, OPF_BARRIER) || !any_with(v->func->body, OPF_DIVERGENT)) return;
+    if (!ir_holds_flag(v->func->body, OPF_BARRIER) || !ir_holds_flag(v->func->body, OPF_DIVERGENT)) return;
     v->divergent = arena_array(&v->s->arena, uint64_t, v->module->next_id / 64 + 1);
     while (spread_divergence(v, v->func->body)) { }
     barriers_in(v, v->func->body);

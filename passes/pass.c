@@ -88,14 +88,8 @@ Value *last_write(Value *token)
 
 /* --- census -------------------------------------------------------------------------------------------------------------- */
 
-static bool has_loop(const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (is_loop(i)) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (has_loop(i->blocks[k])) return true;
-    }
-    return false;
-}
+static bool loops(const void *user, const Instr *i) { (void)user; return is_loop(i); }
+static bool has_loop(const Block *b) { return ir_any_in(b, loops, NULL); }
 
 static bool touches_unproven(const Instr *i)
 {

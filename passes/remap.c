@@ -246,15 +246,6 @@ Block *remap_block(PassContext *c, Func *f, RemapSpec s)
 
 enum { MOST_CHECKED_HERE = 1 << 18 };
 
-static bool reads_strides(const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_STRIDE) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (reads_strides(i->blocks[k])) return true;
-    }
-    return false;
-}
-
 static bool check_known(PassContext *c, Func *f)
 {
     const char *why;
@@ -263,7 +254,7 @@ static bool check_known(PassContext *c, Func *f)
     const Instr *end = ir_terminator(f->remap);
     for (int d = 0; d < f->n_dims; d++) if ((dims[d] = f->dims[d].extent) < 0) return true;
     const EvalCode *grid = eval_compile(c->scratch, f, f->grid, &why), *code = eval_compile(c->scratch, f, f->remap, &why);
-    if (!grid || !code || eval_reads_scalars(grid) || eval_reads_scalars(code) || reads_strides(f->grid) || reads_strides(f->remap)) return true;
+    if (!grid || !code || eval_reads_scalars(grid) || eval_reads_scalars(code) || ir_holds(f->grid, OP_STRIDE) || ir_holds(f->remap, OP_STRIDE)) return true;
     EvalEnv env = { .dims = dims, .grid = { 1, 1, 1 } };
     if (!eval_run(grid, &env, out)) return true;
     for (int k = 0; k < eval_results(grid) && k < 3; k++)

@@ -639,22 +639,15 @@ void emit_block(Emit *e, Block *b)
     }
 }
 
-static void find_buffer(void *user, Instr *i)
-{
-    bool *found = user;
-    for (int k = 0; k < i->n_operands; k++) *found |= ir_operand(i, k)->type->kind == TYPE_SHARED;
-}
+static bool is_no_buffer(void *user, Value *v) { (void)user; return v->type->kind != TYPE_SHARED; }
 
 /* The last instruction of the body that has to do with buffers, without roles (a producer keeps its own time). */
 static const Instr *last_buffer(Emit *e)
 {
     const Instr *last = NULL;
     for (Instr *i = e->f->body->first; i; i = i->next) {
-        bool found = false;
         if (i->op == OP_ROLES) return NULL;
-        find_buffer(&found, i);
-        for (int b = 0; b < i->n_blocks; b++) ir_walk(i->blocks[b], find_buffer, &found);
-        if (found) last = i;
+        if (!ir_all_operands(i, is_no_buffer, NULL)) last = i;
     }
     return last;
 }

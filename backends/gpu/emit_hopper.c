@@ -126,15 +126,6 @@ enum { TICKET_BYTES = 16 };
 
 static void next_ticket(Emit *e) { line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
 
-static bool holds(const Block *b, Op op)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == op) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (holds(i->blocks[k], op)) return true;
-    }
-    return false;
-}
-
 /* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
  * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
  * when the launch ends. */
@@ -198,19 +189,20 @@ static void emit_ticket(Emit *e, Instr *i)
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
 }
 
-static bool has_tickets(const Block *b)
+static bool takes_tickets(const void *user, const Instr *i)
 {
-    for (const Instr *i = b->first; i; i = i->next) if (ir_attr_int(i, ATTR_TICKETS, 0)) return true;
-    return holds(b, OP_TICKET);
+    (void)user;
+    return i->op == OP_TICKET || ir_attr_int(i, ATTR_TICKETS, 0);
 }
 
-static bool uses_ring(const Block *b, const Value *ring, Op op)
+static bool has_tickets(const Block *b) { return ir_any_in(b, takes_tickets, NULL); }
+
+typedef struct RingUse { const Value *ring; Op op; } RingUse;
+
+static bool is_use(const void *user, const Instr *i)
 {
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == op && ir_operand(i, 0) == ring) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (uses_ring(i->blocks[k], ring, op)) return true;
-    }
-    return false;
+    const RingUse *u = user;
+    return i->op == u->op && ir_operand(i, 0) == u->ring;
 }
 
 static void open_role(Emit *e, Block *b, int role)
@@ -243,11 +235,11 @@ static void open_role(Emit *e, Block *b, int role)
     else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", p->producer_warps * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        if (!uses_ring(b, r->value, producer ? OP_RING_PUT : OP_RING_GET)) continue;
+        if (!ir_any_in(b, is_use, &(RingUse){ r->value, producer ? OP_RING_PUT : OP_RING_GET })) continue;
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
-    if (!producer && holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
+    if (!producer && ir_holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");

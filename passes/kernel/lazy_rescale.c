@@ -15,13 +15,7 @@
 
 enum { THRESHOLD = 8 };
 
-typedef struct Ctx { Session *s; VEC(Instr *) loops; int n; } Ctx;
-
-static void find(void *user, Instr *i)
-{
-    Ctx *c = user;
-    if (i->op == OP_FOR) vec_push(&c->s->arena, &c->loops, i);
-}
+typedef struct Ctx { Session *s; Instrs loops; int n; } Ctx;
 
 static bool only_exp2(const Value *v)
 {
@@ -122,7 +116,7 @@ static void try_loop(Ctx *c, Instr *loop, int k)
 int kernel_lazy_rescale(Session *s, Func *f)
 {
     Ctx c = { .s = s };
-    ir_walk(f->body, find, &c);
+    ir_collect(&s->arena, f->body, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++)
         for (int r = 0; r < c.loops.data[k]->n_results; r++) try_loop(&c, c.loops.data[k], r);
     return c.n;

@@ -133,18 +133,12 @@ static void overlap_loop(Overlap *c, Instr *loop)
         text_printf(&c->note, "  plain order: products are waited for where they are issued\n");
 }
 
-static void find_loops(void *user, Instr *i)
-{
-    Overlap *c = user;
-    if (i->op == OP_FOR) vec_push(&c->s->arena, &c->loops, i);
-}
-
 void kernel_overlap(Session *s, Func *f, Block *consumers, KernelPlan *p)
 {
     Overlap c = { .s = s, .f = f, .p = p };
     if (p->options.no_overlap) return;
     text_init(&c.note, &s->arena);
-    ir_walk(consumers, find_loops, &c);
+    ir_collect(&s->arena, consumers, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++) overlap_loop(&c, c.loops.data[k]);
     p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
 }

@@ -2,9 +2,6 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
-typedef VEC(Instr *) Instrs;
-typedef VEC(Value *) Values;
-
 typedef struct Overlap { Session *s; Func *f; KernelPlan *p; Instrs loops; Text note; } Overlap;
 
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);

@@ -23,22 +23,6 @@ static bool slice_of(const Value *v, const Block *body, const Instr **list, int 
     return true;
 }
 
-static bool has_product(const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) if (i->op == OP_WGMMA) return true;
-    return false;
-}
-
-static Instr *last_user_in(const Block *body, const Value *v)
-{
-    Instr *last = NULL;
-    for (Instr *i = body->first; i; i = i->next)
-        for (const Use *u = v->uses; u; u = u->next)
-            for (Instr *x = u->user; x; x = x->block->parent)
-                if (x == i) last = i;
-    return last;
-}
-
 static Value *clone_slice(Session *s, Builder *b, ValueMap *map, const Instr *const *list, int n, const Instr *load)
 {
     for (int k = 0; k < n; k++) ir_clone(b, list[k], map);
@@ -58,7 +42,7 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
     value_map_set(&map, body->args[0], ir_operand(loop, 0));
     Value *first = clone_slice(s, &b, &map, list, n, load);
 
-    Instr *last = last_user_in(body, ir_result(load));
+    Instr *last = ir_last_use_in(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
     b.loc = load->loc;
     value_map_init(&map, &s->arena);
@@ -75,7 +59,7 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
 
 Instr *kernel_prefetch(Session *s, Func *f, Instr *loop)
 {
-    if (!has_product(loop->blocks[0])) return loop;
+    if (!ir_holds(loop->blocks[0], OP_WGMMA)) return loop;
     for (Instr *i = loop->blocks[0]->first, *next; i; i = next) {
         next = i->next;
         MemParts m;

@@ -90,12 +90,6 @@ static bool tma_load(Ctx *c, const Value *v)
     return true;
 }
 
-static void find_products(void *user, Instr *i)
-{
-    Ctx *c = user;
-    if (i->op == OP_MMA_SYNC) vec_push(&c->s->arena, &c->products, i);
-}
-
 static int matrix_unit_axis(Ctx *c, const Instr *load)
 {
     int axis;
@@ -244,17 +238,11 @@ static void add_register_loads(Ctx *c, int64_t limit, int64_t *used)
 /* Of a warp's 16 rows: two boxes of 128 bytes each. */
 enum { STAGED_BYTES = 2 * 16 * 128 };
 
-static void find_store(void *user, Instr *i)
+static bool stores_a_tile(const void *user, const Instr *i)
 {
     MemParts m;
-    if (i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE) *(bool *)user = true;
-}
-
-static bool stores_tile(Ctx *c)
-{
-    bool any = false;
-    ir_walk(c->f->body, find_store, &any);
-    return any;
+    (void)user;
+    return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
 static bool plan_rings(Ctx *c)
@@ -275,7 +263,7 @@ static bool plan_rings(Ctx *c)
     /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under this one; then two buffers a warp for
      * results on their way out, which are worth more than a third slot (H100, attention D 128 causal at N 1024, 2048, 4096: 415, 566, 633 TFLOPS
      * with, 407, 557, 626 with three slots of K instead), then the inner rings in turn while memory lasts */
-    int64_t staged = !c->p->options.no_bulk && stores_tile(c) ? c->rows / 16 * STAGED_BYTES : 0;
+    int64_t staged = !c->p->options.no_bulk && ir_any_in(c->f->body, stores_a_tile, NULL) ? c->rows / 16 * STAGED_BYTES : 0;
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
     int fit = 1;
     for (int depth = 2; depth <= most; depth++) {
@@ -321,23 +309,12 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
-static bool holds_put(const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_RING_PUT) return true;
-        for (int k = 0; k < i->n_blocks; k++) if (holds_put(i->blocks[k])) return true;
-    }
-    return false;
-}
-
 static void mark_puts(Live *l, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         if (i->op == OP_RING_PUT) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
         if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i));      /* handed on to the consumers */
-        bool holds = false;
-        for (int k = 0; k < i->n_blocks; k++) holds |= holds_put(i->blocks[k]);
-        if (!holds) continue;
+        if (!ir_is_or_holds(i, OP_RING_PUT)) continue;
         for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
         for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
     }
@@ -345,10 +322,9 @@ static void mark_puts(Live *l, Block *b)
 
 static bool is_live(const Live *l, const Instr *i)
 {
-    if (i->op == OP_RING_PUT || (op_info[i->op].flags & OPF_TERM)) return true;
+    if (op_info[i->op].flags & OPF_TERM) return true;
     for (int k = 0; k < i->n_results; k++) if (l->value[i->results[k].id]) return true;
-    for (int k = 0; k < i->n_blocks; k++) if (holds_put(i->blocks[k])) return true;
-    return false;
+    return ir_is_or_holds(i, OP_RING_PUT);
 }
 
 static void sweep(Live *l, Block *b)
@@ -366,8 +342,6 @@ static void sweep(Live *l, Block *b)
     }
 }
 
-static Ring *ring_of_site(Ctx *c, const Instr *load) { return ring_for(c, load); }
-
 static void puts_from_loads(Ctx *c, Block *b)
 {
     for (Instr *i = b->first, *next; i; i = next) {
@@ -376,7 +350,7 @@ static void puts_from_loads(Ctx *c, Block *b)
         if (!i->mark || i->op != OP_LOAD) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        Value *ops[2 + TILE_MAX_RANK] = { ring_of_site(c, i)->value, m.tensor };
+        Value *ops[2 + TILE_MAX_RANK] = { ring_for(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[4];
         int n = 0;
@@ -389,26 +363,15 @@ static void puts_from_loads(Ctx *c, Block *b)
 
 /* --- the consumers ----------------------------------------------------------------------------------------------------------------- */
 
-/* Last instruction of `block` that is, or holds, a user of v. */
-static Instr *last_use_in(const Block *block, const Value *v)
-{
-    Instr *last = NULL;
-    for (Instr *i = block->first; i; i = i->next)
-        for (const Use *u = v->uses; u; u = u->next)
-            for (Instr *x = u->user; x; x = x->block->parent)
-                if (x == i) last = i;
-    return last;
-}
-
 static void consume(Ctx *c, Instr *load)
 {
-    Ring *r = ring_of_site(c, load);
+    Ring *r = ring_for(c, load);
     Value *matrix = matrix_of(load);
     bool product = matrix->uses && matrix->uses->user->op == OP_MMA_SYNC;
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);
-    Instr *last = product ? last_use_in(load->block, matrix) : view->def;
+    Instr *last = product ? ir_last_use_in(load->block, matrix) : view->def;
     if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
     ir_replace(matrix, view);
     b = ir_after(last);
@@ -427,12 +390,6 @@ static void to_wgmma(Ctx *c, Instr *i)
     Instr *wait = ir_build(&b, OP_WGMMA_WAIT, &w, 1, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     ir_replace(ir_result(i), ir_result(wait));
     ir_erase(i);
-}
-
-static void collect_loads(void *user, Instr *i)
-{
-    Ctx *c = user;
-    if (i->op == OP_LOAD && i->mark == 1) vec_push(&c->s->arena, &c->loads, i);
 }
 
 static void clear_mark(void *user, Instr *i) { (void)user; i->mark = 0; }
@@ -485,7 +442,7 @@ static int registers_for(int consumers, bool producer)
 bool kernel_roles(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
-    ir_walk(f->body, find_products, &c);
+    ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     if (!c.products.len) return false;
     bool ok = true;
     p->persistent = !p->options.no_persistent;
@@ -536,11 +493,10 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     mark_puts(&live, roles->blocks[0]);
     sweep(&live, roles->blocks[0]);
 
-    c.loads.len = 0;
-    c.products.len = 0;
-    ir_walk(roles->blocks[1], collect_loads, &c);
-    ir_walk(roles->blocks[1], find_products, &c);
-    for (size_t k = 0; k < c.loads.len; k++) consume(&c, c.loads.data[k]);
+    c.loads.len = c.products.len = 0;
+    ir_collect(&s->arena, roles->blocks[1], OP_LOAD, &c.loads);
+    ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
+    for (size_t k = 0; k < c.loads.len; k++) if (c.loads.data[k]->mark) consume(&c, c.loads.data[k]);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
     if (!p->options.no_lazy && kernel_lazy_rescale(s, f)) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8\n", p->schedule ? p->schedule : "");
     kernel_overlap(s, f, roles->blocks[1], p);

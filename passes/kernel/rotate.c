@@ -31,13 +31,15 @@
 /* late[id]: the value belongs to the late part */
 typedef struct Split { bool *late; uint32_t n; Instr *loop; Block *body; Instr *product; } Split;
 
-static bool instr_depends(const Instr *i, const Value *on, const Block *body, int depth)
+typedef struct Depends { const Value *on; const Block *body; int depth; } Depends;
+
+static bool does_not_depend(void *user, Value *v)
 {
-    for (int k = 0; k < i->n_operands; k++) if (kernel_depends(ir_operand(i, k), on, body, depth)) return true;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (instr_depends(x, on, body, depth)) return true;
-    return false;
+    const Depends *d = user;
+    return !kernel_depends(v, d->on, d->body, d->depth);
 }
+
+static bool instr_depends(const Instr *i, const Value *on, const Block *body, int depth) { return !ir_all_operands(i, does_not_depend, &(Depends){ on, body, depth }); }
 
 bool kernel_depends(const Value *v, const Value *on, const Block *body, int depth)
 {
@@ -53,13 +55,8 @@ static bool late_instr(const Split *s, const Instr *i)
     return false;
 }
 
-static bool uses_late(const Split *s, const Instr *i)
-{
-    for (int k = 0; k < i->n_operands; k++) if (s->late[ir_operand(i, k)->id]) return true;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (uses_late(s, x)) return true;
-    return false;
-}
+static bool is_early(void *user, Value *v) { return !((const Split *)user)->late[v->id]; }
+static bool uses_late(Split *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
 
 /* Everything that the late product's results reach, around the loop's carried values too. */
 static void spread(Split *s)
@@ -90,16 +87,9 @@ static Instr *release_of(Instr *get)
 
 typedef struct Parts { Instrs early_issue, early_rest, early_casts, late_issue, late_wait; } Parts;
 
-/* The instruction of the body that is, or holds, i. */
-static const Instr *in_body(const Split *s, const Instr *i)
-{
-    while (i->block != s->body && i->block->parent) i = i->block->parent;
-    return i;
-}
-
 static bool only_crosses(const Split *s, const Value *v)
 {
-    for (const Use *u = v->uses; u; u = u->next) if (!late_instr(s, in_body(s, u->user))) return false;
+    for (const Use *u = v->uses; u; u = u->next) if (!late_instr(s, ir_within(s->body, u->user))) return false;
     return true;
 }
 
@@ -167,19 +157,17 @@ static void clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
     clone_list(c, b, &p->early_casts, map, 0);
 }
 
-/* Values of the early part that i, or what it holds, uses. */
-static void crossing(Overlap *c, Split *s, Instr *i, Values *cross)
+typedef struct Crossing { Overlap *c; const Split *s; Values *cross; } Crossing;
+
+/* Notes v, which the late part uses, if the early part made it. */
+static bool crosses(void *user, Value *v)
 {
-    for (int o = 0; o < i->n_operands; o++) {
-        Value *v = ir_operand(i, o);
-        bool known = s->late[v->id] || ir_defined_outside(v, s->body) || (v->def && v->def->op == OP_RING_GET);
-        /* defined in a block nested in the late part itself */
-        known |= (v->def ? v->def->block : v->block) != s->body;
-        for (size_t x = 0; x < cross->len; x++) known |= cross->data[x] == v;
-        if (!known) vec_push(&c->s->arena, cross, v);
-    }
-    for (int b = 0; b < i->n_blocks; b++)
-        for (Instr *x = i->blocks[b]->first; x; x = x->next) crossing(c, s, x, cross);
+    Crossing *x = user;
+    bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || (v->def && v->def->op == OP_RING_GET);
+    known |= (v->def ? v->def->block : v->block) != x->s->body;     /* defined in a block nested in the late part itself */
+    for (size_t k = 0; k < x->cross->len; k++) known |= x->cross->data[k] == v;
+    if (!known) vec_push(&x->c->s->arena, x->cross, v);
+    return true;
 }
 
 /* A loop that can be rotated: its parts, the values that cross from early to late. */
@@ -197,7 +185,7 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
     if (!sort_parts(c, &r->s, &r->p, &pull)) return false;
     for (int which = 0; which < 2; which++) {
         const Instrs *l = which ? &r->p.late_wait : &r->p.late_issue;
-        for (size_t k = 0; k < l->len; k++) crossing(c, &r->s, l->data[k], &r->cross);
+        for (size_t k = 0; k < l->len; k++) ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->cross });
     }
     for (int k = 0; k < r->n; k++) {       /* a late carried value that takes an early value, or the other way: not this shape */
         Value *y = ir_operand(r->yield, k);
@@ -308,20 +296,10 @@ typedef struct Across {
     int axes;
 } Across;
 
-static bool holds_matrix_work(const Instr *i)
+static bool is_matrix_work(const void *user, const Instr *i)
 {
-    if (i->op == OP_WGMMA || i->op == OP_RING_GET || i->op == OP_RING_RELEASE) return true;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (holds_matrix_work(x)) return true;
-    return false;
-}
-
-static bool writes(const Instr *i)
-{
-    if (op_info[i->op].flags & OPF_WRITE) return true;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (writes(x)) return true;
-    return false;
+    (void)user;
+    return i->op == OP_WGMMA || i->op == OP_RING_GET || i->op == OP_RING_RELEASE;
 }
 
 static Origin origin_of(Across *x, const Value *v)
@@ -344,8 +322,9 @@ static Origin origin_of(Across *x, const Value *v)
 }
 
 /* A step uses v. */
-static bool need(Across *x, Value *v)
+static bool need(void *user, Value *v)
 {
+    Across *x = user;
     switch ((int)origin_of(x, v)) {
     case LOST: return false;
     case CARRIED:
@@ -361,13 +340,7 @@ static bool need(Across *x, Value *v)
     }
 }
 
-static bool need_operands(Across *x, const Instr *i)
-{
-    for (int k = 0; k < i->n_operands; k++) if (!need(x, ir_operand(i, k))) return false;
-    for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *n = i->blocks[b]->first; n; n = n->next) if (!need_operands(x, n)) return false;
-    return true;
-}
+static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }
 
 /* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has and more. */
 enum { SOFTMAX_OPS = 3 };
@@ -410,13 +383,13 @@ static bool plan_across(Across *x, Rotation *r)
         if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
         if (i->op == OP_RING_GET) {
             if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
-        } else if (holds_matrix_work(i) || writes(i)) return false;
+        } else if (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i)) return false;
         vec_push(a, &x->before, i);
         for (int k = 0; k < i->n_results; k++) x->is_before[i->results[k].id] = true;
     }
     for (Instr *i = loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
         if (i->op == OP_RING_RELEASE) { vec_push(a, &x->releases, i); continue; }
-        if (holds_matrix_work(i)) return false;
+        if (ir_any(i, is_matrix_work, NULL)) return false;
         for (int k = 0; k < i->n_operands; k++) if (ir_operand(i, k)->type->kind == TYPE_SHARED) return false;
         vec_push(a, &x->after, i);
         if (!need_operands(x, i)) return false;
@@ -432,15 +405,14 @@ static bool plan_across(Across *x, Rotation *r)
 }
 
 /* What stands before the inner loop, for the program of these coordinates: what the loop or a step needs. */
-static void wanted(Across *x, bool *want, const Value *v)
+typedef struct Wanted { const Block *home; bool *want; } Wanted;
+
+static bool wanted(void *user, Value *v)
 {
-    if (want[v->id] || !v->def || v->def->block != x->home) return;
-    want[v->id] = true;
-    if (v->def->op == OP_PROGRAM_COORD) return;
-    for (int k = 0; k < v->def->n_operands; k++) wanted(x, want, ir_operand(v->def, k));
-    for (int b = 0; b < v->def->n_blocks; b++)
-        for (const Instr *i = v->def->blocks[b]->first; i; i = i->next)
-            for (int k = 0; k < i->n_operands; k++) wanted(x, want, ir_operand(i, k));
+    Wanted *w = user;
+    if (w->want[v->id] || !v->def || v->def->block != w->home) return true;
+    w->want[v->id] = true;
+    return v->def->op == OP_PROGRAM_COORD || ir_all_operands(v->def, wanted, w);
 }
 
 static bool any_of(const bool *set, const Instr *i)
@@ -452,18 +424,18 @@ static bool any_of(const bool *set, const Instr *i)
 static void open_program(Across *x, Builder *b, const Instr *ticket, ValueMap *map)
 {
     Rotation *r = x->r;
-    bool *want = arena_array(&r->c->s->arena, bool, r->c->f->module->next_id);
-    for (size_t k = 0; k < x->carried.len; k++) wanted(x, want, x->carried.data[k]);
-    for (size_t k = 0; k < x->before.len; k++) if (any_of(x->needed, x->before.data[k])) wanted(x, want, ir_result(x->before.data[k]));
-    wanted(x, want, ir_operand(r->loop, 0));
-    for (int k = 0; k < r->n; k++) wanted(x, want, ir_operand(r->loop, k + 3));
+    Wanted w = { x->home, arena_array(&r->c->s->arena, bool, r->c->f->module->next_id) };
+    for (size_t k = 0; k < x->carried.len; k++) wanted(&w, x->carried.data[k]);
+    for (size_t k = 0; k < x->before.len; k++) if (any_of(x->needed, x->before.data[k])) wanted(&w, ir_result(x->before.data[k]));
+    wanted(&w, ir_operand(r->loop, 0));
+    for (int k = 0; k < r->n; k++) wanted(&w, ir_operand(r->loop, k + 3));
     for (size_t k = 0; k < x->before.len; k++) {
         Instr *i = x->before.data[k];
         if (i->op == OP_PROGRAM_COORD) {
             Value *v = &ticket->results[1 + ir_attr_int(i, ATTR_AXIS, 0)];
             if (!v->name) ir_set_name(v, ir_result(i)->name);
             value_map_set(map, ir_result(i), v);
-        } else if (i->op == OP_RING_GET || any_of(want, i)) ir_clone(b, i, map);
+        } else if (i->op == OP_RING_GET || any_of(w.want, i)) ir_clone(b, i, map);
     }
 }
 

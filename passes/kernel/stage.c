@@ -20,7 +20,6 @@
  * zero, casts between load and product, or other users of the tile keep the load in registers. */
 #include "passes/kernel/lds.h"
 
-typedef VEC(Instr *) Instrs;
 /* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
  * them with those of its siblings, which run before or after. */
 typedef struct Region { const Block *top; int64_t bytes; } Region;      /* top: its first block, which stays when a loop is rebuilt */
@@ -39,12 +38,6 @@ static bool eligible(const Instr *i)
     for (const Use *u = m.result->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
     return true;
-}
-
-static void collect(void *user, Instr *i)
-{
-    Ctx *c = user;
-    if (eligible(i)) vec_push(&c->s->arena, &c->loads, i);
 }
 
 static bool by_registers(const Ctx *c) { return c->p->target->kind == TARGET_HIP; }
@@ -206,13 +199,6 @@ static Value *allocate(Ctx *c, Builder *b, const Block *home, const Type *t)
     return ir_emit(b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, at)), t);
 }
 
-/* The instruction of block b that holds i. */
-static const Instr *within(const Instr *i, const Block *b)
-{
-    while (i->block != b) i = i->block->parent;
-    return i;
-}
-
 static bool comes_before(const Instr *a, const Instr *b)
 {
     for (; a; a = a->next) if (a == b) return true;
@@ -238,7 +224,7 @@ static Value *single_buffer(Ctx *c, Builder *b, Instr *load)
     else buf = allocate(c, b, load->block, t);
     Single s = { load->block, NULL, buf, slot_bytes(c, t) };
     for (const Use *u = ir_result(load)->uses; u; u = u->next) {
-        const Instr *i = within(u->user, load->block);
+        const Instr *i = ir_within(load->block, u->user);
         if (!s.last || comes_before(s.last, i)) s.last = i;
     }
     vec_push(&c->s->arena, &c->singles, s);
@@ -509,7 +495,9 @@ static bool left_of_loops(const Instr *load)
 void kernel_stage(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
-    ir_walk(f->body, collect, &c);
+    Instrs all = { 0 };
+    ir_collect(&s->arena, f->body, OP_LOAD, &all);
+    for (size_t k = 0; k < all.len; k++) if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
     /* leave room for conversions and reductions across warps */
     int64_t limit = c.limit = p->target->shared_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */

@@ -1,0 +1,71 @@
+/* find.c: looking through blocks: which instructions are there, with all that they hold, and which values they use. */
+#include "ir/ir.h"
+
+void ir_walk(Block *b, void (*fn)(void *, Instr *), void *user)
+{
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        int n = i->n_blocks;
+        Block **blocks = i->blocks;
+        fn(user, i);
+        if (i->block != b) continue;      /* erased or moved */
+        for (int k = 0; k < n; k++) ir_walk(blocks[k], fn, user);
+    }
+}
+
+bool ir_any(const Instr *i, InstrTest *test, const void *user)
+{
+    if (test(user, i)) return true;
+    for (int k = 0; k < i->n_blocks; k++) if (ir_any_in(i->blocks[k], test, user)) return true;
+    return false;
+}
+
+bool ir_any_in(const Block *b, InstrTest *test, const void *user)
+{
+    for (const Instr *i = b->first; i; i = i->next) if (ir_any(i, test, user)) return true;
+    return false;
+}
+
+static bool is_op(const void *op, const Instr *i) { return i->op == *(const Op *)op; }
+static bool has_flag(const void *flag, const Instr *i) { return (op_info[i->op].flags & *(const unsigned *)flag) != 0; }
+
+bool ir_holds(const Block *b, Op op) { return ir_any_in(b, is_op, &op); }
+bool ir_is_or_holds(const Instr *i, Op op) { return ir_any(i, is_op, &op); }
+bool ir_holds_flag(const Block *b, unsigned flag) { return ir_any_in(b, has_flag, &flag); }
+
+static bool with_flag(const Instr *i, unsigned flag) { return ir_any(i, has_flag, &flag); }
+bool ir_has_effects(const Instr *i) { return with_flag(i, OPF_WRITE); }
+bool ir_reads_memory(const Instr *i) { return with_flag(i, OPF_READ); }
+
+typedef struct Collect { Arena *arena; Op op; Instrs *out; } Collect;
+
+static bool collect(const void *user, const Instr *i)
+{
+    const Collect *c = user;
+    if (i->op == c->op) vec_push(c->arena, c->out, (Instr *)i);
+    return false;
+}
+
+void ir_collect(Arena *a, const Block *b, Op op, Instrs *out) { ir_any_in(b, collect, &(Collect){ a, op, out }); }
+
+bool ir_all_operands(const Instr *i, ValueTest *test, void *user)
+{
+    for (int k = 0; k < i->n_operands; k++) if (!test(user, ir_operand(i, k))) return false;
+    for (int k = 0; k < i->n_blocks; k++)
+        for (const Instr *x = i->blocks[k]->first; x; x = x->next) if (!ir_all_operands(x, test, user)) return false;
+    return true;
+}
+
+Instr *ir_within(const Block *b, Instr *i)
+{
+    while (i && i->block != b) i = i->block->parent;
+    return i;
+}
+
+Instr *ir_last_use_in(const Block *b, const Value *v)
+{
+    Instr *last = NULL;
+    for (Instr *i = b->first; i; i = i->next)
+        for (const Use *u = v->uses; u; u = u->next) if (ir_within(b, u->user) == i) last = i;
+    return last;
+}
