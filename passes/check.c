@@ -25,7 +25,8 @@ static Value *like(Builder *b, Value *scalar, const Type *t)
 static Value *in_range(Builder *b, Value *index, int dim)
 {
     Value *n = ir_cast(b, ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, dim)), NULL), DT_INDEX), *i = ir_cast(b, index, DT_INDEX);
-    return ir_bin(b, OP_AND, ir_bin(b, OP_GE, i, like(b, ir_index(b, 0), i->type)), ir_bin(b, OP_LT, i, like(b, n, i->type)));
+    Value *below = ir_bin(b, OP_LT, i, like(b, n, i->type)), *from = ir_bin(b, OP_GE, i, like(b, ir_index(b, 0), i->type));
+    return ir_bin(b, OP_AND, from, below);
 }
 
 static void emit_assert(Builder *b, Value *ok, const char *message)

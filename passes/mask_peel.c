@@ -186,7 +186,7 @@ static Value *lower(Builder *b, const Condition *c)
 {
     Affine a = { 0 };
     if (!affine_add(&a, &c->rest, -1)) return NULL;
-    Value *v = ir_bin(b, OP_MAX, affine_emit(b, &a), ir_index(b, 0));
+    Value *zero = ir_index(b, 0), *v = ir_bin(b, OP_MAX, affine_emit(b, &a), zero);
     if (c->coef != 1) v = ir_bin(b, OP_CDIV, v, ir_index(b, c->coef));
     return c->stride ? ir_bin(b, OP_CDIV, v, ir_cast(b, c->stride, DT_INDEX)) : v;
 }
@@ -208,7 +208,8 @@ static bool emit_split(Peel *p, Builder *b, Split *s)
             if (!(v = upper(b, c))) return false;
             s->to = ir_bin(b, OP_MIN, s->to, v);
         } else {
-            v = ir_bin(b, OP_GE, affine_emit(b, &c->rest), ir_index(b, 0));
+            Value *zero = ir_index(b, 0);
+            v = ir_bin(b, OP_GE, affine_emit(b, &c->rest), zero);
             ok = ok ? ir_bin(b, OP_AND, ok, v) : v;
         }
     }

@@ -53,14 +53,14 @@ static Value *emit_xcd(Emit *e, Value *w, Value *p)
 {
     Value *n = num(e, e->chiplets), *x = bin(e, OP_REM, w, n), *k = bin(e, OP_DIV, w, n);
     Value *q = bin(e, OP_DIV, p, n), *r = bin(e, OP_REM, p, n);
-    Value *start = bin(e, OP_ADD, bin(e, OP_MUL, x, q), bin(e, OP_MIN, x, r));
+    Value *more = bin(e, OP_MIN, x, r), *start = bin(e, OP_ADD, bin(e, OP_MUL, x, q), more);
     return bin(e, OP_ADD, start, k);
 }
 
 /* Ids from `full` on are an `xcd` of their own. */
 static Value *or_rest(Emit *e, Value *w, Value *p, Value *full, Value *inside)
 {
-    Value *rest = bin(e, OP_ADD, full, emit_xcd(e, bin(e, OP_SUB, w, full), bin(e, OP_SUB, p, full)));
+    Value *left = bin(e, OP_SUB, p, full), *at = bin(e, OP_SUB, w, full), *rest = bin(e, OP_ADD, full, emit_xcd(e, at, left));
     return ir_op(&e->b, OP_WHERE, NULL, NO_ATTRS, bin(e, OP_LT, w, full), inside, rest);
 }
 
@@ -84,16 +84,16 @@ static Value *emit_chunk(Emit *e, Value *w, Value *p, Value *chunk)
 {
     Value *n = num(e, e->chiplets), *block = bin(e, OP_MUL, n, chunk), *full = bin(e, OP_SUB, p, bin(e, OP_REM, p, block));
     Value *u = bin(e, OP_REM, w, block), *base = bin(e, OP_SUB, w, u);
-    Value *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), chunk), bin(e, OP_DIV, u, n));
+    Value *turn = bin(e, OP_DIV, u, n), *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), chunk), turn);
     return or_rest(e, w, p, full, bin(e, OP_ADD, base, to));
 }
 
 static Value *emit_head(Emit *e, Value *w, Value *p, Value *group)
 {
-    Value *n = num(e, e->chiplets), *n0 = programs(e, 0), *most = bin(e, OP_MAX, num(e, 1), bin(e, OP_DIV, p, n0));
+    Value *n = num(e, e->chiplets), *n0 = programs(e, 0), *lines = bin(e, OP_DIV, p, n0), *most = bin(e, OP_MAX, num(e, 1), lines);
     Value *unit = bin(e, OP_MUL, n0, bin(e, OP_MIN, group, most));
     Value *share = bin(e, OP_MUL, bin(e, OP_DIV, bin(e, OP_DIV, p, unit), n), unit);
-    Value *inside = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, w, n), share), bin(e, OP_DIV, w, n));
+    Value *turn = bin(e, OP_DIV, w, n), *inside = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, w, n), share), turn);
     return or_rest(e, w, p, bin(e, OP_MUL, share, n), inside);
 }
 
@@ -135,7 +135,8 @@ static Value *heads_together(Emit *e, int rank)
     int64_t extent = e->f->dims[s.dim].extent;
     Value *keys = extent >= 0 ? ir_index(&e->b, extent) : ir_emit(&e->b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, s.dim)), NULL);
     keys = ir_cast(&e->b, bin(e, OP_MIN, keys, ir_index(&e->b, INT32_MAX)), DT_I32);
-    return bin(e, OP_MAX, num(e, 1), bin(e, OP_DIV, programs(e, 1), keys));
+    Value *sharing = bin(e, OP_DIV, programs(e, 1), keys);
+    return bin(e, OP_MAX, num(e, 1), sharing);
 }
 
 /* --- names --------------------------------------------------------------------------------------------------------------------------- */

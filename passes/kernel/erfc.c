@@ -38,8 +38,8 @@ static void visit(void *user, Instr *i)
         Value *s = constant(&b, p[n - 1], x->type);
         for (int c = n - 2; c >= 0; c--) s = ir_op(&b, OP_FMA, NULL, NO_ATTRS, s, t, constant(&b, p[c], x->type));
         Value *q = ir_op(&b, OP_EXP2, NULL, ATTRS(a_int(ATTR_APPROX, 1)), ir_bin(&b, OP_MUL, s, t));
-        Value *other = ir_bin(&b, OP_SUB, constant(&b, 2, x->type), q);
-        ir_replace(ir_result(i), ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_LT, x, constant(&b, 0, x->type)), q, other));
+        Value *other = ir_bin(&b, OP_SUB, constant(&b, 2, x->type), q), *below = ir_bin(&b, OP_LT, x, constant(&b, 0, x->type));
+        ir_replace(ir_result(i), ir_op(&b, OP_WHERE, NULL, NO_ATTRS, below, q, other));
         ir_erase(i);
         if (!ir_result(e)->uses) ir_erase(e);
         return;

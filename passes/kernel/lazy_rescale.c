@@ -74,7 +74,7 @@ static void try_loop(Ctx *c, Instr *loop, int k)
 
     Builder b = ir_after(max);
     const Type *t = top->type;
-    Value *growth = ir_bin(&b, OP_MUL, ir_bin(&b, OP_SUB, top, m), ir_splat(&b, scale, t->rank, t->shape));
+    Value *scales = ir_splat(&b, scale, t->rank, t->shape), *growth = ir_bin(&b, OP_MUL, ir_bin(&b, OP_SUB, top, m), scales);
     Value *big = ir_bin(&b, OP_GT, growth, ir_splat(&b, ir_const_float(&b, DT_F32, THRESHOLD), t->rank, t->shape));
     Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &big, 1, NO_ATTRS, NULL);
     ir_set_name(any, "grew");

@@ -121,8 +121,9 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     /* most of L2 for the streams of one group */
     double l2 = (double)c->p->target->l2_bytes / 100, share = c->p->options.l2_percent ? c->p->options.l2_percent : 62;
     /* few rows a stream: their queries and outputs take as much of L2 as the streams themselves (measured at 8 rows: half is better) */
-    Value *budget = ir_op(b, OP_WHERE, NULL, NO_ATTRS, ir_bin(b, OP_LT, n, i32(b, 24)), ir_const_float(b, DT_F32, l2 * share / 2), ir_const_float(b, DT_F32, l2 * share));
-    Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), ir_const_float(b, DT_F32, 1))), DT_I32);
+    Value *few = ir_bin(b, OP_LT, n, i32(b, 24)), *half = ir_const_float(b, DT_F32, l2 * share / 2), *all = ir_const_float(b, DT_F32, l2 * share);
+    Value *budget = ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), *some = ir_const_float(b, DT_F32, 1);
+    Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some)), DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
     Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
     Value *base = ir_bin(b, OP_MUL, g, G), *size = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base));

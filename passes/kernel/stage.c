@@ -405,7 +405,8 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     Value *ahead = body->args[0];
     for (int s = 0; s < stages - 1; s++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
     Value *fill = ir_bin(&b, OP_ADD, slot, i32(&b, stages - 1));
-    fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_GE, fill, i32(&b, stages)), ir_bin(&b, OP_SUB, fill, i32(&b, stages)), fill);
+    Value *beyond = ir_bin(&b, OP_GE, fill, i32(&b, stages)), *around = ir_bin(&b, OP_SUB, fill, i32(&b, stages));
+    fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, beyond, around, fill);
     /* behind the first product: its fragments are read and its instructions queued before the copies take the issue slots */
     Builder later = b;
     for (Instr *i = b.before; i; i = i->next) if (i->op == OP_MMA_SYNC) { later = ir_after(i); break; }
@@ -419,7 +420,8 @@ static void pipeline(Ctx *c, Instr *loop, Instr **loads, int n, int stages)
     for (int k = 0; k < n; k++) ir_erase(loads[k]);         /* not before: the builder may stand before one of them */
     b = ir_before(ir_terminator(body));
     Value *next = ir_bin(&b, OP_ADD, slot, i32(&b, 1));
-    next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_bin(&b, OP_EQ, next, i32(&b, stages)), i32(&b, 0), next);
+    Value *at_end = ir_bin(&b, OP_EQ, next, i32(&b, stages)), *zero = i32(&b, 0);
+    next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, at_end, zero, next);
     ir_set_operand(ir_terminator(body), loop->n_results - 1, next);
     b = ir_after(loop);
     if (each) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);        /* what was asked for beyond the last step arrives as zeros */
