@@ -428,7 +428,10 @@ static void emit_for(Emit *e, Instr *i)
     const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1 ? str(e, "%s++", iv) : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     text_puts(e->out, "#pragma unroll 1\n");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
-    else line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, name_of(e, ir_operand(i, 0)), iv, name_of(e, ir_operand(i, 1)), inc);
+    else {
+        const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
+        line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
+    }
     Turn turn = { .counter = iv }, *around = e->turn;
     Text body, *out = e->out;
     e->indent++;
@@ -499,14 +502,14 @@ static void emit_assert(Emit *e, Instr *i)
 {
     int ln, col;
     diag_position(e->s, i->loc, &ln, &col);
-    const char *rec = slot_name(e, SLOT_CHECK, 0, 0, DT_U64), *fn = use(e, "check_failed");
+    const char *rec = slot_name(e, SLOT_CHECK, 0, 0, DT_U64), *fn = use(e, "check_failed"), *id = cta_id(e);
     Value *c = ir_operand(i, 0);
-    if (c->type->kind == TYPE_SCALAR) { line(e, "if (!%s) %s(%s, %d, %s);", name_of(e, c), fn, rec, ln, cta_id(e)); return; }
+    if (c->type->kind == TYPE_SCALAR) { line(e, "if (!%s) %s(%s, %d, %s);", name_of(e, c), fn, rec, ln, id); return; }
     const Layout *l = layout_of(e, c);
     begin_unrolled(e, "i", (int)layout_regs(l));
     const char *in = "true";
     for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord(e, l, a, "i"), l->tile[a]);
-    line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, "i"), fn, rec, ln, cta_id(e));
+    line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, "i"), fn, rec, ln, id);
     end_block(e);
 }
 

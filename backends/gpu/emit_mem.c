@@ -249,7 +249,7 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     begin_unrolled(e, "v", (int)layout_regs(l) / (int)v->n);
     const char *base = vector_base(e, l, v, "v", &follow);
     coords_at(e, l, base, c);
-    const char *cond = both(e, in_tile(e, l, c), window_condition(e, w, c, false));
+    const char *in_window = window_condition(e, w, c, false), *cond = both(e, in_tile(e, l, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
     const char *call = str(e, "%s(%s, %s + %s);", load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
@@ -380,8 +380,8 @@ void emit_load(Emit *e, Instr *i)
                     for (int q = 0; q < pw; q++) {
                         const char *cc[TILE_MAX_RANK];
                         coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
-                        xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", both(e, inside, window_condition(e, &w, cc, false)),
-                                    use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, cc), pad_value(e, m.pad, d));
+                        const char *pad = pad_value(e, m.pad, d), *index = window_index(e, &w, cc), *in_window = both(e, inside, window_condition(e, &w, cc, false));
+                        xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window, use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
                     }
                     line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
                 }
@@ -403,7 +403,7 @@ void emit_load(Emit *e, Instr *i)
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
             coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
-            const char *cond = both(e, in_tile(e, l, c), window_condition(e, &w, c, false));
+            const char *in_window = window_condition(e, &w, c, false), *cond = both(e, in_tile(e, l, c), in_window);
             xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, &w, c));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
@@ -454,7 +454,8 @@ void emit_store(Emit *e, Instr *i)
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     const char *put = use(e, str(e, "stg_%s", dtype_name(d)));
     if (x->type->kind == TYPE_SCALAR) {
-        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), window_condition(e, &w, c, false)), put, ptr, name_of(e, x));
+        const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
+        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), in_window), put, ptr, what);
         return;
     }
     const Layout *l = layout_of(e, x);
@@ -483,14 +484,15 @@ void emit_store(Emit *e, Instr *i)
         memcpy(last, c, sizeof last);
         last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
         const char *inside = both(e, holder, in_tile(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
-        line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, both(e, window_condition(e, &w, c, false), window_condition(e, &w, last, false))),
-             use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), words);
+        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false), *both_in = both(e, window_condition(e, &w, c, false), last_in);
+        line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, both_in), use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, index, words);
         line(e, "else {");
         e->indent++;
         for (int k = 0; k < n; k++) {
             const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
             coords_at(e, l, r, cc);
-            line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, window_condition(e, &w, cc, false)), put, ptr, window_index(e, &w, cc), stored_element(e, from, d, r));
+            const char *what = stored_element(e, from, d, r), *at = window_index(e, &w, cc), *in_window = window_condition(e, &w, cc, false);
+            line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, in_window), put, ptr, at, what);
         }
         end_block(e);
         end_block(e);
@@ -499,9 +501,9 @@ void emit_store(Emit *e, Instr *i)
     begin_unrolled(e, "v", regs / n);
     const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
     coords_at(e, l, base, c);
-    const char *cond = both(e, both(e, holder, in_tile(e, l, c)), window_condition(e, &w, c, false));
-    const char *st = n > 1 ? str(e, "%s(%s + %s, %s)", use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, window_index(e, &w, c), vector_words(e, &v, from, d, base, follow))
-                           : str(e, "%s(%s + %s, %s)", put, ptr, window_index(e, &w, c), stored_element(e, from, d, "v"));
+    const char *in_window = window_condition(e, &w, c, false), *cond = both(e, both(e, holder, in_tile(e, l, c)), in_window);
+    const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, d, "v"), *index = window_index(e, &w, c);
+    const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg_b%d", (int)v.bytes * 8)) : put, ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
     end_block(e);
@@ -753,7 +755,8 @@ void emit_shared(Emit *e, Instr *i)
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
         int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
         const char *n = name_of(e, ir_result(i));
-        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), name_of(e, ir_operand(i, 1)), (long long)bytes);
+        const char *slot = name_of(e, ir_operand(i, 1));
+        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), slot, (long long)bytes);
         e->storage[ir_result(i)->id] = n;
         return;
     }
