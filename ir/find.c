@@ -37,7 +37,7 @@ static bool with_flag(const Instr *i, unsigned flag) { return ir_any(i, has_flag
 bool ir_has_effects(const Instr *i) { return with_flag(i, OPF_WRITE); }
 bool ir_reads_memory(const Instr *i) { return with_flag(i, OPF_READ); }
 
-typedef struct Collect { Arena *arena; Op op; Instrs *out; } Collect;
+typedef struct Collect { Arena *arena; Op op; InstrList *out; } Collect;
 
 static bool collect(const void *user, const Instr *i)
 {
@@ -46,7 +46,7 @@ static bool collect(const void *user, const Instr *i)
     return false;
 }
 
-void ir_collect(Arena *a, const Block *b, Op op, Instrs *out) { ir_any_in(b, collect, &(Collect){ a, op, out }); }
+void ir_collect(Arena *a, const Block *b, Op op, InstrList *out) { ir_any_in(b, collect, &(Collect){ a, op, out }); }
 
 bool ir_all_operands(const Instr *i, ValueTest *test, void *user)
 {

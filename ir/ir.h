@@ -221,8 +221,8 @@ bool ir_defined_outside(const Value *, const Block *);              /* its defin
 
 /* --- looking through blocks, all that their instructions hold included (find.c) ---------------------------------------- */
 
-typedef VEC(Instr *) Instrs;
-typedef VEC(Value *) Values;
+typedef VEC(Instr *) InstrList;
+typedef VEC(Value *) ValueList;
 typedef bool InstrTest(const void *user, const Instr *);
 typedef bool ValueTest(void *user, Value *);
 
@@ -236,7 +236,7 @@ bool ir_is_or_holds(const Instr *, Op);
 bool ir_holds_flag(const Block *, unsigned opf);                    /* OPF_.. */
 bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
 bool ir_reads_memory(const Instr *);
-void ir_collect(Arena *, const Block *, Op, Instrs *);              /* appended in program order */
+void ir_collect(Arena *, const Block *, Op, InstrList *);              /* appended in program order */
 /* Does the test hold for all operands of the instruction and of what it holds? */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);
 Instr *ir_within(const Block *, Instr *);                           /* the instruction of this very block that is, or holds, the one given; NULL */

@@ -375,7 +375,7 @@ static Value *use(Parser *p)
     return v;
 }
 
-static void uses(Parser *p, Values *out)
+static void uses(Parser *p, ValueList *out)
 {
     do {
         Value *v = use(p);
@@ -461,7 +461,7 @@ static void optional_attributes(Parser *p, AttrList *out)
 typedef struct Draft {      /* an instruction being read */
     Op op;
     Names results;
-    Values operands;
+    ValueList operands;
     AttrList attrs;
     Types types;
     Names args[2];          /* of its blocks, when the spelling gives them before the block */

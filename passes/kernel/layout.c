@@ -3,7 +3,7 @@
  *   %s = mma_sync %a, %b, %c              ->  f32[128, 64]@#mma<m16n8k16, c, ...>
  *   %m = reduce_max %s {axis = 1}         ->  f32[128, 1]@#slice<axis=1, keep, #mma<...>>
  *
- * Values that meet in element-wise operations, loops and ifs form a group; a group gets one family (the fragments of its matrix
+ * ValueList that meet in element-wise operations, loops and ifs form a group; a group gets one family (the fragments of its matrix
  * product, else blocked along the unit-stride axis of its widest memory access), and each value the family's layout of its
  * own shape: an axis of extent 1 is a slice of the group's box, so a row statistic lies where its tile's rows lie. Cheap
  * functions of coordinates (masks, index tiles, constants) get none: they stay virtual and are evaluated by each user.

@@ -15,7 +15,7 @@
 
 enum { THRESHOLD = 8 };
 
-typedef struct Ctx { Session *s; Instrs loops; int n; } Ctx;
+typedef struct Ctx { Session *s; InstrList loops; int n; } Ctx;
 
 static bool only_exp2(const Value *v)
 {

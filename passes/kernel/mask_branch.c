@@ -78,7 +78,7 @@ static bool holds_product(const Block *b)
     return false;
 }
 
-typedef struct Ctx { Session *s; Instrs selects; } Ctx;
+typedef struct Ctx { Session *s; InstrList selects; } Ctx;
 
 static void find(void *user, Instr *i)
 {

@@ -23,7 +23,7 @@ static Instr *wait_of(Instr *product)
     return u && !u->next && is_wait_of(u->user, product) ? u->user : NULL;
 }
 
-static void products_in(Overlap *c, Block *b, Instrs *out)
+static void products_in(Overlap *c, Block *b, InstrList *out)
 {
     for (Instr *i = b->first; i; i = i->next) if (i->op == OP_WGMMA) vec_push(&c->s->arena, out, i);
 }
@@ -65,7 +65,7 @@ static bool slots_for_two(Overlap *c, const Instr *loop)
     return true;
 }
 
-static void release_before(Overlap *c, Builder *b, Instr *loop, Instrs *releases, bool guarded)
+static void release_before(Overlap *c, Builder *b, Instr *loop, InstrList *releases, bool guarded)
 {
     Value *some = guarded ? ir_bin(b, OP_GT, loop->blocks[0]->args[0], ir_operand(loop, 0)) : ir_bin(b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1));
     Instr *cond = ir_build(b, OP_IF, &some, 1, NO_ATTRS, NULL, 0);
@@ -79,11 +79,11 @@ static void release_before(Overlap *c, Builder *b, Instr *loop, Instrs *releases
     }
 }
 
-static void delay_waits(Overlap *c, Instr *loop, Instrs *products)
+static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
 {
     Block *body = loop->blocks[0];
-    Instrs releases = { 0 };
-    Values accs = { 0 };
+    InstrList releases = { 0 };
+    ValueList accs = { 0 };
     for (size_t k = 0; k < products->len; k++) {
         Instr *p = products->data[k], *w = wait_of(p);
         vec_push(&c->s->arena, &accs, &loop->results[ir_operand(p, 2)->index - 1]);
@@ -109,7 +109,7 @@ static void delay_waits(Overlap *c, Instr *loop, Instrs *products)
 }
 
 /* The last product of the body that needs an earlier one of the same step. */
-static Instr *late_product(Instrs *products, Block *body)
+static Instr *late_product(InstrList *products, Block *body)
 {
     for (size_t k = products->len; k-- > 1;)
         for (size_t j = 0; j < k; j++) {
@@ -121,7 +121,7 @@ static Instr *late_product(Instrs *products, Block *body)
 
 static void overlap_loop(Overlap *c, Instr *loop)
 {
-    Instrs products = { 0 };
+    InstrList products = { 0 };
     loop = kernel_prefetch(c->s, c->f, loop);
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;

@@ -2,7 +2,7 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
-typedef struct Overlap { Session *s; Func *f; KernelPlan *p; Instrs loops; Text note; } Overlap;
+typedef struct Overlap { Session *s; Func *f; KernelPlan *p; InstrList loops; Text note; } Overlap;
 
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something changed. */

@@ -22,7 +22,7 @@ typedef struct Ring { int param; const Type *view; int depth; bool inner; Value 
 
 typedef struct Ctx {
     Session *s; Func *f; KernelPlan *p;
-    Instrs products, loads;
+    InstrList products, loads;
     VEC(Ring) rings;
     int64_t rows;
     const char *why; Loc why_loc;

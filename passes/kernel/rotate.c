@@ -85,7 +85,7 @@ static Instr *release_of(Instr *get)
     return NULL;
 }
 
-typedef struct Parts { Instrs early_issue, early_rest, early_casts, late_issue, late_wait; } Parts;
+typedef struct Parts { InstrList early_issue, early_rest, early_casts, late_issue, late_wait; } Parts;
 
 static bool only_crosses(const Split *s, const Value *v)
 {
@@ -94,7 +94,7 @@ static bool only_crosses(const Split *s, const Value *v)
 }
 
 /* Sorts the body's instructions into the order of the rotated step. False when something stands in the way. */
-static bool sort_parts(Overlap *c, Split *s, Parts *p, Instrs *pull)
+static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
 {
     bool issued = false;        /* an early product was issued: what follows its first wait is the rest */
     Instr *late_get[2] = { NULL, NULL };
@@ -134,7 +134,7 @@ static bool sort_parts(Overlap *c, Split *s, Parts *p, Instrs *pull)
     return issued;
 }
 
-static void clone_list(Overlap *c, Builder *b, const Instrs *list, ValueMap *map, int depth)
+static void clone_list(Overlap *c, Builder *b, const InstrList *list, ValueMap *map, int depth)
 {
     for (size_t k = 0; k < list->len; k++) {
         Instr *n = ir_clone(b, list->data[k], map);
@@ -157,7 +157,7 @@ static void clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
     clone_list(c, b, &p->early_casts, map, 0);
 }
 
-typedef struct Crossing { Overlap *c; const Split *s; Values *cross; } Crossing;
+typedef struct Crossing { Overlap *c; const Split *s; ValueList *cross; } Crossing;
 
 /* Notes v, which the late part uses, if the early part made it. */
 static bool crosses(void *user, Value *v)
@@ -171,20 +171,20 @@ static bool crosses(void *user, Value *v)
 }
 
 /* A loop that can be rotated: its parts, the values that cross from early to late. */
-typedef struct Rotation { Overlap *c; Split s; Parts p; Values cross; Instr *loop, *yield; int n; } Rotation;
+typedef struct Rotation { Overlap *c; Split s; Parts p; ValueList cross; Instr *loop, *yield; int n; } Rotation;
 
 static bool is_late(const Rotation *r, int k) { return r->s.late[r->s.body->args[k + 1]->id]; }
 
 static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
-    Instrs pull = { 0 };
+    InstrList pull = { 0 };
     *r = (Rotation){ .c = c, .s = { .n = c->f->module->next_id, .loop = loop, .body = body, .product = product }, .loop = loop, .yield = ir_terminator(body), .n = loop->n_results };
     r->s.late = arena_array(&c->s->arena, bool, r->s.n);
     spread(&r->s);
     if (!sort_parts(c, &r->s, &r->p, &pull)) return false;
     for (int which = 0; which < 2; which++) {
-        const Instrs *l = which ? &r->p.late_wait : &r->p.late_issue;
+        const InstrList *l = which ? &r->p.late_wait : &r->p.late_issue;
         for (size_t k = 0; k < l->len; k++) ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->cross });
     }
     for (int k = 0; k < r->n; k++) {       /* a late carried value that takes an early value, or the other way: not this shape */
@@ -291,8 +291,8 @@ typedef struct Across {
     Block *home;            /* its body */
     Origin *origin;
     bool *is_before, *needed;       /* by value: computed before the inner loop; computed anew by every step */
-    Values carried;
-    Instrs before, after, releases;
+    ValueList carried;
+    InstrList before, after, releases;
     int axes;
 } Across;
 

@@ -25,7 +25,7 @@
 typedef struct Region { const Block *top; int64_t bytes; } Region;      /* top: its first block, which stays when a loop is rebuilt */
 /* A load staged by itself: who reads it last in its block. */
 typedef struct Single { const Block *block; const Instr *last; Value *buffer; int64_t bytes; } Single;
-typedef struct Ctx { Session *s; Func *f; KernelPlan *p; Instrs loads; int64_t common, limit; VEC(Region) regions; VEC(Single) singles; } Ctx;
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; InstrList loads; int64_t common, limit; VEC(Region) regions; VEC(Single) singles; } Ctx;
 
 static bool eligible(const Instr *i)
 {
@@ -497,7 +497,7 @@ static bool left_of_loops(const Instr *load)
 void kernel_stage(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
-    Instrs all = { 0 };
+    InstrList all = { 0 };
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++) if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
     /* leave room for conversions and reductions across warps */

@@ -8,45 +8,62 @@
 
 /* --- cp.async: groups of a thread ------------------------------------------------------------------------------------------------------- */
 
+/* --- a thread's copies, by groups ----------------------------------------------------------------------------------------------------------- */
+
+static void issue(Copies *l, const Copy *c)
+{
+    if (l->n == l->room) {
+        l->room = l->room ? 2 * l->room : 16;
+        l->data = realloc(l->data, l->room * sizeof *l->data);
+        if (!l->data) abort();
+    }
+    l->data[l->n] = *c;
+    l->data[l->n++].group = l->group;
+}
+
+/* Completes all but the newest `left` groups: each lands, and its bytes of shared memory are this thread's again (`mark`). What is not in a group yet stays in flight. */
+static void complete(Copies *l, uint32_t left, void (*land)(Cta *, Copy *), void (*mark)(const Copy *))
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < l->n; k++) {
+        Copy *c = &l->data[k];
+        if (c->group == l->group || l->group - c->group <= left) { l->data[kept++] = *c; continue; }
+        if (!c->done) land(emu.cta, c);
+        mark(c);
+    }
+    l->n = kept;
+}
+
+static void land_some(Cta *cta, Copies *l, void (*land)(Cta *, Copy *))
+{
+    for (uint32_t k = 0; k < l->n; k++) if (l->data[k].moment == BETWEEN && !l->data[k].done && emu_random(2)) land(cta, &l->data[k]);
+}
+
+/* --- cp.async ------------------------------------------------------------------------------------------------------------------------------- */
+
 static void land(Cta *c, Copy *x)
 {
-    if (x->in) memcpy(c->memory + x->to, x->from, x->bytes);
-    else memset(c->memory + x->to, 0, x->bytes);
+    if (x->from) memcpy(c->memory + x->at, x->from, x->bytes);
+    else memset(c->memory + x->at, 0, x->bytes);
     x->done = true;
 }
 
 void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
 {
     Fiber *f = emu.fiber;
-    Copy c = { .to = to, .from = from, .bytes = bytes, .in = in, .group = f->group, .moment = emu_moment() };
+    Copy c = { .at = to, .from = in ? from : NULL, .bytes = bytes, .moment = emu_moment() };
     if (to % bytes || (in && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
     emu_check_write(to, bytes, NULL, GENERIC);
     if (in) emu_global_read(from, bytes);
     emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
     if (c.moment == AT_ISSUE) land(emu.cta, &c);
-    if (f->n_copies == f->room) {
-        f->room = f->room ? 2 * f->room : 64;
-        f->copies = realloc(f->copies, f->room * sizeof *f->copies);
-        if (!f->copies) abort();
-    }
-    f->copies[f->n_copies++] = c;
+    issue(&f->loads, &c);
 }
 
-void emu_copy_commit(void) { emu.fiber->group++; }
+void emu_copy_commit(void) { emu.fiber->loads.group++; }
 
-/* Complete: all but the newest `left` groups; what is not in a group yet stays in flight. */
-void emu_copy_wait(uint32_t left)
-{
-    Fiber *f = emu.fiber;
-    uint32_t kept = 0;
-    for (uint32_t k = 0; k < f->n_copies; k++) {
-        Copy *c = &f->copies[k];
-        if (c->group == f->group || f->group - c->group <= left) { f->copies[kept++] = *c; continue; }
-        if (!c->done) land(emu.cta, c);
-        emu_mark_write(c->to, c->bytes, emu.warp->index, f->lane, emu.warp->clock.at[emu.warp->index]);
-    }
-    f->n_copies = kept;
-}
+static void written(const Copy *c) { emu_mark_write(c->at, c->bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]); }
+void emu_copy_wait(uint32_t left) { complete(&emu.fiber->loads, left, land, written); }
 
 /* --- mbarriers ---------------------------------------------------------------------------------------------------------------------------- */
 
@@ -236,7 +253,7 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
 
 /* --- TMA to memory: groups of a thread ---------------------------------------------------------------------------------------------------- */
 
-static void out_land(Cta *c, Out *o)
+static void store_land(Cta *c, Copy *o)
 {
     Map m;
     memcpy(&m, o->map, sizeof m);
@@ -246,57 +263,41 @@ static void out_land(Cta *c, Out *o)
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m.rank; k++) {
-            int64_t x = (int64_t)o->at[k] + rest % m.box[k];
+            int64_t x = (int64_t)o->place[k] + rest % m.box[k];
             rest /= m.box[k];
             in &= x >= 0 && x <= m.extents[k];
             if (in) to += (uint64_t)x * m.strides[k - 1];
         }
         for (uint32_t p = 0; p < row && in; p += m.element) {
-            int64_t x = (int64_t)o->at[0] + p / m.element;
-            if (x >= 0 && x <= m.extents[0]) memcpy(to + x * m.element, c->memory + swizzled(o->from + r * row + p, m.swizzle), m.element);
+            int64_t x = (int64_t)o->place[0] + p / m.element;
+            if (x >= 0 && x <= m.extents[0]) memcpy(to + x * m.element, c->memory + swizzled(o->at + r * row + p, m.swizzle), m.element);
         }
     }
     o->done = true;
 }
 
-void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at)
+void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
 {
-    Fiber *f = emu.fiber;
-    Out o = { .from = from, .group = f->outs_group, .moment = emu_moment() };
+    Copy o = { .at = from, .moment = emu_moment() };
     Map m;
     memcpy(&m, map, sizeof m);
     memcpy(o.map, map, sizeof o.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
     o.bytes = m.element;
-    for (int k = 0; k < rank; k++) { o.bytes *= m.box[k]; o.at[k] = at[k]; }
+    for (int k = 0; k < rank; k++) { o.bytes *= m.box[k]; o.place[k] = place[k]; }
     if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
     if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     emu_check_read(from, o.bytes, BY_TMA);
-    emu_mark_read(emu.warp, from, o.bytes, EMU_READING, f->lane);
-    if (o.moment == AT_ISSUE) out_land(emu.cta, &o);
-    if (f->n_outs == f->outs_room) {
-        f->outs_room = f->outs_room ? 2 * f->outs_room : 16;
-        f->outs = realloc(f->outs, f->outs_room * sizeof *f->outs);
-        if (!f->outs) abort();
-    }
-    f->outs[f->n_outs++] = o;
+    emu_mark_read(emu.warp, from, o.bytes, EMU_READING, emu.fiber->lane);
+    if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
+    issue(&emu.fiber->stores, &o);
 }
 
-void emu_bulk_commit(void) { emu.fiber->outs_group++; }
+void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 
-/* Read, all but the newest `left` groups. That they are written too, only the launch's end asks. */
-void emu_bulk_wait(uint32_t left)
-{
-    Fiber *f = emu.fiber;
-    uint32_t kept = 0;
-    for (uint32_t k = 0; k < f->n_outs; k++) {
-        Out *o = &f->outs[k];
-        if (o->group == f->outs_group || f->outs_group - o->group <= left) { f->outs[kept++] = *o; continue; }
-        if (!o->done) out_land(emu.cta, o);
-        emu_mark_read(emu.warp, o->from, o->bytes, emu.warp->clock.at[emu.warp->index], f->lane);
-    }
-    f->n_outs = kept;
-}
+/* That its bytes are written too, only the launch's end asks. */
+static void was_read(const Copy *c) { emu_mark_read(emu.warp, c->at, c->bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane); }
+void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_land, was_read); }
 
 /* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */
 
@@ -305,9 +306,9 @@ void emu_async_reset(Cta *c) { c->n_mbars = c->n_tmas = 0; }
 const char *emu_async_end(Cta *c)
 {
     if (c->n_tmas) return "a TMA copy is in flight";
-    for (int t = 0; t < emu.launch->threads; t++) if (c->fibers[t].n_outs) return "a TMA store is in flight";
+    for (int t = 0; t < emu.launch->threads; t++) if (c->fibers[t].stores.n) return "a TMA store is in flight";
     for (int t = 0; t < emu.launch->threads; t++)
-        for (uint32_t k = 0; k < c->fibers[t].n_copies; k++) if (c->fibers[t].copies[k].in) return "a cp.async is in flight";
+        for (uint32_t k = 0; k < c->fibers[t].loads.n; k++) if (c->fibers[t].loads.data[k].from) return "a cp.async is in flight";
     return NULL;
 }
 
@@ -323,7 +324,7 @@ bool emu_async_step(Cta *c)
     int before = c->n_tmas;
     for (int k = c->n_tmas - 1; k >= 0; k--) if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
     Fiber *f = &c->fibers[emu_random((uint32_t)emu.launch->threads)];
-    for (uint32_t k = 0; k < f->n_outs; k++) if (f->outs[k].moment == BETWEEN && !f->outs[k].done && emu_random(2)) out_land(c, &f->outs[k]);
-    for (uint32_t k = 0; k < f->n_copies; k++) if (f->copies[k].moment == BETWEEN && !f->copies[k].done && emu_random(2)) land(c, &f->copies[k]);
+    land_some(c, &f->stores, store_land);
+    land_some(c, &f->loads, land);
     return c->n_tmas < before;
 }

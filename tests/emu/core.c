@@ -323,7 +323,7 @@ static void cta_start(Cta *c, int64_t block)
     c->registers = 0;
     for (int t = 0; t < l->threads; t++) {
         Fiber *f = &c->fibers[t];
-        *f = (Fiber){ .stack = f->stack, .copies = f->copies, .room = f->room, .outs = f->outs, .outs_room = f->outs_room, .warp = &c->warps[t / l->wave], .lane = t % l->wave, .thread = t, .fresh = true };
+        *f = (Fiber){ .stack = f->stack, .loads = { .data = f->loads.data, .room = f->loads.room }, .stores = { .data = f->stores.data, .room = f->stores.room }, .warp = &c->warps[t / l->wave], .lane = t % l->wave, .thread = t, .fresh = true };
     }
     for (int k = 0; k < c->n_warps; k++) {
         Warp *w = &c->warps[k];
@@ -359,7 +359,7 @@ static void cta_close(Cta *c)
 {
     emu_products_reset(c);
     emu_global_start(c);
-    for (int t = 0; c->fibers && t < emu.launch->threads; t++) { free(c->fibers[t].copies); free(c->fibers[t].outs); }
+    for (int t = 0; c->fibers && t < emu.launch->threads; t++) { free(c->fibers[t].loads.data); free(c->fibers[t].stores.data); }
     for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
     if (c->fibers && c->fibers[0].stack) munmap(c->fibers[0].stack, (size_t)emu.launch->threads * EMU_STACK);
     free(c->tmas);

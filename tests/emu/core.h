@@ -30,10 +30,10 @@ typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment;  /* when an asynchron
 
 typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
 
-typedef struct Copy { uint32_t to, bytes, group; const void *from; bool in, done; Moment moment; } Copy;
-
-/* A TMA store: reads shared memory until a wait for its group. */
-typedef struct Out { uint8_t map[128]; uint32_t from, bytes, group; int32_t at[5]; bool done; Moment moment; } Out;
+/* A thread's copy between memory and `at` in shared memory: cp.async, from an address (NULL: zeros), or a TMA store, to a place of a tensor map. */
+typedef struct Copy { uint32_t at, bytes, group; const void *from; uint8_t map[128]; int32_t place[5]; bool done; Moment moment; } Copy;
+/* In order of issue, in groups that the thread closes and waits for. */
+typedef struct Copies { Copy *data; uint32_t n, room, group; } Copies;
 
 struct Cta;
 struct Warp;
@@ -52,8 +52,7 @@ typedef struct Fiber {
     const uint32_t *turn;
     uint32_t value;
     const Mbar *mbar;
-    Copy *copies; uint32_t n_copies, room, group;
-    Out *outs; uint32_t n_outs, outs_room, outs_group;
+    Copies loads, stores;                   /* by cp.async, by TMA */
 } Fiber;
 
 /* Accumulators of products in flight: their registers hold poison until the wait. */
