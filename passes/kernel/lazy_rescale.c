@@ -1,21 +1,40 @@
 /* lazy-rescale: an accumulator scaled by exp2((m - m_new) c) is rescaled only when the maximum grew enough to matter.
  *
- *   m_new = max(m, x); alpha = exp2(m c - m_new c); p = exp2(s c - m_new c); l = l alpha + sum(p); acc = acc alpha + p v
+ *   m_new = max(m, x); alpha = exp2((m - m_new) c); p = exp2((s - m_new) c); l = l alpha + sum(p); acc = acc alpha + p v
  * becomes
  *   top   = max(m, x)
- *   grew  = any row of the warp has (top - m) c > 8
+ *   grew  = any row of the warp has not |(top - m) c| <= 8
  *   m_new = grew ? top : m
  *   ... the rest with this m_new ...; acc alpha only if grew (else alpha is exactly 1)
  *
- * Any m_new >= top - 8/c does: m_new only shifts the exponents, and what is accumulated under it (l, acc) is rescaled by the same alpha, so the
- * quotient at the end is the same up to rounding; p stays below 2^8, within every float type. That holds only if m is used for nothing
- * else: the pass requires that m's uses are the maximum and exponents of this form, m_new's only the shift, and the loop's final m unused.
- * Flash attention 4 and the measured reference do the same. */
+ * Any m_new within 8/c of top does: it only shifts the exponents, and what is accumulated under it (l, acc) is rescaled by the same alpha, so that quotients of
+ * such values are the same up to rounding; p stays below 2^8, within every float type. The shift may be m_new where that is finite and a constant elsewhere
+ * (`guard`): where m is infinite its growth is not below 8, and alpha is applied.
+ *
+ * What this holds on is checked, value by value:
+ *   in the loop      m is used by the maximum and by alpha's exponent, m_new by the shift only; with p, all that is computed from it grows by one factor (`new`), the carried
+ *                    values come to that factor by alpha, and each of them is handed on in it;
+ *   behind the loop  m is not used; what the carried values' factor goes into (its power is followed through products and quotients) cancels before it is stored or rounded.
+ * Flash attention 4 and the measured reference rescale so. */
 #include "passes/kernel/kernel.h"
+#include <math.h>
 
 enum { THRESHOLD = 8 };
 
-typedef struct Ctx { Session *s; InstrList loops; int n; } Ctx;
+typedef struct Exponent { Value *of, *result; } Exponent;
+
+typedef struct Ctx {
+    Session *s;
+    InstrList loops;
+    int n;
+    /* of the loop under test */
+    Instr *loop;
+    Value *m, *top, *base, *scale;      /* scale: the c of all exponents, a scalar */
+    Instr *max;
+    Value *alpha;
+    VEC(Exponent) exponents;
+    ValueList grown;                    /* values with the factor; each once */
+} Ctx;
 
 static bool only_exp2(const Value *v)
 {
@@ -23,79 +42,271 @@ static bool only_exp2(const Value *v)
     return v->uses != NULL;
 }
 
-static Value *scalar_of(Value *v)
+/* What a tile repeats: through splats and broadcasts. */
+static Value *repeated(Value *v)
 {
     while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    return v;
+}
+
+static Value *scalar_of(Value *v)
+{
+    v = repeated(v);
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
-/* The negative of what: c' = -c as scalars: constants, or products of one value with constants of opposite sign. */
-static bool negatives(Value *a, Value *b)
+static bool is_constant(Value *v, double x)
+{
+    double y;
+    return ir_is_const_float(repeated(v), &y) && y == x;
+}
+
+/* Scalars with b = sign a: the same value, constants, or products of one value with such. */
+static bool proportional(Value *a, Value *b, int sign)
 {
     double x, y;
     if (!a || !b) return false;
-    if (ir_is_const_float(a, &x) && ir_is_const_float(b, &y)) return (float)x == -(float)y;
-    if (!a->def || !b->def || a->def->op != OP_MUL || b->def->op != OP_MUL) return a->def && a->def->op == OP_NEG ? ir_operand(a->def, 0) == b : b->def && b->def->op == OP_NEG && ir_operand(b->def, 0) == a;
-    return ir_operand(a->def, 0) == ir_operand(b->def, 0) && negatives(ir_operand(a->def, 1), ir_operand(b->def, 1));
+    if (a == b) return sign > 0;
+    if (ir_is_const_float(a, &x) && ir_is_const_float(b, &y)) return (float)x == (float)(sign * y);
+    if (!a->def || !b->def) return false;
+    if (a->def->op == OP_MUL && b->def->op == OP_MUL) return ir_operand(a->def, 0) == ir_operand(b->def, 0) && proportional(ir_operand(a->def, 1), ir_operand(b->def, 1), sign);
+    if (sign > 0) return false;
+    return (a->def->op == OP_NEG && ir_operand(a->def, 0) == b) || (b->def->op == OP_NEG && ir_operand(b->def, 0) == a);
 }
 
-static void try_loop(Ctx *c, Instr *loop, int k)
+/* where(x == -inf, constant, x), or the same turned round; what is compared may be x times a scalar. */
+static Value *guarded(Instr *i)
 {
-    Block *body = loop->blocks[0];
-    Value *m = body->args[k + 1], *top = ir_operand(ir_terminator(body), k), *shift = NULL, *own = NULL;
-    Instr *max = top->def;
-    if (loop->results[k].uses || !max || max->op != OP_MAX || max->block != body || top->type->kind != TYPE_TILE) return;
-    if (ir_operand(max, 0) != m && ir_operand(max, 1) != m) return;
-    /* m_new: the yield and one product, the shift -m_new c */
-    for (const Use *u = top->uses; u; u = u->next) {
-        if (u->user == ir_terminator(body)) continue;
-        if (u->user->op != OP_MUL || shift) return;
-        shift = ir_result(u->user);
-    }
-    if (!shift || shift->def->block != body) return;
-    Value *neg = scalar_of(ir_operand(shift->def, ir_operand(shift->def, 0) == top));
-    /* m: the maximum, and alpha's exponent m c + shift */
-    for (const Use *u = m->uses; u; u = u->next) {
-        if (u->user == max) continue;
-        if (u->user->op != OP_FMA || own || ir_operand(u->user, 0) != m || ir_operand(u->user, 2) != shift) return;
-        own = ir_result(u->user);
-    }
-    if (!own || !only_exp2(own) || !negatives(scalar_of(ir_operand(own->def, 1)), neg)) return;
-    /* the shift: alpha's exponent, and fma(s, c, shift) under exp2 */
-    Value *scale = scalar_of(ir_operand(own->def, 1));
-    for (const Use *u = shift->uses; u; u = u->next) {
+    if (i->op != OP_WHERE || !ir_operand(i, 0)->def) return NULL;
+    Instr *test = ir_operand(i, 0)->def;
+    if (test->op != OP_EQ && test->op != OP_NE) return NULL;
+    Value *x = ir_operand(i, test->op == OP_EQ ? 2 : 1), *other = ir_operand(i, test->op == OP_EQ ? 1 : 2), *tested = ir_operand(test, 0);
+    double k;
+    if (tested != x && tested->def && tested->def->op == OP_MUL && scalar_of(ir_operand(tested->def, 1))) tested = ir_operand(tested->def, 0);
+    return tested == x && is_constant(ir_operand(test, 1), -INFINITY) && ir_is_const_float(repeated(other), &k) && isfinite(k) ? x : NULL;
+}
+
+/* Is this use one that only decides the guard? */
+static bool feeds_guard(const Ctx *c, Instr *i)
+{
+    if (i->op != OP_EQ && i->op != OP_NE && i->op != OP_MUL) return false;
+    const Use *u = ir_result(i)->uses;
+    for (; u; u = u->next) if (i->op == OP_MUL ? u->user->op == OP_MUL || !feeds_guard(c, u->user) : ir_result(u->user) != c->base) return false;
+    return ir_result(i)->uses;
+}
+
+/* An exponent (of - base) c; every one has the same c. */
+static bool add_exponent(Ctx *c, Value *of, Value *factor, Value *result)
+{
+    Value *scale = scalar_of(factor);
+    if (!scale || !only_exp2(result)) return false;
+    if (!c->scale) c->scale = scale;
+    if (!proportional(c->scale, scale, 1)) return false;
+    if (repeated(of) == c->m) {
+        if (c->alpha || !result->uses || result->uses->next) return false;
+        c->alpha = ir_result(result->uses->user);
+    } else vec_push(&c->s->arena, &c->exponents, ((Exponent){ of, result }));
+    return true;
+}
+
+/* The uses of the shift -base c, or of base itself under a difference: exponents only. */
+static bool exponents_of_shift(Ctx *c, Value *shift, Value *negative)
+{
+    for (Use *u = shift->uses; u; u = u->next) {
         Instr *i = u->user;
-        if (i == own->def) continue;
-        if (i->op == OP_BROADCAST) {
-            for (const Use *w = ir_result(i)->uses; w; w = w->next)
-                if (w->user->op != OP_FMA || ir_operand(w->user, 2) != ir_result(i) || scalar_of(ir_operand(w->user, 1)) != scale || !only_exp2(ir_result(w->user))) return;
-        } else if (i->op != OP_FMA || ir_operand(i, 2) != shift || scalar_of(ir_operand(i, 1)) != scale || !only_exp2(ir_result(i))) return;
+        if (i->op == OP_BROADCAST ? !exponents_of_shift(c, ir_result(i), negative)
+                                  : i->op != OP_FMA || ir_operand(i, 2) != shift || !proportional(scalar_of(ir_operand(i, 1)), negative, -1) || !add_exponent(c, ir_operand(i, 0), ir_operand(i, 1), ir_result(i))) return false;
     }
+    return shift->uses != NULL;
+}
 
-    Builder b = ir_after(max);
-    const Type *t = top->type;
-    Value *scales = ir_splat(&b, scale, t->rank, t->shape), *growth = ir_bin(&b, OP_MUL, ir_bin(&b, OP_SUB, top, m), scales);
-    Value *big = ir_bin(&b, OP_GT, growth, ir_splat(&b, ir_const_float(&b, DT_F32, THRESHOLD), t->rank, t->shape));
-    Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &big, 1, NO_ATTRS, NULL);
-    ir_set_name(any, "grew");
-    Value *any_tile = ir_splat(&b, any, t->rank, t->shape);
-    Instr *pick = ir_build(&b, OP_WHERE, (Value *[]){ any_tile, top, m }, 3, NO_ATTRS, NULL, 0);
-    Value *m_new = ir_result(pick);
-    m_new->name = top->name;
-    ir_replace(top, m_new);
-    for (int o = 0; o < pick->n_operands; o++) if (ir_operand(pick, o) == m_new) ir_set_operand(pick, o, top);
-    Instr *sub = growth->def ? ir_operand(growth->def, 0)->def : NULL;
-    for (int o = 0; sub && o < 2; o++) if (ir_operand(sub, o) == m_new) ir_set_operand(sub, o, top);
+static bool exponents_of_difference(Ctx *c, Instr *sub)
+{
+    Value *d = ir_result(sub);
+    for (Use *u = d->uses; u; u = u->next) {
+        Instr *i = u->user;
+        if (i->op != OP_MUL || ir_operand(i, 0) != d || !add_exponent(c, ir_operand(sub, 0), ir_operand(i, 1), ir_result(i))) return false;
+    }
+    return d->uses != NULL;
+}
 
-    /* products with alpha on large tiles: skipped when alpha is 1 in the whole warp */
-    Value *alpha = ir_result(own->uses->user);
-    for (Use *u = alpha->uses, *next; u; u = next) {
+static bool exponents_of(Ctx *c, Value *base)
+{
+    for (Use *u = base->uses; u; u = u->next) {
+        Instr *i = u->user;
+        if (i->op == OP_BROADCAST) {
+            if (!exponents_of(c, ir_result(i))) return false;
+        } else if (i->op == OP_MUL && ir_operand(i, 0) == base && scalar_of(ir_operand(i, 1))) {
+            if (!exponents_of_shift(c, ir_result(i), scalar_of(ir_operand(i, 1)))) return false;
+        } else if (i->op == OP_SUB && ir_operand(i, 1) == base) {
+            if (!exponents_of_difference(c, i)) return false;
+        } else if (i->op != OP_YIELD || base != c->top) return false;
+    }
+    return true;
+}
+
+/* What the exponents subtract is the maximum, or the one guard of it. */
+static bool find_exponents(Ctx *c)
+{
+    c->base = c->top;
+    for (Use *u = c->top->uses; u; u = u->next) if (guarded(u->user) == c->top) c->base = ir_result(u->user);
+    for (Use *u = c->top->uses; u && c->base != c->top; u = u->next)
+        if (u->user->op != OP_YIELD && ir_result(u->user) != c->base && !feeds_guard(c, u->user)) return false;
+    return exponents_of(c, c->base) && c->alpha;
+}
+
+static bool has_factor(const Ctx *c, const Value *v)
+{
+    for (size_t k = 0; k < c->grown.len; k++) if (c->grown.data[k] == v) return true;
+    return false;
+}
+
+static void grow(Ctx *c, Value *v)
+{
+    if (!has_factor(c, v)) vec_push(&c->s->arena, &c->grown, v);
+}
+
+/* A carried value that alpha brings to the new factor, if that is what this product does. */
+static Value *rescaled(const Ctx *c, const Instr *i)
+{
+    if (i->op != OP_MUL && i->op != OP_FMA) return NULL;
+    for (int k = 0; k < 2; k++)
+        if (repeated(ir_operand(i, k)) == c->alpha) {
+            Value *x = ir_operand(i, 1 - k);
+            if (!x->def) for (int a = 1; a < c->loop->blocks[0]->n_args; a++) if (c->loop->blocks[0]->args[a] == x) return x;
+        }
+    return NULL;
+}
+
+static bool is_float_cast(const Instr *i) { return i->op == OP_CAST && dtype_is_float(ir_result(i)->type->dtype); }
+
+/* Is the result of this instruction of the factor when its marked operands are, and nothing else about it changed? */
+static bool keeps_factor(const Ctx *c, const Instr *i)
+{
+    bool f[3] = { false };
+    for (int k = 0; k < i->n_operands && k < 3; k++) f[k] = has_factor(c, ir_operand(i, k));
+    switch ((int)i->op) {
+    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_NEG: case OP_REDUCE_SUM: case OP_MATERIALIZE: case OP_CONVERT: case OP_WGMMA_WAIT: return i->n_operands == 1;
+    case OP_CAST: return is_float_cast(i);
+    case OP_ADD: case OP_SUB: return f[0] && f[1];
+    case OP_MUL: return f[0] != f[1];
+    case OP_FMA: return f[2] && (f[0] != f[1] || (!f[0] && rescaled(c, i)));
+    case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: return f[2] && f[0] != f[1];
+    case OP_WHERE: return !f[0] && (f[1] || is_constant(ir_operand(i, 1), 0)) && (f[2] || is_constant(ir_operand(i, 2), 0));
+    default: return false;
+    }
+}
+
+/* The values of the loop that have the factor, from p and the carried ones on. */
+static bool follow_in_loop(Ctx *c)
+{
+    Block *body = c->loop->blocks[0];
+    for (size_t k = 0; k < c->exponents.len; k++)
+        for (Use *u = c->exponents.data[k].result->uses; u; u = u->next) grow(c, ir_result(u->user));
+    ValueList queue = { 0 };
+    vec_push(&c->s->arena, &queue, c->alpha);
+    ValueList carried = { 0 };
+    for (size_t k = 0; k < queue.len; k++)
+        for (Use *u = queue.data[k]->uses; u; u = u->next) {
+            Value *x = rescaled(c, u->user);
+            if (u->user->op == OP_BROADCAST) vec_push(&c->s->arena, &queue, ir_result(u->user));
+            else if (!x) return false;
+            else {
+                vec_push(&c->s->arena, &carried, x);
+                grow(c, ir_result(u->user));
+            }
+        }
+    for (size_t k = 0; k < c->grown.len; k++)
+        for (Use *u = c->grown.data[k]->uses; u; u = u->next) {
+            if (u->user == ir_terminator(body)) continue;
+            if (u->user->block != body || u->user->n_results != 1) return false;
+            grow(c, ir_result(u->user));
+        }
+    for (size_t k = 0; k < c->grown.len; k++) {
+        const Instr *i = c->grown.data[k]->def;
+        if (i->op != OP_EXP2 && !(i->op == OP_MUL && rescaled(c, i)) && !keeps_factor(c, i)) return false;
+    }
+    /* a value is handed on with the factor exactly where it was taken up by alpha, and has no other use before */
+    for (int r = 0; r < c->loop->n_results; r++) {
+        Value *x = body->args[r + 1];
+        bool took = false;
+        for (size_t k = 0; k < carried.len; k++) took |= carried.data[k] == x;
+        if (took != has_factor(c, ir_operand(ir_terminator(body), r))) return false;
+        for (Use *u = x->uses; took && u; u = u->next) if (rescaled(c, u->user) != x) return false;
+    }
+    return true;
+}
+
+typedef struct Power { Value *value; int of; } Power;
+typedef struct Powers { Session *s; VEC(Power) rows; } Powers;
+
+static int power(const Powers *p, const Value *v)
+{
+    for (size_t k = 0; k < p->rows.len; k++) if (p->rows.data[k].value == v) return p->rows.data[k].of;
+    return 0;
+}
+
+/* x == 0 ? constant : x has x's power: where all of its terms vanish they do so under any factor. */
+static Value *zero_guarded(Instr *i)
+{
+    Instr *test = i->op == OP_WHERE ? ir_operand(i, 0)->def : NULL;
+    if (!test || (test->op != OP_EQ && test->op != OP_NE)) return NULL;
+    Value *x = ir_operand(i, test->op == OP_EQ ? 2 : 1);
+    double k;
+    return ir_operand(test, 0) == x && is_constant(ir_operand(test, 1), 0) && ir_is_const_float(repeated(ir_operand(i, test->op == OP_EQ ? 1 : 2)), &k) ? x : NULL;
+}
+
+/* The power of the factor in an instruction's result; false if it is not a power. */
+static bool power_of(const Powers *p, Instr *i, int *out)
+{
+    int a[3] = { 0 };
+    for (int k = 0; k < i->n_operands && k < 3; k++) a[k] = power(p, ir_operand(i, k));
+    *out = a[0];
+    switch ((int)i->op) {
+    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_NEG: case OP_ABS: case OP_REDUCE_SUM: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_MATERIALIZE: case OP_CONVERT:
+        return i->n_operands == 1;
+    case OP_ADD: case OP_SUB: case OP_MAX: case OP_MIN: return a[0] == a[1];
+    case OP_MUL: return *out = a[0] + a[1], true;
+    case OP_DIV: return *out = a[0] - a[1], true;
+    case OP_FMA: return *out = a[2], a[0] + a[1] == a[2];
+    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: return *out = 0, a[0] == a[1] || is_constant(ir_operand(i, 1), 0);
+    case OP_WHERE:
+        if (zero_guarded(i)) return *out = power(p, zero_guarded(i)), a[0] == 0;
+        return *out = a[1], a[0] == 0 && a[1] == a[2];
+    default: return false;
+    }
+}
+
+/* Behind the loop, the factor cancels before anything else becomes of it. */
+static bool cancels(Ctx *c)
+{
+    Powers p = { .s = c->s };
+    Block *body = c->loop->blocks[0];
+    for (int r = 0; r < c->loop->n_results; r++)
+        if (has_factor(c, ir_operand(ir_terminator(body), r))) vec_push(&c->s->arena, &p.rows, ((Power){ &c->loop->results[r], 1 }));
+    for (Instr *i = c->loop->next; i; i = i->next) {
+        bool touched = false;
+        for (int k = 0; k < i->n_operands; k++) touched |= power(&p, ir_operand(i, k)) != 0;
+        int n;
+        if (!touched) continue;
+        if (i->n_results != 1 || !power_of(&p, i, &n)) return false;
+        if (n) vec_push(&c->s->arena, &p.rows, ((Power){ ir_result(i), n }));
+    }
+    for (size_t k = 0; k < p.rows.len; k++)
+        for (const Use *u = p.rows.data[k].value->uses; u; u = u->next) if (u->user->block != c->loop->block) return false;
+    return true;
+}
+
+/* Products with alpha on large tiles: skipped when alpha is 1 in the whole warp. */
+static void skip_products(Ctx *c, Value *any)
+{
+    for (Use *u = c->alpha->uses, *next; u; u = next) {
         next = u->next;
         if (u->user->op != OP_BROADCAST) continue;
         for (Use *w = ir_result(u->user)->uses, *wn; w; w = wn) {
             wn = w->next;
             Instr *mul = w->user;
-            if (mul->op != OP_MUL || mul->block != body) continue;
+            if (mul->op != OP_MUL || mul->block != c->loop->blocks[0]) continue;
             Value *acc = ir_operand(mul, ir_operand(mul, 0) == ir_result(u->user));
             const Type *at = ir_result(mul)->type;
             Builder mb = ir_before(mul);
@@ -110,7 +321,38 @@ static void try_loop(Ctx *c, Instr *loop, int k)
             ir_build(&in, OP_YIELD, &acc, 1, NO_ATTRS, NULL, 0);
         }
     }
-    c->n++;
+}
+
+static void try_loop(Ctx *all, Instr *loop, int k)
+{
+    Block *body = loop->blocks[0];
+    Ctx c = { .s = all->s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
+    c.max = c.top->def;
+    if (loop->results[k].uses || !c.max || c.max->op != OP_MAX || c.max->block != body || c.top->type->kind != TYPE_TILE) return;
+    if (ir_operand(c.max, 0) != c.m && ir_operand(c.max, 1) != c.m) return;
+    if (!find_exponents(&c)) return;
+    int uses = 0;
+    for (const Use *u = c.m->uses; u; u = u->next) uses++;
+    if (uses != 2) return;                      /* the maximum, and alpha's exponent */
+    if (!follow_in_loop(&c) || !cancels(&c)) return;
+
+    Builder b = ir_after(c.max);
+    const Type *t = c.top->type;
+    Value *from_m = ir_bin(&b, OP_SUB, c.top, c.m), *scales = ir_splat(&b, c.scale, t->rank, t->shape);
+    Value *growth = ir_op(&b, OP_ABS, NULL, NO_ATTRS, ir_bin(&b, OP_MUL, from_m, scales));
+    Value *little = ir_bin(&b, OP_LE, growth, ir_splat(&b, ir_const_float(&b, DT_F32, THRESHOLD), t->rank, t->shape));
+    Value *big = ir_op(&b, OP_NOT, NULL, NO_ATTRS, little);
+    Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &big, 1, NO_ATTRS, NULL);
+    ir_set_name(any, "grew");
+    Value *any_tile = ir_splat(&b, any, t->rank, t->shape);
+    Instr *pick = ir_build(&b, OP_WHERE, (Value *[]){ any_tile, c.top, c.m }, 3, NO_ATTRS, NULL, 0);
+    Value *m_new = ir_result(pick);
+    m_new->name = c.top->name;
+    ir_replace(c.top, m_new);
+    ir_set_operand(pick, 1, c.top);
+    ir_set_operand(from_m->def, 0, c.top);
+    skip_products(&c, any);
+    all->n++;
 }
 
 int kernel_lazy_rescale(Session *s, Func *f)

@@ -125,6 +125,8 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     Value *budget = ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), *some = ir_const_float(b, DT_F32, 1);
     Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some)), DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
+    /* groups of about one size: a short one would begin its heaviest rows when everything else ends (H100, D 64, 8 rows: 268 -> 286 TFLOPS) */
+    G = ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, G));
     Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
     Value *base = ir_bin(b, OP_MUL, g, G), *size = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base));
     Value *row = ir_bin(b, OP_DIV, r, size), *s = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size)));

@@ -114,6 +114,7 @@ static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) {
 }
 static __device__ __forceinline__ u32 float_word(float x) { return __builtin_bit_cast(u32, x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
+static __device__ __forceinline__ float abs_f32(float x) { return __builtin_fabsf(x); }
 /* machine */
 static __device__ __forceinline__ bool vote_any(bool x) { return __builtin_amdgcn_ballot_w64(x) != 0; }
 static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -219,101 +220,101 @@ void attention(const i64 grid0,
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     block_barrier();
-    const u32 K_ring_168 = shared_base + 0;    /* 2 x 8192 bytes */
-    const u32 V_ring_169 = shared_base + 16384;    /* 2 x 8192 bytes */
-    const bool lt_170 = (0 < cdiv_29);
+    const u32 K_ring_170 = shared_base + 0;    /* 2 x 8192 bytes */
+    const u32 V_ring_171 = shared_base + 16384;    /* 2 x 8192 bytes */
+    const bool lt_172 = (0 < cdiv_29);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i32 mul_173 = (0 * 64);
-    const u16 *const K_t3 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_173 * K_stride2;
-    u32 k_174[16];
-    const Buffer buffer_t4 = make_buffer(K_t3, lt_170 ? 0xfffffff0u : 0u);
+    const i32 mul_175 = (0 * 64);
+    const u16 *const K_t3 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_175 * K_stride2;
+    u32 k_176[16];
+    const Buffer buffer_t4 = make_buffer(K_t3, lt_172 ? 0xfffffff0u : 0u);
     const u32 at_t5 = (u32)(c3 * (i32)K_stride2 + c2) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&k_174[4 * v], buffer_t4, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_173 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+        buffer_load_b128(&k_176[4 * v], buffer_t4, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_175 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
     }
     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-    const u16 *const V_t6 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_173 * V_stride2;
-    u32 v_177[16];
-    const Buffer buffer_t7 = make_buffer(V_t6, lt_170 ? 0xfffffff0u : 0u);
+    const u16 *const V_t6 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_175 * V_stride2;
+    u32 v_179[16];
+    const Buffer buffer_t7 = make_buffer(V_t6, lt_172 ? 0xfffffff0u : 0u);
     const u32 at_t8 = (u32)(c4 * (i32)V_stride2 + c5) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&v_177[4 * v], buffer_t7, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_173 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+        buffer_load_b128(&v_179[4 * v], buffer_t7, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_175 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const u32 shared_slot_181 = K_ring_168 + (u32)0 * 8192;
+    const u32 shared_slot_183 = K_ring_170 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         u32 o_t9 = c2 * 2 + ((c3 + 16 * v)) * 128;
         o_t9 = o_t9 ^ (o_t9 >> 3 & 48u) ^ (o_t9 >> 4 & 64u);
-        sts_b128(shared_slot_181 + o_t9, &k_174[(8 * v) / 2]);
+        sts_b128(shared_slot_183 + o_t9, &k_176[(8 * v) / 2]);
     }
-    const u32 shared_slot_183 = V_ring_169 + (u32)0 * 8192;
+    const u32 shared_slot_185 = V_ring_171 + (u32)0 * 8192;
     sched_barrier(0);
     u32 o_t10 = c4 * 2 + (c5) * 128;
     o_t10 = o_t10 ^ (o_t10 >> 3 & 48u) ^ (o_t10 >> 4 & 64u) ^ (o_t10 >> 6 & 112u);
-    const u32 w_t11[2] = { (v_177[0] >> 0 & 65535u) | ((v_177[4] >> 0 & 65535u)) << 16, (v_177[8] >> 0 & 65535u) | ((v_177[12] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_183 + o_t10, w_t11);
+    const u32 w_t11[2] = { (v_179[0] >> 0 & 65535u) | ((v_179[4] >> 0 & 65535u)) << 16, (v_179[8] >> 0 & 65535u) | ((v_179[12] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_185 + o_t10, w_t11);
     u32 o_t12 = c4 * 2 + ((c5 + 1)) * 128;
     o_t12 = o_t12 ^ (o_t12 >> 3 & 48u) ^ (o_t12 >> 4 & 64u) ^ (o_t12 >> 6 & 112u);
-    const u32 w_t13[2] = { v_177[0] >> 16 | (v_177[4] >> 16) << 16, v_177[8] >> 16 | (v_177[12] >> 16) << 16 };
-    sts_b64(shared_slot_183 + o_t12, w_t13);
+    const u32 w_t13[2] = { v_179[0] >> 16 | (v_179[4] >> 16) << 16, v_179[8] >> 16 | (v_179[12] >> 16) << 16 };
+    sts_b64(shared_slot_185 + o_t12, w_t13);
     u32 o_t14 = c4 * 2 + ((c5 + 2)) * 128;
     o_t14 = o_t14 ^ (o_t14 >> 3 & 48u) ^ (o_t14 >> 4 & 64u) ^ (o_t14 >> 6 & 112u);
-    const u32 w_t15[2] = { (v_177[1] >> 0 & 65535u) | ((v_177[5] >> 0 & 65535u)) << 16, (v_177[9] >> 0 & 65535u) | ((v_177[13] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_183 + o_t14, w_t15);
+    const u32 w_t15[2] = { (v_179[1] >> 0 & 65535u) | ((v_179[5] >> 0 & 65535u)) << 16, (v_179[9] >> 0 & 65535u) | ((v_179[13] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_185 + o_t14, w_t15);
     u32 o_t16 = c4 * 2 + ((c5 + 3)) * 128;
     o_t16 = o_t16 ^ (o_t16 >> 3 & 48u) ^ (o_t16 >> 4 & 64u) ^ (o_t16 >> 6 & 112u);
-    const u32 w_t17[2] = { v_177[1] >> 16 | (v_177[5] >> 16) << 16, v_177[9] >> 16 | (v_177[13] >> 16) << 16 };
-    sts_b64(shared_slot_183 + o_t16, w_t17);
+    const u32 w_t17[2] = { v_179[1] >> 16 | (v_179[5] >> 16) << 16, v_179[9] >> 16 | (v_179[13] >> 16) << 16 };
+    sts_b64(shared_slot_185 + o_t16, w_t17);
     u32 o_t18 = c4 * 2 + ((c5 + 4)) * 128;
     o_t18 = o_t18 ^ (o_t18 >> 3 & 48u) ^ (o_t18 >> 4 & 64u) ^ (o_t18 >> 6 & 112u);
-    const u32 w_t19[2] = { (v_177[2] >> 0 & 65535u) | ((v_177[6] >> 0 & 65535u)) << 16, (v_177[10] >> 0 & 65535u) | ((v_177[14] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_183 + o_t18, w_t19);
+    const u32 w_t19[2] = { (v_179[2] >> 0 & 65535u) | ((v_179[6] >> 0 & 65535u)) << 16, (v_179[10] >> 0 & 65535u) | ((v_179[14] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_185 + o_t18, w_t19);
     u32 o_t20 = c4 * 2 + ((c5 + 5)) * 128;
     o_t20 = o_t20 ^ (o_t20 >> 3 & 48u) ^ (o_t20 >> 4 & 64u) ^ (o_t20 >> 6 & 112u);
-    const u32 w_t21[2] = { v_177[2] >> 16 | (v_177[6] >> 16) << 16, v_177[10] >> 16 | (v_177[14] >> 16) << 16 };
-    sts_b64(shared_slot_183 + o_t20, w_t21);
+    const u32 w_t21[2] = { v_179[2] >> 16 | (v_179[6] >> 16) << 16, v_179[10] >> 16 | (v_179[14] >> 16) << 16 };
+    sts_b64(shared_slot_185 + o_t20, w_t21);
     u32 o_t22 = c4 * 2 + ((c5 + 6)) * 128;
     o_t22 = o_t22 ^ (o_t22 >> 3 & 48u) ^ (o_t22 >> 4 & 64u) ^ (o_t22 >> 6 & 112u);
-    const u32 w_t23[2] = { (v_177[3] >> 0 & 65535u) | ((v_177[7] >> 0 & 65535u)) << 16, (v_177[11] >> 0 & 65535u) | ((v_177[15] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_183 + o_t22, w_t23);
+    const u32 w_t23[2] = { (v_179[3] >> 0 & 65535u) | ((v_179[7] >> 0 & 65535u)) << 16, (v_179[11] >> 0 & 65535u) | ((v_179[15] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_185 + o_t22, w_t23);
     u32 o_t24 = c4 * 2 + ((c5 + 7)) * 128;
     o_t24 = o_t24 ^ (o_t24 >> 3 & 48u) ^ (o_t24 >> 4 & 64u) ^ (o_t24 >> 6 & 112u);
-    const u32 w_t25[2] = { v_177[3] >> 16 | (v_177[7] >> 16) << 16, v_177[11] >> 16 | (v_177[15] >> 16) << 16 };
-    sts_b64(shared_slot_183 + o_t24, w_t25);
+    const u32 w_t25[2] = { v_179[3] >> 16 | (v_179[7] >> 16) << 16, v_179[11] >> 16 | (v_179[15] >> 16) << 16 };
+    sts_b64(shared_slot_185 + o_t24, w_t25);
     block_barrier();
-    float materialize_209[1];
-    materialize_209[0] = 0.0f;
-    float materialize_210[32];
+    float materialize_211[1];
+    materialize_211[0] = 0.0f;
+    float materialize_212[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_210[i] = 0.0f;
+        materialize_212[i] = 0.0f;
     }
-    float materialize_211[1];
-    materialize_211[0] = float_bits(0xff800000u);
+    float materialize_213[1];
+    materialize_213[0] = float_bits(0xff800000u);
     float l_45[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        l_45[i] = materialize_209[i];
+        l_45[i] = materialize_211[i];
     }
     float acc_46[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_46[i] = materialize_210[i];
+        acc_46[i] = materialize_212[i];
     }
     float m_47[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        m_47[i] = materialize_211[i];
+        m_47[i] = materialize_213[i];
     }
-    i32 slot_189;
-    slot_189 = 0;
+    i32 slot_191;
+    slot_191 = 0;
 #pragma unroll 1
     for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
         const int c2_t28 = again(c2, (i32)j_44);
@@ -323,43 +324,43 @@ void attention(const i64 grid0,
         const int c0_t36 = again(c0, (i32)j_44);
         const int c1_t37 = again(c1, (i32)j_44);
         const int c6_t41 = again(c6, (i32)j_44);
-        const i32 sub_191 = (i32)((u32)1 - (u32)slot_189);
-        const i32 add_192 = (j_44 + 1);
-        const bool lt_193 = (add_192 < cdiv_29);
+        const i32 sub_193 = (i32)((u32)1 - (u32)slot_191);
+        const i32 add_194 = (j_44 + 1);
+        const bool lt_195 = (add_194 < cdiv_29);
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_196 = (add_192 * 64);
-        const u16 *const K_t26 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_196 * K_stride2;
-        u32 k_197[16];
-        const Buffer buffer_t27 = make_buffer(K_t26, lt_193 ? 0xfffffff0u : 0u);
+        const i32 mul_198 = (add_194 * 64);
+        const u16 *const K_t26 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_198 * K_stride2;
+        u32 k_199[16];
+        const Buffer buffer_t27 = make_buffer(K_t26, lt_195 ? 0xfffffff0u : 0u);
         const u32 at_t30 = (u32)(c3_t29 * (i32)K_stride2 + c2_t28) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&k_197[4 * v], buffer_t27, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+            buffer_load_b128(&k_199[4 * v], buffer_t27, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_198 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
         }
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t31 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_196 * V_stride2;
-        u32 v_200[16];
-        const Buffer buffer_t32 = make_buffer(V_t31, lt_193 ? 0xfffffff0u : 0u);
+        const u16 *const V_t31 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_198 * V_stride2;
+        u32 v_202[16];
+        const Buffer buffer_t32 = make_buffer(V_t31, lt_195 ? 0xfffffff0u : 0u);
         const u32 at_t35 = (u32)(c4_t33 * (i32)V_stride2 + c5_t34) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&v_200[4 * v], buffer_t32, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_196 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+            buffer_load_b128(&v_202[4 * v], buffer_t32, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_198 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 K_tile_203 = K_ring_168 + (u32)slot_189 * 8192;
-        const u32 V_tile_204 = V_ring_169 + (u32)slot_189 * 8192;
+        const u32 K_tile_205 = K_ring_170 + (u32)slot_191 * 8192;
+        const u32 V_tile_206 = V_ring_171 + (u32)slot_191 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_48 = (j_44 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_214[32];
+        float materialize_216[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_214[i] = 0.0f;
+            materialize_216[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
@@ -377,7 +378,7 @@ void attention(const i64 grid0,
             o_t42 = o_t42 ^ (o_t42 >> 3 & 48u) ^ (o_t42 >> 4 & 64u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t40[t * 4], K_tile_203 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
+                lds_b128(&b_t40[t * 4], K_tile_205 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -385,7 +386,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&materialize_214[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&materialize_216[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
                     }
                 }
             }
@@ -404,14 +405,14 @@ void attention(const i64 grid0,
         if (and_156) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_157[i] = materialize_214[i];
+                if_157[i] = materialize_216[i];
             }
         }
         else {
             float where_60[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_60a = ((((mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_214[i] : float_bits(0xff800000u));
+                const float where_60a = ((((mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_216[i] : float_bits(0xff800000u));
                 where_60[i] = where_60a;
             }
 #pragma unroll
@@ -462,31 +463,33 @@ void attention(const i64 grid0,
         float reduce_max_61[1];
         reduce_max_61[0] = red_t44[0];
         float max_62[1];
-        float mul_160[1];
+        float abs_161[1];
         {
             const float max_62a = max_f32(m_47[0], reduce_max_61[0]);
-            const float sub_159a = (max_62a - m_47[0]);
-            const float mul_160a = (sub_159a * mul_36);
+            const float sub_158a = (max_62a - m_47[0]);
+            const float mul_160a = (sub_158a * mul_36);
+            const float abs_161a = abs_f32(mul_160a);
             max_62[0] = max_62a;
-            mul_160[0] = mul_160a;
+            abs_161[0] = abs_161a;
         }
-        bool gt_163[1];
+        bool not_165[1];
         {
-            const bool gt_163a = (mul_160[0] > 8.0f);
-            gt_163[0] = gt_163a;
+            const bool le_164a = (abs_161[0] <= 8.0f);
+            const bool not_165a = !(le_164a);
+            not_165[0] = not_165a;
         }
         bool any_t51 = false;
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            any_t51 |= gt_163[i];
+            any_t51 |= not_165[i];
         }
-        const bool grew_164 = vote_any(any_t51);
-        float where_166[1];
+        const bool grew_166 = vote_any(any_t51);
+        float where_168[1];
         float mul_64[1];
         {
-            const float where_166a = (grew_164 ? max_62[0] : m_47[0]);
-            const float mul_64a = (where_166a * mul_38);
-            where_166[0] = where_166a;
+            const float where_168a = (grew_166 ? max_62[0] : m_47[0]);
+            const float mul_64a = (where_168a * mul_38);
+            where_168[0] = where_168a;
             mul_64[0] = mul_64a;
         }
         /* let p     = exp(s - m_new); */
@@ -552,8 +555,8 @@ void attention(const i64 grid0,
             const float p_73b = p_67[2 * i + 1];
             p_73[i] = pack_f16(p_73a, p_73b);
         }
-        float if_167[32];
-        if (grew_164) {
+        float if_169[32];
+        if (grew_166) {
             float mul_75[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -562,13 +565,13 @@ void attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_167[i] = mul_75[i];
+                if_169[i] = mul_75[i];
             }
         }
         else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_167[i] = acc_46[i];
+                if_169[i] = acc_46[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
@@ -587,7 +590,7 @@ void attention(const i64 grid0,
             o_t65 = o_t65 ^ (o_t65 >> 3 & 48u) ^ (o_t65 >> 4 & 64u) ^ (o_t65 >> 6 & 112u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t64[t * 4], V_tile_204 + (o_t65 ^ (64 * t) ^ (32 * k_t62)) + (4096 * t) + 0);
+                lds_b128(&b_t64[t * 4], V_tile_206 + (o_t65 ^ (64 * t) ^ (32 * k_t62)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -595,7 +598,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&if_167[(m * 2 + n) * 16], &b_t64[n * 4 + q * 2], &a_t63[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&if_169[(m * 2 + n) * 16], &b_t64[n * 4 + q * 2], &a_t63[m * 4 + q * 2]);
                     }
                 }
             }
@@ -604,34 +607,34 @@ void attention(const i64 grid0,
         sched_group(8, 16);
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 shared_slot_205 = K_ring_168 + (u32)sub_191 * 8192;
+        const u32 shared_slot_207 = K_ring_170 + (u32)sub_193 * 8192;
         sched_barrier(0);
         u32 o_t66 = c2_t28 * 2 + (c3_t29) * 128;
         o_t66 = o_t66 ^ (o_t66 >> 3 & 48u) ^ (o_t66 >> 4 & 64u);
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            sts_b128(shared_slot_205 + o_t66 + (2048 * v), &k_197[(8 * v) / 2]);
+            sts_b128(shared_slot_207 + o_t66 + (2048 * v), &k_199[(8 * v) / 2]);
         }
-        const u32 shared_slot_206 = V_ring_169 + (u32)sub_191 * 8192;
+        const u32 shared_slot_208 = V_ring_171 + (u32)sub_193 * 8192;
         sched_barrier(0);
         u32 o_t67 = c4_t33 * 2 + (c5_t34) * 128;
         o_t67 = o_t67 ^ (o_t67 >> 3 & 48u) ^ (o_t67 >> 4 & 64u) ^ (o_t67 >> 6 & 112u);
-        const u32 w_t68[2] = { (v_200[0] >> 0 & 65535u) | ((v_200[4] >> 0 & 65535u)) << 16, (v_200[8] >> 0 & 65535u) | ((v_200[12] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + o_t67 + 0, w_t68);
-        const u32 w_t69[2] = { v_200[0] >> 16 | (v_200[4] >> 16) << 16, v_200[8] >> 16 | (v_200[12] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 16) + 128, w_t69);
-        const u32 w_t70[2] = { (v_200[1] >> 0 & 65535u) | ((v_200[5] >> 0 & 65535u)) << 16, (v_200[9] >> 0 & 65535u) | ((v_200[13] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 32) + 256, w_t70);
-        const u32 w_t71[2] = { v_200[1] >> 16 | (v_200[5] >> 16) << 16, v_200[9] >> 16 | (v_200[13] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 48) + 384, w_t71);
-        const u32 w_t72[2] = { (v_200[2] >> 0 & 65535u) | ((v_200[6] >> 0 & 65535u)) << 16, (v_200[10] >> 0 & 65535u) | ((v_200[14] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + o_t67 + 512, w_t72);
-        const u32 w_t73[2] = { v_200[2] >> 16 | (v_200[6] >> 16) << 16, v_200[10] >> 16 | (v_200[14] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 16) + 640, w_t73);
-        const u32 w_t74[2] = { (v_200[3] >> 0 & 65535u) | ((v_200[7] >> 0 & 65535u)) << 16, (v_200[11] >> 0 & 65535u) | ((v_200[15] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 32) + 768, w_t74);
-        const u32 w_t75[2] = { v_200[3] >> 16 | (v_200[7] >> 16) << 16, v_200[11] >> 16 | (v_200[15] >> 16) << 16 };
-        sts_b64(shared_slot_206 + (o_t67 ^ 48) + 896, w_t75);
+        const u32 w_t68[2] = { (v_202[0] >> 0 & 65535u) | ((v_202[4] >> 0 & 65535u)) << 16, (v_202[8] >> 0 & 65535u) | ((v_202[12] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_208 + o_t67 + 0, w_t68);
+        const u32 w_t69[2] = { v_202[0] >> 16 | (v_202[4] >> 16) << 16, v_202[8] >> 16 | (v_202[12] >> 16) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 16) + 128, w_t69);
+        const u32 w_t70[2] = { (v_202[1] >> 0 & 65535u) | ((v_202[5] >> 0 & 65535u)) << 16, (v_202[9] >> 0 & 65535u) | ((v_202[13] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 32) + 256, w_t70);
+        const u32 w_t71[2] = { v_202[1] >> 16 | (v_202[5] >> 16) << 16, v_202[9] >> 16 | (v_202[13] >> 16) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 48) + 384, w_t71);
+        const u32 w_t72[2] = { (v_202[2] >> 0 & 65535u) | ((v_202[6] >> 0 & 65535u)) << 16, (v_202[10] >> 0 & 65535u) | ((v_202[14] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_208 + o_t67 + 512, w_t72);
+        const u32 w_t73[2] = { v_202[2] >> 16 | (v_202[6] >> 16) << 16, v_202[10] >> 16 | (v_202[14] >> 16) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 16) + 640, w_t73);
+        const u32 w_t74[2] = { (v_202[3] >> 0 & 65535u) | ((v_202[7] >> 0 & 65535u)) << 16, (v_202[11] >> 0 & 65535u) | ((v_202[15] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 32) + 768, w_t74);
+        const u32 w_t75[2] = { v_202[3] >> 16 | (v_202[7] >> 16) << 16, v_202[11] >> 16 | (v_202[15] >> 16) << 16 };
+        sts_b64(shared_slot_208 + (o_t67 ^ 48) + 896, w_t75);
         block_barrier();
 #pragma unroll
         for (int i = 0; i < 1; i++) {
@@ -639,13 +642,13 @@ void attention(const i64 grid0,
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_46[i] = if_167[i];
+            acc_46[i] = if_169[i];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            m_47[i] = where_166[i];
+            m_47[i] = where_168[i];
         }
-        slot_189 = sub_191;
+        slot_191 = sub_193;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH

@@ -19,6 +19,7 @@ static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl
 static __device__ __forceinline__ i32 opaque(i32 x) { asm volatile("" : "+r"(x)); return x; }
 static __device__ __forceinline__ float div_f32(float a, float b) { return __fdiv_rn(a, b); }
 static __device__ __forceinline__ i32 f32_to_i32(float x) { return x != x ? 0 : __float2int_rz(x); }
+static __device__ __forceinline__ i32 cdiv_i32(i32 a, i32 b) { return b ? (i32)(a / b + (a % b > 0)) : (i32)0; }
 static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
 static __device__ __forceinline__ void cp_async_b128(u32 a, const void *p, bool in) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(a), "l"(p), "r"(in ? 16 : 0) : "memory"); }
@@ -33,6 +34,7 @@ static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm
 static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
 static __device__ __forceinline__ u32 float_word(float x) { return __float_as_uint(x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
+static __device__ __forceinline__ float abs_f32(float x) { return fabsf(x); }
 static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
 static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
@@ -111,48 +113,50 @@ attention(const i64 grid0,
     const i32 cast_127 = f32_to_i32(div_126);
     const i32 max_128 = (cast_127 > 1 ? cast_127 : 1);
     const i32 min_129 = (max_128 < mul_99 ? max_128 : mul_99);
-    const i32 mul_130 = (i32)((u32)min_129 * (u32)opaque_93);
-    const i32 div_131 = div_i32((i32)blockIdx.x, mul_130);
-    const i32 mul_132 = (i32)((u32)div_131 * (u32)mul_130);
-    const i32 sub_133 = (i32)((u32)(i32)blockIdx.x - (u32)mul_132);
-    const i32 mul_134 = (i32)((u32)div_131 * (u32)min_129);
-    const i32 sub_135 = (i32)((u32)mul_99 - (u32)mul_134);
-    const i32 min_136 = (min_129 < sub_135 ? min_129 : sub_135);
-    const i32 div_137 = div_i32(sub_133, min_136);
-    const i32 mul_138 = (i32)((u32)div_137 * (u32)min_136);
-    const i32 sub_139 = (i32)((u32)sub_133 - (u32)mul_138);
-    const i32 add_140 = (i32)((u32)mul_134 + (u32)sub_139);
-    const i32 sub_141 = (i32)((u32)opaque_93 - (u32)1);
-    const i32 sub_142 = (i32)((u32)sub_141 - (u32)div_137);
-    const i32 opaque_144 = opaque((i32)grid1);
-    const i32 rem_145 = rem_i32(add_140, opaque_144);
-    const i32 div_146 = div_i32(add_140, opaque_144);
+    const i32 cdiv_130 = cdiv_i32(mul_99, min_129);
+    const i32 cdiv_131 = cdiv_i32(mul_99, cdiv_130);
+    const i32 mul_132 = (i32)((u32)cdiv_131 * (u32)opaque_93);
+    const i32 div_133 = div_i32((i32)blockIdx.x, mul_132);
+    const i32 mul_134 = (i32)((u32)div_133 * (u32)mul_132);
+    const i32 sub_135 = (i32)((u32)(i32)blockIdx.x - (u32)mul_134);
+    const i32 mul_136 = (i32)((u32)div_133 * (u32)cdiv_131);
+    const i32 sub_137 = (i32)((u32)mul_99 - (u32)mul_136);
+    const i32 min_138 = (cdiv_131 < sub_137 ? cdiv_131 : sub_137);
+    const i32 div_139 = div_i32(sub_135, min_138);
+    const i32 mul_140 = (i32)((u32)div_139 * (u32)min_138);
+    const i32 sub_141 = (i32)((u32)sub_135 - (u32)mul_140);
+    const i32 add_142 = (i32)((u32)mul_136 + (u32)sub_141);
+    const i32 sub_143 = (i32)((u32)opaque_93 - (u32)1);
+    const i32 sub_144 = (i32)((u32)sub_143 - (u32)div_139);
+    const i32 opaque_146 = opaque((i32)grid1);
+    const i32 rem_147 = rem_i32(add_142, opaque_146);
+    const i32 div_148 = div_i32(add_142, opaque_146);
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-    const i32 mul_13 = (sub_142 * 64);
-    const u32 shared_alloc_183 = shared_base + 0;    /* 1 x 8192 bytes */
-    const u32 q_185 = shared_alloc_183 + (u32)0 * 8192;
+    const i32 mul_13 = (sub_144 * 64);
+    const u32 shared_alloc_187 = shared_base + 0;    /* 1 x 8192 bytes */
+    const u32 q_189 = shared_alloc_187 + (u32)0 * 8192;
     __syncthreads();
-    const u16 *const Q_t0 = Q + (i64)div_146 * Q_stride0 + (i64)rem_145 * Q_stride1 + (i64)mul_13 * Q_stride2;
+    const u16 *const Q_t0 = Q + (i64)div_148 * Q_stride0 + (i64)rem_147 * Q_stride1 + (i64)mul_13 * Q_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         u32 o_t1 = c1 * 2 + ((c0 + 16 * v)) * 128;
         o_t1 ^= (o_t1 >> 7 & 7) << 4;
-        const bool in_t2 = (u32)(div_146 + 0) < (u32)B_ && (u32)(rem_145 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
-        cp_async_b128(q_185 + o_t1, Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
+        const bool in_t2 = (u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
+        cp_async_b128(q_189 + o_t1, Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
     }
     cp_async_commit();
     cp_async_wait(0);
     __syncthreads();
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const i32 add_26 = (sub_142 + 1);
+    const i32 add_26 = (sub_144 + 1);
     const i32 mul_27 = (add_26 * 64);
     const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
     const i32 cdiv_29 = ((min_28 + 63) / 64);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i64 h_30 = (i64)(rem_145);
+    const i64 h_30 = (i64)(rem_147);
     const i64 mul_31 = (h_30 * HK_);
     const i64 div_32 = div_i64(mul_31, H_);
     /* let p     = exp(s - m_new); */
@@ -162,151 +166,151 @@ attention(const i64 grid0,
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     __syncthreads();
-    const u32 K_ring_186 = shared_base + 8192;    /* 4 x 8192 bytes */
-    const u32 V_ring_187 = shared_base + 40960;    /* 4 x 8192 bytes */
-    const bool lt_189 = (0 < cdiv_29);
-    if (lt_189) {
-        const u32 shared_slot_190 = K_ring_186 + (u32)0 * 8192;
+    const u32 K_ring_190 = shared_base + 8192;    /* 4 x 8192 bytes */
+    const u32 V_ring_191 = shared_base + 40960;    /* 4 x 8192 bytes */
+    const bool lt_193 = (0 < cdiv_29);
+    if (lt_193) {
+        const u32 shared_slot_194 = K_ring_190 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_191 = (0 * 64);
-        const u16 *const K_t3 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_191 * K_stride2;
+        const i32 mul_195 = (0 * 64);
+        const u16 *const K_t3 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_195 * K_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t4 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t4 ^= (o_t4 >> 7 & 7) << 4;
-            const bool in_t5 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_190 + o_t4, K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+            const bool in_t5 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_194 + o_t4, K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
         }
-        const u32 shared_slot_192 = V_ring_187 + (u32)0 * 8192;
+        const u32 shared_slot_196 = V_ring_191 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t6 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_191 * V_stride2;
+        const u16 *const V_t6 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_195 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t7 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t7 ^= (o_t7 >> 7 & 7) << 4;
-            const bool in_t8 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_192 + o_t7, V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+            const bool in_t8 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_196 + o_t7, V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_193 = (0 + 1);
-    const bool lt_195 = (add_193 < cdiv_29);
-    if (lt_195) {
-        const u32 shared_slot_196 = K_ring_186 + (u32)1 * 8192;
+    const i32 add_197 = (0 + 1);
+    const bool lt_199 = (add_197 < cdiv_29);
+    if (lt_199) {
+        const u32 shared_slot_200 = K_ring_190 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_197 = (add_193 * 64);
-        const u16 *const K_t9 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_197 * K_stride2;
+        const i32 mul_201 = (add_197 * 64);
+        const u16 *const K_t9 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_201 * K_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t10 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t10 ^= (o_t10 >> 7 & 7) << 4;
-            const bool in_t11 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_196 + o_t10, K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+            const bool in_t11 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_200 + o_t10, K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
         }
-        const u32 shared_slot_198 = V_ring_187 + (u32)1 * 8192;
+        const u32 shared_slot_202 = V_ring_191 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t12 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_197 * V_stride2;
+        const u16 *const V_t12 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_201 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t13 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t13 ^= (o_t13 >> 7 & 7) << 4;
-            const bool in_t14 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_198 + o_t13, V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+            const bool in_t14 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_202 + o_t13, V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_199 = (add_193 + 1);
-    const bool lt_201 = (add_199 < cdiv_29);
-    if (lt_201) {
-        const u32 shared_slot_202 = K_ring_186 + (u32)2 * 8192;
+    const i32 add_203 = (add_197 + 1);
+    const bool lt_205 = (add_203 < cdiv_29);
+    if (lt_205) {
+        const u32 shared_slot_206 = K_ring_190 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_203 = (add_199 * 64);
-        const u16 *const K_t15 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_203 * K_stride2;
+        const i32 mul_207 = (add_203 * 64);
+        const u16 *const K_t15 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_207 * K_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t16 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t16 ^= (o_t16 >> 7 & 7) << 4;
-            const bool in_t17 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_202 + o_t16, K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+            const bool in_t17 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_206 + o_t16, K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
         }
-        const u32 shared_slot_204 = V_ring_187 + (u32)2 * 8192;
+        const u32 shared_slot_208 = V_ring_191 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t18 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_203 * V_stride2;
+        const u16 *const V_t18 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_207 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             u32 o_t19 = c1 * 2 + ((c0 + 16 * v)) * 128;
             o_t19 ^= (o_t19 >> 7 & 7) << 4;
-            const bool in_t20 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_204 + o_t19, V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+            const bool in_t20 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_208 + o_t19, V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    float materialize_233[2];
+    float materialize_237[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_233[i] = 0.0f;
+        materialize_237[i] = 0.0f;
     }
-    float materialize_234[32];
+    float materialize_238[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_234[i] = 0.0f;
+        materialize_238[i] = 0.0f;
     }
-    float materialize_235[2];
+    float materialize_239[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_235[i] = float_bits(0xff800000u);
+        materialize_239[i] = float_bits(0xff800000u);
     }
     float l_45[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        l_45[i] = materialize_233[i];
+        l_45[i] = materialize_237[i];
     }
     float acc_46[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_46[i] = materialize_234[i];
+        acc_46[i] = materialize_238[i];
     }
     float m_47[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        m_47[i] = materialize_235[i];
+        m_47[i] = materialize_239[i];
     }
-    i32 slot_210;
-    slot_210 = 0;
+    i32 slot_214;
+    slot_214 = 0;
 #pragma unroll 1
     for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
         cp_async_wait(2);
         __syncthreads();
-        const i32 add_211 = (j_44 + 1);
-        const i32 add_212 = (add_211 + 1);
-        const i32 add_213 = (add_212 + 1);
-        const i32 add_215 = (i32)((u32)slot_210 + (u32)3);
-        const bool ge_217 = (add_215 >= 4);
-        const i32 sub_219 = (i32)((u32)add_215 - (u32)4);
-        const i32 where_220 = (ge_217 ? sub_219 : add_215);
-        const u32 K_tile_225 = K_ring_186 + (u32)slot_210 * 8192;
-        const u32 V_tile_226 = V_ring_187 + (u32)slot_210 * 8192;
+        const i32 add_215 = (j_44 + 1);
+        const i32 add_216 = (add_215 + 1);
+        const i32 add_217 = (add_216 + 1);
+        const i32 add_219 = (i32)((u32)slot_214 + (u32)3);
+        const bool ge_221 = (add_219 >= 4);
+        const i32 sub_223 = (i32)((u32)add_219 - (u32)4);
+        const i32 where_224 = (ge_221 ? sub_223 : add_219);
+        const u32 K_tile_229 = K_ring_190 + (u32)slot_214 * 8192;
+        const u32 V_tile_230 = V_ring_191 + (u32)slot_214 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_48 = (j_44 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_236[32];
+        float materialize_240[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_236[i] = 0.0f;
+            materialize_240[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
@@ -316,49 +320,49 @@ attention(const i64 grid0,
             o_t23 ^= (o_t23 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 1; t++) {
-                ldmatrix_x4(&a_t22[t * 4], q_185 + (o_t23 ^ (0) ^ ((32 * k_t21))) + 0 + 0);
+                ldmatrix_x4(&a_t22[t * 4], q_189 + (o_t23 ^ (0) ^ ((32 * k_t21))) + 0 + 0);
             }
             u32 b_t24[16];
             u32 o_t25 = (0 + ((lane >> 3) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 7) * 1 + ((lane >> 4) & 1) * 8)) * 128;
             o_t25 ^= (o_t25 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4(&b_t24[t * 4], K_tile_225 + (o_t25 ^ (0) ^ ((32 * k_t21))) + (2048 * t) + 0);
+                ldmatrix_x4(&b_t24[t * 4], K_tile_229 + (o_t25 ^ (0) ^ ((32 * k_t21))) + (2048 * t) + 0);
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&materialize_236[(m * 8 + n) * 4], &a_t22[m * 4], &b_t24[n * 2]);
+                    mma_m16n8k16_f16(&materialize_240[(m * 8 + n) * 4], &a_t22[m * 4], &b_t24[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const bool lt_221 = (add_213 < cdiv_29);
-        if (lt_221) {
-            const u32 shared_slot_222 = K_ring_186 + (u32)where_220 * 8192;
+        const bool lt_225 = (add_217 < cdiv_29);
+        if (lt_225) {
+            const u32 shared_slot_226 = K_ring_190 + (u32)where_224 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-            const i32 mul_223 = (add_213 * 64);
-            const u16 *const K_t26 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_223 * K_stride2;
+            const i32 mul_227 = (add_217 * 64);
+            const u16 *const K_t26 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_227 * K_stride2;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 u32 o_t27 = c1 * 2 + ((c0 + 16 * v)) * 128;
                 o_t27 ^= (o_t27 >> 7 & 7) << 4;
-                const bool in_t28 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_222 + o_t27, K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
+                const bool in_t28 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_226 + o_t27, K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
             }
-            const u32 shared_slot_224 = V_ring_187 + (u32)where_220 * 8192;
+            const u32 shared_slot_228 = V_ring_191 + (u32)where_224 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-            const u16 *const V_t29 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_223 * V_stride2;
+            const u16 *const V_t29 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_227 * V_stride2;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 u32 o_t30 = c1 * 2 + ((c0 + 16 * v)) * 128;
                 o_t30 ^= (o_t30 >> 7 & 7) << 4;
-                const bool in_t31 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_224 + o_t30, V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
+                const bool in_t31 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_228 + o_t30, V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -366,29 +370,29 @@ attention(const i64 grid0,
         cp_async_commit();
         /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-        const i32 add_160 = (mul_48 + 63);
-        const bool lt_161 = (add_160 < (i32)N_);
-        const i32 add_164 = (mul_13 + 0);
-        const i32 add_169 = (mul_48 + 63);
-        const bool ge_170 = (add_164 >= add_169);
-        const bool and_171 = (lt_161 & ge_170);
-        float if_172[32];
-        if (and_171) {
+        const i32 add_162 = (mul_48 + 63);
+        const bool lt_163 = (add_162 < (i32)N_);
+        const i32 add_166 = (mul_13 + 0);
+        const i32 add_171 = (mul_48 + 63);
+        const bool ge_172 = (add_166 >= add_171);
+        const bool and_173 = (lt_163 & ge_172);
+        float if_174[32];
+        if (and_173) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_172[i] = materialize_236[i];
+                if_174[i] = materialize_240[i];
             }
         }
         else {
             float where_60[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_60a = ((((mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_236[i] : float_bits(0xff800000u));
+                const float where_60a = ((((mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_240[i] : float_bits(0xff800000u));
                 where_60[i] = where_60a;
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_172[i] = where_60[i];
+                if_174[i] = where_60[i];
             }
         }
         /* let m_new = max(m, max(s, axis = 1)); */
@@ -400,7 +404,7 @@ attention(const i64 grid0,
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t35 = if_172[i];
+            const float x_t35 = if_174[i];
             const int k_t34 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
             red_t33[k_t34] = max_f32(red_t33[k_t34], x_t35);
         }
@@ -430,34 +434,36 @@ attention(const i64 grid0,
         reduce_max_61[0] = red_t33[0];
         reduce_max_61[1] = red_t33[1];
         float max_62[2];
-        float mul_175[2];
+        float abs_178[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float max_62a = max_f32(m_47[i], reduce_max_61[i]);
-            const float sub_174a = (max_62a - m_47[i]);
-            const float mul_175a = (sub_174a * mul_36);
+            const float sub_175a = (max_62a - m_47[i]);
+            const float mul_177a = (sub_175a * mul_36);
+            const float abs_178a = abs_f32(mul_177a);
             max_62[i] = max_62a;
-            mul_175[i] = mul_175a;
+            abs_178[i] = abs_178a;
         }
-        bool gt_178[2];
+        bool not_182[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const bool gt_178a = (mul_175[i] > 8.0f);
-            gt_178[i] = gt_178a;
+            const bool le_181a = (abs_178[i] <= 8.0f);
+            const bool not_182a = !(le_181a);
+            not_182[i] = not_182a;
         }
         bool any_t40 = false;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            any_t40 |= gt_178[i];
+            any_t40 |= not_182[i];
         }
-        const bool grew_179 = vote_any(any_t40);
-        float where_181[2];
+        const bool grew_183 = vote_any(any_t40);
+        float where_185[2];
         float mul_64[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float where_181a = (grew_179 ? max_62[i] : m_47[i]);
-            const float mul_64a = (where_181a * mul_38);
-            where_181[i] = where_181a;
+            const float where_185a = (grew_183 ? max_62[i] : m_47[i]);
+            const float mul_64a = (where_185a * mul_38);
+            where_185[i] = where_185a;
             mul_64[i] = mul_64a;
         }
         /* let p     = exp(s - m_new); */
@@ -465,7 +471,7 @@ attention(const i64 grid0,
         float p_67[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float fma_66a = fma_f32(if_172[i], mul_36, mul_64[(i / 2 % 2)]);
+            const float fma_66a = fma_f32(if_174[i], mul_36, mul_64[(i / 2 % 2)]);
             const float p_67a = exp2_f32(fma_66a);
             p_67[i] = p_67a;
         }
@@ -531,8 +537,8 @@ attention(const i64 grid0,
             const float p_73b = p_67[2 * i + 1];
             p_73[i] = pack_f16(p_73a, p_73b);
         }
-        float if_182[32];
-        if (grew_179) {
+        float if_186[32];
+        if (grew_183) {
             float mul_75[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -541,13 +547,13 @@ attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_182[i] = mul_75[i];
+                if_186[i] = mul_75[i];
             }
         }
         else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_182[i] = acc_46[i];
+                if_186[i] = acc_46[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
@@ -566,34 +572,34 @@ attention(const i64 grid0,
             o_t55 ^= (o_t55 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4_trans(&b_t54[t * 4], V_tile_226 + (o_t55 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t52));
+                ldmatrix_x4_trans(&b_t54[t * 4], V_tile_230 + (o_t55 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t52));
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&if_182[(m * 8 + n) * 4], &a_t53[m * 4], &b_t54[n * 2]);
+                    mma_m16n8k16_f16(&if_186[(m * 8 + n) * 4], &a_t53[m * 4], &b_t54[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const i32 add_228 = (i32)((u32)slot_210 + (u32)1);
-        const bool eq_230 = (add_228 == 4);
-        const i32 where_232 = (eq_230 ? 0 : add_228);
+        const i32 add_232 = (i32)((u32)slot_214 + (u32)1);
+        const bool eq_234 = (add_232 == 4);
+        const i32 where_236 = (eq_234 ? 0 : add_232);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             l_45[i] = l_71[i];
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_46[i] = if_182[i];
+            acc_46[i] = if_186[i];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            m_47[i] = where_181[i];
+            m_47[i] = where_185[i];
         }
-        slot_210 = where_232;
+        slot_214 = where_236;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH
@@ -601,22 +607,22 @@ attention(const i64 grid0,
     __syncthreads();
     /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
-    float div_154[2];
+    float div_156[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const float div_154a = div_f32(1.0f, l_45[i]);
-        div_154[i] = div_154a;
+        const float div_156a = div_f32(1.0f, l_45[i]);
+        div_156[i] = div_156a;
     }
     u32 cast_79[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        const float mul_156a = (acc_46[2 * i] * div_154[(i % 2)]);
-        const float cast_79a = mul_156a;
-        const float mul_156b = (acc_46[2 * i + 1] * div_154[(i % 2)]);
-        const float cast_79b = mul_156b;
+        const float mul_158a = (acc_46[2 * i] * div_156[(i % 2)]);
+        const float cast_79a = mul_158a;
+        const float mul_158b = (acc_46[2 * i + 1] * div_156[(i % 2)]);
+        const float cast_79b = mul_158b;
         cast_79[i] = pack_f16(cast_79a, cast_79b);
     }
-    /* cast_79 to convert_237: from one layout among the threads to another, through shared memory, within warps */
+    /* cast_79 to convert_241: from one layout among the threads to another, through shared memory, within warps */
     const u32 sh_t58 = shared_base + SCRATCH + 0;
     __syncthreads();
 #pragma unroll
@@ -626,56 +632,56 @@ attention(const i64 grid0,
         sts_b32(sh_t58 + o_t59, &cast_79[(2 * v) / 2]);
     }
     warp_sync();
-    u32 convert_237[16];
+    u32 convert_241[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        convert_237[i] = 0;
+        convert_241[i] = 0;
     }
     u32 o_t60 = c4 * 2 + (c2) * 128;
     o_t60 = o_t60 ^ (o_t60 >> 1 & 64u) ^ (o_t60 >> 2 & 64u) ^ (o_t60 >> 3 & 64u) ^ (o_t60 >> 4 & 48u) ^ (o_t60 >> 6 & 80u) ^ (o_t60 >> 8 & 16u);
-    convert_237[0] = (convert_237[0] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60) << 0;
-    convert_237[0] = (convert_237[0] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 2) << 16;
-    convert_237[2] = (convert_237[2] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 4) << 0;
-    convert_237[2] = (convert_237[2] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 6) << 16;
-    convert_237[4] = (convert_237[4] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 8) << 0;
-    convert_237[4] = (convert_237[4] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 10) << 16;
-    convert_237[6] = (convert_237[6] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 12) << 0;
-    convert_237[6] = (convert_237[6] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 14) << 16;
+    convert_241[0] = (convert_241[0] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60) << 0;
+    convert_241[0] = (convert_241[0] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 2) << 16;
+    convert_241[2] = (convert_241[2] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 4) << 0;
+    convert_241[2] = (convert_241[2] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 6) << 16;
+    convert_241[4] = (convert_241[4] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 8) << 0;
+    convert_241[4] = (convert_241[4] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 10) << 16;
+    convert_241[6] = (convert_241[6] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 12) << 0;
+    convert_241[6] = (convert_241[6] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 14) << 16;
     u32 o_t61 = c4 * 2 + ((c2 + 8)) * 128;
     o_t61 = o_t61 ^ (o_t61 >> 1 & 64u) ^ (o_t61 >> 2 & 64u) ^ (o_t61 >> 3 & 64u) ^ (o_t61 >> 4 & 48u) ^ (o_t61 >> 6 & 80u) ^ (o_t61 >> 8 & 16u);
-    convert_237[1] = (convert_237[1] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61) << 0;
-    convert_237[1] = (convert_237[1] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 2) << 16;
-    convert_237[3] = (convert_237[3] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 4) << 0;
-    convert_237[3] = (convert_237[3] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 6) << 16;
-    convert_237[5] = (convert_237[5] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 8) << 0;
-    convert_237[5] = (convert_237[5] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 10) << 16;
-    convert_237[7] = (convert_237[7] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 12) << 0;
-    convert_237[7] = (convert_237[7] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 14) << 16;
+    convert_241[1] = (convert_241[1] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61) << 0;
+    convert_241[1] = (convert_241[1] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 2) << 16;
+    convert_241[3] = (convert_241[3] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 4) << 0;
+    convert_241[3] = (convert_241[3] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 6) << 16;
+    convert_241[5] = (convert_241[5] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 8) << 0;
+    convert_241[5] = (convert_241[5] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 10) << 16;
+    convert_241[7] = (convert_241[7] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 12) << 0;
+    convert_241[7] = (convert_241[7] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 14) << 16;
     u32 o_t62 = (c4 + 32) * 2 + (c2) * 128;
     o_t62 = o_t62 ^ (o_t62 >> 1 & 64u) ^ (o_t62 >> 2 & 64u) ^ (o_t62 >> 3 & 64u) ^ (o_t62 >> 4 & 48u) ^ (o_t62 >> 6 & 80u) ^ (o_t62 >> 8 & 16u);
-    convert_237[8] = (convert_237[8] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62) << 0;
-    convert_237[8] = (convert_237[8] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 2) << 16;
-    convert_237[10] = (convert_237[10] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 4) << 0;
-    convert_237[10] = (convert_237[10] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 6) << 16;
-    convert_237[12] = (convert_237[12] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 8) << 0;
-    convert_237[12] = (convert_237[12] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 10) << 16;
-    convert_237[14] = (convert_237[14] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 12) << 0;
-    convert_237[14] = (convert_237[14] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 14) << 16;
+    convert_241[8] = (convert_241[8] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62) << 0;
+    convert_241[8] = (convert_241[8] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 2) << 16;
+    convert_241[10] = (convert_241[10] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 4) << 0;
+    convert_241[10] = (convert_241[10] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 6) << 16;
+    convert_241[12] = (convert_241[12] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 8) << 0;
+    convert_241[12] = (convert_241[12] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 10) << 16;
+    convert_241[14] = (convert_241[14] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 12) << 0;
+    convert_241[14] = (convert_241[14] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 14) << 16;
     u32 o_t63 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
     o_t63 = o_t63 ^ (o_t63 >> 1 & 64u) ^ (o_t63 >> 2 & 64u) ^ (o_t63 >> 3 & 64u) ^ (o_t63 >> 4 & 48u) ^ (o_t63 >> 6 & 80u) ^ (o_t63 >> 8 & 16u);
-    convert_237[9] = (convert_237[9] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63) << 0;
-    convert_237[9] = (convert_237[9] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 2) << 16;
-    convert_237[11] = (convert_237[11] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 4) << 0;
-    convert_237[11] = (convert_237[11] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 6) << 16;
-    convert_237[13] = (convert_237[13] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 8) << 0;
-    convert_237[13] = (convert_237[13] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 10) << 16;
-    convert_237[15] = (convert_237[15] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 12) << 0;
-    convert_237[15] = (convert_237[15] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 14) << 16;
-    u16 *const O_t64 = O + (i64)div_146 * O_stride0 + (i64)rem_145 * O_stride1 + (i64)mul_13 * O_stride2;
+    convert_241[9] = (convert_241[9] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63) << 0;
+    convert_241[9] = (convert_241[9] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 2) << 16;
+    convert_241[11] = (convert_241[11] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 4) << 0;
+    convert_241[11] = (convert_241[11] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 6) << 16;
+    convert_241[13] = (convert_241[13] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 8) << 0;
+    convert_241[13] = (convert_241[13] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 10) << 16;
+    convert_241[15] = (convert_241[15] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 12) << 0;
+    convert_241[15] = (convert_241[15] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 14) << 16;
+    u16 *const O_t64 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t65[4] = { convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_146 + 0) < (u32)B_ && (u32)(rem_145 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t64 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t65);
+        const u32 w_t65[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t64 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t65);
     }
 }
 #undef SCRATCH
