@@ -664,6 +664,17 @@ static const char *rule_PASS(Rule *r)
     return NULL;
 }
 
+static const char *rule_COMBINE(Rule *r)
+{
+    int64_t axis, count = attr_int(r, ATTR_COUNT, 0), shape[TILE_MAX_RANK], rmw = attr_int(r, ATTR_RMW, -1);
+    TRY(need_axis(r, &axis));
+    const Type *t = T(r, 0);
+    if (rmw != RMW_ADD && rmw != RMW_MAX && rmw != RMW_MIN) WHY("rmw must be add, max or min");
+    if (count < 2 || t->shape[axis] % count) WHY("axis %lld of %s has no %lld equal parts", (long long)axis, STR(t), (long long)count);
+    for (int k = 0; k < t->rank; k++) shape[k] = t->shape[k] / (k == axis ? count : 1);
+    return give(r, 0, type_tile(r->s, t->dtype, t->rank, shape));
+}
+
 static const char *rule_VOTE(Rule *r)
 {
     if (!type_is_value(T(r, 0)) || T(r, 0)->dtype != DT_BOOL) WHY("the operand must be bool, not %s", STR(T(r, 0)));

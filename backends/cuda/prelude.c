@@ -185,6 +185,8 @@ SEND("i32", "s32", "i32", "r"),
 SEND("u32", "u32", "u32", "r"),
 SEND("i64", "s64", "i64", "l"),
 SEND("u64", "u64", "u64", "l"),
+{ "send_b64", NULL, "", FN "void send_b64(u32 a, int cta, const void *s, u32 b) { const u32 *w = (const u32 *)s; asm volatile(\"{ .reg .u32 t, m;\\nmapa.shared::cluster.u32 t, %0, %1;\\nmapa.shared::cluster.u32 m, %4, %1;\\nst.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [t], {%2, %3}, [m]; }\" :: \"r\"(a), \"r\"(cta), \"r\"(w[0]), \"r\"(w[1]), \"r\"(b) : \"memory\"); }" },
+{ "send_b128", NULL, "", "/* to the same place of another CTA of the cluster, counted by its mbarrier */\n" FN "void send_b128(u32 a, int cta, const void *s, u32 b) { const u32 *w = (const u32 *)s; asm volatile(\"{ .reg .u32 t, m;\\nmapa.shared::cluster.u32 t, %0, %1;\\nmapa.shared::cluster.u32 m, %6, %1;\\nst.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [t], {%2, %3, %4, %5}, [m]; }\" :: \"r\"(a), \"r\"(cta), \"r\"(w[0]), \"r\"(w[1]), \"r\"(w[2]), \"r\"(w[3]), \"r\"(b) : \"memory\"); }" },
 /* --- sm_90a: mbarriers, TMA, wgmma --- */
 { "vote_any", NULL, "", FN "bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }" },
 { "mbar_init", NULL, "", FN "void mbar_init(u32 b, u32 n) { asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(b), \"r\"(n) : \"memory\"); }" },

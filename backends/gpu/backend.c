@@ -69,8 +69,10 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
         if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
-        if (attempt == 2 || code->scratch_bytes <= options.reserve) break;
-        options.reserve = code->scratch_bytes + 1024;
+        int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
+        if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;      /* parts in more registers than their elements fill */
+        if (attempt == 2 || !asked) break;
+        options.reserve = asked;
     }
     Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
     name_buffers(s, d, code, t->shared_bytes);

@@ -160,6 +160,7 @@ const char *name_of(Emit *e, const Value *v)
             return str(e, "%s(%s)", cast, x);
         }
         case OP_PROGRAM: case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
+        case OP_CLUSTER_RANK: return str(e, "(%s)block", ctype(v->type->dtype));
         case OP_NUM_CTAS: return str(e, "(%s)%s", ctype(v->type->dtype), cta_count(e));
         default: break;
         }
@@ -578,7 +579,7 @@ static void emit_instr(Emit *e, Instr *i)
 {
     switch ((int)i->op) {
     case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_TOKEN: case OP_JOIN_TOKENS:
-    case OP_PROGRAM: case OP_CTA_ID: case OP_NUM_CTAS: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:
+    case OP_PROGRAM: case OP_CTA_ID: case OP_NUM_CTAS: case OP_CLUSTER_RANK: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:
         return;
     case OP_FOR: emit_for(e, i); return;
     case OP_WHILE: emit_while(e, i); return;
@@ -592,6 +593,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_CONVERT: emit_convert(e, i); return;
     case OP_MATERIALIZE: emit_materialize(e, i); return;
     case OP_BARRIER: barrier(e); return;
+    case OP_CLUSTER_COMBINE: emit_combine(e, i); return;
     case OP_SHARED_ALLOC: case OP_SHARED_SLOT: case OP_SHARED_READ: case OP_SHARED_WRITE: case OP_COPY: case OP_COPY_COMMIT: case OP_COPY_WAIT:
         emit_shared(e, i); return;
     case OP_MMA_SYNC: emit_mma_sync(e, i); return;
@@ -685,7 +687,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
-    e->last_buffer = last_buffer(e);
+    e->last_buffer = plan->split ? NULL : last_buffer(e);         /* what other CTAs send may come at any time */
     emit_block(e, f->body);
     int threads = kernel_cta_warps(plan) * plan->target->wave;
     int64_t scratch_at = (e->shared_bytes + 127) / 128 * 128;

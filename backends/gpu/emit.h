@@ -140,6 +140,7 @@ void emit_tidy(Session *, const Text *body, Text *out);
 bool is_run_op(const Instr *);
 Instr *emit_run(Emit *, Instr *first);              /* element-wise run; returns the last instruction of it */
 void emit_reduce(Emit *, Instr *);
+void emit_combine(Emit *, Instr *);                 /* across the CTAs of a cluster */
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */

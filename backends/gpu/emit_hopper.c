@@ -307,6 +307,9 @@ static void pin(Emit *e, const char *array, int words, bool is_float)
 
 static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : dtype_name(d); }
 
+/* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
+static const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
+
 static void emit_wgmma(Emit *e, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
@@ -336,7 +339,7 @@ static void emit_wgmma(Emit *e, Instr *i)
         if (!regs_a) ta[k] = layout_wgmma_offset(&wa, 0, k) / 16;
     }
     const char *bd = tmp(e, "b"), *ad = tmp(e, "a");
-    line(e, "const u32 %s = %s >> 4 | 0x%xu;", bd, name_of(e, b), wb.lo_or);
+    line(e, "const u32 %s = %s >> 4 | 0x%xu;", bd, own_offset(e, name_of(e, b)), wb.lo_or);
     if (!regs_a) {
         int32_t c0[2], c1[2];
         layout_element(c, 0, 0, 0, 0, c0);
@@ -345,7 +348,7 @@ static void emit_wgmma(Emit *e, Instr *i)
             layout_element(c, 0, 0, 4, 0, c1);
             row = str(e, " + (warp >> 2) * %d", layout_wgmma_offset(&wa, c1[0] - c0[0], 0) / 16);
         }
-        line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, name_of(e, a), wa.lo_or, row);
+        line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, own_offset(e, name_of(e, a)), wa.lo_or, row);
     }
     const char *fn = use(e, str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), dtype_of_wgmma(a->type->dtype, tf32),
                                 a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)), regs_a ? "rs" : "ss",

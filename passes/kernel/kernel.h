@@ -2,6 +2,7 @@
  *
  *   program      program ids from the linear id (remap, raster), persistent loops
  *   cluster      a row too long for one CTA goes to a cluster of them (sm_90 and up)
+ *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile together (hint split)
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
@@ -44,6 +45,7 @@ typedef struct KernelOptions {
     bool no_erfc;           /* 1 + erf(x) as it is written */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
+    bool no_split;          /* no loop divided among CTAs */
     bool no_swizzle;        /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 
@@ -64,6 +66,8 @@ typedef struct KernelPlan {
     bool persistent;
     int64_t spare_shared;           /* bytes of shared memory that rings and reserve leave */
     int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
+    int split;                      /* of these CTAs each has a part of the loop and a part of the result; 0: not so */
+    int64_t parts_bytes;            /* of shared memory, for what the others send */
     const char *schedule;           /* the derived schedule as text, or NULL */
 } KernelPlan;
 
@@ -111,6 +115,7 @@ void kernel_mma_select(Session *, Func *, KernelPlan *);
 /* Coordinates of the program at position `linear`, in an order derived from the kernel's loops; false: none better than the ids' own. */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
 void kernel_cluster(Session *, Func *, KernelPlan *);
+void kernel_split(Session *, Func *, KernelPlan *);
 void kernel_reciprocal(Session *, Func *);
 void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);

@@ -28,6 +28,7 @@ typedef struct Group {
     int elem_bytes;         /* of the widest element of all */
     const Instr *reshape;   /* makes a value of the group from another group's */
     const Instr *reshape_to;    /* makes another group's value from one of this */
+    const Instr *combine;   /* makes a value of the group from slices of another group's */
     bool visiting;
 } Group;
 
@@ -131,6 +132,7 @@ static void note_anchors(void *user, Instr *i)
     if (follows_operand(i->op) && i->op != OP_BROADCAST && grouped(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         c->g[find(c, ir_operand(i, 0)->id)].rows = true;
+    if (i->op == OP_CLUSTER_COMBINE) c->g[find(c, ir_result(i)->id)].combine = i;
     if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) {
         c->g[find(c, ir_result(i)->id)].reshape = i;
         c->g[find(c, ir_operand(i, 0)->id)].reshape_to = i;
@@ -169,7 +171,7 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
         }
         return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
     }
-    int ctas = c->p->cluster > 1 ? c->p->cluster : 1;
+    int ctas = c->p->cluster > 1 && !c->p->split ? c->p->cluster : 1;
     const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps * ctas);
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
@@ -236,6 +238,33 @@ static const Layout *reshaped(Ctx *c, Group *g, int rank, const int32_t *tile)
     return NULL;
 }
 
+/* Slices of a product's accumulator in its own fragments, where slices side by side are the whole: then joining them moves nothing. */
+static const Layout *sliced(Ctx *c, const Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->combine;
+    Group *from = i ? &c->g[find(c, ir_operand(i, 0)->id)] : NULL;
+    bool same = from && !g->mma && from->mma && from->native && rank == 2 && ir_result(i)->type->rank == 2;
+    for (int a = 0; a < rank && same; a++) same = ir_result(i)->type->shape[a] == tile[a];
+    if (!same) return NULL;
+    if (!from->warps[0]) split_warps(c->p, from);
+    const Layout *l = layout_mma(&c->s->arena, from->kind, LAYOUT_C, 2, tile, (int32_t[]){ from->warps[0], from->warps[1] });
+    return l && layout_concat(&c->s->arena, l, (int)ir_attr_int(i, ATTR_AXIS, 0), (int)ir_attr_int(i, ATTR_COUNT, 1)) ? l : NULL;
+}
+
+/* A layout in which no lane shares the axis with another, for slices of any extent. */
+static const Layout *undivided(Ctx *c, const Type *t, int axis)
+{
+    int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int n = 0, wide = axis ? 0 : t->rank - 1;
+    for (int a = 0; a < t->rank; a++) if (a != axis && t->shape[a] > t->shape[wide]) wide = a;
+    for (int a = 0; a < t->rank; a++) { tile[a] = (int32_t)t->shape[a]; per[a] = lanes[a] = warps[a] = 1; }
+    lanes[wide] = c->p->target->wave;
+    warps[wide] = c->p->warps;
+    order[n++] = wide;
+    for (int a = t->rank - 1; a >= 0; a--) if (a != wide) order[n++] = a;
+    return layout_blocked(&c->s->arena, t->rank, tile, per, lanes, warps, order);
+}
+
 static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -245,7 +274,8 @@ static const Layout *full_layout(Ctx *c, Group *g, int rank, const int64_t *shap
         if (!g->warps[0]) split_warps(c->p, g);
         l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
     } else {
-        l = reshaped(c, g, rank, tile);
+        l = sliced(c, g, rank, tile);
+        if (!l) l = reshaped(c, g, rank, tile);
         if (!l) l = blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);
@@ -337,6 +367,19 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
     /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C lies: the product fetches the other. */
     bool halves = k == 0 && g->warps[1] == 1 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
     return layout_mma(&c->s->arena, kind, halves ? LAYOUT_C : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+}
+
+static void fix_combine(Ctx *c, Instr *i)
+{
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)ir_attr_int(i, ATTR_COUNT, 1);
+    const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type), *whole = layout_concat(&c->s->arena, l, axis, n);
+    if (!whole) {
+        l = undivided(c, ir_result(i)->type, axis);
+        whole = l ? layout_concat(&c->s->arena, l, axis, n) : NULL;
+        if (!whole) ir_fail(c->s, i->loc, "no layout for the slices of %s", type_string(c->s, ir_operand(i, 0)->type));
+        result_in(c, i, 0, l);
+    }
+    need(c, i, 0, whole);
 }
 
 /* --- stores ------------------------------------------------------------------------------------------------------------ */
@@ -516,6 +559,7 @@ static void fix_instr(Ctx *c, Instr *i)
         if (!kernel_is_zero(ir_operand(i, 2))) need(c, i, 2, layouts_get(lt, ir_result(i)->type));     /* a virtual zero: the first step does not add */
         if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
         return;
+    case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
     case OP_CONVERT: case OP_MATERIALIZE: return;
     default: break;
     }

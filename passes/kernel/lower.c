@@ -138,6 +138,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->min_ctas = f->hints.occupancy;
     if (f->hints.schedule) diag_warning(s, f->loc, "the hint `schedule` is not followed: the schedule is derived from the loops");
     kernel_cluster(s, f, p);
+    kernel_split(s, f, p);
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
     cap_warps(s, f, p);

@@ -247,7 +247,7 @@ static bool stores_a_tile(const void *user, const Instr *i)
 
 static bool plan_rings(Ctx *c)
 {
-    int64_t limit = c->p->target->shared_bytes - 1024 - (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024), used = 0;
+    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024), used = 0;
     int asked = 0;
     for (size_t k = 0; k < c->loads.len; k++) {
         const Instr *l = c->loads.data[k];

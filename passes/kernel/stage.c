@@ -501,7 +501,7 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++) if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
     /* leave room for conversions and reductions across warps */
-    int64_t limit = c.limit = p->target->shared_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
+    int64_t limit = c.limit = p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
         if (c.loads.data[i]->block != f->body) continue;
         if (by_registers(&c) && left_of_loops(c.loads.data[i])) { c.loads.data[i] = NULL; continue; }

@@ -64,6 +64,8 @@ EMU void send_i32(u32 a, int cta, i32 x, u32 bar) { emu_send(a, cta, &x, sizeof 
 EMU void send_u32(u32 a, int cta, u32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void send_i64(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
 EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_b64(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 8, bar); }
+EMU void send_b128(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 16, bar); }
 EMU void __threadfence(void) { emu_global_fence(); }
 EMU float __uint_as_float(u32 x) { float y; memcpy(&y, &x, 4); return y; }
 EMU u32 __float_as_uint(float x) { u32 y; memcpy(&y, &x, 4); return y; }

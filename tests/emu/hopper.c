@@ -53,6 +53,18 @@ static const Row rows[] = {
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
+    /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
+    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL, .faults = true },
+    { "gemm", "M=72 N=136 K=328 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 split=4", "A:t" },
+    { "gemm", "M=136 N=72 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 split=2", "B:t" },
+    { "gemm", "M=72 N=136 K=1023 | M=64 N=128 K=192", "TO=f32 TM=64 TN=128 TK=32 split=8", NULL },
+    { "gemm", "M=24 N=72 K=264", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 split=4", "B:t" },
+    { "gemm", "M=24 N=72 K=1000", "TM=16 TN=64 TK=64 split=4", NULL },
+    { "gemm_bias_gelu", SMALL, "TM=64 TN=128 TK=32 split=4", NULL },
+    { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split=8", NULL },
+    { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
+    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
     { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
 };
@@ -127,6 +139,14 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
+    /* of a cluster, whose CTAs do one program */
+    { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1, "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders none but its own behind the cluster's barrier" },
+    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
+    { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1, "a warp gives back A's slot after B's, and the producer waits for A's first" },
+    { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1, "behind the program's last step: nobody fills the slot again" },
+    { "gemm", "an arrival left out", "if (++B_ring_*", "if (lane == 0) mbar_arrive(A_ring_*", 1, "likewise" },
+    { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1, "the buffer is used once" },
+    { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1, "likewise" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
@@ -242,6 +262,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
     KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
+    if ((kind < 4 || kind == 7) && !below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);

@@ -1,0 +1,409 @@
+/* split: a loop that only adds is divided among the CTAs of a thread-block cluster (sm_90 and up), for grids of fewer programs than the device has multiprocessors. The hint
+ * `split = n` asks for it.
+ *
+ *   %s = for %k = %lo to %hi step %st (%acc = 0) { ... yield mma(%a, %b, %acc) }
+ *   %x = add %s, broadcast(load BIAS[j..])                 [TM, TN]
+ *   store C[i.., j..], cast %x
+ * becomes
+ *   %r = cluster_rank
+ *   %s = for %k = %lo + %st*first(%r) to %lo + %st*first(%r + 1) step %st (%acc = 0) { ... }          a part of the steps; maybe none
+ *   %t = cluster_combine %s {rmw = add, axis = 1, count = n}                                          the sum of all parts, of which each CTA has [TM, TN / n]
+ *   %x = add %t, broadcast(load BIAS[j + %r*TN/n ..])
+ *   store C[i.., j + %r*TN/n ..], cast %x
+ *
+ * A carried value counts as a sum if its turn's value reaches the next only by adding to it: as a product's accumulator, by add, sub, fma, or through a loop inside that does the same; or
+ * by max, or by min. Steps are contiguous, their numbers differ by one at most; the parts are joined in the order of the CTAs, so that results are the same in every run. They differ
+ * from the loop's own by the order of one sum: within the bound of mma and of sums.
+ *
+ * What follows is done once: each CTA finishes a slice of the tile along one axis, with the narrower windows of loads and stores; the last axis that all of it can follow.
+ *
+ * Requires: loops in the kernel's body, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
+ * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
+#include "passes/kernel/kernel.h"
+
+typedef struct Sum { Instr *loop; int k; int rmw; } Sum;
+typedef struct Sliced { const Value *v; int axis; Value *made; } Sliced;       /* a value of which each CTA has a slice along axis; made: of one that stays whole */
+
+typedef struct Ctx {
+    Session *s; Func *f; KernelPlan *p;
+    int parts;
+    Value *rank;
+    VEC(Instr *) loops;
+    VEC(Sum) sums;
+    VEC(Sliced) sliced;
+    bool make;
+    const char *why; Loc loc;
+} Ctx;
+
+static bool refuse(Ctx *c, Loc loc, const char *why)
+{
+    if (!c->why) { c->why = why; c->loc = loc; }
+    return false;
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------------------- */
+
+enum { NO_SUM = -1 };
+
+/* How the loop's carried value k comes from the turn before: RMW_ADD, RMW_MAX, RMW_MIN, NO_SUM. */
+static int kind_of(const Instr *loop, int k, int depth)
+{
+    const Block *body = loop->blocks[0];
+    const Value *v = body->args[k + 1];
+    int kind = NO_SUM;
+    for (int steps = 0; steps < 256 && depth < 8; steps++) {
+        if (!v->uses || v->uses->next) return NO_SUM;
+        const Use *u = v->uses;
+        const Instr *i = u->user;
+        const int at = (int)(u - i->operands);
+        int own = NO_SUM;
+        if (i == ir_terminator(body)) return at == k ? kind : NO_SUM;
+        if (i->block != body) return NO_SUM;
+        if ((i->op == OP_MMA && at == 2) || i->op == OP_ADD || (i->op == OP_SUB && at == 0) || (i->op == OP_FMA && at == 2)) own = RMW_ADD;
+        else if (i->op == OP_MAX) own = RMW_MAX;
+        else if (i->op == OP_MIN) own = RMW_MIN;
+        else if (i->op == OP_FOR && at >= 3) own = kind_of(i, at - 3, depth + 1);
+        if (own == NO_SUM || (kind != NO_SUM && kind != own)) return NO_SUM;
+        kind = own;
+        v = i->op == OP_FOR ? &i->results[at - 3] : ir_result(i);
+    }
+    return NO_SUM;
+}
+
+static bool wide_enough(const Type *t)
+{
+    return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32;
+}
+
+/* Does the loop do nothing but sums? */
+static bool only_sums(Ctx *c, const Instr *loop)
+{
+    if (!loop->n_results) return false;
+    for (int k = 0; k < loop->n_results; k++)
+        if (!wide_enough(loop->results[k].type) || kind_of(loop, k, 0) == NO_SUM) return refuse(c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
+    return !ir_has_effects(loop) || refuse(c, loop->loc, "the loop has other effects");
+}
+
+static bool is_cut(const Ctx *c, const Instr *i)
+{
+    for (size_t k = 0; k < c->loops.len; k++) if (c->loops.data[k] == i) return true;
+    return false;
+}
+
+/* The start of a loop's sum: what another such loop left needs no joining. */
+static bool goes_on(const Ctx *c, const Use *u) { return u->user->op == OP_FOR && is_cut(c, u->user) && u - u->user->operands >= 3; }
+
+static bool find_sums(Ctx *c)
+{
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        if (i->op == OP_FOR && only_sums(c, i)) { vec_push(&c->s->arena, &c->loops, i); continue; }
+        if (i->op != OP_STORE && ir_has_effects(i)) return refuse(c, i->loc, "it has other effects than stores of what was summed");
+    }
+    for (size_t l = 0; l < c->loops.len; l++)
+        for (int k = 0; k < c->loops.data[l]->n_results; k++) {
+            bool ends = false;
+            for (const Use *u = c->loops.data[l]->results[k].uses; u; u = u->next) ends |= !goes_on(c, u);
+            if (ends) vec_push(&c->s->arena, &c->sums, ((Sum){ c->loops.data[l], k, kind_of(c->loops.data[l], k, 0) }));
+        }
+    return c->sums.len || refuse(c, c->f->loc, "it has no loop that only adds to what it carries");
+}
+
+/* --- slices ------------------------------------------------------------------------------------------------------------------ */
+
+/* Axis of a slice; -1: none. */
+static int slice_of(const Ctx *c, const Value *v)
+{
+    for (size_t k = 0; k < c->sliced.len; k++) if (c->sliced.data[k].v == v && !c->sliced.data[k].made) return c->sliced.data[k].axis;
+    return -1;
+}
+
+static void note_slice(Ctx *c, const Value *v, int axis) { vec_push(&c->s->arena, &c->sliced, ((Sliced){ v, axis, NULL })); }
+
+static const Type *part_of(Ctx *c, const Type *t, int axis)
+{
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < t->rank; a++) shape[a] = t->shape[a] / (a == axis ? c->parts : 1);
+    return type_tile(c->s, t->dtype, t->rank, shape);
+}
+
+/* The axis of `to` that is axis `axis` of `from`, rank apart; -1: it is merged or divided. */
+static int same_axis(const Type *from, int axis, const Type *to)
+{
+    int64_t inner = 1, seen = 1;
+    if (from->kind != TYPE_TILE || to->kind != TYPE_TILE) return -1;
+    for (int a = axis + 1; a < from->rank; a++) inner *= from->shape[a];
+    for (int a = to->rank - 1; a >= 0; seen *= to->shape[a--])
+        if (seen == inner && to->shape[a] == from->shape[axis]) return a;
+    return -1;
+}
+
+/* Where the rows of the result come from: the operand's axis behind `axis` of the result; and the other way round. -1: nowhere as a whole. */
+static int axis_before(const Instr *i, int axis)
+{
+    const Attr *o = ir_attr(i, ATTR_ORDER);
+    return i->op == OP_PERMUTE ? (int)o->v[axis] : same_axis(ir_result(i)->type, axis, ir_operand(i, 0)->type);
+}
+
+static int axis_after(const Instr *i, const Type *whole, int axis)
+{
+    const Attr *o = ir_attr(i, ATTR_ORDER);
+    if (i->op != OP_PERMUTE) return same_axis(whole, axis, ir_result(i)->type);
+    for (int a = 0; a < o->n; a++) if (o->v[a] == axis) return a;
+    return -1;
+}
+
+static bool reduces(const Instr *i) { return i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE; }
+
+/* Tensor axis along which the window's tile has its axis `axis`. */
+static int tensor_axis(const Instr *mem, int axis)
+{
+    const Attr *e = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
+    if (o) axis = (int)o->v[axis];
+    for (int a = 0; e && a < e->n; a++) if (e->v[a] != -1 && axis-- == 0) return a;
+    return -1;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) { int64_t t = a % b; a = b; b = t; }
+    return a;
+}
+
+/* The window of a load or store shrinks to this CTA's part of it. */
+static void narrow_window(Ctx *c, Instr *mem, int axis)
+{
+    const Attr *e = ir_attr(mem, ATTR_EXTENTS), *steps = ir_attr(mem, ATTR_STEPS), *align = ir_attr(mem, ATTR_ALIGN);
+    int a = tensor_axis(mem, axis);
+    int64_t extents[TILE_MAX_RANK], step = steps ? steps->v[a] : 1, by;
+    memcpy(extents, e->v, sizeof *extents * (size_t)e->n);
+    extents[a] /= c->parts;
+    by = extents[a] * step;
+    Builder b = ir_before(mem);
+    Value *at = ir_operand(mem, 1 + a), *off = ir_cast(&b, c->rank, at->type->dtype);
+    at = ir_bin(&b, OP_ADD, at, ir_bin(&b, OP_MUL, off, ir_const_int(&b, at->type->dtype, by)));
+    ir_set_operand(mem, 1 + a, at);
+    ir_set_attr(c->s, mem, a_ints(ATTR_EXTENTS, extents, e->n));
+    if (align) ir_set_attr(c->s, mem, a_int(ATTR_ALIGN, gcd(align->i, (by < 0 ? -by : by) * dtype_bytes(c->f->params[ir_operand(mem, 0)->index].type->dtype))));
+}
+
+static Value *slice(Ctx *, Value *, int axis, int depth);
+
+static Value *clone(Ctx *c, Instr *i, Value *const *operands, int axis)
+{
+    ValueMap map;
+    value_map_init(&map, &c->s->arena);
+    for (int k = 0; k < i->n_operands; k++) if (operands[k] != ir_operand(i, k)) value_map_set(&map, ir_operand(i, k), operands[k]);
+    Builder b = ir_after(i);
+    Instr *made = ir_clone(&b, i, &map);
+    ir_result(made)->type = part_of(c, ir_result(made)->type, axis);
+    return ir_result(made);
+}
+
+/* This CTA's slice of a tile that every CTA could have: NULL where it has none. When only asked (make unset), the value itself. */
+static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
+{
+    Instr *i = v->def;
+    MemParts m;
+    if (!i || i->block != c->f->body || depth > 64 || i->n_results != 1 || v->type->shape[axis] % c->parts) return NULL;
+    Value **operands = arena_array(&c->s->arena, Value *, (size_t)i->n_operands + 1);
+    for (int k = 0; k < i->n_operands; k++) operands[k] = ir_operand(i, k);
+    if (i->op == OP_ARANGE) {
+        if (!c->make) return v;
+        Value *part = clone(c, i, operands, axis);
+        Builder b = ir_after(part->def);
+        Value *off = ir_bin(&b, OP_MUL, ir_cast(&b, c->rank, part->type->dtype), ir_const_int(&b, part->type->dtype, part->type->shape[0]));
+        return ir_bin(&b, OP_ADD, part, ir_splat(&b, off, 1, part->type->shape));
+    }
+    if (i->op == OP_LOAD) {
+        if (!ir_mem_parts(i, &m) || m.mask || tensor_axis(i, axis) < 0) return NULL;
+        if (!c->make) return v;
+        Value *part = clone(c, i, operands, axis);
+        narrow_window(c, part->def, axis);
+        return part;
+    }
+    if (op_info[i->op].flags & OPF_ELEM) {
+        for (int k = 0; k < i->n_operands; k++) if (!(operands[k] = slice(c, operands[k], axis, depth + 1))) return NULL;
+    } else if (i->op == OP_BROADCAST) {
+        if (!(operands[0] = slice(c, operands[0], axis, depth + 1))) return NULL;
+    } else if (i->op == OP_RESHAPE || i->op == OP_PERMUTE) {
+        int before = axis_before(i, axis);
+        if (before < 0 || !(operands[0] = slice(c, operands[0], before, depth + 1))) return NULL;
+    } else if (i->op != OP_SPLAT) return NULL;
+    return c->make ? clone(c, i, operands, axis) : v;
+}
+
+static Value *slice(Ctx *c, Value *v, int axis, int depth)
+{
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return slice_of(c, v) < 0 ? v : NULL;
+    if (slice_of(c, v) >= 0) return slice_of(c, v) == axis ? v : NULL;
+    for (size_t k = 0; k < c->sliced.len; k++) if (c->sliced.data[k].v == v && c->sliced.data[k].made && c->sliced.data[k].axis == axis) return c->sliced.data[k].made;
+    Value *made = slice_anew(c, v, axis, depth);
+    if (made && c->make) vec_push(&c->s->arena, &c->sliced, ((Sliced){ v, axis, made }));
+    return made;
+}
+
+static bool take_slices(Ctx *c, Instr *i, int axis)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *part = slice(c, ir_operand(i, k), axis, 0);
+        if (!part) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+        if (c->make && part != ir_operand(i, k)) ir_set_operand(i, k, part);
+    }
+    return true;
+}
+
+/* One operation behind the loops: on slices, if on any. */
+static bool follow(Ctx *c, Instr *i)
+{
+    int axis = -1, at = 0;
+    MemParts m;
+    for (int k = i->n_operands; k-- > 0;) if (slice_of(c, ir_operand(i, k)) >= 0) { axis = slice_of(c, ir_operand(i, k)); at = k; }
+    if (axis < 0) return i->op != OP_STORE || refuse(c, i->loc, "it stores something else than what was summed");
+    const Type *whole = ir_operand(i, at)->type;
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < whole->rank; a++) shape[a] = whole->shape[a] * (c->make && a == axis ? c->parts : 1);
+    whole = type_tile(c->s, whole->dtype, whole->rank, shape);
+    if (i->op == OP_STORE) {
+        if (!ir_mem_parts(i, &m) || slice_of(c, m.values[0]) < 0 || tensor_axis(i, axis) < 0) return refuse(c, i->loc, "a store takes more than a slice of the tile");
+        if (m.mask && !slice(c, m.mask, axis, 0)) return refuse(c, i->loc, "a store's mask has no slices");
+        if (!c->make) return true;
+        for (int k = 0; m.mask && k < i->n_operands; k++) if (ir_operand(i, k) == m.mask) ir_set_operand(i, k, slice(c, m.mask, axis, 0));
+        narrow_window(c, i, axis);
+        return true;
+    }
+    if (i->n_results != 1) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+    int after = axis;
+    if (op_info[i->op].flags & OPF_ELEM) { if (!take_slices(c, i, axis)) return false; }
+    else if (i->op == OP_RESHAPE || i->op == OP_PERMUTE) after = axis_after(i, whole, axis);
+    else if (reduces(i) && at == 0 && ir_attr_int(i, ATTR_AXIS, 0) != axis) after -= ir_attr_int(i, ATTR_DROP, 0) && ir_attr_int(i, ATTR_AXIS, 0) < axis;
+    else if (i->op != OP_BROADCAST) after = -1;
+    if (after < 0 || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->shape[after] % c->parts) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+    if (c->make) ir_result(i)->type = part_of(c, ir_result(i)->type, after);
+    note_slice(c, ir_result(i), after);
+    return true;
+}
+
+/* Slices narrower than a fragment's 8 columns would leave lanes without work; and of a single axis only powers of two divide among lanes. */
+static bool divides(const Ctx *c, const Type *t, int axis)
+{
+    int64_t part = t->shape[axis] / c->parts;
+    if (t->shape[axis] % c->parts) return false;
+    if (part == type_elements(t) / c->parts) return (part & (part - 1)) == 0;
+    return part % 8 == 0 || axis < t->rank - 1;
+}
+
+static bool follow_all(Ctx *c, int axis)
+{
+    c->sliced.len = 0;
+    for (size_t k = 0; k < c->sums.len; k++) {
+        Value *v = &c->sums.data[k].loop->results[c->sums.data[k].k];
+        if (axis >= v->type->rank || !divides(c, v->type, axis)) return refuse(c, c->sums.data[k].loop->loc, "the tile has no axis that divides into so many parts");
+        for (const Use *u = v->uses; u; u = u->next) if (!goes_on(c, u) && u->user->block != c->f->body) return refuse(c, u->user->loc, "a sum is used under a condition or in a loop");
+        note_slice(c, v, axis);
+    }
+    for (Instr *i = c->f->body->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+        if (is_cut(c, i)) continue;
+        for (int b = 0; b < i->n_blocks; b++)
+            for (size_t k = 0; k < c->sliced.len; k++)
+                for (const Use *u = c->sliced.data[k].v->uses; u; u = u->next)
+                    if (ir_is_ancestor(i->blocks[b], u->user->block)) return refuse(c, i->loc, "a sum is used under a condition or in a loop");
+        if (!follow(c, i)) return false;
+    }
+    return true;
+}
+
+/* --- the change -------------------------------------------------------------------------------------------------------------- */
+
+/* n steps in parts that differ by one at most: the first n % parts have one more. */
+static void cut(Ctx *c, Instr *loop)
+{
+    Builder b = ir_before(loop);
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2);
+    DType d = lo->type->dtype;
+    int64_t k;
+    bool by_one = ir_is_const(step, &k) && k == 1;
+    Value *zero = ir_const_int(&b, d, 0), *one = ir_const_int(&b, d, 1), *parts = ir_const_int(&b, d, c->parts), *rank = ir_cast(&b, c->rank, d);
+    Value *n = ir_is_const(lo, &k) && k == 0 ? hi : ir_bin(&b, OP_SUB, hi, lo);
+    n = ir_bin(&b, OP_MAX, n, zero);
+    if (!by_one) n = ir_bin(&b, OP_CDIV, n, step);
+    Value *each = ir_bin(&b, OP_DIV, n, parts), *rest = ir_bin(&b, OP_REM, n, parts), *more = ir_bin(&b, OP_LT, rank, rest);
+    Value *from = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, each, rank), ir_bin(&b, OP_MIN, rank, rest));
+    Value *to = ir_bin(&b, OP_ADD, ir_bin(&b, OP_ADD, from, each), ir_op(&b, OP_WHERE, NULL, NO_ATTRS, more, one, zero));
+    for (int e = 0; e < 2; e++) {
+        Value *x = e ? to : from;
+        if (!by_one) x = ir_bin(&b, OP_MUL, x, step);
+        if (!(ir_is_const(lo, &k) && k == 0)) x = ir_bin(&b, OP_ADD, x, lo);
+        ir_set_operand(loop, e, x);
+    }
+    /* what the sum starts from is added once; a maximum may have it many times */
+    for (int r = 0; r < loop->n_results; r++) {
+        Value *init = ir_operand(loop, 3 + r);
+        if ((init->def && is_cut(c, init->def)) || kind_of(loop, r, 0) != RMW_ADD || kernel_is_zero(init)) continue;
+        Value *first = ir_bin(&b, OP_EQ, rank, zero);
+        DType t = init->type->dtype;
+        Value *none = dtype_is_float(t) ? ir_const_float(&b, t, 0) : ir_const_int(&b, t, 0);
+        ir_set_operand(loop, 3 + r, ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_splat(&b, first, init->type->rank, init->type->shape), init, ir_splat(&b, none, init->type->rank, init->type->shape)));
+    }
+}
+
+static void join(Ctx *c, const Sum *s, int axis)
+{
+    Value *v = &s->loop->results[s->k];
+    Builder b = ir_after(s->loop);
+    b.loc = s->loop->loc;
+    Instr *i = ir_build(&b, OP_CLUSTER_COMBINE, &v, 1, ATTRS(a_int(ATTR_RMW, s->rmw), a_int(ATTR_AXIS, axis), a_int(ATTR_COUNT, c->parts)), NULL, 0);
+    for (Use *u = v->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user != i && !goes_on(c, u)) ir_set_operand(u->user, (int)(u - u->user->operands), ir_result(i));
+    }
+    ir_set_name(ir_result(i), v->name);
+    note_slice(c, ir_result(i), axis);
+    c->p->parts_bytes += (type_elements(v->type) / c->parts * dtype_bytes(v->type->dtype) + 1023) / 1024 * 1024 * (c->parts - 1) + 1024;
+}
+
+static void sweep(Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        if (!(op_info[i->op].flags & OPF_TERM) && !ir_is_used(i) && !ir_has_effects(i)) ir_erase(i);
+    }
+}
+
+static void say(Ctx *c, const char *what)
+{
+    c->p->schedule = arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
+}
+
+void kernel_split(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .f = f, .p = p, .parts = f->hints.split };
+    int axis = -1, rank = 0;
+    if (c.parts < 2 || p->options.no_split) return;
+    bool ok = p->target->kind == TARGET_CUDA && p->target->arch >= 90 ? !(p->cluster > 1) || refuse(&c, f->loc, "its rows are spread over a cluster") :
+              refuse(&c, f->loc, p->target->kind == TARGET_CUDA ? "clusters begin with sm_90, and without them partial sums would go through memory" :
+                                 "AMD's chips have no clusters, and without them partial sums would go through memory");
+    ok = ok && find_sums(&c);
+    c.why = ok ? NULL : c.why;
+    for (size_t k = 0; ok && k < c.sums.len; k++) if (c.sums.data[k].loop->results[c.sums.data[k].k].type->rank > rank) rank = c.sums.data[k].loop->results[c.sums.data[k].k].type->rank;
+    for (int a = rank - 1; ok && a >= 0 && axis < 0; a--) if (follow_all(&c, a)) axis = a;
+    if (axis < 0) {
+        diag_perf(s, c.loc, "split = %d: the loop is not divided: %s", c.parts, c.why);
+        say(&c, arena_printf(&s->arena, "no: %s", c.why));
+        return;
+    }
+    Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
+    c.rank = ir_emit(&b, OP_CLUSTER_RANK, NULL, 0, NO_ATTRS, type_scalar(s, DT_I32));
+    ir_set_name(c.rank, "part");
+    for (size_t k = 0; k < c.loops.len; k++) cut(&c, c.loops.data[k]);
+    c.sliced.len = 0;
+    c.make = true;
+    for (size_t k = 0; k < c.sums.len; k++) join(&c, &c.sums.data[k], axis);
+    for (Instr *i = f->body->first, *next; i && !(op_info[i->op].flags & OPF_TERM); i = next) {
+        next = i->next;
+        if (!is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
+    }
+    sweep(f->body);
+    p->cluster = p->split = c.parts;
+    p->options.no_persistent = p->options.no_order = true;
+    say(&c, arena_printf(&s->arena, "the steps of each loop are divided among the %d CTAs of a cluster, each of which finishes its part of the tile along axis %d", c.parts, axis));
+}
