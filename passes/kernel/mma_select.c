@@ -10,12 +10,30 @@
 
 typedef struct Ctx { Session *s; Func *f; KernelPlan *p; } Ctx;
 
+static bool feeds_products(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        if (i->op == OP_PERMUTE ? !feeds_products(ir_result(i)) : (i->op != OP_MMA && i->op != OP_MMA_SYNC) || u == &i->operands[2]) return false;
+    }
+    return true;
+}
+
 static Value *fold_permute(Ctx *c, Value *v)
 {
     Instr *perm = v->def;
     if (!perm || perm->op != OP_PERMUTE) return v;
     Instr *load = ir_operand(perm, 0)->def;
-    if (!load || load->op != OP_LOAD || ir_use_count(ir_operand(perm, 0)) != 1) return v;
+    if (!load || load->op != OP_LOAD) return v;
+    if (ir_use_count(ir_operand(perm, 0)) != 1) {
+        MemParts m;
+        if (!feeds_products(ir_operand(perm, 0)) || !ir_mem_parts(load, &m) || m.token) return v;
+        ValueMap none;
+        value_map_init(&none, &c->s->arena);
+        Builder b = ir_after(load);
+        load = ir_clone(&b, load, &none);
+        ir_set_operand(perm, 0, ir_result(load));
+    }
     const Attr *o = ir_attr(load, ATTR_ORDER), *q = ir_attr(perm, ATTR_ORDER);
     int64_t order[TILE_MAX_RANK];
     for (int i = 0; i < q->n; i++) order[i] = o ? o->v[q->v[i]] : q->v[i];

@@ -9,7 +9,7 @@
  * 2. Rotation (rotate.c): a late product needs, through arithmetic, the result of an early product of the same step, and the early one
  *    does not need the late one's (attention: P V after softmax(Q K)). The early part runs one step ahead.
  *
- * Neither shape: every product is waited for where it was issued. */
+ * 3. Neither, or several late products, whose operands would not fit registers a step long: within the step (interleave.c). */
 #include "passes/kernel/overlap.h"
 
 static bool is_wait_of(const Instr *w, const Instr *product)
@@ -38,12 +38,15 @@ bool kernel_adds_to_carried(const Instr *product, const Value *sum)
     return ir_use_count(sum) == 1 && sum->uses->user == ir_terminator(acc->block) && ir_operand(sum->uses->user, acc->index - 1) == sum;
 }
 
+/* Product of a sum that the loop carries, or of several that follow each other. */
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
-    Value *acc = ir_operand(product, 2);
-    Instr *wait = wait_of(product);
-    return wait && acc->block == body && kernel_adds_to_carried(product, ir_result(wait));
+    Instr *first = product, *last = product;
+    while (ir_operand(first, 2)->def && ir_operand(first, 2)->def->op == OP_WGMMA) first = ir_operand(first, 2)->def;
+    while (ir_use_count(ir_result(last)) == 1 && ir_result(last)->uses->user->op == OP_WGMMA) last = ir_result(last)->uses->user;
+    Instr *wait = wait_of(last);
+    return wait && ir_operand(first, 2)->block == body && kernel_adds_to_carried(first, ir_result(wait));
 }
 
 int kernel_gets_of(const Block *body, const Value *ring)
@@ -85,8 +88,10 @@ static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
     InstrList releases = { 0 };
     ValueList accs = { 0 };
     for (size_t k = 0; k < products->len; k++) {
-        Instr *p = products->data[k], *w = wait_of(p);
-        vec_push(&c->s->arena, &accs, &loop->results[ir_operand(p, 2)->index - 1]);
+        Instr *p = products->data[k], *w = wait_of(p), *first = p;
+        if (!w) continue;
+        while (ir_operand(first, 2)->def) first = ir_operand(first, 2)->def;
+        vec_push(&c->s->arena, &accs, &loop->results[ir_operand(first, 2)->index - 1]);
         ir_replace(ir_result(w), ir_result(p));
         ir_erase(w);
     }
@@ -125,12 +130,15 @@ static void overlap_loop(Overlap *c, Instr *loop)
     loop = kernel_prefetch(c->s, c->f, loop);
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;
+    kernel_join_sums(loop->blocks[0]);
     bool chain = true;
     for (size_t k = 0; k < products.len; k++) chain = chain && is_chain(loop, products.data[k]);
     if (chain && slots_for_two(c, loop)) { delay_waits(c, loop, &products); return; }
     Instr *late = late_product(&products, loop->blocks[0]);
-    if (!late || !kernel_rotate(c, loop, late))
-        text_printf(&c->note, "  plain order: products are waited for where they are issued\n");
+    int later = kernel_issue_first(c, loop->blocks[0]);
+    if (late && later < 2 && kernel_rotate(c, loop, late)) return;
+    text_printf(&c->note, kernel_interleave(c, loop->blocks[0]) ? "  order: products are issued as soon as their operands are there\n"
+                                                                : "  plain order: products are waited for where they are issued\n");
 }
 
 void kernel_overlap(Session *s, Func *f, Block *consumers, KernelPlan *p)

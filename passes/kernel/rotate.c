@@ -134,11 +134,20 @@ static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
     return issued;
 }
 
-static void clone_list(Overlap *c, Builder *b, const InstrList *list, ValueMap *map, int depth)
+static void clone_list(Builder *b, const InstrList *list, ValueMap *map)
 {
-    for (size_t k = 0; k < list->len; k++) {
-        Instr *n = ir_clone(b, list->data[k], map);
-        if (n->op == OP_WGMMA_WAIT && depth >= 0) ir_set_attr(c->s, n, a_int(ATTR_DEPTH, depth));
+    for (size_t k = 0; k < list->len; k++) ir_clone(b, list->data[k], map);
+}
+
+/* What follows the issue. A wait leaves those products in flight that were issued after its own. */
+static void clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *map)
+{
+    for (size_t k = 0; k < rest->len; k++) {
+        Instr *n = ir_clone(b, rest->data[k], map);
+        if (n->op != OP_WGMMA_WAIT) continue;
+        int behind = 0;
+        for (const Instr *i = n->prev; i && i != ir_operand(n, 0)->def; i = i->prev) behind += i->op == OP_WGMMA;
+        ir_set_attr(c->s, n, a_int(ATTR_DEPTH, behind));
     }
 }
 
@@ -151,10 +160,10 @@ static void turn(Overlap *c, Builder *b, Op op)
 static void clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 {
     turn(c, b, OP_TURN_WAIT);
-    clone_list(c, b, &p->early_issue, map, -1);
+    clone_list(b, &p->early_issue, map);
     turn(c, b, OP_TURN_PASS);
-    clone_list(c, b, &p->early_rest, map, 0);
-    clone_list(c, b, &p->early_casts, map, 0);
+    clone_rest(c, b, &p->early_rest, map);
+    clone_list(b, &p->early_casts, map);
 }
 
 typedef struct Crossing { Overlap *c; const Split *s; ValueList *cross; } Crossing;
@@ -200,20 +209,20 @@ static void clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 {
     Overlap *c = r->c;
     turn(c, b, OP_TURN_WAIT);
-    clone_list(c, b, &r->p.early_issue, early, -1);
-    clone_list(c, b, &r->p.late_issue, late, -1);
+    clone_list(b, &r->p.early_issue, early);
+    clone_list(b, &r->p.late_issue, late);
     turn(c, b, OP_TURN_PASS);
-    clone_list(c, b, &r->p.early_rest, early, 1);
-    clone_list(c, b, &r->p.late_wait, late, 0);
-    clone_list(c, b, &r->p.early_casts, early, 0);
+    clone_rest(c, b, &r->p.early_rest, early);
+    clone_rest(c, b, &r->p.late_wait, late);
+    clone_list(b, &r->p.early_casts, early);
 }
 
 static void clone_late(Rotation *r, Builder *b, ValueMap *late)
 {
     turn(r->c, b, OP_TURN_WAIT);
-    clone_list(r->c, b, &r->p.late_issue, late, -1);
+    clone_list(b, &r->p.late_issue, late);
     turn(r->c, b, OP_TURN_PASS);
-    clone_list(r->c, b, &r->p.late_wait, late, 0);
+    clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
 /* --- within a program --------------------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ typedef struct Recipe {
     const char *file;           /* examples/kernels/<file>.tile */
     /* "role NAME[dims] type fill; ...", role one of in, out, inout, work; type a type or a const type; dims names or numbers.
      * fill (inputs): normal (the default; small whole numbers for integer types), unit, ones, int:K (whole numbers in -K..K),
-     * index:DIM (whole numbers in 0..DIM-1), mask (normal, a quarter of it -inf), masked-start (first half of the row -inf) */
+     * index:DIM (whole numbers in 0..DIM-1), offsets:DIM (ascending from 0 to DIM: where parts begin and end), mask (normal, a quarter of it -inf), masked-start (first half of the row -inf) */
     const char *tensors;
     const char *scalars;        /* "type NAME=value; ..." */
     const char *consts;         /* "T=f16 ..." defaults a case may override */

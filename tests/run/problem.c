@@ -165,6 +165,7 @@ static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64
     if (!strcmp(fill, "ones")) return 1;
     if (!strncmp(fill, "int:", 4)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
     if (!strncmp(fill, "index:", 6)) return (double)ref_random_below(r, (uint64_t)limit);
+    if (!strncmp(fill, "offsets:", 8)) return i == 0 ? 0 : i == t->count - 1 ? (double)limit : (double)ref_random_below(r, (uint64_t)limit + 1);
     if (!strcmp(fill, "mask")) return ref_random_below(r, 4) == 0 ? -INFINITY : ref_random_normal(r);
     if (!strcmp(fill, "masked-start")) {
         int64_t n = t->shape[t->rank - 1];
@@ -173,16 +174,24 @@ static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64
     return NAN;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
 {
-    static const char *const known[] = {"normal", "unit", "ones", "int:", "index:", "mask", "masked-start"};
+    static const char *const known[] = {"normal", "unit", "ones", "int:", "index:", "offsets:", "mask", "masked-start"};
     bool found = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= !strncmp(fill, known[i], strlen(known[i]));
     if (!found) return fail(k, "table: fill '%s'", fill);
     int64_t limit = 0;
     const char *colon = strchr(fill, ':');
     if (colon && !find_size(k->p, colon + 1, &limit)) return fail(k, "table: size '%s'", colon + 1);
-    for (int64_t i = 0; i < t->count; i++) ref_put(t->type, view_data(t), element_offset(t, i), draw(k, t, fill, i, limit));
+    for (int64_t i = 0; i < t->count; i++) t->values[i] = draw(k, t, fill, i, limit);
+    if (!strncmp(fill, "offsets:", 8)) qsort(t->values, (size_t)t->count, sizeof *t->values, ascending);
+    for (int64_t i = 0; i < t->count; i++) ref_put(t->type, view_data(t), element_offset(t, i), t->values[i]);
     /* In this order, so that of a few elements the first is NaN: element 0, then others far apart. */
     static const double odd[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; special && i < 3; i++) {
