@@ -50,6 +50,7 @@ static void land(Cta *c, Copy *x)
 
 void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
 {
+    to = emu_own(to);
     Fiber *f = emu.fiber;
     Copy c = { .at = to, .from = in ? from : NULL, .bytes = bytes, .moment = emu_moment() };
     if (to % bytes || (in && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
@@ -79,6 +80,7 @@ static Mbar *mbar(uint32_t a, Access how)
 
 void emu_mbar_init(uint32_t a, uint32_t count)
 {
+    a = emu_own(a);
     Cta *c = emu.cta;
     if (a % 8) emu_fail("an mbarrier at %u, not aligned to 8", a);
     emu_check_write(a, 8, NULL, GENERIC);
@@ -111,6 +113,7 @@ static void mbar_turn(Mbar *b)
 /* mbarrier.arrive, with bytes: .expect_tx */
 void emu_mbar_arrive(uint32_t a, uint32_t bytes)
 {
+    a = emu_own(a);
     Mbar *b = mbar(a, GENERIC);
     if (!b->left) emu_fail("more arrivals at the mbarrier at %u than the %u of its phase", a, b->count);
     b->bytes += bytes;
@@ -123,6 +126,7 @@ void emu_mbar_arrive(uint32_t a, uint32_t bytes)
 /* mbarrier.try_wait.parity: the phase of this parity is complete. */
 void emu_mbar_wait(uint32_t a, uint32_t parity)
 {
+    a = emu_own(a);
     Mbar *b = mbar(a, GENERIC);
     if (parity > 1) emu_fail("the parity of a phase is 0 or 1, not %u", parity);
     emu_wait(WAIT_PHASE, "mbar_wait", NULL, b, parity);
@@ -207,6 +211,8 @@ static void start(Cta *c, Tma *t);
 
 void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
 {
+    to = emu_own(to);
+    bar = emu_own(bar);
     Cta *c = emu.cta;
     Tma t = { .to = to, .rank = rank, .bar = mbar(bar, BY_TMA), .moment = emu_moment() };
     Map m;
@@ -238,6 +244,8 @@ static void start(Cta *c, Tma *t)
 /* st.async (PTX ISA 9.7.9.12): a word to another CTA of the cluster, which an mbarrier there counts. What the sender knows goes along. */
 void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t bar)
 {
+    to = emu_own(to);
+    bar = emu_own(bar);
     Cta *c = emu_peer(rank);
     int number = bar % 8 || bar < EMU_BASE || bar + 8 > c->end ? 0 : c->mbar_at[bar / 8], own = emu_cluster_rank();
     if (!number) emu_fail("no mbarrier at %u of CTA %d of the cluster", bar, rank);
@@ -278,6 +286,7 @@ static void store_land(Cta *c, Copy *o)
 
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
 {
+    from = emu_own(from);
     Copy o = { .at = from, .moment = emu_moment() };
     Map m;
     memcpy(&m, map, sizeof m);

@@ -263,6 +263,13 @@ void emu_cluster_wait(void)
     emu_acquire(&emu.cta->cluster_out);
 }
 
+uint32_t emu_own(uint32_t address)
+{
+    uint32_t rank = address >> 24;
+    if (rank && rank != (uint32_t)emu_cluster_rank()) emu_fail("an address of CTA %u of the cluster, of which this is CTA %d", rank, emu_cluster_rank());
+    return address & 0xffffff;
+}
+
 Cta *emu_peer(int rank)
 {
     int size = cluster_size();

@@ -139,6 +139,7 @@ void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, ui
 typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
 
+uint32_t emu_own(uint32_t address);         /* without the CTA's number, which addresses have in a cluster in their upper byte */
 Cta *emu_peer(int rank);                    /* a CTA of the running one's cluster */
 
 /* shadow.c */

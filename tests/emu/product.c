@@ -89,6 +89,7 @@ static void add_to(uint32_t *word, float x, bool integer)
 /* Word j of lane l of an 8x8 matrix of 16-bit elements is row l/4, columns 2 (l mod 4).. */
 void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
 {
+    address = emu_own(address);
     const EmuWord *w = emu_exchange("ldmatrix", &address, 4);
     int lane = emu.fiber->lane;
     if (lane < 8 * count) {
@@ -107,6 +108,7 @@ void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
 /* Lane 8 j + r has the address of row r of matrix j; lane l holds row l/4, columns 2 (l mod 4).. of each. */
 void emu_stmatrix(uint32_t address, const uint32_t *words, int count)
 {
+    address = emu_own(address);
     const EmuWord *w = emu_exchange("stmatrix", &address, 4);
     uint32_t to[4];
     int lane = emu.fiber->lane;

@@ -242,6 +242,7 @@ static void write_again(uint32_t a)
 
 void emu_load(uint32_t a, void *to, uint32_t bytes)
 {
+    a = emu_own(a);
     if (a % bytes) emu_fail("misaligned load of %u bytes from shared memory at %u", bytes, a);
     emu_check_read(a, bytes, GENERIC);
     emu_mark_read(emu.warp, a, bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane);
@@ -250,6 +251,7 @@ void emu_load(uint32_t a, void *to, uint32_t bytes)
 
 void emu_store(uint32_t a, const void *from, uint32_t bytes)
 {
+    a = emu_own(a);
     if (a % bytes) emu_fail("misaligned store of %u bytes to shared memory at %u", bytes, a);
     emu_check_write(a, bytes, from, GENERIC);
     if (memcmp(emu.cta->memory + a, from, bytes)) emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
