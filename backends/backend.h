@@ -52,7 +52,7 @@ typedef struct Artifact {
     const TensorMapDesc *maps; int n_maps;          /* SLOT_TENSOR_MAP's index counts here */
     const char *const *messages; int n_messages;    /* CheckRecord.message counts here; the texts name what failed */
     LaunchShape shape;
-    const char *schedule;       /* what was derived, for people: tiles, stages, roles, shared-memory map; "" if nothing to say */
+    const char *schedule;       /* GPU: what was decided, as text that can be read back (docs/schedule.md); CPU: the plan, for people */
     int registers_planned;      /* of a thread, as the schedule expects; 0 unknown */
     /* Filled by the runtime after the vendor's compiler spoke (-1: not known). */
     int registers, spill_bytes, stack_bytes, static_shared_bytes;

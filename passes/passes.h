@@ -23,6 +23,7 @@ typedef struct PassOptions {
     const Target *target;           /* NULL: none in particular */
     int opt_level;                  /* 0..3 */
     const char *passes;             /* "fold,cse": run these in this order and nothing else; NULL: the pipeline of opt_level */
+    const char *schedule, *schedule_name;   /* a schedule written by hand for GPU targets, and the name of its file; NULL: none (docs/schedule.md) */
     const char *skip;               /* "exp2,licm": leave these out; NULL: none */
     const char *dump_after;         /* "cse" or "all": hand the module's text to on_dump after these; NULL: none */
     void (*on_dump)(void *user, const char *pass, const char *text);

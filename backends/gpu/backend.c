@@ -2,6 +2,7 @@
 #include "backends/backend.h"
 #include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
+#include "passes/kernel/schedule.h"
 
 static const char *shape_text(Session *s, const Type *t, int from)
 {
@@ -68,6 +69,7 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
             diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, t->max_registers);
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
+        code->schedule = schedule_text(plan, g, plan->schedule);
         if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
         int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
         if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;      /* parts in more registers than their elements fill */
@@ -84,8 +86,10 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
 {
     GpuCode code = { 0 };
     (void)m;
+    KernelOptions options = o && o->kernel ? *o->kernel : (KernelOptions){ 0 };
+    options.source_name = f->name;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
-    if (!gpu_compile(s, f, t, o ? o->kernel : NULL, &code, NULL)) {
+    if (!gpu_compile(s, f, t, &options, &code, NULL)) {
         out->shape.shared_bytes = code.shared_bytes;        /* tells the caller whether smaller tiles would do */
         return false;
     }

@@ -737,6 +737,6 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
                       .largest = e->largest, .registers = registers_at_most(plan, threads),
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1, .schedule = plan->schedule ? plan->schedule : "",
+                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1,
                       .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
 }

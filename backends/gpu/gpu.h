@@ -21,7 +21,7 @@ typedef struct GpuCode {
     int planned_registers;                  /* AMD: of a lane (passes/kernel/registers.c) */
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs a program is spread over: the grid is programs x cluster */
-    const char *schedule;                   /* what was derived, as text */
+    const char *schedule;                   /* what was decided, as text that can be read back (passes/kernel/schedule.h) */
     const struct SharedUse *shared_map; int n_shared_map;   /* emit.h */
 } GpuCode;
 

@@ -9,6 +9,7 @@
  * accumulators, or of such reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and strides, by launch fact; and buffers beside the
  * rings: they take what the rings left. */
 #include "passes/kernel/bulk.h"
+#include "passes/kernel/schedule.h"
 
 enum { MOST_BUFFERS = 4 };
 
@@ -134,23 +135,38 @@ static bool once(const Instr *store)
     return p && p->op == OP_ROLES && (store->block->parent == p || store->block->parent->block == p->blocks[1]);
 }
 
+/* Buffers a warp, at most `most`, that its boxes divide evenly and memory has room for; exactly so many where a schedule asks. 0: not by TMA. */
+static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, int most, const Decision *asked)
+{
+    BulkBoxes b;
+    int axis, bytes = dtype_bytes(m->values[0]->type->dtype);
+    Uses u = { .param = m->param };
+    kernel_unit_axis(f, store, &axis);
+    ir_walk(f->body, count_uses, &u);
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) && u.n == 1 && kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
+    if (!can) {
+        if (asked) schedule_refuse(p, asked, "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a tensor that nothing else touches");
+        return 0;
+    }
+    int64_t all = (int64_t)b.bytes * p->warps;
+    int n = b.n < most ? b.n : most;
+    while (n > 0 && (all * n > p->spare_shared || b.n % n)) n--;
+    if (asked && n != most) {
+        schedule_refuse(p, asked, "a warp has %d boxes, which %d buffers must divide evenly, and %lld bytes of shared memory are left for %lld each", b.n, most, (long long)p->spare_shared, (long long)all);
+        return 0;
+    }
+    p->spare_shared -= all * n;
+    return n;
+}
+
 bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
 {
     MemParts m;
-    BulkBoxes b;
-    int axis;
-    if (p->options.no_bulk || !p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
-    kernel_unit_axis(f, store, &axis);
-    int bytes = dtype_bytes(m.values[0]->type->dtype);
-    if (axis < 0 || (bytes != 2 && bytes != 4) || !once(store) || !tma_takes(f, store, &m)) return false;
-    Uses u = { .param = m.param };
-    ir_walk(f->body, count_uses, &u);
-    if (u.n != 1 || !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m.values[0]->type), axis, bytes, &b)) return false;
-    int64_t all = (int64_t)b.bytes * p->warps;
-    int buffers = b.n < MOST_BUFFERS ? b.n : MOST_BUFFERS;
-    while (buffers > 0 && (all * buffers > p->spare_shared || b.n % buffers)) buffers--;
-    if (buffers < 1) return false;
-    p->spare_shared -= all * buffers;
-    ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
-    return true;
+    if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
+    const Decision *d = schedule_asked_store(p, f, store);
+    int most = d ? d->form == STORE_TMA ? d->n[0] : 0 : p->options.no_bulk ? 0 : MOST_BUFFERS;
+    int buffers = most ? buffers_for(s, f, p, store, &m, most, d) : 0;
+    schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
+    if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
+    return buffers > 0;
 }

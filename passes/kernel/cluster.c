@@ -10,7 +10,7 @@
  * reduction along the row, in 32 or 64 bits. Everything else (other loops, products, reshapes, scans, atomics, scalar stores, prints) meets in the shared memory of one CTA or is done
  * once a program. Keeps: everything; only KernelPlan.cluster and .warps change. Where a row calls for it and the kernel or the target does not allow it, a
  * performance note says why. The hint `cluster = n` asks for another number of CTAs, 1 for none. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 enum {
     BYTES_A_LANE = 64,      /* of the widest access: as choose_warps has it */
@@ -124,13 +124,17 @@ static void inspect(Rows *r, const Instr *i)
 void kernel_cluster(Session *s, Func *f, KernelPlan *p)
 {
     Rows r = { .f = f };
-    if (p->options.no_cluster || p->target->kind != TARGET_CUDA || f->hints.cluster == 1) return;
+    const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
+    int ctas = d ? d->n[0] : f->hints.cluster;
+    if (d && (ctas < 1 || ctas > MOST_CTAS || (ctas & (ctas - 1)))) { schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", MOST_CTAS); return; }
+    if (ctas == 1 || (!d && p->options.no_cluster) || (!d && p->target->kind != TARGET_CUDA)) return;
     ir_walk(f->body, longest, &r);
     for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
-    int ctas = f->hints.cluster;
-    if (!r.reduced || (!ctas && warps <= MOST_WARPS)) return;
-    if (!r.why && p->target->arch < 90) refuse(&r, f->body->first, "clusters begin with sm_90");
+    if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
+    if (!d && (!r.reduced || (!ctas && warps <= MOST_WARPS))) return;
+    if (!r.why && (p->target->kind != TARGET_CUDA || p->target->arch < 90)) refuse(&r, f->body->first, "clusters begin with sm_90");
+    if (r.why && d) { schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why); return; }
     if (r.why) {
         diag_perf(s, r.loc, "rows of %lld elements are much for one CTA, and are not spread over a cluster: %s", (long long)r.row, r.why);
         return;
@@ -139,6 +143,7 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
     int each = 1;
     while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
     p->cluster = ctas;
+    schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
     p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
     if (!f->hints.occupancy && p->warps * p->target->wave < THREADS) p->min_ctas = THREADS / (p->warps * p->target->wave);
 }

@@ -28,6 +28,8 @@ const char *layouts_shared_text(LayoutTable *, const LayoutShared *);
 const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the tile type with this layout */
 
 typedef struct KernelOptions {
+    const char *schedule, *schedule_name;   /* a schedule written by hand, and the name of its file (schedule.h); NULL: the hint, or derived */
+    const char *source_name;                /* of the kernel, where the function is called otherwise; NULL: the function's */
     int64_t reserve;        /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;              /* 0: chosen from the tiles and the `warps` hint */
     bool few_registers;     /* AMD: nothing loaded ahead, where the plan asks for more registers than there are */
@@ -53,6 +55,8 @@ typedef struct KernelOptions {
 struct PassOptions;
 KernelOptions kernel_options_of(const struct PassOptions *);
 
+typedef struct Schedule Schedule;
+
 /* What the emitter and the launch must know beside the IR. */
 typedef struct KernelPlan {
     const Target *target;
@@ -68,7 +72,9 @@ typedef struct KernelPlan {
     int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
     int split;                      /* of these CTAs each has a part of the loop and a part of the result; 0: not so */
     int64_t parts_bytes;            /* of shared memory, for what the others send */
-    const char *schedule;           /* the derived schedule as text, or NULL */
+    Schedule *decisions;            /* what was written and what was taken (schedule.h) */
+    bool turns;                     /* consumer warpgroups take turns to issue products */
+    const char *schedule;           /* notes on what was derived, or NULL */
 } KernelPlan;
 
 /* AMD: waves that a SIMD can hold by the registers planned and the shared memory taken. */
@@ -119,7 +125,8 @@ void kernel_split(Session *, Func *, KernelPlan *);
 void kernel_reciprocal(Session *, Func *);
 void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);
-int kernel_lazy_rescale(Session *, Func *);             /* loops changed */
+/* `may`: each warp holds whole rows of all products. */
+void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);

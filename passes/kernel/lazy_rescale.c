@@ -16,7 +16,7 @@
  *                    values come to that factor by alpha, and each of them is handed on in it;
  *   behind the loop  m is not used; what the carried values' factor goes into (its power is followed through products and quotients) cancels before it is stored or rounded.
  * Flash attention 4 and the measured reference rescale so. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 #include <math.h>
 
 enum { THRESHOLD = 8 };
@@ -355,11 +355,23 @@ static void try_loop(Ctx *all, Instr *loop, int k)
     all->n++;
 }
 
-int kernel_lazy_rescale(Session *s, Func *f)
+void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
 {
     Ctx c = { .s = s };
+    const Decision *d = schedule_asked(p, DECIDE_RESCALE);
+    if (d ? d->form == RESCALE_ALWAYS : p->options.no_lazy) {
+        schedule_take(p, DECIDE_RESCALE, RESCALE_ALWAYS, 0, 0);
+        return;
+    }
+    if (!may) {
+        if (d) schedule_refuse(p, d, "rows of the products are spread over warps, which cannot decide for each other");
+        return;
+    }
     ir_collect(&s->arena, f->body, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++)
         for (int r = 0; r < c.loops.data[k]->n_results; r++) try_loop(&c, c.loops.data[k], r);
-    return c.n;
+    if (d && !c.n) schedule_refuse(p, d, "no loop here scales what it carries by how much a maximum grew");
+    if (!c.n) return;
+    schedule_take(p, DECIDE_RESCALE, RESCALE_LAZY, 0, 0);
+    if (p->producer_warps) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^%d\n", p->schedule ? p->schedule : "", THRESHOLD);
 }

@@ -1,5 +1,5 @@
 /* lower.c: the order of the kernel passes, and the size of a CTA. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 typedef struct Sizes {
     const Func *f;
@@ -103,8 +103,10 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
     /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and exchange rows by way of LDS */
     int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
     int warps = p->warps;
+    const Decision *asked = schedule_asked(p, DECIDE_WARPS);
     while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
-    if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
+    if (warps != p->warps && asked) schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
+    else if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
     p->warps = warps;
 }
 
@@ -125,6 +127,40 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
     return !reduces || loops ? 0 : n < most ? n : most;
 }
 
+/* Warps and scratch as the schedule has them. */
+static void asked_sizes(KernelPlan *p)
+{
+    const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);
+    int most = 1024 / p->target->wave;
+    if (warps && (warps->n[0] < 1 || warps->n[0] > most)) schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
+    else if (warps) p->options.warps = warps->n[0];
+    if (scratch && scratch->n[0] >= p->target->shared_bytes) schedule_refuse(p, scratch, "%s has %lld bytes of shared memory", p->target->name, (long long)p->target->shared_bytes);
+    else if (scratch && scratch->n[0] > p->options.reserve) p->options.reserve = scratch->n[0];
+    if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
+}
+
+static bool with_roles(Session *s, Func *f, KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_ROLES);
+    bool can = target_has(p->target, TF_TMA | TF_WGMMA), off = p->options.no_roles || (d && d->form == ROLES_NONE);
+    if (d && d->form == ROLES_N && !can) schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
+    if (can && !off && kernel_roles(s, f, p)) return true;
+    if (can && off && ir_holds(f->body, OP_MMA_SYNC)) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
+    return false;
+}
+
+/* What the schedule says of a kernel without roles, all of whose warps do the same. */
+static void without_roles(KernelPlan *p)
+{
+    const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY), *programs = schedule_asked(p, DECIDE_PROGRAMS);
+    int most = 2048 / (p->warps * p->target->wave);
+    if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most)) schedule_refuse(p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);
+    else if (ctas) p->min_ctas = ctas->n[0];
+    if (programs && programs->form != PROGRAMS_EACH) schedule_refuse(p, programs, "only CTAs with roles take several programs");
+    schedule_take(p, DECIDE_WARPS, 0, p->warps, 0);
+    if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
+}
+
 bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
 {
     int errors = s->n_errors;
@@ -134,9 +170,10 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->options.no_roles |= hint_off(f->hints.roles);
     p->options.no_turns |= hint_off(f->hints.turns);
     p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
+    schedule_begin(s, f, p);
+    asked_sizes(p);
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, t);
     p->min_ctas = f->hints.occupancy;
-    if (f->hints.schedule) diag_warning(s, f->loc, "the hint `schedule` is not followed: the schedule is derived from the loops");
     kernel_cluster(s, f, p);
     kernel_split(s, f, p);
     kernel_program(s, f, p);
@@ -145,14 +182,18 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
     kernel_mask_branch(s, f);
-    if (!(target_has(t, TF_TMA | TF_WGMMA) && !p->options.no_roles && kernel_roles(s, f, p))) {
+    bool roles = with_roles(s, f, p);
+    if (s->n_errors != errors) return false;
+    if (!roles) {
         Rows r = { .p = p, .s = s, .whole = true };
         ir_walk(f->body, whole_rows, &r);
-        if (r.whole && r.products && !p->options.no_lazy) kernel_lazy_rescale(s, f);
+        kernel_lazy_rescale(s, f, p, r.whole && r.products);
         if (!r.products && !p->min_ctas) p->min_ctas = rows_at_once(f, p);
+        without_roles(p);
         kernel_stage(s, f, p);
     }
     kernel_layout(s, f, p);
+    schedule_end(p);
     if (t->kind == TARGET_HIP && s->n_errors == errors) p->registers = kernel_registers(s, f, p);
     return s->n_errors == errors;
 }

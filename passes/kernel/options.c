@@ -6,6 +6,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
 {
     bool schedule = pass_skipped(o, "schedule");
     return (KernelOptions){
+        .schedule = o->schedule, .schedule_name = o->schedule_name,
         .no_async = pass_skipped(o, "pipeline"),
         .no_roles = pass_skipped(o, "warp-roles"),
         .no_overlap = pass_skipped(o, "mma-pipeline"),

@@ -12,7 +12,7 @@
  *
  * Both are bijections of [0, programs) for every grid size: the last group takes the size that is left. A kernel's own remap or raster
  * clause goes before. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 enum { UNKNOWN = -1 };
 
@@ -142,36 +142,62 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     }
 }
 
-static void grouped_rows(Ctx *c, Builder *b, Value *p, int group, Value **coord)
+static void grouped_rows(Builder *b, Value *p, int group, Value **coord)
 {
     Value *m = grid_extent(b, 0), *n = grid_extent(b, 1), *G = i32(b, group);
     Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
     Value *base = ir_bin(b, OP_MUL, g, G), *h = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, m, base)), *col = ir_bin(b, OP_DIV, r, h);
     coord[1] = col;
     coord[0] = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, col, h)));
-    (void)c;
+}
+
+/* Heavy first, or groups of rows, as the loops have it; ORDER_IDS: neither. */
+static int derive(Ctx *c, int *n)
+{
+    if (c->p->options.no_order || !c->streams.len) return ORDER_IDS;
+    if (c->work_axis != UNKNOWN && c->rank > 1) {
+        *n = c->work_axis;
+        for (size_t k = 0; k < c->streams.len; k++) if (load_axes(c->streams.data[k]) >> c->work_axis & 1) return ORDER_IDS;
+        return ORDER_HEAVY;
+    }
+    *n = c->f->hints.raster_group > 0 ? c->f->hints.raster_group : 16;
+    return c->rank == 2 && c->axes_a == 1 && c->axes_b == 2 && *n > 1 ? ORDER_ROWS : ORDER_IDS;
+}
+
+/* Any of them visits every program once; the rest is what the texts need. */
+static bool legal(Ctx *c, const Decision *d)
+{
+    if (d->form == ORDER_IDS) return true;
+    if (c->f->remap) return schedule_refuse(c->p, d, "the kernel has an order of its own: its remap or raster clause");
+    if (c->p->target->kind != TARGET_CUDA) return schedule_refuse(c->p, d, "on %s programs are placed by remap", c->p->target->name);
+    if (d->form == ORDER_ROWS && (c->rank != 2 || d->n[0] < 1)) return schedule_refuse(c->p, d, "groups of rows want a grid of two axes and a group of one at least");
+    if (d->form == ORDER_HEAVY && (c->rank < 2 || d->n[0] >= c->rank)) return schedule_refuse(c->p, d, "the grid has %d axes, counted from 0, and heavy first wants two at least", c->rank);
+    if (d->form == ORDER_HEAVY && !c->streams.len) return schedule_refuse(c->p, d, "no loop here feeds products from memory: there are no streams to share");
+    return true;
 }
 
 bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear, int rank, Value **coord)
 {
     Ctx c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
-    if (f->remap || p->options.no_order || p->target->kind != TARGET_CUDA) return false;
+    const Decision *d = schedule_asked(p, DECIDE_ORDER);
+    int n = 0;
+    if ((f->remap || p->target->kind != TARGET_CUDA) && !d) return false;
     ir_walk(f->body, visit, &c);
-    if (!c.streams.len) return false;
-    if (c.work_axis != UNKNOWN && rank > 1) {
-        bool shared = true;
-        for (size_t k = 0; k < c.streams.len; k++) shared = shared && !(load_axes(c.streams.data[k]) >> c.work_axis & 1);
-        if (!shared) return false;
+    int form = derive(&c, &n);
+    if (d) {
+        if (!legal(&c, d)) return false;
+        form = d->form;
+        n = d->n[0];
+    }
+    if (c.streams.len || d) schedule_take(p, DECIDE_ORDER, form, form == ORDER_IDS ? 0 : n, 0);
+    if (form == ORDER_IDS) return false;
+    if (form == ORDER_HEAVY) {
+        c.work_axis = n;
         heavy_first(&c, b, linear, coord);
-        p->schedule = arena_printf(&s->arena, "%s  order: heavy first along grid axis %d, in groups whose streams fit L2\n", p->schedule ? p->schedule : "", c.work_axis);
-        return true;
+        p->schedule = arena_printf(&s->arena, "%s  order: heavy first along grid axis %d, in groups whose streams fit L2\n", p->schedule ? p->schedule : "", n);
+    } else {
+        grouped_rows(b, linear, n, coord);
+        p->schedule = arena_printf(&s->arena, "%s  order: groups of %d rows\n", p->schedule ? p->schedule : "", n);
     }
-    if (rank == 2 && c.axes_a == 1 && c.axes_b == 2) {
-        int group = f->hints.raster_group > 0 ? f->hints.raster_group : 16;
-        if (group == 1) return false;
-        grouped_rows(&c, b, linear, group, coord);
-        p->schedule = arena_printf(&s->arena, "%s  order: groups of %d rows\n", p->schedule ? p->schedule : "", group);
-        return true;
-    }
-    return false;
+    return true;
 }

@@ -124,29 +124,87 @@ static Instr *late_product(InstrList *products, Block *body)
     return NULL;
 }
 
+static int number_of(const InstrList *products, const Instr *late)
+{
+    for (size_t k = 0; k < products->len; k++) if (products->data[k] == late) return (int)k + 1;
+    return 0;
+}
+
+/* The order that a schedule asks for; false after an error. */
+static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Decision *d, bool chain)
+{
+    KernelPlan *p = c->p;
+    bool across = d->form == LOOP_ACROSS;
+    if (d->form == LOOP_PLAIN) return true;
+    if (d->form == LOOP_CHAIN) {
+        if (!chain) return schedule_refuse(p, d, "products of this loop are waited for where they are issued: not all of them only add to what the loop carries");
+        if (!slots_for_two(c, loop)) return schedule_refuse(p, d, "a step's operands are given back one step later here: each ring needs slots for two steps");
+        delay_waits(c, loop, products);
+        return true;
+    }
+    Instr *late = d->form == LOOP_ISSUE || d->n[0] < 1 || d->n[0] > (int)products->len ? NULL : products->data[d->n[0] - 1];
+    if (d->form != LOOP_ISSUE && !late) return schedule_refuse(p, d, "the loop has %d products, counted from 1", (int)products->len);
+    if (late == products->data[0]) return schedule_refuse(p, d, "the first product has none before it to run behind");
+    kernel_issue_first(c, loop->blocks[0]);
+    if (!late) return kernel_interleave(c, loop->blocks[0]) || schedule_refuse(p, d, "the loop writes memory, waits for others, or takes a ring twice in a step: its operations stay where they are");
+    return kernel_rotate(c, loop, late, d, &across) || schedule_refuse(p, d, "product %d cannot run a step behind the others: something that it makes is needed by them, or what it needs is not theirs alone", d->n[0]);
+}
+
+static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool chain)
+{
+    bool across = false;
+    int form = LOOP_PLAIN, number = 0;
+    if (chain && slots_for_two(c, loop)) {
+        form = LOOP_CHAIN;
+        delay_waits(c, loop, products);
+    } else {
+        Instr *late = late_product(products, loop->blocks[0]);
+        int later = kernel_issue_first(c, loop->blocks[0]);
+        if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &across)) {
+            form = across ? LOOP_ACROSS : LOOP_LATE;
+            number = number_of(products, late);
+        } else if (kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
+    }
+    if (form == LOOP_ISSUE) text_puts(&c->note, "  order: products are issued as soon as their operands are there\n");
+    if (form == LOOP_PLAIN) text_puts(&c->note, "  plain order: products are waited for where they are issued\n");
+    schedule_take_loop(c->p, c->loop, form, number);
+}
+
 static void overlap_loop(Overlap *c, Instr *loop)
 {
     InstrList products = { 0 };
-    loop = kernel_prefetch(c->s, c->f, loop);
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;
+    loop = kernel_prefetch(c, loop);
+    const Decision *d = schedule_asked_loop(c->p, ++c->loop);
+    if (!d && c->p->options.no_overlap) {
+        schedule_take_loop(c->p, c->loop, LOOP_PLAIN, 0);
+        return;
+    }
     kernel_join_sums(loop->blocks[0]);
     bool chain = true;
     for (size_t k = 0; k < products.len; k++) chain = chain && is_chain(loop, products.data[k]);
-    if (chain && slots_for_two(c, loop)) { delay_waits(c, loop, &products); return; }
-    Instr *late = late_product(&products, loop->blocks[0]);
-    int later = kernel_issue_first(c, loop->blocks[0]);
-    if (late && later < 2 && kernel_rotate(c, loop, late)) return;
-    text_printf(&c->note, kernel_interleave(c, loop->blocks[0]) ? "  order: products are issued as soon as their operands are there\n"
-                                                                : "  plain order: products are waited for where they are issued\n");
+    if (!d) derived_order(c, loop, &products, chain);
+    else if (asked_order(c, loop, &products, d, chain)) schedule_take_loop(c->p, c->loop, d->form, d->n[0]);
+}
+
+/* Three warpgroups or more gain by turns (kernel.h). */
+static void choose_turns(Overlap *c)
+{
+    KernelPlan *p = c->p;
+    const Decision *d = schedule_asked(p, DECIDE_TURNS);
+    p->turns = p->warps > 4 && (d ? d->form == TURNS_ON : p->options.turns || (p->warps >= 12 && !p->options.no_turns));
+    if (d && d->form == TURNS_ON && p->warps <= 4) schedule_refuse(p, d, "one consumer warpgroup has nobody to take turns with");
 }
 
 void kernel_overlap(Session *s, Func *f, Block *consumers, KernelPlan *p)
 {
     Overlap c = { .s = s, .f = f, .p = p };
-    if (p->options.no_overlap) return;
     text_init(&c.note, &s->arena);
+    choose_turns(&c);
     ir_collect(&s->arena, consumers, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++) overlap_loop(&c, c.loops.data[k]);
-    p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
+    if (ir_holds(consumers, OP_TURN_WAIT)) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
+    else if (p->turns && schedule_asked(p, DECIDE_TURNS)) schedule_refuse(p, schedule_asked(p, DECIDE_TURNS), "no product of this kernel runs a step behind another: there are no turns to take");
+    if (c.note.len) p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
 }

@@ -1,14 +1,14 @@
 /* overlap.h: mma-pipeline: asynchronous products overlapped with the arithmetic that does not need them. */
 #pragma once
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
-typedef struct Overlap { Session *s; Func *f; KernelPlan *p; InstrList loops; Text note; } Overlap;
+typedef struct Overlap { Session *s; Func *f; KernelPlan *p; InstrList loops; Text note; int loop; } Overlap;      /* loop: number of the one at hand */
 
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something changed. */
-Instr *kernel_prefetch(Session *, Func *, Instr *loop);
-/* Rotates the loop around its late product, across the loop over programs where that can be. False: nothing changed. */
-bool kernel_rotate(Overlap *, Instr *loop, Instr *product);
+Instr *kernel_prefetch(Overlap *, Instr *loop);
+/* Rotates the loop around its late product, across the loop over programs where that can be and pays. False: nothing changed. */
+bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked, bool *across);
 /* Does the product only add to an accumulator that its loop carries, the sum (its result, or that of the wait for it) being the next one? */
 bool kernel_adds_to_carried(const Instr *product, const Value *sum);
 /* Slots of the ring that the block gets. */

@@ -57,20 +57,28 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
     return loop;
 }
 
-Instr *kernel_prefetch(Session *s, Func *f, Instr *loop)
+/* Is it such a load, whatever its hint says? The instructions that its offsets follow from go to the list. */
+static bool can_run_ahead(const Func *f, const Instr *loop, const Instr *i, const Instr **list, int *n)
 {
-    if (!ir_holds(loop->blocks[0], OP_WGMMA)) return loop;
+    MemParts m;
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || m.result->type->kind != TYPE_TILE || f->params[m.param].kind != PARAM_IN || !ir_result(i)->uses) return false;
+    for (int k = 0; k < i->n_operands; k++) if (!slice_of(ir_operand(i, k), loop->blocks[0], list, n, 0)) return false;
+    return true;
+}
+
+Instr *kernel_prefetch(Overlap *c, Instr *loop)
+{
     for (Instr *i = loop->blocks[0]->first, *next; i; i = next) {
         next = i->next;
-        MemParts m;
         const Instr *list[64];
         int n = 0;
-        if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.mask || m.result->type->kind != TYPE_TILE) continue;
-        if (f->params[m.param].kind != PARAM_IN || ir_attr_int(i, ATTR_LATENCY, 1) < 2 || !ir_result(i)->uses) continue;
-        bool follows = true;
-        for (int k = 0; k < i->n_operands && follows; k++) follows = slice_of(ir_operand(i, k), loop->blocks[0], list, &n, 0);
-        if (!follows) continue;
-        loop = ahead(s, loop, i, list, n);
+        if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE) continue;
+        const Decision *d = schedule_asked_load(c->p, i);
+        bool wanted = d ? d->form == LOAD_AHEAD : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !c->p->options.no_overlap, can = can_run_ahead(c->f, loop, i, list, &n);
+        if (d && wanted && !can) schedule_refuse(c->p, d, "this load cannot run a step ahead: its tensor is written too, or its offsets follow from more than the loop's counter");
+        if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_AHEAD : LOAD_REGISTERS, 0);
+        if (!wanted || !can) continue;
+        loop = ahead(c->s, loop, i, list, n);
         next = loop->blocks[0]->first;          /* the body moved */
     }
     return loop;

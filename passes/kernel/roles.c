@@ -17,8 +17,10 @@
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots. */
 #include "passes/kernel/kernel.h"
 #include "passes/kernel/overlap.h"
+#include "passes/kernel/schedule.h"
 
-typedef struct Ring { int param; const Type *view; int depth; bool inner; Value *value; const Instr *site; } Ring;
+/* asked: what a schedule says of its slots, or NULL. */
+typedef struct Ring { int param; const Type *view; int depth; bool inner; Value *value; const Decision *asked; } Ring;
 
 typedef struct Ctx {
     Session *s; Func *f; KernelPlan *p;
@@ -195,7 +197,7 @@ static Ring *ring_for(Ctx *c, const Instr *load)
     int param = ir_operand(load, 0)->index;
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].param == param && c->rings.data[k].view == view) return &c->rings.data[k];
-    vec_push(&c->s->arena, &c->rings, ((Ring){ .param = param, .view = view, .depth = 1, .site = load }));
+    vec_push(&c->s->arena, &c->rings, ((Ring){ .param = param, .view = view, .depth = 1 }));
     return &c->rings.data[c->rings.len - 1];
 }
 
@@ -209,12 +211,43 @@ static bool in_loop_with_product(const Instr *load)
 
 static void deepen(Ctx *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
 {
-    if (r->inner != inner || r->depth != depth - 1 || *used + view_bytes(c, r->view) > limit) return;
+    if (r->asked || r->inner != inner || r->depth != depth - 1 || *used + view_bytes(c, r->view) > limit) return;
     r->depth = depth;
     *used += view_bytes(c, r->view);
 }
 
-/* Loads to registers beside the products: through rings too where the smallest rings leave room. */
+/* The ring has the slots that the schedule says. */
+static void asked_slots(Ctx *c, Ring *r, const Decision *d, int64_t *used)
+{
+    if (r->asked && r->asked->n[0] != d->n[0]) {
+        schedule_refuse(c->p, d, "this load shares a ring of %d slots with another load of the tensor", r->asked->n[0]);
+        return;
+    }
+    if (r->asked) return;
+    r->asked = d;
+    r->depth = d->n[0];
+    *used += view_bytes(c, r->view) * r->depth;
+}
+
+/* A load to registers beside the products: through a ring too, if it asks for buffers and the smallest rings leave room, or a schedule says so. */
+static void ring_beside(Ctx *c, Instr *i, int64_t limit, int64_t *used)
+{
+    const Decision *d = schedule_asked_load(c->p, i);
+    if (d && d->form == LOAD_STAGED) schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
+    if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    bool plain = ir_result(i)->type->rank == 2;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
+    c->why = NULL;
+    const Type *view = plain && tma_window(c, i) && control_ok(c, i) ? view_type(c, i) : NULL;
+    if (d && (!view || d->n[0] < 1)) schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s", c->why ? c->why : "it takes rows of two axes in multiples of 32 bytes, and a slot at least");
+    if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
+    Ring *r = ring_for(c, i);
+    r->inner = true;
+    if (d) asked_slots(c, r, d, used);
+    else *used += view_bytes(c, view);
+    vec_push(&c->s->arena, &c->loads, i);
+}
+
 static void add_register_loads(Ctx *c, int64_t limit, int64_t *used)
 {
     const char *why = c->why;           /* those that stay register loads are no failure */
@@ -222,14 +255,9 @@ static void add_register_loads(Ctx *c, int64_t limit, int64_t *used)
         const Block *body = c->products.data[k]->block;
         if (!body->parent || body->parent->op != OP_FOR) continue;
         for (Instr *i = body->first; i; i = i->next) {
-            bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->rank != 2 || ir_attr_int(i, ATTR_LATENCY, 0) < 2;
+            bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE;
             for (size_t l = 0; l < c->loads.len; l++) known |= c->loads.data[l] == i;
-            for (const Use *u = known ? NULL : ir_result(i)->uses; u; u = u->next) known |= u->user->op == OP_RESHAPE;
-            const Type *view = !known && tma_window(c, i) && control_ok(c, i) ? view_type(c, i) : NULL;
-            if (!view || *used + view_bytes(c, view) > limit) continue;
-            *used += view_bytes(c, view);
-            ring_for(c, i)->inner = true;
-            vec_push(&c->s->arena, &c->loads, i);
+            if (!known) ring_beside(c, i, limit, used);
         }
     }
     c->why = why;
@@ -245,6 +273,27 @@ static bool stores_a_tile(const void *user, const Instr *i)
     return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
+/* Room for results on their way out: two buffers a warp, or as the schedule has it. */
+static int64_t staged_bytes(Ctx *c)
+{
+    InstrList stores = { 0 };
+    ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
+    int64_t all = 0, one = c->rows / 16 * STAGED_BYTES;
+    for (size_t k = 0; k < stores.len; k++) {
+        if (!stores_a_tile(NULL, stores.data[k])) continue;
+        const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
+        if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
+        else if (!d && !c->p->options.no_bulk && all < one) all = one;
+    }
+    return all;
+}
+
+static const Decision *some_asked(const Ctx *c)
+{
+    for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].asked) return c->rings.data[k].asked;
+    return NULL;
+}
+
 static bool plan_rings(Ctx *c)
 {
     int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024), used = 0;
@@ -254,16 +303,20 @@ static bool plan_rings(Ctx *c)
         if (!view_type(c, l)) return refuse(c, l->loc, "the tile's rows are not multiples of 32 bytes");
         Ring *r = ring_for(c, l);
         r->inner |= in_loop_with_product(l);
+        const Decision *d = schedule_asked_load(c->p, l);
+        if (d && (d->form != LOAD_RING || d->n[0] < 1)) return schedule_refuse(c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
+        if (d) asked_slots(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
-        if (want > asked) asked = want;
+        if (want > asked && !d) asked = want;
     }
-    for (size_t k = 0; k < c->rings.len; k++) used += view_bytes(c, c->rings.data[k].view);
-    if (used > limit) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
+    for (size_t k = 0; k < c->rings.len; k++) if (!c->rings.data[k].asked) used += view_bytes(c, c->rings.data[k].view);
+    if (used > limit && !some_asked(c)) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
     add_register_loads(c, limit, &used);
+    if (used > limit) return schedule_refuse(c->p, some_asked(c), "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used, (long long)limit);
     /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under this one; then two buffers a warp for
      * results on their way out, which are worth more than a third slot (H100, attention D 128 causal at N 1024, 2048, 4096: 415, 566, 633 TFLOPS
      * with, 407, 557, 626 with three slots of K instead), then the inner rings in turn while memory lasts */
-    int64_t staged = !c->p->options.no_bulk && ir_any_in(c->f->body, stores_a_tile, NULL) ? c->rows / 16 * STAGED_BYTES : 0;
+    int64_t staged = staged_bytes(c);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
     int fit = 1;
     for (int depth = 2; depth <= most; depth++) {
@@ -439,29 +492,74 @@ static int registers_for(int consumers, bool producer)
     return producer ? 24 : 120;
 }
 
+static void asked_programs(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_PROGRAMS);
+    p->persistent = d ? d->form != PROGRAMS_EACH : !p->options.no_persistent;
+    if (d) p->options.no_tickets = d->form == PROGRAMS_STRIDED;
+}
+
+static bool asked_consumers(Ctx *c, const Decision *d, int *consumers)
+{
+    int n = d->n[0];
+    if (n < 1 || n > 4 || c->rows / 64 % n) return schedule_refuse(c->p, d, "%lld rows are blocks of 64 for %s: 1 to 4 warpgroups share them evenly", (long long)c->rows, c->f->name);
+    *consumers = n;
+    return true;
+}
+
+/* setmaxnreg counts in eights, and all threads together have what the launch gave them (PTX ISA 9.7.20). */
+static void choose_registers(KernelPlan *p, int consumers)
+{
+    const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
+    int threads = 32 * (p->warps + p->producer_warps), all = 65536 / threads / 8 * 8 * threads;
+    p->producer_registers = registers_for(consumers, true);
+    p->consumer_registers = registers_for(consumers, false);
+    if (d && p->warps <= 4) schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
+    else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240)) schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
+    else if (d && 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps) > all)
+        schedule_refuse(p, d, "%d threads of %d registers and %d of %d take %d, and the launch gives %d", 32 * p->producer_warps, d->n[0], 32 * p->warps, d->n[1], 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps), all);
+    else if (d) { p->producer_registers = d->n[0]; p->consumer_registers = d->n[1]; }
+    if (p->warps > 4) schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
+}
+
+static void take_roles(Ctx *c, int consumers)
+{
+    KernelPlan *p = c->p;
+    const Decision *warps = schedule_asked(p, DECIDE_WARPS), *ctas = schedule_asked(p, DECIDE_OCCUPANCY);
+    if (warps) schedule_refuse(p, warps, "with roles the consumer warpgroups hold the tiles: `roles N` says how many");
+    if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
+    schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
+    schedule_take(p, DECIDE_PROGRAMS, !p->persistent ? PROGRAMS_EACH : p->options.no_tickets ? PROGRAMS_STRIDED : PROGRAMS_TICKETS, 0, 0);
+    for (size_t k = 0; k < c->loads.len; k++) schedule_take_load(p, c->loads.data[k], LOAD_RING, ring_for(c, c->loads.data[k])->depth);
+}
+
 bool kernel_roles(Session *s, Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .f = f, .p = p };
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     if (!c.products.len) return false;
     bool ok = true;
-    p->persistent = !p->options.no_persistent;
+    int errors = s->n_errors;
+    const Decision *asked = schedule_asked(p, DECIDE_ROLES);
+    asked_programs(p);
     for (size_t k = 0; k < c.products.len && ok; k++) ok = product_fits(&c, c.products.data[k]);
     for (size_t k = 0; k < c.loads.len && ok; k++) ok = control_ok(&c, c.loads.data[k]);
     int consumers = (int)(c.rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
+    if (ok && asked) ok = asked_consumers(&c, asked, &consumers);
     if (ok) ok = plan_rings(&c);
     if (!ok) {
-        diag_perf(s, c.why_loc, "no TMA and wgmma here: %s", c.why ? c.why : "unsuitable product");
+        if (asked && c.why) schedule_refuse(p, asked, "no TMA and wgmma here: %s", c.why);
+        else if (s->n_errors == errors) diag_perf(s, c.why_loc, "no TMA and wgmma here: %s", c.why ? c.why : "unsuitable product");
         p->persistent = false;
         return false;
     }
     p->warps = 4 * consumers;
     p->producer_warps = 4;
-    p->producer_registers = registers_for(consumers, true);
-    p->consumer_registers = registers_for(consumers, false);
+    choose_registers(p, consumers);
     p->min_ctas = 1;
+    take_roles(&c, consumers);
     if (p->persistent) make_persistent(&c);
     /* mark the loads, put the kernel into the consumers' block and a copy into the producer's */
     ir_walk(f->body, clear_mark, NULL);
@@ -498,7 +596,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     for (size_t k = 0; k < c.loads.len; k++) if (c.loads.data[k]->mark) consume(&c, c.loads.data[k]);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
-    if (!p->options.no_lazy && kernel_lazy_rescale(s, f)) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8\n", p->schedule ? p->schedule : "");
+    kernel_lazy_rescale(s, f, p, true);
     kernel_overlap(s, f, roles->blocks[1], p);
     return true;
 }

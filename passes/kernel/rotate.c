@@ -154,7 +154,7 @@ static void clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *
 /* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
 static void turn(Overlap *c, Builder *b, Op op)
 {
-    if (c->p->warps > 4 && (c->p->options.turns || (c->p->warps >= 12 && !c->p->options.no_turns))) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
+    if (c->p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
 static void clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
@@ -373,12 +373,13 @@ static bool pays_across(const Rotation *r)
     return r->c->p->options.across || n > SOFTMAX_OPS;
 }
 
-static bool plan_across(Across *x, Rotation *r)
+/* `asked`: a schedule says so; else where it pays. */
+static bool plan_across(Across *x, Rotation *r, bool asked)
 {
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if (c->p->options.no_across || !pays_across(r) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
+    if ((!asked && (c->p->options.no_across || !pays_across(r))) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
@@ -613,12 +614,17 @@ static void rotate_across(Across *x)
     text_printf(&c->note, "  rotation: the early product runs one step ahead, across programs too; %d values cross, %d of a program are carried\n", nx, nc);
 }
 
-bool kernel_rotate(Overlap *c, Instr *loop, Instr *product)
+bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *across)
 {
     Rotation r;
     Across x;
     if (!plan_rotation(&r, c, loop, product)) return false;
-    if (plan_across(&x, &r)) rotate_across(&x);
+    *across = (!asked || asked->form == LOOP_ACROSS) && plan_across(&x, &r, asked != NULL);
+    if (asked && asked->form == LOOP_ACROSS && !*across) {
+        schedule_refuse(c->p, asked, "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at least once, and what stands around it be free of other products and writes");
+        return true;
+    }
+    if (*across) rotate_across(&x);
     else rotate_within(&r);
     return true;
 }

@@ -19,6 +19,7 @@
  * whose offsets depend on carried values cannot be issued ahead: it is staged once, with two barriers. Pads other than
  * zero, casts between load and product, or other users of the tile keep the load in registers. */
 #include "passes/kernel/lds.h"
+#include "passes/kernel/schedule.h"
 
 /* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it holds) share the space behind
  * them with those of its siblings, which run before or after. */
@@ -451,37 +452,76 @@ static bool all_direct(Ctx *c, const Instr *loop, Instr *const *loads, int n)
     return true;
 }
 
+static bool staged_by_schedule(Ctx *c, const Instr *load)
+{
+    const Decision *d = schedule_asked_load(c->p, load);
+    return d && d->form == LOAD_STAGED;
+}
+
+static void stage_alone(Ctx *c, Instr *load)
+{
+    schedule_take_load(c->p, load, LOAD_STAGED, 0);
+    single(c, load);
+}
+
+/* The slots that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
+static const Decision *asked_slots(Ctx *c, Instr *const *loads, int n)
+{
+    const Decision *all = NULL;
+    for (int k = 0; k < n; k++) {
+        const Decision *d = schedule_asked_load(c->p, loads[k]);
+        if (d && all && d->n[0] != all->n[0]) { schedule_refuse(c->p, d, "loads of one loop share their place in their rings, and another one has %d slots", all->n[0]); return all; }
+        if (d) all = d;
+    }
+    return all;
+}
+
+/* Stages derived from the loads' hints and from what fits. */
+static int derived_stages(Ctx *c, Instr *const *loads, int n, bool copies, int fit, int64_t each, int64_t left)
+{
+    int stages = 2;
+    for (int k = 0; k < n; k++) {
+        int want = (int)ir_attr_int(loads[k], ATTR_LATENCY, 3);
+        if (want > stages) stages = want;
+    }
+    if (!copies && stages > 3) {
+        diag_perf(c->s, loads[0]->loc, "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages are used", stages);
+        stages = 3;
+    }
+    if (!copies && c->p->options.few_registers) stages = 1;
+    if (stages > fit) {
+        diag_perf(c->s, loads[0]->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
+        stages = fit;
+    }
+    return stages;
+}
+
 /* All loads of a loop that can run ahead share one place in their rings. */
 static void stage_loop(Ctx *c, size_t from, int64_t limit)
 {
     Instr *first = c->loads.data[from], *loop = first->block->parent;
     Instr **group = arena_array(&c->s->arena, Instr *, c->loads.len);
-    int n = 0, stages = 2;
+    int n = 0;
     int64_t each = 0, left = limit - bytes_before(c, first->block);
     for (size_t j = from; j < c->loads.len; j++) {
         Instr *l = c->loads.data[j];
-        if (!l || l->block != first->block || !runs_ahead(l)) continue;
-        int want = (int)ir_attr_int(l, ATTR_LATENCY, 3);
-        if (want > stages) stages = want;
+        if (!l || l->block != first->block || !runs_ahead(l) || staged_by_schedule(c, l)) continue;
         each += slot_bytes(c, buffer_type(c, l, 1));
         group[n++] = l;
         c->loads.data[j] = NULL;
     }
-    int fit = left > 0 ? (int)(left / each) : 0;
+    int fit = left > 0 ? (int)(left / each) : 0, extra;
     bool copies = !by_registers(c) || (fit >= 2 && all_direct(c, loop, group, n));
-    if (!copies) {              /* one buffer more is in registers, and one is all that a lane has room for */
-        fit = fit > 2 ? 3 : fit + 1;
-        if (stages > 3) {
-            diag_perf(c->s, first->loc, "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages are used", stages);
-            stages = 3;
-        }
-        if (c->p->options.few_registers) stages = 1;
+    extra = copies ? 0 : 1;     /* AMD: one buffer more is in registers, and one is all that a lane has room for */
+    if (!copies) fit = fit > 2 ? 3 : fit + 1;
+    const Decision *asked = asked_slots(c, group, n);
+    int least = copies ? 2 : 1, stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);
+    if (asked && (stages - extra < least || stages > fit)) {
+        schedule_refuse(c->p, asked, "the rings of this loop take %d slots or more, of %lld bytes together: %d fit", least, (long long)each, fit - extra);
+        return;
     }
-    if (stages > fit) {
-        diag_perf(c->s, first->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
-        stages = fit;
-    }
-    if (stages < 2) for (int k = 0; k < n; k++) single(c, group[k]);
+    for (int k = 0; k < n && stages >= 2; k++) schedule_take_load(c->p, group[k], LOAD_RING, stages - extra);
+    if (stages < 2) for (int k = 0; k < n; k++) stage_alone(c, group[k]);
     else if (!copies) pipeline_registers(c, loop, group, n, stages - 1);
     else pipeline(c, loop, group, n, stages);
 }
@@ -503,14 +543,18 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
     /* leave room for conversions and reductions across warps */
     int64_t limit = c.limit = p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
-        if (c.loads.data[i]->block != f->body) continue;
-        if (by_registers(&c) && left_of_loops(c.loads.data[i])) { c.loads.data[i] = NULL; continue; }
-        single(&c, c.loads.data[i]);
+        Instr *l = c.loads.data[i];
+        const Decision *d = schedule_asked_load(p, l);
+        if (d && (d->form == LOAD_AHEAD || (d->form == LOAD_RING && !runs_ahead(l))))
+            schedule_refuse(p, d, "this load feeds a product without roles: it goes to registers, is staged where it stands, or, if its offsets follow from a loop's counter, goes through a ring");
+        else if (d ? d->form == LOAD_REGISTERS : l->block == f->body && by_registers(&c) && left_of_loops(l)) schedule_take_load(p, l, LOAD_REGISTERS, 0);
+        else if (l->block == f->body) stage_alone(&c, l);
+        else continue;
         c.loads.data[i] = NULL;
     }
     for (size_t i = 0; i < c.loads.len; i++) {
-        if (!c.loads.data[i]) continue;
-        if (runs_ahead(c.loads.data[i])) stage_loop(&c, i, limit);
-        else single(&c, c.loads.data[i]);
+        Instr *l = c.loads.data[i];
+        if (l && runs_ahead(l) && !staged_by_schedule(&c, l)) stage_loop(&c, i, limit);
+        else if (l) stage_alone(&c, l);
     }
 }

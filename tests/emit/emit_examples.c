@@ -2,12 +2,12 @@
  * NVRTC is found, compiled to a cubin; registers, spills and stack are reported. HIP C is compiled by clang-22 (hip_report.h).
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
- *                   [--special] [--skip=TEXT] [--check] FILE.tile...
+ *                   [--special] [--skip=TEXT] [--check] [--round] FILE.tile...
  *
  * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with the launch facts of
  * contiguous, aligned tensors (--special: with them only). --skip: variants whose name holds the text are left out. --limits: a kernel with a
  * matrix product must not spill nor use local memory. A variant that needs more shared memory than the target has is reported, and no failure. --check: libclang reads
- * every emission. Exit 0 when all were emitted and
+ * every emission. --round: the schedule printed is read back, and must give the same text. Exit 0 when all were emitted and
  * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
 #include "backends/gpu/check.h"
 #include "tests/emit/example.h"
@@ -31,7 +31,7 @@ typedef struct Run {
     Nvrtc *nvrtc;
     const char *kernel, *save;
     const char *skip;
-    bool all, quiet, limits, special, check;
+    bool all, quiet, limits, special, check, round;
     bool clang;                 /* HIP is compiled, in `folder` */
     char folder[64];
     KernelOptions options;
@@ -156,6 +156,17 @@ static void save(const Run *r, const GpuCode *code, const char *title)
     fclose(f);
 }
 
+static bool comes_round(Run *r, Session *s, Func *f, const Target *t, const GpuCode *code, const char *title)
+{
+    KernelOptions options = r->options;
+    GpuCode again;
+    options.schedule = code->schedule;
+    options.schedule_name = "printed";
+    bool ok = gpu_compile(s, f, t, &options, &again, NULL), same = ok && !strcmp(code->text, again.text) && !strcmp(code->schedule, again.schedule);
+    if (!same) printf("FAIL %s: its schedule read back gives %s\n%s%s", title, ok ? "other code" : "none", code->schedule, ok ? again.schedule : "");
+    return same;
+}
+
 static bool does_not_fit(const Session *s)
 {
     for (const Diag *d = s->diags; d; d = d->next) if (d->severity == SEV_ERROR && strstr(d->message, "bytes of shared memory")) return true;
@@ -189,7 +200,7 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             const char *why;
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
             bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
-            ok = (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
+            ok = (!r->round || comes_round(r, &s, f, t, &code, title)) && (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
                  (!tried || (hip ? compile_hip(r, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
             if (ok && tried) r->compiled++;
         } else {
@@ -260,6 +271,7 @@ int main(int argc, char **argv)
         else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
         else if (!strcmp(a, "--all")) r.all = true;
         else if (!strcmp(a, "--check")) r.check = true;
+        else if (!strcmp(a, "--round")) r.round = true;
         else if (!strcmp(a, "--quiet")) r.quiet = true;
         else if (!strcmp(a, "--limits")) r.limits = true;
         else if (!strcmp(a, "--no-roles")) r.options.no_roles = true;

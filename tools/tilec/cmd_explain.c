@@ -1,7 +1,7 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
 #include "tools/tilec/emit.h"
 #include "tools/tilec/timeline.h"
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 typedef struct Explain { Input *in; const Variant *v; CompileOptions o; const LaunchFacts *facts; Text *out; } Explain;
 
@@ -64,6 +64,8 @@ static bool explain_variant(Explain *x, Timeline *line)
         if (plan.producer_warps) text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan.consumer_registers, plan.producer_warps, plan.producer_registers);
         text_printf(x->out, "%s\n%s", plan.persistent ? "; persistent" : "", plan.schedule ? plan.schedule : "");
         if (plan.schedule && *plan.schedule && plan.schedule[strlen(plan.schedule) - 1] != '\n') text_putc(x->out, '\n');
+        const char *lines = strchr(schedule_text(&plan, f, NULL), '\n');
+        for (lines += *lines == '\n'; *lines; lines += strcspn(lines, "\n") + 1) text_printf(x->out, "  %.*s\n", (int)strcspn(lines, "\n"), lines);
     }
     timeline_build(s, f, line);
     timeline_text(line, x->out);

@@ -87,7 +87,8 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
             return false;
         }
         text_write(out, data, size);
-    } else if (stage == STAGE_SCHEDULE) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
+    } else if (stage == STAGE_SCHEDULE && o->target->kind == TARGET_CPU) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
+    else if (stage == STAGE_SCHEDULE) text_puts(out, c.artifact.schedule);
     else text_write(out, c.artifact.data, c.artifact.size);
     return true;
 }
@@ -142,7 +143,8 @@ int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOpti
             return EXIT_INPUT;
         }
         const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
-        if (list->len > 1 && stage != STAGE_SCHEDULE) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
+        if (list->len > 1 && stage == STAGE_SCHEDULE) text_puts(out, i ? "\n" : "");
+        else if (list->len > 1) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
         bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, list->len > 1, out);
         if (!ok) return EXIT_INPUT;
     }

@@ -159,6 +159,18 @@ static bool open_checker(Input *in)
     return in->checker || !asked;
 }
 
+static bool read_schedule(Input *in, CompileOptions *o)
+{
+    FileText text;
+    const char *path = args_last(in->args, FLAG_SCHEDULE, NULL);
+    if (!path) return true;
+    if (o->target->kind == TARGET_CPU) { diag_warning(&in->session, (Loc){ 0 }, "--schedule is for GPU targets; the CPU's plan is derived"); return true; }
+    if (!file_read(in->tool, path, MAX_SOURCE, &text)) return false;
+    o->passes.schedule = text.data;
+    o->passes.schedule_name = strcmp(path, "-") ? path : "<stdin>";
+    return true;
+}
+
 bool input_options(Input *in, const Target *target, CompileOptions *o)
 {
     int64_t level = 2;
@@ -181,7 +193,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->passes.on_dump = dump;
     o->passes.dump_user = in;
     o->passes.time_passes = args_has(in->args, FLAG_TIME_PASSES);
-    return true;
+    return read_schedule(in, o);
 }
 
 /* Of scalars whose type a launcher knows how to look at. */
