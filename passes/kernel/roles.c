@@ -19,8 +19,8 @@
 #include "passes/kernel/overlap.h"
 #include "passes/kernel/schedule.h"
 
-/* asked: what a schedule says of its slots, or NULL. */
-typedef struct Ring { int param; const Type *view; int depth; bool inner; Value *value; const Decision *asked; } Ring;
+/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
+typedef struct Ring { int param; const Type *view; int depth, loads; bool inner; Value *value; const Decision *asked; } Ring;
 
 typedef struct Ctx {
     Session *s; Func *f; KernelPlan *p;
@@ -305,11 +305,18 @@ static bool plan_rings(Ctx *c)
         r->inner |= in_loop_with_product(l);
         const Decision *d = schedule_asked_load(c->p, l);
         if (d && (d->form != LOAD_RING || d->n[0] < 1)) return schedule_refuse(c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
+        r->loads++;
         if (d) asked_slots(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
         if (want > asked && !d) asked = want;
     }
-    for (size_t k = 0; k < c->rings.len; k++) if (!c->rings.data[k].asked) used += view_bytes(c, c->rings.data[k].view);
+    for (size_t k = 0; k < c->rings.len; k++) {
+        Ring *r = &c->rings.data[k];
+        if (r->asked && r->depth < r->loads) return schedule_refuse(c->p, r->asked, "%d loads share this ring, and each may hold a slot while the others wait for theirs", r->loads);
+        if (r->asked) continue;
+        r->depth = r->loads;
+        used += view_bytes(c, r->view) * r->depth;
+    }
     if (used > limit && !some_asked(c)) return refuse(c, c->f->loc, "the tiles do not fit shared memory");
     add_register_loads(c, limit, &used);
     if (used > limit) return schedule_refuse(c->p, some_asked(c), "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used, (long long)limit);
