@@ -19,7 +19,7 @@
  *
  * Requires: loops in the kernel's body, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 typedef struct Sum { Instr *loop; int k; int rmw; } Sum;
 typedef struct Sliced { const Value *v; int axis; Value *made; } Sliced;       /* a value of which each CTA has a slice along axis; made: of one that stays whole */
@@ -28,7 +28,7 @@ typedef struct Ctx {
     Session *s; Func *f; KernelPlan *p;
     int parts;
     Value *rank;
-    VEC(Instr *) loops;
+    InstrList loops;
     VEC(Sum) sums;
     VEC(Sliced) sliced;
     bool make;
@@ -376,9 +376,11 @@ static void say(Ctx *c, const char *what)
 
 void kernel_split(Session *s, Func *f, KernelPlan *p)
 {
-    Ctx c = { .s = s, .f = f, .p = p, .parts = f->hints.split };
+    const Decision *d = schedule_asked(p, DECIDE_SPLIT);
+    Ctx c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split };
     int axis = -1, rank = 0;
-    if (c.parts < 2 || p->options.no_split) return;
+    if (c.parts < 2 || (!d && p->options.no_split)) return;
+    if (c.parts > 8) { schedule_refuse(p, d, "a loop is divided among 8 CTAs at most"); return; }
     bool ok = p->target->kind == TARGET_CUDA && p->target->arch >= 90 ? !(p->cluster > 1) || refuse(&c, f->loc, "its rows are spread over a cluster") :
               refuse(&c, f->loc, p->target->kind == TARGET_CUDA ? "clusters begin with sm_90, and without them partial sums would go through memory" :
                                  "AMD's chips have no clusters, and without them partial sums would go through memory");
@@ -387,7 +389,8 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; ok && k < c.sums.len; k++) if (c.sums.data[k].loop->results[c.sums.data[k].k].type->rank > rank) rank = c.sums.data[k].loop->results[c.sums.data[k].k].type->rank;
     for (int a = rank - 1; ok && a >= 0 && axis < 0; a--) if (follow_all(&c, a)) axis = a;
     if (axis < 0) {
-        diag_perf(s, c.loc, "split = %d: the loop is not divided: %s", c.parts, c.why);
+        if (d) schedule_refuse(p, d, "the loop is not divided: %s", c.why);
+        else diag_perf(s, c.loc, "split = %d: the loop is not divided: %s", c.parts, c.why);
         say(&c, arena_printf(&s->arena, "no: %s", c.why));
         return;
     }
@@ -404,6 +407,7 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     }
     sweep(f->body);
     p->cluster = p->split = c.parts;
+    schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);
     p->options.no_persistent = p->options.no_order = true;
     say(&c, arena_printf(&s->arena, "the steps of each loop are divided among the %d CTAs of a cluster, each of which finishes its part of the tile along axis %d", c.parts, axis));
 }
