@@ -22,6 +22,7 @@ _tilec() {
         --table) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --json) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --plot) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        --schedule) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -MF) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     esac
     case $cur in
@@ -50,18 +51,19 @@ _tilec() {
         --remap=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --skip-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --schedule=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --dump-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --error-limit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
     esac
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --schedule= --dump-after= --verify-each --time-passes --check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --time --repeat= --table= --wperf --help' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check -I --threads= --device= --no-cache --repeat= --table= --work= --wperf --help' -- "$cur")) ;;
         tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
-        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check -I --plot= --approx --ftz --remap= --passes= --skip-pass= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
+        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check -I --plot= --approx --ftz --remap= --passes= --skip-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null
