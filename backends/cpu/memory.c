@@ -388,23 +388,32 @@ static void check_nan(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef 
 }
 
 /* LLVM knows stores past the caches of integers only, and turns casts in front of a store back into a store of what was cast; hence the
- * freeze, in front of the branch. */
+ * freeze, in front of the branch. Vectors of 16 bits go out in the halves in which they are rounded: joining two takes a turn of
+ * the shuffler, which widening and rounding need as well (silu 9.8 to 9.5 cycles for 16 elements). */
 static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef v, LLVMValueRef ptr)
 {
-    int bytes = gen_lanes(v) * dtype_bytes(w->dtype);
+    int lanes = gen_lanes(v), size = dtype_bytes(w->dtype), bytes = lanes * size, mask[16];
     if (!w->stream || bytes < 16) { gen_store(g, w->dtype, v, ptr); return; }
+    int n = g->target->avx512 && size == 2 && lanes > 16 && lanes <= 64 && lanes % 16 == 0 ? lanes / 16 : 1, part = bytes / n;
+    LLVMValueRef words[4];
+    for (int k = 0; k < n; k++) {
+        for (int j = 0; j < 16; j++) mask[j] = 16 * k + j;
+        LLVMValueRef x = n > 1 ? gen_shuffle(g, v, NULL, mask, 16) : to_memory(g, w->dtype, v);
+        words[k] = LLVMBuildFreeze(g->b, LLVMBuildBitCast(g->b, x, gen_vec(g->i32, part / 4), ""), "");
+    }
     If f;
-    LLVMValueRef words = LLVMBuildFreeze(g->b, LLVMBuildBitCast(g->b, to_memory(g, w->dtype, v), gen_vec(g->i32, bytes / 4), ""), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, r->ptr, g->i64, ""), gen_int(g, 63), "");
     gen_if(g, &f, both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0))));
-    LLVMValueRef s = LLVMBuildStore(g->b, words, ptr);
-    LLVMSetAlignment(s, bytes < 64 ? (unsigned)bytes : 64);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
     LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
-    LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+    for (int k = 0; k < n; k++) {
+        LLVMValueRef s = LLVMBuildStore(g->b, words[k], gen_ptr(g, ptr, gen_int(g, k * part)));
+        LLVMSetAlignment(s, part < 64 ? (unsigned)part : 64);
+        LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+    }
     g->streams = true;
     gen_else(g, &f);
-    LLVMSetAlignment(LLVMBuildStore(g->b, words, ptr), (unsigned)dtype_bytes(w->dtype));
+    for (int k = 0; k < n; k++) LLVMSetAlignment(LLVMBuildStore(g->b, words[k], gen_ptr(g, ptr, gen_int(g, k * part))), (unsigned)size);
     gen_endif(g, &f);
 }
 

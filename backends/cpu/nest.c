@@ -138,18 +138,18 @@ enum { HEAVY = 20 };
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0;
-    bool along = false, lengthy = extent >= 16 * base;
+    bool along = false, narrow = false, lengthy = extent >= 16 * base;
     for (const Sink *k = s->sinks; k; k = k->next) {
         work += plan_cost(g->plan, k->value);
         along |= reduce_along_chunks(s, k);
     }
     for (const Sink *k = s->sinks; k; k = k->next) {
         if (k->kind == SINK_PACK && k->value->type->shape[1] == 1) return 1;
-        if (k->kind == SINK_STORE && dtype_bits(k->value->type->dtype) <= 16 && extent >= 2 * base) lanes = 2 * base;
+        narrow |= k->kind == SINK_STORE && dtype_bits(k->value->type->dtype) <= 16;
     }
-    if (along && extent >= 4 * base) lanes = 2 * base;
+    if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
-    if (lengthy) lanes = along && g->target->avx512 ? 4 * base : 2 * base;
+    if (lengthy) lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 
