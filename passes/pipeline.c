@@ -8,7 +8,7 @@
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
  *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, contract, latency        mark, and choose the last roundings
+ *   approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of contract
  *   remap, narrow                    last: index arithmetic is complete, and then gets its width
  */
 #define _POSIX_C_SOURCE 199309L
@@ -33,7 +33,7 @@ static const PassId pipeline[] = {
     PASS_FOLD, PASS_CSE, PASS_DCE,
     PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
     PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
-    PASS_UNROLL, PASS_APPROX, PASS_CONTRACT, PASS_LATENCY, PASS_REMAP,
+    PASS_UNROLL, PASS_APPROX, PASS_CONTRACT, PASS_GUESS, PASS_LATENCY, PASS_REMAP,
     PASS_NARROW, PASS_FOLD, PASS_CSE, PASS_DCE,
 };
 

@@ -2,6 +2,7 @@
  * two for what is left), the others by plain loops. In a chunk every sink takes its value (eval.c). What does not change along the chunk's axis is
  * computed in the row, before the chunks. */
 #include "backends/cpu/nest.h"
+#include "backends/cpu/plan.h"
 
 typedef void FlatFn(Gen *g, LLVMValueRef at, int lanes, void *user);
 
@@ -149,7 +150,7 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     }
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
-    if (lengthy) lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
+    if (lengthy && !(s->in && plan_rare(s->in))) lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 

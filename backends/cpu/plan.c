@@ -92,6 +92,20 @@ static bool never_below_zero(const Value *v, int depth)
     }
 }
 
+static bool is_rare(const Instr *i)
+{
+    const Attr *note = i->op == OP_IF ? ir_attr(i, ATTR_NOTE) : NULL;
+    return note && !strcmp(note->s, "rare");
+}
+
+/* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by some ulp. */
+static bool checks_guess(const Value *v, int depth)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (!is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) || !checks_guess(ir_result(u->user), depth + 1))) return false;
+    return true;
+}
+
 static bool narrow_uses(const Value *v, int depth)
 {
     if (v->type->dtype != DT_F32 || depth > 8) return false;
@@ -105,6 +119,10 @@ static bool narrow_uses(const Value *v, int depth)
         }
         case OP_REDUCE_SUM: if (!never_below_zero(v, 0)) return false; break;
         case OP_WHERE: if (u == &i->operands[0]) return false; break;
+        case OP_LE: case OP_GE: if (!checks_guess(ir_result(i), 0)) return false; continue;
+        case OP_YIELD:
+            if (!i->block->parent || i->block->parent->op != OP_IF || !narrow_uses(&i->block->parent->results[u - i->operands], depth + 1)) return false;
+            continue;
         case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: break;
         default: return false;
         }
@@ -360,6 +378,13 @@ static bool is_memory_sink(const Sink *k)
 {
     return k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_ASSERT || k->kind == SINK_PRINT ||
            (k->kind == SINK_BUFFER && k->value->def && (k->value->def->op == OP_LOAD || k->value->def->op == OP_GATHER) && k->value->def->n_results > 1);
+}
+
+/* The block of an `if` that hardly ever runs, or one inside of it. */
+bool plan_rare(const Steps *in)
+{
+    for (; in->parent; in = in->parent->in) if (is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
+    return false;
 }
 
 /* Puts a sink over elements of `t` into a nest of `in`: an earlier one that fits, or a new one at the end. */

@@ -22,3 +22,4 @@ bool plan_shape_is(const Step *, const Type *);
 
 /* share.c: buffers for virtual tiles that several steps would compute. */
 void plan_share(Plan *);
+bool plan_rare(const Steps *);

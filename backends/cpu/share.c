@@ -16,6 +16,12 @@ static void add_eval(Plan *p, Evals *e, Step *s, bool same)
 
 typedef struct Marker { Plan *p; Evals *evals; Step *step; } Marker;
 
+/* A few elements of many: computing them twice costs nothing. */
+static bool small_slice(const Instr *i)
+{
+    return i->op == OP_SLICE && 8 * type_elements(ir_result(i)->type) <= type_elements(ir_operand(i, 0)->type);
+}
+
 /* Notes that `v` is computed in `step`, and what it is computed from. */
 static void mark_virtual(Marker *m, Value *v, bool same)
 {
@@ -27,7 +33,7 @@ static void mark_virtual(Marker *m, Value *v, bool same)
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER ||
                  ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, v->type));
     for (int k = 0; k < i->n_operands; k++)
-        if (i->op != OP_LOAD) mark_virtual(m, ir_operand(i, k), same && keeps);
+        if (i->op != OP_LOAD && !small_slice(i)) mark_virtual(m, ir_operand(i, k), same && keeps);
 }
 
 static void mark_operands(Marker *m, const Instr *i) { for (int k = 0; k < i->n_operands; k++) mark_virtual(m, ir_operand(i, k), true); }
@@ -48,7 +54,7 @@ static void mark_steps(Plan *p, Evals *evals, Steps *in)
         }
         if (s->kind == STEP_FOR || s->kind == STEP_WHILE) mark_operands(&m, s->instr);
         if (s->kind == STEP_SCALAR && s->instr->op != OP_STORE) mark_operands(&m, s->instr);
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) mark_steps(p, evals, s->blocks[b]);
+        for (int b = 0; b < 2; b++) if (s->blocks[b] && !plan_rare(s->blocks[b])) mark_steps(p, evals, s->blocks[b]);
     }
 }
 
