@@ -539,6 +539,8 @@ static void check_tune(Check *c, const Node *n)
             c->level++;
             for (uint32_t p = 0; p < kernel->kids[0]->n; p++)
                 if (kernel->kids[0]->kids[p]->kind == N_PCONST) declare(c, kernel->kids[0]->kids[p]->name, kernel->kids[0]->kids[p]->loc, false);
+            for (uint32_t d = 0; d < n->n; d++)         /* hints that are chosen */
+                if (n->kids[d]->kind == N_DOMAIN && frontend_hint_name(n->kids[d]->name) && !has_const(kernel, n->kids[d]->name)) declare(c, n->kids[d]->name, n->kids[d]->loc, false);
             if (args->n != 1 || args->kids[0]->kind == N_ARG) fault(c, e->loc, "`require` takes one condition");
             else check_expr(c, args->kids[0]);
             c->level--;

@@ -428,6 +428,10 @@ Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindin
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
     lower_eval_scope(l, kernel);
+    for (size_t i = 0; i < n; i++) {        /* hints among the domains of a tune block */
+        const char *name = session_intern(l->s, bindings[i].name, strlen(bindings[i].name));
+        if (frontend_hint_name(name) && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name)) lower_scope_add(l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(bindings[i].value), false);
+    }
     return l;
 }
 

@@ -2,7 +2,9 @@
  *
  * - They make fewer programs than the GPU has multiprocessors (S). Of the `tune` block's values for consts that stand in the grid clause, those with the
  *   least estimate go in their place: P programs take ceil(P / S) rounds, each a P-th of the work; smaller tiles load more for the same arithmetic,
- *   for which a fourth root of their number is charged:   ceil(P / S) / P * P^(1/4).   Measured: docs/tuning.md.
+ *   for which a fourth root of their number is charged:   ceil(P / S) / P * P^(1/4).   Measured: docs/tuning.md. On devices with clusters, values of the block's hint `split` (passes/kernel/split.c)
+ *   count too: n CTAs share the steps of a program's loop, so that n P of them count as P in that charge; where all find room at once, and each keeps a thousand of what the loop runs over: joining
+ *   them costs as much as that. The loop runs over the extents that the grid clause does not name.
  * - They do not fit the device (shared memory): the largest of those that do.
  *
  * What the caller binds stays. The CPU keeps the declared defaults: its programs share cores in turn. Choices are remembered by extents, so that a warm launch
@@ -11,9 +13,9 @@
 #include "runtime/kernel.h"
 #include <math.h>
 
-enum { MAX_CHOICES = 32, MAX_STEPS = 4096, MEMO_SLOTS = 64, MEMO_MOST = 4096 };
+enum { PART_DEPTH = 1024, MAX_PARTS = 8, MAX_CHOICES = 32, MAX_STEPS = 4096, MEMO_SLOTS = 64, MEMO_MOST = 4096 };
 
-typedef struct Choice { const FrontBinding *config; int n; double volume; Compiled clauses; bool usable; } Choice;
+typedef struct Choice { const FrontBinding *config; int n, split; double volume; Compiled clauses; bool usable; } Choice;
 typedef struct Chosen { struct Chosen *older; size_t bytes; uint64_t hash; int row; int64_t dims[]; } Chosen;
 
 struct Chooser {
@@ -77,12 +79,42 @@ static void add_choice(tile_kernel *k, struct Chooser *c, const int64_t *dims, c
     memcpy(copy, config, (size_t)n * sizeof *copy);
     memcpy(all, k->bindings, (size_t)k->n_bindings * sizeof *all);
     memcpy(all + k->n_bindings, config, (size_t)n * sizeof *all);
-    *choice = (Choice){ .config = copy, .n = n, .volume = 1 };
+    *choice = (Choice){ .config = copy, .n = n, .split = 1, .volume = 1 };
     for (int i = 0; i < n; i++) choice->volume *= config[i].value.i > 0 ? (double)config[i].value.i : 1;
     for (int d = 0; d < k->n_dims; d++)
         if (k->dims[d].key) all[n_all++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = dims[d] } } };
     CompileOptions o = context_compile_options(k->context);
     choice->usable = compile_clauses(s, c->ast, k->name, all, (size_t)n_all, &o, &choice->clauses);
+}
+
+/* Each choice with each value of the hint `split` that the block allows beside it. */
+static void add_splits(tile_kernel *k, struct Chooser *c, const FrontBinding *fixed, int n_fixed)
+{
+    Session *s = &c->session;
+    const FrontTune *t = c->tune;
+    const Target *target = target_find(k->context->driver->info.target);
+    int n = c->n, split = -1;
+    for (int d = 0; d < t->n; d++) if (!strcmp(t->domains[d].name, "split") && !free_const(k, "split")) split = d;
+    for (int i = 0; i < k->n_bindings; i++) if (!strcmp(k->bindings[i].name, "split")) split = -1;
+    if (split < 0 || !target || target->kind != TARGET_CUDA || target->arch < 90) return;
+    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(n_fixed + t->n) + 2), *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1);
+    memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
+    for (int i = 0; i < n; i++)
+        for (int v = 0; v < t->domains[split].n && c->n < MAX_CHOICES * MAX_PARTS; v++) {
+            const FrontBinding part = { "split", t->domains[split].values[v] };
+            const Choice *base = &c->all[i];
+            if (part.value.kind != FRONT_INT || part.value.i < 2 || part.value.i > MAX_PARTS || !base->usable) continue;
+            memcpy(all + n_fixed, base->config, (size_t)base->n * sizeof *all);
+            all[n_fixed + base->n] = part;
+            if (!frontend_tune_config_with(c->ast, t, 0, all, n_fixed + base->n + 1, config)) continue;
+            FrontBinding *own = arena_array(&s->arena, FrontBinding, (size_t)base->n + 1);
+            memcpy(own, base->config, (size_t)base->n * sizeof *own);
+            own[base->n] = part;
+            c->all[c->n] = *base;
+            c->all[c->n].config = own;
+            c->all[c->n].n = base->n + 1;
+            c->all[c->n++].split = (int)part.value.i;
+        }
 }
 
 static void build(tile_kernel *k, struct Chooser *c, const int64_t *dims)
@@ -91,7 +123,7 @@ static void build(tile_kernel *k, struct Chooser *c, const int64_t *dims)
     c->built = true;
     if (!(c->ast = module_parse(k->module, s)) || !(c->tune = frontend_tune(c->ast, k->name))) return;
     const FrontTune *t = c->tune;
-    c->all = arena_array(&s->arena, Choice, MAX_CHOICES);
+    c->all = arena_array(&s->arena, Choice, MAX_CHOICES * MAX_PARTS);
     FrontBinding *fixed = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + t->n) + 1), *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1),
                  *declared = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1), *chosen = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1);
     int n_fixed = k->n_bindings, n = 0;
@@ -115,6 +147,7 @@ static void build(tile_kernel *k, struct Chooser *c, const int64_t *dims)
             if (shapes_grid(k, c->ast, &t->domains[d])) { same &= config[d].value.i == declared[n].value.i; chosen[n++] = config[d]; }
         if (!same) add_choice(k, c, dims, chosen, n);
     }
+    add_splits(k, c, fixed, n_fixed);
 }
 
 /* No memory to choose with: what is declared. */
@@ -134,9 +167,18 @@ static int64_t programs_of(tile_kernel *k, const Choice *c, const LaunchArgs *l)
     return c->usable && !kernel_grid(k, &c->clauses, l, dims, &env, &programs) ? programs : 0;
 }
 
-static double estimate(int64_t programs, int64_t units)
+static double estimate(int64_t programs, int split, int64_t units)
 {
-    return (double)((programs + units - 1) / units) / (double)programs * sqrt(sqrt((double)programs));
+    int64_t ctas = programs * split;
+    return (double)((ctas + units - 1) / units) / (double)ctas * sqrt(sqrt((double)programs));
+}
+
+/* What a program's loop runs over: the extents that the grid does not name. */
+static double depth_of(const tile_kernel *k, const struct Chooser *c, const LaunchArgs *l)
+{
+    double depth = 1;
+    for (int d = 0; d < k->n_dims; d++) if (!frontend_grid_names(c->ast, k->name, k->dims[d].name)) depth *= (double)l->dims[d];
+    return depth;
 }
 
 static int best(tile_kernel *k, const struct Chooser *c, const LaunchArgs *l)
@@ -144,10 +186,12 @@ static int best(tile_kernel *k, const struct Chooser *c, const LaunchArgs *l)
     int64_t units = k->context->driver->info.multiprocessors, p = c->n ? programs_of(k, &c->all[0], l) : 0;
     if (p <= 0 || p >= units) return 0;
     int found = 0;
-    double least = estimate(p, units) * 0.95;       /* not for nothing */
+    double least = estimate(p, 1, units) * 0.95, depth = depth_of(k, c, l);        /* not for nothing */
     for (int i = 1; i < c->n; i++) {
-        if ((p = programs_of(k, &c->all[i], l)) <= 0 || estimate(p, units) >= least) continue;
-        least = estimate(p, units);
+        int split = c->all[i].split;
+        if ((p = programs_of(k, &c->all[i], l)) <= 0 || estimate(p, split, units) >= least) continue;
+        if (split > 1 && (p * split > units || depth / split < PART_DEPTH)) continue;
+        least = estimate(p, split, units);
         found = i;
     }
     return found;

@@ -312,6 +312,44 @@ static void test_without_table(void)
     CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
+static const char split_text[] =
+    "kernel sums(in f32 X[M, K], out f32 Y[M, 1], const int TM = 64) grid (cdiv(M, TM)) {\n"
+    "    let i = program_id();\n    var acc = zeros([TM, 1], f32);\n"
+    "    for k in 0 .. cdiv(K, 64) { acc = acc + sum(load(X[i*TM +: TM, k*64 +: 64]), axis = 1); }\n    store(Y[i*TM +: TM, :], acc);\n}\n"
+    "tune sums { TM in {16, 64}; split in {1, 2, 4}; require (split == 1 || TM == 64); key (M, K); }\n";
+
+/* CTAs and programs of a launch. */
+static void split_launch(tile_kernel *k, FakeState *fake, int64_t m, int64_t depth, unsigned programs, unsigned ctas)
+{
+    static float memory[(1 << 20) + 256] __attribute__((aligned(256)));
+    int64_t x[2] = { m, depth }, y[2] = { m, 1 };
+    tile_tensor tx = { memory, x, NULL, -1, TILE_NONE }, ty = { memory + (1 << 20), y, NULL, -1, TILE_NONE };
+    tile_arg args[] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
+    tile_variant_info v = { .struct_size = sizeof v };
+    OK(ctx, tile_kernel_variant(k, args, 2, &v));
+    OK(ctx, tile_launch(k, args, 2, NULL));
+    CU_ASSERT_EQUAL(v.programs, programs);
+    CU_ASSERT_EQUAL(fake->last.grid[0], ctas);
+}
+
+static void test_split(void)
+{
+    tile_kernel *k;
+    FakeState *fake = fake_open(FAKE_CUDA);
+    tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
+    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
+    OK(ctx, kernel_of(ctx, split_text, "sums", NULL, 0, &k));      /* four multiprocessors */
+    split_launch(k, fake, 64, 4096, 1, 4);          /* one program: four CTAs share its steps */
+    split_launch(k, fake, 128, 4096, 2, 4);
+    split_launch(k, fake, 64, 2048, 4, 4);          /* too few steps for that, and smaller tiles are better than two */
+    split_launch(k, fake, 256, 4096, 4, 4);
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "split", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
+    split_launch(k, fake, 64, 4096, 1, 2);          /* what is bound stays */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* The declared tile, 64 x 64 of f32, needs 16 KB of shared memory. */
 static void test_does_not_fit(void)
 {
@@ -389,7 +427,7 @@ int main(int argc, char **argv)
 #ifdef HAVE_CPU
         { "search", test_search }, { "refusals", test_refusals }, { "strided", test_strided },
 #endif
-        { "cuda", test_cuda }, { "without_table", test_without_table }, { "does_not_fit", test_does_not_fit },
+        { "cuda", test_cuda }, { "without_table", test_without_table }, { "split", test_split }, { "does_not_fit", test_does_not_fit },
 #ifdef HAVE_HIP
         { "hip", test_hip },
 #endif
