@@ -116,6 +116,7 @@ void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
 void put_shared(Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
+bool emit_matrix_read(Emit *, const char *to, DType, const Layout *, const LayoutShared *, const char *view);     /* by ldmatrix; false: not this layout */
 
 /* --- shared memory --- */
 const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);   /* declares a u32; its name */

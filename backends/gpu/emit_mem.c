@@ -770,8 +770,9 @@ void emit_shared(Emit *e, Instr *i)
         DType d = x->type->dtype;
         LayoutVector v;
         layout_shared_vector(l, s, 16, &v);
-        if (write) put_shared(e, x, l, s, &v, name_of(e, view));
-        else take_shared(e, declare_tile(e, x), d, l, s, &v, name_of(e, view));
+        if (write) { put_shared(e, x, l, s, &v, name_of(e, view)); return; }
+        const char *to = declare_tile(e, x);
+        if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view))) take_shared(e, to, d, l, s, &v, name_of(e, view));
         return;
     }
     case OP_COPY: emit_copy(e, i); return;

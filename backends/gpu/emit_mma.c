@@ -135,6 +135,38 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
     return true;
 }
 
+/* A tile whose lanes hold what an accumulator's lanes hold (a bias added to scores) is read by ldmatrix: four 8 x 8 blocks of 16 bits at a time instead of a word. */
+bool emit_matrix_read(Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
+{
+    LayoutMatrix m;
+    RowOffsets o = { 0 };
+    int bytes = dtype_bytes(d), n = 0;
+    if (!target_has(e->target, TF_LDMATRIX) || bytes > 4 || l->rank != 2 || !layout_matrix(l, s, true, &m)) return false;
+    uint32_t all = layout_regs(l), *base = arena_array(&e->s->arena, uint32_t, all);
+    for (uint32_t r = 0; r < all; r++) if (layout_matrix_base(&m, r)) base[n++] = r;
+    for (int k = 0; k < 4 / bytes; k++) if (m.elem[k] != (uint32_t)k) return false;
+    if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all || !row_offsets(e, l, s, &m, base, n, 1, &o)) return false;
+    int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
+    const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), *k = tmp(e, "q"), *got = tmp(e, "rows");
+    layout_matrix_row(l, &m, base[0], 0, 0, c);
+    for (int a = 0; a < 2; a++) coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
+    const char *at = tmp(e, "row");
+    line(e, "const u32 %s = %s;", at, shared_offset(e, s, coords));
+    begin_unrolled(e, k, n);
+    bool plain = true;
+    for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
+    for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
+    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, o.xt, n, k), index_formula(e, o.pt, n, k)), *first = index_formula(e, word, n, k);
+    if (plain) line(e, "%s(&%s[%s], %s);", load, to, first, from);
+    else {
+        line(e, "u32 %s[%d];", got, (int)m.count);
+        line(e, "%s(%s, %s);", load, got, from);
+        for (uint32_t w = 0; w < m.count; w++) line(e, "%s[(%s) ^ %u] = %s[%u];", to, first, m.word[w] * (uint32_t)bytes / 4, got, w);
+    }
+    end_block(e);
+    return true;
+}
+
 /* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. AMD: how many reads that takes, 0 where it is not in vectors. */
 static int load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
 {

@@ -21,7 +21,8 @@
  *
  * That pays where the early part has more arithmetic than a softmax: its first step then has something to hide behind. Otherwise the loop gets
  * border checks and the next operands are needed earlier than they arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519;
- * soft-cap 359, 350; bias 521, 513; plain causal at N 1024 390, 407, at 4096 604, 623; full 529, 562 and 660, 678).
+ * soft-cap 359, 350; plain causal at N 1024 390, 407, at 4096 604, 623; full 529, 562 and 660, 678). Nor does it where an operand that is read once a
+ * program has one slot: the next program's comes only when this one's last step gave it back (additive bias 485, 507).
  *
  * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are functions of coordinates are computed anew.
  * Requires besides: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. */
@@ -393,6 +394,10 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
         if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
         if (i->op == OP_RING_GET) {
             if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
+            if (ir_operand(i, 0)->type->shape[0] < 2 && !c->p->options.across) {
+                text_printf(&c->note, "  each program by itself: one slot for what is read once a program\n");
+                return false;
+            }
         } else if (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i)) return false;
         vec_push(a, &x->before, i);
         for (int k = 0; k < i->n_results; k++) x->is_before[i->results[k].id] = true;
