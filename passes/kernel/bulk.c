@@ -152,7 +152,8 @@ static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, c
     int n = b.n < most ? b.n : most;
     while (n > 0 && (all * n > p->spare_shared || b.n % n)) n--;
     if (asked && n != most) {
-        schedule_refuse(p, asked, "a warp has %d boxes, which %d buffers must divide evenly, and %lld bytes of shared memory are left for %lld each", b.n, most, (long long)p->spare_shared, (long long)all);
+        if (b.n % most) schedule_refuse(p, asked, "a warp has %d box%s, which %d buffers cannot divide evenly", b.n, b.n == 1 ? "" : "es", most);
+        else schedule_refuse(p, asked, "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", most, (long long)all * most, (long long)p->spare_shared);
         return 0;
     }
     p->spare_shared -= all * n;
@@ -164,6 +165,7 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     MemParts m;
     if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
     const Decision *d = schedule_asked_store(p, f, store);
+    if (d && d->form == STORE_TMA && d->n[0] < 1) return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
     int most = d ? d->form == STORE_TMA ? d->n[0] : 0 : p->options.no_bulk ? 0 : MOST_BUFFERS;
     int buffers = most ? buffers_for(s, f, p, store, &m, most, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);

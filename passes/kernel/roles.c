@@ -509,7 +509,7 @@ static void asked_programs(KernelPlan *p)
 static bool asked_consumers(Ctx *c, const Decision *d, int *consumers)
 {
     int n = d->n[0];
-    if (n < 1 || n > 4 || c->rows / 64 % n) return schedule_refuse(c->p, d, "%lld rows are blocks of 64 for %s: 1 to 4 warpgroups share them evenly", (long long)c->rows, c->f->name);
+    if (n < 1 || n > 4 || c->rows / 64 % n) return schedule_refuse(c->p, d, "%lld rows are %lld blocks of 64, which %d warpgroups cannot share evenly (at most 4 of them)", (long long)c->rows, (long long)c->rows / 64, n);
     *consumers = n;
     return true;
 }
@@ -518,11 +518,12 @@ static bool asked_consumers(Ctx *c, const Decision *d, int *consumers)
 static void choose_registers(KernelPlan *p, int consumers)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
-    int threads = 32 * (p->warps + p->producer_warps), all = 65536 / threads / 8 * 8 * threads;
+    int threads = 32 * (p->warps + p->producer_warps), each = 65536 / threads / 8 * 8, all = each * threads;
     p->producer_registers = registers_for(consumers, true);
     p->consumer_registers = registers_for(consumers, false);
     if (d && p->warps <= 4) schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
     else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240)) schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
+    else if (d && (d->n[0] > each || d->n[1] < each)) schedule_refuse(p, d, "the launch gives %d to each thread, of which a producer gives some away and a consumer takes some", each);
     else if (d && 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps) > all)
         schedule_refuse(p, d, "%d threads of %d registers and %d of %d take %d, and the launch gives %d", 32 * p->producer_warps, d->n[0], 32 * p->warps, d->n[1], 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps), all);
     else if (d) { p->producer_registers = d->n[0]; p->consumer_registers = d->n[1]; }

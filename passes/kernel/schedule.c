@@ -195,7 +195,11 @@ void schedule_end(KernelPlan *p)
     for (size_t k = 0; k < all->asked.len; k++) {
         const Decision *d = &all->asked.data[k];
         if (d->met) continue;
-        if (d->kind == DECIDE_LOAD) diag_error(all->session, d->loc, "kernel %s has no such load to decide on for %s: it is no tile, or goes to registers where it stands", all->kernel, p->target->name);
+        int loads = 0;
+        for (size_t j = 0; d->kind == DECIDE_LOAD && j < all->loads.len; j++) loads += !strcmp(all->loads.data[j].tensor, d->tensor);
+        if (d->kind == DECIDE_LOAD && d->form == LOAD_REGISTERS && d->at <= loads) continue;        /* where all go that nobody decides on */
+        if (d->kind == DECIDE_LOAD && d->at > loads) diag_error(all->session, d->loc, "kernel %s loads %d tiles of `%s`", all->kernel, loads, d->tensor);
+        else if (d->kind == DECIDE_LOAD) diag_error(all->session, d->loc, "kernel %s does nothing but load this tile to registers where it stands, on %s: no loop with products needs it, or it has a pad, a mask or other users than products", all->kernel, p->target->name);
         else diag_error(all->session, d->loc, "there is nothing like that to decide in kernel %s for %s", all->kernel, p->target->name);
     }
 }

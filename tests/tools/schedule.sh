@@ -1,0 +1,97 @@
+#!/bin/bash
+# schedule.sh: --emit=schedule prints what --schedule and the hint read back; one decision changed changes that one; what is not legal is an error at its place.
+. "$(dirname "$0")/lib.sh"
+k=$root/examples/kernels
+attention=("$tilec" "$k/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true)
+hopper=("${attention[@]}" --target=cuda:sm_90a)
+decisions() { grep -v '^#'; }
+
+# printed and read back: the same code, the same schedule
+for target in cuda:sm_90a cuda:sm_80 hip:gfx942; do
+    "${attention[@]}" --target=$target --emit=schedule >own.txt || fail "$target: no schedule"
+    "${attention[@]}" --target=$target -o own.cu || fail "$target: no code"
+    "${attention[@]}" --target=$target --schedule=own.txt -o again.cu || fail "$target: its own schedule is refused"
+    same own.cu again.cu
+    "${attention[@]}" --target=$target --schedule=own.txt --emit=schedule | cmp -s - own.txt || fail "$target: another schedule comes back"
+done
+"$tilec" "$k/attention.tile" --target=cuda:sm_90a --emit=schedule >all.txt         # every variant, a section each
+"$tilec" "$k/attention.tile" --target=cuda:sm_90a --schedule=all.txt -o again.cu && "$tilec" "$k/attention.tile" --target=cuda:sm_90a -o own.cu && same own.cu again.cu
+
+# changes LINES: decided so, the schedule printed differs from the derived one in these lines only, and the code differs
+"${hopper[@]}" --emit=schedule | decisions >own.txt
+"${hopper[@]}" -o own.cu
+changes() {
+    printf '%s\n' "$1" >s.txt
+    "${hopper[@]}" --schedule=s.txt --emit=schedule | decisions >new.txt || { fail "refused: $1"; return; }
+    [ "$(diff own.txt new.txt | sed -n 's/^> //p')" = "$1" ] || fail "$1 changes more or less: $(diff own.txt new.txt)"
+    [ "$(grep -c '' own.txt)" = "$(($(grep -c '' new.txt) - ${2:-0}))" ] || fail "$1 leaves lines out: $(diff own.txt new.txt)"
+    "${hopper[@]}" --schedule=s.txt -o new.cu && ! cmp -s own.cu new.cu || fail "$1 changes nothing in the code"
+}
+changes 'load K ring 2'
+changes 'loop 1 plain'
+changes 'loop 1 late 2 across'
+changes 'programs strided'
+changes 'order ids'
+changes 'rescale always'
+changes 'registers 24 240'
+changes 'store O registers'
+changes 'turns on' 1
+# and so it does what it says
+printf 'loop 1 plain; load K ring 2' >s.txt
+"${hopper[@]}" --schedule=s.txt -o new.cu
+grep -q 'K_ring.*2 slots' new.cu || fail "K has not two slots"
+[ "$(grep -c ' wgmma_wait(1)' new.cu)" = 0 ] && [ "$(grep -c ' wgmma_wait(1)' own.cu)" -gt 0 ] || fail "products of the plain order are left in flight"
+
+# refused LINE TEXT: an error at its place
+refused() {
+    printf '# by hand\n%s\n' "$1" >s.txt
+    expect 1 "s.txt:2:$2" "${hopper[@]}" --schedule=s.txt -o no.cu
+    absent no.cu
+}
+refused 'foo 3' '1: error: a schedule decides nothing called `foo`'
+refused 'load K' '1: error: `load` is decided as one of: registers|ahead|staged|ring N'
+refused 'load Z ring 1' '6: error: `load` names a tensor of kernel attention'
+refused 'load K.2 ring 1' '1: error: kernel attention loads 1 tiles of `K`'
+refused 'load K ring 40' '1: error: rings of '
+refused 'load K ring 0' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'load K staged' '1: error: wgmma and TMA take this tile through a ring'
+refused 'loop 1 chain' '1: error: products of this loop are waited for where they are issued'
+refused 'loop 1 late 1' '1: error: the first product has none before it to run behind'
+refused 'loop 1 late 3' '1: error: the loop has 2 products, counted from 1'
+refused 'loop 2 plain' '1: error: there is nothing like that to decide in kernel attention'
+refused 'order rows 8' '1: error: groups of rows want a grid of two axes'
+refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
+refused 'roles 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
+refused 'registers 40 240' '1: error: 128 threads of 40 registers and 256 of 240 take 66560, and the launch gives 64512'
+refused 'registers 40 152' '1: error: the launch gives 168 to each thread'
+refused 'registers 41 232' '1: error: registers are handed over in eights'
+refused 'store O tma 2' '1: error: a warp has 1 box, which 2 buffers cannot divide evenly'
+refused 'store O tma 0' '1: error: TMA stores from one buffer'
+refused 'warps 4' '1: error: with roles the consumer warpgroups hold the tiles'
+refused 'cluster 2' '1: error: no row of this kernel can be spread over a cluster'
+refused 'cluster 3' '1: error: a cluster has 1, 2, 4 or 8 CTAs'
+refused 'split 2' '1: error: the loop is not divided: '
+refused 'load K ring 2; load K ring 3' '16: error: decided twice'
+refused 'load K "ring' '8: error: a schedule has words, numbers'
+refused 'schedule attention for cuda:sm_1' '24: error: no target `cuda:sm_1`'
+printf 'roles 2' >s.txt
+expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'load A ring 2; load B ring 3' >s.txt
+expect 1 's.txt:1:16: error: loads of one loop share their place in their rings, and another one has 2 slots' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
+
+# sections: of another kernel, specialization or target they do not apply, and a file without any that does says so
+printf 'schedule gemm; load K ring 9\nschedule attention "D=96"\nload K ring 9\nschedule for hip:gfx942\nload K ring 9\n' >s.txt
+expect 0 'warning: s.txt has no schedule for attention (D=64, T=f16, CAUSAL=true) on cuda:sm_90a: it is derived' "${hopper[@]}" --schedule=s.txt -o again.cu
+same own.cu again.cu
+expect 0 "warning: --schedule is for GPU targets" "${attention[@]}" --target=cpu --schedule=s.txt -o k.o -h k.h
+expect 2 "cannot open none" "${hopper[@]}" --schedule=none -o no.cu
+
+# the hint says the same, and the flag goes before it
+sed 's/^    grid (.*/&\n    hint (schedule = "schedule for cuda:sm_90a; load K ring 2")/' "$k/attention.tile" >hint.tile
+[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --emit=schedule | grep '^load K')" = 'load K ring 2' ] || fail "the hint is not followed"
+"$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_80 -o no.cu || fail "a hint for another target is in the way"
+printf 'load K ring 3' >s.txt
+[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --schedule=s.txt --emit=schedule | grep '^load K')" = 'load K ring 3' ] || fail "the flag does not go before the hint"
+sed 's/ring 2"/ring 99"/' hint.tile >bad.tile
+expect 1 'schedule of attention:1:27: error: rings of ' "$tilec" bad.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a -o no2.cu
+finish
