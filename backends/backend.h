@@ -35,7 +35,8 @@ typedef struct BackendOptions {
 /* How many programs run at once and what each needs. */
 typedef struct LaunchShape {
     int threads;                /* per program (GPU); a multiple of the warp or wave */
-    int cluster;                /* blocks a program is spread over, 1 without: the runtime launches `cluster` times as many */
+    int cluster;                /* blocks of a cluster, 1 without: those that a program is spread over, so that the runtime launches `cluster` times as many; of a
+                                   persistent kernel those that take a program each and load together: it launches as many as without, in whole clusters */
     int persistent;             /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
                                    the runtime launches min(programs, n * multiprocessors) blocks */
     int64_t shared_bytes;       /* dynamic shared memory */

@@ -442,7 +442,7 @@ static void check_remap(Check *c, const Node *clause)
 
 static void check_clauses(Check *c, const Node *kernel)
 {
-    static const char *const hints[] = { "occupancy", "warps", "cluster", "split", "stages", "persistent", "roles", "turns", "schedule" };
+    static const char *const hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "turns", "schedule" };
     static const char *const raster[] = { "group" };
     const Node *clauses = kernel->kids[1];
     bool grid = false;
@@ -504,7 +504,7 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
         bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && frontend_hint_name(d->name));
         if (!known) {
             Diag *e = fault(c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
-            if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster, split, stages, persistent, roles and turns");
+            if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, split, stages, persistent, roles and turns");
         }
         if (!d->n) fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)

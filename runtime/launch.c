@@ -373,9 +373,13 @@ static inline tile_status choose(tile_kernel *k, const LaunchArgs *l, Variant **
 
 static int64_t blocks_of(const tile_context *c, const LaunchShape *s, int64_t programs)
 {
-    int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors;
-    if (s->persistent && blocks > most) blocks = most;
-    return s->cluster > 1 ? blocks * s->cluster : blocks;       /* a program is a cluster */
+    int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors, ctas = s->cluster > 1 ? s->cluster : 1;
+    if (s->persistent) {        /* a cluster takes as many programs as it has CTAs */
+        blocks = (blocks + ctas - 1) / ctas;
+        most = most / ctas > 0 ? most / ctas : 1;
+        if (blocks > most) blocks = most;
+    }
+    return blocks * ctas;       /* else a program is a cluster */
 }
 
 static size_t workspace_of(const tile_context *c, const LaunchShape *s, int64_t blocks)

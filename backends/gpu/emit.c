@@ -191,13 +191,15 @@ const char *shared_pointer(Emit *e, const char *type, int64_t at)
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
 const char *cta_id(Emit *e) 
 {
-    if (e->plan->cluster > 1) return str(e, "(blockIdx.x / %d)", e->plan->cluster);     /* the program: all CTAs of a cluster work on one */
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;        /* of a cluster, which takes one program or one ticket */
+    if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
 }
 
 const char *cta_count(Emit *e)
 {
-    if (e->plan->cluster > 1) return str(e, "(gridDim.x / %d)", e->plan->cluster);
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
+    if (ctas > 1) return str(e, "(gridDim.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x";
 }
 
@@ -486,7 +488,8 @@ static void emit_while(Emit *e, Instr *i)
 
 static void emit_if(Emit *e, Instr *i)
 {
-    bool other = ir_terminator(i->blocks[1]) != i->blocks[1]->first || i->n_results;
+    bool other = ir_terminator(i->blocks[1]) != i->blocks[1]->first;
+    for (int k = 0; k < i->n_results; k++) other |= i->results[k].type->kind != TYPE_TOKEN;
     for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) declare_value(e, &i->results[k]);
     for (int b = 0; b < (other ? 2 : 1); b++) {
         if (b == 0) line(e, "if (%s) {", name_of(e, ir_operand(i, 0)));
@@ -698,17 +701,18 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
 
     emit_summary(e, scratch_at, all, &text);
     bool hip = is_hip(e);
-    if (plan->cluster > 1) use(e, "cluster_rank");
+    int ctas = plan->cluster > 1 ? plan->cluster : plan->multicast;
+    if (ctas > 1) use(e, "cluster_rank");
     if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
     if (hip && shared) use(e, "LDS");
     gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
     text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
-    int ctas = plan->min_ctas > 0 ? plan->min_ctas : 1;
+    int at_once = plan->min_ctas > 0 ? plan->min_ctas : 1;
     if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
     else {
         text_printf(&text, "extern \"C\" __global__ void ");
-        if (plan->cluster > 1) text_printf(&text, "__cluster_dims__(%d, 1, 1) ", plan->cluster);
-        text_printf(&text, "__launch_bounds__(%d, %d)\n%s(", threads, ctas, f->name);
+        if (ctas > 1) text_printf(&text, "__cluster_dims__(%d, 1, 1) ", ctas);
+        text_printf(&text, "__launch_bounds__(%d, %d)\n%s(", threads, at_once, f->name);
     }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(&text, ",\n    ");
@@ -722,7 +726,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     }
     text_printf(&text, "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n", hip ? "thread_id()" : "threadIdx.x",
                 plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
-    if (plan->cluster > 1) {
+    if (ctas > 1) {
         text_puts(&text, "    const int block = cluster_rank();\n    (void)block;\n");
         if (e->cluster_met) {
             text_puts(&text, "    if (tid == 0) {\n");
@@ -737,6 +741,6 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
                       .largest = e->largest, .registers = registers_at_most(plan, threads),
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = plan->cluster > 0 ? plan->cluster : 1,
+                      .persistent = plan->persistent, .cluster = ctas > 0 ? ctas : 1,
                       .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
 }

@@ -10,7 +10,7 @@ typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
 typedef struct Turn { Text pre; VEC(ThreadCoord) coords; const char *counter; int indent; } Turn;
 
 /* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
-typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals; int64_t bytes; } RingInfo;
+typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals, ctas; int64_t bytes; } RingInfo;     /* ctas: of the cluster, that fill it together; 1: this one alone */
 
 /* A buffer of the shared-memory map. */
 typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
@@ -157,6 +157,12 @@ void emit_mma_sync(Emit *, Instr *);
 bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
+/* Programs that load together (passes/kernel/multicast.c): where the ticket of a cluster is handed on, its mbarriers, the start of the CTAs, the producer's loop over tickets, the end. */
+void emit_cluster_places(Emit *);
+void emit_cluster_barriers(Emit *);
+void emit_cluster_meet(Emit *);
+void emit_cluster_draw(Emit *, const char *program);
+void emit_cluster_leave(Emit *);
 bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax: false when not one of them */
 void emit_block(Emit *, Block *);
 const char *slot_name(Emit *, SlotKind, int param, int index, DType);

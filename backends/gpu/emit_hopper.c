@@ -15,7 +15,7 @@ static void emit_ring(Emit *e, Instr *i)
 {
     const Type *t = ir_result(i)->type;
     const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-    RingInfo r = { .value = ir_result(i), .depth = (int)t->shape[0], .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1), .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
+    RingInfo r = { .value = ir_result(i), .depth = (int)t->shape[0], .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1), .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1), .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
     r.name = name_of(e, ir_result(i));
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
     line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name, (long long)e->shared_bytes, r.depth, (long long)r.bytes);
@@ -35,7 +35,7 @@ static void advance(Emit *e, const RingInfo *r, const char *slot, const char *ph
     else line(e, "if (++%s == %d) %s = 0;", slot, r->depth, slot);
 }
 
-static int map_for(Emit *e, const Instr *i, const Window *w, const LayoutShared *s)
+static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, const LayoutShared *s)
 {
     const Type *t = e->f->params[w->param].type;
     const Attr *ext = ir_attr(i, ATTR_EXTENTS);
@@ -47,7 +47,9 @@ static int map_for(Emit *e, const Instr *i, const Window *w, const LayoutShared 
         int ta = w->tile_axis[d.axes[k]];
         d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)(s->panel < s->tile[s->order[0]] ? s->panel : s->tile[s->order[0]]) : (uint32_t)ext->v[d.axes[k]];
     }
-    int bits, base, shift;
+    int bits, base, shift, part;
+    if (r->ctas > 1 && kernel_multicast_parts(s, i, w->unit, r->ctas, &part) == 1)
+        for (int k = 0; k < w->rank; k++) if (d.axes[k] == part) d.box[k] /= (uint32_t)r->ctas;
     layout_shared_swizzle(s, &bits, &base, &shift);
     d.swizzle_bytes = bits ? 16 << bits : 0;
     for (size_t k = 0; k < e->maps.len; k++) if (!memcmp(&e->maps.data[k], &d, sizeof d)) return (int)k;
@@ -61,22 +63,29 @@ static void emit_put(Emit *e, Instr *i)
     const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type);
     Window w;
     window_of(e, i, &w);
-    int map = map_for(e, i, &w, s), panels = 1;
+    int map = map_for(e, r, i, &w, s), panels = 1, part = -1;
     const TensorMapDesc *d = &e->maps.data[map];
     if (s->panel < s->tile[s->order[0]]) panels = s->tile[s->order[0]] / s->panel;
     int64_t bytes = type_elements(ir_operand(i, 0)->type) / r->depth * dtype_bytes(d->dtype);
+    bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
-    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), r->name, slot, r->name);
+    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);
     line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot, (long long)bytes);
+    if (by_panels) panels /= r->ctas;
     for (int p = 0; p < panels; p++) {
-        const char *c = "";
+        const char *c = "", *to = str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes);
+        if (by_panels) to = str(e, "%s + block * %d", to, panels * s->panel_bytes);
+        else if (shared) to = str(e, "%s + block * %lld", to, (long long)(bytes / panels / r->ctas));
+        if (p) to = str(e, "%s + %d", to, p * s->panel_bytes);
         for (int k = 0; k < w.rank; k++) {
             const Value *offset = w.offset[d->axes[k]];
             const char *o = str(e, "%s%s", name_of(e, offset), k == 0 && p ? str(e, " + %d", p * s->panel) : "");
+            if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
+            if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k]);
             c = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST) ? str(e, "%s, %s(%s)", c, use(e, "tma_coordinate"), o) : str(e, "%s, (i32)(%s)", c, o);
         }
-        line(e, "%s(%s + %s * %lld%s, &%s, %s_full + 8 * %s%s);", use(e, str(e, "tma_load_%dd", w.rank)), r->name, slot, (long long)r->bytes,
-             p ? str(e, " + %d", p * s->panel_bytes) : "", slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot, c);
+        line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s_%dd", shared ? "multicast" : "load", w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
+             shared ? str(e, ", %d", r->ctas) : "", c);
     }
     advance(e, r, slot, str(e, "%s_phase", r->name));
 }
@@ -117,7 +126,9 @@ static void emit_release(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
-    line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+    const char *slot = r->depth > 1 ? str(e, "%s_free", r->name) : "0";
+    if (r->ctas > 1) line(e, "if (lane < %d) %s(%s_empty + 8 * %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name, slot);      /* all of them write here */
+    else line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, slot);
     if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
@@ -134,8 +145,11 @@ void emit_ticket_loop(Emit *e, Instr *loop)
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
     e->tickets = true;
     if (e->role == 0) {
-        line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
-        e->indent++;
+        if (e->plan->multicast) emit_cluster_draw(e, iv);
+        else {
+            line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+            e->indent++;
+        }
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
         line(e, "%s(ticket_word + %d * ticket_slot, %s < %s);", use(e, "sts_w32"), TICKET_BYTES, iv, total);
         line(e, "if (%s >= %s) {", iv, total);
@@ -223,6 +237,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->tickets = e->bulk = false;
     emit_block(e, b);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
+    if (producer && p->multicast) emit_cluster_leave(e);
     e->out = out;
     e->pre = pre;
     e->threads = threads;
@@ -257,7 +272,7 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
         if (i->op != OP_RING_PUT) continue;
         Window w;
         window_of(e, i, &w);
-        int map = map_for(e, i, &w, layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type));
+        int map = map_for(e, ring_of(e, ir_operand(i, 0)), i, &w, layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type));
         if (map < 64 && !done[map]) line(e, "%s(&%s);", use(e, "prefetch_map"), slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
         if (map < 64) done[map] = true;
     }
@@ -278,6 +293,7 @@ static void emit_roles(Emit *e, Instr *i)
     if (has_tickets(i->blocks[1])) {
         line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
         e->shared_bytes += 32 + 2 * TICKET_BYTES;
+        if (p->multicast) emit_cluster_places(e);
     }
     line(e, "if (tid == 0) {");
     e->indent++;
@@ -286,11 +302,13 @@ static void emit_roles(Emit *e, Instr *i)
         line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 1); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, use(e, "mbar_init"), r->name, r->arrivals);
+        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 1); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
     }
+    if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
     end_block(e);
-    line(e, "__syncthreads();");
+    if (p->multicast) emit_cluster_meet(e);
+    else line(e, "__syncthreads();");
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
     open_role(e, i->blocks[0], 0);
     line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
@@ -308,7 +326,7 @@ static void pin(Emit *e, const char *array, int words, bool is_float)
 static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : dtype_name(d); }
 
 /* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
-static const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
+static const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
 static void emit_wgmma(Emit *e, Instr *i)
 {

@@ -89,6 +89,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "", e->target->name);
     text_printf(t, " * programs: %s\n", p->persistent ? "persistent: as many CTAs as fit take one after the other, by tickets" : p->cluster > 1 ? "one a cluster" : "one a CTA");
     if (p->cluster > 1 && !p->split) text_printf(t, " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared memory\n", p->cluster);
+    if (p->multicast) text_printf(t, " * cluster: %d CTAs, programs side by side along grid axis %d, which take one ticket and load together\n", p->multicast, p->multicast_axis);
     text_printf(t, " * threads: %d", threads);
     if (p->producer_warps)
         text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave,

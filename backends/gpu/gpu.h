@@ -20,7 +20,7 @@ typedef struct GpuCode {
     const TensorMapDesc *maps; int n_maps;
     int planned_registers;                  /* AMD: of a lane (passes/kernel/registers.c) */
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
-    int cluster;                            /* CTAs a program is spread over: the grid is programs x cluster */
+    int cluster;                            /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster), or, persistent, those that load together */
     const char *schedule;                   /* what was decided, as text that can be read back (passes/kernel/schedule.h) */
     const struct SharedUse *shared_map; int n_shared_map;   /* emit.h */
 } GpuCode;

@@ -59,7 +59,8 @@ class Kernel:
             keep.append(v); ptrs.append(ctypes.addressof(v))
         arr = (ctypes.c_void_p * len(ptrs))(*ptrs)
         total = math.prod(grid)
-        blocks = (min(total, NSM * self.per_sm) if self.meta["persistent"] else total) * self.meta["cluster"]
+        ctas = self.meta["cluster"]
+        blocks = (min(-(-total // ctas), NSM * self.per_sm // ctas) if self.meta["persistent"] else total) * ctas
         def go(keep=(keep, args)):
             r = cu.cuLaunchKernel(self.f, blocks, 1, 1, self.meta["threads"], 1, 1, self.meta["shared"], ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), arr, None)
             if r: raise RuntimeError(f"launch {r}")

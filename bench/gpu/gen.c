@@ -1,7 +1,7 @@
 /* gen: a .tile kernel, bound and specialized as a launch with contiguous, aligned tensors would bind it, to CUDA C and a description
  * of the launch for the bench harness.
  *
- *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [warps:N] [cluster:N] [occupancy:N] [skip:pass,pass] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
+ *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N] [skip:pass,pass] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned, those of t:NAME with their last
  * two axes exchanged in memory. */
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         size_t nb = 0;
         KernelOptions ko = { 0 };
         bool show_ir = false, show_kernel_ir = false;
-        int cluster = 0, occupancy = 0;
+        int cluster = 0, cluster_axis = -1, occupancy = 0;
         const char *skip = NULL;
         const FrontKernel *k = ast && frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
         for (int i = 5; i < argc && k; i++) {
@@ -130,6 +130,7 @@ int main(int argc, char **argv)
             else if (!strncmp(argv[i], "skip:", 5)) skip = argv[i] + 5;
             else if (!strncmp(argv[i], "warps:", 6)) ko.warps = atoi(argv[i] + 6);
             else if (!strncmp(argv[i], "cluster:", 8)) cluster = atoi(argv[i] + 8);
+            else if (!strncmp(argv[i], "cluster_axis:", 13)) cluster_axis = atoi(argv[i] + 13);
             else if (!strncmp(argv[i], "occupancy:", 10)) occupancy = atoi(argv[i] + 10);
             else if (!strcmp(argv[i], "ir")) show_ir = true;
             else if (!strcmp(argv[i], "kernel-ir")) show_kernel_ir = true;
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
             text_init(&out, &s.arena);
             facts(f, argc - 5, argv + 5);
             if (cluster) f->hints.cluster = cluster;
+            if (cluster_axis >= 0) f->hints.cluster_axis = cluster_axis + 1;
             if (occupancy) f->hints.occupancy = occupancy;
             po.skip = skip;
             po.verify_each = true;

@@ -123,16 +123,17 @@ static void count_uses(void *user, Instr *i)
     }
 }
 
-/* Once a program, by the consumers. */
+/* Once a program at most, by the consumers. */
 static bool once(const Instr *store)
 {
-    const Instr *p = store->block->parent;
-    if (p && p->op == OP_IF && p->block->parent && p->block->parent->op == OP_WHILE) {      /* the steps of all programs as one loop: where a program ends */
-        p = p->block->parent->block->parent;
-        return p && p->op == OP_IF && p->block->parent && p->block->parent->op == OP_ROLES && p->block == p->block->parent->blocks[1];
-    }
-    if (p && p->op == OP_FOR) p = p->block->parent;
-    return p && p->op == OP_ROLES && (store->block->parent == p || store->block->parent->block == p->blocks[1]);
+    const Block *b = store->block;
+    while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
+    const Instr *loop = b->parent;
+    if (loop && loop->op == OP_WHILE) {     /* the steps of all programs as one loop: where a program ends */
+        if (b == store->block) return false;
+        for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
+    } else if (loop && loop->op == OP_FOR) b = loop->block;
+    return b->parent && b->parent->op == OP_ROLES && b == b->parent->blocks[1];
 }
 
 /* Buffers a warp, at most `most`, that its boxes divide evenly and memory has room for; exactly so many where a schedule asks. 0: not by TMA. */

@@ -45,6 +45,8 @@ static void longest(void *user, Instr *i)
     }
 }
 
+static void product(void *user, Instr *i) { *(bool *)user |= i->op == OP_MMA; }
+
 static bool one_row(const Rows *r, const Type *t)
 {
     int wide = 0;
@@ -128,6 +130,9 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
     int ctas = d ? d->n[0] : f->hints.cluster;
     if (d && (ctas < 1 || ctas > MOST_CTAS || (ctas & (ctas - 1)))) { schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", MOST_CTAS); return; }
     if (ctas == 1 || (!d && p->options.no_cluster) || (!d && p->target->kind != TARGET_CUDA)) return;
+    bool products = false;
+    ir_walk(f->body, product, &products);
+    if (products && !d) return;     /* their programs may be a cluster's: multicast.c */
     ir_walk(f->body, longest, &r);
     for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);

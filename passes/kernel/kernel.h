@@ -6,6 +6,7 @@
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
  *
  * docs/kernel-ir.md describes what the result may hold. */
@@ -48,6 +49,7 @@ typedef struct KernelOptions {
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
+    bool no_multicast;      /* every program loads its tiles itself */
     bool no_swizzle;        /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 
@@ -72,6 +74,8 @@ typedef struct KernelPlan {
     int cluster;                    /* CTAs that one program is spread over; 0 and 1: one */
     int split;                      /* of these CTAs each has a part of the loop and a part of the result; 0: not so */
     int64_t parts_bytes;            /* of shared memory, for what the others send */
+    int multicast;                  /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
+    int multicast_axis;             /* the grid axis along which they lie */
     Schedule *decisions;            /* what was written and what was taken (schedule.h) */
     bool turns;                     /* consumer warpgroups take turns to issue products */
     const char *schedule;           /* notes on what was derived, or NULL */
@@ -128,6 +132,14 @@ void kernel_mask_branch(Session *, Func *);
 /* `may`: each warp holds whole rows of all products. */
 void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
+
+/* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile. */
+typedef struct RingLoad { Instr *load; const LayoutShared *view; bool inner, shared; } RingLoad;
+/* Programs side by side become clusters, where that is asked for and their loads allow it: program coordinates and stores are rewritten, p->multicast is set, the
+ * loads that all CTAs of a cluster have in common are marked. Before the body becomes a loop over programs. */
+void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
+/* How a ring's tile is shared out among `ctas`: 0 by panels, 1 along tensor axis *axis, whose extent in the box each CTA has a part of; -1 not at all. */
+int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);
 int kernel_registers(Session *, const Func *, KernelPlan *);

@@ -15,6 +15,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_bulk = pass_skipped(o, "bulk-store"),
         .no_cluster = pass_skipped(o, "cluster"),
         .no_split = pass_skipped(o, "split"),
+        .no_multicast = pass_skipped(o, "multicast"),
         .no_erfc = pass_skipped(o, "erfc"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_swizzle = pass_skipped(o, "swizzle"),

@@ -20,7 +20,7 @@
 #include "passes/kernel/schedule.h"
 
 /* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
-typedef struct Ring { int param; const Type *view; int depth, loads; bool inner; Value *value; const Decision *asked; } Ring;
+typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared; Value *value; const Decision *asked; } Ring;
 
 typedef struct Ctx {
     Session *s; Func *f; KernelPlan *p;
@@ -465,6 +465,31 @@ static void copy_marks(const Block *from, Block *to)
     }
 }
 
+/* Clusters of programs: along their axis the last one may be partly empty. */
+static Value *clusters(Ctx *c, Builder *b)
+{
+    const Type *i32 = type_scalar(c->s, DT_I32);
+    Value *all = NULL;
+    int rank = c->f->grid ? ir_terminator(c->f->grid)->n_operands : 1;
+    for (int a = 0; a < rank; a++) {
+        Value *n = ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
+        if (a == c->p->multicast_axis) n = ir_bin(b, OP_CDIV, n, ir_const_int(b, DT_I32, c->p->multicast));
+        all = all ? ir_bin(b, OP_MUL, all, n) : n;
+    }
+    return all;
+}
+
+/* What the programs of a cluster have in common: whole rings of it. */
+static void share_loads(Ctx *c)
+{
+    size_t n = c->loads.len;
+    RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
+    for (size_t k = 0; k < n; k++)
+        l[k] = (RingLoad){ c->loads.data[k], layouts_shared(&c->p->layouts, ring_for(c, c->loads.data[k])->view), ring_for(c, c->loads.data[k])->inner, false };
+    kernel_multicast(c->s, c->f, c->p, l, n);
+    for (size_t k = 0; k < n && c->p->multicast; k++) ring_for(c, l[k].load)->shared = l[k].shared;
+}
+
 /* program -> loop over programs. Each starts from its own memory state: nothing orders programs among themselves. */
 static void make_persistent(Ctx *c)
 {
@@ -472,8 +497,9 @@ static void make_persistent(Ctx *c)
     const Type *i32 = type_scalar(c->s, DT_I32);
     Instr *ret = ir_terminator(f->body), *first = f->body->first;
     Builder b = ir_before(ret);
-    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32), ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32),
-                         ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32) };
+    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32) };
+    bounds[1] = c->p->multicast ? clusters(c, &b) : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
+    bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
     Instr *stop = bounds[0]->def, *loop = ir_build(&b, OP_FOR, bounds, 3, c->p->options.no_tickets ? NO_ATTRS : ATTRS(a_int(ATTR_TICKETS, 1)), NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
     ir_set_name(loop->blocks[0]->args[0], "program");
@@ -568,6 +594,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     choose_registers(p, consumers);
     p->min_ctas = 1;
     take_roles(&c, consumers);
+    share_loads(&c);
     if (p->persistent) make_persistent(&c);
     /* mark the loads, put the kernel into the consumers' block and a copy into the producer's */
     ir_walk(f->body, clear_mark, NULL);
@@ -576,7 +603,8 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.rings.len; k++) {
         Ring *r = &c.rings.data[k];
         int64_t shape[3] = { r->depth, r->view->shape[0], r->view->shape[1] };
-        r->value = ir_emit(&b, OP_RING, NULL, 0, ATTRS(a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, p->warps)), type_shared(s, r->view->dtype, 3, shape, r->view->layout));
+        Attr attrs[3] = { a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, p->warps), a_int(ATTR_CLUSTER, p->multicast) };
+        r->value = ir_emit(&b, OP_RING, NULL, 0, (Attrs){ attrs, r->shared ? 3 : 2 }, type_shared(s, r->view->dtype, 3, shape, r->view->layout));
         ir_set_name(r->value, arena_printf(&s->arena, "%s_ring", f->params[r->param].name));
     }
     Instr *roles = ir_build(&b, OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);

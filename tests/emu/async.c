@@ -3,6 +3,7 @@
  * From its issue until it is known to be complete nobody may touch what a copy writes. When in that time the bytes land is drawn from the
  * seed: at the issue, at the wait that covers the copy (for TMA: when nobody can go on without it), or in between. */
 #include "tests/emu/core.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,10 @@ void emu_mbar_fence(void)
 static void mbar_turn(Mbar *b)
 {
     if (b->left || b->bytes) return;
+    for (int k = 0; b->far && k < EMU_CLUSTER; k++) {
+        clock_join(&b->far->out[k], &b->far->in[k]);
+        memset(&b->far->in[k], 0, sizeof b->far->in[k]);
+    }
     b->phase++;
     b->left = b->count;
     clock_join(&b->out, &b->in);
@@ -131,6 +136,14 @@ void emu_mbar_wait(uint32_t a, uint32_t parity)
     if (parity > 1) emu_fail("the parity of a phase is 0 or 1, not %u", parity);
     emu_wait(WAIT_PHASE, "mbar_wait", NULL, b, parity);
     emu_acquire(&b->out);
+}
+
+/* .acquire.cluster: what arrivals from other CTAs of the cluster brought, too. */
+void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
+{
+    Mbar *b = mbar(emu_own(a), GENERIC);
+    emu_mbar_wait(a, parity);
+    for (int k = 0; b->far && k < EMU_CLUSTER; k++) clock_join(&emu.cta->peers[k], &b->far->out[k]);
 }
 
 /* --- TMA ------------------------------------------------------------------------------------------------------------------------------------ */
@@ -189,6 +202,21 @@ static void tma_bytes(Cta *c, const Tma *t, const Map *m)
     }
 }
 
+static void arrival_lands(Cta *c, Tma *t)
+{
+    Mbar *b = t->bar;
+    if (!b->far && !(b->far = calloc(1, sizeof *b->far))) abort();
+    clock_join(&b->far->in[t->peer], t->sender);
+    free(t->sender);
+    if (!b->left) {
+        if (!emu.failed) snprintf(emu.error, sizeof emu.error, "block %u: more arrivals at the mbarrier at %u than the %u of its phase, from CTA %d of the cluster", c->index.x, b->address, b->count, t->peer);
+        emu.failed = true;
+        return;
+    }
+    b->left--;
+    mbar_turn(b);
+}
+
 /* The bytes are there, counted, and known to who waits for the phase. */
 static void tma_land(Cta *c, int k)
 {
@@ -197,6 +225,12 @@ static void tma_land(Cta *c, int k)
     Cta *was = emu.cta;
     emu.cta = c;
     memcpy(&m, t.map, sizeof m);
+    if (t.rank < 0) {
+        emu.cta = was;
+        c->tmas[k] = c->tmas[--c->n_tmas];
+        arrival_lands(c, &t);
+        return;
+    }
     if (t.rank) tma_bytes(c, &t, &m);
     else { memcpy(c->memory + t.to, t.map, t.bytes); clock_join(&c->peers[t.peer], t.sender); free(t.sender); }
     emu_mark_write(t.to, t.bytes, t.bar->agent, 0, t.epoch);
@@ -209,12 +243,9 @@ static void tma_land(Cta *c, int k)
 
 static void start(Cta *c, Tma *t);
 
-void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
+static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
 {
-    to = emu_own(to);
-    bar = emu_own(bar);
-    Cta *c = emu.cta;
-    Tma t = { .to = to, .rank = rank, .bar = mbar(bar, BY_TMA), .moment = emu_moment() };
+    Tma t = { .to = to, .rank = rank };
     Map m;
     memcpy(&m, map, sizeof m);
     memcpy(t.map, map, sizeof t.map);
@@ -223,15 +254,69 @@ void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const in
     for (int k = 0; k < rank; k++) { t.bytes *= m.box[k]; t.at[k] = at[k]; }
     if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
     if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    return t;
+}
+
+static void tma_start(Cta *c, Tma *t)
+{
+    Cta *was = emu.cta;
+    if (t->bar->bytes - t->bytes <= -(1 << 20)) emu_fail("the mbarrier at %u counts too many bytes", t->bar->address);
+    emu.cta = c;
+    emu_mark_write(t->to, t->bytes, EMU_IN_FLIGHT, 0, 0);
+    emu.cta = was;
+    t->moment = emu_moment();
+    start(c, t);
+}
+
+void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
+{
+    to = emu_own(to);
+    bar = emu_own(bar);
+    Tma t = tma_made(to, map, rank, at);
+    t.bar = mbar(bar, BY_TMA);
     emu_check_write(to, t.bytes, NULL, BY_TMA);
-    emu_mark_write(to, t.bytes, EMU_IN_FLIGHT, 0, 0);
-    if (t.bar->bytes - t.bytes <= -(1 << 20)) emu_fail("the mbarrier at %u counts too many bytes", bar);
+    tma_start(emu.cta, &t);
+}
+
+/* An mbarrier of another CTA of the cluster. */
+static Mbar *far_mbar(Cta *c, int rank, uint32_t bar)
+{
+    int number = bar % 8 || bar < EMU_BASE || bar + 8 > c->end ? 0 : c->mbar_at[bar / 8];
+    if (!number) emu_fail("no mbarrier at %u of CTA %d of the cluster", bar, rank);
+    if (!c->mbars[number - 1].fenced) emu_fail("the initialisation of the mbarrier at %u of CTA %d was not handed to the cluster by a fence", bar, rank);
+    return &c->mbars[number - 1];
+}
+
+/* .multicast::cluster: to the same place of each CTA, counted by its mbarrier there; each of the copies lands when it will. */
+void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int rank, const int32_t *at)
+{
+    to = emu_own(to);
+    bar = emu_own(bar);
+    Tma t = tma_made(to, map, rank, at);
+    for (int k = 0; k < ctas; k++) {
+        Cta *c = emu_peer(k);
+        t.bar = far_mbar(c, k, bar);
+        if (c == emu.cta) { mbar(bar, BY_TMA); emu_check_write(to, t.bytes, NULL, BY_TMA); }
+        else emu_check_tile(c, &emu.cta->peers[k], to, t.bytes);
+        tma_start(c, &t);
+    }
+}
+
+/* mapa, mbarrier.arrive.release.cluster: an arrival at another CTA is on its way until it lands. */
+void emu_mbar_arrive_at(uint32_t bar, int rank)
+{
+    Cta *c = emu_peer(rank);
+    if (c == emu.cta) { emu_mbar_arrive(bar, 0); return; }
+    bar = emu_own(bar);
+    Tma t = { .rank = -1, .bar = far_mbar(c, rank, bar), .moment = emu_moment(), .peer = emu_cluster_rank(), .sender = calloc(1, sizeof(Clock)) };
+    if (!t.sender) abort();
+    emu_release_lane(t.sender);
     start(c, &t);
 }
 
 static void start(Cta *c, Tma *t)
 {
-    t->epoch = ++t->bar->copies;
+    t->epoch = t->rank < 0 ? 0 : ++t->bar->copies;
     if (c->n_tmas == c->tma_room) {
         c->tma_room = c->tma_room ? 2 * c->tma_room : 32;
         c->tmas = realloc(c->tmas, (size_t)c->tma_room * sizeof *c->tmas);
@@ -247,10 +332,7 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
     to = emu_own(to);
     bar = emu_own(bar);
     Cta *c = emu_peer(rank);
-    int number = bar % 8 || bar < EMU_BASE || bar + 8 > c->end ? 0 : c->mbar_at[bar / 8], own = emu_cluster_rank();
-    if (!number) emu_fail("no mbarrier at %u of CTA %d of the cluster", bar, rank);
-    if (!c->mbars[number - 1].fenced) emu_fail("the initialisation of the mbarrier at %u of CTA %d was not handed to the cluster by a fence", bar, rank);
-    Tma t = { .to = to, .bytes = bytes, .bar = &c->mbars[number - 1], .moment = emu_moment(), .peer = own, .sender = calloc(1, sizeof(Clock)) };
+    Tma t = { .to = to, .bytes = bytes, .bar = far_mbar(c, rank, bar), .moment = emu_moment(), .peer = emu_cluster_rank(), .sender = calloc(1, sizeof(Clock)) };
     if (!t.sender) abort();
     emu_release_lane(t.sender);
     emu_check_sent(c, c == emu.cta ? &emu.warp->clock : &emu.cta->peers[rank], to, bytes);
@@ -310,10 +392,16 @@ void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_lan
 
 /* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */
 
-void emu_async_reset(Cta *c) { c->n_mbars = c->n_tmas = 0; }
+void emu_async_reset(Cta *c)
+{
+    for (int k = 0; k < c->n_mbars; k++) { free(c->mbars[k].far); c->mbars[k].far = NULL; }
+    for (int k = 0; k < c->n_tmas; k++) if (c->tmas[k].rank <= 0) free(c->tmas[k].sender);
+    c->n_mbars = c->n_tmas = 0;
+}
 
 const char *emu_async_end(Cta *c)
 {
+    for (int k = 0; k < c->n_tmas; k++) if (c->tmas[k].rank < 0) return "another CTA's arrival is on its way to it";
     if (c->n_tmas) return "a TMA copy is in flight";
     for (int t = 0; t < emu.launch->threads; t++) if (c->fibers[t].stores.n) return "a TMA store is in flight";
     for (int t = 0; t < emu.launch->threads; t++)

@@ -365,6 +365,7 @@ static bool cta_open(Cta *c)
 static void cta_close(Cta *c)
 {
     emu_products_reset(c);
+    emu_async_reset(c);
     emu_global_start(c);
     for (int t = 0; c->fibers && t < emu.launch->threads; t++) { free(c->fibers[t].loads.data); free(c->fibers[t].stores.data); }
     for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
@@ -482,11 +483,12 @@ bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
     emu.late = l->late & 3;
     emu.n_ctas = l->together ? RESIDENT : 1 + (l->order >> 2 & 3) % RESIDENT;
     int size = cluster_size();
-    if (size > 1) emu.n_ctas = size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
+    if (size > 1) emu.n_ctas = l->together ? RESIDENT * size : size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
+    if (emu.n_ctas > MOST_RESIDENT) emu.n_ctas = MOST_RESIDENT / size * size;
     if (emu.n_ctas > l->blocks) emu.n_ctas = (int)l->blocks;
     blockDim = (EmuDim3){ (unsigned)l->threads, 1, 1 };
     gridDim = (EmuDim3){ (unsigned)l->blocks, 1, 1 };
-    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT) && l->blocks % size == 0 && size <= MOST_RESIDENT;
+    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT * size) && l->blocks % size == 0 && size <= MOST_RESIDENT;
     if (!ok) snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks, l->threads);
     emu.ctas = calloc((size_t)emu.n_ctas + 1, sizeof *emu.ctas);
     for (int c = 0; c < emu.n_ctas && ok; c++)

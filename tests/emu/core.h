@@ -37,7 +37,9 @@ typedef struct Copies { Copy *data; uint32_t n, room, group; } Copies;
 
 struct Cta;
 struct Warp;
-typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent, warp; bool fenced; uint16_t copies; Clock in, out; } Mbar;     /* fenced: for the cluster, by the warp that initialised it */
+typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent, warp; bool fenced; uint16_t copies; Clock in, out; struct Far *far; } Mbar;     /* fenced: for the cluster, by the warp that initialised it */
+/* What arrivals from each other CTA of the cluster brought: for this phase, and of the phases that have ended. */
+typedef struct Far { Clock in[EMU_CLUSTER], out[EMU_CLUSTER]; } Far;
 typedef struct Gate { uint32_t count, need, turn; Clock in, out; } Gate;
 
 typedef struct Fiber {
@@ -86,7 +88,7 @@ typedef struct Warp {
     bool fenced;                            /* wgmma.fence since the last group */
 } Warp;
 
-typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; int peer; Clock *sender; } Tma;      /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map */
+typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; int peer; Clock *sender; } Tma;      /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map; -1: its arrival */
 
 /* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
 typedef struct Several { uint16_t epoch[EMU_WARPS]; uint8_t lane[EMU_WARPS]; } Several;
@@ -158,6 +160,8 @@ void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint1
 void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch, int lane);
 /* A word sent by the running warp to CTA c goes where nothing is read or written any more, as far as its own CTA knows. */
 void emu_check_sent(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
+/* Likewise of a tile that it sends: nor does a copy write there, that the sender does not know to have been waited for. */
+void emu_check_tile(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
 bool emu_shadow_open(Cta *, size_t shared_bytes);
 void emu_shadow_reset(Cta *);
 void emu_shadow_close(Cta *);

@@ -52,12 +52,13 @@ static bool write_wgmma(FILE *f, const char *text, size_t n)
 /* What is done to a call: left out, or its last argument changed. */
 static const struct { const char *call, *what, *change; } planted[] = {
     { "mbar_wait(", "a wait left out" }, { "mbar_wait(", "the other phase", " ^ (emu_mutant == %d)" },
-    { "mbar_arrive(", "an arrival left out" },
+    { "mbar_arrive(", "an arrival left out" }, { "mbar_arrive_at(", "an arrival left out" },
+    { "mbar_wait_cluster(", "a wait left out" }, { "mbar_wait_cluster(", "the other phase", " ^ (emu_mutant == %d)" },
     { "mbar_expect(", "no bytes expected" }, { "mbar_expect(", "16 bytes more expected", " EMU_PLUS(%d, 16)" }, { "mbar_expect(", "16 bytes fewer expected", " EMU_PLUS(%d, -16)" },
     { "mbar_init(", "an arrival more", " EMU_PLUS(%d, 1)" }, { "mbar_init(", "an arrival fewer", " EMU_PLUS(%d, -1)" },
     { "fence_mbarrier_init(", "a fence left out" }, { "fence_proxy_async(", "a fence left out" },
     { "wgmma_fence(", "a fence left out" }, { "wgmma_commit(", "a commit left out" }, { "wgmma_wait(", "a wait left out" }, { "wgmma_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" },
-    { "tma_load_", "a copy left out" }, { "tma_store_", "a store left out" }, { "bulk_commit(", "a commit left out" }, { "bulk_wait(", "a wait left out" },
+    { "tma_load_", "a copy left out" }, { "tma_multicast_", "a copy left out" }, { "tma_store_", "a store left out" }, { "bulk_commit(", "a commit left out" }, { "bulk_wait(", "a wait left out" },
     { "bulk_wait_read(", "a wait left out" }, { "bulk_wait_read(", "one group more in flight", " EMU_PLUS(%d, 1)" },
     { "send_", "a part not sent" }, { "cluster_arrive(", "an arrival left out" }, { "cluster_wait(", "a wait left out" },
     { "setmaxnreg_dec(", "registers kept" },

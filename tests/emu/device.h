@@ -244,6 +244,8 @@ EMU void mbar_init(u32 b, u32 n) { emu_mbar_init(b, n); }
 EMU void mbar_expect(u32 b, u32 bytes) { emu_mbar_arrive(b, bytes); }
 EMU void mbar_arrive(u32 b) { emu_mbar_arrive(b, 0); }
 EMU void mbar_wait(u32 b, u32 phase) { emu_mbar_wait(b, phase); }
+EMU void mbar_arrive_at(u32 b, int cta) { emu_mbar_arrive_at(b, cta); }
+EMU void mbar_wait_cluster(u32 b, u32 phase) { emu_mbar_wait_cluster(b, phase); }
 EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }
 EMU void setmaxnreg_inc(int n) { emu_registers(n, true); }
 EMU void setmaxnreg_dec(int n) { emu_registers(n, false); }
@@ -254,6 +256,12 @@ template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c) { 
 #define tma_load_3d emu_tma
 #define tma_load_4d emu_tma
 #define tma_load_5d emu_tma
+template <class... C> EMU void emu_tma_all(u32 d, const void *m, u32 bar, int ctas, C... c) { const i32 at[] = { c... }; emu_tma_multicast(d, m, bar, ctas, (int)sizeof...(C), at); }
+#define tma_multicast_1d emu_tma_all
+#define tma_multicast_2d emu_tma_all
+#define tma_multicast_3d emu_tma_all
+#define tma_multicast_4d emu_tma_all
+#define tma_multicast_5d emu_tma_all
 template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c) { const i32 at[] = { c... }; emu_tma_store(s, m, (int)sizeof...(C), at); }
 #define tma_store_1d emu_tma_out
 #define tma_store_2d emu_tma_out

@@ -87,10 +87,17 @@ EMU_API void emu_mbar_init(uint32_t bar, uint32_t count);
 EMU_API void emu_mbar_arrive(uint32_t bar, uint32_t bytes);
 EMU_API void emu_mbar_wait(uint32_t bar, uint32_t parity);
 
+/* At the mbarrier in the same place of another CTA of the cluster; a wait that acquires what such arrivals release. */
+EMU_API void emu_mbar_arrive_at(uint32_t bar, int cta);
+EMU_API void emu_mbar_wait_cluster(uint32_t bar, uint32_t parity);
+
 /* A tensor map in the emulator's own form; parameters as cuTensorMapEncodeTiled's. Returns 0, or 1 for what the driver would refuse. */
 int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents, const uint64_t *strides, const uint32_t *box,
                    const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill);
 EMU_API void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at);
+
+/* To the first `ctas` of the cluster. */
+EMU_API void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int rank, const int32_t *at);
 
 /* The box at `from` to memory; groups are a thread's own. */
 EMU_API void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at);

@@ -29,6 +29,15 @@ static const Row rows[] = {
     { "gemm", "M=144 N=80 K=272", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64", "B:t" },
     { "gemm_tf32", "M=72 N=100 K=84", "TM=64 TN=64 TK=32", "B:t" },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" },       /* rings of one slot */
+    /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels, programs past the grid's end */
+    { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t", .faults = true },
+    { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
+    { "gemm", "M=520 N=136 K=200", "TM=128 TN=256 TK=64 cluster=4", NULL },
+    { "gemm_gated", "M=264 N=136 K=200", "TM=128 TN=64 TK=64 cluster=2", NULL },
+    { "gemm_bias_gelu", "M=136 N=392 K=136", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
+    { "attention", HEADS "M=330 N=200 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64 cluster=2", NULL, .faults = true },
+    { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "CAUSAL=false TM=128 TN=96 cluster=2", NULL },
+    { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80 cluster=2", NULL },
     { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
     { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
     { "gemm_gated", "M=136 N=136 K=776 | M=136 N=264 K=56", "TM=128 TN=64 TK=64", NULL, .faults = true },
@@ -132,11 +141,13 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1, "likewise: X's slot is given back last" },
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1, "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where it does not)" },
-    { "attention_bias", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
+    { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1, "before it writes the ticket's place again the producer waits for slots of this program, which are given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1, "behind the last program: nobody fills the slot again" },
     { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1, "a turn says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
+    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
+    { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
     /* of a cluster, whose CTAs do one program */
@@ -186,9 +197,11 @@ static bool faults_of(const Row *r, const char *device, int draws, int only)
         if (only >= 0 && n != only) continue;
         emu_mutant = n;
         for (int k = 0; k < draws && !found; k++) { draw(emu, k); found = !try(emu, &t, why, sizeof why); }
+        bool harmless_one = !found && argued(r, f, times);
+        for (int k = draws; k < 4 * draws && !found && !harmless_one; k++) { draw(emu, k); found = !try(emu, &t, why, sizeof why); }
         if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
         if (found) caught++;
-        else if (argued(r, f, times)) harmless_ones++;
+        else if (harmless_one) harmless_ones++;
         else { missed++; printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what, f->line, f->text, f->before); }
         fflush(stdout);
     }

@@ -261,7 +261,7 @@ void emu_store(uint32_t a, const void *from, uint32_t bytes)
 
 void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
 {
-    if (a % bytes || a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
+    if ((bytes <= 8 && a % bytes) || a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
     for (uint32_t k = a; k < a + bytes; k++) {
         uint32_t tag = c->tags[k];
         int agent = (int)(tag >> 24);
@@ -272,6 +272,21 @@ void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
             if (c->reads[at] && !known(sender, v, c->readers[at], c->reads[at])) emu_fail("race: sent to shared memory at %u of another CTA, read there by warp %d, not ordered", k, v);
         }
     }
+}
+
+void emu_check_tile(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
+{
+    uint32_t last = 0;
+    if (a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
+    for (uint32_t k = a; k < a + bytes; k++) {
+        uint32_t tag = c->tags[k];
+        if (tag == last) continue;
+        last = tag;
+        int agent = (int)(tag >> 24);
+        if (agent >= EMU_WARPS && agent < EMU_SEVERAL && (uint16_t)tag > sender->at[agent])
+            emu_fail("race: sent to shared memory at %u of another CTA, written there by a copy that is not known to have been waited for", k);
+    }
+    emu_check_sent(c, sender, a, bytes);
 }
 
 bool emu_shadow_open(Cta *c, size_t shared_bytes)

@@ -389,8 +389,13 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     int64_t n = p[0], *no_own = NULL, most = (int64_t)e->persistent * h->multiprocessors, blocks = l->programs;
     const int64_t *s = p + 1, *sizes = s + 3 * n;
     int status = TILE_LAUNCH_OK;
-    if (e->persistent && blocks > most) blocks = most;
-    if (e->cluster > 1) blocks *= e->cluster;       /* a program is a cluster */
+    int64_t ctas = e->cluster > 1 ? e->cluster : 1;
+    if (e->persistent) {        /* a cluster takes as many programs as it has CTAs */
+        blocks = (blocks + ctas - 1) / ctas;
+        most = most / ctas > 0 ? most / ctas : 1;
+        if (blocks > most) blocks = most;
+    }
+    blocks *= ctas;             /* else a program is a cluster */
     if (blocks > INT32_MAX) return fail(TILE_LAUNCH_GRID, "%s: %lld programs; a launch takes at most %d", k->name, (long long)blocks, INT32_MAX);
     int64_t workspace = sizes[1] + sizes[2] * blocks;
     if (workspace && (!q->workspace || q->workspace_bytes < (size_t)workspace || (uintptr_t)q->workspace % 256))

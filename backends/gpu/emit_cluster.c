@@ -1,0 +1,74 @@
+/* emit_cluster.c: CTAs of a cluster that load together (passes/kernel/multicast.c).
+ *
+ * A ring that they fill together has in each of them the same slots at the same addresses. Each producer waits until the consumers of all CTAs have given the slot back (its own empty
+ * mbarrier counts the arrivals of all), tells its full mbarrier to expect the whole tile, and sends its part to all. A part may come before its receiver expects it: that one's
+ * phase stays open until its own producer has arrived (the count of bytes may go below zero, PTX ISA 9.7.13.15.5.1), and it is the right phase, since its consumers gave the slot back.
+ *
+ * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all CTAs send, and the producer, last of all, for every slot to be given
+ * back by all consumers. All CTAs of a cluster have the same number of tickets: the first draws, and sends the number on. */
+#include "backends/gpu/emit.h"
+
+void emit_cluster_places(Emit *e)
+{
+    line(e, "const u32 draw_full = shared_base + %lld, draw_empty = draw_full + 8, draw_word = draw_full + 16;", (long long)e->shared_bytes);
+    e->shared_bytes += 32;
+}
+
+void emit_cluster_barriers(Emit *e)
+{
+    line(e, "%s(draw_full, 1);", use(e, "mbar_init"));
+    line(e, "%s(draw_empty, %d);", use(e, "mbar_init"), e->plan->multicast - 1);
+}
+
+void emit_cluster_meet(Emit *e)
+{
+    line(e, "%s();", use(e, "warp_sync"));
+    line(e, "%s();", use(e, "cluster_arrive"));
+    line(e, "%s();    /* all CTAs of the cluster are there, and their mbarriers */", use(e, "cluster_wait"));
+}
+
+/* The first ticket is the cluster's own number. */
+void emit_cluster_draw(Emit *e, const char *program)
+{
+    int others = e->plan->multicast - 1;
+    text_puts(e->pre, "            u32 draw_phase = 0;\n");
+    line(e, "for (i32 %s = (i32)%s, draw = 0;; draw = 1) {", program, cta_id(e));
+    e->indent++;
+    line(e, "if (draw && block == 0) {");
+    e->indent++;
+    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64), cta_count(e));
+    line(e, "%s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
+    if (others == 1) line(e, "%s(draw_word, 1, (u32)%s, draw_full);", use(e, "send_u32"), program);
+    else {
+        line(e, "for (int other = 1; other <= %d; other++) {", others);
+        e->indent++;
+        line(e, "%s(draw_word, other, (u32)%s, draw_full);", use(e, "send_u32"), program);
+        end_block(e);
+    }
+    end_block(e);
+    line(e, "if (draw && block > 0) {");
+    e->indent++;
+    line(e, "%s(draw_full, 4);", use(e, "mbar_expect"));
+    line(e, "%s(draw_full, draw_phase);", use(e, "mbar_wait"));
+    line(e, "%s = (i32)%s(draw_word);", program, use(e, "lds_w32"));
+    line(e, "%s(draw_empty, 0);", use(e, "mbar_arrive_at"));
+    end_block(e);
+    line(e, "if (draw) draw_phase ^= 1;");
+}
+
+/* Behind the producer's loop. A slot that was never filled is empty: the phase before the first has ended. */
+void emit_cluster_leave(Emit *e)
+{
+    line(e, "/* nobody arrives here any more once all slots have been given back */");
+    for (size_t k = 0; k < e->rings.len; k++) {
+        const RingInfo *r = &e->rings.data[k];
+        if (r->ctas < 2) continue;
+        if (r->depth == 1) { line(e, "%s(%s_empty, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name); continue; }
+        line(e, "for (int i = 0; i < %d; i++) {", r->depth);
+        e->indent++;
+        line(e, "%s(%s_empty + 8 * %s_slot, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name, r->name);
+        line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", r->name, r->depth, r->name, r->name);
+        end_block(e);
+    }
+    if (e->tickets) line(e, "if (block == 0) %s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
+}
