@@ -10,10 +10,10 @@
 
 typedef struct Bounds { Value *lo, *hi; } Bounds;
 
-static bool bounds_of(Builder *b, Value *v, Bounds *out, int depth)
+static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
 {
     if (v->type->kind == TYPE_SCALAR) { out->lo = out->hi = v; return true; }
-    if (!v->def || depth > 32) return false;
+    if (!v->def || --*steps < 0) return false;
     Instr *d = v->def;
     DType t = v->type->dtype;
     Bounds x, y;
@@ -26,20 +26,20 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int depth)
         out->hi = ir_const_int(b, t, start + v->type->shape[0] - 1);
         return true;
     }
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return bounds_of(b, ir_operand(d, 0), out, depth + 1);
+    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return bounds_of(b, ir_operand(d, 0), out, steps);
     case OP_ADD: case OP_SUB:
-        if (!bounds_of(b, ir_operand(d, 0), &x, depth + 1) || !bounds_of(b, ir_operand(d, 1), &y, depth + 1)) return false;
+        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps)) return false;
         out->lo = ir_bin(b, d->op, x.lo, d->op == OP_ADD ? y.lo : y.hi);
         out->hi = ir_bin(b, d->op, x.hi, d->op == OP_ADD ? y.hi : y.lo);
         return true;
     case OP_MUL:
-        if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, depth + 1)) return false;
+        if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, steps)) return false;
         out->lo = ir_bin(b, OP_MUL, x.lo, ir_const_int(b, t, c));
         out->hi = ir_bin(b, OP_MUL, x.hi, ir_const_int(b, t, c));
         return true;
     case OP_CAST:
         if (!dtype_is_int(ir_operand(d, 0)->type->dtype) || dtype_bits(t) < 32 || dtype_bits(ir_operand(d, 0)->type->dtype) > dtype_bits(t)) return false;
-        if (!dtype_is_signed(t) || !dtype_is_signed(ir_operand(d, 0)->type->dtype) || !bounds_of(b, ir_operand(d, 0), &x, depth + 1)) return false;
+        if (!dtype_is_signed(t) || !dtype_is_signed(ir_operand(d, 0)->type->dtype) || !bounds_of(b, ir_operand(d, 0), &x, steps)) return false;
         out->lo = ir_cast(b, x.lo, t);
         out->hi = ir_cast(b, x.hi, t);
         return true;
@@ -48,23 +48,23 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int depth)
 }
 
 /* A scalar that is true only if every element of the bool tile is. NULL: cannot be said. */
-static Value *everywhere(Builder *b, Value *v, int depth)
+static Value *everywhere(Builder *b, Value *v, int *steps)
 {
     if (v->type->kind == TYPE_SCALAR) return v;
-    if (!v->def || depth > 32) return NULL;
+    if (!v->def || --*steps < 0) return NULL;
     Instr *d = v->def;
     Bounds x, y;
     switch ((int)d->op) {
     case OP_SPLAT: return ir_operand(d, 0);
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return everywhere(b, ir_operand(d, 0), depth + 1);
+    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return everywhere(b, ir_operand(d, 0), steps);
     case OP_AND: case OP_OR: {
-        Value *p = everywhere(b, ir_operand(d, 0), depth + 1), *q = p ? everywhere(b, ir_operand(d, 1), depth + 1) : NULL;
+        Value *p = everywhere(b, ir_operand(d, 0), steps), *q = p ? everywhere(b, ir_operand(d, 1), steps) : NULL;
         return q ? ir_bin(b, d->op, p, q) : NULL;
     }
     case OP_LT: case OP_LE: case OP_GT: case OP_GE: {
         DType t = ir_operand(d, 0)->type->dtype;
         if (!dtype_is_signed(t) || dtype_bits(t) < 32) return NULL;
-        if (!bounds_of(b, ir_operand(d, 0), &x, depth + 1) || !bounds_of(b, ir_operand(d, 1), &y, depth + 1)) return NULL;
+        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps)) return NULL;
         bool less = d->op == OP_LT || d->op == OP_LE;
         return ir_bin(b, d->op, less ? x.hi : x.lo, less ? y.lo : y.hi);
     }
@@ -96,7 +96,8 @@ void kernel_mask_branch(Session *s, Func *f)
     for (size_t k = 0; k < c.selects.len; k++) {
         Instr *w = c.selects.data[k];
         Builder b = ir_before(w);
-        Value *all = everywhere(&b, ir_operand(w, 0), 0);
+        int steps = 64;         /* operations to look at: each use of a value counts, and is computed again */
+        Value *all = everywhere(&b, ir_operand(w, 0), &steps);
         if (!all) continue;
         const Type *t = ir_result(w)->type;
         Instr *cond = ir_build(&b, OP_IF, &all, 1, NO_ATTRS, &t, 1);

@@ -16,42 +16,43 @@
 
 enum { UNKNOWN = -1 };
 
-typedef struct Ctx { Session *s; Func *f; KernelPlan *p; int rank, work_axis; bool grouped; VEC(Instr *) streams; unsigned axes_a, axes_b; } Ctx;
+typedef struct Ctx { Session *s; Func *f; KernelPlan *p; int rank, work_axis; bool grouped; VEC(Instr *) streams; unsigned axes_a, axes_b, *axes; int steps; } Ctx;
 
-/* Grid axes that v depends on, as a bit set; scalars only. */
-static unsigned axes_of(const Value *v, int depth)
+/* Grid axes that each value depends on, as a bit set by id: operands come before their users. */
+static void note_axes(void *user, Instr *i)
 {
-    if (!v->def || depth > 64) return 0;
-    if (v->def->op == OP_PROGRAM_ID) return 1u << ir_attr_int(v->def, ATTR_AXIS, 0);
-    unsigned set = 0;
-    for (int k = 0; k < v->def->n_operands; k++) set |= axes_of(ir_operand(v->def, k), depth + 1);
-    return set;
+    Ctx *c = user;
+    unsigned set = i->op == OP_PROGRAM_ID ? 1u << ir_attr_int(i, ATTR_AXIS, 0) : 0;
+    for (int k = 0; k < i->n_operands; k++) set |= c->axes[ir_operand(i, k)->id];
+    for (int k = 0; k < i->n_results; k++) c->axes[i->results[k].id] = set;
 }
 
+static bool follows(const Ctx *c, const Value *v, int axis) { return c->axes[v->id] >> axis & 1; }
+
 /* Does v never fall when program id `axis` grows? Conservative. */
-static bool grows(const Value *v, int axis, int depth)
+static bool grows(Ctx *c, const Value *v, int axis)
 {
-    if (!(axes_of(v, 0) >> axis & 1)) return true;
-    if (!v->def || depth > 64) return false;
-    int64_t c;
+    if (!follows(c, v, axis)) return true;
+    if (!v->def || --c->steps < 0) return false;
+    int64_t by;
     const Instr *d = v->def;
     switch ((int)d->op) {
     case OP_PROGRAM_ID: return true;
-    case OP_ADD: case OP_MIN: case OP_MAX: return grows(ir_operand(d, 0), axis, depth + 1) && grows(ir_operand(d, 1), axis, depth + 1);
-    case OP_MUL: case OP_DIV: case OP_CDIV: return ir_is_const(ir_operand(d, 1), &c) && c > 0 && grows(ir_operand(d, 0), axis, depth + 1);
-    case OP_SUB: return !(axes_of(ir_operand(d, 1), 0) >> axis & 1) && grows(ir_operand(d, 0), axis, depth + 1);
-    case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(ir_operand(d, 0), axis, depth + 1);
-    case OP_WHERE: return !(axes_of(ir_operand(d, 0), 0) >> axis & 1) && grows(ir_operand(d, 1), axis, depth + 1) && grows(ir_operand(d, 2), axis, depth + 1);
+    case OP_ADD: case OP_MIN: case OP_MAX: return grows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis);
+    case OP_MUL: case OP_DIV: case OP_CDIV: return ir_is_const(ir_operand(d, 1), &by) && by > 0 && grows(c, ir_operand(d, 0), axis);
+    case OP_SUB: return !follows(c, ir_operand(d, 1), axis) && grows(c, ir_operand(d, 0), axis);
+    case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(c, ir_operand(d, 0), axis);
+    case OP_WHERE: return !follows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis) && grows(c, ir_operand(d, 2), axis);
     default: return false;
     }
 }
 
-static unsigned load_axes(const Instr *load)
+static unsigned load_axes(const Ctx *c, const Instr *load)
 {
     MemParts m;
     unsigned set = 0;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) set |= axes_of(m.idx[a], 0);
+    for (int a = 0; a < m.rank; a++) set |= c->axes[m.idx[a]->id];
     return set;
 }
 
@@ -67,8 +68,10 @@ static void visit(void *user, Instr *i)
     if (i->op != OP_MMA) return;
     const Instr *loop = i->block->parent;
     if (!loop || loop->op != OP_FOR) return;
-    for (int a = 0; a < c->rank; a++)
-        if ((axes_of(ir_operand(loop, 1), 0) >> a & 1) && grows(ir_operand(loop, 1), a, 0) && !(axes_of(ir_operand(loop, 0), 0) >> a & 1)) c->work_axis = a;
+    for (int a = 0; a < c->rank; a++) {
+        c->steps = 256;
+        if (follows(c, ir_operand(loop, 1), a) && grows(c, ir_operand(loop, 1), a) && !follows(c, ir_operand(loop, 0), a)) c->work_axis = a;
+    }
     for (int k = 0; k < 2; k++) {
         const Instr *l = load_behind(ir_operand(i, k));
         if (!l || l->block != i->block) continue;
@@ -76,7 +79,7 @@ static void visit(void *user, Instr *i)
         for (size_t x = 0; x < c->streams.len; x++)
             known |= ir_operand(c->streams.data[x], 0) == ir_operand(l, 0) && ir_result(c->streams.data[x])->type == ir_result(l)->type;
         if (!known) vec_push(&c->s->arena, &c->streams, (Instr *)l);
-        *(k ? &c->axes_b : &c->axes_a) |= load_axes(l);
+        *(k ? &c->axes_b : &c->axes_a) |= load_axes(c, l);
     }
 }
 
@@ -157,7 +160,7 @@ static int derive(Ctx *c, int *n)
     if (c->p->options.no_order || !c->streams.len) return ORDER_IDS;
     if (c->work_axis != UNKNOWN && c->rank > 1) {
         *n = c->work_axis;
-        for (size_t k = 0; k < c->streams.len; k++) if (load_axes(c->streams.data[k]) >> c->work_axis & 1) return ORDER_IDS;
+        for (size_t k = 0; k < c->streams.len; k++) if (load_axes(c, c->streams.data[k]) >> c->work_axis & 1) return ORDER_IDS;
         return ORDER_HEAVY;
     }
     *n = c->f->hints.raster_group > 0 ? c->f->hints.raster_group : 16;
@@ -182,6 +185,8 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
     const Decision *d = schedule_asked(p, DECIDE_ORDER);
     int n = 0;
     if ((f->remap || p->target->kind != TARGET_CUDA) && !d) return false;
+    c.axes = arena_array(&s->arena, unsigned, f->module->next_id);
+    ir_walk(f->body, note_axes, &c);
     ir_walk(f->body, visit, &c);
     int form = derive(&c, &n);
     if (d) {

@@ -116,12 +116,14 @@ static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
 /* The last product of the body that needs an earlier one of the same step. */
 static Instr *late_product(InstrList *products, Block *body)
 {
-    for (size_t k = products->len; k-- > 1;)
-        for (size_t j = 0; j < k; j++) {
-            Instr *p = products->data[k], *q = products->data[j];
-            for (int o = 0; o < 3; o++) if (kernel_depends(ir_operand(p, o), ir_result(q), body, 0)) return p;
-        }
-    return NULL;
+    Instr *late = NULL;
+    size_t at = 0;
+    for (size_t j = 0; j + 1 < products->len; j++) {
+        kernel_mark_dependents(body, ir_result(products->data[j]));
+        for (size_t k = products->len; k-- > (at > j ? at : j) + 1;)
+            if (products->data[k]->mark) { late = products->data[k]; at = k; break; }
+    }
+    return late;
 }
 
 static int number_of(const InstrList *products, const Instr *late)

@@ -13,8 +13,8 @@ bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked
 bool kernel_adds_to_carried(const Instr *product, const Value *sum);
 /* Slots of the ring that the block gets. */
 int kernel_gets_of(const Block *, const Value *ring);
-/* Does v follow from `on` by operations of the block? depth: 0. */
-bool kernel_depends(const Value *v, const Value *on, const Block *body, int depth);
+/* Marks the block's instructions that follow from `on`, by operations of the block. */
+void kernel_mark_dependents(Block *, const Value *on);
 /* Order of products within a body (interleave.c). issue_first: products that need no other's result come first; returns how many do. */
 void kernel_join_sums(Block *body);
 int kernel_issue_first(Overlap *, Block *body);

@@ -28,6 +28,7 @@ typedef struct Ctx {
     VEC(Ring) rings;
     int64_t rows;
     const char *why; Loc why_loc;
+    unsigned char *scalar;      /* by value: scalar_only */
 } Ctx;
 
 static bool refuse(Ctx *c, Loc loc, const char *why)
@@ -141,30 +142,38 @@ static bool product_fits(Ctx *c, Instr *i)
     return true;
 }
 
-/* Does v follow from scalars alone, never from a product or another tile? */
-static bool scalar_only(Ctx *c, const Value *v, int depth)
+static bool scalar_only(Ctx *c, const Value *v);
+
+static bool from_scalars(Ctx *c, const Value *v)
 {
-    if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
-    if (depth > 64) return false;
     if (!v->def) {
         const Instr *p = v->block->parent;
-        if (!p) return true;
-        return p->op == OP_FOR && v->index == 0;
+        return !p || (p->op == OP_FOR && v->index == 0);
     }
     if (v->def->n_blocks) return false;
     for (int k = 0; k < v->def->n_operands; k++)
-        if (ir_operand(v->def, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(v->def, k), depth + 1)) return false;
+        if (ir_operand(v->def, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(v->def, k))) return false;
     return (op_info[v->def->op].flags & OPF_WRITE) == 0;
+}
+
+/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once. */
+static bool scalar_only(Ctx *c, const Value *v)
+{
+    enum { UNKNOWN, YES, NO };
+    if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
+    if (!c->scalar) c->scalar = arena_array(&c->s->arena, unsigned char, c->f->module->next_id);
+    if (c->scalar[v->id] == UNKNOWN) c->scalar[v->id] = from_scalars(c, v) ? YES : NO;
+    return c->scalar[v->id] == YES;
 }
 
 static bool control_ok(Ctx *c, const Instr *load)
 {
     MemParts m;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) if (!scalar_only(c, m.idx[a], 0)) return refuse(c, load->loc, "an offset depends on computed tiles");
+    for (int a = 0; a < m.rank; a++) if (!scalar_only(c, m.idx[a])) return refuse(c, load->loc, "an offset depends on computed tiles");
     for (const Instr *p = load->block->parent; p; p = p->block->parent) {
-        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k), 0)) return refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
-        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0), 0)) return refuse(c, p->loc, "a condition depends on computed tiles"); }
+        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k))) return refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
+        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0))) return refuse(c, p->loc, "a condition depends on computed tiles"); }
         else return refuse(c, p->loc, "a load stands inside a while loop");
     }
     return true;

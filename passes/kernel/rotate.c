@@ -32,21 +32,19 @@
 /* late[id]: the value belongs to the late part */
 typedef struct Split { bool *late; uint32_t n; Instr *loop; Block *body; Instr *product; } Split;
 
-typedef struct Depends { const Value *on; const Block *body; int depth; } Depends;
+typedef struct Depends { const Value *on; const Block *body; } Depends;
 
 static bool does_not_depend(void *user, Value *v)
 {
     const Depends *d = user;
-    return !kernel_depends(v, d->on, d->body, d->depth);
+    return v != d->on && !(v->def && v->def->block == d->body && v->def->mark);
 }
 
-static bool instr_depends(const Instr *i, const Value *on, const Block *body, int depth) { return !ir_all_operands(i, does_not_depend, &(Depends){ on, body, depth }); }
-
-bool kernel_depends(const Value *v, const Value *on, const Block *body, int depth)
+void kernel_mark_dependents(Block *body, const Value *on)
 {
-    if (v == on) return true;
-    if (depth > 200 || !v->def || v->def->block != body) return false;
-    return instr_depends(v->def, on, body, depth + 1);
+    Depends d = { on, body };
+    for (Instr *i = body->first; i; i = i->next) i->mark = 0;
+    for (Instr *i = body->first; i; i = i->next) i->mark = !ir_all_operands(i, does_not_depend, &d);
 }
 
 static bool late_instr(const Split *s, const Instr *i)
@@ -97,6 +95,7 @@ static bool only_crosses(const Split *s, const Value *v)
 /* Sorts the body's instructions into the order of the rotated step. False when something stands in the way. */
 static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
 {
+    kernel_mark_dependents(s->body, ir_result(s->product));
     bool issued = false;        /* an early product was issued: what follows its first wait is the rest */
     Instr *late_get[2] = { NULL, NULL };
     for (int k = 0; k < 2; k++) {
@@ -115,7 +114,7 @@ static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
             continue;
         }
         if (late_instr(s, i)) {
-            bool after = instr_depends(i, ir_result(s->product), s->body, 0);
+            bool after = i->mark;
             if (i->op == OP_FOR || i->op == OP_WHILE) return false;
             vec_push(&c->s->arena, after ? &p->late_wait : &p->late_issue, i);
             continue;

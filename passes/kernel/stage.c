@@ -150,13 +150,13 @@ static int64_t *region(Ctx *c, const Block *b)
 
 static int64_t bytes_before(Ctx *c, const Block *b) { return top_of(c, b) ? c->common + *region(c, b) : c->common; }
 
-/* Can v be computed from the loop counter and values from outside, by pure operations? */
-static bool from_counter(const Value *v, const Block *body, int depth)
+/* Can v be computed from the loop counter and values from outside, by pure operations? By a few; each use of a value counts. */
+static bool from_counter(const Value *v, const Block *body, int *steps)
 {
     if (ir_defined_outside(v, body)) return true;
     if (!v->def) return v == body->args[0];
-    if (depth > 32 || !(op_info[v->def->op].flags & OPF_PURE) || v->def->n_blocks || v->def->block != body) return false;
-    for (int k = 0; k < v->def->n_operands; k++) if (!from_counter(ir_operand(v->def, k), body, depth + 1)) return false;
+    if (--*steps < 0 || !(op_info[v->def->op].flags & OPF_PURE) || v->def->n_blocks || v->def->block != body) return false;
+    for (int k = 0; k < v->def->n_operands; k++) if (!from_counter(ir_operand(v->def, k), body, steps)) return false;
     return true;
 }
 
@@ -436,7 +436,8 @@ static bool runs_ahead(const Instr *load)
     MemParts m;
     if (!loop || loop->op != OP_FOR) return false;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) if (!from_counter(m.idx[a], load->block, 0)) return false;
+    int steps = 256;
+    for (int a = 0; a < m.rank; a++) if (!from_counter(m.idx[a], load->block, &steps)) return false;
     return true;
 }
 

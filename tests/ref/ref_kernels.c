@@ -148,26 +148,68 @@ static double score(const RefAttention *v, const double *q, const double *k, int
 void ref_attention(const double *q, const double *k, const double *v, double *o, const RefAttention *a)
 {
     double *s = malloc((size_t)a->n * sizeof *s);
+    int64_t dv = a->dv ? a->dv : a->d;
     for (int64_t b = 0; b < a->b; b++)
     for (int64_t h = 0; h < a->h; h++)
     for (int64_t i = 0; i < a->m; i++) {
         const double *row = q + ((b*a->h + h)*a->m + i)*a->d;
-        const double *keys = k + (b*a->hk + h*a->hk/a->h)*a->n*a->d, *values = v + (b*a->hk + h*a->hk/a->h)*a->n*a->d;
-        double *out = o + ((b*a->h + h)*a->m + i)*a->d;
+        const double *keys = k + (b*a->hk + h*a->hk/a->h)*a->n*a->d, *values = v + (b*a->hk + h*a->hk/a->h)*a->n*dv;
+        double *out = o + ((b*a->h + h)*a->m + i)*dv;
         double top = a->sink ? a->sink[h] : -INFINITY, sum = 0;
         for (int64_t j = 0; j < a->n; j++) top = max_nan(top, s[j] = score(a, row, keys + j*a->d, b, h, i, j));
-        memset(out, 0, (size_t)a->d * sizeof *out);
+        memset(out, 0, (size_t)dv * sizeof *out);
         if (top == -INFINITY) continue;                 /* a query that sees nothing gives zeros */
         if (a->sink) sum = exp(a->sink[h] - top);
         for (int64_t j = 0; j < a->n; j++) {
             if (s[j] == -INFINITY) continue;
             double p = exp(s[j] - top);
             sum += p;
-            for (int64_t d = 0; d < a->d; d++) out[d] += p * values[j*a->d + d];
+            for (int64_t d = 0; d < dv; d++) out[d] += p * values[j*dv + d];
         }
-        for (int64_t d = 0; d < a->d; d++) out[d] /= sum;
+        for (int64_t d = 0; d < dv; d++) out[d] /= sum;
     }
     free(s);
+}
+
+void ref_attention_backward(const double *q, const double *k, const double *v, const double *g, const double *l, const double *delta,
+                            double *dq, double *dk, double *dv, const RefAttention *a)
+{
+    int64_t d = a->d;
+    for (int64_t e = 0; dq && e < a->b*a->h*a->m*d; e++) dq[e] = 0;
+    for (int64_t e = 0; dk && e < a->b*a->h*a->n*d; e++) dk[e] = dv[e] = 0;
+    for (int64_t bh = 0; bh < a->b*a->h; bh++)
+    for (int64_t i = 0; i < a->m; i++)
+    for (int64_t j = 0; j < (a->causal && i + 1 < a->n ? i + 1 : a->n); j++) {
+        int64_t row = (bh*a->m + i)*d, key = (bh*a->n + j)*d;
+        double s = 0, gv = 0;
+        for (int64_t e = 0; e < d; e++) s += q[row + e]*k[key + e], gv += g[row + e]*v[key + e];
+        double p = exp(s*a->scale - l[bh*a->m + i]), ds = p*(gv - delta[bh*a->m + i])*a->scale;
+        for (int64_t e = 0; e < d; e++) {
+            if (dq) dq[row + e] += ds*k[key + e];
+            if (dk) dk[key + e] += ds*q[row + e], dv[key + e] += p*g[row + e];
+        }
+    }
+}
+
+void ref_chunk_scan(const double *x, const double *a, const double *b, const double *c, double *y, const RefScan *z)
+{
+    double *state = malloc((size_t)(z->n*z->p) * sizeof *state);
+    for (int64_t w = 0; w < z->batch; w++)
+    for (int64_t h = 0; h < z->h; h++) {
+        memset(state, 0, (size_t)(z->n*z->p) * sizeof *state);
+        for (int64_t t = w*z->l; t < (w + 1)*z->l; t++) {
+            const double *in = x + (t*z->h + h)*z->p;
+            double *out = y + (t*z->h + h)*z->p, keep = exp(-a[t*z->h + h]);
+            memset(out, 0, (size_t)z->p * sizeof *out);
+            for (int64_t n = 0; n < z->n; n++)
+                for (int64_t e = 0; e < z->p; e++) {
+                    double *s = &state[n*z->p + e];
+                    *s = keep * *s + b[t*z->n + n]*in[e];
+                    out[e] += c[t*z->n + n] * *s;
+                }
+        }
+    }
+    free(state);
 }
 
 void ref_rope_table(double *c, double *s, int64_t positions, int64_t d2, double base)

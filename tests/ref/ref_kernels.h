@@ -32,6 +32,7 @@ void ref_gemm(const double *a, const double *b, double *c, int64_t m, int64_t n,
 /* attention. Tensors [b, h, m, d], [b, hk, n, d]; everything not asked for is off. */
 typedef struct RefAttention {
     int64_t b, h, hk, m, n, d;
+    int64_t dv;                 /* > 0: values and outputs have dv elements instead of d */
     double scale;
     bool causal;
     int64_t shift;              /* query i stands at position i + shift */
@@ -42,6 +43,13 @@ typedef struct RefAttention {
     const double *sink;         /* [h]: one more logit without a value */
 } RefAttention;
 void ref_attention(const double *q, const double *k, const double *v, double *o, const RefAttention *);
+/* From o's gradient g, the logarithms l of the sums and delta; hk = h. Each of dq, dk, dv may be NULL. */
+void ref_attention_backward(const double *q, const double *k, const double *v, const double *g, const double *l, const double *delta,
+                            double *dq, double *dk, double *dv, const RefAttention *);
+
+/* state-space scan: x, y [batch, l, h, p], a [batch, l, h], b, c [batch, l, n] */
+typedef struct RefScan { int64_t batch, l, h, p, n; } RefScan;
+void ref_chunk_scan(const double *x, const double *a, const double *b, const double *c, double *y, const RefScan *);
 
 /* rope: table of cosines and sines [s, d2]; x, y [rows, s, 2 d2] */
 void ref_rope_table(double *c, double *s, int64_t positions, int64_t d2, double base);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define QKV "in Q[B,H,M,D] T; in K[B,HK,N,D] T; in V[B,HK,N,D] T; "
+#define BACKWARD "in Q[B,H,M,D] T; in K[B,H,N,D] T; in V[B,H,N,D] T; in DO[B,H,M,D] T; in L[B,H,M] f32 unit; in DELTA[B,H,M] f32; "
 
 const Recipe recipes[] = {
     {"vector_add", "vector_add", "in X[N] T; in Y[N] T; out Z[N] T", NULL, "T=f32", {"vector_add X Y Z"},
@@ -56,6 +57,8 @@ const Recipe recipes[] = {
      {"gemm_residual A B S R C"}, want_gemm_residual, 0.75, 64, 0, FLOOR_RMS},
     {"gemm_gated", "gemm_gated", "in A[M,K] T; in G[K,N] T; in U[K,N] T; out C[M,N] T", NULL, "T=f16",
      {"gemm_gated A G U C"}, want_gemm_gated, 0.75, 64, 0, FLOOR_RMS},
+    {"gemm_grouped", "gemm_grouped", "in A[M,K] T; in W[E,K,N] T; in START[E1] i32 offsets:M; out C[M,N] T", NULL, "T=f16",
+     {"gemm_grouped A W START C"}, want_gemm_grouped, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_nchw", "conv2d", "in X[B,C,H,W] T; in WT[F,C,R,S] T; out Y[B,F,P,Q] T", NULL, "T=f16", {"conv2d_nchw X WT Y"},
      want_conv2d_nchw, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_nhwc", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,P,Q,F] T", NULL, "T=f16", {"conv2d_nhwc X WT Y"},
@@ -84,6 +87,21 @@ const Recipe recipes[] = {
      "in Q[B,H,D] T; in K[B,HK,N,D] T; in V[B,HK,N,D] T; work PM[B,H,S] f32; work PL[B,H,S] f32; work PO[B,H,S,D] f32; out O[B,H,D] T",
      "f32 scale=0.125", "T=f16 G=4 TN=32",
      {"attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T"}, want_attention_decode, 8, 64, 0, FLOOR_RMS, 1},
+    /* P and dS are rounded to T before their products; L and DELTA are any numbers, of which the gradients are functions */
+    {"attention_delta", "attention_backward", "in O[B,H,M,D] T; in DO[B,H,M,D] T; out DELTA[B,H,M] f32", NULL, "T=f16", {"attention_delta O DO DELTA"},
+     want_attention_delta, 0, 32, 0, FLOOR_RMS},
+    {"attention_dkdv", "attention_backward", BACKWARD "out DK[B,H,N,D] T; out DV[B,H,N,D] T", "f32 scale=0.05", "T=f16 CAUSAL=true",
+     {"attention_dkdv Q K V DO L DELTA DK DV scale"}, want_attention_backward, 16, 64, 0, FLOOR_RMS, 2},
+    {"attention_dq", "attention_backward", BACKWARD "out DQ[B,H,M,D] T", "f32 scale=0.05", "T=f16 CAUSAL=true",
+     {"attention_dq Q K V DO L DELTA DQ scale"}, want_attention_backward, 16, 64, 0, FLOOR_RMS, 2},
+    {"attention_mla", "attention_mla", "in Q[B,H,M,D] T; in QR[B,H,M,R] T; in K[B,H,N,D] T; in KR[B,N,R] T; in V[B,H,N,DV] T; out O[B,H,M,DV] T",
+     "f32 scale=0.1", "T=f16 CAUSAL=true", {"attention_mla Q QR K KR V O scale"}, want_attention_mla, 8, 64, 0, FLOOR_RMS, 1},
+    {"attention_paged", "attention_paged",
+     "in Q[B,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; out O[B,H,D] T",
+     "f32 scale=0.125", "T=f16 G=4", {"attention_paged Q K V PAGES_OF LEN O scale"}, want_attention_paged, 8, 64, 0, FLOOR_RMS, 1},
+    /* the state is rounded to T once a chunk, what it takes in too */
+    {"chunk_scan", "chunk_scan", "in X[BATCH,L,H,P] T; in A[BATCH,L,H] f32 unit; in B[BATCH,L,N] T; in C[BATCH,L,N] T; out Y[BATCH,L,H,P] T", NULL, "T=f16 TC=64",
+     {"chunk_scan X A B C Y"}, want_chunk_scan, 16, 64, 0, FLOOR_RMS, 2},
 
     /* the angle of position s carries s times the error of exp2, for which the language promises 2 ulp: 1023 * 2 (778 seen on an H100, below 512 on a CPU) */
     {"rope_table", "rope", "out COS[S,D2] f32; out SIN[S,D2] f32", "f32 base=10000", "", {"rope_table COS SIN base"}, want_rope_table, 0, 2048, 0, FLOOR_ONE},
@@ -97,6 +115,9 @@ const Recipe recipes[] = {
     {"topk", "topk", "in X[M,N] T; out VALUE[M,K] T; out INDEX[M,K] i32", NULL, "T=f32", {"topk_rows X VALUE INDEX"}, want_topk, 0, 0, 0},
     {"topk_ties", "topk", "in X[M,N] T int:3; out VALUE[M,K] T; out INDEX[M,K] i32", NULL, "T=f32", {"topk_rows X VALUE INDEX"}, want_topk, 0, 0, 0},
     {"dropout", "dropout", "in X[N] T; out Y[N] T", "f32 p=0.3; u64 seed=1234567890123", "T=f16", {"dropout X Y p seed"}, want_dropout, 0.6, 2, 0},
+    {"spmv_ell", "spmv", "in VALUE[M,W] f32; in COLUMN[M,W] i32 int:N; in X[N] f32; out Y[M] f32", NULL, "", {"spmv_ell VALUE COLUMN X Y"}, want_spmv_ell, 0, 64, 0, FLOOR_RMS},
+    {"spmv_csr", "spmv", "in VALUE[NNZ] f32; in COLUMN[NNZ] i32 index:N; in START[M1] i32 offsets:NNZ; in X[N] f32; out Y[M] f32", NULL, "",
+     {"spmv_csr VALUE COLUMN START X Y"}, want_spmv_csr, 0, 64, 0, FLOOR_RMS},
     {"histogram", "histogram", "in X[N] T index:256; inout COUNT[BINS] i32", NULL, "T=u8", {"histogram X COUNT"}, want_histogram, 0, 0, 0},
 };
 
@@ -180,6 +201,7 @@ const Case cases[] = {
     {"gemm_residual", "M=33 N=65 K=49", NULL, "R:t S:x C:s"},
     {"gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
     {"gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t"},
+    {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 | M=225 N=33 K=64 E=7 E1=8", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
 
     {"conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
     {"conv2d_nchw", "B=1 C=20 H=15 W=9 F=17 R=3 S=3 P=8 Q=5", "T=f16 STRIDE=2 TF=16 TP=4 TQ=8 TC=16"},
@@ -211,6 +233,13 @@ const Case cases[] = {
     {"attention_cross", "B=1 H=2 HK=1 M=33 N=129 D=64 | B=1 H=2 HK=2 M=65 N=33 D=64 | B=1 H=1 HK=1 M=1 N=225 D=64", "TM=32 TN=32 | T=bf16 TM=16 TN=48"},
     {"attention_decode", "B=2 H=8 HK=2 N=225 S=4 D=64 | B=1 H=4 HK=1 N=1 S=3 D=64 | B=1 H=8 HK=2 N=1009 S=5 D=128", "T=f16 | T=bf16"},
     {"attention_decode", "B=1 H=3 HK=3 N=225 S=2 D=64", "G=1"},
+    {"attention_delta", "B=2 H=2 M=97 D=64", "T=f16 | T=bf16"},
+    {"attention_dkdv", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=130 N=70 D=32", "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16"},
+    {"attention_dkdv", "B=1 H=1 M=33 N=33 D=64", NULL, "Q:s K:s DK:s"},
+    {"attention_dq", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=70 N=130 D=32", "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16"},
+    {"attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
+    {"attention_paged", "B=3 H=8 HK=2 D=64 P=7 PAGE=32 MOST=5 KEYS=161 | B=2 H=4 HK=1 D=128 P=5 PAGE=48 MOST=3 KEYS=145", "T=f16 | T=bf16"},
+    {"chunk_scan", "BATCH=1 L=97 H=2 P=64 N=32 | BATCH=2 L=33 H=2 P=32 N=48", "TC=32 | TC=64 T=bf16"},
 
     {"rope_table", "S=1 D2=32 | S=225 D2=64"},
     {"rope", "B=1 H=1 S=1 D=64 D2=32 | B=2 H=3 S=33 D=64 D2=32 | B=1 H=2 S=225 D=128 D2=64", FLOATS},
@@ -226,6 +255,8 @@ const Case cases[] = {
     {"topk_ties", "M=9 N=225 K=30", "T=f32 | T=i32"},
     {"dropout", VECTOR, FLOATS},
     {"dropout", "N=1009", NULL, "X:x Y:s"},
+    {"spmv_ell", "M=225 W=7 N=9 | M=9 W=33 N=225"},
+    {"spmv_csr", "M=225 M1=226 NNZ=1009 N=100 | M=9 M1=10 NNZ=1023 N=33"},
     {"histogram", "N=1 BINS=256 | N=4095 BINS=256 | N=1009 BINS=100", "T=u8 | T=i32"},
     {"histogram", "N=1009 BINS=256", NULL, "X:x COUNT:s"},
     /* so that every example meets every one of the ragged sizes */

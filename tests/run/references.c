@@ -234,3 +234,109 @@ void want_histogram(Problem *p)
     for (int64_t i = 0; i < N; i++)
         if (X[i] >= 0 && X[i] < (double)BINS) COUNT[(int64_t)X[i]]++;
 }
+
+/* --- where what is read says where to read, or how long ------------------------------------------------------------------------- */
+
+void want_gemm_grouped(Problem *p)
+{
+    IN(A); IN(W); IN(START); WANT(C); SIZE(N); SIZE(K); SIZE(E);
+    for (int64_t e = 0; e < E; e++) {
+        int64_t first = (int64_t)START[e];
+        ref_gemm(A + first*K, W + e*K*N, C + first*N, (int64_t)START[e + 1] - first, N, K);
+    }
+}
+
+void want_attention_paged(Problem *p)
+{
+    IN(Q); IN(K); IN(V); IN(PAGES_OF); IN(LEN); WANT(O); SIZE(B); SIZE(H); SIZE(HK); SIZE(D); SIZE(PAGE); SIZE(MOST);
+    double *k = malloc((size_t)(HK*MOST*PAGE*D) * sizeof *k), *v = malloc((size_t)(HK*MOST*PAGE*D) * sizeof *v);
+    for (int64_t b = 0; b < B; b++) {
+        RefAttention a = {.b = 1, .h = H, .hk = HK, .m = 1, .n = (int64_t)LEN[b], .d = D, .scale = problem_scalar_value(p, "scale")};
+        for (int64_t h = 0; h < HK; h++)
+            for (int64_t j = 0; j < a.n; j++) {
+                int64_t from = (((int64_t)PAGES_OF[b*MOST + j/PAGE]*PAGE + j%PAGE)*HK + h)*D;
+                memcpy(k + (h*a.n + j)*D, K + from, (size_t)D * sizeof *k);
+                memcpy(v + (h*a.n + j)*D, V + from, (size_t)D * sizeof *v);
+            }
+        ref_attention(Q + b*H*D, k, v, O + b*H*D, &a);
+    }
+    free(k);
+    free(v);
+}
+
+void want_spmv_ell(Problem *p)
+{
+    IN(VALUE); IN(COLUMN); IN(X); WANT(Y); SIZE(M); SIZE(W); SIZE(N);
+    for (int64_t i = 0; i < M; i++) {
+        Y[i] = 0;
+        for (int64_t e = i*W; e < (i + 1)*W; e++) Y[i] += COLUMN[e] >= 0 && COLUMN[e] < (double)N ? VALUE[e] * X[(int64_t)COLUMN[e]] : 0;
+    }
+}
+
+void want_spmv_csr(Problem *p)
+{
+    IN(VALUE); IN(COLUMN); IN(START); IN(X); WANT(Y); SIZE(M);
+    for (int64_t i = 0; i < M; i++) {
+        Y[i] = 0;
+        for (int64_t e = (int64_t)START[i]; e < (int64_t)START[i + 1]; e++) Y[i] += VALUE[e] * X[(int64_t)COLUMN[e]];
+    }
+}
+
+/* --- parts of models ------------------------------------------------------------------------------------------------------------ */
+
+void want_attention_delta(Problem *p)
+{
+    IN(O); IN(DO); WANT(DELTA); SIZE(B); SIZE(H); SIZE(M); SIZE(D);
+    for (int64_t i = 0; i < B*H*M; i++) {
+        DELTA[i] = 0;
+        for (int64_t d = 0; d < D; d++) DELTA[i] += O[i*D + d] * DO[i*D + d];
+    }
+}
+
+void want_attention_backward(Problem *p)
+{
+    IN(Q); IN(K); IN(V); IN(DO); IN(L); IN(DELTA); SIZE(B); SIZE(H); SIZE(M); SIZE(N); SIZE(D);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = {.b = B, .h = H, .hk = H, .m = M, .n = N, .d = D, .scale = problem_scalar_value(p, "scale"), .causal = !causal || !strcmp(causal, "true")};
+    bool keys = has_tensor(p, "DK");
+    ref_attention_backward(Q, K, V, DO, L, DELTA, keys ? NULL : problem_tensor(p, "DQ")->want, keys ? problem_tensor(p, "DK")->want : NULL,
+                           keys ? problem_tensor(p, "DV")->want : NULL, &a);
+}
+
+/* Both parts of queries and keys side by side; all heads share one key part. */
+void want_attention_mla(Problem *p)
+{
+    IN(Q); IN(QR); IN(K); IN(KR); IN(V); WANT(O); SIZE(B); SIZE(H); SIZE(M); SIZE(N); SIZE(D); SIZE(R); SIZE(DV);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = {.b = B, .h = H, .hk = H, .m = M, .n = N, .d = D + R, .dv = DV, .scale = problem_scalar_value(p, "scale"), .causal = !causal || !strcmp(causal, "true")};
+    double *q = malloc((size_t)(B*H*M*a.d) * sizeof *q), *k = malloc((size_t)(B*H*N*a.d) * sizeof *k);
+    for (int64_t i = 0; i < B*H*M; i++)
+        for (int64_t d = 0; d < a.d; d++) q[i*a.d + d] = d < D ? Q[i*D + d] : QR[i*R + d - D];
+    for (int64_t i = 0; i < B*H*N; i++)
+        for (int64_t d = 0; d < a.d; d++) k[i*a.d + d] = d < D ? K[i*D + d] : KR[(i/N/H*N + i%N)*R + d - D];
+    ref_attention(q, k, V, O, &a);
+    free(q);
+    free(k);
+}
+
+void want_chunk_scan(Problem *p)
+{
+    IN(X); IN(A); IN(B); IN(C); WANT(Y); SIZE(BATCH); SIZE(L); SIZE(H); SIZE(P); SIZE(N);
+    RefScan z = {.batch = BATCH, .l = L, .h = H, .p = P, .n = N};
+    ref_chunk_scan(X, A, B, C, Y, &z);
+}
+
+void want_gemm_int4(Problem *p)
+{
+    IN(A); IN(W); IN(SCALE); IN(ZERO); WANT(C); SIZE(M); SIZE(N); SIZE(K);
+    const char *group = problem_const(p, "GROUP");
+    int64_t rows = group ? atoll(group) : 128;
+    double *w = malloc((size_t)(K*N) * sizeof *w);
+    for (int64_t k = 0; k < K; k++)
+        for (int64_t n = 0; n < N; n++) {
+            int two = (int)W[k/2*N + n];
+            w[k*N + n] = ((k % 2 ? two >> 4 : two & 15) - ZERO[k/rows*N + n]) * SCALE[k/rows*N + n];
+        }
+    ref_gemm(A, w, C, M, N, K);
+    free(w);
+}
