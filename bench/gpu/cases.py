@@ -327,6 +327,7 @@ CASES = [
     ("gemm.k1000", gemm("gemm_k8", [(4096, 4096, 1000)], small=((512, 768, 1000), (256, 256, 72)))),
     ("gemm.k1023", gemm("gemm_k1", [(4096, 4096, 1023)], small=((512, 768, 1023), (256, 256, 65)), must=0.6)),
     ("gemm.skinny", gemm("gemm_skinny", [(16, 4096, 4096), (1, 4096, 4096)], small=((16, 512, 1024), (1, 256, 256)), must=None)),
+    ("gemm.small", gemm("gemm_small", [(256, 256, 8192), (256, 256, 16384), (64, 2048, 8192), (128, 4096, 4096), (128, 4096, 16384)], small=((72, 64, 2048), (128, 256, 64)))),
     ("gemm.fp8", gemm("gemm_fp8", cube(8192), T="f8e4m3", tb=True, must=0.9, peer=peer_fp8, bound=2e-3, small=((512, 768, 384), (1024, 1024, 2048)))),
     ("gemm.i8", gemm("gemm_i8", cube(4096), T="i8", TO="i32", tb=True, must=0.9, peer=peer_i8, bound=0, small=((512, 768, 384), (1024, 1024, 2048)))),
     ("gemm.tf32", gemm("gemm_tf32", cube(4096), T="f32", TO="f32", tb=True, must=0.9, peer=peer_tf32)),
