@@ -94,6 +94,10 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
     X(MFMA_32x32x16_8, "mfma_32x32x16_8", 32, 32, 16, 8, 64, 1)   /* fp8, i8; gfx942 */           \
     X(MFMA_16x16x32_8, "mfma_16x16x32_8", 16, 16, 32, 8, 64, 1)                                  \
     X(MFMA_32x32x8_8,  "mfma_32x32x8_8",  32, 32, 8, 8, 64, 1)    /* i8; gfx90a */                \
+    X(MFMA_32x32x32_8, "mfma_32x32x32_8", 32, 32, 32, 8, 64, 1)   /* i8; gfx950 */                \
+    X(MFMA_16x16x64_8, "mfma_16x16x64_8", 16, 16, 64, 8, 64, 1)                                  \
+    X(MFMA_32x32x64_8, "mfma_32x32x64_8", 32, 32, 64, 8, 64, 1)   /* fp8; gfx950 (f8f6f4) */      \
+    X(MFMA_16x16x128_8, "mfma_16x16x128_8", 16, 16, 128, 8, 64, 1)                               \
     X(MFMA_16x16x16_8, "mfma_16x16x16_8", 16, 16, 16, 8, 64, 1)                                  \
     X(MFMA_32x32x2,    "mfma_32x32x2",    32, 32, 2, 32, 64, 1)   /* f32 */                       \
     X(MFMA_16x16x4,    "mfma_16x16x4",    16, 16, 4, 32, 64, 1)                                  \
@@ -105,6 +109,7 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
     /* The same instructions with their operands exchanged (below). A lane of A and B has 16 bytes along K: one to four instructions. */ \
     X(MFMA_32x32x16_R, "mfma_32x32x16_r", 32, 32, 16, 16, 64, 1)  /* f16, bf16 */                \
     X(MFMA_32x32x32_8_R, "mfma_32x32x32_8_r", 32, 32, 32, 8, 64, 1) /* i8, fp8 */                \
+    X(MFMA_32x32x64_8_R, "mfma_32x32x64_8_r", 32, 32, 64, 8, 64, 1) /* fp8; gfx950: 32 bytes */  \
     X(MFMA_32x32x8_32_R, "mfma_32x32x8_32_r", 32, 32, 8, 32, 64, 1) /* f32, xf32 */              \
     X(WMMA_16x16x16_R, "wmma_16x16x16_r", 16, 16, 16, 16, 32, 1)                                 \
     X(WMMA_16x16x16_8_R, "wmma_16x16x16_8_r", 16, 16, 16, 8, 32, 1)

@@ -1,7 +1,8 @@
 /* Fragments of matrix instructions, and operand layouts of whole tiles made of them.
  *
  * Sources: PTX ISA 9.7.14.5 (mma.sync fragments), 9.7.15.5.1.1 (wgmma), AMD matrix instruction calculator (MFMA of CDNA2/3, WMMA of
- * RDNA3) and the CDNA4 ISA guide for the gfx950 shapes, which double the k elements of a lane. */
+ * RDNA3) and the CDNA4 ISA guide for the gfx950 shapes, which double the k elements of a lane; f8f6f4, whose lanes hold two runs of 16 bytes
+ * of K: the register tables of AMD's Composable Kernel (test/mx_mfma_op/mx_mfma_op.hpp). */
 #include "ir/layout_priv.h"
 
 #include <string.h>
@@ -52,6 +53,11 @@ typedef struct {
 #define KB2 {V(1, 0), END}
 #define KB4 {V(1, 0), V(2, 0), END}
 #define KB8 {V(1, 0), V(2, 0), V(4, 0), END}
+#define KA16 {V(0, 1), V(0, 2), V(0, 4), V(0, 8), END}
+#define KB16 {V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}
+/* a run of 16 bytes, and another one behind those of all lanes */
+#define KA16x2(far) {V(0, 1), V(0, 2), V(0, 4), V(0, 8), V(0, far), END}
+#define KB16x2(far) {V(1, 0), V(2, 0), V(4, 0), V(8, 0), V(far, 0), END}
 #define MFMA32(e) {{{KA##e, MFMA32_LANE_A(e), {END}}, {KB##e, MFMA32_LANE_B(e), {END}}, MFMA32_C}}
 #define MFMA16(e) {{{KA##e, MFMA16_LANE_A(e), {END}}, {KB##e, MFMA16_LANE_B(e), {END}}, MFMA16_C}}
 
@@ -73,8 +79,6 @@ typedef struct {
     {{{{V(0, 1), V(0, 2), V(0, 4), V(0, 8), END}, {V(1, 0), V(2, 0), V(4, 0), V(8, 0), ZERO, END}, {END}},      \
         {{V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}, {V(0, 8), V(0, 1), V(0, 2), V(0, 4), ZERO, END}, {END}},      \
         {{V(0, 1), V(0, 2), V(0, 4), END}, {V(1, 0), V(2, 0), V(4, 0), V(8, 0), V(0, 8), END}, {END}}}}
-#define KA16 {V(0, 1), V(0, 2), V(0, 4), V(0, 8), END}
-#define KB16 {V(1, 0), V(2, 0), V(4, 0), V(8, 0), END}
 
 static const FragmentRow fragments[LAYOUT_MMA_COUNT] = {
     [LAYOUT_M16N8K16] = {{
@@ -113,6 +117,10 @@ static const FragmentRow fragments[LAYOUT_MMA_COUNT] = {
     [LAYOUT_MFMA_16x16x32_8] = MFMA16(8),
     [LAYOUT_MFMA_32x32x8_8] = MFMA32(4),
     [LAYOUT_MFMA_16x16x16_8] = MFMA16(4),
+    [LAYOUT_MFMA_32x32x32_8] = MFMA32(16),
+    [LAYOUT_MFMA_16x16x64_8] = MFMA16(16),
+    [LAYOUT_MFMA_32x32x64_8] = {{{KA16x2(32), MFMA32_LANE_A(16), {END}}, {KB16x2(32), MFMA32_LANE_B(16), {END}}, MFMA32_C}},
+    [LAYOUT_MFMA_16x16x128_8] = {{{KA16x2(64), MFMA16_LANE_A(16), {END}}, {KB16x2(64), MFMA16_LANE_B(16), {END}}, MFMA16_C}},
     [LAYOUT_MFMA_32x32x2] = MFMA32(1),
     [LAYOUT_MFMA_16x16x4] = MFMA16(1),
     [LAYOUT_MFMA_32x32x4_XF32] = MFMA32(2),
@@ -123,6 +131,7 @@ static const FragmentRow fragments[LAYOUT_MMA_COUNT] = {
         {{V(4, 0), V(8, 0), END}, MFMA16_LANE_B(1), {END}}}},
     [LAYOUT_MFMA_32x32x16_R] = MFMA32_R(KA8, KB8, 8, 1, 2, 8, 4, 16, 1, 2, 4, 16, 8),
     [LAYOUT_MFMA_32x32x32_8_R] = MFMA32_R(KA16, KB16, 16, 1, 2, 16, 4, 8, 1, 2, 4, 8, 16),
+    [LAYOUT_MFMA_32x32x64_8_R] = MFMA32_R(KA16x2(32), KB16x2(32), 16, 1, 2, 16, 4, 8, 1, 2, 4, 8, 16),
     [LAYOUT_MFMA_32x32x8_32_R] = MFMA32_R(KA4, KB4, 4, 1, 2, 4, 8, 16, 1, 2, 8, 16, 4),
     [LAYOUT_WMMA_16x16x16_R] = WMMA_ROW_R,
     [LAYOUT_WMMA_16x16x16_8_R] = WMMA_ROW_R,

@@ -34,6 +34,7 @@ static void exchanged(Emit *e, Product *p)
     bool tf32 = ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32;
     if (p->info->lanes == 32) p->hw = p->info->name;
     else if (p->info->bits == 16) { p->hw = arch == 0x950 ? "mfma_32x32x16" : "mfma_32x32x8"; p->steps = arch == 0x950 ? 1 : 2; }
+    else if (p->info->bits == 8 && arch == 0x950 && (p->info->k == 64 || ir_operand(p->instr, 0)->type->dtype == DT_I8)) p->hw = p->info->k == 64 ? "mfma_32x32x64" : "mfma_32x32x32";
     else if (p->info->bits == 8) { p->hw = arch == 0x90a ? "mfma_32x32x8" : "mfma_32x32x16"; p->steps = arch == 0x90a ? 4 : 2; }
     else { p->hw = tf32 && arch == 0x942 ? "mfma_32x32x4" : "mfma_32x32x2"; p->steps = tf32 && arch == 0x942 ? 2 : 4; }
 }

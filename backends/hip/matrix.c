@@ -7,7 +7,7 @@
 #include "backends/hip/prelude.h"
 #include <stdio.h>
 
-enum { A90 = 1, A942 = 2, A950 = 4, A11 = 8, CDNA = A90 | A942 | A950, CDNA3 = A942 | A950 };
+enum { A90 = 1, A942 = 2, A950 = 4, A11 = 8, CDNA = A90 | A942 | A950, CDNA23 = A90 | A942, CDNA34 = A942 | A950 };
 
 typedef struct Matrix {
     const char *name;
@@ -20,11 +20,13 @@ typedef struct Matrix {
 } Matrix;
 
 #define MFMA(name, chips, d, n, words, operand, builtin) { name, chips, d, n, words, operand, "mfma_" builtin, ", 0, 0, 0", NULL, NULL }
+/* f8f6f4, the formats of a and b as numbers; scales of literal 0 mean the instruction without scales. */
+#define SCALED(name, n, shape, formats) { name, A950, "float", n, 8, "i32 8", "mfma_scale_f32_" shape "_f8f6f4", ", " formats ", 0, 0, 0, 0", NULL, NULL }
 static const Matrix matrices[] = {
-    MFMA("mfma_32x32x8_f16",    CDNA, "float", 16, 2, "_Float16 4", "f32_32x32x8f16"),
-    MFMA("mfma_16x16x16_f16",   CDNA, "float", 4, 2, "_Float16 4", "f32_16x16x16f16"),
-    MFMA("mfma_32x32x8_bf16",   CDNA, "float", 16, 2, "i16 4", "f32_32x32x8bf16_1k"),
-    MFMA("mfma_16x16x16_bf16",  CDNA, "float", 4, 2, "i16 4", "f32_16x16x16bf16_1k"),
+    MFMA("mfma_32x32x8_f16",    CDNA23, "float", 16, 2, "_Float16 4", "f32_32x32x8f16"),
+    MFMA("mfma_16x16x16_f16",   CDNA23, "float", 4, 2, "_Float16 4", "f32_16x16x16f16"),
+    MFMA("mfma_32x32x8_bf16",   CDNA23, "float", 16, 2, "i16 4", "f32_32x32x8bf16_1k"),
+    MFMA("mfma_16x16x16_bf16",  CDNA23, "float", 4, 2, "i16 4", "f32_16x16x16bf16_1k"),
     MFMA("mfma_32x32x16_f16",   A950, "float", 16, 4, "_Float16 8", "f32_32x32x16_f16"),
     MFMA("mfma_16x16x32_f16",   A950, "float", 4, 4, "_Float16 8", "f32_16x16x32_f16"),
     MFMA("mfma_32x32x16_bf16",  A950, "float", 16, 4, "__bf16 8", "f32_32x32x16_bf16"),
@@ -36,8 +38,10 @@ static const Matrix matrices[] = {
     MFMA("mfma_16x16x4_f64",    CDNA, "double", 4, 2, "double", "f64_16x16x4f64"),
     MFMA("mfma_32x32x8_i8",     A90,  "i32", 16, 1, "i32", "i32_32x32x8i8"),
     MFMA("mfma_16x16x16_i8",    A90,  "i32", 4, 1, "i32", "i32_16x16x16i8"),
-    MFMA("mfma_32x32x16_i8",    CDNA3, "i32", 16, 2, "long", "i32_32x32x16_i8"),
-    MFMA("mfma_16x16x32_i8",    CDNA3, "i32", 4, 2, "long", "i32_16x16x32_i8"),
+    MFMA("mfma_32x32x16_i8",    A942, "i32", 16, 2, "long", "i32_32x32x16_i8"),
+    MFMA("mfma_16x16x32_i8",    CDNA34, "i32", 4, 2, "long", "i32_16x16x32_i8"),
+    MFMA("mfma_32x32x32_i8",    A950, "i32", 16, 4, "i32 4", "i32_32x32x32_i8"),
+    MFMA("mfma_16x16x64_i8",    A950, "i32", 4, 4, "i32 4", "i32_16x16x64_i8"),
     MFMA("mfma_32x32x16_f8e4m3",        A950, "float", 16, 2, "long", "f32_32x32x16_fp8_fp8"),      /* FNUZ on gfx942, so not there */
     MFMA("mfma_32x32x16_f8e5m2",        A950, "float", 16, 2, "long", "f32_32x32x16_bf8_bf8"),
     MFMA("mfma_32x32x16_f8e4m3_f8e5m2", A950, "float", 16, 2, "long", "f32_32x32x16_fp8_bf8"),
@@ -46,6 +50,14 @@ static const Matrix matrices[] = {
     MFMA("mfma_16x16x32_f8e5m2",        A950, "float", 4, 2, "long", "f32_16x16x32_bf8_bf8"),
     MFMA("mfma_16x16x32_f8e4m3_f8e5m2", A950, "float", 4, 2, "long", "f32_16x16x32_fp8_bf8"),
     MFMA("mfma_16x16x32_f8e5m2_f8e4m3", A950, "float", 4, 2, "long", "f32_16x16x32_bf8_fp8"),
+    SCALED("mfma_32x32x64_f8e4m3",         16, "32x32x64", "0, 0"),
+    SCALED("mfma_32x32x64_f8e5m2",         16, "32x32x64", "1, 1"),
+    SCALED("mfma_32x32x64_f8e4m3_f8e5m2",  16, "32x32x64", "0, 1"),
+    SCALED("mfma_32x32x64_f8e5m2_f8e4m3",  16, "32x32x64", "1, 0"),
+    SCALED("mfma_16x16x128_f8e4m3",        4, "16x16x128", "0, 0"),
+    SCALED("mfma_16x16x128_f8e5m2",        4, "16x16x128", "1, 1"),
+    SCALED("mfma_16x16x128_f8e4m3_f8e5m2", 4, "16x16x128", "0, 1"),
+    SCALED("mfma_16x16x128_f8e5m2_f8e4m3", 4, "16x16x128", "1, 0"),
     { "wmma_16x16x16_f16",   A11, "float", 8, 8, "_Float16 16", "wmma_f32_16x16x16_f16_w32", "", NULL, NULL },
     { "wmma_16x16x16_bf16",  A11, "float", 8, 8, "i16 16", "wmma_f32_16x16x16_bf16_w32", "", NULL, NULL },
     { "wmma_16x16x16_i8",    A11, "i32", 8, 4, "i32 4", "wmma_i32_16x16x16_iu8_w32", ", false", "true, ", "true, " },

@@ -47,7 +47,7 @@ static Value *fold_permute(Ctx *c, Value *v)
 
 static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
-static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t n)
+static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t n, int64_t k)
 {
     bool mma = target_has(t, TF_MMA_SYNC);
     if (t->kind == TARGET_CUDA && mma) {
@@ -61,13 +61,15 @@ static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t 
         }
     }
     if (target_has(t, TF_MFMA)) {           /* the exchanged form, unless half of it would be padding */
-        bool small = m <= 16 || n <= 16;
+        bool small = m <= 16 || n <= 16, wide = t->arch == 0x950;      /* wide: twice the K in the same time, where the tile has it */
         switch ((int)d) {
         case DT_F16: case DT_BF16: return !small ? "mfma_32x32x16_r" : t->arch == 0x950 ? "mfma_16x16x32" : "mfma_16x16x16";
         case DT_F32: return !small ? "mfma_32x32x8_32_r" : tf32 && t->arch == 0x942 ? "mfma_16x16x8_xf32" : "mfma_16x16x4";
         case DT_F64: return "mfma_16x16x4_f64";
-        case DT_I8: return !small ? "mfma_32x32x32_8_r" : t->arch == 0x90a ? "mfma_16x16x16_8" : "mfma_16x16x32_8";
-        case DT_F8E4M3: case DT_F8E5M2: return !small ? "mfma_32x32x32_8_r" : "mfma_16x16x32_8";
+        case DT_I8: return !small ? "mfma_32x32x32_8_r" : t->arch == 0x90a ? "mfma_16x16x16_8" : wide && k % 64 == 0 ? "mfma_16x16x64_8" : "mfma_16x16x32_8";
+        case DT_F8E4M3: case DT_F8E5M2:
+            if (small) return wide && k % 128 == 0 ? "mfma_16x16x128_8" : "mfma_16x16x32_8";
+            return wide && k % 64 == 0 ? "mfma_32x32x64_8_r" : "mfma_32x32x32_8_r";
         default: return "fma";
         }
     }
@@ -96,7 +98,8 @@ static void visit(void *user, Instr *i)
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
     DType d = v[0]->type->dtype;
     if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8;        /* MFMA knows signed bytes only */
-    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, ir_result(i)->type->shape[0], ir_result(i)->type->shape[1])), a_int(ATTR_PRECISION, tf32)), NULL, 0);
+    const int64_t *shape = ir_result(i)->type->shape;
+    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])), a_int(ATTR_PRECISION, tf32)), NULL, 0);
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;
     ir_erase(i);

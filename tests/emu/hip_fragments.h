@@ -1,9 +1,10 @@
 /* hip_fragments.h: AMD's dense matrix instructions: which register, bit and lane holds which element. Written from AMD's matrix instruction
- * calculator 1.3.2 (CDNA2, CDNA3, RDNA3: its "matrix element to register mapping") and, for the rows of gfx950, from the CDNA4 ISA guide, 7.1;
- * not from the compiler's headers. tests/unit/layout proves ir/layout equal to it, and both equal to the calculator's own listing by digests
+ * calculator 1.3.2 (CDNA2, CDNA3, RDNA3: its "matrix element to register mapping"), for the rows of gfx950 from the CDNA4 ISA guide, 7.1, and for
+ * those of f8f6f4 from the register tables of AMD's Composable Kernel (test/mx_mfma_op/mx_mfma_op.hpp); not from the compiler's headers. tests/unit/layout proves ir/layout equal to it, and both equal to the calculator's own listing by digests
  * (amd_digest.py prints them); the emulator's MFMA and WMMA place their operands by it.
  *
- * All of MFMA: lane = M * floor(k / per) + i for A, N * floor(k / per) + j for B, `per` elements of K a lane, low bits first. */
+ * All of MFMA: lane = M * floor(k / per) + i for A, N * floor(k / per) + j for B, `per` elements of K a lane, low bits first; where those are more
+ * than 16 bytes, 16 bytes to each lane in turn, then the next 16. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +29,10 @@ static const HipInstr hip_instrs[] = {
     { "v_mfma_i32_16x16x32_i8",      "mfma_16x16x32_8",    16, 16, 32, 8,  8, 64, 1, 32, { 0x8d1c1adc7e7e8025u, 0xfdc98626fd498525u, DIGEST_D16 } },
     { "v_mfma_i32_32x32x8i8",        "mfma_32x32x8_8",     32, 32,  8, 4,  8, 64, 1, 32, { 0xb1e6403868bbb7e5u, 0x3662015e44e16aa5u, DIGEST_D32 } },     /* gfx90a */
     { "v_mfma_i32_16x16x16i8",       "mfma_16x16x16_8",    16, 16, 16, 4,  8, 64, 1, 32, { 0x3ec8cc803562a5a5u, 0xc74c452fe46c2465u, DIGEST_D16 } },
+    { "v_mfma_i32_32x32x32_i8",      "mfma_32x32x32_8",    32, 32, 32, 16, 8, 64, 1, 32, { 0, 0, DIGEST_D32 } },                                         /* gfx950 */
+    { "v_mfma_i32_16x16x64_i8",      "mfma_16x16x64_8",    16, 16, 64, 16, 8, 64, 1, 32, { 0, 0, DIGEST_D16 } },
+    { "v_mfma_f32_32x32x64_f8f6f4",  "mfma_32x32x64_8",    32, 32, 64, 32, 8, 64, 1, 32, { 0, 0, DIGEST_D32 } },                                         /* its fp8 and bf8 */
+    { "v_mfma_f32_16x16x128_f8f6f4", "mfma_16x16x128_8",   16, 16, 128, 32, 8, 64, 1, 32, { 0, 0, DIGEST_D16 } },
     { "v_mfma_f32_32x32x2_f32",      "mfma_32x32x2",       32, 32,  2, 1, 32, 64, 1, 32, { 0xf226aa34759b0265u, 0x01a552b6258006a5u, DIGEST_D32 } },
     { "v_mfma_f32_16x16x4_f32",      "mfma_16x16x4",       16, 16,  4, 1, 32, 64, 1, 32, { 0x8ba518134ce0d045u, 0xe124365dde3850e5u, DIGEST_D16 } },
     { "v_mfma_f32_32x32x4_xf32",     "mfma_32x32x4_xf32",  32, 32,  4, 2, 32, 64, 1, 32, { 0x603d1809d13eb265u, 0xef1024685f7f1e25u, DIGEST_D32 } },     /* gfx942 */
@@ -45,8 +50,10 @@ typedef struct HipPlace { int gpr, bit, lane; } HipPlace;
 
 static inline HipPlace hip_place_ab(const HipInstr *x, int side, int ij, int k, int copy)
 {
-    int at = k % x->per * x->bits;
-    return (HipPlace){ at / 32, at % 32, x->copies > 1 ? ij + 16 * copy : (side ? x->n : x->m) * (k / x->per) + ij };
+    int across = side ? x->n : x->m, run = x->per * x->bits > 128 ? 128 / x->bits : x->per, all = run * (x->wave / across);
+    if (x->copies > 1) return (HipPlace){ k * x->bits / 32, k * x->bits % 32, ij + 16 * copy };
+    int at = (k / all * run + k % run) * x->bits;
+    return (HipPlace){ at / 32, at % 32, across * (k % all / run) + ij };
 }
 
 static inline HipPlace hip_place_d(const HipInstr *x, int i, int j)

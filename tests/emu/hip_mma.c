@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef enum Type { F16, BF16, F32, XF32, F64, I8, U8, E4M3, E5M2, E4M3_FNUZ, E5M2_FNUZ } Type;
-enum { MAX_K = 32, MAX_MN = 32 };
+enum { MAX_K = 128, MAX_MN = 32 };
 
 typedef struct Product {
     const HipInstr *x;
@@ -228,6 +228,7 @@ static bool parse(int chip, const char *name, Product *p)
     /* what came with a chip: 16-bit shapes with 8 elements a lane gfx950, 8-bit ones gfx942; four 8-bit elements only gfx90a */
     if (bits == 16 && p->x->per == 8 && bit != 4) return false;
     if (bits == 8 && p->x->per == 8 && bit == 1) return false;
+    if (bits == 8 && p->x->per >= 16 && !gfx11 && (bit != 4 || (p->x->per == 16) != (p->a == I8))) return false;      /* 16 elements: i8; 32: f8f6f4 */
     if (bits == 8 && p->x->per == 4 && bit != 1) return false;
     p->chip = chip;
     p->flush = chip == 0x90a && bits == 16;

@@ -157,7 +157,7 @@ static void test_loads(void)
 /* --- matrix instructions --- */
 
 typedef struct Case { int chip; const char *name, *layout; int kind; double bound; } Case;      /* kind of element: 0 f16, 1 bf16, 2 f32, 3 f64, 4 i8, 5 u8, 6 e4m3, 7 e5m2, +8 fnuz; b's in the next digit */
-static struct { const Case *c; const HipInstr *x; double a[32][32], b[32][32], d[32][32]; uint64_t wa[32][32], wb[32][32]; } job;
+static struct { const Case *c; const HipInstr *x; double a[32][128], b[128][32], d[32][32]; uint64_t wa[32][128], wb[128][32]; } job;
 
 static uint64_t encode(int kind, double v, double *back)
 {
@@ -250,6 +250,8 @@ static const Case cases[] = {
     { 0x950, "mfma_f32_32x32x16_f16", "mfma_32x32x16", 0, 1e-6 }, { 0x950, "mfma_f32_16x16x32_f16", "mfma_16x16x32", 0, 1e-6 },
     { 0x950, "mfma_f32_32x32x16_bf16", "mfma_32x32x16", 1, 1e-6 }, { 0x950, "mfma_f32_16x16x32_bf16", "mfma_16x16x32", 1, 1e-6 },
     { 0x950, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 6, 1e-6 }, { 0x950, "mfma_f32_16x16x32_bf8_fp8", "mfma_16x16x32_8", TWO(7, 6), 1e-6 },
+    { 0x950, "mfma_f32_32x32x64_fp8_fp8", "mfma_32x32x64_8", 6, 1e-6 }, { 0x950, "mfma_f32_16x16x128_fp8_bf8", "mfma_16x16x128_8", TWO(6, 7), 1e-6 },
+    { 0x950, "mfma_i32_32x32x32_i8", "mfma_32x32x32_8", 4, 0 }, { 0x950, "mfma_i32_16x16x64_i8", "mfma_16x16x64_8", 4, 0 },
     { 0x950, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 }, { 0x950, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
     { 0x1100, "wmma_f32_16x16x16_f16", "wmma_16x16x16", 0, 1e-6 }, { 0x1100, "wmma_f32_16x16x16_bf16", "wmma_16x16x16", 1, 1e-6 },
     { 0x1100, "wmma_i32_16x16x16_iu8_ss", "wmma_16x16x16_8", 4, 0 }, { 0x1100, "wmma_i32_16x16x16_iu8_us", "wmma_16x16x16_8", TWO(5, 4), 0 },
@@ -321,7 +323,8 @@ static void test_missing(void)
 {
     static const struct { int chip; const char *name; } none[] = {
         { 0x90a, "mfma_i32_32x32x16_i8" }, { 0x90a, "mfma_f32_32x32x16_fp8_fp8" }, { 0x90a, "mfma_f32_32x32x4_xf32" }, { 0x942, "mfma_f32_32x32x16_f16" },
-        { 0x942, "mfma_i32_32x32x8i8" }, { 0x950, "mfma_f32_32x32x4_xf32" }, { 0x942, "wmma_f32_16x16x16_f16" }, { 0x1100, "mfma_f32_32x32x8f16" },
+        { 0x942, "mfma_i32_32x32x8i8" }, { 0x942, "mfma_i32_32x32x32_i8" }, { 0x942, "mfma_f32_32x32x64_fp8_fp8" },
+        { 0x950, "mfma_f32_32x32x32_fp8_fp8" }, { 0x950, "mfma_i32_32x32x64_i8" }, { 0x950, "mfma_f32_32x32x4_xf32" }, { 0x942, "wmma_f32_16x16x16_f16" }, { 0x1100, "mfma_f32_32x32x8f16" },
     };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         const char *why = run(none[i].chip, 64, false, false, missing, (void *)none[i].name);

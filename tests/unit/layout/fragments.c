@@ -233,6 +233,8 @@ static void test_exchanged(void)
     exchanged(LAYOUT_MFMA_32x32x16_R, "mfma_32x32x16");
     exchanged(LAYOUT_MFMA_32x32x32_8_R, "mfma_32x32x16_8");
     exchanged(LAYOUT_MFMA_32x32x32_8_R, "mfma_32x32x8_8");
+    exchanged(LAYOUT_MFMA_32x32x32_8_R, "mfma_32x32x32_8");
+    exchanged(LAYOUT_MFMA_32x32x64_8_R, "mfma_32x32x64_8");
     exchanged(LAYOUT_MFMA_32x32x8_32_R, "mfma_32x32x2");
     exchanged(LAYOUT_MFMA_32x32x8_32_R, "mfma_32x32x4_xf32");
     exchanged(LAYOUT_WMMA_16x16x16_R, "wmma_16x16x16");

@@ -83,7 +83,7 @@ static void test_groups(void)
  * chip. The exception is what a lane must write in pieces into rows of 64 bytes (16 bits, K = 32, across): there each access takes two cycles. */
 static void test_operands(void)
 {
-    static const struct { LayoutMma mma; int bytes, wave; } kinds[] = { { LAYOUT_MFMA_32x32x16_R, 2, 64 }, { LAYOUT_MFMA_32x32x32_8_R, 1, 64 }, { LAYOUT_MFMA_32x32x8_32_R, 4, 64 },
+    static const struct { LayoutMma mma; int bytes, wave; } kinds[] = { { LAYOUT_MFMA_32x32x16_R, 2, 64 }, { LAYOUT_MFMA_32x32x32_8_R, 1, 64 }, { LAYOUT_MFMA_32x32x64_8_R, 1, 64 }, { LAYOUT_MFMA_32x32x8_32_R, 4, 64 },
         { LAYOUT_WMMA_16x16x16_R, 2, 32 }, { LAYOUT_WMMA_16x16x16_8_R, 1, 32 } };
     static const int32_t sizes[][2] = { { 64, 64 }, { 128, 64 }, { 128, 32 }, { 128, 128 }, { 64, 128 }, { 256, 64 }, { 64, 32 } };     /* rows, K */
     int wide[2][17] = { { 0 } };
@@ -133,7 +133,7 @@ static void test_exchanged(void)
 {
     static const struct { LayoutMma whole, hw; int steps; } forms[] = {
         { LAYOUT_MFMA_32x32x16_R, LAYOUT_MFMA_32x32x8, 2 }, { LAYOUT_MFMA_32x32x16_R, LAYOUT_MFMA_32x32x16, 1 }, { LAYOUT_MFMA_32x32x32_8_R, LAYOUT_MFMA_32x32x16_8, 2 },
-        { LAYOUT_MFMA_32x32x32_8_R, LAYOUT_MFMA_32x32x8_8, 4 }, { LAYOUT_MFMA_32x32x8_32_R, LAYOUT_MFMA_32x32x2, 4 }, { LAYOUT_MFMA_32x32x8_32_R, LAYOUT_MFMA_32x32x4_XF32, 2 },
+        { LAYOUT_MFMA_32x32x32_8_R, LAYOUT_MFMA_32x32x8_8, 4 }, { LAYOUT_MFMA_32x32x32_8_R, LAYOUT_MFMA_32x32x32_8, 1 }, { LAYOUT_MFMA_32x32x64_8_R, LAYOUT_MFMA_32x32x64_8, 1 }, { LAYOUT_MFMA_32x32x8_32_R, LAYOUT_MFMA_32x32x2, 4 }, { LAYOUT_MFMA_32x32x8_32_R, LAYOUT_MFMA_32x32x4_XF32, 2 },
         { LAYOUT_WMMA_16x16x16_R, LAYOUT_WMMA_16x16x16, 1 }, { LAYOUT_WMMA_16x16x16_8_R, LAYOUT_WMMA_16x16x16_8, 1 },
     };
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
