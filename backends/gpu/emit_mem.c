@@ -735,6 +735,12 @@ static void emit_copy(Emit *e, Instr *i)
     end_block(e);
 }
 
+static bool behind_products(const Instr *i)
+{
+    for (i = i->prev; i; i = i->prev) if (i->op == OP_MMA_SYNC) return true;
+    return false;
+}
+
 void emit_shared(Emit *e, Instr *i)
 {
     switch ((int)i->op) {
@@ -778,6 +784,8 @@ void emit_shared(Emit *e, Instr *i)
     case OP_COPY: emit_copy(e, i); return;
     case OP_COPY_COMMIT: if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit")); return;
     case OP_COPY_WAIT:
+        /* products touch no memory: left to itself clang takes the wait, or what must come before it, past them */
+        if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
         if (is_hip(e)) line(e, "%s(%lld);", use(e, "wait_loads"), (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
         if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
         return;

@@ -195,6 +195,13 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
 }
 
+/* Fragments of the wave that has most. */
+static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, int across)
+{
+    int64_t m = (box[0] + info->m - 1) / info->m, n = (box[1] + info->n - 1) / info->n;
+    return (m + down - 1) / down * ((n + across - 1) / across);
+}
+
 static void split_warps(const KernelPlan *p, Group *g)
 {
     const LayoutMmaInfo *info = layout_mma_info(g->kind);
@@ -206,6 +213,7 @@ static void split_warps(const KernelPlan *p, Group *g)
         g->warps[0] = w;
         return;
     }
+    int all = w;
     while (w > 1) {
         int by = w % 2 ? w : 2;
         int64_t m = g->box[0] / g->warps[0], n = g->box[1] / g->warps[1];
@@ -213,6 +221,15 @@ static void split_warps(const KernelPlan *p, Group *g)
         g->warps[down ? 0 : 1] *= by;
         w /= by;
     }
+    /* AMD: another arrangement where it spares the busiest wave a fragment (64 x 224 on 8 waves of 16 x 16: 7, not 8) */
+    if (p->target->kind != TARGET_HIP) return;
+    int64_t most = busiest(info, g->box, g->warps[0], g->warps[1]);
+    for (int down = 1; down <= all; down++)
+        if (all % down == 0 && busiest(info, g->box, down, all / down) < most) {
+            g->warps[0] = down;
+            g->warps[1] = all / down;
+            most = busiest(info, g->box, down, all / down);
+        }
 }
 
 static void assign(Ctx *c, Value *v);

@@ -39,9 +39,18 @@ static bool passes_through(const Value *v)
     return last != NULL;
 }
 
+/* An operand on its way through shared memory to one product is read by it fragment by fragment, as one that lies there. */
+static bool read_in_parts(const Value *v)
+{
+    const Use *u = v->uses;
+    return v->def && v->def->op == OP_CONVERT && u && !u->next && u->user->op == OP_MMA_SYNC && u != &u->user->operands[2] && u->user->block == v->def->block;
+}
+
 static void born(Ctx *c, const Value *v)
 {
-    c->life[v->id] = (Life){ c->at, c->at, passes_through(v) ? 0 : words_of(c, v) };
+    int words = passes_through(v) ? 0 : words_of(c, v);
+    if (words > 2 * READ_AHEAD && read_in_parts(v)) words = 2 * READ_AHEAD;
+    c->life[v->id] = (Life){ c->at, c->at, words };
 }
 
 static void read(Ctx *c, const Value *v, int at)

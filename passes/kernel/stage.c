@@ -305,6 +305,17 @@ static void fetch(Ctx *c, Builder *b, Instr *loop, Instr **loads, const Type *co
     ir_build(&other, OP_YIELD, none, n, NO_ATTRS, NULL, 0);
 }
 
+static bool loads_of_its_own(const Block *body, Instr *const *staged, int n)
+{
+    for (const Instr *i = body->first; i; i = i->next) {
+        bool mine = i->op == OP_LOAD || i->op == OP_GATHER;
+        for (int k = 0; k < n; k++) mine = mine && i != staged[k];
+        for (int k = 0; k < i->n_blocks; k++) mine = mine || loads_of_its_own(i->blocks[k], staged, n);
+        if (mine) return true;
+    }
+    return false;
+}
+
 static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int slots)
 {
     Block *body = loop->blocks[0];
@@ -315,8 +326,9 @@ static void pipeline_registers(Ctx *c, Instr *loop, Instr **loads, int n, int sl
     Instr *straight[IR_MAX_RESULTS];
     Value *straight_bufs[IR_MAX_RESULTS];
     int n_straight = 0;
-    /* Without registers where four words a lane go at once; single words are four times the instructions, for registers that are not short. */
-    for (int k = n; k-- > 0 && slots == 2 && target_has(c->p->target, TF_LDS_DMA_16);) {
+    /* Without registers where four words a lane go at once; single words are four times the instructions, for registers that are not short. Not beside loads of the
+     * body's own: the compiler does not count what goes to LDS, and would wait for all of it when it waits for those. */
+    for (int k = slots == 2 && target_has(c->p->target, TF_LDS_DMA_16) && !loads_of_its_own(body, loads, n) ? n : 0; k-- > 0;) {
         if (!direct(c, loads[k])) continue;
         Instr *x = loads[k];
         for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
@@ -445,12 +457,7 @@ static bool runs_ahead(const Instr *load)
 static bool all_direct(Ctx *c, const Instr *loop, Instr *const *loads, int n)
 {
     for (int k = 0; k < n; k++) if (!direct(c, loads[k])) return false;
-    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) {
-        bool staged = false;
-        for (int k = 0; k < n; k++) staged |= i == loads[k];
-        if (!staged && (i->op == OP_LOAD || i->op == OP_GATHER || i->n_blocks)) return false;
-    }
-    return true;
+    return !loads_of_its_own(loop->blocks[0], loads, n);
 }
 
 static bool staged_by_schedule(Ctx *c, const Instr *load)

@@ -76,51 +76,67 @@ static bool has_product(const Func *f)
     return n > 0;
 }
 
-typedef struct Needed { const Target *t; int64_t count[64]; const Block *block[64]; int n; bool own_loads, other; } Needed;     /* own_loads: a loop waits for loads of its own step too; other: products of other than 16 bits, or without an exchanged form */
+/* other: products of other than 16 bits, or without an exchanged form; pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
+ * depth: turns that those to LDS stay in flight */
+typedef struct Needed { const Target *t; const Func *f; int64_t warps, count[64]; const Block *block[64]; int n, depth; bool other, pipelined, packed; } Needed;
 
-/* Matrix instructions that all waves together issue in one turn of each block with products: those of its fragments. */
+/* How much of K one instruction multiplies: by the type and the chip, as the ISA guides list them. */
+static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
+{
+    bool exchanged = !strcmp(m->name + strlen(m->name) - 2, "_r");
+    if (!exchanged || m->lanes == 32) return m->k;
+    if (m->bits == 16) return t->arch == 0x950 ? 16 : 8;
+    if (m->bits == 8) return t->arch == 0x90a ? 8 : t->arch == 0x942 ? 16 : d == DT_I8 ? 32 : m->k == 64 ? 64 : 16;
+    return tf32 && t->arch == 0x942 ? 4 : 2;
+}
+
+/* Matrix instructions that the busiest wave issues in one turn of each block with products: fragments of the result dealt evenly to the waves, times those of K. */
 static void need_of(void *user, Instr *i)
 {
     Needed *u = user;
     const Instr *loop = i->block->parent;
-    if (i->op == OP_LOAD && loop && loop->op == OP_FOR) u->own_loads = true;
+    if (loop && loop->op == OP_FOR && i->op == OP_COPY_WAIT) { u->pipelined = true; u->depth = (int)ir_attr_int(i, ATTR_DEPTH, 0); }
+    if (i->op == OP_LOAD && loop && loop->op == OP_IF && loop->n_results && loop->results[0].name && strstr(loop->results[0].name, "_next"))
+        *(kernel_access_bytes(u->f, i) < 4 ? &u->packed : &u->pipelined) = true;
     if (i->op != OP_MMA_SYNC) return;
     const char *name = ir_attr(i, ATTR_INSTR)->s;
     u->other |= dtype_bytes(ir_operand(i, 0)->type->dtype) != 2 || strcmp(name + strlen(name) - 2, "_r");
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
-        if (strcmp(m->name, name) || strcmp(name + strlen(name) - 2, "_r") || u->n == 64) continue;
+        if (strcmp(m->name, name) || u->n == 64) continue;
         const Type *c = ir_result(i)->type, *a = ir_operand(i, 0)->type;
-        int kk = (int)a->shape[a->rank - 1], at = 0;
-        int per = m->lanes == 32 ? 1 : m->bits == 16 ? (u->t->arch == 0x950 ? 1 : 2) : m->bits == 8 ? (u->t->arch == 0x90a ? 4 : 2) : 0;
-        if (!per) per = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 && u->t->arch == 0x942 ? 2 : 4;
+        int64_t fragments = (c->shape[0] + m->m - 1) / m->m * ((c->shape[1] + m->n - 1) / m->n), deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
+        int at = 0;
         while (at < u->n && u->block[at] != i->block) at++;
         if (at == u->n) { u->block[u->n] = i->block; u->count[u->n++] = 0; }
-        u->count[at] += (c->shape[0] + m->m - 1) / m->m * ((c->shape[1] + m->n - 1) / m->n) * ((kk + m->k - 1) / m->k) * per;
+        u->count[at] += (fragments + u->warps - 1) / u->warps * ((a->shape[1] + deep - 1) / deep);
     }
 }
 
-/* No scratch, no spill, LDS as planned, a workgroup fits; in the loop of products no instruction too many (a quarter where waves do not divide the fragments), and no wait for memory ahead of them. */
+/* No scratch, no spill, LDS and registers as planned, a workgroup fits; in the loop of products as many matrix instructions as the arithmetic needs, and no wait ahead of
+ * them for what a later step loads. */
 static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target *t, const char *title)
 {
     static char log[8192];
     HipReport h;
-    Needed need = { .t = t };
-    if (!hip_report(code, t, r->folder, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
+    Needed need = { .t = t, .f = f, .warps = code->threads / t->wave };
     ir_walk(f->body, need_of, &need);
-    int64_t warps = code->threads / t->wave, simds = t->wave == 64 ? 4 : 2, waves = (warps + simds - 1) / simds;
+    if (!hip_report(code, t, r->folder, need.depth, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
+    int64_t simds = t->wave == 64 ? 4 : 2, waves = (need.warps + simds - 1) / simds;
     const char *wrong = NULL;
-    bool too_large = code->planned_registers > t->max_registers;        /* of which a note tells */
-    if (r->limits && !too_large && h.scratch) wrong = "scratch";
-    else if (r->limits && !too_large && h.spills) wrong = "spills";
-    else if (r->limits && !too_large && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
+    bool as_needed = !need.n;
+    for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
+    if (r->limits && h.scratch) wrong = "scratch";
+    else if (r->limits && h.spills) wrong = "spills";
+    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
     else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
     else if (r->limits && h.occupancy < waves) wrong = "no workgroup fits";
-    else if (r->limits && need.n == 1 && h.matrix && need.count[0] > warps && (h.matrix * warps < need.count[0] || h.matrix * warps * 4 > need.count[0] * 5)) wrong = "more matrix instructions than needed";
-    else if (r->limits && need.n && !need.own_loads && strstr(code->text, "_next") && h.loads_ahead_drained) wrong = "waits for loads of the next step before the products";
+    else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
+    else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead) wrong = "no load runs ahead";
+    else if (r->limits && h.waits.drained) wrong = "waits for what a later step loads before the products end";
     if (!r->quiet || wrong)
-        printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs, code->planned_registers, h.spills, h.scratch,
-               h.lds, h.occupancy, h.matrix, (long long)(need.n ? need.count[0] / (warps ? warps : 1) : 0), wrong ? ": " : "", wrong ? wrong : "");
+        printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld, ahead %d drained %d%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs,
+               code->planned_registers, h.spills, h.scratch, h.lds, h.occupancy, h.waits.matrix, (long long)(need.n ? need.count[0] : 0), h.waits.ahead, h.waits.drained, wrong ? ": " : "", wrong ? wrong : "");
     return !wrong;
 }
 

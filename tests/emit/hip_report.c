@@ -42,7 +42,7 @@ static bool has(const char *line, size_t n, const char *what)
 }
 
 /* The smallest stretch from a label to a branch back to it that holds matrix instructions. */
-static void read_loops(const char *text, HipReport *r)
+static void read_loops(const char *text, int depth, HipReport *r)
 {
     size_t best = SIZE_MAX;
     for (const char *p = text; p; p = strchr(p, '\n')) {
@@ -54,25 +54,19 @@ static void read_loops(const char *text, HipReport *r)
         snprintf(line, sizeof line, "\n.L%s:", label);
         const char *from = strstr(text, line);
         if (from && from < p && (size_t)(p - from) < best) {
-            int matrix = 0, drained = 0, waits = 0;
             /* the tail of a loop may stand before its head: read from the head on, all around */
             const char *head = from + 1;
             for (const char *q = head; q < p; q += strcspn(q, "\n") + 1) if (has(q, strcspn(q, "\n"), "=>This")) { head = q; break; }
-            size_t turns = 0;
-            for (const char *q = head; !turns || q < head; q += strcspn(q, "\n") + 1) {
-                if (q >= p) { if (turns++ || head == from + 1) break; q = from + 1; }
-                size_t len = strcspn(q, "\n");
-                if (has(q, len, "v_mfma_") || has(q, len, "v_wmma_")) { matrix++; drained = waits; }
-                else if (has(q, len, "s_waitcnt") && has(q, len, "vmcnt(0)")) waits++;
-            }
-            if (matrix) { best = (size_t)(p - from); r->matrix = matrix; r->loads_ahead_drained = drained; }
+            HipWaits w;
+            hip_waits((const char *const[]){ head, from + 1 }, (const char *const[]){ p, head }, depth, &w);
+            if (w.matrix) { best = (size_t)(p - from); r->waits = w; }
         }
         p += n;
         if (!*p) break;
     }
 }
 
-bool hip_report(const GpuCode *code, const Target *t, const char *folder, HipReport *r, char *log, size_t log_size)
+bool hip_report(const GpuCode *code, const Target *t, const char *folder, int depth, HipReport *r, char *log, size_t log_size)
 {
     char source[320], out[320], words[320], command[1400];
     snprintf(source, sizeof source, "%s/k.hip", folder);
@@ -95,7 +89,7 @@ bool hip_report(const GpuCode *code, const Target *t, const char *folder, HipRep
         r->spills = after(said, "VGPRs Spill: ");
         r->lds = after(said, "LDS Size [bytes/block]: ");
         r->occupancy = after(said, "Occupancy [waves/SIMD]: ");
-        read_loops(text, r);
+        read_loops(text, depth, r);
     }
     ok = ok && text && said && r->vgprs >= 0;
     free(said);
