@@ -274,7 +274,8 @@ static bool through_buffer(Emit *e, const Instr *i)
     LayoutVector v;
     if (!is_hip(e) || !e->f->fits32 || i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.pad || m.token || m.result->type->kind != TYPE_TILE || !m.result->type->layout) return false;
     window_of(e, i, &w);
-    if (window_vector(e, &w, layout_of(e, m.result), m.tensor->type->dtype, &v) == 1 || !whole_vectors(e, &w, (int)v.n)) return false;
+    if (window_vector(e, &w, layout_of(e, m.result), m.tensor->type->dtype, &v) == 1) return v.bytes == 4;
+    if (!whole_vectors(e, &w, (int)v.n)) return false;
     for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) return false;
     return true;
 }
@@ -336,7 +337,7 @@ void emit_load(Emit *e, Instr *i)
         return;
     }
     if (!follow) n = 1;
-    if (n > 1) {
+    if (n > 1 || ((w.masked || e->guard) && through_buffer(e, i))) {
         int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
         const char *buffer = NULL;
         if ((w.masked || e->guard) && through_buffer(e, i)) {
