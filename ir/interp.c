@@ -285,6 +285,7 @@ static void check_tensor(Interp *in, int p)
         if (elements && (__builtin_mul_overflow(a->shape[k] - 1, st < 0 ? -st : st, &span) || __builtin_add_overflow(reach, span, &reach) || reach > INT64_MAX / 16))
             interp_stop(in, q->loc, "%s spans more memory than there is", q->name);
         if (in->kernel->fits32 && (a->shape[k] < 1 || a->shape[k] >= FITS32_EXTENT)) interp_stop(in, q->loc, "the extent of axis %d of %s is not from 1 to 2^28, as promised", k, q->name);
+        if (in->kernel->fits32 && st < 0 && a->shape[k] > 1) interp_stop(in, q->loc, "the stride of axis %d of %s is negative, against what was promised", k, q->name);
         if (in->kernel->extents31 && a->shape[k] > INT32_MAX) interp_stop(in, q->loc, "the extent of axis %d of %s is not below 2^31, as promised", k, q->name);
     }
     if (!elements) return;

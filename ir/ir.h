@@ -142,7 +142,7 @@ struct Func {
     bool permutes;                      /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
     const Type **results; int n_results;/* device functions */
     Hints hints;
-    bool fits32;                        /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements in bytes under 2^31 */
+    bool fits32;                        /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements in bytes from 0 to 2^31 */
     bool extents31;                     /* launch fact: all extents are below 2^31; fits32 says more */
     const char *spec;                   /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
     Loc loc;

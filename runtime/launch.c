@@ -117,7 +117,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
         strides[d] = stride;
     }
     uintptr_t base = (uintptr_t)t.data;
-    far |= longest >= FITS32_EXTENT || (above - below + 1) * p->size >= INT32_MAX;
+    far |= below < 0 || longest >= FITS32_EXTENT || (above - below + 1) * p->size >= INT32_MAX;
     v->data = t.data;
     v->word = (uint64_t)elements;
     v->lo = base + (uintptr_t)(below * p->size);

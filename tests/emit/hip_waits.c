@@ -104,7 +104,7 @@ void hip_waits(const char *const from[2], const char *const end[2], int depth, H
                 int age = t - q[i].turn;
                 /* of this turn and ahead, before the products end; to LDS: younger than the turns it may stay */
                 bool soon = x->early && k < last && (x->kind == TO_LDS ? age < depth + 1 : age == 0);
-                w->drained += soon; if (soon && getenv("HW")) printf("wait at line %d drains %d, last %d\n", k, q[i].line, last);
+                w->drained += soon;
             }
             memmove(q, q + gone, sizeof *q * (size_t)l[k].count);
             len = l[k].count;

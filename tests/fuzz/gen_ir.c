@@ -856,7 +856,7 @@ static void make_tensor(Gen *g, GenKernel *k, int p)
     int64_t n = rank == 2 ? pitch * a->shape[1 - inner] : a->shape[0];
     uint64_t own = k->seed * 31 + (uint64_t)p;
     int64_t gap = q->stride[inner] == FACT_UNKNOWN && q->stride_div[inner] == 1 && rnd(&own) % 4 == 0 ? 1 + (int64_t)(rnd(&own) % 3) : 1;
-    bool backwards = gap > 1 && q->align <= size && rnd(&own) % 2;
+    bool backwards = gap > 1 && !g->f->fits32 && q->align <= size && rnd(&own) % 2;
     for (int axis = 0; axis < rank; axis++) a->stride[axis] *= gap;
     n *= gap;
     k->bytes[p] = (size_t)(n * size);

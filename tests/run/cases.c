@@ -192,6 +192,7 @@ const Case cases[] = {
     {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES " | T=i8 ACC=i32 TO=i32 " SMALL_TILES, "A:t"},
     {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=bf16 TO=bf16 " SMALL_TILES " | T=f8e4m3 TO=f16 TM=32 TN=32 TK=32", "B:t"},
     {"gemm", "M=64 N=64 K=64", "T=f16 " SMALL_TILES, "A:t B:t"},
+    {"gemm", "M=33 N=64 K=72", "T=f16 " SMALL_TILES, "A:b B:b"},
     {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES, "A:s B:x C:t"},
     {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES, NULL, "A"},
     {"gemm_tf32", "M=33 N=65 K=49", SMALL_TILES},

@@ -31,14 +31,14 @@ static int64_t power_of_two_in(uint64_t v, int64_t most)
     return d;
 }
 
-/* As the runtime: extents from 1 to below 2^28, offsets in bytes under 2^31. */
+/* As the runtime: extents from 1 to below 2^28, offsets in bytes from 0 to below 2^31. */
 static bool fits_in_32_bits(const Launch *l)
 {
     for (int i = 0; i < l->n_args; i++) {
         const Tensor *t = l->args[i].tensor;
         int64_t reach = 0;
         for (int axis = l->args[i].drop; t && axis < t->rank; axis++) {
-            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT) return false;
+            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT || (t->stride[axis] < 0 && t->shape[axis] > 1)) return false;
             reach += (t->shape[axis] > 0 ? t->shape[axis] - 1 : 0) * llabs(t->stride[axis]);
         }
         if (t && reach * (int64_t)ref_type_size(t->type) > INT32_MAX) return false;

@@ -123,6 +123,7 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     case 's': for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2; break;
     case 'x': room[last] *= 2, step[last] = 2; break;
     case 'r': start[last] = t->shape[last] > 0 ? t->shape[last] - 1 : 0, step[last] = -1; break;
+    case 'b': start[0] = t->shape[0] > 0 ? t->shape[0] - 1 : 0, step[0] = -1; break;
     case 'p':
         if (last < 2) return fail(k, "table: view p of rank %d", t->rank);
         for (int a = 1; a < last; a++) order[a] = a + 1;

@@ -162,7 +162,7 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
         if (v->shape[a] != 1 && p->strides[a] != step) p->dense = false;
         if (v->shape[a] && __builtin_mul_overflow(step, v->shape[a], &step)) return TILE_LAUNCH_SHAPE;
         int64_t far = 0;
-        bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
+        bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || (p->strides[a] < 0 && v->shape[a] > 1) || __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
         if (big || __builtin_add_overflow(extent, far < 0 ? -far : far, &extent) || extent > INT32_MAX) { *aligned = false; extent = 0; }
         *aligned &= a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0;
     }
