@@ -34,6 +34,7 @@ typedef struct Run {
     bool all, quiet, limits, special, check, round;
     bool clang;                 /* HIP is compiled, in `folder` */
     char folder[64];
+    bool told;                  /* a performance note said that registers do not suffice */
     KernelOptions options;
     int emitted, compiled, failed, unfit;
 } Run;
@@ -126,9 +127,11 @@ static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target
     const char *wrong = NULL;
     bool as_needed = !need.n;
     for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
-    if (r->limits && h.scratch) wrong = "scratch";
-    else if (r->limits && h.spills) wrong = "spills";
-    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
+    bool too_large = code->planned_registers > t->max_registers;        /* of which a note must tell */
+    if (r->limits && too_large && !r->told) wrong = "a plan beyond the registers, and no note of it";
+    else if (r->limits && !too_large && h.scratch) wrong = "scratch";
+    else if (r->limits && !too_large && h.spills) wrong = "spills";
+    else if (r->limits && !too_large && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
     else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
     else if (r->limits && h.occupancy < waves) wrong = "no workgroup fits";
     else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
@@ -212,6 +215,8 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
         Func *lowered;
         if (f && gpu_compile(&s, f, t, &r->options, &code, &lowered)) {
             r->emitted++;
+            r->told = false;
+            for (const Diag *d = s.diags; d; d = d->next) r->told |= d->severity == SEV_PERF && strstr(d->message, "registers a lane");
             if (r->save) save(r, &code, title);
             const char *why;
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
