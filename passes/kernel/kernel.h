@@ -133,8 +133,8 @@ void kernel_mask_branch(Session *, Func *);
 void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 
-/* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile. */
-typedef struct RingLoad { Instr *load; const LayoutShared *view; bool inner, shared; } RingLoad;
+/* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile; why: it is not shared. */
+typedef struct RingLoad { Instr *load; const LayoutShared *view; bool inner, shared; const char *why; } RingLoad;
 /* Programs side by side become clusters, where that is asked for and their loads allow it: program coordinates and stores are rewritten, p->multicast is set, the
  * loads that all CTAs of a cluster have in common are marked. Before the body becomes a loop over programs. */
 void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);

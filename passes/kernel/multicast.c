@@ -81,15 +81,16 @@ static bool equal(const Ctx *c, const Value *v, int depth)
     return all || equal_by_trial(c, v);
 }
 
-/* The same window, as often, in every CTA? */
-static bool load_equal(const Ctx *c, const Instr *load)
+/* The same window, as often, in every CTA? NULL, or why not. */
+static const char *load_differs(const Ctx *c, const Instr *load)
 {
     MemParts m;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) if (!equal(c, m.idx[a], 0)) return false;
+    for (int a = 0; a < m.rank; a++) if (!equal(c, m.idx[a], 0)) return "its window is not known to be the same";
     for (const Instr *p = load->block->parent; p; p = p->block->parent)
-        for (int k = 0; k < (p->op == OP_FOR ? 3 : p->op == OP_IF ? 1 : 0); k++) if (!equal(c, ir_operand(p, k), 0)) return false;
-    return true;
+        for (int k = 0; k < (p->op == OP_FOR ? 3 : p->op == OP_IF ? 1 : 0); k++)
+            if (!equal(c, ir_operand(p, k), 0)) return "its loop is not known to run as often";
+    return NULL;
 }
 
 int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, int ctas, int *axis)
@@ -118,11 +119,16 @@ static int64_t share(const Ctx *c, RingLoad *l, size_t n)
     int64_t saved = 0;
     for (size_t k = 0; k < n; k++) {
         int unit = kernel_unit_axis(c->f, l[k].load, NULL), axis;
-        l[k].shared = load_equal(c, l[k].load) && kernel_multicast_parts(l[k].view, l[k].load, unit, c->ctas, &axis) >= 0;
+        l[k].why = load_differs(c, l[k].load);
+        if (!l[k].why && kernel_multicast_parts(l[k].view, l[k].load, unit, c->ctas, &axis) < 0) l[k].why = "its tile has no such parts";
+        l[k].shared = !l[k].why;
     }
     for (size_t k = 0; k < n; k++)
         for (size_t j = 0; j < n; j++)
-            if (!l[j].shared && l[j].view == l[k].view && ir_operand(l[j].load, 0)->index == ir_operand(l[k].load, 0)->index) l[k].shared = false;
+            if (!l[j].shared && l[j].view == l[k].view && ir_operand(l[j].load, 0)->index == ir_operand(l[k].load, 0)->index) {
+                l[k].shared = false;
+                if (!l[k].why) l[k].why = "another load goes through its ring";
+            }
     for (size_t k = 0; k < n; k++) if (l[k].shared) saved += (int64_t)l[k].view->bytes * (l[k].inner ? 1024 : 1);
     return saved;
 }
@@ -230,15 +236,17 @@ static void refuse(Ctx *c, Loc loc, const char *why)
     say(c, arena_printf(&c->s->arena, "none, %s", why));
 }
 
+/* The tensors of the loads that are shared; or of the others, each with the reason. */
 static const char *lists(Ctx *c, const RingLoad *l, size_t n, bool shared)
 {
-    const char *t = NULL;
+    Text t;
+    text_init(&t, &c->s->arena);
     for (size_t k = 0; k < n; k++) {
-        bool again = false;
+        bool again = l[k].shared != shared;
         for (size_t j = 0; j < k; j++) again |= l[j].shared == shared && !strcmp(name_of(c, &l[j]), name_of(c, &l[k]));
-        if (l[k].shared == shared && !again) t = t ? arena_printf(&c->s->arena, "%s, %s", t, name_of(c, &l[k])) : name_of(c, &l[k]);
+        if (!again) text_printf(&t, "%s%s%s%s", t.len ? shared ? ", " : "; " : "", name_of(c, &l[k]), shared ? "" : " by itself: ", shared ? "" : l[k].why);
     }
-    return t;
+    return t.len ? t.data : NULL;
 }
 
 void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
@@ -259,7 +267,14 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
         int64_t saved = c.extent >= 0 && c.extent < c.ctas ? 0 : share(&c, l, n);
         if (saved > most) { most = saved; best = c.axis; }
     }
-    if (best < 0) { refuse(&c, f->loc, only >= 0 ? "no load is known to be the same for programs side by side along that axis" : "no load is known to be the same for programs side by side along any axis of the grid"); return; }
+    if (best < 0) {
+        c.axis = only >= 0 && only < rank ? only : 0;
+        c.extent = known_extent(&c, c.axis);
+        share(&c, l, n);
+        const char *apart = lists(&c, l, n, false);
+        refuse(&c, f->loc, arena_printf(&s->arena, "along axis %d of the grid%s%s%s", c.axis, apart ? ", " : " there are fewer programs", apart ? apart : "", only >= 0 ? "" : ", and nothing along the others"));
+        return;
+    }
     c.axis = best;
     c.extent = known_extent(&c, best);
 
@@ -286,6 +301,5 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
     p->multicast_axis = c.axis;
     schedule_take(p, DECIDE_MULTICAST, MULTICAST_N, c.ctas, c.axis);
     const char *apart = lists(&c, l, n, false);
-    say(&c, arena_printf(&s->arena, "clusters of %d programs along grid axis %d load %s together, a part each%s%s%s", c.ctas, c.axis, lists(&c, l, n, true), apart ? "; " : "", apart ? apart : "",
-                         apart ? " by itself: it differs along that axis, or has no such parts" : ""));
+    say(&c, arena_printf(&s->arena, "clusters of %d programs along grid axis %d load %s together, a part each%s%s", c.ctas, c.axis, lists(&c, l, n, true), apart ? "; " : "", apart ? apart : ""));
 }

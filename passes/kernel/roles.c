@@ -494,7 +494,7 @@ static void share_loads(Ctx *c)
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
     for (size_t k = 0; k < n; k++)
-        l[k] = (RingLoad){ c->loads.data[k], layouts_shared(&c->p->layouts, ring_for(c, c->loads.data[k])->view), ring_for(c, c->loads.data[k])->inner, false };
+        l[k] = (RingLoad){ c->loads.data[k], layouts_shared(&c->p->layouts, ring_for(c, c->loads.data[k])->view), ring_for(c, c->loads.data[k])->inner, false, NULL };
     kernel_multicast(c->s, c->f, c->p, l, n);
     for (size_t k = 0; k < n && c->p->multicast; k++) ring_for(c, l[k].load)->shared = l[k].shared;
 }
