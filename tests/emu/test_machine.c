@@ -327,6 +327,78 @@ static void test_tma(void)
     fails(32, not_there, NULL, "no mbarrier");
 }
 
+/* --- clusters: two CTAs load a tile of 32 rows together, 16 each ------------------------------------------------------------------------------ */
+
+typedef enum ClusterFault { WHOLE, NO_MEETING, NO_ARRIVAL, NO_EMPTY, NEAR_ONLY, NO_LEAVE, NO_BYTES, NEAR_WAIT } ClusterFault;
+typedef struct Together { Tma t; ClusterFault fault; } Together;
+enum { TILE_AT = S + 1024, FULL_AT = S + 16384, EMPTY_AT = FULL_AT + 8 };
+
+/* Warp 0 loads, warp 1 reads; rounds of one slot. */
+static void together(const uint64_t *args)
+{
+    const Together *x = (const void *)(uintptr_t)args[0];
+    int rank = emu_cluster_rank();
+    enum { ROUNDS = 3 };
+    if (tid() == 0) { emu_mbar_init(FULL_AT, 1); emu_mbar_init(EMPTY_AT, x->fault == NEAR_ONLY ? 1 : 2); emu_mbar_fence(); }
+    emu_warp_sync();
+    if (x->fault != NO_MEETING) { emu_cluster_arrive(); emu_cluster_wait(); }
+    else emu_syncthreads();
+    for (int r = 0; r < ROUNDS && tid() == 0; r++) {
+        int32_t at[2] = { 0, 32 * r + 16 * rank };
+        if (x->fault == NEAR_WAIT) emu_mbar_wait(EMPTY_AT, (uint32_t)(r + 1) & 1);
+        else if (x->fault != NO_EMPTY) emu_mbar_wait_cluster(EMPTY_AT, (uint32_t)(r + 1) & 1);
+        emu_mbar_arrive(FULL_AT, x->fault == NO_BYTES ? 16 * 128 : 32 * 128);
+        emu_tma_multicast(TILE_AT + (uint32_t)rank * 16 * 128, x->t.map, FULL_AT, 2, 2, at);
+    }
+    for (int r = 0; r < ROUNDS && tid() >= 32; r++) {
+        emu_mbar_wait(FULL_AT, (uint32_t)r & 1);
+        uint16_t got;
+        int row = 31 - emu_lane();
+        emu_load(TILE_AT + (uint32_t)row * 128 + 2 * (uint32_t)emu_lane(), &got, 2);
+        expect(got == (row + 32 * r < x->t.rows ? ((const uint16_t *)source)[(row + 32 * r) * 64 + emu_lane()] : 0), "an element that both loaded");
+        emu_warp_sync();
+        if (x->fault == NEAR_ONLY) { if (emu_lane() == 0) emu_mbar_arrive(EMPTY_AT, 0); }
+        else if (emu_lane() < 2 && !(x->fault == NO_ARRIVAL && emu_lane() == 1)) emu_mbar_arrive_at(EMPTY_AT, emu_lane());
+    }
+    if (tid() == 0 && x->fault != NO_LEAVE) emu_mbar_wait_cluster(EMPTY_AT, (ROUNDS + 1) & 1);
+}
+
+static bool run_together(const Together *x, int k)
+{
+    uint64_t args[1] = { (uint64_t)(uintptr_t)x };
+    EmuLaunch l = { together, args, 4, 64, 32, 64 * 1024, false, 2, k | k << 5, (k >> 2) | k << 2 };
+    return emu_run(&l, why, sizeof why);
+}
+
+static void test_clusters(void)
+{
+    static const struct { ClusterFault fault; const char *want; } faults[] = {
+        { NO_MEETING, "before a barrier that says it has started" }, { NO_ARRIVAL, "deadlock" }, { NO_EMPTY, "" }, { NEAR_ONLY, "" }, { NO_BYTES, "" }, { NEAR_WAIT, "race: sent to shared memory" },
+    };
+    uint32_t box[2] = { 64, 16 }, ones[2] = { 1, 1 };
+    uint64_t extents[2] = { 64, 40 }, strides[1] = { 128 };
+    Together x = { .t = { .rows = 40 } };
+    CU_ASSERT_EQUAL(emu_tensor_map(x.t.map, 6, 2, source, extents, strides, box, ones, 0, 0, 2, 0), 0);
+    look = true;
+    for (int k = 0; k < DRAWS; k++) {
+        bool ok = run_together(&x, k);
+        if (!ok) printf(" [draw %d: %s] ", k, why);
+        CU_ASSERT(ok);
+    }
+    for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
+        x.fault = faults[f].fault;
+        for (int k = 0; k < DRAWS; k++) {
+            bool ok = run_together(&x, k);
+            if (ok || !strstr(why, faults[f].want)) { printf(" [fault %d, draw %d: %s] ", x.fault, k, ok ? "nothing" : why); CU_FAIL("not reported"); break; }
+        }
+    }
+    /* who leaves without having waited for the others' arrivals: it depends on when they come */
+    int seen = 0;
+    x.fault = NO_LEAVE;
+    for (int k = 0; k < 4 * DRAWS; k++) seen += !run_together(&x, k) && (strstr(why, "arrival is on its way") || strstr(why, "has ended"));
+    CU_ASSERT(seen > 0);
+}
+
 /* --- products ------------------------------------------------------------------------------------------------------------------------------- */
 
 typedef enum GmmaFault { NO_FAULT, NO_FENCE, NO_PROXY_FENCE, NO_WAIT, NO_COMMIT, A_CHANGED, REFILLED, TOUCHED, DIVERGED } GmmaFault;
@@ -485,4 +557,4 @@ static void test_others(void)
 }
 
 UNIT_MAIN("emulated CUDA machine", { "barriers", test_barriers }, { "races", test_races }, { "copies", test_copies }, { "tma", test_tma }, { "wgmma", test_wgmma },
-          { "others", test_others }, { "lanes", test_lanes }, { "global", test_global })
+          { "others", test_others }, { "lanes", test_lanes }, { "global", test_global }, { "clusters", test_clusters })
