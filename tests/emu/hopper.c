@@ -276,6 +276,11 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles)
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
     KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
     if ((kind < 4 || kind == 7) && !below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
+    if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
+        size_t used = strlen(t.consts);
+        int axis = below(3);
+        snprintf(t.consts + used, sizeof t.consts - used, axis < 2 ? " cluster=%d cluster_axis=%d" : " cluster=%d", ONE_OF(2, 2, 3, 4), axis);
+    }
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);
