@@ -32,7 +32,7 @@ static Instr *wait_for(const Instr *product)
 static bool movable(const Instr *i)
 {
     if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_TICKET || i->op == OP_RING_PUT) return false;
-    if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET && i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT) return false;
+    if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET && i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY) return false;
     for (int b = 0; b < i->n_blocks; b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next)
             if (!(op_info[x->op].flags & OPF_TERM) && (!movable(x) || x->op == OP_RING_GET || x->op == OP_RING_RELEASE || x->op == OP_WGMMA || x->op == OP_WGMMA_WAIT)) return false;
@@ -45,7 +45,7 @@ static bool begin(Order *o, Overlap *c, Block *body)
     for (Instr *i = body->first; i; i = i->next) {
         if (op_info[i->op].flags & OPF_TERM) break;
         if (!movable(i) || (i->op == OP_WGMMA && !wait_for(i)) || (i->op == OP_WGMMA_WAIT && !product_of(i))) return false;
-        if (i->op == OP_RING_GET && kernel_gets_of(body, ir_operand(i, 0)) > 1) return false;
+        if (i->op == OP_RING_GET && kernel_gets_of(body, ir_operand(i, 0)) > ir_operand(i, 0)->type->shape[0]) return false;    /* all held at once */
         i->mark = (uint32_t)o->all.len;
         vec_push(&c->s->arena, &o->all, i);
     }
@@ -88,6 +88,10 @@ static void place(Order *o, Instr *i)
 {
     if (o->done[i->mark]) return;
     place_operands(o, i);
+    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) {       /* slots come in the program's order */
+        Instr *get = o->all.data[k];
+        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
+    }
     o->done[i->mark] = true;
     vec_push(&o->c->s->arena, &o->out, i);
     if (i->op != OP_WGMMA_WAIT) return;
@@ -160,16 +164,27 @@ void kernel_join_sums(Block *body)
     }
 }
 
+static bool not_marked(void *body, Value *v) { return !v->def || v->def->block != body || !v->def->mark; }
+
+/* Products that need the result of another of the same step. */
+static int products_behind_waits(Block *body)
+{
+    int n = 0;
+    for (Instr *i = body->first; i; i = i->next) i->mark = 0;
+    for (Instr *i = body->first; i; i = i->next) {
+        i->mark = i->op == OP_WGMMA_WAIT || !ir_all_operands(i, not_marked, body);
+        n += i->op == OP_WGMMA && i->mark;
+    }
+    return n;
+}
+
 int kernel_issue_first(Overlap *c, Block *body)
 {
     Order o;
-    int later = 0;
-    if (!begin(&o, c, body)) return 0;
-    for (size_t k = 0; k < o.all.len; k++) {
-        if (o.all.data[k]->op != OP_WGMMA) continue;
-        if (needs_wait(&o, o.all.data[k])) later++;
-        else place(&o, o.all.data[k]);
-    }
+    int later = products_behind_waits(body);
+    if (!begin(&o, c, body)) return later;
+    for (size_t k = 0; k < o.all.len; k++)
+        if (o.all.data[k]->op == OP_WGMMA && !needs_wait(&o, o.all.data[k])) place(&o, o.all.data[k]);
     finish(&o);
     return later;
 }

@@ -38,10 +38,13 @@ bool kernel_adds_to_carried(const Instr *product, const Value *sum)
     return ir_use_count(sum) == 1 && sum->uses->user == ir_terminator(acc->block) && ir_operand(sum->uses->user, acc->index - 1) == sum;
 }
 
-/* Product of a sum that the loop carries, or of several that follow each other. */
+/* Product of a sum that the loop carries, or of several that follow each other. Registers of A must stay until the wait, and the next step would
+ * write them before. */
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
+    const Value *a = ir_operand(product, 0);
+    if (a->type->kind != TYPE_SHARED && !ir_defined_outside(a, body)) return false;
     Instr *first = product, *last = product;
     while (ir_operand(first, 2)->def && ir_operand(first, 2)->def->op == OP_WGMMA) first = ir_operand(first, 2)->def;
     while (ir_use_count(ir_result(last)) == 1 && ir_result(last)->uses->user->op == OP_WGMMA) last = ir_result(last)->uses->user;

@@ -146,23 +146,32 @@ static bool scalar_only(Ctx *c, const Value *v);
 
 static bool from_scalars(Ctx *c, const Value *v)
 {
-    if (!v->def) {
-        const Instr *p = v->block->parent;
-        return !p || (p->op == OP_FOR && v->index == 0);
+    const Instr *d = v->def, *loop = d ? d : v->block->parent;
+    if (!loop) return true;
+    if (loop->op == OP_FOR && d) return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
+    if (!d) {
+        if (loop->op != OP_FOR) return false;
+        return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) && scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
     }
-    if (v->def->n_blocks) return false;
-    for (int k = 0; k < v->def->n_operands; k++)
-        if (ir_operand(v->def, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(v->def, k))) return false;
-    return (op_info[v->def->op].flags & OPF_WRITE) == 0;
+    for (int k = 0; k < d->n_operands; k++)
+        if (ir_operand(d, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(d, k))) return false;
+    if (d->op == OP_IF) return scalar_only(c, ir_operand(ir_terminator(d->blocks[0]), v->index)) && scalar_only(c, ir_operand(ir_terminator(d->blocks[1]), v->index));
+    return !d->n_blocks && (op_info[d->op].flags & OPF_WRITE) == 0;
 }
 
-/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once. */
+/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once; what a loop carries may follow from itself. */
 static bool scalar_only(Ctx *c, const Value *v)
 {
     enum { UNKNOWN, YES, NO };
     if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
     if (!c->scalar) c->scalar = arena_array(&c->s->arena, unsigned char, c->f->module->next_id);
-    if (c->scalar[v->id] == UNKNOWN) c->scalar[v->id] = from_scalars(c, v) ? YES : NO;
+    if (c->scalar[v->id] == UNKNOWN) {
+        c->scalar[v->id] = YES;
+        if (!from_scalars(c, v)) {
+            for (uint32_t k = 0; !v->def && k < c->f->module->next_id; k++) if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN;      /* some were said so on this one's word */
+            c->scalar[v->id] = NO;
+        }
+    }
     return c->scalar[v->id] == YES;
 }
 

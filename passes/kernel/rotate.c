@@ -166,13 +166,17 @@ static void clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
     clone_list(b, &p->early_casts, map);
 }
 
-typedef struct Crossing { Overlap *c; const Split *s; ValueList *cross; } Crossing;
+typedef struct Crossing { Overlap *c; const Split *s; const InstrList *late_issue; ValueList *cross; } Crossing;
 
 /* Notes v, which the late part uses, if the early part made it. */
 static bool crosses(void *user, Value *v)
 {
     Crossing *x = user;
-    bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || (v->def && v->def->op == OP_RING_GET);
+    if (v->def && v->def->op == OP_RING_GET && v->def->block == x->s->body) {      /* the slot would have to be kept a step longer */
+        for (size_t k = 0; k < x->late_issue->len; k++) if (x->late_issue->data[k] == v->def) return true;
+        return false;
+    }
+    bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || v->type->kind == TYPE_SHARED;
     known |= (v->def ? v->def->block : v->block) != x->s->body;     /* defined in a block nested in the late part itself */
     for (size_t k = 0; k < x->cross->len; k++) known |= x->cross->data[k] == v;
     if (!known) vec_push(&x->c->s->arena, x->cross, v);
@@ -194,7 +198,7 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
     if (!sort_parts(c, &r->s, &r->p, &pull)) return false;
     for (int which = 0; which < 2; which++) {
         const InstrList *l = which ? &r->p.late_wait : &r->p.late_issue;
-        for (size_t k = 0; k < l->len; k++) ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->cross });
+        for (size_t k = 0; k < l->len; k++) if (!ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->p.late_issue, &r->cross })) return false;
     }
     for (int k = 0; k < r->n; k++) {       /* a late carried value that takes an early value, or the other way: not this shape */
         Value *y = ir_operand(r->yield, k);
