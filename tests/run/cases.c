@@ -59,6 +59,9 @@ const Recipe recipes[] = {
      {"gemm_gated A G U C"}, want_gemm_gated, 0.75, 64, 0, FLOOR_RMS},
     {"gemm_grouped", "gemm_grouped", "in A[M,K] T; in W[E,K,N] T; in START[E1] i32 offsets:M; out C[M,N] T", NULL, "T=f16",
      {"gemm_grouped A W START C"}, want_gemm_grouped, 0.75, 64, 0, FLOOR_RMS},
+    /* weights are rounded to T after each of two operations */
+    {"gemm_int4", "gemm_int4", "in A[M,K] T; in W[N,KHALF] u8 index:BYTE; in SCALE[N,GROUPS] T unit; in ZERO[N,GROUPS] T int:SEVEN; out C[M,N] T", NULL, "T=f16 TK=128",
+     {"gemm_int4 A W SCALE ZERO C"}, want_gemm_int4, 8, 64, 0, FLOOR_RMS, 2},
     {"conv2d_nchw", "conv2d", "in X[B,C,H,W] T; in WT[F,C,R,S] T; out Y[B,F,P,Q] T", NULL, "T=f16", {"conv2d_nchw X WT Y"},
      want_conv2d_nchw, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_nhwc", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,P,Q,F] T", NULL, "T=f16", {"conv2d_nhwc X WT Y"},
@@ -96,6 +99,8 @@ const Recipe recipes[] = {
      {"attention_dq Q K V DO L DELTA DQ scale"}, want_attention_backward, 16, 64, 0, FLOOR_RMS, 2},
     {"attention_mla", "attention_mla", "in Q[B,H,M,D] T; in QR[B,H,M,R] T; in K[B,H,N,D] T; in KR[B,N,R] T; in V[B,H,N,DV] T; out O[B,H,M,DV] T",
      "f32 scale=0.1", "T=f16 CAUSAL=true", {"attention_mla Q QR K KR V O scale"}, want_attention_mla, 8, 64, 0, FLOOR_RMS, 1},
+    {"attention_differential", "attention_differential", "in Q[B,H,TWO,M,D] T; in K[B,H,TWO,N,D] T; in V[B,H,N,DV] T; out O[B,H,M,DV] T",
+     "f32 scale=0.125; f32 lambda=0.5", "T=f16 CAUSAL=true", {"attention_differential Q K V O scale lambda"}, want_attention_differential, 8, 64, 0, FLOOR_RMS, 1.5},
     {"attention_paged", "attention_paged",
      "in Q[B,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; out O[B,H,D] T",
      "f32 scale=0.125", "T=f16 G=4", {"attention_paged Q K V PAGES_OF LEN O scale"}, want_attention_paged, 8, 64, 0, FLOOR_RMS, 1},
@@ -203,6 +208,7 @@ const Case cases[] = {
     {"gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
     {"gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t"},
     {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 | M=225 N=33 K=64 E=7 E1=8", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
+    {"gemm_int4", "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 SEVEN=7", "TM=16 TN=64 | T=bf16 TM=32 TN=32"},
 
     {"conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
     {"conv2d_nchw", "B=1 C=20 H=15 W=9 F=17 R=3 S=3 P=8 Q=5", "T=f16 STRIDE=2 TF=16 TP=4 TQ=8 TC=16"},
@@ -239,6 +245,7 @@ const Case cases[] = {
     {"attention_dkdv", "B=1 H=1 M=33 N=33 D=64", NULL, "Q:s K:s DK:s"},
     {"attention_dq", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=70 N=130 D=32", "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
+    {"attention_differential", "B=2 H=1 TWO=2 M=97 N=97 D=32 DV=64 | B=1 H=1 TWO=2 M=33 N=129 D=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_paged", "B=3 H=8 HK=2 D=64 P=7 PAGE=32 MOST=5 KEYS=161 | B=2 H=4 HK=1 D=128 P=5 PAGE=48 MOST=3 KEYS=145", "T=f16 | T=bf16"},
     {"chunk_scan", "BATCH=1 L=97 H=2 P=64 N=32 | BATCH=2 L=33 H=2 P=32 N=48", "TC=32 | TC=64 T=bf16"},
 

@@ -326,16 +326,32 @@ void want_chunk_scan(Problem *p)
     ref_chunk_scan(X, A, B, C, Y, &z);
 }
 
+/* Two attentions; Q and K hold both in axis 2. */
+void want_attention_differential(Problem *p)
+{
+    IN(Q); IN(K); IN(V); WANT(O); SIZE(B); SIZE(H); SIZE(M); SIZE(N); SIZE(D); SIZE(DV);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = {.b = 1, .h = 1, .hk = 1, .m = M, .n = N, .d = D, .dv = DV, .scale = problem_scalar_value(p, "scale"), .causal = !causal || !strcmp(causal, "true")};
+    double *second = malloc((size_t)(M*DV) * sizeof *second), lambda = problem_scalar_value(p, "lambda");
+    for (int64_t bh = 0; bh < B*H; bh++) {
+        ref_attention(Q + bh*2*M*D, K + bh*2*N*D, V + bh*N*DV, O + bh*M*DV, &a);
+        ref_attention(Q + (bh*2 + 1)*M*D, K + (bh*2 + 1)*N*D, V + bh*N*DV, second, &a);
+        for (int64_t e = 0; e < M*DV; e++) O[bh*M*DV + e] -= lambda * second[e];
+    }
+    free(second);
+}
+
+/* Groups of TK; byte b of a group holds weights b and b + TK/2. */
 void want_gemm_int4(Problem *p)
 {
-    IN(A); IN(W); IN(SCALE); IN(ZERO); WANT(C); SIZE(M); SIZE(N); SIZE(K);
-    const char *group = problem_const(p, "GROUP");
-    int64_t rows = group ? atoll(group) : 128;
+    IN(A); IN(W); IN(SCALE); IN(ZERO); WANT(C); SIZE(M); SIZE(N); SIZE(K); SIZE(GROUPS);
+    int64_t group = K/GROUPS, half = group/2;
     double *w = malloc((size_t)(K*N) * sizeof *w);
-    for (int64_t k = 0; k < K; k++)
-        for (int64_t n = 0; n < N; n++) {
-            int two = (int)W[k/2*N + n];
-            w[k*N + n] = ((k % 2 ? two >> 4 : two & 15) - ZERO[k/rows*N + n]) * SCALE[k/rows*N + n];
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t k = 0; k < K; k++) {
+            int64_t g = k/group, in = k%group;
+            int two = (int)W[n*K/2 + g*half + in%half];
+            w[k*N + n] = ((in < half ? two & 15 : two >> 4) - ZERO[n*GROUPS + g]) * SCALE[n*GROUPS + g];
         }
     ref_gemm(A, w, C, M, N, K);
     free(w);

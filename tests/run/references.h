@@ -44,3 +44,4 @@ void want_gemm_grouped(Problem *);
 void want_gemm_int4(Problem *);
 void want_spmv_ell(Problem *);
 void want_spmv_csr(Problem *);
+void want_attention_differential(Problem *);
