@@ -27,33 +27,35 @@ void emit_cluster_meet(Emit *e)
     line(e, "%s();    /* all CTAs of the cluster are there, and their mbarriers */", use(e, "cluster_wait"));
 }
 
-/* The first ticket is the cluster's own number. */
+/* The first ticket of a pair is its own number, as a CTA's is by itself. Of larger clusters some may have to wait for others to end (multiprocessors come in groups that they need not
+ * divide): those draw the first one too, so that what is left for the late ones is nothing. */
 void emit_cluster_draw(Emit *e, const char *program)
 {
     int others = e->plan->multicast - 1;
+    bool first = others > 1;
     text_puts(e->pre, "            u32 draw_phase = 0;\n");
-    line(e, "for (i32 %s = (i32)%s, draw = 0;; draw = 1) {", program, cta_id(e));
+    if (first) line(e, "for (i32 %s = 0;;) {", program);
+    else line(e, "for (i32 %s = (i32)%s, draw = 0;; draw = 1) {", program, cta_id(e));
     e->indent++;
-    line(e, "if (draw && block == 0) {");
+    line(e, "if (%sblock == 0) {", first ? "" : "draw && ");
     e->indent++;
-    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64), cta_count(e));
+    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64), first ? "0" : cta_count(e));
     line(e, "%s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
-    if (others == 1) line(e, "%s(draw_word, 1, (u32)%s, draw_full);", use(e, "send_u32"), program);
-    else {
+    if (first) {
         line(e, "for (int other = 1; other <= %d; other++) {", others);
         e->indent++;
         line(e, "%s(draw_word, other, (u32)%s, draw_full);", use(e, "send_u32"), program);
         end_block(e);
-    }
-    end_block(e);
-    line(e, "if (draw && block > 0) {");
+    } else line(e, "%s(draw_word, 1, (u32)%s, draw_full);", use(e, "send_u32"), program);
+    e->indent--;
+    line(e, "} else%s {", first ? "" : " if (draw)");
     e->indent++;
     line(e, "%s(draw_full, 4);", use(e, "mbar_expect"));
     line(e, "%s(draw_full, draw_phase);", use(e, "mbar_wait"));
     line(e, "%s = (i32)%s(draw_word);", program, use(e, "lds_w32"));
     line(e, "%s(draw_empty, 0);", use(e, "mbar_arrive_at"));
     end_block(e);
-    line(e, "if (draw) draw_phase ^= 1;");
+    line(e, "%sdraw_phase ^= 1;", first ? "" : "if (draw) ");
 }
 
 /* Behind the producer's loop. A slot that was never filled is empty: the phase before the first has ended. */
