@@ -92,6 +92,9 @@ static bool match_named(Match *m, const Node *arg)
         if (m->report) {
             Diag *d = diag_error(m->s, arg->name_loc, "`%s` has no argument `%s`", m->call->name, arg->name);
             diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
+            bool load = !strcmp(m->call->name, "load");
+            if (!strcmp(arg->name, "mask") && (load || !strcmp(m->call->name, "store")))
+                diag_note(m->s, d, (Loc){ 0, 0, 0 }, "elements outside of the tensor are masked already; for others write `%s`", load ? "where(m, load(...), pad)" : "scatter(X[i, j], value, mask = m)");
         }
         return false;
     }

@@ -121,6 +121,12 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
     return true;
 }
 
+static bool unit_axis(V v)
+{
+    for (int i = 0; i < value_rank(v); i++) if (value_shape(v)[i] == 1) return true;
+    return false;
+}
+
 /* A value of the tensor's type and the window's shape. */
 static bool push_value(Lower *l, Window *w, const Node *n, const char *what)
 {
@@ -136,8 +142,9 @@ static bool push_value(Lower *l, Window *w, const Node *n, const char *what)
         bool fits = value_rank(v) == 0 || value_rank(v) == w->rank;
         for (int i = 0; fits && i < value_rank(v); i++) fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
         if (!fits) {
-            lower_error(l, n->loc, "%s is %s, the window %s", what, value_describe(l, v),
-                     value_describe(l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } }));
+            const char *window = value_describe(l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } });
+            if (!unit_axis(v) || value_rank(v) <= w->rank) lower_error(l, n->loc, "%s is %s, the window %s", what, value_describe(l, v), window);
+            else lower_error_note(l, n->loc, "an axis of extent 1 is too many: `reshape` it away, or give a reduction `drop = true`", "%s is %s, the window %s", what, value_describe(l, v), window);
             return false;
         }
     }
