@@ -17,7 +17,7 @@
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with the narrower windows of loads and stores; the last axis that all of it can follow.
  *
- * Requires: loops in the kernel's body, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
+ * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
 #include "passes/kernel/schedule.h"
 
@@ -31,13 +31,17 @@ typedef struct Ctx {
     InstrList loops;
     VEC(Sum) sums;
     VEC(Sliced) sliced;
+    VEC(const Instr *) touched;     /* of which each CTA will do a slice */
     bool make;
     const char *why; Loc loc;
 } Ctx;
 
+static const char *const no_parts = "the tile has no axis that divides into so many parts";
+
+/* The first reason counts, but for one axis that does not divide, where another does and fails for more. */
 static bool refuse(Ctx *c, Loc loc, const char *why)
 {
-    if (!c->why) { c->why = why; c->loc = loc; }
+    if (!c->why || c->why == no_parts) { c->why = why; c->loc = loc; }
     return false;
 }
 
@@ -204,7 +208,8 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
 {
     Instr *i = v->def;
     MemParts m;
-    if (!i || i->block != c->f->body || depth > 64 || i->n_results != 1 || v->type->shape[axis] % c->parts) return NULL;
+    if (!i || i->block != c->f->body || depth > 64 || v != ir_result(i) || v->type->shape[axis] % c->parts) return NULL;
+    if (!c->make) vec_push(&c->s->arena, &c->touched, i);
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)i->n_operands + 1);
     for (int k = 0; k < i->n_operands; k++) operands[k] = ir_operand(i, k);
     if (i->op == OP_ARANGE) {
@@ -219,8 +224,10 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
         if (!c->make) return v;
         Value *part = clone(c, i, operands, axis);
         narrow_window(c, part->def, axis);
+        if (i->n_results > 1) ir_replace(&i->results[1], &part->def->results[1]);       /* the token */
         return part;
     }
+    if (i->n_results != 1) return NULL;
     if (op_info[i->op].flags & OPF_ELEM) {
         for (int k = 0; k < i->n_operands; k++) if (!(operands[k] = slice(c, operands[k], axis, depth + 1))) return NULL;
     } else if (i->op == OP_BROADCAST) {
@@ -259,6 +266,7 @@ static bool follow(Ctx *c, Instr *i)
     MemParts m;
     for (int k = i->n_operands; k-- > 0;) if (slice_of(c, ir_operand(i, k)) >= 0) { axis = slice_of(c, ir_operand(i, k)); at = k; }
     if (axis < 0) return i->op != OP_STORE || refuse(c, i->loc, "it stores something else than what was summed");
+    if (!c->make) vec_push(&c->s->arena, &c->touched, i);
     const Type *whole = ir_operand(i, at)->type;
     int64_t shape[TILE_MAX_RANK];
     for (int a = 0; a < whole->rank; a++) shape[a] = whole->shape[a] * (c->make && a == axis ? c->parts : 1);
@@ -292,12 +300,66 @@ static bool divides(const Ctx *c, const Type *t, int axis)
     return part % 8 == 0 || axis < t->rank - 1;
 }
 
+/* --- program order: CTAs that finish different slices have none, so that what one stores no other may touch ------------------------ */
+
+static bool same_list(const Attr *a, const Attr *b)
+{
+    return !a || !b ? !a && !b : a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
+}
+
+/* The same elements for each slice, or none in common. */
+static bool agree(const Instr *x, const MemParts *a, const Instr *y, const MemParts *b)
+{
+    const Attr *ex = ir_attr(x, ATTR_EXTENTS), *ey = ir_attr(y, ATTR_EXTENTS);
+    bool same = ex && ey && same_list(ex, ey) && same_list(ir_attr(x, ATTR_STEPS), ir_attr(y, ATTR_STEPS)) && same_list(ir_attr(x, ATTR_ORDER), ir_attr(y, ATTR_ORDER));
+    for (int k = 0; k < a->rank && ex && ey; k++) {
+        int64_t p, q, n = ex->v[k] < 1 ? 1 : ex->v[k], m = ey->v[k] < 1 ? 1 : ey->v[k];
+        bool known = ir_is_const(a->idx[k], &p) && ir_is_const(b->idx[k], &q);
+        if (known && !ir_attr(x, ATTR_STEPS) && !ir_attr(y, ATTR_STEPS) && (p + n <= q || q + m <= p)) return true;
+        same &= a->idx[k] == b->idx[k] || (known && p == q);
+    }
+    return same;
+}
+
+static bool is_touched(const Ctx *c, const Instr *i)
+{
+    for (size_t k = 0; k < c->touched.len; k++) if (c->touched.data[k] == i) return true;
+    return false;
+}
+
+static void find_token(void *user, Instr *i)
+{
+    MemParts m;
+    *(bool *)user |= ir_mem_parts(i, &m) && m.token;
+}
+
+static bool ordered(Ctx *c)
+{
+    MemParts a, b;
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        bool inside = false;
+        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_token, &inside);
+        if (inside) return refuse(c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
+        if (!ir_mem_parts(i, &a) || !a.token) continue;
+        bool starts = i->op == OP_LOAD;             /* the sums start from it: read before anybody has all parts */
+        for (const Use *u = starts ? ir_result(i)->uses : NULL; u; u = u->next) starts &= goes_on(c, u);
+        for (Instr *o = c->f->body->first; o && !starts; o = o->next) {
+            if (o->op != OP_STORE || o == i || !ir_mem_parts(o, &b) || b.param != a.param) continue;
+            if (!agree(i, &a, o, &b)) return refuse(c, i->loc, "a tensor that it stores to is accessed elsewhere too");
+            for (const Use *u = i->op == OP_LOAD ? ir_result(i)->uses : NULL; u; u = u->next)
+                if (!is_touched(c, u->user) && !goes_on(c, u)) return refuse(c, i->loc, "a tensor that it stores to is read whole");
+        }
+    }
+    return true;
+}
+
 static bool follow_all(Ctx *c, int axis)
 {
+    c->touched.len = 0;
     c->sliced.len = 0;
     for (size_t k = 0; k < c->sums.len; k++) {
         Value *v = &c->sums.data[k].loop->results[c->sums.data[k].k];
-        if (axis >= v->type->rank || !divides(c, v->type, axis)) return refuse(c, c->sums.data[k].loop->loc, "the tile has no axis that divides into so many parts");
+        if (axis >= v->type->rank || !divides(c, v->type, axis)) return refuse(c, c->sums.data[k].loop->loc, no_parts);
         for (const Use *u = v->uses; u; u = u->next) if (!goes_on(c, u) && u->user->block != c->f->body) return refuse(c, u->user->loc, "a sum is used under a condition or in a loop");
         note_slice(c, v, axis);
     }
@@ -309,7 +371,7 @@ static bool follow_all(Ctx *c, int axis)
                     if (ir_is_ancestor(i->blocks[b], u->user->block)) return refuse(c, i->loc, "a sum is used under a condition or in a loop");
         if (!follow(c, i)) return false;
     }
-    return true;
+    return ordered(c);
 }
 
 /* --- the change -------------------------------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ const Executor executors[] = {
     { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, exec_emu_close },
     { "emu_gfx1100", "the same for gfx1100", exec_emu_open, exec_emu_run, exec_emu_close },
     { "one_sm_80", "sm_80, for kernels that run once", exec_emu_open_once, exec_emu_run, exec_emu_close },
+    { "one_sm_90a", "sm_90a, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close },
     { "one_gfx942", "gfx942, compiled faster, run slower", exec_emu_open_once, exec_emu_run, exec_emu_close },
     { "one_gfx90a", "the same for gfx90a", exec_emu_open_once, exec_emu_run, exec_emu_close },
     { "one_gfx950", "the same for gfx950", exec_emu_open_once, exec_emu_run, exec_emu_close },
