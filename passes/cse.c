@@ -13,7 +13,7 @@
 #include "passes/pass.h"
 
 typedef struct Entry { Instr *instr; uint64_t hash; struct Entry *next, *scope_next; } Entry;
-enum { BUCKETS = 1024 };
+enum { BUCKETS = 4096 };
 typedef struct Cse { PassContext *c; Entry *table[BUCKETS]; Entry *scope; int64_t removed; } Cse;
 
 static bool reads_only(const Instr *i) { return i->op == OP_LOAD || i->op == OP_GATHER; }
@@ -35,6 +35,18 @@ static bool swappable(const Instr *i) { return (op_info[i->op].flags & OPF_COMM)
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9E3779B97F4A7C15ull ^ h >> 29; }
 
+/* By the upper bits: of many hashes (of floating constants) the lower ones are alike. */
+static uint32_t bucket_of(uint64_t h) { return (uint32_t)(h * 0x9E3779B97F4A7C15ull >> 32) % BUCKETS; }
+
+static uint64_t hash_attr(const Attr *a)
+{
+    uint64_t x = 0;
+    AttrKind kind = attr_info[a->key].kind;
+    if (kind == ATTR_KIND_INT || kind == ATTR_KIND_ENUM) x = (uint64_t)a->i;
+    if (kind == ATTR_KIND_FLOAT) memcpy(&x, &a->f, sizeof x);
+    return mix(a->key, x);
+}
+
 static uint64_t hash_instr(const Instr *i)
 {
     uint64_t h = mix(1, i->op);
@@ -42,8 +54,7 @@ static uint64_t hash_instr(const Instr *i)
     if (swappable(i)) { h = mix(h, (uint64_t)compared(i, 0)->id + compared(i, 1)->id); first = 2; }
     for (int k = first; k < i->n_operands; k++) h = mix(h, compared(i, k)->id);
     h = mix(h, (uint64_t)(uintptr_t)i->results[0].type);
-    for (int k = 0; k < i->n_attrs; k++)       /* in any order: a sum of the attributes' own hashes */
-        h += mix(i->attrs[k].key, attr_info[i->attrs[k].key].kind == ATTR_KIND_INT ? (uint64_t)i->attrs[k].i : 0);
+    for (int k = 0; k < i->n_attrs; k++) h += hash_attr(&i->attrs[k]);     /* in any order */
     return h;
 }
 
@@ -81,14 +92,14 @@ static void cse_block(Cse *x, Block *b)
         for (int k = 0; k < i->n_blocks; k++) cse_block(x, i->blocks[k]);
         if (!eligible(i)) continue;
         uint64_t h = hash_instr(i);
-        Entry **bucket = &x->table[h % BUCKETS], *e = *bucket;
+        Entry **bucket = &x->table[bucket_of(h)], *e = *bucket;
         while (e && !(e->hash == h && equal(e->instr, i))) e = e->next;
         if (e) { reuse(x, i, e->instr); continue; }
         e = arena_new(x->c->scratch, Entry);
         *e = (Entry){ i, h, *bucket, x->scope };
         *bucket = x->scope = e;
     }
-    for (; x->scope != outer; x->scope = x->scope->scope_next) x->table[x->scope->hash % BUCKETS] = x->scope->next;
+    for (; x->scope != outer; x->scope = x->scope->scope_next) x->table[bucket_of(x->scope->hash)] = x->scope->next;
 }
 
 static bool cse_func(PassContext *c, Func *f)

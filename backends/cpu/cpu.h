@@ -260,7 +260,8 @@ typedef struct Eval {
     int lanes;
     LLVMBasicBlockRef row;          /* NULL: the chunk is the row (one place for all) */
     struct Eval *row_eval;          /* evaluation at the row's place, lanes = 1 */
-    Memo *memo;
+    Memo **memo;                    /* chains by value; `memo_room` of them, a power of two */
+    uint32_t n_memo, memo_room;
     WindowRow *rows;
     Step *step;                     /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
     /* Of a row's evaluation: chunks take it that windows are in range and their elements side by side for the whole row; `plain`

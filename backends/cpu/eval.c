@@ -86,15 +86,32 @@ void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int v
 
 /* --- evaluation ---------------------------------------------------------------------------------------------------------- */
 
+static Memo **memo_chain(Eval *e, const Value *v) { return &e->memo[v->id & (e->memo_room - 1)]; }
+
 static Memo *memo_find(Eval *e, Value *v, LLVMValueRef *coord, int va)
 {
     int rank = v->type->kind == TYPE_TILE ? v->type->rank : 0;
-    for (Memo *m = e->memo; m; m = m->next) {
+    for (Memo *m = e->memo_room ? *memo_chain(e, v) : NULL; m; m = m->next) {
         bool hit = m->value == v && m->va == va;
         for (int a = 0; a < rank && hit; a++) hit = m->coord[a] == coord[a];
         if (hit) return m;
     }
     return NULL;
+}
+
+static void memo_grow(Eval *e)
+{
+    Memo **old = e->memo;
+    uint32_t room = e->memo_room;
+    e->memo_room = room ? 4 * room : 16;
+    e->memo = arena_array(e->g->arena, Memo *, e->memo_room);
+    for (uint32_t k = 0; k < room; k++)
+        for (Memo *m = old[k], *next; m; m = next) {
+            Memo **to = memo_chain(e, m->value);
+            next = m->next;
+            m->next = *to;
+            *to = m;
+        }
 }
 
 static LLVMValueRef memo_add(Eval *e, Value *v, LLVMValueRef *coord, int va, LLVMValueRef result)
@@ -104,8 +121,10 @@ static LLVMValueRef memo_add(Eval *e, Value *v, LLVMValueRef *coord, int va, LLV
     if (v->type->kind == TYPE_TILE) memcpy(m->coord, coord, (size_t)v->type->rank * sizeof *coord);
     m->va = va;
     m->result = result;
-    m->next = e->memo;
-    e->memo = m;
+    if (e->n_memo++ >= e->memo_room) memo_grow(e);
+    Memo **to = memo_chain(e, v);
+    m->next = *to;
+    *to = m;
     return result;
 }
 
