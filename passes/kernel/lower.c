@@ -182,6 +182,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
     kernel_mask_branch(s, f);
+    schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;
     if (!roles) {

@@ -129,6 +129,8 @@ static Instr *late_product(InstrList *products, Block *body)
     return late;
 }
 
+static const char PLAIN_NOTE[] = "  plain order: products are waited for where they are issued\n", ISSUE_NOTE[] = "  order: products are issued as soon as their operands are there\n";
+
 static int number_of(const InstrList *products, const Instr *late)
 {
     for (size_t k = 0; k < products->len; k++) if (products->data[k] == late) return (int)k + 1;
@@ -140,6 +142,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
 {
     KernelPlan *p = c->p;
     bool across = d->form == LOOP_ACROSS;
+    if (d->form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);
     if (d->form == LOOP_PLAIN) return true;
     if (d->form == LOOP_CHAIN) {
         if (!chain) return schedule_refuse(p, d, "products of this loop are waited for where they are issued: not all of them only add to what the loop carries");
@@ -151,6 +154,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     if (d->form != LOOP_ISSUE && !late) return schedule_refuse(p, d, "the loop has %d products, counted from 1", (int)products->len);
     if (late == products->data[0]) return schedule_refuse(p, d, "the first product has none before it to run behind");
     kernel_issue_first(c, loop->blocks[0]);
+    if (!late) text_puts(&c->note, ISSUE_NOTE);
     if (!late) return kernel_interleave(c, loop->blocks[0]) || schedule_refuse(p, d, "the loop writes memory, waits for others, or takes a ring twice in a step: its operations stay where they are");
     return kernel_rotate(c, loop, late, d, &across) || schedule_refuse(p, d, "product %d cannot run a step behind the others: something that it makes is needed by them, or what it needs is not theirs alone", d->n[0]);
 }
@@ -170,8 +174,8 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
             number = number_of(products, late);
         } else if (kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
     }
-    if (form == LOOP_ISSUE) text_puts(&c->note, "  order: products are issued as soon as their operands are there\n");
-    if (form == LOOP_PLAIN) text_puts(&c->note, "  plain order: products are waited for where they are issued\n");
+    if (form == LOOP_ISSUE) text_puts(&c->note, ISSUE_NOTE);
+    if (form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);
     schedule_take_loop(c->p, c->loop, form, number);
 }
 

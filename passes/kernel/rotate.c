@@ -397,7 +397,7 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
         if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
         if (i->op == OP_RING_GET) {
             if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
-            if (ir_operand(i, 0)->type->shape[0] < 2 && !c->p->options.across) {
+            if (ir_operand(i, 0)->type->shape[0] < 2 && !c->p->options.across && !asked) {
                 text_printf(&c->note, "  each program by itself: one slot for what is read once a program\n");
                 return false;
             }
@@ -627,7 +627,7 @@ bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *aske
     Rotation r;
     Across x;
     if (!plan_rotation(&r, c, loop, product)) return false;
-    *across = (!asked || asked->form == LOOP_ACROSS) && plan_across(&x, &r, asked != NULL);
+    *across = plan_across(&x, &r, asked && asked->form == LOOP_ACROSS) && (!asked || asked->form == LOOP_ACROSS);
     if (asked && asked->form == LOOP_ACROSS && !*across) {
         schedule_refuse(c->p, asked, "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at least once, and what stands around it be free of other products and writes");
         return true;

@@ -154,7 +154,7 @@ static uint32_t source_of(Session *s, const char *name, const char *text)
     return diag_add_source(s, name, NULL, text, strlen(text));
 }
 
-static void number_loads(KernelPlan *p, const Func *f)
+void schedule_number_loads(KernelPlan *p, const Func *f)
 {
     Schedule *all = p->decisions;
     InstrList loads = { 0 };
@@ -175,7 +175,6 @@ void schedule_begin(Session *s, Func *f, KernelPlan *p)
     p->decisions = arena_new(&s->arena, Schedule);
     p->decisions->session = s;
     p->decisions->kernel = p->options.source_name ? p->options.source_name : f->name;
-    number_loads(p, f);
     if (!text) return;
     bool file = p->options.schedule != NULL;
     Reader r = { .plan = p, .f = f, .applies = true, .file = source_of(s, file ? p->options.schedule_name : arena_printf(&s->arena, "schedule of %s", p->decisions->kernel), text) };

@@ -31,7 +31,7 @@ typedef struct Decision {
     bool met;                       /* somebody asked for it */
 } Decision;
 
-/* Which access of its tensor an instruction is, as the kernel came. */
+/* Which access of its tensor an instruction is. */
 typedef struct Access { const Instr *instr; const char *tensor; int at; } Access;
 
 struct Schedule {
@@ -43,6 +43,8 @@ struct Schedule {
 
 /* Reads what was written for this kernel: options.schedule, or the hint. Errors go to the session. */
 void schedule_begin(Session *, Func *, KernelPlan *);
+/* Which access of its tensor each load is from here on: when no pass adds loads any more. */
+void schedule_number_loads(KernelPlan *, const Func *);
 /* Errors for what was written and nobody asked for. */
 void schedule_end(KernelPlan *);
 
