@@ -142,7 +142,8 @@ void cpu_plan_print(const Plan *, Text *);
  * a relative error what it is; the same, and each use makes a NaN operand a NaN again. */
 typedef enum Need { NEED_ALL, NEED_16_BITS, NEED_16_BITS_NO_NAN } Need;
 Need plan_need(const Value *v);
-/* About how many instructions compute one vector of `v`. */
+/* Of one operation, and of what computes one vector of `v` (of whose own operation it takes no notice if `v` has a buffer). */
+int plan_op_cost(const Instr *);
 int plan_cost(Plan *, Value *v);
 /* For every value read by evaluating `v` where it has no buffer, once: fn(user, leaf, same) with same: read at the position itself only. */
 void plan_leaves(Plan *, Value *v, bool same, void (*fn)(void *user, Value *leaf, bool same), void *user);
@@ -297,7 +298,7 @@ struct Window {
     LLVMValueRef pad;
     LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
     int locality;                               /* of that prefetch: as llvm.prefetch counts */
-    int walks, walked;                          /* whole rows: nests over the row, which share the prefetching; how many were emitted */
+    int walks, work, done;                      /* whole rows: nests over the row, which share the prefetching by their work; their work in all; that of those emitted */
     Window *next_walked;
     LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];
@@ -305,9 +306,10 @@ struct Window {
 struct WindowRow { Window *w; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef ptr, lo, hi; WindowRow *next; };
 Window *memory_window(Gen *, Instr *);
 LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
-/* Nests over the rows of a window fetch equal parts of the next window's: memory is busy during all of them. */
+/* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy during all of them. */
 bool memory_walks(const Window *, const Step *);
-void memory_fetch_part(Eval *, Window *, int part, LLVMValueRef *coord, int va);
+int memory_work(Gen *, const Step *);
+void memory_fetch_part(Eval *, Window *, const Step *, LLVMValueRef *coord, int va);
 void memory_store(Eval *, Window *, LLVMValueRef value, LLVMValueRef *coord, int va);
 LLVMValueRef memory_gather(Eval *, Instr *, LLVMValueRef *coord, int va);
 void memory_scatter(Eval *, Instr *, LLVMValueRef *coord, int va);

@@ -148,11 +148,26 @@ bool memory_walks(const Window *w, const Step *s)
     return s->kind == STEP_NEST && s->rank == squeeze(ir_result(w->instr)->type, shape) && !memcmp(shape, s->shape, (size_t)s->rank * sizeof *shape);
 }
 
+/* About how long a nest takes for a vector: its operations, and for what it writes the time that memory takes. */
+int memory_work(Gen *g, const Step *s)
+{
+    int work = 1;
+    for (const Sink *k = s->sinks; k; k = k->next) {
+        work += plan_cost(g->plan, k->value) + (k->kind == SINK_STORE ? 6 : 0);
+        if (k->kind == SINK_BUFFER && k->value->def) work += plan_op_cost(k->value->def);
+    }
+    return work;
+}
+
 static void walks_of(Gen *g, const Instr *i, Window *w)
 {
     const Step *s = g->plan->body->first;
     while (s && s->instr != i) s = s->next;
-    for (; s; s = s->next) w->walks += memory_walks(w, s);
+    for (; s; s = s->next) {
+        if (!memory_walks(w, s)) continue;
+        w->walks++;
+        w->work += memory_work(g, s);
+    }
     if (w->walks < 2) { w->walks = 0; return; }
     w->next_walked = g->walked;
     g->walked = w;
@@ -352,15 +367,16 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return phi;
 }
 
-void memory_fetch_part(Eval *e, Window *w, int part, LLVMValueRef *coord, int va)
+/* In 64ths of the row, rounded so that the parts of all walks are the row. */
+void memory_fetch_part(Eval *e, Window *w, const Step *s, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
-    int bytes = dtype_bytes(w->dtype);
-    if (e->lanes == 1) return;
+    int64_t bytes = dtype_bytes(w->dtype), from = 64 * w->done / w->work, part = 64 * (w->done + memory_work(g, s)) / w->work - from;
+    if (e->lanes == 1 || part == 0) return;
     WindowRow *r = window_row(e, w, coord, va);
-    LLVMValueRef at = LLVMBuildUDiv(g->b, LLVMBuildMul(g->b, coord[va], gen_int(g, bytes), ""), gen_int(g, w->walks), "");
-    LLVMValueRef ptr = gen_ptr(g, gen_ptr(g, r->ptr, w->ahead), LLVMBuildAdd(g->b, at, gen_int(g, part * w->shape[va] * bytes / w->walks), ""));
-    for (int line = 0; line < e->lanes * bytes / w->walks; line += LINE) prefetch(g, gen_ptr(g, ptr, gen_int(g, line)), w->locality);
+    LLVMValueRef at = LLVMBuildLShr(g->b, LLVMBuildMul(g->b, coord[va], gen_int(g, bytes * part), ""), gen_int(g, 6), "");
+    LLVMValueRef ptr = gen_ptr(g, gen_ptr(g, r->ptr, w->ahead), LLVMBuildAdd(g->b, at, gen_int(g, w->shape[va] * bytes * from / 64), ""));
+    for (int64_t line = 0; 64 * line < e->lanes * bytes * part; line += LINE) prefetch(g, gen_ptr(g, ptr, gen_int(g, line)), w->locality);
 }
 
 static LLVMValueRef iota_from(Gen *g, LLVMValueRef c, int n)

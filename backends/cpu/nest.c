@@ -98,7 +98,7 @@ static void fetch_ahead(Nest *n, Eval *e)
         if (!memory_walks(w, n->step)) continue;
         LLVMValueRef coord[TILE_MAX_RANK];
         int va = unsqueeze(n->g, ir_result(w->instr)->type, n->at, n->step->rank, coord);
-        memory_fetch_part(e, w, w->walked, coord, va);
+        memory_fetch_part(e, w, n->step, coord, va);
     }
 }
 
@@ -267,6 +267,6 @@ void nest_emit(Gen *g, Step *s)
     } else {
         loops(&n, 0);
     }
-    for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked) w->walked += memory_walks(w, s);
+    for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked) if (memory_walks(w, s)) w->done += memory_work(g, s);
     after_nest(&n);
 }

@@ -47,6 +47,19 @@ bool plan_has_buffer(Plan *p, Value *v)
     return i->buf || i->wanted || !v->def || !plan_can_be_virtual(v->def->op);
 }
 
+int plan_op_cost(const Instr *i)
+{
+    switch ((int)i->op) {
+    case OP_SPLAT: return 0;
+    case OP_LOAD: return ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1;
+    case OP_GATHER: return 40;
+    case OP_DIV: case OP_REM: case OP_CDIV: case OP_SQRT: case OP_RSQRT: return 10;
+    case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SIN: case OP_COS: case OP_TANH: case OP_ERF: case OP_SIGMOID:
+    case OP_PHILOX: return 25;
+    default: return 1;
+    }
+}
+
 /* About how many instructions it takes to compute one vector of `v` again. */
 static int cost(Plan *p, Value *v, int depth)
 {
@@ -54,17 +67,8 @@ static int cost(Plan *p, Value *v, int depth)
     if (plan_has_buffer(p, v)) return 1;
     if (depth > 12) return 100;
     const Instr *i = v->def;
-    int c = 1;
-    switch ((int)i->op) {
-    case OP_SPLAT: return 0;
-    case OP_ARANGE: return 1;
-    case OP_LOAD: return ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1;
-    case OP_GATHER: return 40;
-    case OP_DIV: case OP_REM: case OP_CDIV: case OP_SQRT: case OP_RSQRT: c = 10; break;
-    case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SIN: case OP_COS: case OP_TANH: case OP_ERF: case OP_SIGMOID:
-    case OP_PHILOX: c = 25; break;
-    default: break;
-    }
+    int c = plan_op_cost(i);
+    if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_LOAD || i->op == OP_GATHER) return c;
     for (int k = 0; k < i->n_operands && c < MUCH; k++) c += cost(p, ir_operand(i, k), depth + 1);
     return c;
 }
