@@ -29,10 +29,10 @@ const Recipe recipes[] = {
      {"layer_norm X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
     {"layer_norm_long", "layer_norm", "in X[M,N] T; in W[N] T; in B[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
      {"layer_norm_long X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
-    /* exp of a difference rounded at up to 2^3 costs 8 ulp for the smallest results */
-    {"softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax X Y"}, want_softmax, 0.6, 24, 0},
-    {"softmax_long", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.6, 24, 0},
-    {"softmax_masked", "softmax", "in X[M,N] T masked-start; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.6, 24, 0},
+    /* exp of a difference rounded at up to 2^3 costs 8 ulp for the smallest results; exp for 16 bits may err by 0.2 ulp of f16 (language.md) */
+    {"softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax X Y"}, want_softmax, 0.7, 24, 0},
+    {"softmax_long", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.7, 24, 0},
+    {"softmax_masked", "softmax", "in X[M,N] T masked-start; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.7, 24, 0},
 
     {"sum_rows", "reduction", "in X[M,N] T; out Y[M] f32", NULL, "T=f32", {"sum_rows X Y"}, want_sum_rows, 0, 32, 0, FLOOR_RMS},
     {"sum_columns", "reduction", "in X[M,N] T; out Y[N] f32", NULL, "T=f32", {"sum_columns X Y"}, want_sum_columns, 0, 32, 0, FLOOR_RMS},

@@ -216,7 +216,7 @@ static void run_guessed(Kernel *k, void *user)
             double least = d->norm ? 1 : d->bf16 ? 0x1p-126 : 0x1p-14;
             if (isnan(got) || isnan(plain) || isnan(want[j])) {
                 if (isnan(got) != isnan(plain) || isnan(got) != isnan(want[j])) { fail(r->what, "NaN", r->cpu, row, got, want[j]); break; }
-            } else if (fabs(got - want[j]) > 0.6 * ulp(d, want[j], least)) { fail(r->what, "error", r->cpu, row, got, want[j]); break; }
+            } else if (fabs(got - want[j]) > (d->norm ? 0.6 : 0.7) * ulp(d, want[j], least)) { fail(r->what, "error", r->cpu, row, got, want[j]); break; }
         }
     }
     uint16_t *again = aligned_alloc(64, bytes);

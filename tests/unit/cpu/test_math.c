@@ -18,13 +18,14 @@ static const Function functions[] = {
     { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.4, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
     { OP_SIN, "sin", sin, 1.6, 0, 0 }, { OP_COS, "cos", cos, 1.6, 0, 0 }, { OP_TANH, "tanh", tanh, 1.5, -12, 12 }, { OP_ERF, "erf", erf, 1.5, -5, 5 },
     { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 }, { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 }, { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
-    /* rounded to f16 at once: ulp of f16 */
-    { OP_EXP, "exp.f16", exp, 0.52, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.52, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
-    { OP_EXP, "exp.all", exp, 0.52, 0, 0, true, true }, { OP_EXP2, "exp2.all", exp2, 0.52, 0, 0, true, true },
+    /* rounded to f16 at once: ulp of f16; exp and exp2 on processors without AVX-512: NARROW_EXP */
+    { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
+    { OP_EXP, "exp.all", exp, 0.67, 0, 0, true, true }, { OP_EXP2, "exp2.all", exp2, 0.67, 0, 0, true, true },
     { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true }, { OP_SIGMOID, "silu.all", ref_silu, 0.7, 0, 0, true, true, true },
 };
 
 enum { N = 1 << 20 };
+static const double NARROW_EXP = 0.52;
 static float in[N], out[N];
 static _Float16 in16[N], out16[N];
 
@@ -107,8 +108,9 @@ static int test_function(const Function *f, const char *cpu)
                 double e = error_of(f, in[i], f->narrow ? (float)out16[i] : out[i]);
                 if (e > worst) { worst = e; where = in[i]; }
             }
-            failed = worst > f->bound;
-            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, f->bound, failed ? " FAILED" : "");
+            double bound = cpu && f->narrow && (f->op == OP_EXP || f->op == OP_EXP2) ? NARROW_EXP : f->bound;
+            failed = worst > bound;
+            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, bound, failed ? " FAILED" : "");
         }
     }
     if (s.n_errors) {
