@@ -56,7 +56,7 @@ static const Row rows[] = {
     { "attention_dq", "B=1 H=1 M=136 N=200 D=128", "CAUSAL=false TM=128 TN=64", NULL },         /* two early, one late */
     { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64", NULL },  /* a slot that two late products read */
     { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64", NULL },       /* left operands out of registers, two slots of a ring */
-    { "gemm_grouped", "M=264 N=136 K=136 E=3 E1=4", "TM=128 TN=128 TK=64", NULL },
+    { "gemm_grouped", "M=264 N=136 K=136 E=3 E1=4 TILES=6", "TM=128 TN=128 TK=64", NULL },
     { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
     { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },

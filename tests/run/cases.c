@@ -57,8 +57,9 @@ const Recipe recipes[] = {
      {"gemm_residual A B S R C"}, want_gemm_residual, 0.75, 64, 0, FLOOR_RMS},
     {"gemm_gated", "gemm_gated", "in A[M,K] T; in G[K,N] T; in U[K,N] T; out C[M,N] T", NULL, "T=f16",
      {"gemm_gated A G U C"}, want_gemm_gated, 0.75, 64, 0, FLOOR_RMS},
-    {"gemm_grouped", "gemm_grouped", "in A[M,K] T; in W[E,K,N] T; in START[E1] i32 offsets:M; out C[M,N] T", NULL, "T=f16",
-     {"gemm_grouped A W START C"}, want_gemm_grouped, 0.75, 64, 0, FLOOR_RMS},
+    {"gemm_grouped", "gemm_grouped",
+     "in A[M,K] T; in W[E,K,N] T; in START[E1] i32 offsets:M; work GROUP[TILES] i32; work FIRST[TILES] i32; work LAST[TILES] i32; out C[M,N] T", NULL, "T=f16 TM=128",
+     {"gemm_grouped_plan START GROUP FIRST LAST / TM", "gemm_grouped A W GROUP FIRST LAST C"}, want_gemm_grouped, 0.75, 64, 0, FLOOR_RMS},
     /* weights are rounded to T after each of two operations */
     {"gemm_int4", "gemm_int4", "in A[M,K] T; in W[N,KHALF] u8 index:BYTE; in SCALE[N,GROUPS] T unit; in ZERO[N,GROUPS] T int:SEVEN; out C[M,N] T", NULL, "T=f16 TK=128",
      {"gemm_int4 A W SCALE ZERO C"}, want_gemm_int4, 8, 64, 0, FLOOR_RMS, 2},
@@ -207,7 +208,7 @@ const Case cases[] = {
     {"gemm_residual", "M=33 N=65 K=49", NULL, "R:t S:x C:s"},
     {"gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
     {"gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t"},
-    {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 | M=225 N=33 K=64 E=7 E1=8", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
+    {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 TILES=9 | M=225 N=33 K=64 E=7 E1=8 TILES=15", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
     {"gemm_int4", "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 SEVEN=7", "TM=16 TN=64 | T=bf16 TM=32 TN=32"},
 
     {"conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
