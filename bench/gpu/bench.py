@@ -1,6 +1,8 @@
 """bench.py DIR [ROW ...]: runs generated kernels on a GPU beside PyTorch's peers. DIR holds NAME.cubin and NAME.json as gen.sh writes them from kernels.txt;
 ROW names a case of cases.py (all of them without one); the environment's ROWS is a pattern for the titles of rows. Each result is checked against float64 (float32 for large problems) on fresh random inputs with a poisoned
-output; figures are medians of L2-flushed runs, peers and kernels in alternating order in the same process."""
+output; figures are medians of L2-flushed runs, peers and kernels in alternating order in the same process.
+bench.py --gemm=3000x5000x2000 --attention=B2H16M3000D128causal ...: shapes of your own, through libtile as a user launches it, without a table: see library.py.
+Nothing else needs to be generated for them."""
 import sys, os, re, ctypes, json, math, threading, time
 import torch
 
@@ -128,7 +130,18 @@ class Bench:
         self.rows.append((title, {n: t[n] for n, _ in named}, work, ratio, must))
         return t
 
+def finish(b, begin):
+    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {time.strftime('%Y-%m-%d')}, {time.time() - begin:.0f} s")
+
+def own_shapes():
+    import library
+    b, begin = Bench("."), time.time()
+    library.run(b, sys.argv[1:]); finish(b, begin)
+    if os.environ.get("OUT"): json.dump([dict(row=r[0], ms=r[1], work=r[2], ratio=r[3], must=r[4]) for r in b.rows], open(os.environ["OUT"] + "/rows.json", "w"), indent=1)
+
 def main():
+    import library
+    if library.wanted(sys.argv): return own_shapes()
     import cases, triton_peers
     beat("compiling Triton kernels", 120); triton_peers.precompile()
     b = Bench(sys.argv[1]); only = sys.argv[2:]
@@ -139,7 +152,7 @@ def main():
         except Exception as x:
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", name, str(x)[:200], flush=True)
         torch.cuda.empty_cache()
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {time.strftime('%Y-%m-%d')}, {time.time() - begin:.0f} s")
+    finish(b, begin)
     if not only and triton_peers.triton: beat("launch"); print(f"Triton {triton_peers.triton.__version__} (configurations found on {triton_peers.TUNED_ON}): host time of a launch with 12 arguments {triton_peers.launch_us():.1f} us")
     short = [r for r in b.rows if r[4] is not None and r[3] < r[4]]
     print(f"{len(b.rows)} rows, {len(short)} short" + "".join(f"\n  {r[0]}: {r[3]:.2f} of {r[4]}" for r in short))

@@ -1,0 +1,144 @@
+"""library.py: libtile through ctypes, and rows of bench.py for shapes of the caller's own: kernels as a user launches them, configured by the library itself.
+
+    python3 bench.py --lib=libtile.so --kernels=examples/kernels --gemm=3000x5000x2000 --attention=B2H16M3000N3000D128causal --softmax=32768x4096 ...
+
+--gemm=MxNxK[:bf16][:nt|:tn|:tt]                 against cuBLAS                   --attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16]   against cuDNN and FlashAttention-2
+--softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
+Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
+--off-cache: neither read nor write the disk cache. A line says what was chosen."""
+import ctypes as C, math, os, re, time
+import torch
+import torch.nn.functional as F
+
+class ContextDesc(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("device", C.c_int), ("flags", C.c_uint32), ("realloc", C.c_void_p), ("alloc_user", C.c_void_p), ("on_diagnostic", C.c_void_p),
+                ("on_diagnostic_user", C.c_void_p), ("cache_directory", C.c_char_p), ("cache_limit", C.c_uint64), ("opt_level", C.c_int), ("threads", C.c_int), ("native_context", C.c_void_p),
+                ("driver_library", C.c_char_p), ("compiler_library", C.c_char_p), ("debug", C.c_char_p)]
+class ModuleDesc(C.Structure): _fields_ = [("struct_size", C.c_size_t), ("import_dirs", C.c_void_p), ("n_import_dirs", C.c_size_t), ("tune_file", C.c_char_p)]
+class Value(C.Union): _fields_ = [("i", C.c_int64), ("f", C.c_double), ("p", C.c_void_p), ("text", C.c_char_p)]
+class Binding(C.Structure): _fields_ = [("name", C.c_char_p), ("kind", C.c_int), ("value", Value)]
+class Tensor(C.Structure): _fields_ = [("data", C.c_void_p), ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)), ("rank", C.c_int32), ("dtype", C.c_int)]
+class Arg(C.Structure): _fields_ = [("kind", C.c_int), ("value", Value)]
+class LaunchDesc(C.Structure): _fields_ = [("struct_size", C.c_size_t), ("stream", C.c_void_p), ("workspace", C.c_void_p), ("workspace_size", C.c_size_t)]
+class VariantInfo(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("specialization", C.c_char * 512), ("threads", C.c_int), ("registers", C.c_int), ("spill_bytes", C.c_int), ("stack_bytes", C.c_int), ("shared_bytes", C.c_uint64),
+                ("programs", C.c_int64), ("from_cache", C.c_int), ("compile_ms", C.c_double)]
+AS_DECLARED, NO_CACHE, INT, FLOAT, TEXT, TENSOR = 16, 2, 3, 4, 4, 2
+
+class Library:
+    def __init__(self, path, kernels, table=False, flags=0, target=b"cuda"):
+        self.lib, self.kernels, self.table, self.modules = C.CDLL(path), kernels, table, {}
+        self.context, d = C.c_void_p(), ContextDesc(C.sizeof(ContextDesc), target, torch.cuda.current_device() if target == b"cuda" else 0, flags)
+        self.stream = (lambda: torch.cuda.current_stream().cuda_stream) if target == b"cuda" else lambda: None
+        said = C.create_string_buffer(2000)
+        if self.lib.tile_context_create_error(C.byref(d), C.byref(self.context), said, 2000): raise RuntimeError(said.value.decode())
+    def check(self, status, what):
+        if not status: return
+        text = C.create_string_buffer(2000); self.lib.tile_context_error.restype = C.c_size_t
+        self.lib.tile_context_error(self.context, text, 2000)
+        raise RuntimeError(f"{what}: {text.value.decode()[:600]}")
+    def kernel(self, file, name, **bind):
+        if file not in self.modules:
+            m, path = C.c_void_p(), f"{self.kernels}/{file}.tile".encode()
+            d = ModuleDesc(C.sizeof(ModuleDesc), None, 0, None if self.table else b"")
+            self.check(self.lib.tile_module_load_file(self.context, path, C.byref(d), C.byref(m)), file)
+            self.modules[file] = m
+        b = (Binding * max(1, len(bind)))(*[Binding(k.encode(), TEXT, Value(text=str(v).encode())) for k, v in bind.items()]); k = C.c_void_p()
+        self.check(self.lib.tile_kernel_create(self.modules[file], name.encode(), b, C.c_size_t(len(bind)), C.byref(k)), name)
+        return Kernel(self, k, name, b)
+
+class Kernel:
+    def __init__(self, lib, handle, name, keep): self.lib, self.handle, self.name, self.keep = lib, handle, name, keep
+    def plan(self, *args):
+        """a function that launches on these tensors and numbers, in PyTorch's stream; and what was compiled for them"""
+        a, keep = (Arg * len(args))(), []
+        for i, x in enumerate(args):
+            if isinstance(x, torch.Tensor):
+                n = (C.c_int64 * x.dim())
+                t = Tensor(x.data_ptr(), n(*x.shape), n(*x.stride()), x.dim(), 0); keep += [x, t]
+                a[i].kind, a[i].value.p = TENSOR, C.addressof(t)
+            elif isinstance(x, float): a[i].kind, a[i].value.f = FLOAT, x
+            else: a[i].kind, a[i].value.i = INT, x
+        info, n, l = VariantInfo(C.sizeof(VariantInfo)), C.c_size_t(len(args)), self.lib.lib
+        begin = time.time()
+        self.lib.check(l.tile_kernel_variant(self.handle, a, n, C.byref(info)), self.name)
+        said = info.specialization.decode().split(";")[0]
+        def go(keep=keep):
+            d = LaunchDesc(C.sizeof(LaunchDesc), self.lib.stream(), None, 0)
+            self.lib.check(l.tile_launch(self.handle, a, n, C.byref(d)), self.name)
+        return go, f"{said}; {info.registers} registers, {info.spill_bytes} spilled, {info.shared_bytes >> 10} KB, {info.programs} programs, ready in {(time.time() - begin) * 1e3:.0f} ms"
+
+DT = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+def numbers(text): return [int(x) for x in text.split("x")]
+
+def error(o, r): return float((o.double() - r.double()).norm() / r.double().norm().clamp_min(1e-30))
+
+class Rows:
+    """b: bench.Bench; libs: [(name, Library)]"""
+    def __init__(self, b, libs): self.b, self.libs = b, libs
+    def show(self, title, work, unit, peers, kernel, args, out, want, bound, must, beside=()):
+        ours = []
+        for label, lib in self.libs:
+            try: go, said = kernel(lib).plan(*args)
+            except Exception as x: print(f"{title}: {label}: {x}", flush=True); continue
+            if self.b.check(f"{title} {label}", go, out, want, bound): ours.append((label, go)); print(f"{title}: {label}: {said}", flush=True)
+        self.b.row(title, work, unit, peers, ours, must, beside=beside)
+    def gemm(self, text):
+        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = next((x for x in rest if x in DT), "f16"); turned = next((x for x in rest if len(x) == 2), "nn")
+        A = torch.randn(*((K, M) if turned[0] == "t" else (M, K)), device="cuda").to(DT[T]); B = torch.randn(*((N, K) if turned[1] == "t" else (K, N)), device="cuda").to(DT[T])
+        A, B = A.T if turned[0] == "t" else A, B.T if turned[1] == "t" else B; out, theirs = torch.empty(M, N, device="cuda", dtype=DT[T]), torch.empty(M, N, device="cuda", dtype=DT[T])
+        self.show(f"gemm {T} {turned} {M}x{N}x{K}", 2 * M * N * K, "TFLOPS", [("cublas", lambda: torch.matmul(A, B, out=theirs))], lambda l: l.kernel("gemm", "gemm", T=T, TO=T, **({"TF32": "true"} if T == "f32" else {})), (A, B, out), out,
+                  lambda: A.float() @ B.float(), 8e-3 if T == "bf16" else 2e-3, 0.95)
+    def attention(self, text):
+        from torch.nn.attention import sdpa_kernel, SDPBackend
+        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)(?:N(\d+))?D(\d+)(causal)?(?::(\w+))?", text)
+        if not m: raise RuntimeError(f"--attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16], not {text}")
+        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 6)); HK, N, causal, T = int(m[3] or H), int(m[5] or M), bool(m[7]), m[8] or "f16"
+        q, k, v = (torch.randn(B, h, n, D, device="cuda").to(DT[T]) for h, n in ((H, M), (HK, N), (HK, N))); o = torch.empty_like(q); scale = D ** -0.5
+        def sdpa(be):
+            def go():
+                with sdpa_kernel(be): return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=H != HK)
+            return go
+        peers = []
+        for name, be in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
+            try: sdpa(be)(); torch.cuda.synchronize(); peers.append((name, sdpa(be)))
+            except Exception as x: print(f"{name}: {str(x)[:100]}", flush=True)
+        def want():         # one head at a time: the scores of all need not fit
+            r = torch.empty(B, H, M, D, device="cuda")
+            for b in range(B):
+                for h in range(H):
+                    s = q[b, h].float() @ k[b, h * HK // H].float().T * scale
+                    if causal: s.masked_fill_(torch.arange(M, device="cuda")[:, None] < torch.arange(N, device="cuda")[None], -math.inf)
+                    r[b, h] = torch.softmax(s, -1) @ v[b, h * HK // H].float()
+            return r
+        self.show(f"attention {T} {'causal' if causal else 'full'} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M} N{N}", 4 * B * H * D * (M * N - (M * M / 2 if causal else 0)), "TFLOPS", peers,
+                  lambda l: l.kernel("attention", "attention", T=T, CAUSAL="true" if causal else "false"), (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
+    def stream(self, what, text):
+        shape, *rest = text.split(":"); M, N = numbers(shape); T = rest[0] if rest else "f32" if what == "transpose" else "f16"; dt = DT[T]
+        X, W, Bb = torch.randn(M, N, device="cuda").to(dt), torch.randn(N, device="cuda").to(dt), torch.randn(N, device="cuda").to(dt); turn = what == "transpose"
+        Y, Z = torch.empty((N, M) if turn else (M, N), device="cuda", dtype=dt), torch.empty_like(X)
+        torchs = {"silu": lambda: F.silu(X), "softmax": lambda: torch.softmax(X, -1), "rms": lambda: F.rms_norm(X, (N,), W, 1e-5), "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5), "transpose": lambda: X.T.contiguous()}[what]
+        want = {"silu": lambda: F.silu(X.float()), "softmax": lambda: torch.softmax(X.float(), -1), "rms": lambda: F.rms_norm(X.float(), (N,), W.float(), 1e-5), "layer": lambda: F.layer_norm(X.float(), (N,), W.float(), Bb.float(), 1e-5),
+                "transpose": lambda: X.T}[what]
+        long = "_long" if N * X.element_size() > 65536 else ""      # rows that a CTA's registers do not hold are another kernel
+        file, name = {"silu": ("silu", "silu"), "softmax": ("softmax", "softmax" + long), "rms": ("rms_norm_matrix", "rms_norm_long" if long else "rms_norm_matrix"), "layer": ("layer_norm", "layer_norm" + long), "transpose": ("transpose", "transpose")}[what]
+        more = {"rms": (W,), "layer": (W, Bb)}.get(what, ())
+        self.show(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], lambda l: l.kernel(file, name, T=T), (X,) + more + (Y,) + ((1e-5,) if more else ()), Y, want, 8e-3 if T == "bf16" else 2e-3,
+                  0.92 if turn else 0.95, beside=[("torch", torchs)])
+
+WORDS = ("gemm", "attention", "softmax", "rms", "layer", "silu", "transpose")
+def wanted(argv): return [a[2:].split("=", 1) for a in argv if re.match(r"--(" + "|".join(WORDS) + ")=", a)]
+def option(argv, name, otherwise): return next((a.split("=", 1)[1] for a in argv if a.startswith(f"--{name}=")), otherwise)
+
+def run(b, argv):
+    here = os.path.dirname(os.path.abspath(__file__)); root = os.path.dirname(os.path.dirname(here))
+    path = option(argv, "lib", os.path.join(root, "build", "runtime", "libtile.so")); kernels = option(argv, "kernels", os.path.join(root, "examples", "kernels"))
+    flags = NO_CACHE if "--off-cache" in argv else 0
+    libs = [("tile", Library(path, kernels, "--table" in argv, flags))]
+    if "--declared" in argv: libs.append(("declared", Library(path, kernels, False, flags | AS_DECLARED)))
+    rows = Rows(b, libs)
+    for what, text in wanted(argv):
+        try: rows.gemm(text) if what == "gemm" else rows.attention(text) if what == "attention" else rows.stream(what, text)
+        except Exception as x:
+            import traceback; traceback.print_exc(limit=4); print("CASE FAILED", what, text, str(x)[:300], flush=True)
+        torch.cuda.empty_cache()
