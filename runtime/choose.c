@@ -1,59 +1,34 @@
-/* choose.c: the configuration of a launch for which no table speaks. The declared defaults, but for two cases that can be told without measuring:
+/* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the least estimate (search.h, docs/tuning.md). What the caller binds stays.
+ * The CPU keeps the declared defaults: its programs share cores in turn.
  *
- * - They make fewer programs than the GPU has multiprocessors (S). Of the `tune` block's values for consts that stand in the grid clause, those with the
- *   least estimate go in their place: P programs take ceil(P / S) rounds, each a P-th of the work; smaller tiles load more for the same arithmetic,
- *   for which a fourth root of their number is charged:   ceil(P / S) / P * P^(1/4).   Measured: docs/tuning.md. On devices with clusters, values of the block's hint `split` (passes/kernel/split.c)
- *   count too: n CTAs share the steps of a program's loop, so that n P of them count as P in that charge; where all find room at once, and each keeps a thousand of what the loop runs over: joining
- *   them costs as much as that. The loop runs over the extents that the grid clause does not name.
- * - They do not fit the device (shared memory): the largest of those that do.
- *
- * What the caller binds stays. The CPU keeps the declared defaults: its programs share cores in turn. Choices are remembered by extents, so that a warm launch
- * looks one up without locks. */
+ * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up without locks, and in the disk cache, so that another process need not
+ * search. A kernel that meets many shapes takes, after some, what was chosen for one close by. */
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
+#include "runtime/search.h"
 #include <math.h>
+#include <stdlib.h>
+#include <stdio.h>
 
-enum { PART_DEPTH = 1024, MAX_PARTS = 8, MAX_CHOICES = 32, MAX_STEPS = 4096, MEMO_SLOTS = 64, MEMO_MOST = 4096 };
+enum { MAX_CHOICES = 128, MEMO_SLOTS = 64, MEMO_MOST = 4096, EXACT = 24 };
 
-typedef struct Choice { const FrontBinding *config; int n, split; double volume; Compiled clauses; bool usable; } Choice;
-typedef struct Chosen { struct Chosen *older; size_t bytes; uint64_t hash; int row; int64_t dims[]; } Chosen;
+typedef struct Choice { const FrontBinding *config; int n; } Choice;
+typedef struct Chosen { struct Chosen *older, *next; size_t bytes; uint64_t hash; int choice; uint64_t words[]; } Chosen;     /* the key without its choice, then the extents. `next`: of the same slot */
 
 struct Chooser {
-    Session session;
-    const FrontTune *tune;          /* of the module's tree */
-    Ast *ast;                       /* of its own session, once built */
-    bool built;
-    Choice *all; int n;             /* [0]: the declared defaults */
+    Session session;                /* configurations */
+    Choice all[MAX_CHOICES]; int n; /* [0]: the declared defaults; they stay where they are: launches read them without the lock */
     _Atomic(Chosen *) slot[MEMO_SLOTS];
-    Chosen *memos; int n_memos;
+    Chosen *memos; int n_memos, searched;
 };
-
-static const FrontParam *free_const(const tile_kernel *k, const char *name)
-{
-    for (int i = 0; i < k->n_bindings; i++) if (!strcmp(k->bindings[i].name, name)) return NULL;
-    for (int i = 0; i < k->front->n_params; i++) {
-        const FrontParam *p = &k->front->params[i];
-        if (p->kind == FRONT_CONST && !strcmp(p->name, name)) return p->default_value.kind == FRONT_INT ? p : NULL;
-    }
-    return NULL;
-}
-
-static bool shapes_grid(const tile_kernel *k, const Ast *ast, const FrontDomain *d)
-{
-    return d->n > 1 && free_const(k, d->name) && frontend_grid_names(ast, k->name, d->name);
-}
 
 tile_status chooser_open(tile_kernel *k)
 {
-    const Ast *ast = k->module->ast;
-    const FrontTune *t = frontend_tune(ast, k->name);
-    bool any = false;
-    if (k->n_rows || k->context->driver->ops->kind == TARGET_CPU) return TILE_OK;
-    for (int d = 0; t && d < t->n; d++) any |= shapes_grid(k, ast, &t->domains[d]);
-    if (!any) return TILE_OK;
+    if (k->context->driver->ops->kind == TARGET_CPU || !frontend_tune(k->module->ast, k->name)) return TILE_OK;
     struct Chooser *c = context_alloc(k->context, sizeof *c);
     if (!c) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     session_init(&c->session, k->context->alloc);
+    c->n = 1;
     k->chooser = c;
     return TILE_OK;
 }
@@ -67,185 +42,243 @@ void chooser_close(tile_kernel *k)
     context_free(k->context, c, sizeof *c);
 }
 
-/* --- building, under the kernel's lock --------------------------------------------------------------------------------------------- */
+/* --- what a search asks --------------------------------------------------------------------------------------------------------------- */
 
-/* Extents that code is specialized on are bound too, as the first launch has them; few grids depend on them, and then only the estimate does. */
-static void add_choice(tile_kernel *k, struct Chooser *c, const int64_t *dims, const FrontBinding *config, int n)
+typedef struct Ask { tile_kernel *k; const LaunchArgs *l; } Ask;
+
+static Ast *parse(void *user, Session *s) { return module_parse(((Ask *)user)->k->module, s); }
+
+/* The context's last error is the launch's, not a search's: nothing here may fail with a text. */
+static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
-    Session *s = &c->session;
-    Choice *choice = &c->all[c->n++];
-    FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1), *all = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + n + k->n_dims) + 1);
-    int n_all = k->n_bindings + n;
-    memcpy(copy, config, (size_t)n * sizeof *copy);
-    memcpy(all, k->bindings, (size_t)k->n_bindings * sizeof *all);
-    memcpy(all + k->n_bindings, config, (size_t)n * sizeof *all);
-    *choice = (Choice){ .config = copy, .n = n, .split = 1, .volume = 1 };
-    for (int i = 0; i < n; i++) choice->volume *= config[i].value.i > 0 ? (double)config[i].value.i : 1;
+    const Ask *a = user;
+    int64_t grid[3] = { 1, 1, 1 };
+    for (int d = 0; d < c->n_dims; d++) {
+        const CompiledDim *m = &c->dims[d];
+        dims[d] = m->extent >= 0 ? m->extent : m->param >= 0 ? a->l->views[m->param].extent[m->axis] : 1;
+    }
+    *env = (EvalEnv){ .dims = dims, .scalars = a->l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])a->l->strides };
+    if (eval_results(c->grid) > 3 || !eval_run(c->grid, env, grid)) return false;
+    *programs = 1;
+    for (int i = 0; i < 3; i++) {
+        if (grid[i] < 0 || (grid[i] && *programs > INT32_MAX / grid[i])) return false;
+        env->grid[i] = grid[i];
+        *programs *= grid[i];
+    }
+    return true;
+}
+
+/* What is bound: by the caller, and extents that code is specialized on. */
+static int bound(const tile_kernel *k, const LaunchArgs *l, FrontBinding *b)
+{
+    int n = k->n_bindings;
+    memcpy(b, k->bindings, (size_t)n * sizeof *b);
     for (int d = 0; d < k->n_dims; d++)
-        if (k->dims[d].key) all[n_all++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = dims[d] } } };
+        if (k->dims[d].key) b[n++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = l->dims[d] } } };
+    return n;
+}
+
+static int add_choice(struct Chooser *c, const FrontBinding *config, int n)
+{
+    Session *s = &c->session;
+    for (int i = 0; i < c->n; i++) {
+        bool same = c->all[i].n == n;
+        for (int j = 0; same && j < n; j++)
+            same = !strcmp(c->all[i].config[j].name, config[j].name) && c->all[i].config[j].value.kind == config[j].value.kind && c->all[i].config[j].value.i == config[j].value.i;
+        if (same) return i;
+    }
+    if (c->n == MAX_CHOICES) return 0;
+    FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
+    for (int j = 0; j < n; j++) copy[j] = (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
+    c->all[c->n] = (Choice){ copy, n };
+    return c->n++;
+}
+
+/* --- the disk cache --------------------------------------------------------------------------------------------------------------------- */
+
+static const char magic[] = "tile-choice-1\n";
+
+static void cache_key(tile_kernel *k, const uint64_t *words, size_t n, uint8_t out[32])
+{
+    Sha256 sha;
+    tile_context *c = k->context;
+    int64_t device[3] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes, c->driver->info.l2_bytes };
+    uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
+    sha256_init(&sha);
+    sha256_add_text(&sha, magic);
+    sha256_add_text(&sha, context_key(c));
+    sha256_add(&sha, device, sizeof device);
+    sha256_add(&sha, &declared, sizeof declared);
+    sha256_add(&sha, k->module->digest, sizeof k->module->digest);
+    sha256_add_text(&sha, k->title);
+    sha256_add(&sha, words, n * sizeof *words);
+    sha256_end(&sha, out);
+}
+
+/* Lines NAME VALUE; anything else says nothing. */
+static bool read_choice(tile_kernel *k, Session *s, const uint8_t key[32], int *choice)
+{
+    const void *bytes;
+    size_t size;
+    FrontBinding config[64];
+    int n = 0;
+    if ((k->context->flags & TILE_CONTEXT_NO_CACHE) || !cache_read(&k->context->cache, key, &s->arena, &bytes, &size)) return false;
+    char *text = arena_strndup(&s->arena, bytes, size), *at = text;
+    if (strncmp(at, magic, sizeof magic - 1)) return false;
+    for (at += sizeof magic - 1; *at && n < 64; n++) {
+        char name[257];
+        long long v;
+        int used = 0, kind;
+        if (sscanf(at, "%256s %d %lld\n%n", name, &kind, &v, &used) != 3 || !used || (kind != FRONT_INT && kind != FRONT_BOOL)) return false;
+        config[n].name = session_intern(s, name, strlen(name));
+        config[n].value = kind == FRONT_INT ? (FrontValue){ FRONT_INT, { .i = v } } : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
+        at += used;
+    }
+    *choice = n ? add_choice(k->chooser, config, n) : 0;
+    return true;
+}
+
+static void write_choice(tile_kernel *k, Session *s, const uint8_t key[32], const SearchResult *r)
+{
+    Text t;
+    if (k->context->flags & TILE_CONTEXT_NO_CACHE) return;
+    text_init(&t, &s->arena);
+    text_puts(&t, magic);
+    for (int i = 0; i < r->n; i++)
+        text_printf(&t, "%s %d %lld\n", r->config[i].name, (int)r->config[i].value.kind, (long long)(r->config[i].value.kind == FRONT_BOOL ? r->config[i].value.b : r->config[i].value.i));
+    cache_write(&k->context->cache, key, t.data, t.len);
+}
+
+/* --- choosing ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model)
+{
+    char estimate[160] = "";
+    if (by_model && r->ns < INFINITY) {
+        snprintf(estimate, sizeof estimate, ", estimated at %.1f us (bound by %s)", r->ns * 1e-3, r->limit);
+        size_t n = strlen(estimate);
+        if (r->n && r->declared_ns < INFINITY) snprintf(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
+    }
+    if (r->declared_ns == INFINITY) diag_perf(s, k->front->loc, "as declared, %s does not fit %s: %s is taken%s", k->title, k->context->target->name, search_text(s, r), estimate);
+    else diag_perf(s, k->front->loc, "no table speaks of this launch: %s, of %d configurations%s", search_text(s, r), r->tried, estimate);
+}
+
+static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const uint8_t digest[32])
+{
+    const DriverInfo *d = &k->context->driver->info;
+    Ask ask = { k, l };
+    LaunchFacts facts;
     CompileOptions o = context_compile_options(k->context);
-    choice->usable = compile_clauses(s, c->ast, k->name, all, (size_t)n_all, &o, &choice->clauses);
-}
-
-/* Each choice with each value of the hint `split` that the block allows beside it. */
-static void add_splits(tile_kernel *k, struct Chooser *c, const FrontBinding *fixed, int n_fixed)
-{
-    Session *s = &c->session;
-    const FrontTune *t = c->tune;
-    const Target *target = target_find(k->context->driver->info.target);
-    int n = c->n, split = -1;
-    for (int d = 0; d < t->n; d++) if (!strcmp(t->domains[d].name, "split") && !free_const(k, "split")) split = d;
-    for (int i = 0; i < k->n_bindings; i++) if (!strcmp(k->bindings[i].name, "split")) split = -1;
-    if (split < 0 || !target || target->kind != TARGET_CUDA || target->arch < 90) return;
-    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(n_fixed + t->n) + 2), *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1);
-    memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < t->domains[split].n && c->n < MAX_CHOICES * MAX_PARTS; v++) {
-            const FrontBinding part = { "split", t->domains[split].values[v] };
-            const Choice *base = &c->all[i];
-            if (part.value.kind != FRONT_INT || part.value.i < 2 || part.value.i > MAX_PARTS || !base->usable) continue;
-            memcpy(all + n_fixed, base->config, (size_t)base->n * sizeof *all);
-            all[n_fixed + base->n] = part;
-            if (!frontend_tune_config_with(c->ast, t, 0, all, n_fixed + base->n + 1, config)) continue;
-            FrontBinding *own = arena_array(&s->arena, FrontBinding, (size_t)base->n + 1);
-            memcpy(own, base->config, (size_t)base->n * sizeof *own);
-            own[base->n] = part;
-            c->all[c->n] = *base;
-            c->all[c->n].config = own;
-            c->all[c->n].n = base->n + 1;
-            c->all[c->n++].split = (int)part.value.i;
-        }
-}
-
-static void build(tile_kernel *k, struct Chooser *c, const int64_t *dims)
-{
-    Session *s = &c->session;
-    c->built = true;
-    if (!(c->ast = module_parse(k->module, s)) || !(c->tune = frontend_tune(c->ast, k->name))) return;
-    const FrontTune *t = c->tune;
-    c->all = arena_array(&s->arena, Choice, MAX_CHOICES * MAX_PARTS);
-    FrontBinding *fixed = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + t->n) + 1), *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1),
-                 *declared = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1), *chosen = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1);
-    int n_fixed = k->n_bindings, n = 0;
-    memcpy(fixed, k->bindings, (size_t)k->n_bindings * sizeof *fixed);
-    for (int d = 0; d < t->n; d++) {
-        const FrontParam *p = free_const(k, t->domains[d].name);
-        if (!p) continue;
-        if (shapes_grid(k, c->ast, &t->domains[d])) declared[n++] = (FrontBinding){ t->domains[d].name, p->default_value };
-        else fixed[n_fixed++] = (FrontBinding){ t->domains[d].name, p->default_value };
-    }
-    add_choice(k, c, dims, declared, n);
-    int64_t total = frontend_tune_count(t);
-    for (int64_t i = 0, steps = 0; i < total && steps < MAX_STEPS && c->n < MAX_CHOICES; i++) {
-        bool first = true, same = true;             /* of domains that do not shape the grid one value stands for all */
-        int64_t number = i;
-        for (int d = t->n - 1; d >= 0; number /= t->domains[d].n, d--)
-            first &= shapes_grid(k, c->ast, &t->domains[d]) || number % t->domains[d].n == 0;
-        if (!first || ++steps > MAX_STEPS || !frontend_tune_config_with(c->ast, t, i, fixed, n_fixed, config)) continue;
-        n = 0;
-        for (int d = 0; d < t->n; d++)
-            if (shapes_grid(k, c->ast, &t->domains[d])) { same &= config[d].value.i == declared[n].value.i; chosen[n++] = config[d]; }
-        if (!same) add_choice(k, c, dims, chosen, n);
-    }
-    add_splits(k, c, fixed, n_fixed);
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims) + 1);
+    int64_t shared = k->context->target->shared_bytes;
+    o.passes.dump_after = NULL;         /* of what is launched, not of what is looked at */
+    kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1), arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
+    SearchProblem p = { .parse = parse, .shape = shape, .user = &ask, .kernel = k->name, .bindings = b, .n_bindings = bound(k, l, b), .facts = &facts, .options = &o,
+                        .model = device_model(k->context->target), .units = d->multiprocessors > 0 ? d->multiprocessors : 1,
+                        .shared_bytes = d->shared_bytes && d->shared_bytes < shared ? d->shared_bytes : shared, 
+                        .l2_bytes = d->l2_bytes ? d->l2_bytes : k->context->target->l2_bytes, .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
+    SearchResult r;
+    if (!search_configuration(s, &p, &r)) return 0;
+    s->diags = s->last_diag = NULL;
+    s->n_errors = 0;
+    if (!p.only_if_needed || r.n) say(k, s, &r, p.model != NULL);
+    context_report(k->context, s, k->title);
+    write_choice(k, s, digest, &r);
+    return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
 }
 
 /* No memory to choose with: what is declared. */
-static void build_once(tile_kernel *k, struct Chooser *c, const int64_t *dims)
+static int search_or_read(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
 {
-    if (c->built) return;
-    if (setjmp(c->session.oom)) c->n = 0;
-    else build(k, c, dims);
-}
-
-/* --- choosing ------------------------------------------------------------------------------------------------------------------------ */
-
-static int64_t programs_of(tile_kernel *k, const Choice *c, const LaunchArgs *l)
-{
-    int64_t dims[c->clauses.n_dims + 1], programs;
-    EvalEnv env;
-    return c->usable && !kernel_grid(k, &c->clauses, l, dims, &env, &programs) ? programs : 0;
-}
-
-static double estimate(int64_t programs, int split, int64_t units)
-{
-    int64_t ctas = programs * split;
-    return (double)((ctas + units - 1) / units) / (double)ctas * sqrt(sqrt((double)programs));
-}
-
-/* What a program's loop runs over: the extents that the grid does not name. */
-static double depth_of(const tile_kernel *k, const struct Chooser *c, const LaunchArgs *l)
-{
-    double depth = 1;
-    for (int d = 0; d < k->n_dims; d++) if (!frontend_grid_names(c->ast, k->name, k->dims[d].name)) depth *= (double)l->dims[d];
-    return depth;
-}
-
-static int best(tile_kernel *k, const struct Chooser *c, const LaunchArgs *l)
-{
-    int64_t units = k->context->driver->info.multiprocessors, p = c->n ? programs_of(k, &c->all[0], l) : 0;
-    if (p <= 0 || p >= units) return 0;
-    int found = 0;
-    double least = estimate(p, 1, units) * 0.95, depth = depth_of(k, c, l);        /* not for nothing */
-    for (int i = 1; i < c->n; i++) {
-        int split = c->all[i].split;
-        if ((p = programs_of(k, &c->all[i], l)) <= 0 || estimate(p, split, units) >= least) continue;
-        if (split > 1 && (p * split > units || depth / split < PART_DEPTH)) continue;
-        least = estimate(p, split, units);
-        found = i;
+    Session s;
+    uint8_t digest[32];
+    volatile int choice = 0;
+    session_init(&s, k->context->alloc);
+    if (!setjmp(s.oom) && !setjmp(k->chooser->session.oom)) {
+        int got = 0;
+        cache_key(k, words, n, digest);
+        if (!read_choice(k, &s, digest, &got)) got = search(k, &s, l, key, digest);
+        choice = got;
     }
-    return found;
+    session_free(&s);
+    return choice;
 }
 
-static uint64_t hash_dims(const int64_t *dims, int n)
+/* A choice for extents that are all within a twelfth of these, and the same promises; -1: none. */
+static int nearby(const tile_kernel *k, const uint64_t *words)
+{
+    for (const Chosen *m = k->chooser->memos; m; m = m->older) {
+        bool close = true;
+        for (int i = 0; i < k->key_words && close; i++) close = m->words[i] == words[i];
+        for (int d = 0; d < k->n_dims && close; d++) {
+            int64_t a = (int64_t)m->words[k->key_words + d], b = (int64_t)words[k->key_words + d];
+            close = llabs(a - b) * 12 <= b;
+        }
+        if (close) return m->choice;
+    }
+    return -1;
+}
+
+static uint64_t hash_words(const uint64_t *words, size_t n)
 {
     uint64_t h = 0x9e3779b97f4a7c15ull;
-    for (int i = 0; i < n; i++) { h = (h ^ (uint64_t)dims[i]) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
+    for (size_t i = 0; i < n; i++) { h = (h ^ words[i]) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
     return h;
 }
 
-static void remember(tile_kernel *k, struct Chooser *c, uint64_t hash, const int64_t *dims, int row)
+static void remember(tile_kernel *k, const uint64_t *words, size_t n, uint64_t hash, int choice)
 {
-    size_t bytes = sizeof(Chosen) + (size_t)k->n_dims * sizeof *dims;
+    struct Chooser *c = k->chooser;
+    size_t bytes = sizeof(Chosen) + n * sizeof *words;
     Chosen *m = c->n_memos < MEMO_MOST ? context_alloc(k->context, bytes) : NULL;
     if (!m) return;
     m->bytes = bytes;
     m->hash = hash;
-    m->row = row;
-    memcpy(m->dims, dims, (size_t)k->n_dims * sizeof *dims);
+    m->choice = choice;
+    memcpy(m->words, words, n * sizeof *words);
     m->older = c->memos;
     c->memos = m;
     c->n_memos++;
+    m->next = atomic_load_explicit(&c->slot[hash % MEMO_SLOTS], memory_order_relaxed);
     atomic_store_explicit(&c->slot[hash % MEMO_SLOTS], m, memory_order_release);
 }
 
-int kernel_choice(tile_kernel *k, const LaunchArgs *l)
+static const Chosen *recall(const struct Chooser *c, const uint64_t *words, size_t n, uint64_t hash)
 {
-    struct Chooser *c = k->chooser;
-    uint64_t hash = hash_dims(l->dims, k->n_dims);
     const Chosen *m = atomic_load_explicit(&c->slot[hash % MEMO_SLOTS], memory_order_acquire);
-    if (m && m->hash == hash && !memcmp(m->dims, l->dims, (size_t)k->n_dims * sizeof *l->dims)) return m->row;
-    pthread_mutex_lock(&k->lock);
-    build_once(k, c, l->dims);
-    int row = best(k, c, l);
-    remember(k, c, hash, l->dims, row);
-    pthread_mutex_unlock(&k->lock);
-    return row;
+    while (m && (m->hash != hash || memcmp(m->words, words, n * sizeof *words))) m = m->next;
+    return m;
 }
 
-const FrontBinding *kernel_choice_config(const tile_kernel *k, int row, int *n)
-{
-    *n = k->chooser->all[row].n;
-    return k->chooser->all[row].config;
-}
-
-int kernel_choice_smaller(tile_kernel *k, int row)
+int kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
 {
     struct Chooser *c = k->chooser;
-    int found = -1;
+    size_t n = (size_t)(k->key_words + k->n_dims);
+    uint64_t words[n];
+    memcpy(words, key, (size_t)k->key_words * sizeof *words);
+    for (int d = 0; d < k->n_dims; d++) {
+        if (!l->dims[d]) return 0;      /* nothing to compute */
+        words[k->key_words + d] = (uint64_t)l->dims[d];
+    }
+    uint64_t hash = hash_words(words, n);
+    const Chosen *m = recall(c, words, n, hash);
+    if (m) return m->choice;
     pthread_mutex_lock(&k->lock);
-    for (int i = 1; i < c->n && row < c->n; i++)
-        if (c->all[i].volume < c->all[row].volume && (found < 0 || c->all[i].volume > c->all[found].volume)) found = i;
+    m = recall(c, words, n, hash);
+    int choice = m ? m->choice : -1;
+    bool known = m;
+    if (choice < 0 && c->searched >= EXACT) choice = nearby(k, words);
+    if (choice < 0) {
+        choice = search_or_read(k, l, key, words, n);
+        c->searched++;
+    }
+    if (!known) remember(k, words, n, hash, choice);
     pthread_mutex_unlock(&k->lock);
-    return found;
+    return choice;
+}
+
+const FrontBinding *kernel_choice_config(const tile_kernel *k, int choice, int *n)
+{
+    *n = k->chooser->all[choice].n;
+    return k->chooser->all[choice].config;
 }

@@ -1,6 +1,7 @@
 /* compile.c: see compile.h. */
 #include "runtime/compile.h"
 #include "backends/gpu/check.h"
+#include "backends/gpu/gpu.h"
 #include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -125,6 +126,19 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     }
     if (!out->grid) name_specialization(s, compile_title(s, kernel, b, n));
     return out->grid != NULL;
+}
+
+bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **lowered,
+                     struct GpuCode *code)
+{
+    Func *f = NULL;
+    KernelOptions options = kernel_options_of(&o->passes);
+    *out = (Compiled){ 0 };
+    *code = (GpuCode){ 0 };
+    if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
+    copy_signature(s, f, out);
+    out->grid = host_code(s, f, f->grid, "grid");
+    return out->grid && gpu_compile(s, f, o->target, &options, code, lowered);
 }
 
 bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,

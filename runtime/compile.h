@@ -53,6 +53,11 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
                       const CompileOptions *, PassReport *report, Func **func);
 /* Only what a launch asks before any program runs: *out has parameters, dimensions and grid. For bindings under which the body may not compile. */
 bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const CompileOptions *, Compiled *out);
+/* GPU targets: down to kernel IR and its emission, for who wants to know what the code does (cost.h). *out has the clauses, *lowered the kernel in kernel IR, *code what came of
+ * it, the shared memory taken also where it is too much. False after diagnostics. */
+struct GpuCode;
+bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings, const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered,
+                     struct GpuCode *code);
 /* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after diagnostics. */
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
 /* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text. */

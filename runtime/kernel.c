@@ -1,5 +1,6 @@
 /* kernel.c: making kernels: bindings, parameters, tuning rows; the table of variants. */
 #include "runtime/kernel.h"
+#include "runtime/cost.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -206,10 +207,11 @@ static void take_rows(tile_kernel *k)
 /* Factors of two, up to 16: code is specialized on what divides an extent. */
 static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
 
+/* Where estimates can be had, an entry for launches of other extents by more than a factor of two in all (or as far by other differences) does not speak for this one. */
 int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
 {
     int best = -1;
-    int64_t least = INT64_MAX;
+    int64_t least = k->chooser && device_model(k->context->target) ? (1 << 16) + 1 : INT64_MAX;
     for (int i = 0; i < k->n_rows; i++) {
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {

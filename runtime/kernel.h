@@ -103,7 +103,7 @@ struct tile_kernel {
     void *accept_user;
     TuneTable *tune;
     TuneRow *rows; int n_rows;
-    struct Chooser *chooser;        /* choose.c; NULL: a table speaks, or there is nothing to choose */
+    struct Chooser *chooser;        /* choose.c; NULL: there is nothing to choose */
     int key_words;
     bool anonymous;                 /* some axis has no dimension's name: its extent is compared once the variant is known */
     Variant *variants;
@@ -112,7 +112,7 @@ struct tile_kernel {
     atomic_uint recent_next;
 };
 
-/* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and the tuning row + 1 (from bit 8); then a bit a dimension for multiples of 16, the extents of key
+/* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and from bit 8 the tuning row + 1, or the number of rows + the choice, or 0; then a bit a dimension for multiples of 16, the extents of key
  * dimensions, and 16 bits of facts a parameter. */
 void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
@@ -132,17 +132,17 @@ tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);
 /* A kernel like `k` with more bindings and without a tuning table, in context `c` of the same device. The bindings' names must outlive it. */
 tile_status kernel_create_like(const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
+/* The table's row for these extents; -1: none speaks of them. */
 int kernel_tune_row(const tile_kernel *, const int64_t *dims);
 
 /* --- choose.c: without a table ---------------------------------------------------------------------------------------------------- */
 
 tile_status chooser_open(tile_kernel *);
 void chooser_close(tile_kernel *);
-/* For these extents: 0 the declared defaults, else a number for kernel_choice_config. Neither allocates nor locks for extents seen before. */
-int kernel_choice(tile_kernel *, const LaunchArgs *);
-const FrontBinding *kernel_choice_config(const tile_kernel *, int row, int *n);
-/* The next smaller one, for a `row` that does not fit the device; -1: none. */
-int kernel_choice_smaller(tile_kernel *, int row);
+/* For these extents and this key, whose choice is not in it yet: 0 the declared defaults, else a number for kernel_choice_config. Neither allocates nor locks for what was
+ * seen before. */
+int kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key);
+const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 
 /* launch.c, for memos: reads a scalar; are the views apart that must be; the driver's launch. */
 bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);

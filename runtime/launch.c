@@ -255,7 +255,10 @@ void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
         far |= f;
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
-    key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1 | (uint64_t)(k->n_rows ? kernel_tune_row(k, l->dims) + 1 : k->chooser ? kernel_choice(k, l) : 0) << 8;
+    key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1;
+    int row = k->n_rows ? kernel_tune_row(k, l->dims) + 1 : 0;
+    if (!row && k->chooser && (row = kernel_choice(k, l, key))) row += k->n_rows;
+    key[0] |= (uint64_t)row << 8;
 }
 
 void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)

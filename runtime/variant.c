@@ -19,7 +19,6 @@ typedef struct Making {
     CompileOptions options;
     const FrontBinding *bindings; size_t n_bindings;
     LaunchFacts facts;
-    int instead;                    /* of choose.c: what does not fit the device is replaced by it */
     const char *title;
     uint8_t cache_key[32];
     double vendor_ms, load_ms;      /* of the making: the vendor's compiler, the driver */
@@ -29,7 +28,7 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
 {
     int row = (int)(key[0] >> 8) - 1, n_config = 0;
     const FrontBinding *config = NULL;
-    if (row >= 0 && k->chooser) config = kernel_choice_config(k, row + 1, &n_config);
+    if (row >= k->n_rows) config = kernel_choice_config(k, row - k->n_rows + 1, &n_config);
     else if (row >= 0) { config = k->rows[row].config; n_config = k->rows[row].n_config; }
     FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
@@ -45,10 +44,7 @@ static void gather(Making *m)
 {
     tile_kernel *k = m->k;
     Arena *a = &m->s->arena;
-    uint64_t *key = arena_array(a, uint64_t, (size_t)k->key_words);
-    memcpy(key, m->v->key, (size_t)k->key_words * sizeof *key);
-    if (m->instead > 0) key[0] = (key[0] & 255) | (uint64_t)m->instead << 8;
-    m->bindings = variant_bindings(k, key, a, &m->n_bindings);
+    m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
     kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1), arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
     m->options = context_compile_options(k->context);
@@ -155,20 +151,6 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
     return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
 }
 
-/* Tiles that shared memory does not hold, where smaller ones may be taken: what was said of them becomes a performance note. */
-static bool give_way(Making *m, const Compiled *compiled)
-{
-    const Target *t = m->k->context->target;
-    int64_t bytes = compiled->artifact.shape.shared_bytes;
-    int now = m->instead ? m->instead : (int)(m->v->key[0] >> 8);
-    if (bytes <= t->shared_bytes || !m->k->chooser || kernel_choice_smaller(m->k, now) <= 0) return false;
-    m->s->diags = m->s->last_diag = NULL;
-    m->s->n_errors = 0;
-    diag_perf(m->s, m->k->front->loc, "%s needs %lld bytes of shared memory, %s has %lld: smaller tiles of the tune block are tried", m->title, (long long)bytes, t->name,
-              (long long)t->shared_bytes);
-    return true;
-}
-
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
@@ -185,7 +167,6 @@ static tile_status compile(Making *m)
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
         m->vendor_ms += now_ms() - start;
     }
-    if (!ok && give_way(m, &compiled)) return TILE_ERROR_RESOURCES;
     context_report(c, m->s, m->title);
     if (!ok) return TILE_ERROR_COMPILE;
     artifact_write(m->s, &compiled, &bytes, &size);
@@ -208,19 +189,6 @@ static tile_status make(Making *m)
     return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
 
-/* Tiles that do not fit the device give way to smaller ones, unless they were bound or a table named them. */
-static tile_status make_fitting(Making *m)
-{
-    tile_status st = make(m);
-    m->instead = (int)(m->v->key[0] >> 8);
-    while (st == TILE_ERROR_RESOURCES && m->k->chooser && (m->instead = kernel_choice_smaller(m->k, m->instead)) > 0) {
-        forget(m->v);
-        tile_status next = make(m);
-        if (next != TILE_ERROR_COMPILE) st = next;
-    }
-    return st;
-}
-
 /* Another launch of the same variant says again what this one said. */
 static void remember(tile_kernel *k, Variant *v)
 {
@@ -239,7 +207,7 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
     arena_init(&v->arena, c->alloc, &s.oom);
     Making m = { .k = k, .v = v, .s = &s };
     int jumped = setjmp(s.oom);
-    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make_fitting(&m);
+    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
     v->ms = now_ms() - start;
     if (!st && context_debug_has(c, "time")) {
         char text[200];

@@ -15,6 +15,7 @@ typedef struct GpuCode {
     int64_t shared_bytes, scratch_bytes;    /* dynamic shared memory; the part of it for conversions and reductions */
     RegisterUse largest;
     int registers;                          /* of a thread, at most */
+    int consumer_registers;                 /* the same of consumers, where there are roles */
     ScratchUse beside, after;               /* beside the buffers, and where they are done with */
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;

@@ -226,10 +226,10 @@ static void test_maps(void)
     int64_t shape[4] = { 1, 2, 256, 128 };
     tile_tensor t[4];
     tile_arg a[5];
-    tile_binding b[] = { { "CAUSAL", TILE_BIND_BOOL, { .i = 0 } } };
+    tile_binding b[] = { { "CAUSAL", TILE_BIND_BOOL, { .i = 0 } }, { "persistent", TILE_BIND_INT, { .i = 1 } } };
     open_context();
     OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/attention.tile", NULL, &mod));
-    OK(ctx, tile_kernel_create(mod, "attention", b, 1, &k));
+    OK(ctx, tile_kernel_create(mod, "attention", b, 2, &k));
     for (int i = 0; i < 4; i++) {
         t[i] = (tile_tensor){ memory + i * (256 << 10), shape, NULL, 4, TILE_F16 };
         a[i] = tile_arg_tensor(&t[i]);

@@ -1,6 +1,7 @@
 /* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
  * made by the vendors' compilers, several at a time. */
 #include "tools/tilec/bundle_parts.h"
+#include "tools/tilec/fit.h"
 #include "tools/tilec/hip.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
@@ -110,8 +111,17 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     if (!input_options(b->in, t, &o)) return false;
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
-    Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, input_facts(b->in, v->kernel, assume), &o, NULL, &f);
-    if (!m || !backend->compile(s, m, f, t, &o.backend, a)) {
+    const LaunchFacts *facts = input_facts(b->in, v->kernel, assume);
+    const Diag *before = s->last_diag;
+    Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
+    bool ok = m && backend->compile(s, m, f, t, &o.backend, a);
+    const Variant *smaller = m && !ok ? fit_smaller(b->in, v, facts, &o, a->shape.shared_bytes, before) : NULL;
+    if (smaller) {
+        *a = (Artifact){ .registers = -1 };
+        m = compile_to_ir(s, b->in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &o, NULL, &f);
+        ok = m && backend->compile(s, m, f, t, &o.backend, a);
+    }
+    if (!ok) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, t->name);
         return false;
     }

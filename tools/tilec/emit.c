@@ -1,5 +1,6 @@
 /* emit.c: see emit.h. */
 #include "tools/tilec/emit.h"
+#include "tools/tilec/fit.h"
 #include "tools/tilec/hip.h"
 #include "tools/tilec/sass.h"
 #include "backends/gpu/check.h"
@@ -46,7 +47,11 @@ static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitK
     CompileOptions mine = *o;
     mine.backend.emit = kind;
     mine.backend.symbol = symbol;
-    return compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), &mine, c);
+    const LaunchFacts *facts = emit_assumed(in, v);
+    const Diag *before = in->session.last_diag;
+    if (compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c)) return true;
+    const Variant *smaller = fit_smaller(in, v, facts, &mine, c->artifact.shape.shared_bytes, before);
+    return smaller && compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
 }
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)

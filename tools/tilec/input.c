@@ -99,6 +99,16 @@ static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
     return fn(in, outputs);
 }
 
+Ast *input_parse_again(Input *in, Session *s)
+{
+    for (size_t i = 1; s != &in->session && i < in->session.sources.len; i++) {
+        const Source *f = &in->session.sources.data[i];
+        diag_add_source(s, f->name, f->directory, f->text, f->len);
+    }
+    Ast *ast = frontend_parse(s, in->file, import, in);
+    return frontend_check(ast) ? ast : NULL;
+}
+
 int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
 {
     Input *in = arena_new(&t->arena, Input);

@@ -22,6 +22,9 @@ typedef struct Input {
  * appear only if there were no errors. */
 int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *), void *user);
 
+/* The tree once more, in another session; nothing is read again. */
+Ast *input_parse_again(Input *, Session *);
+
 /* A kernel with values for its consts, const types and dimensions. */
 typedef struct Variant {
     const FrontKernel *kernel;

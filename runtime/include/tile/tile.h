@@ -137,6 +137,8 @@ enum {
     TILE_CONTEXT_DEBUG_INFO = 4,        /* line tables in compiled code, so that debuggers stop on lines of the .tile file */
     TILE_CONTEXT_PRINT = 8,             /* print in kernels, as CHECKED and DEBUG_INFO do too; else it is compiled out. On the CPU lines go to
                                            on_diagnostic; a GPU's driver writes them to the process's standard output */
+    TILE_CONTEXT_AS_DECLARED = 16,      /* launches for which no table speaks take a kernel's declared defaults, if those fit the device, instead of
+                                           what estimates say is fastest among its `tune` block (GPUs; docs/tuning.md) */
 };
 
 typedef struct tile_context_desc {

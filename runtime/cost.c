@@ -1,0 +1,419 @@
+/* cost.c: counts what one program does: see cost.h. Walks kernel IR once for each of a few programs spread over the grid; scalars are evaluated as far as the launch's
+ * extents and the program's coordinates decide them, so that trip counts (of a causal loop, say) are those of that program. */
+#include "runtime/cost.h"
+#include <math.h>
+
+enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16 };
+
+typedef struct Known { bool is; Scalar v; } Known;
+
+enum { MOST_PARAMS = 64 };
+
+typedef struct Walk {
+    Session *s;
+    const Func *f;
+    const EvalEnv *env;
+    Known *known;                   /* by value id */
+    int64_t coord[3], programs, linear;
+    Cost c;
+    struct Traffic *traffic;        /* not NULL: only what is loaded is of interest, and programs are those of the kernel's own order */
+    int loops;                      /* around, those over programs aside */
+    bool producer, roles, counted;  /* counted: this loop's round has waited already */
+    int threads;                    /* that share the work of a tile */
+    double site[MOST_PARAMS];       /* by parameter: what the load that reads most of it reads */
+    const Block *products;          /* where products were counted last, and the bytes that they hold there */
+    double held;
+} Walk;
+
+/* Windows that programs under way together load, each once. */
+enum { MOST_WINDOWS = 4096 };
+typedef struct Traffic { uint64_t seen[MOST_WINDOWS]; double of[MOST_WINDOWS], bytes[MOST_PARAMS]; } Traffic;     /* of: what the program that loads most of it loads */
+
+static Known get(const Walk *w, const Value *v) { return w->known[v->id]; }
+static void put(Walk *w, const Value *v, Scalar x) { w->known[v->id] = (Known){ true, x }; }
+
+static bool as_int(const Walk *w, const Value *v, int64_t *out)
+{
+    Known k = get(w, v);
+    if (!k.is) return false;
+    *out = dtype_is_float(v->type->dtype) ? (int64_t)k.v.f : k.v.i;
+    return true;
+}
+
+static void evaluate(Walk *w, const Instr *i, double times)
+{
+    const Value *r = &i->results[0];
+    Scalar in[4], out;
+    const Attr *a;
+    int64_t axis;
+    if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
+    if (i->op != OP_CONST && (w->producer || !w->roles)) w->c.scalar += times * (i->op == OP_DIV || i->op == OP_REM || i->op == OP_CDIV ? 8 : 1);
+    switch ((int)i->op) {
+    case OP_CONST:
+        if ((a = ir_attr(i, ATTR_IVALUE))) put(w, r, scalar_int(a->i));
+        else if ((a = ir_attr(i, ATTR_FVALUE))) put(w, r, scalar_float(a->f));
+        return;
+    case OP_DIM: put(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
+    case OP_STRIDE: put(w, r, scalar_int(w->env->strides ? w->env->strides[ir_attr_int(i, ATTR_PARAM, 0)][ir_attr_int(i, ATTR_AXIS, 0)] : 1)); return;
+    case OP_NUM_PROGRAMS: axis = ir_attr_int(i, ATTR_AXIS, 0); put(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis])); return;
+    case OP_PROGRAM_ID: case OP_PROGRAM_COORD:
+        if (w->traffic && i->op == OP_PROGRAM_COORD && get(w, ir_operand(i, 0)).is) put(w, r, get(w, ir_operand(i, 0)).v);
+        else put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
+        return;
+    case OP_CLUSTER_RANK: put(w, r, scalar_int(0)); return;      /* parts differ by a step at most */
+    case OP_PROGRAM: case OP_CTA_ID: put(w, r, scalar_int(w->linear)); return;
+    case OP_OPAQUE: if (get(w, ir_operand(i, 0)).is) put(w, r, get(w, ir_operand(i, 0)).v); return;
+    default: break;
+    }
+    if (i->n_operands > 4) return;
+    for (int k = 0; k < i->n_operands; k++) {
+        Known x = get(w, ir_operand(i, k));
+        if (!x.is) return;
+        in[k] = x.v;
+    }
+    if (i->op == OP_CAST) put(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
+    else if ((op_info[i->op].flags & OPF_ELEM) && i->n_operands && scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out)) put(w, r, out);
+}
+
+/* --- single operations ------------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of a window that lie inside the tensor, in the mean over its places. */
+static double window_bytes(const Walk *w, const Instr *i, double *whole)
+{
+    MemParts m;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    const Param *p = NULL;
+    int at = i->op == OP_RING_PUT || i->op == OP_COPY ? 1 : 0;
+    if (at) p = &w->f->params[ir_operand(i, 1)->index];
+    else if (ir_mem_parts(i, &m)) p = &w->f->params[m.param];
+    double n = p ? dtype_bytes(p->type->dtype) : 0, all = n;
+    if (!p || p->type->kind != TYPE_TENSOR) return 0;
+    for (int a = 0; e && a < e->n && a < p->type->rank; a++) {
+        double extent = (double)e->v[a], have = (double)w->env->dims[p->dims[a]];
+        if (extent <= 1) continue;
+        double places = have > 0 ? ceil(have / extent) : 1;
+        n *= have > 0 ? have / places : 1;
+        all *= extent;
+    }
+    if (whole) *whole = all;
+    return n;
+}
+
+/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it holds. */
+static double sectors(const Walk *w, const Instr *i, double bytes)
+{
+    MemParts m;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    if (!e || !ir_mem_parts(i, &m)) return bytes;
+    const Param *p = &w->f->params[m.param];
+    int unit = kernel_unit_axis(w->f, i, NULL), size = dtype_bytes(p->type->dtype);
+    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
+    double have = (double)run * size, moved = ceil(have / 32) * 32;
+    return bytes * (moved > have ? moved / have : 1);
+}
+
+static bool is_special(Op op, bool *slow)
+{
+    *slow = false;
+    switch ((int)op) {
+    case OP_EXP2: case OP_EXP: case OP_LOG: case OP_LOG2: case OP_RSQRT: case OP_SIN: case OP_COS: return true;
+    case OP_SQRT: case OP_TANH: case OP_SIGMOID: case OP_ERF: case OP_DIV: *slow = true; return true;
+    default: return false;
+    }
+}
+
+static void product(Walk *w, const Instr *i, double times)
+{
+    const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
+    double m = (double)a->shape[0], k = (double)a->shape[1], n = (double)b->shape[1], size = dtype_bytes(a->dtype), work = m * n * k * times;
+    const Type *c = i->results[0].type;
+    if (w->products != i->block) w->held = 0;
+    w->products = i->block;
+    w->held += (double)type_elements(c) * dtype_bytes(c->dtype) + (a->kind == TYPE_TILE ? m * k * size : 0);
+    int words = (int)(w->held / 4 / w->threads);
+    if (words > w->c.held) w->c.held = words;
+    bool wgmma = i->op == OP_WGMMA, fma = !wgmma && !strcmp(ir_attr(i, ATTR_INSTR)->s, "fma");
+    work *= size / 2;               /* a k of 32 bytes an instruction, whatever the type */
+    if (fma) { w->c.alu += m * n * k * times * (a->dtype == DT_F64 ? 2 : 1); w->c.shared += (m + n) * k * size * times; return; }
+    if (a->dtype == DT_F64) work *= 8;
+    if (wgmma) {
+        w->c.wgmma += work;
+        w->c.feed += times * (m / 64 * n * k * size + (a->kind == TYPE_SHARED ? m * k * size : 0));
+        return;
+    }
+    double along_n = (double)ir_attr_int(i, ATTR_COUNT, 1), warps = w->threads / 32.0, along_m = along_n > 0 && warps > along_n ? warps / along_n : 1;
+    w->c.mma += work;
+    w->c.feed += times * k * size * ((a->kind == TYPE_SHARED ? m * along_n : 0) + (b->kind == TYPE_SHARED ? n * along_m : 0));
+}
+
+static void meet_window(Walk *w, const Instr *i, int param, int first, int rank, double bytes)
+{
+    uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
+    for (int a = 0; a < rank; a++) {
+        int64_t at = 0;
+        if (!as_int(w, ir_operand(i, first + a), &at)) at = w->linear;
+        h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    h += !h;
+    for (uint64_t k = h % MOST_WINDOWS, n = 0; n < 64; n++, k = (k + 1) % MOST_WINDOWS) {
+        if (w->traffic->seen[k] && w->traffic->seen[k] != h) continue;
+        w->traffic->seen[k] = h;
+        if (bytes > w->traffic->of[k]) {
+            w->traffic->bytes[param] += bytes - w->traffic->of[k];
+            w->traffic->of[k] = bytes;
+        }
+        return;
+    }
+    w->traffic->bytes[param] += bytes;
+}
+
+static void reads(Walk *w, const Instr *i, int param, double bytes)
+{
+    if (w->traffic && param < MOST_PARAMS) {
+        MemParts m;
+        bool load = ir_mem_parts(i, &m);
+        meet_window(w, i, param, load ? 1 : 2, load ? m.rank : w->f->params[param].type->rank, bytes);
+    }
+    w->c.in += bytes;
+    if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
+}
+
+static void wait_for_data(Walk *w, double times)
+{
+    if (!w->counted) w->c.turns += times;
+    w->counted = true;
+}
+
+/* Of the buffers that a loop takes from, the one with the fewest slots decides how far loads run ahead. */
+static void slots(Walk *w, const Value *buffer)
+{
+    int n = (int)buffer->type->shape[0];
+    if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
+}
+
+static void memory(Walk *w, const Instr *i, double times)
+{
+    MemParts m;
+    double whole = 0, bytes = window_bytes(w, i, &whole);
+    if (!ir_mem_parts(i, &m)) return;
+    if (i->op == OP_LOAD || i->op == OP_STORE) {
+        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i);
+        if (i->op == OP_LOAD) { reads(w, i, m.param, bytes * times); if (whole * 1.0 > 256) wait_for_data(w, times); w->c.ahead += whole; }
+        else w->c.out += bytes * times;
+        w->c.wasted += (moved - bytes) * times;
+        w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
+        w->c.alu += whole / (width > 1 ? width : 1) * 4 * times;
+        return;
+    }
+    const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
+    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1, size = dtype_bytes(w->f->params[m.param].type->dtype);
+    if (i->op == OP_GATHER) { w->c.in += n * size * times; w->c.ahead += n * size; wait_for_data(w, times); } else w->c.out += n * size * times;
+    w->c.alu += n * 8 * times;
+}
+
+static void arithmetic(Walk *w, const Instr *i, double times)
+{
+    const Type *t = i->n_results ? i->results[0].type : NULL;
+    bool slow;
+    if (!t || t->kind != TYPE_TILE || !t->layout) return;
+    double n = (double)type_elements(t) * times;
+    if (n < w->threads * times) n = w->threads * times;     /* copies of a small tile in every thread */
+    if (is_special(i->op, &slow)) { w->c.special += n * (slow ? 2 : 1); w->c.alu += n * (slow ? 6 : 1); }
+    else if (i->op == OP_CAST) w->c.alu += n * (dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1 ? 2 : 0.5);
+    else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
+}
+
+static void walk(Walk *w, const Block *b, double times);
+
+static void loop(Walk *w, const Instr *i, double times)
+{
+    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    const Value *by = ir_operand(i, 2);
+    bool programs = by->def && by->def->op == OP_NUM_CTAS, known = as_int(w, ir_operand(i, 0), &lo) & as_int(w, ir_operand(i, 1), &hi) & as_int(w, by, &step);
+    if (programs) turns = 1;
+    else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (programs) put(w, i->blocks[0]->args[0], scalar_int(w->linear));
+    else if (known) put(w, i->blocks[0]->args[0], scalar_int(lo + (w->traffic ? 0 : step * (turns / 2))));      /* the first turn names a window, the one in the middle stands for all */
+    w->c.persistent |= programs;
+    bool counted = w->counted;
+    w->counted = false;
+    w->loops += !programs;
+    if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
+    w->loops -= !programs;
+    w->counted = counted;
+}
+
+static void one(Walk *w, const Instr *i, double times)
+{
+    int64_t c;
+    switch ((int)i->op) {
+    case OP_FOR: loop(w, i, times); return;
+    case OP_WHILE:
+        for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
+        return;
+    case OP_IF:
+        if (as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+        else for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
+        return;
+    case OP_ROLES:
+        w->roles = true;
+        w->producer = true;
+        walk(w, i->blocks[0], times);
+        w->producer = false;
+        w->c.teams = (int)ir_attr_int(i, ATTR_COUNT, 0);
+        if (w->traffic) return;
+        w->threads = w->c.teams ? 128 : w->threads - 128;
+        walk(w, i->blocks[1], times);
+        w->c.consumers = 1;
+        return;
+    case OP_TICKET:
+        w->c.persistent = true;
+        for (int k = 0; k < i->n_results; k++) put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
+        return;
+    case OP_RING_PUT: {
+        const Attr *e = ir_attr(i, ATTR_EXTENTS);
+        double bytes = window_bytes(w, i, NULL) * times, row = (double)e->v[e->n - 1] * dtype_bytes(ir_operand(i, 0)->type->dtype);
+        reads(w, i, ir_operand(i, 1)->index, bytes);
+        if (row < 128) w->c.wasted += bytes * (128 / (row < 16 ? 16 : row) - 1);      /* a request fetches up to 128 bytes of a row */
+        return;
+    }
+    case OP_COPY: { double whole; reads(w, i, ir_operand(i, 1)->index, window_bytes(w, i, &whole) * times); w->c.alu += whole / 16 * 4 * times; return; }
+    default: break;
+    }
+    if (w->producer) { evaluate(w, i, times > 1 ? 0 : times); return; }
+    switch ((int)i->op) {
+    case OP_RING: case OP_SHARED_ALLOC: w->c.ring += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype); break;
+    case OP_RING_GET: slots(w, ir_operand(i, 0)); wait_for_data(w, times); break;
+    case OP_SHARED_SLOT: slots(w, ir_operand(i, 0)); break;
+    case OP_COPY_WAIT: wait_for_data(w, times); w->c.meets += times; break;
+    case OP_BARRIER: w->c.meets += times; break;
+    case OP_WGMMA_WAIT: w->c.overlapped |= ir_attr_int(i, ATTR_DEPTH, 0) > 0 && i->n_results > 0; break;
+    case OP_WGMMA: case OP_MMA_SYNC: product(w, i, times); break;
+    case OP_LOAD: case OP_STORE: case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: memory(w, i, times); break;
+    case OP_CLUSTER_COMBINE:
+        w->c.shared += 2.0 * (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times;
+        w->c.joins += times;
+        break;
+    case OP_CONVERT: {
+        const Type *t = i->results[0].type;
+        w->c.shared += 2.0 * (double)type_elements(t) * dtype_bytes(t->dtype) * times;
+        w->c.meets += 2 * times;
+        break;
+    }
+    case OP_SHARED_READ: case OP_SHARED_WRITE: {
+        const Type *t = ir_operand(i, i->op == OP_SHARED_READ ? 0 : 1)->type;
+        w->c.shared += (double)type_elements(t) * dtype_bytes(t->dtype) * times;
+        break;
+    }
+    default:
+        if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) {
+            const Type *t = ir_operand(i, 0)->type;
+            w->c.alu += (double)type_elements(t) * times * (i->op >= OP_SCAN_SUM ? 4 : 1);
+            w->c.meets += times;
+        } else {
+            evaluate(w, i, times > 1 ? 0 : times);
+            arithmetic(w, i, times);
+        }
+    }
+}
+
+static void walk(Walk *w, const Block *b, double times)
+{
+    for (const Instr *i = b->first; i; i = i->next) one(w, i, times);
+}
+
+/* --- the mean of some programs ------------------------------------------------------------------------------------------------------- */
+
+static void add(Cost *to, const Cost *c)
+{
+    to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
+    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->meets += c->meets;
+    to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
+    to->teams = c->teams; to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk;
+}
+
+static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
+
+static double bytes_touched(const Func *f, const EvalEnv *env)
+{
+    double all = 0;
+    for (int k = 0; k < f->n_params; k++) {
+        const Param *p = &f->params[k];
+        double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
+        for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++) n *= (double)env->dims[p->dims[a]];
+        all += n;
+    }
+    return all;
+}
+
+static void start(Walk *w, int64_t linear, const int64_t *coord)
+{
+    memset(w->known, 0, w->f->module->next_id * sizeof *w->known);
+    w->linear = linear;
+    memcpy(w->coord, coord, sizeof w->coord);
+    for (int p = 0; p < w->f->n_params; p++)
+        if (w->f->params[p].kind == PARAM_SCALAR && w->env->scalars) put(w, w->f->body->args[p], w->env->scalars[p]);
+    walk(w, w->f->body, 1);
+}
+
+/* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves, or all of the tensor once where L2 keeps it. */
+static double bytes_from_memory(Walk *w, int64_t together, int64_t l2_bytes)
+{
+    Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    double all = 0, part = 1;
+    int64_t programs = w->programs, n = together < programs ? together : programs;
+    const EvalEnv *env = w->env;
+    if (n > 1024) { part = (double)n / 1024; n = 1024; }
+    for (int64_t k = 0; k < n; k++) {
+        int64_t coord[3] = { k % env->grid[0], k / env->grid[0] % env->grid[1], k / env->grid[0] / env->grid[1] };
+        start(w, k, coord);
+    }
+    double waves = (double)programs / ((double)n * part);
+    for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
+        const Param *q = &w->f->params[p];
+        double size = q->type->kind == TYPE_TENSOR ? dtype_bytes(q->type->dtype) : 0, loaded = t->bytes[p] * part * waves;
+        for (int a = 0; q->type->kind == TYPE_TENSOR && a < q->type->rank; a++) size *= (double)env->dims[q->dims[a]];
+        if (q->kind != PARAM_IN) { all += size; continue; }
+        all += loaded < size ? loaded : size < 0.4 * (double)l2_bytes ? size : loaded;
+    }
+    return all;
+}
+
+void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, int units, int64_t l2_bytes, Cost *out)
+{
+    double sum = 0, most = 0;
+    *out = (Cost){ 0 };
+    Known *known = arena_array(&s->arena, Known, f->module->next_id);
+    for (int k = 0; k < SAMPLES; k++) {
+        Walk w = { .s = s, .f = f, .env = env, .known = known, .programs = programs, .threads = code->threads };
+        int64_t coord[3];
+        for (int a = 0; a < 3; a++) coord[a] = (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)env->grid[a]);
+        start(&w, (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)programs), coord);
+        w.c.again = w.c.in;
+        for (int p = 0; p < MOST_PARAMS; p++) w.c.again -= w.site[p];
+        double x = weight(&w.c);
+        sum += x;
+        if (x > most) most = x;
+        add(out, &w.c);
+    }
+    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->scalar, &out->again, &out->joins, &out->turns, &out->meets };
+    for (size_t k = 0; k < sizeof mean / sizeof *mean; k++) *mean[k] /= SAMPLES;
+    out->heaviest = most * SAMPLES / sum;
+    out->unique = bytes_touched(f, env);
+    out->memory = out->unique;
+    if (out->ring > 0 && programs > units) {
+        Walk w = { .s = s, .f = f, .env = env, .known = known, .programs = programs, .threads = code->threads };
+        int64_t each = 232448 / (code->shared_bytes + 1024);
+        out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each), l2_bytes);
+    }
+    out->programs = programs;
+    out->threads = code->threads;
+    out->registers = code->registers;
+    out->room = code->consumer_registers ? code->consumer_registers : code->registers;
+    out->words = code->largest.words;
+    out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
+    out->shared_bytes = code->shared_bytes;
+    out->persistent = code->persistent;
+    out->consumers = out->consumers ? code->threads / 128 - 1 : 0;
+}

@@ -1,0 +1,54 @@
+/* cost.h: what one program of a compiled kernel does, counted in its kernel IR, and how long a launch of it should take by that. Serves the choice of a
+ * configuration where no table speaks (choose.c, docs/tuning.md); nothing here knows a kernel by its name. */
+#pragma once
+#include "backends/gpu/gpu.h"
+#include "ir/eval.h"
+
+/* Of one program, the mean over the grid. */
+typedef struct Cost {
+    double wgmma, mma;              /* multiply-adds of matrix instructions, as many of f16 as take the same time */
+    double feed;                    /* bytes that products read from shared memory */
+    double shared;                  /* bytes that else go in or out of shared memory */
+    double alu, special;            /* lane operations: arithmetic, and those of the special function unit */
+    double in, out;                 /* bytes of tensors that come and go */
+    double wasted;                  /* bytes of sectors that are moved beyond those */
+    double again;                   /* bytes of `in` that the program has read before, about */
+    double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
+    double turns;                   /* rounds of loops that wait for data */
+    double meets;                   /* barriers, reductions across lanes or warps */
+    double joins;                   /* tiles that the CTAs of a cluster put together */
+    double heaviest;                /* work of the heaviest program to the mean */
+    double unique, memory;          /* bytes of all tensors that programs touch, once; bytes that come from and go to memory, as far as L2 does not hold them */
+    double ring;                    /* bytes that rings and buffers hold for loads under way */
+    double ahead;                   /* bytes of one round's loads into registers */
+    int64_t programs;
+    int slots;                      /* of the shortest of those; 0: none in a loop */
+    int consumers;                  /* warpgroups with products of their own, 0: no roles */
+    int teams, threads, registers;  /* registers: of a thread, at most */
+    int words;                      /* of a thread, that the largest tile takes */
+    int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
+    bool persistent, overlapped, bulk;
+    int cluster;
+    int64_t shared_bytes;
+} Cost;
+
+/* `f` was lowered, `code` emitted of it. env: extents, scalars, strides, and the grid. */
+void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, int units, int64_t l2_bytes, Cost *out);
+
+/* What a device can do, by multiprocessor and nanosecond unless it says otherwise. One row a target: estimate.c has them with their sources. */
+typedef struct DeviceModel {
+    const char *target;
+    bool measured;                  /* fitted on times taken there; else scaled by public figures */
+    double wgmma, mma;              /* multiply-adds of f16 */
+    double shared;                  /* bytes */
+    double alu, special;            /* lane operations */
+    double l2, store;               /* bytes from L2 to the multiprocessor, and back */
+    double memory;                  /* bytes of all of the device */
+    double latency;                 /* ns of a load that misses L2 */
+    int64_t shared_bytes, registers, threads;   /* of a multiprocessor */
+} DeviceModel;
+
+/* The target's row, or NULL: no estimates there. */
+const DeviceModel *device_model(const Target *);
+/* Nanoseconds of a launch; *limit: what bounds it, for people. */
+double cost_estimate(const Cost *, const DeviceModel *, int units, int64_t l2_bytes, const char **limit);

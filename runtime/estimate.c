@@ -1,0 +1,99 @@
+/* estimate.c: the time of a launch from what its programs do (cost.h) and what the device can do. Not a simulation: every resource of a multiprocessor has a rate, the slowest sets the pace
+ * of the programs that share it; a program alone is also as slow as its own chain of waits; programs come in rounds. docs/tuning.md has the formulas and how well they do. */
+#include "runtime/cost.h"
+#include <math.h>
+#include <string.h>
+
+/* measured: fitted on the times of bench/gpu (docs/tuning.md). The others are that row scaled by public figures: the vendor's data sheets for matrix rates (dense f16 with f32 sums), memory and clocks,
+ * the programming guide for what a multiprocessor holds. */
+static const DeviceModel models[] = {
+    /* target         measured  wgmma   mma  shared  alu  special   l2  store  memory  latency  shared/SM  registers threads */
+    { "cuda:sm_90a",   true,     2800, 1500,    212, 225,      56, 150,   300,   2900,     650,   233472,     65536,   2048 },
+    { "cuda:sm_90",    false,    2800, 1500,    212, 225,      56, 150,   300,   2900,     650,   233472,     65536,   2048 },
+    { "cuda:sm_80",    false,       1, 1150,    165, 175,      43,  85,   170,   1400,     650,   167936,     65536,   2048 },
+    { "cuda:sm_86",    false,       1,  400,    200, 210,      52,  65,   130,    850,     650,   102400,     65536,   1536 },
+    { "cuda:sm_89",    false,       1,  600,    290, 300,      75, 100,   200,    920,     650,   102400,     65536,   1536 },
+    { "cuda:sm_100",   false,       1, 1500,    225, 240,      60, 160,   320,   7000,     650,   233472,     65536,   2048 },
+    { "cuda:sm_100a",  false,       1, 1500,    225, 240,      60, 160,   320,   7000,     650,   233472,     65536,   2048 },
+    { "cuda:sm_120",   false,       1,  600,    290, 300,      75, 100,   200,   1600,     650,   102400,     65536,   1536 },
+    { "cuda:sm_121",   false,       1,  600,    290, 300,      75, 100,   200,    270,     650,   102400,     65536,   1536 },
+};
+
+/* Nanoseconds, fitted together with the first row: a launch; the way from it to the first load; its end; of a turn of a loop: what nothing hides, the least that a producer takes, a barrier or an
+ * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket, and the tickets of a team; a scalar operation of the way to the first load; what a load
+ * takes longer from memory than from L2. */
+static const double START = 1334, BEGIN = 557, END = 774, TURN = 12, PUT = 200, MEET = 75, CLUSTER_MEETS = 3, TICKET = 600, TEAM_TICKET = 652, SCALAR = 12, FROM_MEMORY = 650;
+/* What the CTAs of a cluster take to put a tile together: as much as a thousand steps along K, and not measured. */
+static const double JOIN = 6000;
+/* Slots of a ring that its reader holds; the part of a request's unused bytes that counts; how late the last of uneven programs is, in programs; the ramp of memory. */
+static const double HELD_SLOTS = 1.16, NARROW = 0.37, TAIL = 0.53, RAMP = 500, L2_KEEPS = 0.86;
+
+const DeviceModel *device_model(const Target *t)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) if (!strcmp(models[i].target, t->name)) return &models[i];
+    return NULL;
+}
+
+/* A maximum with soft corners: resources that are nearly as busy as the busiest get into its way. */
+static double blend(double power, int n, const double *x)
+{
+    double most = 1e-9, sum = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, x[i]);
+    for (int i = 0; i < n; i++) sum += pow(x[i] / most, power);
+    return most * pow(sum, 1 / power);
+}
+#define BLEND(power, ...) blend((power), (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (double[]){ __VA_ARGS__ })
+
+/* Registers of a thread: what its tiles hold, and addresses and the like. */
+static double registers_wanted(const Cost *c)
+{
+    return c->consumers ? c->held + 28 : fmax(c->held, c->words) + 22;
+}
+
+/* CTAs that a multiprocessor holds. */
+static double resident(const Cost *c, const DeviceModel *m)
+{
+    double registers = fmin(c->registers, ceil((registers_wanted(c) + 4) / 8) * 8);
+    double n = floor((double)m->shared_bytes / (double)(c->shared_bytes + 1024));
+    n = fmin(n, floor((double)m->threads / c->threads));
+    n = fmin(n, floor((double)m->registers / (c->threads * registers)));
+    return c->persistent ? 1 : fmin(fmax(n, 1), 32);
+}
+
+/* Arithmetic beside products: the part of it that the products of other warpgroups do not hide. */
+static double unhidden(double groups) { return 0.23 + 0.48 / (groups * sqrt(groups)); }
+
+double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
+{
+    double n = (double)c->programs / fmax(1, floor((double)units / c->cluster)), k = resident(c, m), turns = fmax(1, c->turns);
+    /* of one turn, each resource by itself */
+    double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? c->in : 0)) / m->shared / turns;
+    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in + NARROW * c->wasted) / m->l2 / turns, put = c->consumers ? PUT : 0;
+    double products = BLEND(6, matrix, feed), teams = c->teams > 1 ? c->teams : 1, groups = c->consumers ? c->consumers / teams : c->threads / 128.0;
+    double side = fmax(fmin(k, ceil(n)), fmin(teams, ceil(n)));         /* programs under way together */
+    double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
+    /* alone: data that come too late, and waits that nothing fills */
+    double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
+    double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
+    double meets = MEET * c->meets / turns * (c->cluster > 1 ? CLUSTER_MEETS * c->cluster : 1);
+    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put) + TURN + meets;
+    double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
+    turn *= spills;
+    pace *= spills;
+    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = c->out / m->store, end = END + store + JOIN * c->joins, t;
+    /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
+    bool uneven = c->heaviest > 1.15;
+    double mine = uneven ? fmax(n + TAIL, c->heaviest) : teams * ceil(n / teams);
+    if (c->persistent) {
+        double of_a_team = uneven ? fmax(n / teams + TAIL, c->heaviest) : ceil(n / teams);
+        t = begin + TICKET + fmax(mine * (turns * BLEND(6, pace, put) + store + (teams > 1 ? TEAM_TICKET : 0)), of_a_team * (turns * turn + end));
+    } else {
+        double rounds = uneven ? fmax(n / k + TAIL, c->heaviest) : ceil(ceil(n) / k);
+        t = fmax(mine * (turns * pace + store), rounds * (begin + turns * (fmin(k, n) > 1 ? BLEND(6, turn, fmin(k, ceil(n)) * pace) : turn) + end));
+    }
+    /* what a program reads again comes from memory again unless L2 holds what all of those under way have read */
+    double kept = k * units / c->cluster * (c->in - c->again + c->out), lost = kept > L2_KEEPS * (double)l2_bytes ? 1 - L2_KEEPS * (double)l2_bytes / kept : 0;
+    double memory = (c->memory + (double)c->programs * c->again * lost) / m->memory + RAMP;
+    *limit = memory > t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
+    return BLEND(4, t, memory) + START;
+}
