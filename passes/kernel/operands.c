@@ -1,0 +1,158 @@
+/* operands.c: of warp-roles: what TMA can load and wgmma multiply. */
+#include "passes/kernel/roles.h"
+
+bool roles_refuse(Roles *c, Loc loc, const char *why)
+{
+    if (!c->why) { c->why = why; c->why_loc = loc; }
+    return false;
+}
+
+/* The load whose tile v is, as it is or with all axes but the contiguous one merged: rows (or columns) of a matrix that lie in several axes of the tensor. */
+static Instr *load_behind(Roles *c, const Value *v)
+{
+    Instr *i = v->def;
+    if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
+        Instr *l = ir_operand(i, 0)->def;
+        if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
+        const Type *t = ir_result(l)->type;
+        const Attr *o = ir_attr(l, ATTR_ORDER);
+        int axis;
+        kernel_unit_axis(c->f, l, &axis);
+        /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
+        for (int k = 0; o && k < o->n; k++) if (o->v[k] != (k ? k - 1 : o->n - 1)) return NULL;
+        int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
+        return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side] ? l : NULL;
+    }
+    return i && i->op == OP_LOAD ? i : NULL;
+}
+
+Value *roles_matrix_of(const Instr *load)
+{
+    Value *v = ir_result(load);
+    Use *u = v->uses;
+    return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+}
+
+bool roles_tma_window(Roles *c, const Instr *i)
+{
+    MemParts m;
+    if (!ir_mem_parts(i, &m)) return false;
+    const Param *p = &c->f->params[m.param];
+    int bytes = dtype_bytes(p->type->dtype), unit = -1;
+    if (m.token || m.pad || ir_attr(i, ATTR_STEPS)) return roles_refuse(c, i->loc, "a load has a pad, a step, or reads a tensor that is also written");
+    if (m.rank > 5) return roles_refuse(c, i->loc, "TMA takes at most five axes");
+    for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
+    if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return roles_refuse(c, i->loc, "the tile has no axis known to be contiguous");
+    if (p->align % 16) return roles_refuse(c, i->loc, "the tensor's base is not known to be 16-byte aligned");
+    if (!kernel_tma_counts(c->f, p)) return roles_refuse(c, i->loc, "an axis may have 2^31 elements or more, and TMA counts them in 32 bits");
+    for (int a = 0; a < m.rank; a++) {
+        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride is not known to be a multiple of 16 bytes");
+        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return roles_refuse(c, i->loc, "TMA takes at most 256 elements of an axis");
+    }
+    return true;
+}
+
+static bool tma_load(Roles *c, const Value *v)
+{
+    const Instr *i = load_behind(c, v);
+    if (!i || !roles_tma_window(c, i)) return false;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return true;
+}
+
+int roles_unit_axis(Roles *c, const Instr *load)
+{
+    int axis;
+    kernel_unit_axis(c->f, load, &axis);
+    return roles_matrix_of(load) != ir_result(load) && axis ? 1 : axis;
+}
+
+static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
+
+static void add_load(Roles *c, Instr *load)
+{
+    for (size_t k = 0; k < c->loads.len; k++) if (c->loads.data[k] == load) return;
+    vec_push(&c->s->arena, &c->loads, load);
+}
+
+const char *roles_instr(DType d, bool tf32)
+{
+    switch ((int)d) {
+    case DT_F16: case DT_BF16: return "wgmma_k16";
+    case DT_F32: return tf32 ? "wgmma_k8" : NULL;
+    case DT_I8: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "wgmma_k32";
+    default: return NULL;
+    }
+}
+
+bool roles_product_fits(Roles *c, Instr *i)
+{
+    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+    DType d = a->type->dtype;
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
+    if (!roles_instr(d, tf32)) return roles_refuse(c, i->loc, "wgmma does not take this type");
+    int kinst = 32 / dtype_bytes(d);
+    if (m % 64 || n % 8 || n > 256 || k % kinst) return roles_refuse(c, i->loc, "wgmma needs M in multiples of 64, N of 8 up to 256");
+    if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of different M");
+    c->rows = m;
+    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "operand B is not loaded by TMA");
+    add_load(c, load_behind(c, b));
+    bool b_k = k_major(c, load_behind(c, b), 0);
+    if (!b_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+    if (!b_k && n * dtype_bytes(d) % 64) return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
+    if (tma_load(c, a)) {
+        bool a_k = k_major(c, load_behind(c, a), 1);
+        if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+        add_load(c, load_behind(c, a));
+    } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "operand A is not loaded by TMA");
+    return true;
+}
+
+static bool scalar_only(Roles *c, const Value *v);
+
+static bool from_scalars(Roles *c, const Value *v)
+{
+    const Instr *d = v->def, *loop = d ? d : v->block->parent;
+    if (!loop) return true;
+    if (loop->op == OP_FOR && d) return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
+    if (!d) {
+        if (loop->op != OP_FOR) return false;
+        return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) && scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
+    }
+    for (int k = 0; k < d->n_operands; k++)
+        if (ir_operand(d, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(d, k))) return false;
+    if (d->op == OP_IF) return scalar_only(c, ir_operand(ir_terminator(d->blocks[0]), v->index)) && scalar_only(c, ir_operand(ir_terminator(d->blocks[1]), v->index));
+    return !d->n_blocks && (op_info[d->op].flags & OPF_WRITE) == 0;
+}
+
+/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once; what a loop carries may follow from itself. */
+static bool scalar_only(Roles *c, const Value *v)
+{
+    enum { UNKNOWN, YES, NO };
+    if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
+    if (!c->scalar) c->scalar = arena_array(&c->s->arena, unsigned char, c->f->module->next_id);
+    if (c->scalar[v->id] == UNKNOWN) {
+        c->scalar[v->id] = YES;
+        if (!from_scalars(c, v)) {
+            for (uint32_t k = 0; !v->def && k < c->f->module->next_id; k++) if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN;      /* some were said so on this one's word */
+            c->scalar[v->id] = NO;
+        }
+    }
+    return c->scalar[v->id] == YES;
+}
+
+bool roles_control_fits(Roles *c, const Instr *load)
+{
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++) if (!scalar_only(c, m.idx[a])) return roles_refuse(c, load->loc, "an offset depends on computed tiles");
+    for (const Instr *p = load->block->parent; p; p = p->block->parent) {
+        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k))) return roles_refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
+        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0))) return roles_refuse(c, p->loc, "a condition depends on computed tiles"); }
+        else return roles_refuse(c, p->loc, "a load stands inside a while loop");
+    }
+    return true;
+}

@@ -1,0 +1,93 @@
+/* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into rings, and what they need. */
+#include "passes/kernel/roles.h"
+
+typedef struct Live { bool *value; uint32_t n; } Live;
+
+static void mark(Live *l, Value *v)
+{
+    if (l->value[v->id]) return;
+    l->value[v->id] = true;
+    Instr *d = v->def;
+    if (!d) {
+        Instr *p = v->block->parent;
+        if (!p) return;
+        if (p->op == OP_FOR && v->index > 0) {
+            mark(l, ir_operand(p, v->index + 2));
+            mark(l, ir_operand(ir_terminator(p->blocks[0]), v->index - 1));
+            mark(l, &p->results[v->index - 1]);
+        }
+        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) mark(l, ir_operand(p, k));
+        return;
+    }
+    if (d->op == OP_FOR) {
+        mark(l, d->blocks[0]->args[v->index + 1]);
+        return;
+    }
+    if (d->op == OP_IF) {
+        mark(l, ir_operand(d, 0));
+        for (int b = 0; b < 2; b++) mark(l, ir_operand(ir_terminator(d->blocks[b]), v->index));
+        return;
+    }
+    for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
+}
+
+static void mark_puts(Live *l, Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        if (i->op == OP_RING_PUT) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i));      /* handed on to the consumers */
+        if (!ir_is_or_holds(i, OP_RING_PUT)) continue;
+        for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
+        for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
+    }
+}
+
+static bool is_live(const Live *l, const Instr *i)
+{
+    if (op_info[i->op].flags & OPF_TERM) return true;
+    for (int k = 0; k < i->n_results; k++) if (l->value[i->results[k].id]) return true;
+    return ir_is_or_holds(i, OP_RING_PUT);
+}
+
+static void sweep(Live *l, Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        if (is_live(l, i)) {
+            for (int k = i->n_results - 1; k >= 0; k--)
+                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_IF)) ir_drop_carried(i, k);
+            for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
+            continue;
+        }
+        /* users stand later or in dropped carried slots: they are gone already */
+        ir_erase(i);
+    }
+}
+
+static void puts_from_loads(Roles *c, Block *b)
+{
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k]);
+        if (!i->mark || i->op != OP_LOAD) continue;
+        MemParts m;
+        ir_mem_parts(i, &m);
+        Value *ops[2 + TILE_MAX_RANK] = { roles_ring(c, i)->value, m.tensor };
+        for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
+        Attr attrs[4];
+        int n = 0;
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_ORDER, ATTR_CACHE };
+        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        Builder at = ir_before(i);
+        ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+    }
+}
+
+void roles_make_producer(Roles *c, Block *b)
+{
+    puts_from_loads(c, b);
+    Live live = { .n = c->f->module->next_id };
+    live.value = arena_array(&c->s->arena, bool, live.n);
+    mark_puts(&live, b);
+    sweep(&live, b);
+}

@@ -1,0 +1,31 @@
+/* roles.h: between the files of warp-roles: roles.c, what TMA and wgmma take (operands.c), slots (rings.c), the producer (producer.c). */
+#pragma once
+#include "passes/kernel/schedule.h"
+
+/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
+typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared; Value *value; const Decision *asked; } Ring;
+
+typedef struct Roles {
+    Session *s; Func *f; KernelPlan *p;
+    InstrList products, loads;
+    VEC(Ring) rings;
+    int64_t rows;
+    const char *why; Loc why_loc;
+    unsigned char *scalar;      /* by value: scalar_only */
+} Roles;
+
+/* Notes why not; false. */
+bool roles_refuse(Roles *, Loc, const char *why);
+/* The matrix that a load stands for: its result, or the reshape of it. */
+Value *roles_matrix_of(const Instr *load);
+int roles_unit_axis(Roles *, const Instr *load);            /* of that matrix: contiguous in memory */
+const char *roles_instr(DType, bool tf32);                  /* of wgmma; NULL: it does not take this type */
+bool roles_tma_window(Roles *, const Instr *mem);
+bool roles_product_fits(Roles *, Instr *product);           /* adds the loads of its operands */
+bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets nor what stands around depend on computed tiles */
+
+Ring *roles_ring(Roles *, const Instr *load);               /* made when first asked for */
+bool roles_plan_rings(Roles *);                             /* slots of each, loads beside the products too */
+
+/* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all that they do not need goes. */
+void roles_make_producer(Roles *, Block *);
