@@ -164,7 +164,7 @@ static void take_roles(Roles *c, int consumers)
     for (size_t k = 0; k < c->loads.len; k++) schedule_take_load(p, c->loads.data[k], LOAD_RING, roles_ring(c, c->loads.data[k])->depth);
 }
 
-/* Consumer warpgroups, all that they need to be, and the rings; 0: no roles here, of which a note or an error tells. */
+/* How many consumer warpgroups there are, and the rings; 0: no roles here, and a note or an error says why. */
 static int plan(Roles *c)
 {
     KernelPlan *p = c->p;
