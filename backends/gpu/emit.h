@@ -114,6 +114,7 @@ void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 /* A tile to and from the shared tile at `base`, in vectors. */
 /* Is the byte offset of register r for a thread T(thread) ^ C(r)? Then C goes to `own` (an array of all registers), and to `seen` the bits that T ever has. */
 bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
+const char *linear_address(Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped);
 void put_shared(Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 bool emit_matrix_read(Emit *, const char *to, DType, const Layout *, const LayoutShared *, const char *view);     /* by ldmatrix; false: not this layout */
@@ -154,6 +155,7 @@ bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 void emit_mma_sync(Emit *, Instr *);
+void emit_fragments(Emit *, Instr *);        /* shared_read of one step's fragments */
 bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */

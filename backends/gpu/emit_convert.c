@@ -161,8 +161,8 @@ bool linear_offsets(Emit *e, const Layout *l, const LayoutShared *s, int every, 
     return true;
 }
 
-/* AMD: of a register's part of an offset what threads never have is added, and becomes the instruction's own; what is left is few values. */
-static const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped)
+/* Of a register's part of an offset what threads never have is added, and becomes the instruction's own; what is left is few values. */
+const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped)
 {
     int32_t *x = arena_array(&e->s->arena, int32_t, (size_t)n), *p = arena_array(&e->s->arena, int32_t, (size_t)n), any = 0;
     for (int k = 0; k < n; k++) { x[k] = (int32_t)(own[k * every] & seen); p[k] = (int32_t)(own[k * every] & ~seen); any |= x[k]; }

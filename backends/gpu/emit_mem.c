@@ -453,10 +453,9 @@ void emit_store(Emit *e, Instr *i)
     Value *x = m.values[0];
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
-    const char *put = use(e, str(e, "stg_%s", dtype_name(d)));
     if (x->type->kind == TYPE_SCALAR) {
         const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
-        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), in_window), put, ptr, what);
+        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
         return;
     }
     const Layout *l = layout_of(e, x);
@@ -473,6 +472,9 @@ void emit_store(Emit *e, Instr *i)
         }
     }
     LayoutVector v;
+    /* elements of less than a word travel as their bits */
+    DType bits = per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8;
+    const char *put = use(e, str(e, "stg_%s", dtype_name(bits)));
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;
     const char *holder = unique_holder(e, l);
@@ -492,7 +494,7 @@ void emit_store(Emit *e, Instr *i)
         for (int k = 0; k < n; k++) {
             const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
             coords_at(e, l, r, cc);
-            const char *what = stored_element(e, from, d, r), *at = window_index(e, &w, cc), *in_window = window_condition(e, &w, cc, false);
+            const char *what = stored_element(e, from, bits, r), *at = window_index(e, &w, cc), *in_window = window_condition(e, &w, cc, false);
             line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, in_window), put, ptr, at, what);
         }
         end_block(e);
@@ -503,7 +505,7 @@ void emit_store(Emit *e, Instr *i)
     const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
     coords_at(e, l, base, c);
     const char *in_window = window_condition(e, &w, c, false), *cond = both(e, both(e, holder, in_tile(e, l, c)), in_window);
-    const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, d, "v"), *index = window_index(e, &w, c);
+    const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"), *index = window_index(e, &w, c);
     const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg_b%d", (int)v.bytes * 8)) : put, ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
@@ -708,6 +710,13 @@ static void emit_copy(Emit *e, Instr *i)
     const char *c[TILE_MAX_RANK], *ptr = window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
     bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
+    /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
+    uint32_t *pieces, seen;
+    const char *origin = NULL;
+    if (linear_offsets(e, l, s, n, &pieces, &seen)) {
+        coords_at(e, l, "0", c);
+        origin = shared_offset(e, s, c);
+    }
     /* no register is indexed by v: unrolling is for overlap only */
     if (regs / n > 16) {
         text_puts(e->out, "#pragma unroll 8\n");
@@ -717,7 +726,7 @@ static void emit_copy(Emit *e, Instr *i)
     coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
     const char *inside = both(e, holder, in_tile(e, l, c));
     if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
-    const char *cond = window_condition(e, &w, c, false), *off = shared_offset(e, s, c);
+    const char *cond = window_condition(e, &w, c, false), *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     if (async) {
         const char *p = tmp(e, "in");
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");
@@ -769,6 +778,7 @@ void emit_shared(Emit *e, Instr *i)
     }
     case OP_SHARED_WRITE: case OP_SHARED_READ: {
         bool write = i->op == OP_SHARED_WRITE;
+        if (ir_attr(i, ATTR_INSTR)) { emit_fragments(e, i); return; }
         /* the wait for what is written, and with it the loads of a later step, stays behind the products */
         if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
         Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);

@@ -71,9 +71,8 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
 
 /* Fragments from a shared tile in vectors, where the byte offset of register r for a thread is linear over F2: T(thread) ^ C(r). Of C the bits that
  * T never has are added, so that they become the instruction's own offset, and what is left is few values. */
-static int load_vectors(Emit *e, const Product *p, int side, const char *to, const char *k, int per_tile, int tiles)
+static int load_vectors(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k, int per_tile, int tiles)
 {
-    const Value *view = ir_operand(p->instr, side);
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
     const Layout *l = p->frag[side];
     int bytes = dtype_bytes(view->type->dtype);
@@ -169,9 +168,8 @@ bool emit_matrix_read(Emit *e, const char *to, DType d, const Layout *l, const L
 }
 
 /* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into array `to`. AMD: how many reads that takes, 0 where it is not in vectors. */
-static int load_fragments(Emit *e, const Product *p, int side, const char *to, const char *k)
+static int load_fragments(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k)
 {
-    const Value *view = ir_operand(p->instr, side);
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
     const Layout *l = p->frag[side];
     DType d = view->type->dtype;
@@ -231,7 +229,7 @@ static int load_fragments(Emit *e, const Product *p, int side, const char *to, c
             return 0;
         }
     }
-    int reads = is_hip(e) ? load_vectors(e, p, side, to, k, per_tile, tiles) : 0;
+    int reads = is_hip(e) ? load_vectors(e, p, side, view, to, k, per_tile, tiles) : 0;
     if (reads) return reads;
     /* element by element */
     int total = tiles * per_tile, words = (total + pw - 1) / pw;
@@ -263,6 +261,24 @@ static int load_fragments(Emit *e, const Product *p, int side, const char *to, c
     line(e, "((%s *)%s)[t] = %s;", array_type(d), to, pack_expr(e, d, x, pw));
     end_block(e);
     return 0;
+}
+
+/* A step's fragments in registers, ahead of their product (passes/kernel/ahead.c). */
+void emit_fragments(Emit *e, Instr *i)
+{
+    const Value *from = ir_operand(i, 0);
+    const Type *view = from->type;
+    int side = ir_attr_int(i, ATTR_AXIS, 0) == 0;
+    int32_t tile[2] = { (int32_t)view->shape[0], (int32_t)view->shape[1] }, along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, 1);
+    LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
+    Product p = { .instr = i, .info = layout_mma_info(kind) };
+    const Layout *own = layout_of(e, ir_result(i));
+    p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, (int32_t[]){ (int32_t)layout_warps(own) / p.info->warps / along_n, along_n });
+    if (!p.frag[side]) ir_fail(e->s, i->loc, "no fragment layout for %s", type_string(e->s, view));
+    p.kt = tile[side ? 0 : 1] / p.info->k;
+    int per = (side ? p.info->k * p.info->n : p.info->m * p.info->k) / p.info->lanes;
+    *(side ? &p.nt : &p.mt) = (int)layout_regs(own) / per;
+    load_fragments(e, &p, side, from, declare_tile(e, ir_result(i)), str(e, "%lld", (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
 }
 
 /* Elements beyond the tile's K become zero: they would meet others in the sum. */
@@ -455,7 +471,7 @@ void emit_mma_sync(Emit *e, Instr *i)
         frag[side] = tmp(e, side ? "b" : "a");
         line(e, "u32 %s[%d];", frag[side], tiles * p.words[side]);
         if (v->type->kind == TYPE_SHARED) {
-            int n = load_fragments(e, &p, side, frag[side], k);
+            int n = load_fragments(e, &p, side, v, frag[side], k);
             reads = n && reads >= 0 ? reads + n : -1;
         } else if (side == 0 && layout_regs(layout_of(e, v)) < layout_regs(p.frag[0])) load_halves(e, &p, frag[0], e->storage[v->id], k);
         else {

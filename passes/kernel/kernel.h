@@ -46,6 +46,7 @@ typedef struct KernelOptions {
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
     bool no_erfc;           /* 1 + erf(x) as it is written */
+    bool no_ahead;          /* no fragment read before the step it belongs to */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
@@ -142,6 +143,7 @@ void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
 int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);
+int kernel_fragments_ahead(Session *, Func *, KernelPlan *);       /* loops changed; behind layout */
 int kernel_registers(Session *, const Func *, KernelPlan *);
 
 /* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs

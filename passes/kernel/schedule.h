@@ -14,7 +14,7 @@ typedef enum DecisionKind {
 
 /* The forms of each, by their place in schedule.def. */
 enum { PROGRAMS_EACH, PROGRAMS_STRIDED, PROGRAMS_TICKETS };
-enum { ORDER_IDS, ORDER_HEAVY, ORDER_ROWS };
+enum { ORDER_IDS, ORDER_HEAVY, ORDER_ROWS, ORDER_FIRST };
 enum { ROLES_NONE, ROLES_N };
 enum { MULTICAST_NONE, MULTICAST_N };
 enum { RESCALE_ALWAYS, RESCALE_LAZY };

@@ -137,6 +137,7 @@ attention(const i64 grid0,
     const u32 shared_alloc_187 = shared_base + 0;    /* 1 x 8192 bytes */
     const u32 q_189 = shared_alloc_187 + (u32)0 * 8192;
     __syncthreads();
+<<<<<<< HEAD
     const u16 *const Q_t0 = Q + (i64)div_148 * Q_stride0 + (i64)rem_147 * Q_stride1 + (i64)mul_13 * Q_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
@@ -144,6 +145,15 @@ attention(const i64 grid0,
         o_t1 ^= (o_t1 >> 7 & 7) << 4;
         const bool in_t2 = (u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
         cp_async_b128(q_189 + o_t1, Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
+=======
+    const u16 *const Q_t0 = Q + (i64)div_146 * Q_stride0 + (i64)rem_145 * Q_stride1 + (i64)mul_13 * Q_stride2;
+    u32 o_t1 = c1 * 2 + (c0) * 128;
+    o_t1 ^= (o_t1 >> 7 & 7) << 4;
+#pragma unroll
+    for (int v = 0; v < 4; v++) {
+        const bool in_t2 = (u32)(div_146 + 0) < (u32)B_ && (u32)(rem_145 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
+        cp_async_b128(q_185 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
     }
     cp_async_commit();
     cp_async_wait(0);
@@ -173,6 +183,7 @@ attention(const i64 grid0,
         const u32 shared_slot_194 = K_ring_190 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const i32 mul_195 = (0 * 64);
         const u16 *const K_t3 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_195 * K_stride2;
 #pragma unroll
@@ -181,10 +192,21 @@ attention(const i64 grid0,
             o_t4 ^= (o_t4 >> 7 & 7) << 4;
             const bool in_t5 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_194 + o_t4, K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+=======
+        const i32 mul_191 = (0 * 64);
+        const u16 *const K_t3 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_191 * K_stride2;
+        u32 o_t4 = c1 * 2 + (c0) * 128;
+        o_t4 ^= (o_t4 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t5 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_190 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
         const u32 shared_slot_196 = V_ring_191 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const u16 *const V_t6 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_195 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
@@ -192,6 +214,15 @@ attention(const i64 grid0,
             o_t7 ^= (o_t7 >> 7 & 7) << 4;
             const bool in_t8 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_196 + o_t7, V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+=======
+        const u16 *const V_t6 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_191 * V_stride2;
+        u32 o_t7 = c1 * 2 + (c0) * 128;
+        o_t7 ^= (o_t7 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t8 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_192 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -203,6 +234,7 @@ attention(const i64 grid0,
         const u32 shared_slot_200 = K_ring_190 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const i32 mul_201 = (add_197 * 64);
         const u16 *const K_t9 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_201 * K_stride2;
 #pragma unroll
@@ -211,10 +243,21 @@ attention(const i64 grid0,
             o_t10 ^= (o_t10 >> 7 & 7) << 4;
             const bool in_t11 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_200 + o_t10, K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+=======
+        const i32 mul_197 = (add_193 * 64);
+        const u16 *const K_t9 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_197 * K_stride2;
+        u32 o_t10 = c1 * 2 + (c0) * 128;
+        o_t10 ^= (o_t10 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t11 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_196 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
         const u32 shared_slot_202 = V_ring_191 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const u16 *const V_t12 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_201 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
@@ -222,6 +265,15 @@ attention(const i64 grid0,
             o_t13 ^= (o_t13 >> 7 & 7) << 4;
             const bool in_t14 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_202 + o_t13, V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+=======
+        const u16 *const V_t12 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_197 * V_stride2;
+        u32 o_t13 = c1 * 2 + (c0) * 128;
+        o_t13 ^= (o_t13 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t14 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_198 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -233,6 +285,7 @@ attention(const i64 grid0,
         const u32 shared_slot_206 = K_ring_190 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const i32 mul_207 = (add_203 * 64);
         const u16 *const K_t15 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_207 * K_stride2;
 #pragma unroll
@@ -241,10 +294,21 @@ attention(const i64 grid0,
             o_t16 ^= (o_t16 >> 7 & 7) << 4;
             const bool in_t17 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_206 + o_t16, K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+=======
+        const i32 mul_203 = (add_199 * 64);
+        const u16 *const K_t15 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_203 * K_stride2;
+        u32 o_t16 = c1 * 2 + (c0) * 128;
+        o_t16 ^= (o_t16 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t17 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_202 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
         const u32 shared_slot_208 = V_ring_191 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
+<<<<<<< HEAD
         const u16 *const V_t18 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_207 * V_stride2;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
@@ -252,6 +316,15 @@ attention(const i64 grid0,
             o_t19 ^= (o_t19 >> 7 & 7) << 4;
             const bool in_t20 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
             cp_async_b128(shared_slot_208 + o_t19, V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+=======
+        const u16 *const V_t18 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_203 * V_stride2;
+        u32 o_t19 = c1 * 2 + (c0) * 128;
+        o_t19 ^= (o_t19 >> 7 & 7) << 4;
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const bool in_t20 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_204 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -344,6 +417,7 @@ attention(const i64 grid0,
             const u32 shared_slot_226 = K_ring_190 + (u32)where_224 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+<<<<<<< HEAD
             const i32 mul_227 = (add_217 * 64);
             const u16 *const K_t26 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_227 * K_stride2;
 #pragma unroll
@@ -352,10 +426,21 @@ attention(const i64 grid0,
                 o_t27 ^= (o_t27 >> 7 & 7) << 4;
                 const bool in_t28 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
                 cp_async_b128(shared_slot_226 + o_t27, K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
+=======
+            const i32 mul_223 = (add_213 * 64);
+            const u16 *const K_t26 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_223 * K_stride2;
+            u32 o_t27 = c1 * 2 + (c0) * 128;
+            o_t27 ^= (o_t27 >> 7 & 7) << 4;
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const bool in_t28 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_222 + o_t27 + (2048 * v), K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
             }
             const u32 shared_slot_228 = V_ring_191 + (u32)where_224 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
+<<<<<<< HEAD
             const u16 *const V_t29 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_227 * V_stride2;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
@@ -363,6 +448,15 @@ attention(const i64 grid0,
                 o_t30 ^= (o_t30 >> 7 & 7) << 4;
                 const bool in_t31 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
                 cp_async_b128(shared_slot_228 + o_t30, V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
+=======
+            const u16 *const V_t29 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_223 * V_stride2;
+            u32 o_t30 = c1 * 2 + (c0) * 128;
+            o_t30 ^= (o_t30 >> 7 & 7) << 4;
+#pragma unroll
+            for (int v = 0; v < 4; v++) {
+                const bool in_t31 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_224 + o_t30 + (2048 * v), V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
+>>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
