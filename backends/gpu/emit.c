@@ -429,6 +429,7 @@ static void emit_for(Emit *e, Instr *i)
     e->storage[b->args[0]->id] = iv;
     int64_t step;
     const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1 ? str(e, "%s++", iv) : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
+    size_t places = copies_placed(e, i);
     text_puts(e->out, "#pragma unroll 1\n");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
     else {
@@ -448,6 +449,7 @@ static void emit_for(Emit *e, Instr *i)
     emit_block(e, b);
     uses_of(ir_terminator(b), vals, 0);
     assign_all(e, b->args + 1, vals, i->n_results);
+    copies_moved(e, places);
     if (is_hip(e)) {
         e->turn = around;
         e->out = out;

@@ -7,6 +7,9 @@
 typedef struct ThreadCoord { const char *text, *name; } ThreadCoord;
 
 /* The body of a loop being written: what stands at its head comes while it is. */
+/* A copy of a loop: the pointer that goes along, what it moves by each turn, the thread's offset in the slot (NULL: worked out by the copy), strides in registers. */
+typedef struct CopyPlace { const Instr *copy; const char *at, *by, *to, *stride[TILE_MAX_RANK]; } CopyPlace;
+
 typedef struct Turn { Text pre; VEC(ThreadCoord) coords; const char *counter; int indent; } Turn;
 
 /* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
@@ -21,6 +24,7 @@ typedef struct Emit {
     KernelPlan *plan;
     const Target *target;
     Text *out;                      /* where statements go */
+    VEC(CopyPlace) places;
     Text *pre;                      /* declarations at the top of the running role */
     int indent;
     const char **storage;           /* by value id: C name that holds it (arrays and scalars); NULL: virtual or not yet emitted */
@@ -155,6 +159,11 @@ bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 void emit_mma_sync(Emit *, Instr *);
+bool slope_in_loop(const Value *, const Block *body, int64_t *factor);      /* of the loop's counter in it; false: it changes in another way */
+const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);  /* which thread copies what */
+size_t copies_placed(Emit *, const Instr *loop);
+void copies_moved(Emit *, size_t before);
+const CopyPlace *copy_place(const Emit *, const Instr *copy);               /* NULL: its address is worked out where it stands */
 void emit_fragments(Emit *, Instr *);        /* shared_read of one step's fragments */
 bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
@@ -181,6 +190,8 @@ typedef struct Window {
     bool masked;
     int64_t align;                  /* bytes by which the address of every row start is divisible */
 } Window;
+/* What the tile coordinates `own` add to that address, in elements. */
+const char *copy_index(Emit *, const CopyPlace *, const Window *, const char *const *own);
 void window_of(Emit *, const Instr *, Window *);
 const char *window_pointer(Emit *, const Window *);                         /* declares a pointer to the window's origin; its name */
 const char *window_index(Emit *, const Window *, const char *const *coords); /* element offset of tile coordinates, as i64 */

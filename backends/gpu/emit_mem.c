@@ -692,6 +692,13 @@ bool emit_guarded_copies(Emit *e, Instr *i)
     return true;
 }
 
+const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    for (int a = 0; a < view->rank; a++) { tile[a] = (int32_t)view->shape[a]; order[a] = s->order[a]; }
+    return layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(view->dtype), 16, e->target->wave, e->threads / e->target->wave);
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
     if (is_hip(e)) { emit_dma(e, i); return; }
@@ -699,15 +706,14 @@ static void emit_copy(Emit *e, Instr *i)
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
     Window w;
     window_of(e, i, &w);
-    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
-    for (int a = 0; a < view->rank; a++) { tile[a] = (int32_t)view->shape[a]; order[a] = s->order[a]; }
     DType d = view->dtype;
-    const Layout *l = layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(d), 16, e->target->wave, e->threads / e->target->wave);
+    const Layout *l = copy_layout(e, view, s);
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !whole_vectors(e, &w, n))) n = 1;
-    const char *c[TILE_MAX_RANK], *ptr = window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
+    const CopyPlace *place = copy_place(e, i);
+    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
     bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
     /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
@@ -715,7 +721,7 @@ static void emit_copy(Emit *e, Instr *i)
     const char *origin = NULL;
     if (linear_offsets(e, l, s, n, &pieces, &seen)) {
         coords_at(e, l, "0", c);
-        origin = shared_offset(e, s, c);
+        origin = place && place->to ? place->to : shared_offset(e, s, c);
     }
     /* no register is indexed by v: unrolling is for overlap only */
     if (regs / n > 16) {
@@ -724,20 +730,22 @@ static void emit_copy(Emit *e, Instr *i)
         e->indent++;
     } else begin_unrolled(e, "v", regs / n);
     coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
+    for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, n > 1 ? str(e, "%d * v", n) : "v") : c[a];
+    const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
     const char *inside = both(e, holder, in_tile(e, l, c));
     if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
     const char *cond = window_condition(e, &w, c, false), *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     if (async) {
         const char *p = tmp(e, "in");
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");
-        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async_b%d", bytes * 8)), base, off, ptr, p, window_index(e, &w, c), p);
+        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async_b%d", bytes * 8)), base, off, ptr, p, index, p);
     } else if (n > 1) {
         const char *t = tmp(e, "w");
         line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
-        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", load_fn(e, &w, bytes)) : load_fn(e, &w, bytes), t, ptr, window_index(e, &w, c));
+        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", load_fn(e, &w, bytes)) : load_fn(e, &w, bytes), t, ptr, index);
         line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
     } else {
-        const char *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, window_index(e, &w, c));
+        const char *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index);
         if (*cond) x = str(e, "%s ? %s : 0", cond, x);
         line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), base, off, x);
     }

@@ -85,6 +85,8 @@ static bool slope(const Value *v, const Block *body, int depth, int64_t *c)
     return *c > -(1ll << 40) && *c < 1ll << 40;
 }
 
+bool slope_in_loop(const Value *v, const Block *body, int64_t *c) { return slope(v, body, 0, c); }
+
 static int64_t span(const Instr *i, int axis)
 {
     const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS);

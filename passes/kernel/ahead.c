@@ -9,8 +9,8 @@
  *   copy_wait; barrier; %a0 = shared_read ..; %b0 = shared_read ..
  *   for i carrying slot, a0, b0 {
  *       %a1, %b1 = fragments 1 of this slot
- *       %c0 = mma_sync %a0, %b0, %acc
  *       copies of a later step; commit
+ *       %c0 = mma_sync %a0, %b0, %acc
  *       copy_wait; barrier; fragments 0 of the next slot
  *       %c = mma_sync %a1, %b1, %c0
  *   }
@@ -168,11 +168,11 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
     b = ir_before(l->mma);
     bring(&b, next, l->mma);
     for (int side = 0; side < 2; side++) frag[side] = read(s, p, &b, l, side, ir_result(l->view[side]), 1);
-    /* the carried fragments stand for themselves until the loop has them */
-    acc = product(&b, l, first, acc);
-    Instr *p0 = acc->def;
+    /* behind the copies, which else come late; the carried fragments stand for themselves until the loop has them */
     b = ir_after(l->commit);
     b.loc = l->mma->loc;
+    acc = product(&b, l, first, acc);
+    Instr *p0 = acc->def;
     for (int q = 1; q < l->kt; q++) {
         if (q + 1 < l->kt) for (int side = 0; side < 2; side++) ahead[side] = read(s, p, &b, l, side, ir_result(l->view[side]), q + 1);
         else {

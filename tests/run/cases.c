@@ -193,6 +193,7 @@ const Case cases[] = {
     {"gemm", "M=33 N=65 K=49", "T=bf16 TO=bf16 " SMALL_TILES " | T=f16 TO=f32 " SMALL_TILES " | T=f64 ACC=f64 TO=f64 " SMALL_TILES
              " | T=i8 ACC=i32 TO=i32 " SMALL_TILES " | T=u8 ACC=i32 TO=i32 " SMALL_TILES
              " | T=f8e4m3 TO=f16 TM=32 TN=32 TK=32 | T=f8e5m2 TO=f32 TM=32 TN=32 TK=32"},
+    {"gemm", "M=70 N=40 K=200", "T=i8 ACC=i32 TO=i32 TM=32 TN=32 TK=64 STAGES=3 | T=f16 TM=32 TN=32 TK=64 STAGES=3", "A:t"},       /* fragments a step ahead */
     {"gemm", "M=130 N=70 K=100", "TM=16 TN=16 TK=16 STAGES=1 GROUP=1 | TM=64 TN=64 TK=32 STAGES=1 GROUP=1 | TM=128 TN=128 TK=32 STAGES=3 GROUP=1"
              " | TM=96 TN=80 TK=48 STAGES=2 GROUP=2"},
     {"gemm", "M=225 N=225 K=225", "T=f16 | T=f32 TO=f32", .heavy = true},

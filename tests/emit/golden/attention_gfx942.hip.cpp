@@ -128,7 +128,7 @@ static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ u16 float_to_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { return (u32)float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
 static __device__ __forceinline__ float div_f32(float a, float b) { return a / b; }
-static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
+static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; *(u32x4 *)p = x; }
 
 #define SCRATCH 32768

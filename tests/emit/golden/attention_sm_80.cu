@@ -27,6 +27,7 @@ static __device__ __forceinline__ void cp_async_commit(void) { asm volatile("cp.
 #define cp_async_wait(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
 static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
 static __device__ __forceinline__ float float_bits(u32 b) { return __uint_as_float(b); }
+#define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
 static __device__ __forceinline__ void mma_m16n8k16_f16(float *d, const u32 *a, const u32 *b) { asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); }
 static __device__ __forceinline__ void ldmatrix_x4(u32 *d, u32 a) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a) : "memory"); }
 #define LOWEST_f32 float_bits(0xff800000u)
@@ -44,8 +45,7 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(u32 *d, u32 a) { asm vo
 static __device__ __forceinline__ void sts_b32(u32 a, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(w[0]) : "memory"); }
 static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 static __device__ __forceinline__ u16 lds_b16(u32 a) { u16 x; asm volatile("ld.shared.b16 %0, [%1];" : "=h"(x) : "r"(a) : "memory"); return x; }
-static __device__ __forceinline__ u16 float_to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-static __device__ __forceinline__ void stg_f16(u16 *p, float x) { *p = float_to_f16(x); }
+static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
 
 #define SCRATCH 73728
@@ -137,23 +137,13 @@ attention(const i64 grid0,
     const u32 shared_alloc_187 = shared_base + 0;    /* 1 x 8192 bytes */
     const u32 q_189 = shared_alloc_187 + (u32)0 * 8192;
     __syncthreads();
-<<<<<<< HEAD
     const u16 *const Q_t0 = Q + (i64)div_148 * Q_stride0 + (i64)rem_147 * Q_stride1 + (i64)mul_13 * Q_stride2;
-#pragma unroll
-    for (int v = 0; v < 4; v++) {
-        u32 o_t1 = c1 * 2 + ((c0 + 16 * v)) * 128;
-        o_t1 ^= (o_t1 >> 7 & 7) << 4;
-        const bool in_t2 = (u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
-        cp_async_b128(q_189 + o_t1, Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
-=======
-    const u16 *const Q_t0 = Q + (i64)div_146 * Q_stride0 + (i64)rem_145 * Q_stride1 + (i64)mul_13 * Q_stride2;
     u32 o_t1 = c1 * 2 + (c0) * 128;
     o_t1 ^= (o_t1 >> 7 & 7) << 4;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const bool in_t2 = (u32)(div_146 + 0) < (u32)B_ && (u32)(rem_145 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
-        cp_async_b128(q_185 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+        const bool in_t2 = (u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
+        cp_async_b128(q_189 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
     }
     cp_async_commit();
     cp_async_wait(0);
@@ -183,46 +173,25 @@ attention(const i64 grid0,
         const u32 shared_slot_194 = K_ring_190 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const i32 mul_195 = (0 * 64);
         const u16 *const K_t3 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_195 * K_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t4 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t4 ^= (o_t4 >> 7 & 7) << 4;
-            const bool in_t5 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_194 + o_t4, K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
-=======
-        const i32 mul_191 = (0 * 64);
-        const u16 *const K_t3 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_191 * K_stride2;
         u32 o_t4 = c1 * 2 + (c0) * 128;
         o_t4 ^= (o_t4 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t5 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_190 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t5 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_194 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
         }
         const u32 shared_slot_196 = V_ring_191 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const u16 *const V_t6 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_195 * V_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t7 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t7 ^= (o_t7 >> 7 & 7) << 4;
-            const bool in_t8 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_196 + o_t7, V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
-=======
-        const u16 *const V_t6 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_191 * V_stride2;
         u32 o_t7 = c1 * 2 + (c0) * 128;
         o_t7 ^= (o_t7 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t8 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_192 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t8 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_196 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -234,46 +203,25 @@ attention(const i64 grid0,
         const u32 shared_slot_200 = K_ring_190 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const i32 mul_201 = (add_197 * 64);
         const u16 *const K_t9 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_201 * K_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t10 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t10 ^= (o_t10 >> 7 & 7) << 4;
-            const bool in_t11 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_200 + o_t10, K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
-=======
-        const i32 mul_197 = (add_193 * 64);
-        const u16 *const K_t9 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_197 * K_stride2;
         u32 o_t10 = c1 * 2 + (c0) * 128;
         o_t10 ^= (o_t10 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t11 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_196 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t11 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_200 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
         }
         const u32 shared_slot_202 = V_ring_191 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const u16 *const V_t12 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_201 * V_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t13 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t13 ^= (o_t13 >> 7 & 7) << 4;
-            const bool in_t14 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_202 + o_t13, V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
-=======
-        const u16 *const V_t12 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_197 * V_stride2;
         u32 o_t13 = c1 * 2 + (c0) * 128;
         o_t13 ^= (o_t13 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t14 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_198 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t14 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_202 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -285,46 +233,25 @@ attention(const i64 grid0,
         const u32 shared_slot_206 = K_ring_190 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const i32 mul_207 = (add_203 * 64);
         const u16 *const K_t15 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_207 * K_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t16 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t16 ^= (o_t16 >> 7 & 7) << 4;
-            const bool in_t17 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_206 + o_t16, K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
-=======
-        const i32 mul_203 = (add_199 * 64);
-        const u16 *const K_t15 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_203 * K_stride2;
         u32 o_t16 = c1 * 2 + (c0) * 128;
         o_t16 ^= (o_t16 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t17 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_202 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t17 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_206 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
         }
         const u32 shared_slot_208 = V_ring_191 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-<<<<<<< HEAD
         const u16 *const V_t18 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_207 * V_stride2;
-#pragma unroll
-        for (int v = 0; v < 4; v++) {
-            u32 o_t19 = c1 * 2 + ((c0 + 16 * v)) * 128;
-            o_t19 ^= (o_t19 >> 7 & 7) << 4;
-            const bool in_t20 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_208 + o_t19, V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
-=======
-        const u16 *const V_t18 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_203 * V_stride2;
         u32 o_t19 = c1 * 2 + (c0) * 128;
         o_t19 ^= (o_t19 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t20 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_204 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+            const bool in_t20 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_208 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -362,6 +289,18 @@ attention(const i64 grid0,
     }
     i32 slot_214;
     slot_214 = 0;
+    i32 stride_t22 = (i32)K_stride2;
+    pin_word(stride_t22);
+    u32 o_t23 = c1 * 2 + (c0) * 128;
+    o_t23 ^= (o_t23 >> 7 & 7) << 4;
+    pin_word(o_t23);
+    const u16 *K_t21 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * K_stride2 + 0ll * 1ll + c0 * (i32)K_stride2 + c1;
+    i32 stride_t25 = (i32)V_stride2;
+    pin_word(stride_t25);
+    u32 o_t26 = c1 * 2 + (c0) * 128;
+    o_t26 ^= (o_t26 >> 7 & 7) << 4;
+    pin_word(o_t26);
+    const u16 *V_t24 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * V_stride2 + 0ll * 1ll + c0 * (i32)V_stride2 + c1;
 #pragma unroll 1
     for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
         cp_async_wait(2);
@@ -387,26 +326,26 @@ attention(const i64 grid0,
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t21 = 0; k_t21 < 4; k_t21++) {
-            u32 a_t22[4];
-            u32 o_t23 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + warp * 16 + ((lane >> 0) & 15) * 1)) * 128;
-            o_t23 ^= (o_t23 >> 7 & 7) << 4;
+        for (int k_t27 = 0; k_t27 < 4; k_t27++) {
+            u32 a_t28[4];
+            u32 o_t29 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + warp * 16 + ((lane >> 0) & 15) * 1)) * 128;
+            o_t29 ^= (o_t29 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 1; t++) {
-                ldmatrix_x4(&a_t22[t * 4], q_189 + (o_t23 ^ (0) ^ ((32 * k_t21))) + 0 + 0);
+                ldmatrix_x4(&a_t28[t * 4], q_189 + (o_t29 ^ (0) ^ ((32 * k_t27))) + 0 + 0);
             }
-            u32 b_t24[16];
-            u32 o_t25 = (0 + ((lane >> 3) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 7) * 1 + ((lane >> 4) & 1) * 8)) * 128;
-            o_t25 ^= (o_t25 >> 7 & 7) << 4;
+            u32 b_t30[16];
+            u32 o_t31 = (0 + ((lane >> 3) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 7) * 1 + ((lane >> 4) & 1) * 8)) * 128;
+            o_t31 ^= (o_t31 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4(&b_t24[t * 4], K_tile_229 + (o_t25 ^ (0) ^ ((32 * k_t21))) + (2048 * t) + 0);
+                ldmatrix_x4(&b_t30[t * 4], K_tile_229 + (o_t31 ^ (0) ^ ((32 * k_t27))) + (2048 * t) + 0);
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&materialize_240[(m * 8 + n) * 4], &a_t22[m * 4], &b_t24[n * 2]);
+                    mma_m16n8k16_f16(&materialize_240[(m * 8 + n) * 4], &a_t28[m * 4], &b_t30[n * 2]);
                 }
             }
         }
@@ -417,46 +356,19 @@ attention(const i64 grid0,
             const u32 shared_slot_226 = K_ring_190 + (u32)where_224 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-<<<<<<< HEAD
             const i32 mul_227 = (add_217 * 64);
-            const u16 *const K_t26 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_227 * K_stride2;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                u32 o_t27 = c1 * 2 + ((c0 + 16 * v)) * 128;
-                o_t27 ^= (o_t27 >> 7 & 7) << 4;
-                const bool in_t28 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_226 + o_t27, K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
-=======
-            const i32 mul_223 = (add_213 * 64);
-            const u16 *const K_t26 = K + (i64)div_146 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_223 * K_stride2;
-            u32 o_t27 = c1 * 2 + (c0) * 128;
-            o_t27 ^= (o_t27 >> 7 & 7) << 4;
-#pragma unroll
-            for (int v = 0; v < 4; v++) {
-                const bool in_t28 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_222 + o_t27 + (2048 * v), K_t26 + (in_t28 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t28);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+                const bool in_t32 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_226 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
             }
             const u32 shared_slot_228 = V_ring_191 + (u32)where_224 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-<<<<<<< HEAD
-            const u16 *const V_t29 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_227 * V_stride2;
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                u32 o_t30 = c1 * 2 + ((c0 + 16 * v)) * 128;
-                o_t30 ^= (o_t30 >> 7 & 7) << 4;
-                const bool in_t31 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_228 + o_t30, V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
-=======
-            const u16 *const V_t29 = V + (i64)div_146 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_223 * V_stride2;
-            u32 o_t30 = c1 * 2 + (c0) * 128;
-            o_t30 ^= (o_t30 >> 7 & 7) << 4;
-#pragma unroll
-            for (int v = 0; v < 4; v++) {
-                const bool in_t31 = (u32)(div_146 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_224 + o_t30 + (2048 * v), V_t29 + (in_t31 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t31);
->>>>>>> e0d2bac (GPU: programs in the order of what they store where rows split sectors (transpose 8191 x 8193 2.47 to 2.68 TB/s); 16-bit elements stored as bits; copies to shared memory with one offset a thread; fragments of sm_80 products read a step ahead)
+                const bool in_t33 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_228 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -491,42 +403,42 @@ attention(const i64 grid0,
         }
         /* let m_new = max(m, max(s, axis = 1)); */
 #line 24 "examples/kernels/attention.tile"
-        float red_t33[8];
+        float red_t35[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            red_t33[i] = LOWEST_f32;
+            red_t35[i] = LOWEST_f32;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t35 = if_174[i];
-            const int k_t34 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-            red_t33[k_t34] = max_f32(red_t33[k_t34], x_t35);
+            const float x_t37 = if_174[i];
+            const int k_t36 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+            red_t35[k_t36] = max_f32(red_t35[k_t36], x_t37);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t33[i] = max_f32(red_t33[i], red_t33[i + 2]);
+            red_t35[i] = max_f32(red_t35[i], red_t35[i + 2]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t33[i] = max_f32(red_t33[i], red_t33[i + 4]);
+            red_t35[i] = max_f32(red_t35[i], red_t35[i + 4]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t33[i] = max_f32(red_t33[i], red_t33[i + 6]);
+            red_t35[i] = max_f32(red_t35[i], red_t35[i + 6]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t36 = shuffle_xor_f32(red_t33[i], 1);
-            red_t33[i] = max_f32(red_t33[i], y_t36);
+            const float y_t38 = shuffle_xor_f32(red_t35[i], 1);
+            red_t35[i] = max_f32(red_t35[i], y_t38);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t37 = shuffle_xor_f32(red_t33[i], 2);
-            red_t33[i] = max_f32(red_t33[i], y_t37);
+            const float y_t39 = shuffle_xor_f32(red_t35[i], 2);
+            red_t35[i] = max_f32(red_t35[i], y_t39);
         }
         float reduce_max_61[2];
-        reduce_max_61[0] = red_t33[0];
-        reduce_max_61[1] = red_t33[1];
+        reduce_max_61[0] = red_t35[0];
+        reduce_max_61[1] = red_t35[1];
         float max_62[2];
         float abs_178[2];
 #pragma unroll
@@ -545,12 +457,12 @@ attention(const i64 grid0,
             const bool not_182a = !(le_181a);
             not_182[i] = not_182a;
         }
-        bool any_t40 = false;
+        bool any_t42 = false;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            any_t40 |= not_182[i];
+            any_t42 |= not_182[i];
         }
-        const bool grew_183 = vote_any(any_t40);
+        const bool grew_183 = vote_any(any_t42);
         float where_185[2];
         float mul_64[2];
 #pragma unroll
@@ -580,42 +492,42 @@ attention(const i64 grid0,
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t44[8];
+        float red_t46[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            red_t44[i] = 0;
+            red_t46[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t46 = p_67[i];
-            const int k_t45 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-            red_t44[k_t45] = red_t44[k_t45] + x_t46;
+            const float x_t48 = p_67[i];
+            const int k_t47 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+            red_t46[k_t47] = red_t46[k_t47] + x_t48;
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t44[i] = red_t44[i] + red_t44[i + 2];
+            red_t46[i] = red_t46[i] + red_t46[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t44[i] = red_t44[i] + red_t44[i + 4];
+            red_t46[i] = red_t46[i] + red_t46[i + 4];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t44[i] = red_t44[i] + red_t44[i + 6];
+            red_t46[i] = red_t46[i] + red_t46[i + 6];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t47 = shuffle_xor_f32(red_t44[i], 1);
-            red_t44[i] = red_t44[i] + y_t47;
+            const float y_t49 = shuffle_xor_f32(red_t46[i], 1);
+            red_t46[i] = red_t46[i] + y_t49;
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t48 = shuffle_xor_f32(red_t44[i], 2);
-            red_t44[i] = red_t44[i] + y_t48;
+            const float y_t50 = shuffle_xor_f32(red_t46[i], 2);
+            red_t46[i] = red_t46[i] + y_t50;
         }
         float reduce_sum_70[2];
-        reduce_sum_70[0] = red_t44[0];
-        reduce_sum_70[1] = red_t44[1];
+        reduce_sum_70[0] = red_t46[0];
+        reduce_sum_70[1] = red_t46[1];
         float l_71[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -652,27 +564,27 @@ attention(const i64 grid0,
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t52 = 0; k_t52 < 4; k_t52++) {
-            u32 a_t53[4];
+        for (int k_t54 = 0; k_t54 < 4; k_t54++) {
+            u32 a_t55[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t53[t * 4 + w] = ((const u32 *)p_73)[(t * 4 + k_t52) * 4 + w];
+                    a_t55[t * 4 + w] = ((const u32 *)p_73)[(t * 4 + k_t54) * 4 + w];
                 }
             }
-            u32 b_t54[16];
-            u32 o_t55 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
-            o_t55 ^= (o_t55 >> 7 & 7) << 4;
+            u32 b_t56[16];
+            u32 o_t57 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
+            o_t57 ^= (o_t57 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4_trans(&b_t54[t * 4], V_tile_230 + (o_t55 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t52));
+                ldmatrix_x4_trans(&b_t56[t * 4], V_tile_230 + (o_t57 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t54));
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&if_186[(m * 8 + n) * 4], &a_t53[m * 4], &b_t54[n * 2]);
+                    mma_m16n8k16_f16(&if_186[(m * 8 + n) * 4], &a_t55[m * 4], &b_t56[n * 2]);
                 }
             }
         }
@@ -694,6 +606,8 @@ attention(const i64 grid0,
             m_47[i] = where_185[i];
         }
         slot_214 = where_236;
+        K_t21 += 64ll * K_stride2;
+        V_t24 += 64ll * V_stride2;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH
@@ -717,13 +631,13 @@ attention(const i64 grid0,
         cast_79[i] = pack_f16(cast_79a, cast_79b);
     }
     /* cast_79 to convert_241: from one layout among the threads to another, through shared memory, within warps */
-    const u32 sh_t58 = shared_base + SCRATCH + 0;
+    const u32 sh_t60 = shared_base + SCRATCH + 0;
     __syncthreads();
 #pragma unroll
     for (int v = 0; v < 16; v++) {
-        u32 o_t59 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
-        o_t59 = o_t59 ^ (o_t59 >> 1 & 64u) ^ (o_t59 >> 2 & 64u) ^ (o_t59 >> 3 & 64u) ^ (o_t59 >> 4 & 48u) ^ (o_t59 >> 6 & 80u) ^ (o_t59 >> 8 & 16u);
-        sts_b32(sh_t58 + o_t59, &cast_79[(2 * v) / 2]);
+        u32 o_t61 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
+        o_t61 = o_t61 ^ (o_t61 >> 1 & 64u) ^ (o_t61 >> 2 & 64u) ^ (o_t61 >> 3 & 64u) ^ (o_t61 >> 4 & 48u) ^ (o_t61 >> 6 & 80u) ^ (o_t61 >> 8 & 16u);
+        sts_b32(sh_t60 + o_t61, &cast_79[(2 * v) / 2]);
     }
     warp_sync();
     u32 convert_241[16];
@@ -731,51 +645,51 @@ attention(const i64 grid0,
     for (int i = 0; i < 16; i++) {
         convert_241[i] = 0;
     }
-    u32 o_t60 = c4 * 2 + (c2) * 128;
-    o_t60 = o_t60 ^ (o_t60 >> 1 & 64u) ^ (o_t60 >> 2 & 64u) ^ (o_t60 >> 3 & 64u) ^ (o_t60 >> 4 & 48u) ^ (o_t60 >> 6 & 80u) ^ (o_t60 >> 8 & 16u);
-    convert_241[0] = (convert_241[0] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60) << 0;
-    convert_241[0] = (convert_241[0] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 2) << 16;
-    convert_241[2] = (convert_241[2] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 4) << 0;
-    convert_241[2] = (convert_241[2] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 6) << 16;
-    convert_241[4] = (convert_241[4] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 8) << 0;
-    convert_241[4] = (convert_241[4] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 10) << 16;
-    convert_241[6] = (convert_241[6] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t60 + 12) << 0;
-    convert_241[6] = (convert_241[6] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t60 + 14) << 16;
-    u32 o_t61 = c4 * 2 + ((c2 + 8)) * 128;
-    o_t61 = o_t61 ^ (o_t61 >> 1 & 64u) ^ (o_t61 >> 2 & 64u) ^ (o_t61 >> 3 & 64u) ^ (o_t61 >> 4 & 48u) ^ (o_t61 >> 6 & 80u) ^ (o_t61 >> 8 & 16u);
-    convert_241[1] = (convert_241[1] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61) << 0;
-    convert_241[1] = (convert_241[1] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 2) << 16;
-    convert_241[3] = (convert_241[3] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 4) << 0;
-    convert_241[3] = (convert_241[3] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 6) << 16;
-    convert_241[5] = (convert_241[5] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 8) << 0;
-    convert_241[5] = (convert_241[5] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 10) << 16;
-    convert_241[7] = (convert_241[7] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t61 + 12) << 0;
-    convert_241[7] = (convert_241[7] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t61 + 14) << 16;
-    u32 o_t62 = (c4 + 32) * 2 + (c2) * 128;
+    u32 o_t62 = c4 * 2 + (c2) * 128;
     o_t62 = o_t62 ^ (o_t62 >> 1 & 64u) ^ (o_t62 >> 2 & 64u) ^ (o_t62 >> 3 & 64u) ^ (o_t62 >> 4 & 48u) ^ (o_t62 >> 6 & 80u) ^ (o_t62 >> 8 & 16u);
-    convert_241[8] = (convert_241[8] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62) << 0;
-    convert_241[8] = (convert_241[8] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 2) << 16;
-    convert_241[10] = (convert_241[10] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 4) << 0;
-    convert_241[10] = (convert_241[10] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 6) << 16;
-    convert_241[12] = (convert_241[12] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 8) << 0;
-    convert_241[12] = (convert_241[12] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 10) << 16;
-    convert_241[14] = (convert_241[14] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t62 + 12) << 0;
-    convert_241[14] = (convert_241[14] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t62 + 14) << 16;
-    u32 o_t63 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    convert_241[0] = (convert_241[0] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62) << 0;
+    convert_241[0] = (convert_241[0] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 2) << 16;
+    convert_241[2] = (convert_241[2] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 4) << 0;
+    convert_241[2] = (convert_241[2] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 6) << 16;
+    convert_241[4] = (convert_241[4] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 8) << 0;
+    convert_241[4] = (convert_241[4] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 10) << 16;
+    convert_241[6] = (convert_241[6] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 12) << 0;
+    convert_241[6] = (convert_241[6] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 14) << 16;
+    u32 o_t63 = c4 * 2 + ((c2 + 8)) * 128;
     o_t63 = o_t63 ^ (o_t63 >> 1 & 64u) ^ (o_t63 >> 2 & 64u) ^ (o_t63 >> 3 & 64u) ^ (o_t63 >> 4 & 48u) ^ (o_t63 >> 6 & 80u) ^ (o_t63 >> 8 & 16u);
-    convert_241[9] = (convert_241[9] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63) << 0;
-    convert_241[9] = (convert_241[9] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 2) << 16;
-    convert_241[11] = (convert_241[11] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 4) << 0;
-    convert_241[11] = (convert_241[11] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 6) << 16;
-    convert_241[13] = (convert_241[13] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 8) << 0;
-    convert_241[13] = (convert_241[13] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 10) << 16;
-    convert_241[15] = (convert_241[15] & ~(65535u << 0)) | (u32)lds_b16(sh_t58 + o_t63 + 12) << 0;
-    convert_241[15] = (convert_241[15] & ~(65535u << 16)) | (u32)lds_b16(sh_t58 + o_t63 + 14) << 16;
-    u16 *const O_t64 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
+    convert_241[1] = (convert_241[1] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63) << 0;
+    convert_241[1] = (convert_241[1] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 2) << 16;
+    convert_241[3] = (convert_241[3] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 4) << 0;
+    convert_241[3] = (convert_241[3] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 6) << 16;
+    convert_241[5] = (convert_241[5] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 8) << 0;
+    convert_241[5] = (convert_241[5] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 10) << 16;
+    convert_241[7] = (convert_241[7] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 12) << 0;
+    convert_241[7] = (convert_241[7] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 14) << 16;
+    u32 o_t64 = (c4 + 32) * 2 + (c2) * 128;
+    o_t64 = o_t64 ^ (o_t64 >> 1 & 64u) ^ (o_t64 >> 2 & 64u) ^ (o_t64 >> 3 & 64u) ^ (o_t64 >> 4 & 48u) ^ (o_t64 >> 6 & 80u) ^ (o_t64 >> 8 & 16u);
+    convert_241[8] = (convert_241[8] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64) << 0;
+    convert_241[8] = (convert_241[8] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 2) << 16;
+    convert_241[10] = (convert_241[10] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 4) << 0;
+    convert_241[10] = (convert_241[10] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 6) << 16;
+    convert_241[12] = (convert_241[12] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 8) << 0;
+    convert_241[12] = (convert_241[12] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 10) << 16;
+    convert_241[14] = (convert_241[14] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 12) << 0;
+    convert_241[14] = (convert_241[14] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 14) << 16;
+    u32 o_t65 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    o_t65 = o_t65 ^ (o_t65 >> 1 & 64u) ^ (o_t65 >> 2 & 64u) ^ (o_t65 >> 3 & 64u) ^ (o_t65 >> 4 & 48u) ^ (o_t65 >> 6 & 80u) ^ (o_t65 >> 8 & 16u);
+    convert_241[9] = (convert_241[9] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65) << 0;
+    convert_241[9] = (convert_241[9] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 2) << 16;
+    convert_241[11] = (convert_241[11] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 4) << 0;
+    convert_241[11] = (convert_241[11] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 6) << 16;
+    convert_241[13] = (convert_241[13] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 8) << 0;
+    convert_241[13] = (convert_241[13] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 10) << 16;
+    convert_241[15] = (convert_241[15] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 12) << 0;
+    convert_241[15] = (convert_241[15] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 14) << 16;
+    u16 *const O_t66 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t65[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t64 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t65);
+        const u32 w_t67[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t66 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t67);
     }
 }
 #undef SCRATCH
