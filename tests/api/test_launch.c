@@ -349,13 +349,14 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
+static const char gemm[] = "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
+                           "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
+                           "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], latency = 3), acc);\n    }\n"
+                           "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
+
 /* A product on sm_90a goes through tensor maps, encoded at each launch from the tensors; an address that TMA cannot take selects other code. */
 static void test_tensor_maps(void)
 {
-    static const char gemm[] = "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
-                               "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
-                               "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], latency = 3), acc);\n    }\n"
-                               "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
     static _Alignas(256) uint16_t a[512 * 264], b[256 * 512], c[512 * 512];
     tile_kernel *k;
     open_add();
@@ -384,6 +385,27 @@ static void test_tensor_maps(void)
     CU_ASSERT(fake->tensor_maps - maps <= 1);
     CU_ASSERT_EQUAL(fake->launches, 4);
     tile_kernel_destroy(k);
+    close_add();
+}
+
+/* Programs that load together: as many CTAs as without (the device has four multiprocessors), in whole clusters, and at least one cluster. */
+static void test_clusters(void)
+{
+    static const struct { int cluster; int64_t m, n; unsigned ctas; } rows[] = {
+        { 1, 128, 128, 1 }, { 2, 128, 128, 2 }, { 2, 384, 128, 4 }, { 1, 512, 512, 4 }, { 2, 512, 512, 4 }, { 4, 512, 512, 4 }, { 8, 512, 512, 8 },
+    };
+    static _Alignas(256) uint16_t a[512 * 256], b[256 * 512], c[512 * 512];
+    open_add();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        tile_kernel *k;
+        OK(ctx, kernel_of(ctx, gemm, "gemm", (tile_binding[]){ { "cluster", TILE_BIND_INT, { .i = rows[r].cluster } } }, 1, &k));
+        int64_t sa[2] = { rows[r].m, 256 }, sb[2] = { 256, rows[r].n }, sc[2] = { rows[r].m, rows[r].n };
+        tile_tensor t[3] = { { a, sa, NULL, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 }, { c, sc, NULL, 2, TILE_F16 } };
+        OK(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL));
+        CU_ASSERT_EQUAL(fake->last.grid[0], rows[r].ctas);
+        if (fake->last.grid[0] != rows[r].ctas) printf(" [cluster %d, %lld x %lld: %u CTAs] ", rows[r].cluster, (long long)rows[r].m, (long long)rows[r].n, fake->last.grid[0]);
+        tile_kernel_destroy(k);
+    }
     close_add();
 }
 
@@ -430,4 +452,4 @@ static void test_warm(void)
 
 UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty}, {"no_elements", test_no_elements},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
-          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
+          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"clusters", test_clusters}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
