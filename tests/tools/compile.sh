@@ -133,4 +133,12 @@ seek='o_t[0-9]+ = o_t[0-9]+ \^' ; [ "$(transpose -D TM=64 -D TN=64)" -gt 0 ] || 
     echo '}'
 } >big.tile
 expect 1 "instructions of LLVM; the CPU backend takes at most 65536" "$tilec" big.tile --emit=asm
+# declared tiles that a target's shared memory does not hold give way to those of the tune block that it does; what is bound does not
+wide="$root/examples/kernels/attention.tile -D D=256 -D CAUSAL=true -D T=f16 -o wide.cu"
+expect 0 "is taken from its \`tune\` block" "$tilec" $wide --target=cuda:sm_86 --wperf
+grep -q 'attention (D=256, T=f16, CAUSAL=true, T[MN]=' wide.cu || fail "wide.cu does not say which tiles were taken"
+expect 0 "" "$tilec" $wide --target=cuda:sm_90a
+grep -q 'attention (D=256, T=f16, CAUSAL=true)' wide.cu || fail "on sm_90a the declared tiles fit"
+expect 1 "needs 131072 bytes of shared memory, cuda:sm_86 has 101376" "$tilec" $wide --target=cuda:sm_86 -D TM=128 -D TN=128
+
 finish

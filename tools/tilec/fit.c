@@ -46,6 +46,8 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
     CompileOptions quiet = *o;
     quiet.passes.dump_after = NULL;
     p.options = &quiet;
+    s->n_errors = 0;                    /* the front end counts them */
+    s->diags = s->last_diag = NULL;
     bool found = search_configuration(s, &p, &r) && r.n;
     s->diags = first;
     s->last_diag = last;
