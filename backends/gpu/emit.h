@@ -18,6 +18,8 @@ typedef struct RingInfo { const Value *value; const char *name; int depth, arriv
 /* A buffer of the shared-memory map. */
 typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
 
+typedef struct Stage { const Instr *store; const char *name; } Stage;
+
 typedef struct Emit {
     Session *s;
     const Func *f;
@@ -45,6 +47,7 @@ typedef struct Emit {
     VEC(RingInfo) rings;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
     VEC(SharedUse) shared_map;
+    VEC(Stage) stages;              /* buffers of bulk stores */
     bool bulk;                      /* the running role stores by TMA */
     bool tickets;                   /* inside a role that takes programs by tickets */
     bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
@@ -74,6 +77,7 @@ int per_word(DType);                                /* elements packed in one wo
 const Layout *layout_of(Emit *, const Value *);
 /* C expression for table[i] (0 <= i < n), folded by the compiler once loops are unrolled. */
 const char *index_formula(Emit *, const int32_t *table, int n, const char *i);
+void coords_at(Emit *, const Layout *, const char *reg, const char **coord);       /* coordinates of a register, an expression, in the tile */
 /* Is the expression a name, or a * name + b (in parentheses or not)? */
 bool linear_index(const char *, int *scale, const char **name, int *add);
 const char *thread_coord(Emit *, const Layout *, int axis);
@@ -155,6 +159,7 @@ void emit_load(Emit *, Instr *);
 bool emit_guarded_copies(Emit *, Instr *cond);
 bool emit_guarded_loads(Emit *, Instr *cond);        /* false: emitted as any other if */
 void emit_store(Emit *, Instr *);
+bool emit_staged_convert(Emit *, Instr *);          /* a conversion through a bulk store's buffers; false: not one of those */
 bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked so */
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */

@@ -298,6 +298,7 @@ void emit_convert(Emit *e, Instr *i)
         pick_registers(e, plan, x, r);
         return;
     }
+    if (emit_staged_convert(e, i)) return;
     const char *from = array_of(e, x, plan->src);
     line(e, "/* %s to %s: from one layout among the threads to another, %s */", name_of(e, x), name_of(e, r),
          plan->kind == LAYOUT_CONVERT_SHUFFLE ? "by exchange between lanes" : plan->warp_local ? "through shared memory, within warps" : "through shared memory");

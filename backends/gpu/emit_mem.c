@@ -207,7 +207,7 @@ static const char *load_fn(Emit *e, const Window *w, int bytes)
     return use(e, str(e, "%s_b%d", nc ? "ldg_nc" : "ldg", bytes * 8));
 }
 
-static void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
+void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
 {
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
 }
