@@ -234,6 +234,7 @@ const char *cast_expr(Emit *e, DType from, DType to, const char *x)
         /* narrow floats round once: from f64 and wide integers by a conversion of their own */
         if (from == DT_F64) return str(e, "%s(%s)", use(e, str(e, "round_%s_f64", dtype_name(to))), x);
         if (dtype_is_int(from) && dtype_bits(from) > 16) return str(e, "%s((double)(%s))", use(e, str(e, "round_%s_f64", dtype_name(to))), x);
+        if (!dtype_is_float(from) && dtype_bits(from) <= 8 && dtype_bits(to) == 16) return str(e, "(float)(%s)", x);     /* 8 bits fit either's mantissa */
         return round_to(e, to, dtype_is_float(from) ? x : str(e, "(float)(%s)", x));
     }
     if (dtype_is_float(from))

@@ -182,7 +182,12 @@ int kernel_issue_first(Overlap *c, Block *body)
 {
     Order o;
     int later = products_behind_waits(body);
-    if (!begin(&o, c, body)) return later;
+    bool waited = false, stands = true;
+    for (const Instr *i = body->first; i; i = i->next) {
+        waited |= i->op == OP_WGMMA_WAIT;
+        stands &= i->op != OP_WGMMA || i->mark || !waited;
+    }
+    if (stands || !begin(&o, c, body)) return later;
     for (size_t k = 0; k < o.all.len; k++)
         if (o.all.data[k]->op == OP_WGMMA && !needs_wait(&o, o.all.data[k])) place(&o, o.all.data[k]);
     finish(&o);
