@@ -298,6 +298,22 @@ def pool(b):
 BHN = lambda ns: [(max(1, 32768 // n) if n >= 8192 else 4, 32, 32, n, n) for n in ns]
 ROWS = [(4, 32, 32, n, n) for n in (1024, 2048, 4096, 8192)] + [(2, 32, 32, 16384, 16384)]
 cube = lambda *n: [(x, x, x) for x in n]
+def conv_small(b):
+    """Few programs, long sums: one image or a few, channels last."""
+    def plan(K, B, C, HW, Fn, x, w):
+        c = K.const; y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16)
+        a = dict(X=x.permute(0, 2, 3, 1), WT=w.permute(0, 2, 3, 1), Y=y, B=B, H=HW, W=HW, C=C, F=Fn, R=3, S=3, P=HW, Q=HW)
+        return K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TQ"]) * cdiv(HW, c["TP"]), cdiv(B, c.get("TB", 1)))), y.permute(0, 3, 1, 2)
+    def tensors(B, C, HW, Fn): return randn(B, C, HW, HW).contiguous(memory_format=torch.channels_last), (randn(Fn, C, 3, 3) / math.sqrt(9 * C)).contiguous(memory_format=torch.channels_last)
+    ks = []
+    for K in b.named("conv_small"):
+        x, w = tensors(2, 192, 13, 128); go, y = plan(K, 2, 192, 13, 128, x, w)
+        if b.check(K.name, go, y, lambda: F.conv2d(x.double(), w.double(), padding=1), 2e-3): ks.append(K)
+    torch.backends.cudnn.benchmark = True
+    for (B, C, HW, Fn) in ((1, 512, 14, 512), (1, 512, 7, 512), (1, 256, 28, 256)):
+        x, w = tensors(B, C, HW, Fn)
+        b.row(f"conv 3x3 B{B} C{C} {HW}x{HW} F{Fn} NHWC", 2 * B * HW * HW * Fn * C * 9, "TFLOPS", [("cudnn", lambda: F.conv2d(x, w, padding=1))], [(K.name, plan(K, B, C, HW, Fn, x, w)[0]) for K in ks], 0.8)
+
 CASES = [
     ("attn.ac128", attention_rows(128, True, ROWS, "ac128", SMALL)),
     ("attn.af128", attention_rows(128, False, ROWS, "af128", SMALL)),
@@ -332,7 +348,7 @@ CASES = [
     ("gemm.i8", gemm("gemm_i8", cube(4096), T="i8", TO="i32", tb=True, must=0.9, peer=peer_i8, bound=0, small=((512, 768, 384), (1024, 1024, 2048)))),
     ("gemm.tf32", gemm("gemm_tf32", cube(4096), T="f32", TO="f32", tb=True, must=0.9, peer=peer_tf32)),
     ("gemm.fused", fused),
-    ("conv", conv),
+    ("conv", conv), ("conv.small", conv_small),
     ("s.silu", stream("silu", "silu", (32768, 4096), grid=lambda c, M, N: (cdiv(N, c.get("TN", 512)), cdiv(M, c.get("TM", 4))))),
     ("s.softmax", stream("softmax", "softmax", (32768, 4096))),
     ("s.rms", stream("rms", "rms", (32768, 4096))),
