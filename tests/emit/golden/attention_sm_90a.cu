@@ -273,52 +273,48 @@ attention(const __grid_constant__ TensorMap Q_map0,
             if (lt_360) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+                const i32 mul_364 = (0 * 128);
                 mbar_wait(K_ring_180_full + 8 * K_ring_180_slot, K_ring_180_phase);
-                const u32 K_364 = K_ring_180 + K_ring_180_slot * 16384;
+                const u32 K_365 = K_ring_180 + K_ring_180_slot * 16384;
                 if (++K_ring_180_slot == 4) { K_ring_180_slot = 0; K_ring_180_phase ^= 1; }
                 /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                float s_366[64];
+                float s_369[64];
                 wgmma_fence();
-                const u32 b_t0 = K_364 >> 4 | 0x10000u;
+                const u32 b_t0 = K_365 >> 4 | 0x10000u;
                 const u32 a_t1 = (Q_341 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    wgmma_m64n128k16_f16_ss(s_366, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
+                    wgmma_m64n128k16_f16_ss(s_369, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
                 }
                 wgmma_commit();
-                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
-#line 20 "examples/kernels/attention.tile"
-                const i32 mul_367 = (0 * 128);
-                /* var s   = mma(q, transpose(k)); */
-#line 22 "examples/kernels/attention.tile"
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    pin_float(s_366[i]);
+                    pin_float(s_369[i]);
                 }
                 if (lane == 0) mbar_arrive(K_ring_180_empty + 8 * K_ring_180_free);
                 if (++K_ring_180_free == 4) K_ring_180_free = 0;
                 /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                const i32 add_381 = (mul_367 + 127);
+                const i32 add_381 = (mul_364 + 127);
                 const bool lt_382 = (add_381 < (i32)N_);
                 const i32 add_385 = (mul_13 + 0);
-                const i32 add_390 = (mul_367 + 127);
+                const i32 add_390 = (mul_364 + 127);
                 const bool ge_391 = (add_385 >= add_390);
                 const bool and_392 = (lt_382 & ge_391);
                 float if_393[64];
                 if (and_392) {
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        if_393[i] = s_366[i];
+                        if_393[i] = s_369[i];
                     }
                 }
                 else {
                     float where_394[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float where_394a = ((((mul_367 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_367 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_366[i] : float_bits(0xff800000u));
+                        const float where_394a = ((((mul_364 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_364 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_369[i] : float_bits(0xff800000u));
                         where_394[i] = where_394a;
                     }
 #pragma unroll
@@ -507,23 +503,21 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 for (i32 j_425 = add_418; j_425 < cdiv_29; j_425++) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
+                    const i32 mul_432 = (j_425 * 128);
                     mbar_wait(K_ring_180_full + 8 * K_ring_180_slot, K_ring_180_phase);
-                    const u32 K_432 = K_ring_180 + K_ring_180_slot * 16384;
+                    const u32 K_433 = K_ring_180 + K_ring_180_slot * 16384;
                     if (++K_ring_180_slot == 4) { K_ring_180_slot = 0; K_ring_180_phase ^= 1; }
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                    float s_434[64];
+                    float s_437[64];
                     wgmma_fence();
-                    const u32 b_t21 = K_432 >> 4 | 0x10000u;
+                    const u32 b_t21 = K_433 >> 4 | 0x10000u;
                     const u32 a_t22 = (Q_341 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_434, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
+                        wgmma_m64n128k16_f16_ss(s_437, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
                     }
                     wgmma_commit();
-                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
-#line 20 "examples/kernels/attention.tile"
-                    const i32 mul_435 = (j_425 * 128);
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
                     mbar_wait(V_ring_182_full + 8 * V_ring_182_slot, V_ring_182_phase);
@@ -566,30 +560,30 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     wgmma_wait(1);
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        pin_float(s_434[i]);
+                        pin_float(s_437[i]);
                     }
                     if (lane == 0) mbar_arrive(K_ring_180_empty + 8 * K_ring_180_free);
                     if (++K_ring_180_free == 4) K_ring_180_free = 0;
                     /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                    const i32 add_454 = (mul_435 + 127);
+                    const i32 add_454 = (mul_432 + 127);
                     const bool lt_455 = (add_454 < (i32)N_);
                     const i32 add_458 = (mul_13 + 0);
-                    const i32 add_463 = (mul_435 + 127);
+                    const i32 add_463 = (mul_432 + 127);
                     const bool ge_464 = (add_458 >= add_463);
                     const bool and_465 = (lt_455 & ge_464);
                     float if_466[64];
                     if (and_465) {
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_466[i] = s_434[i];
+                            if_466[i] = s_437[i];
                         }
                     }
                     else {
                         float where_467[64];
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            const float where_467a = ((((mul_435 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_435 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_434[i] : float_bits(0xff800000u));
+                            const float where_467a = ((((mul_432 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_432 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_437[i] : float_bits(0xff800000u));
                             where_467[i] = where_467a;
                         }
 #pragma unroll
