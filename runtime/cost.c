@@ -250,6 +250,7 @@ static void one(Walk *w, const Instr *i, double times)
     switch ((int)i->op) {
     case OP_FOR: loop(w, i, times); return;
     case OP_WHILE:
+        w->c.uncertain |= w->roles && !w->producer;     /* consumers that go on across programs: their turns are not counted yet */
         for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
         return;
     case OP_IF:
@@ -330,7 +331,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->teams = c->teams; to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk;
+    to->teams = c->teams; to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }

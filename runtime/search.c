@@ -11,7 +11,7 @@ enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 192, MOST_TOGETHER = 48, 
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
 typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent; FrontValue values[MOST_VALUES + 1]; } Name;
-typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; } Point;
+typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
 
 typedef struct Worker { Session s; Ast *ast; bool open; } Worker;
 
@@ -133,7 +133,8 @@ static void estimate(Search *z, Worker *w, Point *p)
     if (!q->model) { p->ns = by_number(programs, q->units); return; }
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
-    p->ns = cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
+    p->uncertain = cost.uncertain;
+    p->ns = (cost.uncertain ? 2 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
 }
 
 static bool open_worker(Search *z, Worker *w)
@@ -272,7 +273,7 @@ static int walk(Search *z)
     z->point[z->n_points++] = (Point){ .ns = INFINITY };        /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
     estimate_all(z);
-    if (z->point[0].ns < INFINITY && (z->p->only_if_needed || (!z->p->model && z->point[0].programs >= z->p->units))) return 0;
+    if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].uncertain || (!z->p->model && z->point[0].programs >= z->p->units))) return 0;
     consider_tiles(z, declared);
     memcpy(middle, declared, sizeof middle);
     for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent) / 2);
