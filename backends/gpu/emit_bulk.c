@@ -109,6 +109,23 @@ static bool vectors_by_box(Emit *e, const Layout *src, const BulkBoxes *b, const
     return true;
 }
 
+/* Rows of 128 bytes: which sixteen bytes of a row the swizzle exchanges for row r, by its lowest bit first or last. ldmatrix meets no bank twice under either. */
+static uint32_t turned(bool low_first, uint32_t r) { return (low_first ? (r & 1) << 2 | (r & 6) >> 1 : r & 7) << 4; }
+
+/* Is the write of vector `reg` in fewer passes with the row's lowest bit first? */
+static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint32_t reg)
+{
+    uint32_t at[2][32];
+    int32_t c[TILE_MAX_RANK];
+    if (b->row_bytes != 128) return false;
+    for (uint32_t t = 0; t < 32; t++) {
+        layout_element(src, reg, t, 0, 0, c);
+        uint32_t row = (uint32_t)c[1 - axis] % 16;
+        for (int f = 0; f < 2; f++) at[f][t] = row * 128 + (((uint32_t)c[axis] % 64 * 2) ^ turned(f, row));
+    }
+    return layout_wavefronts(at[1], 32, 16) < layout_wavefronts(at[0], 32, 16);
+}
+
 /* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such: the warp writes its rows to the store's buffers and reads
  * fragments back by ldmatrix, instead of exchanging words between lanes (H100, product of 4096 with a residual: 720 to 732 TFLOPS). */
 bool emit_staged_convert(Emit *e, Instr *i)
@@ -130,6 +147,7 @@ bool emit_staged_convert(Emit *e, Instr *i)
     for (int k = 0; k < 8; k++) if (v.reg[k] % 2 != (uint32_t)k % 2) return false;
 
     int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(f.found, ATTR_BULK, 0);
+    bool low = low_bit_first(src, &b, axis, (uint32_t)first[0]);
     const char *from = array_for(e, x, src), *stage = staging(e, f.found, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
     line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */", name_of(e, x), name_of(e, r));
     const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"), *row = tmp(e, "row");
@@ -149,13 +167,13 @@ bool emit_staged_convert(Emit *e, Instr *i)
     }
     const char *w = tmp(e, "w");
     line(e, "const u32 %s[4] = { %s, %s, %s, %s };", w, words[0], words[1], words[2], words[3]);
-    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, row, b.row_bytes, c[axis], b.row_bytes / 2, exchanged(e, &b, row), w);
+    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, row, b.row_bytes, c[axis], b.row_bytes / 2, low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", row, row) : exchanged(e, &b, row), w);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
     for (int n = 0; n < all; n++) { word[n] = b.pair[4 * n]; col[n] = b.col[4 * n] * 2; }
     begin_unrolled(e, q, each);
     line(e, "const int %s = %s * %d + %s;", at, k, each, q);
-    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), to, index_formula(e, word, all, at), buffer, b.row_bytes, index_formula(e, col, all, at), exchanged(e, &b, "lane"));
+    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), to, index_formula(e, word, all, at), buffer, b.row_bytes, index_formula(e, col, all, at), low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &b, "lane"));
     end_block(e);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
