@@ -87,6 +87,7 @@ const char *in_turn(Emit *, const char *name);
 const char *coord(Emit *, const Layout *, int axis, const char *i);
 /* What register `i` adds to the thread's part of it. */
 const char *register_coord(Emit *, const Layout *, int axis, const char *i);
+bool coords_equal(int rank, const int32_t *, const int32_t *);
 /* Registers of `to` that hold what registers of `from` need, axes of extent 1 aside. */
 const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
 /* Element of v at register i of layout l (v: stored, a broadcast of one, or virtual). */
