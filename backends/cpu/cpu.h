@@ -298,7 +298,7 @@ struct Window {
     LLVMValueRef pad;
     LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
     int locality;                               /* of that prefetch: as llvm.prefetch counts */
-    int walks, work, done;                      /* whole rows: nests over the row, which share the prefetching by their work; their work in all; that of those emitted */
+    int walks, work, most, done;                /* whole rows: nests over the row, which share the prefetching by their work; their work in all; the most; that of those emitted */
     Window *next_walked;
     LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];

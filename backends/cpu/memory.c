@@ -166,7 +166,9 @@ static void walks_of(Gen *g, const Instr *i, Window *w)
     for (; s; s = s->next) {
         if (!memory_walks(w, s)) continue;
         w->walks++;
-        w->work += memory_work(g, s);
+        int work = memory_work(g, s);
+        w->work += work;
+        if (work > w->most) w->most = work;
     }
     if (w->walks < 2) { w->walks = 0; return; }
     w->next_walked = g->walked;
@@ -367,11 +369,17 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return phi;
 }
 
-/* In 64ths of the row, rounded so that the parts of all walks are the row. */
+/* In 64ths of the row, rounded so that the parts of all walks are the row. A walk with three quarters of the work fetches it all (softmax f16: 5% faster
+ * than with the rest left to the walk that stores). */
 void memory_fetch_part(Eval *e, Window *w, const Step *s, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
-    int64_t bytes = dtype_bytes(w->dtype), from = 64 * w->done / w->work, part = 64 * (w->done + memory_work(g, s)) / w->work - from;
+    int work = memory_work(g, s);
+    int64_t bytes = dtype_bytes(w->dtype), from = 64 * w->done / w->work, part = 64 * (w->done + work) / w->work - from;
+    if (4 * w->most >= 3 * w->work) {
+        from = 0;
+        part = work == w->most ? 64 : 0;
+    }
     if (e->lanes == 1 || part == 0) return;
     WindowRow *r = window_row(e, w, coord, va);
     LLVMValueRef at = LLVMBuildLShr(g->b, LLVMBuildMul(g->b, coord[va], gen_int(g, bytes * part), ""), gen_int(g, 6), "");
