@@ -84,7 +84,7 @@ static int below(int n)
 
 static void decision(const Kernel *k, char *out, size_t size)
 {
-    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "roles none", "roles 1", "roles 2",
+    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "roles none", "roles 1", "roles 2",
                                          "rescale always", "rescale lazy", "turns on", "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8", "occupancy 2",
                                          "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1" };
     static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
