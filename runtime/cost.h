@@ -16,7 +16,7 @@ typedef struct Cost {
     double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
     double turns;                   /* rounds of loops that wait for data */
     double meets;                   /* barriers, reductions across lanes or warps */
-    double joins;                   /* tiles that the CTAs of a cluster put together */
+    double joins;                   /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
     double heaviest;                /* work of the heaviest program to the mean */
     double unique, memory;          /* bytes of all tensors that programs touch, once; bytes that come from and go to memory, as far as L2 does not hold them */
     double ring;                    /* bytes that rings and buffers hold for loads under way */

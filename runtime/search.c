@@ -134,7 +134,7 @@ static void estimate(Search *z, Worker *w, Point *p)
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
     p->uncertain = cost.uncertain;
-    p->ns = (cost.uncertain ? 2 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
+    p->ns = (cost.uncertain ? 2 : cost.joins > 0 ? 1.12 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
 }
 
 static bool open_worker(Search *z, Worker *w)
@@ -183,12 +183,27 @@ static void estimate_all(Search *z)
 
 /* --- the way through ----------------------------------------------------------------------------------------------------------------- */
 
-static void consider(Search *z, const uint8_t *at)
+static bool add(Search *z, const uint8_t *at)
 {
     Point p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
-    for (int i = 0; i < z->n_points; i++) if (!memcmp(z->point[i].at, at, sizeof p.at)) return;
-    if (z->n_points < MOST_TRIED && allowed(z, &p)) z->point[z->n_points++] = p;
+    if (!allowed(z, &p)) return false;
+    for (int i = 0; i < z->n_points; i++) if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
+    if (z->n_points < MOST_TRIED) z->point[z->n_points++] = p;
+    return true;
+}
+
+/* What `require` rejects may stand with another value of one other name: the first that it allows. */
+static void consider(Search *z, const uint8_t *at)
+{
+    uint8_t p[MOST_NAMES];
+    bool good = add(z, at);
+    for (int j = 0; j < z->n_names && !good; j++)
+        for (int v = 0; v < z->name[j].n && !good && !z->name[j].together; v++) {
+            memcpy(p, at, sizeof p);
+            p[j] = (uint8_t)v;
+            good = add(z, p);
+        }
 }
 
 /* The product of the names that shape the grid and of what is on or off, from `at`. */
@@ -327,7 +342,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     const Point *b = &z->point[found], *declared = &z->point[0];
     /* not for nothing: estimates are not that good, less so of what memory bounds, and where the device was not measured they are worse */
     bool memory = b->limit && declared->limit && !strcmp(b->limit, "memory") && !strcmp(declared->limit, "memory");
-    if (b->ns > declared->ns * (!p->model ? 0.95 : !p->model->measured ? 0.8 : memory ? 0.85 : 0.97)) b = declared;
+    if (b->ns > declared->ns * (!p->model ? 0.95 : !p->model->measured ? 0.8 : memory ? 0.85 : 0.96)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
     out->n = b == declared ? 0 : bindings_of(z, b, false, config);
     out->config = config;
