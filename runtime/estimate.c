@@ -25,6 +25,8 @@ static const DeviceModel models[] = {
 static const double START = 1334, BEGIN = 557, END = 774, TURN = 12, PUT = 200, MEET = 75, CLUSTER_MEETS = 3, TICKET = 600, TEAM_TICKET = 652, SCALAR = 12, FROM_MEMORY = 650;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
 static const double JOIN = 2500;
+/* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
+static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; the part of a request's unused bytes that counts; how late the last of uneven programs is, in programs; the ramp of memory. */
 static const double HELD_SLOTS = 1.16, NARROW = 0.37, TAIL = 0.53, RAMP = 500, L2_KEEPS = 0.86;
 
@@ -65,7 +67,7 @@ static double unhidden(double groups) { return 0.23 + 0.48 / (groups * sqrt(grou
 
 double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
 {
-    double n = (double)c->programs / fmax(1, floor((double)units / c->cluster)), k = resident(c, m), turns = fmax(1, c->turns);
+    double n = (double)c->programs / clusters_at_once(units, c->cluster), k = resident(c, m), turns = fmax(1, c->turns);
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? c->in : 0)) / m->shared / turns;
     double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in + NARROW * c->wasted) / m->l2 / turns, put = c->consumers ? PUT : 0;
