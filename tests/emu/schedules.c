@@ -33,6 +33,7 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM90, "roles 1; order ids" },
     { GEMM90, "roles none; load A ring 3; load B ring 3; warps 8" },
     { GEMM90, "registers 24 232; scratch 8192" },
+    { GEMM90, "multicast 2 along 0; load A ring 2; load B ring 3" },
     { RESIDUAL90, "load R registers; load B ring 1; loop 1 plain" },
     { GATED90, "loop 1 plain; load A ring 1; load G ring 2; load U ring 3" },
     { ATTENTION90, "loop 1 plain" },
@@ -84,7 +85,7 @@ static int below(int n)
 
 static void decision(const Kernel *k, char *out, size_t size)
 {
-    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "roles none", "roles 1", "roles 2",
+    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "roles none", "roles 1", "roles 2", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
                                          "rescale always", "rescale lazy", "turns on", "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8", "occupancy 2",
                                          "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1" };
     static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
