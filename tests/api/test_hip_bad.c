@@ -118,6 +118,70 @@ static void test_shared(void)
     tile_context_destroy(ctx);
 }
 
+/* What is taken instead of what was asked for is said, once a variant: smaller tiles where LDS does not hold the declared ones, wider operands where the chip
+ * multiplies no OCP fp8, fewer stages than `latency`. Where nothing is taken instead, nothing is said. */
+typedef struct Heard { int performance; char text[4000]; } Heard;
+
+static void hear(void *user, const tile_diagnostic *d)
+{
+    Heard *h = user;
+    size_t n = strlen(h->text);
+    if (d->severity != TILE_SEVERITY_PERFORMANCE) return;
+    h->performance++;
+    snprintf(h->text + n, sizeof h->text - n, "%s\n", d->message);
+}
+
+static void said(int arch, const char *text, tile_dtype type, const char *const *want, Heard *h)
+{
+    tile_kernel *k;
+    int64_t shape[2] = { 16, 16 };
+    tile_context_desc d = fake_desc("hip", FAKE_HIP);
+    *h = (Heard){ 0 };
+    d.on_diagnostic = hear;
+    d.on_diagnostic_user = h;
+    fake = fake_open(FAKE_HIP);
+    fake->arch = arch;
+    CU_ASSERT_FATAL(tile_context_create_error(&d, &ctx, NULL, 0) == TILE_OK);
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    tile_tensor t[3] = { { buffer[0], shape, NULL, 2, type }, { buffer[1], shape, NULL, 2, type }, { buffer[2], shape, NULL, 2, TILE_F32 } };
+    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    for (int turn = 0; turn < 2; turn++) {
+        OK(ctx, tile_launch(k, a, 3, NULL));
+        for (; !turn && *want; want++) CHECK_TEXT(h->text, *want);
+        if (!turn) h->performance = -h->performance;        /* a second launch says nothing anew */
+    }
+    CU_ASSERT(h->performance <= 0);
+    CU_ASSERT_EQUAL(fake->launches, 2);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+#define PRODUCT(params, tile, latency) "kernel k(in " params ", out f32 C[M, N]" tile "    let (i, j) = program_id();\n    var acc = zeros([TM, TM], f32);\n" \
+    "    for k in 0 .. cdiv(K, 64) { acc = mma(load(A[i*TM +: TM, k*64 +: 64], latency = " latency "), load(B[k*64 +: 64, j*TM +: TM], latency = " latency "), acc); }\n" \
+    "    store(C[i*TM +: TM, j*TM +: TM], acc);\n}\n"
+
+static void test_fallback(void)
+{
+    static const char large[] = PRODUCT("f32 A[M, K], in f32 B[K, N]", ", const int TM = 256) grid (cdiv(M, TM), cdiv(N, TM))\n{\n", "1") "tune k { TM in {32, 256}; key (M, N); }\n";
+    static const char small[] = PRODUCT("f32 A[M, K], in f32 B[K, N]", ", const int TM = 32) grid (cdiv(M, TM), cdiv(N, TM))\n{\n", "1");
+    static const char fp8[] = PRODUCT("f8e4m3 A[M, K], in f8e4m3 B[K, N]", ", const int TM = 32) grid (cdiv(M, TM), cdiv(N, TM))\n{\n", "1");
+    static const char deep[] = PRODUCT("f16 A[M, K], in f16 B[K, N]", ", const int TM = 32) grid (cdiv(M, TM), cdiv(N, TM))\n{\n", "8");
+    static const char *const smaller[] = { "bytes of shared memory, hip:gfx942 has 65536: smaller tiles of the tune block are tried", NULL };
+    static const char *const widened[] = { "hip:gfx942 has no matrix unit for f8e4m3: operands are widened to f16", NULL };
+    static const char *const wide_bf16[] = { "hip:gfx90a has no matrix unit for f8e4m3: operands are widened to bf16", NULL };
+    static const char *const clipped[] = { "latency = 8: the tiles of this loop come by way of registers, which hold one step: 3 stages are used", NULL };
+    static const char *const none[] = { NULL };
+    Heard h;
+    said(0x942, large, TILE_F32, smaller, &h);
+    said(0x942, fp8, TILE_F8E4M3, widened, &h);
+    said(0x90a, fp8, TILE_F8E4M3, wide_bf16, &h);
+    said(0x90a, deep, TILE_F16, clipped, &h);
+    said(0x942, small, TILE_F32, none, &h);
+    CU_ASSERT(!strstr(h.text, "smaller tiles"));
+    said(0x950, fp8, TILE_F8E4M3, none, &h);
+    CU_ASSERT(!strstr(h.text, "widened"));
+}
+
 /* HIP counts threads in 32 bits: 2^26 programs of 64 threads and more are too many, fewer are not. */
 static void test_threads(void)
 {
@@ -232,7 +296,7 @@ static void test_each_call(void)
     CU_ASSERT_EQUAL(fake->live_modules, 0);
 }
 
-UNIT_MAIN("hip, bad input", { "libraries", test_libraries }, { "compiler", test_compiler }, { "crash", test_crash }, { "shared", test_shared }, { "threads", test_threads }, { "remap", test_remap },
+UNIT_MAIN("hip, bad input", { "libraries", test_libraries }, { "compiler", test_compiler }, { "crash", test_crash }, { "shared", test_shared }, { "fallback", test_fallback }, { "threads", test_threads }, { "remap", test_remap },
           { "each_call", test_each_call })
 #else
 UNIT_MAIN("hip, bad input", { "libraries", test_libraries })
