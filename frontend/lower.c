@@ -159,7 +159,7 @@ static void bind_consts(Lower *l, const Node *params)
         V v;
         if (b) v = const_value(l, p->kids[0], bound_value(*b), p->loc);
         else if (p->kids[1]) { lower_const(l, p); continue; }
-        else v = lower_error_note(l, p->loc, arena_printf(&l->s->arena, "give it with -D %s=..., or in `instantiate`", p->name), "const `%s` has no value", p->name);
+        else v = lower_error_note(l, p->loc, arena_printf(&l->s->arena, "give it with %s %s=..., or in `instantiate`", lower_binder(l), p->name), "const `%s` has no value", p->name);
         lower_scope_add(l, p->name, p->name_loc, v, false);
     }
 }
@@ -395,13 +395,15 @@ static const char *specialization(Lower *l, const FrontKernel *k)
     return t.data;
 }
 
+const char *lower_binder(const Lower *l) { return l->s->binder ? l->s->binder : "-D"; }
+
 static bool keys_bound(Lower *l, const FrontKernel *k)
 {
     bool ok = true;
     for (int i = 0; i < k->n_keys; i++) {
         if (find_binding(l, k->keys[i])) continue;
         Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
-        lower_error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or -D %s=...", k->name, k->keys[i], k->keys[i]),
+        lower_error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...", k->name, k->keys[i], lower_binder(l), k->keys[i]),
                    "dimension `%s` is a tile extent here and must be known at compile time", k->keys[i]);
         ok = false;
     }

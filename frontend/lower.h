@@ -99,6 +99,7 @@ struct Lower {
 
 /* lower.c */
 V lower_error(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
+const char *lower_binder(const Lower *);         /* how a const or an extent is given its value */
 V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 bool lower_step(Lower *, Loc);                        /* counts work; false: a limit is reached */
 bool lower_descend(Lower *, Loc);                     /* step, one level down; after true, l->recursion-- on the way back */

@@ -41,7 +41,7 @@ static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
 {
     const Dim *d = &l->func->dims[w->param->dims[axis]];
     if (d->extent < 0) {
-        lower_error_note(l, a->loc, d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or -D %s=...", d->name) : NULL,
+        lower_error_note(l, a->loc, d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or %s %s=...", lower_binder(l), d->name) : NULL,
                    "`:` makes the extent `%s` a tile extent, which must be known at compile time", d->name ? d->name : "?");
         return false;
     }

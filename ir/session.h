@@ -20,6 +20,7 @@ struct Session {
     int n_errors, n_warnings, n_perf;
     int error_limit;        /* default 20 */
     bool warnings_as_errors;
+    const char *binder;     /* how a user gives a const or an extent its value, for diagnostics; NULL: -D */
     DiagFn *on_diag; void *on_diag_user;
     TypeTable *types;
     VEC(struct { void (*fn)(void *); void *ptr; }) deferred;   /* run in reverse order by session_free */

@@ -204,6 +204,7 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
     Session s;
     double start = now_ms();
     session_init(&s, c->alloc);
+    s.binder = "a binding (--set)";
     arena_init(&v->arena, c->alloc, &s.oom);
     Making m = { .k = k, .v = v, .s = &s };
     int jumped = setjmp(s.oom);

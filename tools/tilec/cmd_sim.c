@@ -277,6 +277,7 @@ static int simulate(Input *in, Outputs *outputs)
     Strings remaps = args_list(in->tool, in->args, FLAG_REMAP);
     static const char *const all[] = { "none", "xcd", "chunk", "head", "auto" };
     if (!find_device(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
+    in->session.binder = "--set";
     if (!read_numbers(s)) return EXIT_USAGE;
     for (size_t i = 0, n = remaps.len ? 0 : s->device.chiplets > 1 ? 5 : 1; i < n; i++) vec_push(&in->tool->arena, &remaps, all[i]);
     if (remaps.len > MAX_CASES) return tool_usage(in->tool, "at most %d remaps at a time", MAX_CASES);
