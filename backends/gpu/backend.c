@@ -52,6 +52,14 @@ static bool registers_suffice(Session *s, const Func *f, const Target *t, const 
     return false;
 }
 
+int gpu_lane_registers(const Target *t, int threads)
+{
+    int waves = (threads / t->wave + 3) / 4;        /* of a workgroup on one of the four SIMDs, whose 512 registers a lane they share */
+    if (t->kind != TARGET_HIP || waves < 1) return t->max_registers;
+    int have = t->wave == 64 && 512 / waves < t->max_registers ? 512 / waves : t->max_registers;
+    return have - 8;        /* a plan that comes so close spills */
+}
+
 bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
 {
     KernelOptions options = o ? *o : (KernelOptions){ 0 };
@@ -60,13 +68,14 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         Func *g = ir_func_find(copy, f->name);
         KernelPlan *plan = arena_new(&s->arena, KernelPlan);
         if (!kernel_lower(s, g, t, &options, plan)) return false;
-        if (plan->registers > t->max_registers && !options.few_registers) {
+        int have = gpu_lane_registers(t, plan->warps * t->wave);
+        if (plan->registers > have && !options.few_registers) {
             options.few_registers = true;
             attempt--;
             continue;
         }
-        if (plan->registers > t->max_registers)
-            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, t->max_registers);
+        if (plan->registers > have)
+            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, have);
         if (lowered) *lowered = g;
         gpu_emit(s, g, plan, code);
         code->schedule = schedule_text(plan, g, plan->schedule);

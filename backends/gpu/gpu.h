@@ -30,6 +30,7 @@ typedef struct GpuCode {
 void gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
 /* Both in one: lowers a copy of the module, so that a kernel whose conversions need more shared memory than its rings left can be
  * lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at *lowered if that is not NULL. */
+int gpu_lane_registers(const Target *, int threads);      /* what a lane of a workgroup of so many threads can have */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
 /* Typedefs and the functions named, with those they call, in a fixed order. */
 void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, Text *);

@@ -79,7 +79,7 @@ static bool has_product(const Func *f)
 
 /* other: products of other than 16 bits, or without an exchanged form; pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
  * depth: turns that those to LDS stay in flight */
-typedef struct Needed { const Target *t; const Func *f; int64_t warps, count[64]; const Block *block[64]; int n, depth; bool other, pipelined, packed; } Needed;
+typedef struct Needed { Arena *arena; const Target *t; const Func *f; int64_t warps, count[64]; const Block *block[64]; int n, depth; bool other, pipelined, packed; } Needed;
 
 /* How much of K one instruction multiplies: by the type and the chip, as the ISA guides list them. */
 static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
@@ -91,7 +91,8 @@ static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
     return tf32 && t->arch == 0x942 ? 4 : 2;
 }
 
-/* Matrix instructions that the busiest wave issues in one turn of each block with products: fragments of the result dealt evenly to the waves, times those of K. */
+/* Matrix instructions that a wave issues in one turn of each block with products: the fragments of the result that its layout gives to a wave, times what one instruction
+ * multiplies of K. */
 static void need_of(void *user, Instr *i)
 {
     Needed *u = user;
@@ -106,28 +107,29 @@ static void need_of(void *user, Instr *i)
         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
         if (strcmp(m->name, name) || u->n == 64) continue;
         const Type *c = ir_result(i)->type, *a = ir_operand(i, 0)->type;
-        int64_t fragments = (c->shape[0] + m->m - 1) / m->m * ((c->shape[1] + m->n - 1) / m->n), deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
+        const Layout *l = c->layout ? layout_parse(u->arena, c->layout, NULL, NULL) : NULL;
+        int64_t fragments = l ? (int64_t)layout_regs(l) * m->lanes / (m->m * m->n) : 0, deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
         int at = 0;
         while (at < u->n && u->block[at] != i->block) at++;
         if (at == u->n) { u->block[u->n] = i->block; u->count[u->n++] = 0; }
-        u->count[at] += (fragments + u->warps - 1) / u->warps * ((a->shape[1] + deep - 1) / deep);
+        u->count[at] += fragments * ((a->shape[1] + deep - 1) / deep);
     }
 }
 
 /* No scratch, no spill, LDS and registers as planned, a workgroup fits; in the loop of products as many matrix instructions as the arithmetic needs, and no wait ahead of
  * them for what a later step loads. */
-static bool compile_hip(Run *r, const Func *f, const GpuCode *code, const Target *t, const char *title)
+static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
 {
     static char log[8192];
     HipReport h;
-    Needed need = { .t = t, .f = f, .warps = code->threads / t->wave };
+    Needed need = { .arena = &s->arena, .t = t, .f = f, .warps = code->threads / t->wave };
     ir_walk(f->body, need_of, &need);
     if (!hip_report(code, t, r->folder, need.depth, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
     int64_t simds = t->wave == 64 ? 4 : 2, waves = (need.warps + simds - 1) / simds;
     const char *wrong = NULL;
     bool as_needed = !need.n;
     for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
-    bool too_large = code->planned_registers > t->max_registers;        /* of which a note must tell */
+    bool too_large = code->planned_registers > gpu_lane_registers(t, code->threads);        /* of which a note must tell */
     if (r->limits && too_large && !r->told) wrong = "a plan beyond the registers, and no note of it";
     else if (r->limits && !too_large && h.scratch) wrong = "scratch";
     else if (r->limits && !too_large && h.spills) wrong = "spills";
@@ -222,7 +224,7 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
             bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
             ok = (!r->round || comes_round(r, &s, f, t, &code, title)) && (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
-                 (!tried || (hip ? compile_hip(r, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
+                 (!tried || (hip ? compile_hip(r, &s, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
             if (ok && tried) r->compiled++;
         } else {
             unfit = s.last_diag && does_not_fit(&s);
