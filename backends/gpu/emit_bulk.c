@@ -73,18 +73,6 @@ static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *
 
 /* --- conversions through a store's buffers ------------------------------------------------------------------------------------- */
 
-typedef struct FindStore { Emit *e; const Value *v; Instr *found; } FindStore;
-
-static void find_store(void *user, Instr *i)
-{
-    FindStore *f = user;
-    MemParts m;
-    if (f->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0)) return;
-    ir_mem_parts(i, &m);
-    const Type *a = m.values[0]->type, *b = f->v->type;
-    if (a->layout == b->layout && type_elements(a) == type_elements(b) && dtype_bytes(a->dtype) == dtype_bytes(b->dtype)) f->found = i;
-}
-
 /* Vectors of `src` (registers first[n], eight elements each along the boxes' rows) sorted by box; false where one is not, in all lanes and warps, a piece of one row of one box. */
 static bool vectors_by_box(Emit *e, const Layout *src, const BulkBoxes *b, const LayoutVector *v, int32_t *first, int *each)
 {
@@ -132,23 +120,22 @@ bool emit_staged_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     const Layout *src = layout_of(e, x), *dst = layout_of(e, r);
-    FindStore f = { e, r, NULL };
     BulkBoxes b;
     LayoutVector v;
     int axis, each;
     if (e->role < 0 || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 || layout_warps(src) != layout_warps(dst)) return false;
-    ir_walk(e->f->body, find_store, &f);
-    if (!f.found) return false;
-    kernel_unit_axis(e->f, f.found, &axis);
+    Instr *store = kernel_bulk_store_like(e->f->body, r->type);
+    if (!store) return false;
+    kernel_unit_axis(e->f, store, &axis);
     if (!kernel_bulk_boxes(&e->s->arena, dst, axis, 2, &b)) return false;
     layout_vector(src, axis, 2, 16, 16, &v);
     int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)), *word = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)), *col = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4));
     if (v.n != 8 || layout_regs(src) != layout_regs(dst) || !vectors_by_box(e, src, &b, &v, first, &each)) return false;
     for (int k = 0; k < 8; k++) if (v.reg[k] % 2 != (uint32_t)k % 2) return false;
 
-    int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(f.found, ATTR_BULK, 0);
+    int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(store, ATTR_BULK, 0);
     bool low = low_bit_first(src, &b, axis, (uint32_t)first[0]);
-    const char *from = array_for(e, x, src), *stage = staging(e, f.found, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
+    const char *from = array_for(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
     line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */", name_of(e, x), name_of(e, r));
     const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"), *row = tmp(e, "row");
     line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait_read"));

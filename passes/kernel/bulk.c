@@ -173,3 +173,69 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
     return buffers > 0;
 }
+
+/* --- loads that meet accumulators ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Like { const Type *type; Instr *found; } Like;
+
+static void find_like(void *user, Instr *i)
+{
+    Like *l = user;
+    MemParts m;
+    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0)) return;
+    ir_mem_parts(i, &m);
+    const Type *t = m.values[0]->type;
+    if (t->layout == l->type->layout && type_elements(t) == type_elements(l->type) && dtype_bytes(t->dtype) == dtype_bytes(l->type->dtype)) l->found = i;
+}
+
+Instr *kernel_bulk_store_like(Block *b, const Type *t)
+{
+    Like l = { t, NULL };
+    ir_walk(b, find_like, &l);
+    return l.found;
+}
+
+const Layout *kernel_bulk_rows(Arena *a, const Layout *acc, const BulkBoxes *b)
+{
+    enum { PIECE = 8 };     /* elements of 16 bytes */
+    int32_t vec[LAYOUT_INPUTS][16][2] = { 0 };
+    int n[LAYOUT_INPUTS] = { 0 }, f = b->unit, lanes = 0;
+    if (acc->rank != 2 || b->n & (b->n - 1) || b->warps & (b->warps - 1) || b->box[1 - f] != 16) return NULL;
+    for (int k = 1; k < PIECE; k *= 2) vec[LAYOUT_REG][n[LAYOUT_REG]++][f] = k;
+    for (int k = PIECE; k < b->box[f]; k *= 2, lanes++) vec[LAYOUT_LANE][n[LAYOUT_LANE]++][f] = k;
+    for (int k = 1; k < 16; k *= 2) {
+        LayoutInput in = n[LAYOUT_LANE] < 5 ? LAYOUT_LANE : LAYOUT_REG;
+        vec[in][n[in]++][1 - f] = k;
+    }
+    if (n[LAYOUT_LANE] != 5) return NULL;
+    for (int k = 1; k < b->n; k *= 2) memcpy(vec[LAYOUT_REG][n[LAYOUT_REG]++], b->origin[k], sizeof vec[0][0]);
+    for (int k = 1; k < b->warps; k *= 2) memcpy(vec[LAYOUT_WARP][n[LAYOUT_WARP]++], b->warp[k], sizeof vec[0][0]);
+    const int32_t *basis[LAYOUT_INPUTS];
+    for (int in = 0; in < LAYOUT_INPUTS; in++) basis[in] = vec[in][0];
+    return layout_from_basis(a, 2, acc->tile, n, basis, 0, NULL);
+}
+
+typedef struct Loads { Session *s; Func *f; KernelPlan *p; } Loads;
+
+static void load_by_rows(void *user, Instr *i)
+{
+    Loads *c = user;
+    if (i->op != OP_CONVERT) return;
+    Value *x = ir_operand(i, 0);
+    const Type *to = ir_result(i)->type;
+    Instr *store = x->def && x->def->op == OP_LOAD && ir_use_count(x) == 1 && dtype_bytes(to->dtype) == 2 ? kernel_bulk_store_like(c->f->body, to) : NULL;
+    int axis, load_axis;
+    BulkBoxes b;
+    if (!store || kernel_access_bytes(c->f, x->def) < 16) return;
+    kernel_unit_axis(c->f, store, &axis);
+    kernel_unit_axis(c->f, x->def, &load_axis);
+    const Layout *acc = layouts_get(&c->p->layouts, to);
+    if (axis != load_axis || !kernel_bulk_boxes(&c->s->arena, acc, axis, 2, &b)) return;
+    const Layout *rows = kernel_bulk_rows(&c->s->arena, acc, &b);
+    if (rows) x->type = layouts_typed(&c->p->layouts, x->type, rows);
+}
+
+void kernel_bulk_loads(Session *s, Func *f, KernelPlan *p)
+{
+    if (p->producer_warps) ir_walk(f->body, load_by_rows, &(Loads){ s, f, p });
+}

@@ -18,3 +18,10 @@ typedef struct BulkBoxes {
 bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *);
 /* Marks the store (bulk = buffers a warp) if all of that holds and there is room; true if so. */
 bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
+/* The marked store of accumulators laid out like `type`, elements of the same size; NULL: none. */
+Instr *kernel_bulk_store_like(Block *, const Type *);
+/* Where 16-bit rows come from that go through such a store's buffers: a warp's own boxes, one after the other, whole box rows side by side in 16-byte pieces. NULL where
+ * boxes or warps are no powers of two. */
+const Layout *kernel_bulk_rows(Arena *, const Layout *accumulators, const BulkBoxes *);
+/* Loads converted to accumulators that such a store stores take that layout. */
+void kernel_bulk_loads(Session *, Func *, KernelPlan *);

@@ -625,4 +625,5 @@ void kernel_layout(Session *s, Func *f, KernelPlan *p)
     ir_walk(f->body, note_anchors, &c);
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
+    kernel_bulk_loads(s, f, p);
 }
