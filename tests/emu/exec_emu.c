@@ -131,7 +131,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     if (st->target->kind == TARGET_HIP) hip_write_source(f, code, st->faults);
     else cuda_write_source(f, code, st->faults);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
+    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
     if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) }, *at = &st->built[st->n++ % MOST_BUILT];
