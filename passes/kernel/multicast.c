@@ -185,7 +185,8 @@ static Value *place_in_cluster(Ctx *c, Instr *coord)
     Builder b = ir_before(coord);
     DType t = ir_result(coord)->type->dtype;
     int64_t rank = ir_attr_int(coord, ATTR_COUNT, 1);
-    Value *x = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, ir_operand(coord, 0), ir_const_int(&b, t, c->ctas)), ir_emit(&b, OP_CLUSTER_RANK, NULL, 0, NO_ATTRS, type_scalar(c->s, t)));
+    Value *own_rank = ir_emit(&b, OP_CLUSTER_RANK, NULL, 0, NO_ATTRS, type_scalar(c->s, t));
+    Value *x = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, ir_operand(coord, 0), ir_const_int(&b, t, c->ctas)), own_rank);
     Value *own = ir_emit(&b, OP_PROGRAM_COORD, &x, 1, ATTRS(a_int(ATTR_AXIS, c->axis), a_int(ATTR_COUNT, rank), a_int(ATTR_CLUSTER, c->ctas)), NULL);
     own->name = ir_result(coord)->name;
     /* behind all coordinates: a consumer has them by then */

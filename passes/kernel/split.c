@@ -216,7 +216,7 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
         if (!c->make) return v;
         Value *part = clone(c, i, operands, axis);
         Builder b = ir_after(part->def);
-        Value *off = ir_bin(&b, OP_MUL, ir_cast(&b, c->rank, part->type->dtype), ir_const_int(&b, part->type->dtype, part->type->shape[0]));
+        Value *extent = ir_const_int(&b, part->type->dtype, part->type->shape[0]), *off = ir_bin(&b, OP_MUL, ir_cast(&b, c->rank, part->type->dtype), extent);
         return ir_bin(&b, OP_ADD, part, ir_splat(&b, off, 1, part->type->shape));
     }
     if (i->op == OP_LOAD) {
@@ -389,8 +389,8 @@ static void cut(Ctx *c, Instr *loop)
     n = ir_bin(&b, OP_MAX, n, zero);
     if (!by_one) n = ir_bin(&b, OP_CDIV, n, step);
     Value *each = ir_bin(&b, OP_DIV, n, parts), *rest = ir_bin(&b, OP_REM, n, parts), *more = ir_bin(&b, OP_LT, rank, rest);
-    Value *from = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, each, rank), ir_bin(&b, OP_MIN, rank, rest));
-    Value *to = ir_bin(&b, OP_ADD, ir_bin(&b, OP_ADD, from, each), ir_op(&b, OP_WHERE, NULL, NO_ATTRS, more, one, zero));
+    Value *extra = ir_bin(&b, OP_MIN, rank, rest), *from = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, each, rank), extra);
+    Value *last = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, more, one, zero), *to = ir_bin(&b, OP_ADD, ir_bin(&b, OP_ADD, from, each), last);
     for (int e = 0; e < 2; e++) {
         Value *x = e ? to : from;
         if (!by_one) x = ir_bin(&b, OP_MUL, x, step);
@@ -404,7 +404,8 @@ static void cut(Ctx *c, Instr *loop)
         Value *first = ir_bin(&b, OP_EQ, rank, zero);
         DType t = init->type->dtype;
         Value *none = dtype_is_float(t) ? ir_const_float(&b, t, 0) : ir_const_int(&b, t, 0);
-        ir_set_operand(loop, 3 + r, ir_op(&b, OP_WHERE, NULL, NO_ATTRS, ir_splat(&b, first, init->type->rank, init->type->shape), init, ir_splat(&b, none, init->type->rank, init->type->shape)));
+        Value *nothing = ir_splat(&b, none, init->type->rank, init->type->shape), *is_first = ir_splat(&b, first, init->type->rank, init->type->shape);
+        ir_set_operand(loop, 3 + r, ir_op(&b, OP_WHERE, NULL, NO_ATTRS, is_first, init, nothing));
     }
 }
 

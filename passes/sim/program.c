@@ -309,7 +309,7 @@ static bool run(SimProgram *p, const NodeList *l)
         case OP_FOR: ok = run_for(p, n); break;
         case OP_WHILE: ok = run_while(p, n); break;
         case OP_IF: {
-            int b = n->guess || p->v[n->a].i ? 0 : 1;
+            int b = n->guess ? n->other : !p->v[n->a].i;
             ok = run(p, &n->blocks[b]);
             move(p, b ? &n->again : &n->enter);
             break;

@@ -43,6 +43,7 @@ typedef struct SimSite {
     int param, rank;                    /* windows: axes that are not dropped, innermost (smallest step) first */
     bool write, indexed;                /* indexed: gather, scatter, atomic */
     bool guessed;                       /* the address depends on data: a place was made up */
+    bool unsure;                        /* whether, or how often, it happens depends on data */
     int64_t size;                       /* bytes of an element */
     int64_t step[TILE_MAX_RANK];        /* bytes from one element of the window to the next along an axis, positive */
     int32_t axis[TILE_MAX_RANK], extent[TILE_MAX_RANK];     /* windows: which axis of the tensor, and the extent of a whole window */

@@ -24,6 +24,7 @@ typedef struct Ctx {
     VEC(const Value *) work;
     const char *why;
     bool changed;
+    int unsure;                 /* conditions and loops around that data decides */
 } Ctx;
 
 static bool refuse(Ctx *c, const char *why) { if (!c->why) c->why = why; return false; }
@@ -185,6 +186,17 @@ static void add_move(Ctx *c, Moves *m, int cap, const Value *to, const Value *fr
     if (m->elements > c->t->stage) c->t->stage = m->elements;
 }
 
+/* Memory operations that a block holds. */
+static int accesses(const Block *b)
+{
+    int n = 0;
+    for (const Instr *i = b->first; i; i = i->next) {
+        n += i->op == OP_LOAD || i->op == OP_STORE || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
+        for (int k = 0; k < i->n_blocks; k++) n += accesses(i->blocks[k]);
+    }
+    return n;
+}
+
 static void control_node(Ctx *c, const Instr *i, Node *n)
 {
     const Instr *end = i->op == OP_WHILE ? ir_terminator(i->blocks[0]) : NULL;
@@ -196,6 +208,7 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         n->dtype = (uint8_t)b->args[0]->type->dtype;
         n->guess = is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 1)) || is_tainted(c, ir_operand(i, 2));
         if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
+        c->unsure += n->guess;
         for (int k = 0; k < cap; k++) {
             if (!c->needed[b->args[k + 1]->id]) continue;
             add_move(c, &n->enter, cap, b->args[k + 1], ir_operand(i, 3 + k));
@@ -203,12 +216,15 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
             add_move(c, &n->leave, cap, &i->results[k], b->args[k + 1]);
         }
         n->blocks[0] = block_nodes(c, b);
+        c->unsure -= n->guess;
     } else if (i->op == OP_WHILE) {
         n->a = slot_of(c, ir_operand(end, 0));
         n->guess = is_tainted(c, ir_operand(end, 0));
         if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
+        c->unsure += n->guess;
         n->blocks[0] = block_nodes(c, i->blocks[0]);
         n->blocks[1] = block_nodes(c, i->blocks[1]);
+        c->unsure -= n->guess;
         /* block 1's arguments are the condition's operands: one slot for both would do, a move is simpler */
         for (int k = 0; k < cap; k++) {
             add_move(c, &n->enter, cap, i->blocks[0]->args[k], ir_operand(i, k));
@@ -220,10 +236,13 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         n->a = slot_of(c, ir_operand(i, 0));
         n->guess = is_tainted(c, ir_operand(i, 0));
         if (n->guess) c->t->guesses |= SIM_GUESS_CONDITION;
+        n->other = accesses(i->blocks[1]) > accesses(i->blocks[0]);
+        c->unsure += n->guess;
         for (int b = 0; b < 2; b++) {
             n->blocks[b] = block_nodes(c, i->blocks[b]);
             for (int k = 0; k < cap; k++) add_move(c, b ? &n->again : &n->enter, cap, &i->results[k], ir_operand(ir_terminator(i->blocks[b]), k));
         }
+        c->unsure -= n->guess;
     }
 }
 
@@ -258,7 +277,7 @@ static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
 {
     bool window = i->op == OP_LOAD || i->op == OP_STORE;
     const Tensor *x = &c->t->tensors[m->param];
-    SimSite site = { .instr = i, .param = m->param, .write = i->op != OP_LOAD && i->op != OP_GATHER, .indexed = !window, .size = dtype_bytes(m->tensor->type->dtype) };
+    SimSite site = { .instr = i, .param = m->param, .write = i->op != OP_LOAD && i->op != OP_GATHER, .indexed = !window, .unsure = c->unsure > 0, .size = dtype_bytes(m->tensor->type->dtype) };
     int32_t *slots = arena_array(&c->s->arena, int32_t, TILE_MAX_RANK + 1);
     for (int a = 0; a < m->rank; a++) {
         slots[a] = slot_of(c, m->idx[a]);

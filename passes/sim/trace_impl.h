@@ -16,6 +16,7 @@ struct Node {
     uint16_t op;
     uint8_t dtype, from;            /* of the operands; cast: the result's, and the operand's */
     bool guess;                     /* control: the condition, bounds or offsets come from data */
+    bool other;                     /* if: the second block holds more accesses, and is taken for a condition that data decides */
     int32_t dst, a, b, c;           /* slots */
     int32_t site;
     int64_t n;                      /* elements of the result */

@@ -166,6 +166,7 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1, "likewise" },
     /* sm_80 */
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
+    { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
     { "attention", "a * left out", "*", "cp_async_wait(0);", 1, "Q is read in the loop, whose first wait and barrier cover its copy" },
     { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },

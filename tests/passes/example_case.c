@@ -54,6 +54,19 @@ const Case example_cases[] = {
     { "topk", "topk_rows", "", "M=3,N=19,K=4", "", 0 },
     { "transpose", "transpose", "TM=16,TN=8", "M=37,N=21", "", 0 },
     { "vector_add", "vector_add", "BLOCK=32", "N=225", "", 0 },
+    /* integers are drawn from 0 to 6 */
+    { "attention_backward", "attention_delta", "TM=16", "B=1,H=2,M=37,D=16", "", 4e-3 },
+    { "attention_backward", "attention_dkdv", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
+    { "attention_backward", "attention_dq", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
+    { "attention_differential", "attention_differential", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,DV=24", "scale=0.25,lambda=0.5", 8e-3 },
+    { "attention_mla", "attention_mla", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,R=8,DV=24", "scale=0.25", 8e-3 },
+    { "attention_paged", "attention_paged", "G=2", "B=2,H=4,HK=2,D=16,P=7,PAGE=16,MOST=3", "scale=0.25", 8e-3 },
+    { "chunk_scan", "chunk_scan", "TC=16", "BATCH=1,L=37,H=2,P=16,N=8", "", 8e-3 },
+    { "gemm_grouped", "gemm_grouped_plan", "TM=4", "E1=6,TILES=5", "", 0 },
+    { "gemm_grouped", "gemm_grouped", "TM=16,TN=16,TK=16", "M=37,N=21,K=53,E=7,TILES=4", "", 4e-3 },
+    { "gemm_int4", "gemm_int4", "TM=16,TN=16,TK=32", "M=17,N=21,K=64,KHALF=32,GROUPS=2", "", 8e-3 },
+    { "spmv", "spmv_ell", "TM=16", "M=37,W=5,N=9", "", 1e-5 },
+    { "spmv", "spmv_csr", "T=16", "M=9,M1=10,NNZ=11,N=9", "", 1e-5 },
 };
 const int n_example_cases = sizeof example_cases / sizeof *example_cases;
 

@@ -31,7 +31,7 @@ static void print_guesses(const SimReport *r, Text *t)
     unsigned g = sim_trace_guesses(r->trace);
     if (g & SIM_GUESS_ADDRESS) text_puts(t, "Some addresses depend on data: they are spread evenly over the tensor.\n");
     if (g & SIM_GUESS_MASK) text_puts(t, "Some masks depend on data: all their elements count as set.\n");
-    if (g & SIM_GUESS_CONDITION) text_puts(t, "Some conditions depend on data: they count as true.\n");
+    if (g & SIM_GUESS_CONDITION) text_puts(t, "Some conditions depend on data: the way with more accesses is taken.\n");
     if (g & SIM_GUESS_TRIPS) text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_GUESSED_TRIPS);
 }
 
