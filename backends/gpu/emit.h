@@ -125,6 +125,7 @@ void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
 const char *linear_address(Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped);
 void put_shared(Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
+const char *array_of(Emit *, const Value *, const Layout *);     /* the array that holds the value in this layout: its own, or a copy */
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 bool emit_matrix_read(Emit *, const char *to, DType, const Layout *, const LayoutShared *, const char *view);     /* by ldmatrix; false: not this layout */
 

@@ -39,15 +39,6 @@ static const char *exchanged(Emit *e, const BulkBoxes *b, const char *row)
     return b->row_bytes == 64 ? str(e, "((%s & 6) << 3)", row) : str(e, "((%s & 4) << 2)", row);
 }
 
-static const char *array_for(Emit *e, const Value *x, const Layout *l)
-{
-    if (e->storage[x->id]) return e->storage[x->id];
-    const char *n = tmp(e, "val");
-    line(e, "%s %s[%d];", array_type(x->type->dtype), n, array_len(x->type->dtype, (int)layout_regs(l)));
-    fill_tile(e, n, x, l);
-    return n;
-}
-
 static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *to, const char *lanes, const char *k, int bytes)
 {
     int all = b->n * b->pairs;
@@ -135,7 +126,7 @@ bool emit_staged_convert(Emit *e, Instr *i)
 
     int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(store, ATTR_BULK, 0);
     bool low = low_bit_first(src, &b, axis, (uint32_t)first[0]);
-    const char *from = array_for(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
+    const char *from = array_of(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
     line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */", name_of(e, x), name_of(e, r));
     const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"), *row = tmp(e, "row");
     line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait_read"));
@@ -185,7 +176,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b)) ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
     int map = map_for(e, &w, &b, d);
     const TensorMapDesc *t = &e->maps.data[map];
-    const char *stage = staging(e, store, &b, buffers, d), *from = array_for(e, x, l), *k = tmp(e, "box"), *lanes = tmp(e, "lanes"), *c = "";
+    const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"), *lanes = tmp(e, "lanes"), *c = "";
     e->bulk = true;
     line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA */", b.box[axis]);
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));

@@ -9,15 +9,6 @@ static const char *combined(Emit *e, int rmw, DType d, const char *x, const char
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", rmw == RMW_MAX ? "max" : "min", dtype_name(d))), x, y);
 }
 
-static const char *array_for(Emit *e, const Value *x, const Layout *l)
-{
-    if (e->storage[x->id]) return e->storage[x->id];
-    const char *n = tmp(e, "val");
-    line(e, "%s %s[%d];", array_type(x->type->dtype), n, array_len(x->type->dtype, (int)layout_regs(l)));
-    fill_tile(e, n, x, l);
-    return n;
-}
-
 void emit_combine(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
@@ -30,7 +21,7 @@ void emit_combine(Emit *e, Instr *i)
     e->shared_bytes = bar + 16;
     vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "parts", type_shared(e->s, d, 2, (int64_t[]){ parts - 1, (int64_t)n * e->threads }, NULL), at, bytes * (parts - 1), i->loc }));
     vec_push(&e->s->arena, &e->cluster_bars, bar);
-    const char *from = array_for(e, x, whole), *to = declare_tile(e, r), *place = tmp(e, "place"), *mbar = str(e, "shared_base + %lld", (long long)bar), *v = tmp(e, "v");
+    const char *from = array_of(e, x, whole), *to = declare_tile(e, r), *place = tmp(e, "place"), *mbar = str(e, "shared_base + %lld", (long long)bar), *v = tmp(e, "v");
     line(e, "/* every CTA sends each other its slice, and joins its own slice's parts in the order of the CTAs */");
     line(e, "const u32 %s = shared_base + %lld + tid * %d;", place, (long long)at, width);
     if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));

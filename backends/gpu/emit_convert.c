@@ -13,8 +13,7 @@ static const char *raw_element(Emit *e, const char *array, DType d, int r)
     return str(e, "(%s[%d] >> %d & %uu)", array, r / p, bits * (r % p), (1u << bits) - 1);
 }
 
-/* The array that holds x in layout l. */
-static const char *array_of(Emit *e, const Value *x, const Layout *l)
+const char *array_of(Emit *e, const Value *x, const Layout *l)
 {
     if (e->storage[x->id] && x->type->layout && layout_equal(layout_of(e, x), l)) return e->storage[x->id];
     const char *n = tmp(e, "val");

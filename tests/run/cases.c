@@ -38,6 +38,7 @@ const Recipe recipes[] = {
     {"sum_columns", "reduction", "in X[M,N] T; out Y[N] f32", NULL, "T=f32", {"sum_columns X Y"}, want_sum_columns, 0, 32, 0, FLOOR_RMS},
     {"argmax_rows", "reduction", "in X[M,N] T; out Y[M] T; out INDEX[M] i32", NULL, "T=f32", {"argmax_rows X Y INDEX"}, want_argmax_rows, 0, 0, 0},
     {"max_magnitude", "reduction", "in X[M,N] T; out Y[M] T", NULL, "T=f32", {"max_magnitude_rows X Y"}, want_max_magnitude, 0, 0, 0},
+    /* terms of either sign: partial sums, whose roundings count, are some fifty times the result */
     {"sum_all", "reduction", "in X[N] T; work PART[1,P] f32; out Y[1] f32", NULL, "T=f32",
      {"sum_all X PART[0] / T", "sum_rows PART Y /"}, want_sum_all, 0, 256, 0, FLOOR_RMS},
 
