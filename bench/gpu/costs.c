@@ -3,6 +3,7 @@
  *     costs FILE KERNEL TARGET [NAME=VALUE ...]             extents and consts; tensors are taken as contiguous and 16-byte aligned
  *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it looked at, and how long that took
  */
+#include "bench/gpu/source.h"
 #include "frontend/frontend.h"
 #include "runtime/compile.h"
 #include "runtime/search.h"
@@ -10,16 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static char *read_all(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    char *p = malloc(1 << 20);
-    *n = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
 
 static int64_t extent_of(const FrontBinding *b, size_t n, const char *name)
 {

@@ -5,21 +5,12 @@
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned, those of t:NAME with their last
  * two axes exchanged in memory. */
+#include "bench/gpu/source.h"
 #include "backends/gpu/gpu.h"
 #include "frontend/frontend.h"
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
-
-static char *read_all(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    char *p = malloc(1 << 20);
-    *n = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
 
 static uint32_t import_file(void *dir, Session *s, uint32_t from, const char *path)
 {
