@@ -262,9 +262,8 @@ static void one(Walk *w, const Instr *i, double times)
         w->producer = true;
         walk(w, i->blocks[0], times);
         w->producer = false;
-        w->c.teams = (int)ir_attr_int(i, ATTR_COUNT, 0);
         if (w->traffic) return;
-        w->threads = w->c.teams ? 128 : w->threads - 128;
+        w->threads -= 128;
         walk(w, i->blocks[1], times);
         w->c.consumers = 1;
         return;
@@ -331,7 +330,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->teams = c->teams; to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->uncertain |= c->uncertain;
+    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }

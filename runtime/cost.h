@@ -24,7 +24,7 @@ typedef struct Cost {
     int64_t programs;
     int slots;                      /* of the shortest of those; 0: none in a loop */
     int consumers;                  /* warpgroups with products of their own, 0: no roles */
-    int teams, threads, registers;  /* registers: of a thread, at most */
+    int threads, registers;  /* registers: of a thread, at most */
     int words;                      /* of a thread, that the largest tile takes */
     int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;

@@ -20,9 +20,9 @@ static const DeviceModel models[] = {
 };
 
 /* Nanoseconds, fitted together with the first row: a launch; the way from it to the first load; its end; of a turn of a loop: what nothing hides, the least that a producer takes, a barrier or an
- * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket, and the tickets of a team; a scalar operation of the way to the first load; what a load
+ * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket; a scalar operation of the way to the first load; what a load
  * takes longer from memory than from L2. */
-static const double START = 1334, BEGIN = 557, END = 774, TURN = 12, PUT = 200, MEET = 75, CLUSTER_MEETS = 3, TICKET = 600, TEAM_TICKET = 652, SCALAR = 12, FROM_MEMORY = 650;
+static const double START = 1334, BEGIN = 557, END = 774, TURN = 12, PUT = 200, MEET = 75, CLUSTER_MEETS = 3, TICKET = 600, SCALAR = 12, FROM_MEMORY = 650;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
 static const double JOIN = 2500;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
@@ -71,8 +71,8 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? c->in : 0)) / m->shared / turns;
     double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in + NARROW * c->wasted) / m->l2 / turns, put = c->consumers ? PUT : 0;
-    double products = BLEND(6, matrix, feed), teams = c->teams > 1 ? c->teams : 1, groups = c->consumers ? c->consumers / teams : c->threads / 128.0;
-    double side = fmax(fmin(k, ceil(n)), fmin(teams, ceil(n)));         /* programs under way together */
+    double products = BLEND(6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
+    double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
@@ -85,10 +85,9 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = c->out / m->store, end = END + store + JOIN * c->joins, t;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
     bool uneven = c->heaviest > 1.15;
-    double mine = uneven ? fmax(n + TAIL, c->heaviest) : teams * ceil(n / teams);
+    double mine = uneven ? fmax(n + TAIL, c->heaviest) : ceil(n);
     if (c->persistent) {
-        double of_a_team = uneven ? fmax(n / teams + TAIL, c->heaviest) : ceil(n / teams);
-        t = begin + TICKET + fmax(mine * (turns * BLEND(6, pace, put) + store + (teams > 1 ? TEAM_TICKET : 0)), of_a_team * (turns * turn + end));
+        t = begin + TICKET + mine * fmax(turns * BLEND(6, pace, put) + store, turns * turn + end);
     } else {
         double rounds = uneven ? fmax(n / k + TAIL, c->heaviest) : ceil(ceil(n) / k);
         t = fmax(mine * (turns * pace + store), rounds * (begin + turns * (fmin(k, n) > 1 ? BLEND(6, turn, fmin(k, ceil(n)) * pace) : turn) + end));

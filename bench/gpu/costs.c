@@ -182,7 +182,7 @@ int main(int argc, char **argv)
         printf("\", \"ok\": %s, \"lower_ms\": %.2f, \"count_ms\": %.2f", ok ? "true" : "false", lowered - begin, end - lowered);
 #define D(x) printf(", \"" #x "\": %.6g", (double)cost.x)
         D(wgmma); D(mma); D(feed); D(shared); D(alu); D(special); D(in); D(out); D(wasted); D(scalar); D(again); D(turns); D(meets); D(heaviest); D(unique); D(memory); D(ring); D(slots); D(ahead); D(programs); D(consumers);
-        D(teams); D(threads); D(registers); D(words); D(held); D(room); D(persistent); D(overlapped); D(bulk); D(cluster); D(shared_bytes);
+        D(threads); D(registers); D(words); D(held); D(room); D(persistent); D(overlapped); D(bulk); D(cluster); D(shared_bytes);
         const char *limit = "";
         const DeviceModel *model = device_model(target);
         if (ok && model) printf(", \"estimate\": %.6g", cost_estimate(&cost, model, target->n_sms, target->l2_bytes, &limit));
