@@ -1,10 +1,11 @@
 /* gen: a .tile kernel, bound and specialized as a launch with contiguous, aligned tensors would bind it, to CUDA C and a description
  * of the launch for the bench harness.
  *
- *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|order|lazy|turns] [turns] [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N] [skip:pass,pass] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
+ *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N]
+ *                                [skip:pass,pass] [schedule:DECISION;DECISION] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned, those of t:NAME with their last
- * two axes exchanged in memory. */
+ * two axes exchanged in memory. skip: takes the names of --skip-pass; in schedule: (docs/schedule.md) "_" stands for a blank. */
 #include "bench/gpu/source.h"
 #include "backends/gpu/gpu.h"
 #include "frontend/frontend.h"
@@ -104,10 +105,11 @@ int main(int argc, char **argv)
         const Target *target = target_find(argv[3]);
         FrontBinding b[64];
         size_t nb = 0;
-        KernelOptions ko = { 0 };
+        PassOptions po = pass_options_default(target);
+        for (int i = 5; i < argc; i++) if (!strncmp(argv[i], "skip:", 5)) po.skip = argv[i] + 5;
+        KernelOptions ko = kernel_options_of(&po);
         bool show_ir = false, show_kernel_ir = false;
         int cluster = 0, cluster_axis = -1, occupancy = 0;
-        const char *skip = NULL;
         const FrontKernel *k = ast && frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
         for (int i = 5; i < argc && k; i++) {
             char *eq = strchr(argv[i], '=');
@@ -118,7 +120,12 @@ int main(int argc, char **argv)
             } else if (!strcmp(argv[i], "turns")) ko.turns = true;
             else if (!strcmp(argv[i], "across")) ko.across = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
-            else if (!strncmp(argv[i], "skip:", 5)) skip = argv[i] + 5;
+            else if (!strncmp(argv[i], "skip:", 5)) continue;
+            else if (!strncmp(argv[i], "schedule:", 9)) {
+                char *text = arena_strndup(&s.arena, argv[i] + 9, strlen(argv[i] + 9));
+                for (char *c = text; *c; c++) if (*c == '_') *c = ' ';
+                ko.schedule = text; ko.schedule_name = "schedule";
+            }
             else if (!strncmp(argv[i], "warps:", 6)) ko.warps = atoi(argv[i] + 6);
             else if (!strncmp(argv[i], "cluster:", 8)) cluster = atoi(argv[i] + 8);
             else if (!strncmp(argv[i], "cluster_axis:", 13)) cluster_axis = atoi(argv[i] + 13);
@@ -135,7 +142,6 @@ int main(int argc, char **argv)
         Module *m = k ? frontend_lower(ast, argv[2], b, nb, argv[3]) : NULL;
         Func *f = m ? ir_func_find(m, argv[2]) : NULL;
         if (f && target) {
-            PassOptions po = pass_options_default(target);
             GpuCode code;
             Text out;
             text_init(&out, &s.arena);
@@ -143,7 +149,6 @@ int main(int argc, char **argv)
             if (cluster) f->hints.cluster = cluster;
             if (cluster_axis >= 0) f->hints.cluster_axis = cluster_axis + 1;
             if (occupancy) f->hints.occupancy = occupancy;
-            po.skip = skip;
             po.verify_each = true;
             if (passes_run(m, &po, NULL)) {
                 if (show_ir) { ir_print(m, &out); fputs(out.data, stdout); text_init(&out, &s.arena); }

@@ -22,7 +22,7 @@
  * Requires: one product in the loop, of 8- or 16-bit operands that are both staged there, K a multiple of two fragments at least, three stages or more (with two
  * the wait would be for copies just issued), and registers for two sets of fragments beside the accumulator. Runs behind `layout`, which
  * knows the fragments. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/schedule.h"
 
 typedef struct Loop {
     Instr *loop, *wait, *barrier, *mma, *commit;
@@ -195,23 +195,37 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
     }
 }
 
-static Instr *find(Session *s, KernelPlan *p, Block *b, Loop *l)
+static bool has_product(const Instr *loop)
 {
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) if (i->op == OP_MMA_SYNC) return true;
+    return false;
+}
+
+/* Loops with products are numbered as the schedule names them; one that was rebuilt stands in its old place. */
+static int visit(Session *s, KernelPlan *p, Block *b, int *number)
+{
+    int n = 0;
     for (Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_FOR && matches(s, p, i, l) && pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l->at), i->blocks[0])) return i;
-        for (int k = 0; k < i->n_blocks; k++) {
-            Instr *x = find(s, p, i->blocks[k], l);
-            if (x) return x;
-        }
+        Loop l;
+        const Decision *d = i->op == OP_FOR && has_product(i) ? schedule_asked_loop(p, ++*number) : NULL;
+        bool can = i->op == OP_FOR && target_has(p->target, TF_LDMATRIX | TF_CP_ASYNC) && matches(s, p, i, &l) && pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l.at), i->blocks[0]);
+        if (d && d->form != LOOP_PLAIN && (d->form != LOOP_AHEAD || !can))
+            schedule_refuse(p, d, d->form == LOOP_AHEAD ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, both operands through rings of three slots, K of two fragments or more, registers for two sets of them"
+                                                        : "this order of products is that of warp roles: here a loop is plain, or reads its fragments ahead");
+        else if (can && (d ? d->form == LOOP_AHEAD : !p->options.no_ahead)) {
+            rebuild(s, p, &l);
+            schedule_take_loop(p, *number, LOOP_AHEAD, 0);
+            i = l.loop;
+            n++;
+        } else if (can || d) schedule_take_loop(p, *number, LOOP_PLAIN, 0);
+        for (int k = 0; k < i->n_blocks; k++) n += visit(s, p, i->blocks[k], number);
     }
-    return NULL;
+    return n;
 }
 
 int kernel_fragments_ahead(Session *s, Func *f, KernelPlan *p)
 {
-    Loop l;
-    int n = 0;
-    if (!target_has(p->target, TF_LDMATRIX) || !target_has(p->target, TF_CP_ASYNC)) return 0;
-    for (; find(s, p, f->body, &l); n++) rebuild(s, p, &l);        /* a loop that was rebuilt begins otherwise */
-    return n;
+    int number = 0;
+    if (p->producer_warps) return 0;        /* overlap.c decides on their loops */
+    return visit(s, p, f->body, &number);
 }

@@ -46,6 +46,8 @@ typedef struct KernelOptions {
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
     bool no_erfc;           /* 1 + erf(x) as it is written */
+    bool no_reciprocal;     /* every quotient a division */
+    bool no_mask_branch;    /* masks in every step of a loop with products */
     bool no_ahead;          /* no fragment read before the step it belongs to */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
@@ -123,7 +125,8 @@ static inline int kernel_cta_warps(const KernelPlan *p) { return p->warps + p->p
 
 void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);
-/* Coordinates of the program at position `linear`, in an order derived from the kernel's loops; false: none better than the ids' own. */
+/* Coordinates of the program at position `linear`, in an order asked for or derived from the kernel's loops; false: none better than the ids' own. */
+bool kernel_order_replaces_remap(KernelPlan *);      /* a schedule's order in place of the kernel's remap or raster */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
 void kernel_cluster(Session *, Func *, KernelPlan *);
 void kernel_split(Session *, Func *, KernelPlan *);

@@ -179,9 +179,9 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     kernel_program(s, f, p);
     kernel_mma_select(s, f, p);
     cap_warps(s, f, p);
-    kernel_reciprocal(s, f);
+    if (!p->options.no_reciprocal) kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
-    kernel_mask_branch(s, f);
+    if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
     schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;
@@ -194,7 +194,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         kernel_stage(s, f, p);
     }
     kernel_layout(s, f, p);
-    if (!p->options.no_ahead) kernel_fragments_ahead(s, f, p);
+    kernel_fragments_ahead(s, f, p);
     schedule_end(p);
     if (t->kind == TARGET_HIP && s->n_errors == errors) p->registers = kernel_registers(s, f, p);
     return s->n_errors == errors;

@@ -17,6 +17,8 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_split = pass_skipped(o, "split"),
         .no_multicast = pass_skipped(o, "multicast"),
         .no_erfc = pass_skipped(o, "erfc"),
+        .no_reciprocal = pass_skipped(o, "reciprocal"),
+        .no_mask_branch = pass_skipped(o, "mask-branch"),
         .no_ahead = pass_skipped(o, "fragments-ahead"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_swizzle = pass_skipped(o, "swizzle"),

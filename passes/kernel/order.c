@@ -15,7 +15,7 @@
  *                whole (H100, transposing 8191 x 8193 f32: 2.47 to 2.68 TB/s).
  *
  * All are bijections of [0, programs) for every grid size: the last group takes the size that is left. A kernel's own remap or raster
- * clause goes before. */
+ * clause goes before; a schedule's order goes before that, and takes its place. */
 #include "passes/kernel/schedule.h"
 
 enum { UNKNOWN = -1 };
@@ -201,8 +201,7 @@ static int derive(Ctx *c, int *n)
 static bool legal(Ctx *c, const Decision *d)
 {
     if (d->form == ORDER_IDS) return true;
-    if (c->f->remap) return schedule_refuse(c->p, d, "the kernel has an order of its own: its remap or raster clause");
-    if (c->p->target->kind != TARGET_CUDA) return schedule_refuse(c->p, d, "on %s programs are placed by remap", c->p->target->name);
+    if (d->form == ORDER_REMAP) return c->f->remap || schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");
     if (d->form == ORDER_ROWS && (c->rank != 2 || d->n[0] < 1)) return schedule_refuse(c->p, d, "groups of rows want a grid of two axes and a group of one at least");
     if (d->form == ORDER_FIRST && (c->rank < 2 || d->n[0] >= c->rank)) return schedule_refuse(c->p, d, "the grid has %d axes, counted from 0, and one first wants two at least", c->rank);
     if (d->form == ORDER_HEAVY && (c->rank < 2 || d->n[0] >= c->rank)) return schedule_refuse(c->p, d, "the grid has %d axes, counted from 0, and heavy first wants two at least", c->rank);
@@ -223,11 +222,18 @@ static void axis_first(Ctx *c, Builder *b, Value *p, int first, Value **coord)
     }
 }
 
+bool kernel_order_replaces_remap(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_ORDER);
+    return d && d->form != ORDER_REMAP;
+}
+
 bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear, int rank, Value **coord)
 {
     Ctx c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
     const Decision *d = schedule_asked(p, DECIDE_ORDER);
     int n = 0;
+    if (f->remap && !d) schedule_take(p, DECIDE_ORDER, ORDER_REMAP, 0, 0);
     if ((f->remap || p->target->kind != TARGET_CUDA) && !d) return false;
     c.axes = arena_array(&s->arena, unsigned, f->module->next_id);
     ir_walk(f->body, note_axes, &c);
@@ -238,8 +244,9 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
         form = d->form;
         n = d->n[0];
     }
-    if (c.streams.len || d || form != ORDER_IDS) schedule_take(p, DECIDE_ORDER, form, form == ORDER_IDS ? 0 : n, 0);
-    if (form == ORDER_IDS) return false;
+    bool own = form == ORDER_IDS || form == ORDER_REMAP;
+    if (c.streams.len || d || !own) schedule_take(p, DECIDE_ORDER, form, own ? 0 : n, 0);
+    if (own) return false;
     if (form == ORDER_HEAVY) {
         c.work_axis = n;
         heavy_first(&c, b, linear, coord);

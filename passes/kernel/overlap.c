@@ -150,6 +150,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
         delay_waits(c, loop, products);
         return true;
     }
+    if (d->form == LOOP_AHEAD) return schedule_refuse(p, d, "with roles products read their operands from shared memory themselves: no fragments are read ahead");
     Instr *late = d->form == LOOP_ISSUE || d->n[0] < 1 || d->n[0] > (int)products->len ? NULL : products->data[d->n[0] - 1];
     if (d->form != LOOP_ISSUE && !late) return schedule_refuse(p, d, "the loop has %d products, counted from 1", (int)products->len);
     if (late == products->data[0]) return schedule_refuse(p, d, "the first product has none before it to run behind");

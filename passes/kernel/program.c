@@ -26,6 +26,7 @@ void kernel_program(Session *s, Func *f, KernelPlan *p)
     const Type *i32 = type_scalar(s, DT_I32);
     Value *w = ir_emit(&b, OP_PROGRAM, NULL, 0, NO_ATTRS, i32);
     ir_set_name(w, "program");
+    if (kernel_order_replaces_remap(p)) f->remap = NULL;
     if (f->remap) {
         ValueMap map;
         value_map_init(&map, &s->arena);

@@ -62,7 +62,7 @@ static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
-    if (d && d->form == LOAD_STAGED) schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
+    if (d && (d->form == LOAD_STAGED || d->form == LOAD_RING_REGISTERS)) schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
     if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
     bool plain = ir_result(i)->type->rank == 2;
     for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;

@@ -478,7 +478,7 @@ static const Decision *asked_slots(Ctx *c, Instr *const *loads, int n)
     const Decision *all = NULL;
     for (int k = 0; k < n; k++) {
         const Decision *d = schedule_asked_load(c->p, loads[k]);
-        if (d && all && d->n[0] != all->n[0]) { schedule_refuse(c->p, d, "loads of one loop share their place in their rings, and another one has %d slots", all->n[0]); return all; }
+        if (d && all && (d->n[0] != all->n[0] || d->form != all->form)) { schedule_refuse(c->p, d, "loads of one loop share their place in their rings, and another one has %d slots%s", all->n[0], all->form == LOAD_RING ? "" : " by registers"); return all; }
         if (d) all = d;
     }
     return all;
@@ -519,16 +519,17 @@ static void stage_loop(Ctx *c, size_t from, int64_t limit)
         c->loads.data[j] = NULL;
     }
     int fit = left > 0 ? (int)(left / each) : 0, extra;
-    bool copies = !by_registers(c) || (fit >= 2 && all_direct(c, loop, group, n));
+    const Decision *asked = asked_slots(c, group, n);
+    bool detour = asked && asked->form == LOAD_RING_REGISTERS, copies = !by_registers(c) || (!detour && fit >= 2 && all_direct(c, loop, group, n));
+    if (detour && copies) { schedule_refuse(c->p, asked, "%s copies to shared memory without a detour by registers: `ring N`", c->p->target->name); return; }
     extra = copies ? 0 : 1;     /* AMD: one buffer more is in registers, and one is all that a lane has room for */
     if (!copies) fit = fit > 2 ? 3 : fit + 1;
-    const Decision *asked = asked_slots(c, group, n);
     int least = copies ? 2 : 1, stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);
     if (asked && (stages - extra < least || stages > fit)) {
         schedule_refuse(c->p, asked, "the rings of this loop take %d slots or more, of %lld bytes together: %d fit", least, (long long)each, fit - extra);
         return;
     }
-    for (int k = 0; k < n && stages >= 2; k++) schedule_take_load(c->p, group[k], LOAD_RING, stages - extra);
+    for (int k = 0; k < n && stages >= 2; k++) schedule_take_load(c->p, group[k], copies ? LOAD_RING : LOAD_RING_REGISTERS, stages - extra);
     if (stages < 2) for (int k = 0; k < n; k++) stage_alone(c, group[k]);
     else if (!copies) pipeline_registers(c, loop, group, n, stages - 1);
     else pipeline(c, loop, group, n, stages);
@@ -553,7 +554,7 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
     for (size_t i = 0; i < c.loads.len; i++) {                  /* the body's own first: they stay */
         Instr *l = c.loads.data[i];
         const Decision *d = schedule_asked_load(p, l);
-        if (d && (d->form == LOAD_AHEAD || (d->form == LOAD_RING && !runs_ahead(l))))
+        if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !runs_ahead(l))))
             schedule_refuse(p, d, "this load feeds a product without roles: it goes to registers, is staged where it stands, or, if its offsets follow from a loop's counter, goes through a ring");
         else if (d ? d->form == LOAD_REGISTERS : l->block == f->body && by_registers(&c) && left_of_loops(l)) schedule_take_load(p, l, LOAD_REGISTERS, 0);
         else if (l->block == f->body) stage_alone(&c, l);

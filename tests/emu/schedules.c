@@ -49,7 +49,11 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM80, "load A staged; load B registers" },
     { GEMM80, "load A registers; load B ring 4; occupancy 3" },
     { ATTENTION80, "load Q registers; load K staged; rescale always" },
-    { GEMM942, "load A ring 1; load B ring 1" },
+    { GEMM80, "order remap; loop 1 plain" },
+    { GEMM80, "order rows 3; loop 1 ahead" },
+    { GEMM90, "order rows 2" },
+    { GEMM942, "load A ring 1 by registers; load B ring 1 by registers" },
+    { GEMM942, "order first 1; loop 1 plain" },
     { GEMM942, "load A staged; load B registers; warps 2" },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -85,10 +89,10 @@ static int below(int n)
 
 static void decision(const Kernel *k, char *out, size_t size)
 {
-    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "roles none", "roles 1", "roles 2", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
+    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "order remap", "roles none", "roles 1", "roles 2", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
                                          "rescale always", "rescale lazy", "turns on", "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8", "occupancy 2",
-                                         "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1" };
-    static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
+                                         "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1", "loop 1 ahead" };
+    static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5", "ring 1 by registers" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
     char names[64], *name[8];
     int n = 0;
     snprintf(names, sizeof names, "%s", k->loads);
@@ -96,7 +100,7 @@ static void decision(const Kernel *k, char *out, size_t size)
     int which = below(3);
     if (!which) snprintf(out, size, "%s; ", plain[below((int)(sizeof plain / sizeof *plain))]);
     else if (which == 1) snprintf(out, size, "store %s %s; ", name[n - 1], stores[below(4)]);
-    else snprintf(out, size, "load %s %s; ", name[below(n - 1)], ways[below(7)]);
+    else snprintf(out, size, "load %s %s; ", name[below(n - 1)], ways[below(8)]);
 }
 
 static int random_ones(void *const *emus, uint64_t first, uint64_t count)

@@ -42,6 +42,26 @@ printf 'loop 1 plain; load K ring 2' >s.txt
 grep -q 'K_ring.*2 slots' new.cu || fail "K has not two slots"
 [ "$(grep -c ' wgmma_wait(1)' new.cu)" = 0 ] && [ "$(grep -c ' wgmma_wait(1)' own.cu)" -gt 0 ] || fail "products of the plain order are left in flight"
 
+# a kernel with a raster clause: its order is printed, and another takes its place; portable code: fragments ahead or not, rings on AMD straight or by registers
+gemm=("$tilec" "$k/gemm.tile" -D T=f16 -D ACC=f32 -D TO=f16 -D TF32=false)
+takes() {       # takes TARGET LINES: decided so, the schedule printed has these lines, and the code is another than the derived one
+    printf '%s\n' "$2" | tr ';' '\n' | sed 's/^ *//' >lines.txt
+    printf '%s\n' "$2" >s.txt
+    "${gemm[@]}" --target="$1" -o own2.cu
+    "${gemm[@]}" --target="$1" --schedule=s.txt --emit=schedule >new.txt || { fail "$1 refuses: $2"; return; }
+    grep -qxFf lines.txt new.txt && [ "$(grep -cxFf lines.txt new.txt)" = "$(grep -c '' lines.txt)" ] || fail "$2 on $1: $(cat new.txt)"
+    "${gemm[@]}" --target="$1" --schedule=s.txt -o new.cu && ! cmp -s own2.cu new.cu || fail "$2 on $1 changes nothing in the code"
+}
+for target in cuda:sm_90a cuda:sm_80 hip:gfx942; do
+    "${gemm[@]}" --target=$target --emit=schedule | grep -qx 'order remap' || fail "$target: the raster clause is not told"
+    takes $target 'order rows 8'
+    takes $target 'order ids'
+    takes $target 'order first 1'
+done
+takes cuda:sm_80 'loop 1 plain'
+takes hip:gfx942 'load A ring 1 by registers; load B ring 1 by registers'
+"${gemm[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 ahead' || fail "fragments ahead are not told"
+
 # refused LINE TEXT: an error at its place
 refused() {
     printf '# by hand\n%s\n' "$1" >s.txt
@@ -60,6 +80,9 @@ refused 'loop 1 late 1' '1: error: the first product has none before it to run b
 refused 'loop 1 late 3' '1: error: the loop has 2 products, counted from 1'
 refused 'loop 2 plain' '1: error: there is nothing like that to decide in kernel attention'
 refused 'order rows 8' '1: error: groups of rows want a grid of two axes'
+refused 'order remap' '1: error: the kernel has no remap or raster clause'
+refused 'loop 1 ahead' '1: error: with roles products read their operands from shared memory themselves'
+refused 'load K ring 2 by registers' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
 refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'order first 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'roles 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
@@ -77,6 +100,12 @@ refused 'load K "ring' '8: error: a schedule has words, numbers'
 refused 'schedule attention for cuda:sm_1' '24: error: no target `cuda:sm_1`'
 printf 'roles 2' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'load K ring 2 by registers' >s.txt
+expect 1 's.txt:1:1: error: cuda:sm_80 copies to shared memory without a detour by registers' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'loop 1 ahead' >s.txt
+expect 1 's.txt:1:1: error: fragments are read ahead in a loop of one product' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'loop 1 late 2' >s.txt
+expect 1 's.txt:1:1: error: this order of products is that of warp roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'load A ring 2; load B ring 3' >s.txt
 expect 1 's.txt:1:16: error: loads of one loop share their place in their rings, and another one has 2 slots' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
 
