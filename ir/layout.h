@@ -281,6 +281,8 @@ const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, 
 /* Panels of `span` bytes (32, 64, 128; 16: none) with the swizzle of TMA and wgmma for that span. NULL if span does not divide
  * the rows. */
 const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span);
+/* The same where span need not divide the rows: the last panel is padded. */
+const LayoutShared *layout_shared_panels(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span);
 /* Any: panel in elements, pitch in bytes, swizzle masks. NULL if the masks would not give a permutation of the offsets or panels
  * overlap. */
 const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
@@ -421,12 +423,12 @@ typedef struct {
     int32_t mn_unit, mn_step; /* elements, bytes */
 } LayoutWgmma;
 /* Operand of MN x K elements (A: M x K, B: N x K), stored K-major or MN-major with panels of `span` bytes (0: the widest that
- * divides). False if the extents do not fit (MN and K in multiples of 8 and of the instruction's K), or MN-major and not 16 bit. */
+ * divides if that is 64 or more, else of 64 and 128 what pads least). False if the extents do not fit (MN and K in multiples of 8 and
+ * of the instruction's K; a K-major K may be any, then what pads the last panel must be zero), or MN-major and not 16 bit. */
 bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out);
 /* The same of a tile that exists: rank 2, axis k_axis is K (A [M,K]: 1, B [K,N]: 0). False if no descriptor can describe it. */
 bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out);
-/* A shared layout for such a tile with axis `fast` contiguous and panels of `span` bytes (0: the widest that divides); NULL as
- * above. */
+/* A shared layout for such a tile with axis `fast` contiguous and panels of `span` bytes (0: as above); NULL as above. */
 const LayoutShared *layout_wgmma_shared(Arena *a, const int32_t tile[2], int k_axis, int fast, int elem_bytes, int span);
 /* Bytes from the tile's start to the operand of k-step `kstep` whose first row (column) is mn. */
 static inline int32_t layout_wgmma_offset(const LayoutWgmma *w, int32_t mn, int32_t kstep)

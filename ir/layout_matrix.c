@@ -128,7 +128,8 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
     bool mn_major = s->order[0] != k_axis;
     int32_t mn = s->tile[1 - k_axis], k = s->tile[k_axis], kinst = 32 / es;
     if (mn_major && es != 2) return false; /* only 16-bit types have the major bits */
-    if (mn % 8 || k % kinst || s->tile[s->order[0]] % s->panel) return false;
+    /* the last panel may be wider than what is left of the rows: nobody reads that of MN, and of K it must be zero */
+    if (mn % 8 || (k % kinst && (mn_major || span < 32))) return false;
     int32_t pb = s->panel_bytes;
     if (pb >= 1 << 18) return false;
     out->shared = s;
@@ -136,10 +137,10 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
     out->mode = span == 128 ? 1 : span == 64 ? 2 : span == 32 ? 3 : 0;
     out->mn_major = mn_major;
     out->kinst = kinst;
-    out->ksteps = k / kinst;
+    out->ksteps = (k + kinst - 1) / kinst;
     out->panel_elems = s->panel;
     out->panel_bytes = pb;
-    out->panels = s->tile[s->order[0]] / s->panel;
+    out->panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
     out->box[0] = s->panel;
     out->box[1] = mn_major ? k : mn;
     if (mn_major) {
@@ -171,11 +172,14 @@ const LayoutShared *layout_wgmma_shared(Arena *a, const int32_t tile[2], int k_a
     LayoutWgmma w;
     const int32_t order[2] = {fast, 1 - fast};
     if (elem_bytes < 1 || fast < 0 || fast > 1 || tile[0] < 1 || tile[1] < 1) return NULL;
+    int64_t row = (int64_t)tile[fast] * elem_bytes;
     if (!span) {
         span = 128;
-        while (span > 16 && (int64_t)tile[fast] * elem_bytes % span) span /= 2;
+        while (span > 16 && row % span) span /= 2;
+        /* rows of many narrow panels are padded to wider ones, those that waste least: a copy brings at least 64 bytes of a row */
+        if (span < 64 && row > 64) span = (row + 63) / 64 % 2 ? 64 : 128;
     }
-    const LayoutShared *s = layout_shared_swizzled(a, 2, tile, order, elem_bytes, span);
+    const LayoutShared *s = layout_shared_panels(a, 2, tile, order, elem_bytes, span);
     return s && layout_wgmma_view(s, k_axis, &w) ? s : NULL;
 }
 

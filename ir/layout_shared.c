@@ -65,14 +65,20 @@ const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, 
     return layout_shared_make(a, rank, tile, order, elem_bytes, tile[order[0]], (int)pitch, 0, 0, NULL);
 }
 
-const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
+const LayoutShared *layout_shared_panels(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
 {
     static const uint32_t masks[3] = {1u << 7, 1u << 8, 1u << 9};
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || elem_bytes < 1) return NULL;
-    if ((span != 16 && span != 32 && span != 64 && span != 128) || (int64_t)tile[order[0]] * elem_bytes % span || span % elem_bytes)
-        return NULL;
+    if ((span != 16 && span != 32 && span != 64 && span != 128) || span % elem_bytes) return NULL;
     return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4, layout_log2((uint32_t)span / 16),
                               masks);
+}
+
+const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
+{
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || span < 1) return NULL;
+    if ((int64_t)tile[order[0]] * elem_bytes % span) return NULL;
+    return layout_shared_panels(a, rank, tile, order, elem_bytes, span);
 }
 
 static uint32_t swizzle(const LayoutShared *s, uint32_t offset)

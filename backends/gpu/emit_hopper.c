@@ -45,7 +45,7 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) d.axes[n++] = a;
     for (int k = 0; k < w->rank; k++) {
         int ta = w->tile_axis[d.axes[k]];
-        d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)(s->panel < s->tile[s->order[0]] ? s->panel : s->tile[s->order[0]]) : (uint32_t)ext->v[d.axes[k]];
+        d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)s->panel : (uint32_t)ext->v[d.axes[k]];
     }
     int bits, base, shift, part;
     if (r->ctas > 1 && kernel_multicast_parts(s, i, w->unit, r->ctas, &part) == 1)
@@ -65,8 +65,8 @@ static void emit_put(Emit *e, Instr *i)
     window_of(e, i, &w);
     int map = map_for(e, r, i, &w, s), panels = 1, part = -1;
     const TensorMapDesc *d = &e->maps.data[map];
-    if (s->panel < s->tile[s->order[0]]) panels = s->tile[s->order[0]] / s->panel;
-    int64_t bytes = type_elements(ir_operand(i, 0)->type) / r->depth * dtype_bytes(d->dtype);
+    panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
+    int64_t row = s->tile[s->order[0]], bytes = type_elements(ir_operand(i, 0)->type) / r->depth / row * panels * s->panel * dtype_bytes(d->dtype);
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);

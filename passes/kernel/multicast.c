@@ -96,7 +96,7 @@ static const char *load_differs(const Ctx *c, const Instr *load)
 int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, int ctas, int *axis)
 {
     const Attr *ext = ir_attr(mem, ATTR_EXTENTS);
-    int row = s->tile[s->order[0]], panels = s->panel < row ? row / s->panel : 1;
+    int panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
     int64_t bytes = (int64_t)s->bytes / panels;
     *axis = -1;
     if (panels % ctas == 0) return 0;

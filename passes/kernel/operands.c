@@ -71,6 +71,17 @@ int roles_unit_axis(Roles *c, const Instr *load)
 
 static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
 
+/* Is K, an axis of v, contiguous in the tensor and all of that axis? Then TMA pads what a slot holds beyond it with zeros. */
+static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
+{
+    const Instr *l = load_behind(c, v);
+    int64_t from;
+    MemParts m;
+    if (!l || v != ir_result(l) || !ir_mem_parts(l, &m) || roles_unit_axis(c, l) != k_axis) return false;
+    int unit = kernel_unit_axis(c->f, l, NULL);
+    return c->f->dims[c->f->params[m.param].dims[unit]].extent == k && ir_is_const(m.idx[unit], &from) && from == 0;
+}
+
 static void add_load(Roles *c, Instr *load)
 {
     for (size_t k = 0; k < c->loads.len; k++) if (c->loads.data[k] == load) return;
@@ -95,14 +106,15 @@ bool roles_product_fits(Roles *c, Instr *i)
     int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
     if (!roles_instr(d, tf32)) return roles_refuse(c, i->loc, "wgmma does not take this type");
     int kinst = 32 / dtype_bytes(d);
-    if (m % 64 || n % 8 || n > 256 || k % kinst) return roles_refuse(c, i->loc, "wgmma needs M in multiples of 64, N of 8 up to 256");
+    if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "wgmma needs M in multiples of 64, N of 8 up to 256");
+    if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k))) return roles_refuse(c, i->loc, "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA would pad with zeros");
     if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of different M");
     c->rows = m;
     if (!tma_load(c, b)) return roles_refuse(c, i->loc, "operand B is not loaded by TMA");
     add_load(c, load_behind(c, b));
     bool b_k = k_major(c, load_behind(c, b), 0);
     if (!b_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
-    if (!b_k && n * dtype_bytes(d) % 64) return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
+    if (!b_k && n * dtype_bytes(d) < 64) return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
     if (tma_load(c, a)) {
         bool a_k = k_major(c, load_behind(c, a), 1);
         if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");

@@ -68,7 +68,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
-    if (d && (!view || d->n[0] < 1)) schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s", c->why ? c->why : "it takes rows of two axes in multiples of 32 bytes, and a slot at least");
+    if (d && (!view || d->n[0] < 1)) schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s", c->why ? c->why : "it takes rows of two axes in multiples of 16 bytes, and a slot at least");
     if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
     Ring *r = roles_ring(c, i);
     r->inner = true;
@@ -129,7 +129,7 @@ bool roles_plan_rings(Roles *c)
     int asked = 0;
     for (size_t k = 0; k < c->loads.len; k++) {
         const Instr *l = c->loads.data[k];
-        if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 32 bytes");
+        if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
         Ring *r = roles_ring(c, l);
         r->inner |= in_loop_with_product(l);
         const Decision *d = schedule_asked_load(c->p, l);

@@ -230,6 +230,8 @@ const Case cases[] = {
     {"attention", "B=1 H=1 HK=1 M=1 N=1 D=64 | B=2 H=4 HK=2 M=33 N=33 D=64 | B=1 H=2 HK=1 M=65 N=65 D=128", "T=f16 CAUSAL=true TM=32 TN=32 | T=f16 CAUSAL=false TM=32 TN=32"},
     {"attention", "B=1 H=2 HK=2 M=225 N=225 D=64", "T=f16 CAUSAL=true | T=f16 CAUSAL=false | T=bf16 CAUSAL=true | T=f32 CAUSAL=true"},
     {"attention", "B=1 H=1 HK=1 M=65 N=65 D=96 | B=1 H=1 HK=1 M=65 N=65 D=256", "CAUSAL=true TM=64 TN=48 | CAUSAL=false TM=48 TN=80"},
+    {"attention", "B=1 H=2 HK=1 M=65 N=65 D=72 | B=1 H=1 HK=1 M=129 N=65 D=80", "CAUSAL=true TM=64 TN=64 | CAUSAL=false TM=64 TN=48"},
+    {"attention", "B=2 H=1 HK=1 M=65 N=129 D=40 | B=1 H=1 HK=1 M=65 N=65 D=112", "CAUSAL=false TM=64 TN=64"},
     {"attention", "B=1 H=3 HK=1 M=9 N=129 D=64 | B=1 H=1 HK=1 M=129 N=9 D=64", "CAUSAL=false TM=32 TN=64 | CAUSAL=true TM=32 TN=64"},
     {"attention", "B=1 H=1 HK=1 M=1009 N=1009 D=64", "CAUSAL=true", .heavy = true},
     {"attention", "B=2 H=2 HK=2 M=33 N=33 D=64", "TM=32 TN=32", "Q:t K:t V:t O:t"},

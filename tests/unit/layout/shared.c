@@ -116,14 +116,15 @@ static void check_operand(int mn, int k, int bytes, bool mn_major, int span)
     uint32_t lbo = (w.lo_or >> 16 & 0x3FFF) << 4, sbo = (w.hi & 0x3FFF) << 4; /* as the descriptor's fields say */
     static const int span_of_mode[] = {16, 128, 64, 32};
     CU_ASSERT_EQUAL(span_of_mode[w.hi >> 30], w.span);
-    CU_ASSERT_EQUAL(w.panels * w.panel_elems, mn_major ? mn : k);
+    int row = mn_major ? mn : k;
+    CU_ASSERT(w.panels * w.panel_elems >= row && (w.panels - 1) * w.panel_elems < row && w.shared->bytes >= (uint32_t)w.panels * (uint32_t)w.panel_bytes);
     CU_ASSERT(w.box[0] * bytes == w.span && w.box[1] == (mn_major ? k : mn));
     int bad = 0;
     for (int m0 = 0; m0 < mn; m0 += 64) {
         if (m0 % w.mn_unit) continue;
         for (int step = 0; step < w.ksteps; step++)
             for (int m = m0; m < mn && m < m0 + 256; m++)
-                for (int kk = 0; kk < w.kinst; kk++) {
+                for (int kk = 0; kk < w.kinst && step * w.kinst + kk < k; kk++) {
                     /* Hardware: the swizzle acts on the address after start and offsets were added. */
                     uint32_t at =
                         (uint32_t)layout_wgmma_offset(&w, m0, step) + canonical(mn_major, w.span, bytes, lbo, sbo, m - m0, kk);
@@ -145,6 +146,13 @@ static void test_wgmma(void)
     check_operand(96, 80, 2, true, 0);
     check_operand(128, 176, 2, true, 0);
     LayoutWgmma w;
+    /* rows that no wide panel divides are padded: K beyond the tile must be zero, MN beyond it nobody reads */
+    for (int row = 40; row <= 200; row += 8) {
+        check_operand(128, row, 2, false, 0);
+        check_operand(row, 64, 2, true, 0);
+        CU_ASSERT(layout_wgmma_operand(&arena, 64, row, 2, false, 0, &w) && w.ksteps == (row + 15) / 16 && w.span >= 64);
+        CU_ASSERT(w.panels * w.span - row * 2 < 64);
+    }
     /* Values known to work on the card: 128-byte swizzle, SBO 1024; K-major steps 2 (>> 4), MN-major steps 128, LBO a panel. */
     CU_ASSERT(layout_wgmma_operand(&arena, 128, 64, 2, false, 0, &w));
     CU_ASSERT(w.hi == 0x40000040u && w.lo_or == 1u << 16 && w.step >> 4 == 2 && layout_wgmma_offset(&w, 64, 0) == 8192);
@@ -160,7 +168,8 @@ static void test_wgmma(void)
     CU_ASSERT(b && layout_wgmma_view(b, 0, &v) && !v.mn_major && v.panels == 1 && v.box[1] == 256);
     CU_ASSERT_FALSE(layout_wgmma_view(layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 16), 1, &v));
     CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 64, 1, true, 0, &w));
-    CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 24, 2, false, 0, &w));
+    CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 24, 2, true, 0, &w));
+    CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 128, 24, 2, false, 16, &w));
     CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 100, 64, 2, false, 0, &w));
 }
 
