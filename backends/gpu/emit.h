@@ -205,4 +205,10 @@ const char *window_index(Emit *, const Window *, const char *const *coords); /* 
 /* Condition that tile coordinates are in range ("" when proven); `skip_unit`: without the unit axis. */
 const char *window_condition(Emit *, const Window *, const char *const *coords, bool skip_unit);
 int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);    /* elements of the widest access */
+bool window_whole_vectors(Emit *, const Window *, int n);   /* an access of n elements along the unit axis lies wholly in or out of range */
+const char *window_load_fn(Emit *, const Window *, int bytes);
+const char *tile_condition(Emit *, const Layout *, const char *const *coords);      /* the coordinates lie in the tile, not in its padding; "" when known */
+const char *unique_holder(Emit *, const Layout *);          /* threads that hold copies: only one of them stores */
+const char *both_conditions(Emit *, const char *, const char *);
+const char *without_branches(Emit *, const char *condition);        /* terms that hide no work behind each other */
 const char *pointee(DType);         /* what a tensor of this dtype points to */

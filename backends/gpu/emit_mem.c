@@ -1,4 +1,4 @@
-/* emit_mem.c: global memory: windows, gathers, scatters, atomics; shared buffers and asynchronous copies. */
+/* emit_mem.c: global memory: windows, gathers, scatters, atomics. */
 #include "backends/gpu/emit.h"
 
 const char *pointee(DType d)
@@ -121,25 +121,44 @@ static const char *extent_name(Emit *e, int param, int axis)
     return slot_name(e, SLOT_EXTENT, 0, e->f->params[param].dims[axis], DT_INDEX);
 }
 
+/* Is coordinate k of axis a, from the window's start, in the tensor? "" where it is known. */
+static const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
+{
+    if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+    int64_t off;
+    bool con = is_const_value(w->offset[a], &off);
+    const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
+    if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) return "";
+    /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though the offset cannot. */
+    bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
+    bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2 : dtype_bits(w->offset[a]->type->dtype) == 32);
+    const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
+    if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
+    const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
+    return str(e, "(%s)(%s) < (%s)%s", type, pos, type, extent_name(e, w->param, a));
+}
+
+const char *both_conditions(Emit *e, const char *a, const char *b)
+{
+    if (!*a) return b;
+    return *b ? str(e, "%s && %s", a, b) : a;
+}
+
 const char *window_condition(Emit *e, const Window *w, const char *const *c, bool skip_unit)
 {
     const char *x = "";
-    if (!w->masked) return x;
+    for (int a = 0; w->masked && a < w->rank; a++)
+        if (!skip_unit || a != w->unit) x = both_conditions(e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+    return x;
+}
+
+/* Is all of the window in the tensor? Its first element and its last say so. */
+static const char *window_inside(Emit *e, const Window *w, const Layout *l)
+{
+    const char *x = "";
     for (int a = 0; a < w->rank; a++) {
-        if (skip_unit && a == w->unit) continue;
-        const char *k = w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]];
-        if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
-        int64_t off;
-        bool con = is_const_value(w->offset[a], &off);
-        const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
-        if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) continue;
-        /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though the offset cannot. */
-        bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
-        bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2 : dtype_bits(w->offset[a]->type->dtype) == 32);
-        const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
-        if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
-        const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
-        x = str(e, "%s%s(%s)(%s) < (%s)%s", x, *x ? " && " : "", type, pos, type, extent_name(e, w->param, a));
+        x = both_conditions(e, x, axis_condition(e, w, a, "0"));
+        if (w->tile_axis[a] >= 0 && l->tile[w->tile_axis[a]] > 1) x = both_conditions(e, x, axis_condition(e, w, a, str(e, "%d", l->tile[w->tile_axis[a]] - 1)));
     }
     return x;
 }
@@ -179,8 +198,7 @@ static const char *vector_reg(Emit *e, const LayoutVector *v, const char *base, 
     return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base;
 }
 
-/* Does an access of n elements along the unit axis lie wholly in or out of range? */
-static bool whole_vectors(Emit *e, const Window *w, int n)
+bool window_whole_vectors(Emit *e, const Window *w, int n)
 {
     if (!w->masked) return true;
     const Dim *d = &e->f->dims[e->f->params[w->param].dims[w->unit]];
@@ -201,7 +219,7 @@ static const char *pad_word(Emit *e, const Value *pad, DType d)
     return pack_expr(e, d, xs, per_word(d));
 }
 
-static const char *load_fn(Emit *e, const Window *w, int bytes)
+const char *window_load_fn(Emit *e, const Window *w, int bytes)
 {
     bool nc = e->f->params[w->param].kind == PARAM_IN;
     return use(e, str(e, "%s_b%d", nc ? "ldg_nc" : "ldg", bytes * 8));
@@ -226,18 +244,12 @@ static void coords_of_parts(Emit *e, const Layout *l, const char *const *thread,
     }
 }
 
-static const char *in_tile(Emit *e, const Layout *l, const char *const *c)
+const char *tile_condition(Emit *e, const Layout *l, const char *const *c)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
         if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " && " : "", c[a], l->tile[a]);
     return x;
-}
-
-static const char *both(Emit *e, const char *a, const char *b)
-{
-    if (!*a) return b;
-    return *b ? str(e, "%s && %s", a, b) : a;
 }
 
 /* Vectors whose registers lie apart: through a few words of their own. */
@@ -249,9 +261,9 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     begin_unrolled(e, "v", (int)layout_regs(l) / (int)v->n);
     const char *base = vector_base(e, l, v, "v", &follow);
     coords_at(e, l, base, c);
-    const char *in_window = window_condition(e, w, c, false), *cond = both(e, in_tile(e, l, c), in_window);
+    const char *in_window = window_condition(e, w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
-    const char *call = str(e, "%s(%s, %s + %s);", load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
+    const char *call = str(e, "%s(%s, %s + %s);", window_load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
     if (*cond) {
         line(e, "if (%s) %s", cond, call);
@@ -275,7 +287,7 @@ static bool through_buffer(Emit *e, const Instr *i)
     if (!is_hip(e) || !e->f->fits32 || i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.pad || m.token || m.result->type->kind != TYPE_TILE || !m.result->type->layout) return false;
     window_of(e, i, &w);
     if (window_vector(e, &w, layout_of(e, m.result), m.tensor->type->dtype, &v) == 1) return v.bytes == 4;
-    if (!whole_vectors(e, &w, (int)v.n)) return false;
+    if (!window_whole_vectors(e, &w, (int)v.n)) return false;
     for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) return false;
     return true;
 }
@@ -302,12 +314,84 @@ bool emit_guarded_loads(Emit *e, Instr *i)
     return true;
 }
 
-/* Conditions that hide no work behind each other. */
-static const char *all_at_once(Emit *e, const char *cond)
+const char *without_branches(Emit *e, const char *cond)
 {
     char *x = arena_strdup(&e->s->arena, cond);
     for (char *p = x; (p = strstr(p, "&&")); p += 2) memcpy(p, "& ", 2);
     return x;
+}
+
+/* The tile in accesses of n elements, whose registers follow each other. */
+static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d, const LayoutVector *v, int n, const char *ptr, const char *to)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    const char *c[TILE_MAX_RANK] = { 0 };
+    int regs = (int)layout_regs(l), pw = per_word(d);
+    int words = (int)v->bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
+    const char *buffer = NULL;
+    if ((w->masked || e->guard) && through_buffer(e, i)) {
+        buffer = tmp(e, "buffer");
+        line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+    }
+    const char *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
+    if (is_hip(e)) coords_in_parts(e, l, thread);
+    if (buffer) {
+        at = tmp(e, "at");
+        line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, w, thread), dtype_bytes(d));
+    }
+    begin_unrolled(e, "v", regs / n);
+    const char *r = str(e, "%d * v", n);
+    if (is_hip(e)) coords_of_parts(e, l, thread, r, c, own);
+    else coords_at(e, l, r, c);
+    const char *inside = tile_condition(e, l, c), *cond = both_conditions(e, inside, window_condition(e, w, c, false));
+    const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per), *fn = window_load_fn(e, w, (int)v->bytes);
+    const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, c));
+    if (buffer) {           /* no branch: an offset beyond the buffer gives 0 */
+        const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d));
+        line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load_b%d", (int)v->bytes * 8)), dst, buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
+    } else if (!*cond) line(e, "%s;", call);
+    else {
+        bool whole = window_whole_vectors(e, w, n);
+        if (!whole) {
+            const char *last[TILE_MAX_RANK];
+            memcpy(last, c, sizeof last);
+            last[w->unit_tile] = str(e, "%s + %d", c[w->unit_tile], n - 1);
+            cond = both_conditions(e, cond, window_condition(e, w, last, false));
+        }
+        line(e, "if (%s) %s;", cond, call);
+        line(e, "else {");
+        e->indent++;
+        if (whole) {
+            for (int k = 0; k < (dtype_bytes(d) >= 4 ? n : words); k++)
+                line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k, dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
+        } else {
+            for (int k = 0; k < n; k += pw) {
+                const char *xs[4];
+                for (int q = 0; q < pw; q++) {
+                    const char *cc[TILE_MAX_RANK];
+                    coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
+                    const char *pad = pad_value(e, m.pad, d), *index = window_index(e, w, cc), *in_window = both_conditions(e, inside, window_condition(e, w, cc, false));
+                    xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window, use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
+                }
+                line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
+            }
+        }
+        end_block(e);
+    }
+    end_block(e);
+}
+
+/* Many masked accesses behind products that take all the power there is: one branch for all of them, for most tiles lie inside (H100, GEMM 4096 with a
+ * residual: 721 TFLOPS masked, 728 without). In loops masks are split off before (mask-peel, mask-branch). */
+static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Layout *l, int accesses)
+{
+    enum { MANY = 8 };
+    if (!e->plan->producer_warps || !w->masked || accesses < MANY) return false;
+    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
+    for (const Instr *p = i->block->parent; p; p = p->block->parent) if ((p->op == OP_FOR && !ir_holds(p->blocks[0], OP_PROGRAM_COORD)) || p->op == OP_WHILE) return false;
+    for (const Instr *p = i->prev; p; p = p->prev) if (ir_is_or_holds(p, OP_WGMMA)) return true;
+    return false;
 }
 
 void emit_load(Emit *e, Instr *i)
@@ -332,64 +416,26 @@ void emit_load(Emit *e, Instr *i)
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l), pw = per_word(d);
     bool follow = true;
     for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
-    if (n > 1 && !follow && (whole_vectors(e, &w, n) || !w.masked)) {
+    if (n > 1 && !follow && (window_whole_vectors(e, &w, n) || !w.masked)) {
         load_apart(e, &w, l, d, &v, ptr, to, m.pad);
         return;
     }
     if (!follow) n = 1;
-    if (n > 1 || ((w.masked || e->guard) && through_buffer(e, i))) {
-        int words = (int)v.bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
-        const char *buffer = NULL;
-        if ((w.masked || e->guard) && through_buffer(e, i)) {
-            buffer = tmp(e, "buffer");
-            line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
-        }
-        const char *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
-        if (is_hip(e)) coords_in_parts(e, l, thread);
-        if (buffer) {
-            at = tmp(e, "at");
-            line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), dtype_bytes(d));
-        }
-        begin_unrolled(e, "v", regs / n);
-        const char *r = str(e, "%d * v", n);
-        if (is_hip(e)) coords_of_parts(e, l, thread, r, c, own);
-        else coords_at(e, l, r, c);
-        const char *inside = in_tile(e, l, c), *cond = both(e, inside, window_condition(e, &w, c, false));
-        const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per), *fn = load_fn(e, &w, (int)v.bytes);
-        const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, &w, c));
-        if (buffer) {           /* no branch: an offset beyond the buffer gives 0 */
-            const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, &w, own), dtype_bytes(d));
-            line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load_b%d", (int)v.bytes * 8)), dst, buffer, *cond ? str(e, "(%s) ? %s : ~0u", all_at_once(e, cond), to) : to);
-        } else if (!*cond) line(e, "%s;", call);
-        else {
-            bool whole = whole_vectors(e, &w, n);
-            if (!whole) {
-                const char *last[TILE_MAX_RANK];
-                memcpy(last, c, sizeof last);
-                last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
-                cond = both(e, cond, window_condition(e, &w, last, false));
-            }
-            line(e, "if (%s) %s;", cond, call);
-            line(e, "else {");
-            e->indent++;
-            if (whole) {
-                for (int k = 0; k < (dtype_bytes(d) >= 4 ? n : words); k++)
-                    line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k, dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
-            } else {
-                for (int k = 0; k < n; k += pw) {
-                    const char *xs[4];
-                    for (int q = 0; q < pw; q++) {
-                        const char *cc[TILE_MAX_RANK];
-                        coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
-                        const char *pad = pad_value(e, m.pad, d), *index = window_index(e, &w, cc), *in_window = both(e, inside, window_condition(e, &w, cc, false));
-                        xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window, use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
-                    }
-                    line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
-                }
-            }
-            end_block(e);
-        }
+    if (n > 1 && one_branch(e, i, &w, l, regs / n)) {
+        Window inside = w;
+        inside.masked = false;
+        line(e, "if (%s) {", window_inside(e, &w, l));
+        e->indent++;
+        load_vectors(e, i, &inside, l, d, &v, n, ptr, to);
         end_block(e);
+        line(e, "else {");
+        e->indent++;
+        load_vectors(e, i, &w, l, d, &v, n, ptr, to);
+        end_block(e);
+        return;
+    }
+    if (n > 1 || ((w.masked || e->guard) && through_buffer(e, i))) {
+        load_vectors(e, i, &w, l, d, &v, n, ptr, to);
         return;
     }
     /* elements of less than a word travel as their bits */
@@ -404,7 +450,7 @@ void emit_load(Emit *e, Instr *i)
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
             coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
-            const char *in_window = window_condition(e, &w, c, false), *cond = both(e, in_tile(e, l, c), in_window);
+            const char *in_window = window_condition(e, &w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
             xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, &w, c));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
@@ -413,8 +459,7 @@ void emit_load(Emit *e, Instr *i)
     if (loop) end_block(e);
 }
 
-/* Threads that hold copies: only one of them stores. */
-static const char *unique_holder(Emit *e, const Layout *l)
+const char *unique_holder(Emit *e, const Layout *l)
 {
     static const char *const inputs[] = { "0", "lane", "warp", "block" };
     LayoutTerm t[LAYOUT_MAX_TERMS];
@@ -424,7 +469,7 @@ static const char *unique_holder(Emit *e, const Layout *l)
         const char *y = str(e, "(%s >> %d)", inputs[t[k].in], t[k].shift);
         if (t[k].div > 1) y = str(e, "%s / %u", y, t[k].div);
         if (t[k].mod) y = str(e, "%s %% %u", y, t[k].mod);
-        x = both(e, x, str(e, "%s == 0", y));
+        x = both_conditions(e, x, str(e, "%s == 0", y));
     }
     return x;
 }
@@ -455,7 +500,7 @@ void emit_store(Emit *e, Instr *i)
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (x->type->kind == TYPE_SCALAR) {
         const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
-        line(e, "if (%s) %s(%s, %s);", both(e, first_thread(e), in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+        line(e, "if (%s) %s(%s, %s);", both_conditions(e, first_thread(e), in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
         return;
     }
     const Layout *l = layout_of(e, x);
@@ -478,7 +523,7 @@ void emit_store(Emit *e, Instr *i)
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;
     const char *holder = unique_holder(e, l);
-    if (n > 1 && !whole_vectors(e, &w, n)) {
+    if (n > 1 && !window_whole_vectors(e, &w, n)) {
         /* ragged in the unit axis: whole vectors where they fit, single elements at the edge */
         begin_unrolled(e, "v", regs / n);
         const char *base = vector_base(e, l, &v, "v", &follow);
@@ -486,16 +531,16 @@ void emit_store(Emit *e, Instr *i)
         const char *last[TILE_MAX_RANK];
         memcpy(last, c, sizeof last);
         last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
-        const char *inside = both(e, holder, in_tile(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
-        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false), *both_in = both(e, window_condition(e, &w, c, false), last_in);
-        line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, both_in), use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, index, words);
+        const char *inside = both_conditions(e, holder, tile_condition(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
+        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false), *both_in = both_conditions(e, window_condition(e, &w, c, false), last_in);
+        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in), use(e, str(e, "stg_b%d", (int)v.bytes * 8)), ptr, index, words);
         line(e, "else {");
         e->indent++;
         for (int k = 0; k < n; k++) {
             const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
             coords_at(e, l, r, cc);
             const char *what = stored_element(e, from, bits, r), *at = window_index(e, &w, cc), *in_window = window_condition(e, &w, cc, false);
-            line(e, "if (%s) %s(%s + %s, %s);", both(e, inside, in_window), put, ptr, at, what);
+            line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), put, ptr, at, what);
         }
         end_block(e);
         end_block(e);
@@ -504,7 +549,7 @@ void emit_store(Emit *e, Instr *i)
     begin_unrolled(e, "v", regs / n);
     const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
     coords_at(e, l, base, c);
-    const char *in_window = window_condition(e, &w, c, false), *cond = both(e, both(e, holder, in_tile(e, l, c)), in_window);
+    const char *in_window = window_condition(e, &w, c, false), *cond = both_conditions(e, both_conditions(e, holder, tile_condition(e, l, c)), in_window);
     const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"), *index = window_index(e, &w, c);
     const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg_b%d", (int)v.bytes * 8)) : put, ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, st);
@@ -559,13 +604,13 @@ void emit_indexed(Emit *e, Instr *i)
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
             const char *r = loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), *cond = "", *at = NULL, *c[TILE_MAX_RANK];
-            if (l) { coords_at(e, l, r, c); cond = in_tile(e, l, c); }
-            cond = both(e, holder, cond);
-            if (m.mask) cond = both(e, cond, indexed_value(e, m.mask, l, r));
+            if (l) { coords_at(e, l, r, c); cond = tile_condition(e, l, c); }
+            cond = both_conditions(e, holder, cond);
+            if (m.mask) cond = both_conditions(e, cond, indexed_value(e, m.mask, l, r));
             const char *p = tmp(e, "p"), *x = tmp(e, "x");
             for (int a = 0; a < m.rank; a++) {
                 const char *ix = str(e, "(i64)%s", indexed_value(e, m.idx[a], l, r));
-                cond = both(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, extent_name(e, m.param, a)));
+                cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, extent_name(e, m.param, a)));
                 const char *t = times(e, ix, stride_of(e, m.param, a));
                 at = at ? str(e, "%s + %s", at, t) : t;
             }
@@ -581,7 +626,7 @@ void emit_indexed(Emit *e, Instr *i)
             else line(e, "%s = %s(%s, %s, %s);", x, use(e, str(e, "atomic_cas_%s", dtype_name(d))), p, v0, indexed_value(e, m.values[1], l, r));
             end_block(e);
             if (shared_base) {
-                const char *mine = both(e, holder, in_tile(e, l, c));
+                const char *mine = both_conditions(e, holder, tile_condition(e, l, c));
                 line(e, "%s%s%s%s(%s + (%s) * %d, %s);", *mine ? "if (" : "", mine, *mine ? ") " : "", use(e, str(e, "sts_%s", dtype_name(d))), shared_base,
                      row_major(e, c, m.result->type), dtype_bytes(d), x);
             }
@@ -607,207 +652,4 @@ void emit_indexed(Emit *e, Instr *i)
         line(e, "%s = *%s;", result, cell);
     }
     if (atomic && (sem == SEM_ACQUIRE || sem == SEM_ACQ_REL)) { line(e, "%s();", use(e, "fence_device")); memory_barrier(e); }
-}
-
-/* --- shared memory ----------------------------------------------------------------------------------------------------------- */
-
-const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
-{
-    const char *name = tmp(e, "o"), *row = NULL, *fast = c[s->order[0]], *x;
-    int64_t pitch = 1;
-    for (int k = 1; k < s->rank; k++) {
-        const char *t = pitch == 1 ? c[s->order[k]] : str(e, "%s * %lld", c[s->order[k]], (long long)pitch);
-        row = row ? str(e, "%s + %s", row, t) : t;
-        pitch *= s->tile[s->order[k]];
-    }
-    if (s->panel >= s->tile[s->order[0]]) x = str(e, "%s * %d", fast, s->elem_bytes);
-    else x = str(e, "%s / %d * %d + %s %% %d * %d", fast, s->panel, s->panel_bytes, fast, s->panel, s->elem_bytes);
-    if (row) x = str(e, "%s + (%s) * %d", x, row, s->pitch);
-    line(e, "u32 %s = %s;", name, x);
-    int bits, base, shift;
-    if (layout_shared_swizzle(s, &bits, &base, &shift)) {
-        if (bits) line(e, "%s ^= (%s >> %d & %d) << %d;", name, name, base + shift, (1 << bits) - 1, base);
-    } else {
-        uint8_t shifts[28];
-        uint32_t masks[28];
-        int n = layout_shared_terms(s, shifts, masks);
-        const char *all = name;
-        for (int k = 0; k < n; k++) all = str(e, "%s ^ (%s >> %d & %uu)", all, name, shifts[k], masks[k]);
-        if (n) line(e, "%s = %s;", name, all);
-    }
-    return name;
-}
-
-/* Straight to LDS: see passes/kernel/dma.c. */
-static void emit_dma(Emit *e, Instr *i)
-{
-    const Type *view = ir_operand(i, 0)->type;
-    const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
-    int size = kernel_dma_bytes(e->target), elem = dtype_bytes(view->dtype), fast = s->order[0], slow = s->order[1];
-    DmaMap m;
-    Window w;
-    window_of(e, i, &w);
-    if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m)) ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
-    const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"), *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"), *base = name_of(e, ir_operand(i, 0));
-    uint8_t shift[28];
-    uint32_t mask[28];
-    int n = layout_shared_terms(s, shift, mask);
-    const char *swizzled = o;
-    line(e, "const u32 %s = (u32)%s * %d;", o, e->turn ? in_turn(e, "tid") : "tid", size);
-    for (int k = 0; k < n; k++) swizzled = str(e, "%s ^ (%s >> %d & %uu)", swizzled, o, shift[k], mask[k]);
-    line(e, "const u32 %s = %s;", x, swizzled);
-    bool panels = s->panel < s->tile[fast];
-    line(e, "const i32 %s = (i32)(%s / %d), %s = (i32)(%s);", row, panels ? str(e, "%s %% %d", x, s->panel_bytes) : x, s->pitch, col,
-         panels ? str(e, "%s / %d * %d + %s %% %d", x, s->panel_bytes, s->pitch, x, s->pitch) : str(e, "%s %% %d", x, s->pitch));
-    const char *c[2], *thread[2], *own[2];
-    thread[slow] = row;
-    thread[fast] = "0";
-    line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
-    line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), elem);
-    begin_unrolled(e, "v", m.count);
-    const char *r = index_formula(e, m.row, m.count, "v"), *q = index_formula(e, m.col, m.count, "v");
-    own[slow] = r;
-    own[fast] = "0";
-    c[slow] = str(e, "(%s + %s)", row, r);
-    c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
-    const char *cond = window_condition(e, &w, c, false), *to = str(e, "%s + (u32)(%s) * %du + (u32)(%s ^ %s)", at, window_index(e, &w, own), elem, col, q);
-    line(e, "%s(%s + v * %d + (u32)warp * %d, %s, %s);", use(e, str(e, "lds_dma_b%d", size * 8)), base, size * e->threads, size * e->target->wave, buffer,
-         *cond ? str(e, "%s ? %s : ~0u", all_at_once(e, cond), to) : to);
-    end_block(e);
-}
-
-/* if (c) { copies }: without a branch, so that the number of loads in flight is the same in every step. */
-bool emit_guarded_copies(Emit *e, Instr *i)
-{
-    if (!is_hip(e) || e->guard || i->n_results || i->blocks[1]->first != ir_terminator(i->blocks[1])) return false;
-    int copies = 0;
-    for (const Instr *x = i->blocks[0]->first; x != ir_terminator(i->blocks[0]); x = x->next) {
-        copies += x->op == OP_COPY;
-        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
-    }
-    if (!copies) return false;
-    e->guard = name_of(e, ir_operand(i, 0));
-    emit_block(e, i->blocks[0]);
-    e->guard = NULL;
-    return true;
-}
-
-const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
-{
-    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
-    for (int a = 0; a < view->rank; a++) { tile[a] = (int32_t)view->shape[a]; order[a] = s->order[a]; }
-    return layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(view->dtype), 16, e->target->wave, e->threads / e->target->wave);
-}
-
-static void emit_copy(Emit *e, Instr *i)
-{
-    if (is_hip(e)) { emit_dma(e, i); return; }
-    const Type *view = ir_operand(i, 0)->type;
-    const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
-    Window w;
-    window_of(e, i, &w);
-    DType d = view->dtype;
-    const Layout *l = copy_layout(e, view, s);
-    LayoutVector v;
-    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
-    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
-    if (w.unit_tile != s->order[0] || (n > 1 && !whole_vectors(e, &w, n))) n = 1;
-    const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
-    int bytes = n * dtype_bytes(d);
-    bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
-    /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
-    uint32_t *pieces, seen;
-    const char *origin = NULL;
-    if (linear_offsets(e, l, s, n, &pieces, &seen)) {
-        coords_at(e, l, "0", c);
-        origin = place && place->to ? place->to : shared_offset(e, s, c);
-    }
-    /* no register is indexed by v: unrolling is for overlap only */
-    if (regs / n > 16) {
-        text_puts(e->out, "#pragma unroll 8\n");
-        line(e, "for (int v = 0; v < %d; v++) {", regs / n);
-        e->indent++;
-    } else begin_unrolled(e, "v", regs / n);
-    coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
-    for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, n > 1 ? str(e, "%d * v", n) : "v") : c[a];
-    const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
-    const char *inside = both(e, holder, in_tile(e, l, c));
-    if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
-    const char *cond = window_condition(e, &w, c, false), *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
-    if (async) {
-        const char *p = tmp(e, "in");
-        line(e, "const bool %s = %s;", p, *cond ? cond : "true");
-        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async_b%d", bytes * 8)), base, off, ptr, p, index, p);
-    } else if (n > 1) {
-        const char *t = tmp(e, "w");
-        line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
-        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", load_fn(e, &w, bytes)) : load_fn(e, &w, bytes), t, ptr, index);
-        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
-    } else {
-        const char *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index);
-        if (*cond) x = str(e, "%s ? %s : 0", cond, x);
-        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), base, off, x);
-    }
-    if (*inside) end_block(e);
-    end_block(e);
-}
-
-static bool behind_products(const Instr *i)
-{
-    for (i = i->prev; i; i = i->prev) if (i->op == OP_MMA_SYNC) return true;
-    return false;
-}
-
-void emit_shared(Emit *e, Instr *i)
-{
-    switch ((int)i->op) {
-    case OP_SHARED_ALLOC: {
-        const Type *t = ir_result(i)->type;
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align), end = at + bytes * t->shape[0];
-        const char *n = name_of(e, ir_result(i));
-        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at, (long long)t->shape[0], (long long)bytes);
-        note_shared(e, i, at, end - at);
-        if (end > e->shared_bytes) e->shared_bytes = end;
-        e->storage[ir_result(i)->id] = n;
-        return;
-    }
-    case OP_SHARED_SLOT: {
-        const Type *t = ir_operand(i, 0)->type;
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        const char *n = name_of(e, ir_result(i));
-        const char *slot = name_of(e, ir_operand(i, 1));
-        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), slot, (long long)bytes);
-        e->storage[ir_result(i)->id] = n;
-        return;
-    }
-    case OP_SHARED_WRITE: case OP_SHARED_READ: {
-        bool write = i->op == OP_SHARED_WRITE;
-        if (ir_attr(i, ATTR_INSTR)) { emit_fragments(e, i); return; }
-        /* the wait for what is written, and with it the loads of a later step, stays behind the products */
-        if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
-        Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
-        const Layout *l = layout_of(e, x);
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
-        DType d = x->type->dtype;
-        LayoutVector v;
-        layout_shared_vector(l, s, 16, &v);
-        if (write) { put_shared(e, x, l, s, &v, name_of(e, view)); return; }
-        const char *to = declare_tile(e, x);
-        if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view))) take_shared(e, to, d, l, s, &v, name_of(e, view));
-        return;
-    }
-    case OP_COPY: emit_copy(e, i); return;
-    case OP_COPY_COMMIT: if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit")); return;
-    case OP_COPY_WAIT:
-        /* products touch no memory: left to itself clang takes the wait, or what must come before it, past them */
-        if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
-        if (is_hip(e)) line(e, "%s(%lld);", use(e, "wait_loads"), (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
-        if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
-        return;
-    default: ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);
-    }
 }
