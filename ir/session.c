@@ -1,5 +1,14 @@
 /* session.c: see session.h. */
+#define _GNU_SOURCE
 #include "ir/session.h"
+#include <time.h>
+
+int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 void session_init(Session *s, Allocator alloc)
 {

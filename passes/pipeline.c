@@ -151,13 +151,6 @@ typedef struct Runner {
     Arena *scratch;
 } Runner;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void free_arena(void *a) { arena_free(a); }
 
 static void dump(const Runner *r, PassId id)
@@ -183,9 +176,9 @@ static bool run_one(Runner *r, PassId id)
     Session *s = r->module->session;
     PassContext c = { s, r->options, r->scratch, r->report, id };
     int errors = s->n_errors;
-    int64_t begin = r->options->time_passes ? now_ns() : 0;
+    int64_t begin = r->options->time_passes ? clock_ns() : 0;
     bool progress = pass_fn[id](&c, r->module);
-    int64_t ns = r->options->time_passes ? now_ns() - begin : 0;
+    int64_t ns = r->options->time_passes ? clock_ns() - begin : 0;
     vec_push(&s->arena, &r->report->runs, ((PassRecord){ id, progress, ns }));
     bool ok = s->n_errors == errors && (!progress || !r->options->verify_each || verify(r, id));
     dump(r, id);

@@ -59,6 +59,19 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
     f->extents31 = facts->extents31;
 }
 
+void compile_time(const CompileOptions *o, const char *stage, int64_t begin)
+{
+    if (o->times) text_printf(o->times, "%-14s      %9.3f ms\n", stage, (double)(clock_ns() - begin) * 1e-6);
+}
+
+bool compile_backend(Session *s, Module *m, Func *f, const CompileOptions *o, Artifact *out)
+{
+    int64_t begin = clock_ns();
+    bool ok = driver_backend(o->target->kind)->compile(s, m, f, o->target, &o->backend, out);
+    compile_time(o, o->target->kind == TARGET_CPU ? "code" : "kernel IR, C", begin);
+    return ok;
+}
+
 /* The last error says for which specialization it came up. */
 static void name_specialization(Session *s, const char *title)
 {
@@ -72,8 +85,13 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
                       const CompileOptions *o, PassReport *report, Func **func)
 {
     const FrontKernel *k = frontend_kernel_find(ast, kernel);
+    PassReport own = { 0 };
     if (!k) { diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel); return NULL; }
+    if (o->times && !report) report = &own;
+    if (o->times) text_printf(o->times, "%s for %s\n", compile_title(s, kernel, b, n), o->target->name);
+    int64_t begin = clock_ns();
     Module *m = frontend_lower(ast, kernel, b, n, o->target ? o->target->name : NULL);
+    compile_time(o, "to tile IR", begin);
     *func = m ? ir_func_find(m, kernel) : NULL;
     if (*func && facts) set_facts(*func, k, facts);
     if (!*func || !passes_run(m, &o->passes, report)) {
@@ -81,6 +99,7 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
         name_specialization(s, compile_title(s, kernel, b, n));
         return NULL;
     }
+    if (o->times) passes_print_times(report, o->times);
     *func = ir_func_find(m, kernel);
     return m;
 }
@@ -160,7 +179,9 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     KernelOptions kernel_options = kernel_options_of(&o->passes);
     BackendOptions backend_options = o->backend;
     if (!backend_options.kernel) backend_options.kernel = &kernel_options;
-    ok = ok && backend->compile(s, m, f, o->target, &backend_options, a);
+    CompileOptions with = *o;
+    with.backend = backend_options;
+    ok = ok && compile_backend(s, m, f, &with, a);
     if (ok) {
         if (!a->entry) a->entry = kernel;
         if (!a->schedule) a->schedule = "";

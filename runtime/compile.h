@@ -28,6 +28,7 @@ typedef struct CompileOptions {
     const Target *target;
     BackendOptions backend;
     PassOptions passes;
+    Text *times;                        /* how long each stage took is written there; NULL: nowhere */
     struct EmissionChecker *check;      /* reads what a GPU backend emits (backends/gpu/check.h); NULL: nobody does */
 } CompileOptions;
 CompileOptions compile_options_default(const Target *);
@@ -62,6 +63,10 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
 /* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text. */
 tile_status compile_to_form(Session *, Driver *, const CompileOptions *, Compiled *c, DriverForm, DriverError *e);
+/* The backend alone, timed: what follows compile_to_ir. False after diagnostics. The build has a backend for the target (driver_backend). */
+bool compile_backend(Session *, Module *, Func *, const CompileOptions *, Artifact *);
+/* A line of CompileOptions.times: a stage that began at `begin` (clock_ns) ends now. */
+void compile_time(const CompileOptions *, const char *stage, int64_t begin);
 /* "attention<D=64, CAUSAL=true>". */
 const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);
 

@@ -28,13 +28,6 @@ typedef struct CpuDriver {
 typedef struct CpuFunction { CpuModule *module; CpuKernelFn *fn; } CpuFunction;
 typedef struct CpuEvent { _Atomic int64_t ns; } CpuEvent;   /* 0: not recorded */
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static int usable_threads(void)
 {
     cpu_set_t set;
@@ -225,7 +218,7 @@ static tile_status cpu_stream_wait(Driver *d, void *stream, void *event, DriverE
 
 static tile_status cpu_event_record(Driver *d, void *event, void *stream, DriverError *e)
 {
-    atomic_store(&((CpuEvent *)event)->ns, now_ns());
+    atomic_store(&((CpuEvent *)event)->ns, clock_ns());
     return TILE_OK;
 }
 

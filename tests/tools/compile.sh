@@ -46,7 +46,12 @@ else
     echo "no NVRTC here: PTX and cubins left out"
 fi
 expect 0 "// after fold" "$tilec" k.tile --emit=ir -D T=16 --dump-after=fold
-expect 0 "parse and check" "$tilec" k.tile --emit=ir -D T=16 --time-passes
+for out in "--emit=ir" "-o t.o -h t.h" "--target=cuda:sm_80 -o t.cu" "--target=cuda:sm_90a --emit=kernel-ir"; do
+    # shellcheck disable=SC2086
+    "$tilec" k.tile $out -D T=16 --time-passes >/dev/null 2>times.txt || fail "$out --time-passes"
+    for stage in "parse, check" "to tile IR" "all passes"; do grep -q "^$stage  *[0-9.]* ms" times.txt || fail "$out --time-passes: $stage is missing"; done
+    [[ $out == --emit=ir ]] || grep -qE "^(kernel IR|code)[a-z, C]*  *[0-9.]* ms" times.txt || fail "$out --time-passes: no time of the backend"
+done
 expect 0 "store" "$tilec" k.tile --emit=ir -D T=16 --verify-each --skip-pass=fold,cse -O3 -g
 expect 1 "there is no processor \`pentium9\`; there are host, x86-64," "$tilec" k.tile --emit=asm -D T=16 --cpu=pentium9
 expect 0 "ymm" "$tilec" k.tile --emit=asm -D T=16 --cpu=haswell

@@ -106,20 +106,19 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     CompileOptions o;
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
-    const Backend *backend = driver_backend(t->kind);
-    if (!backend) { diag_error(s, (Loc){0}, "this build has no backend for %s", t->name); return false; }
+    if (!driver_backend(t->kind)) { diag_error(s, (Loc){0}, "this build has no backend for %s", t->name); return false; }
     if (!input_options(b->in, t, &o)) return false;
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
     const LaunchFacts *facts = input_facts(b->in, v->kernel, assume);
     const Diag *before = s->last_diag;
     Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
-    bool ok = m && backend->compile(s, m, f, t, &o.backend, a);
+    bool ok = m && compile_backend(s, m, f, &o, a);
     const Variant *smaller = m && !ok ? fit_smaller(b->in, v, facts, &o, a->shape.shared_bytes, before) : NULL;
     if (smaller) {
         *a = (Artifact){ .registers = -1 };
         m = compile_to_ir(s, b->in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &o, NULL, &f);
-        ok = m && backend->compile(s, m, f, t, &o.backend, a);
+        ok = m && compile_backend(s, m, f, &o, a);
     }
     if (!ok) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, t->name);

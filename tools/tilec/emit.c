@@ -56,18 +56,14 @@ static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitK
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
-    PassReport report = {0};
     Func *f;
-    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, &report, &f);
+    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, NULL, &f);
     KernelPlan plan;
     KernelOptions options = kernel_options_of(&o->passes);
+    int64_t begin = clock_ns();
     if (!m || (lowered && !kernel_lower(&in->session, f, o->target, &options, &plan))) return false;
+    if (lowered) compile_time(o, "kernel IR", begin);
     ir_print(m, out);
-    if (!o->passes.time_passes) return true;
-    Text times;
-    text_init(&times, &in->session.arena);
-    passes_print_times(&report, &times);
-    fprintf(in->tool->err, "%s\n  parse and check  %8.3f ms\n%s", v->title, (double)in->parse_ns * 1e-6, times.data ? times.data : "");
     return true;
 }
 
@@ -87,7 +83,10 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
         const void *data;
         size_t size;
         char why[400];
-        if (!hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM, o->backend.debug_info, &data, &size, why, sizeof why)) {
+        int64_t begin = clock_ns();
+        bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM, o->backend.debug_info, &data, &size, why, sizeof why);
+        compile_time(o, "clang", begin);
+        if (!made) {
             diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, why);
             return false;
         }
@@ -123,7 +122,9 @@ bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled 
     }
     DriverCompile d = { .text = c->artifact.data, .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry), .entry = c->artifact.entry, .target = o->target,
                         .debug_info = o->backend.debug_info };
+    int64_t begin = clock_ns();
     tile_status st = rtc_compile(in->rtc, &d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
+    compile_time(o, "NVRTC", begin);
     if (d.binary.data) session_defer(s, free_data, d.binary.data);
     if (d.log.data) session_defer(s, free_data, d.log.data);
     if (st) {

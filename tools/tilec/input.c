@@ -8,13 +8,6 @@
 
 enum { MAX_SOURCE = 16 << 20, MAX_VARIANTS = 4096 };
 
-int64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* --- sources and imports --------------------------------------------------------------------------------------------- */
 
 static const char *folder_of(Arena *a, const char *path)
@@ -84,6 +77,7 @@ static void print_diagnostics(Input *in)
     for (const Diag *d = in->session.diags; d; d = d->next)
         if (d->severity != SEV_PERF || perf) diag_render(&in->session, d, &text);
     if (text.data) fwrite(text.data, 1, text.len, in->tool->err);
+    if (in->times.len) fprintf(in->tool->err, "%-14s      %9.3f ms\n%s", "parse, check", (double)in->parse_ns * 1e-6, in->times.data);
     in->session.diags = in->session.last_diag = NULL;
 }
 
@@ -121,6 +115,7 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     in->user = user;
     session_init(&in->session, allocator_libc);
     in->session.error_limit = limit ? (int)limit : 1 << 30;
+    text_init(&in->times, &in->session.arena);
     in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
     volatile int code = EXIT_INPUT;
     int left = setjmp(in->session.oom);
@@ -203,6 +198,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->passes.on_dump = dump;
     o->passes.dump_user = in;
     o->passes.time_passes = args_has(in->args, FLAG_TIME_PASSES);
+    if (o->passes.time_passes) o->times = &in->times;
     return read_schedule(in, o);
 }
 

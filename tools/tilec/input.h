@@ -13,6 +13,7 @@ typedef struct Input {
     uint32_t file;
     Strings files;              /* all files read, for -M */
     int64_t parse_ns;
+    Text times;                 /* --time-passes: what was compiled, and how long each stage took */
     void *user;                 /* what input_with was given */
     struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
     struct EmissionChecker *checker;    /* with --check-emission */
@@ -50,5 +51,3 @@ const LaunchFacts *input_facts(Input *, const FrontKernel *, unsigned assume);
 const char *assume_name(unsigned);
 /* The promises worth a variant of their own, the strongest first; ends with ASSUME_ANY. `divisible`: those with it as well. At most 6. */
 int input_assumptions(const Variant *, bool divisible, unsigned out[6]);
-
-int64_t clock_ns(void);

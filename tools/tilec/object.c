@@ -25,9 +25,8 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
     o.backend.cpu = levels[level].cpu;
     o.backend.symbol = symbol;
     Module *m = compile_to_ir(s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v->kernel, assume), &o, NULL, &f);
-    const Backend *backend = driver_backend(TARGET_CPU);
-    if (!backend) { diag_error(s, (Loc){0}, "this build has no backend for the CPU"); return false; }
-    if (!m || !backend->compile(s, m, f, o.target, &o.backend, a)) {
+    if (!driver_backend(TARGET_CPU)) { diag_error(s, (Loc){0}, "this build has no backend for the CPU"); return false; }
+    if (!m || !compile_backend(s, m, f, &o, a)) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
         return false;
     }
