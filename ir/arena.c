@@ -87,11 +87,13 @@ char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(
 
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
 {
+    char small[128];
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = vsnprintf(small, sizeof small, fmt, ap);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    vsnprintf(p, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
+    if (n >= (int)sizeof small) vsnprintf(p, (size_t)n + 1, fmt, again);
+    else if (n > 0) memcpy(p, small, (size_t)n);
     va_end(again);
     return p;
 }
@@ -111,8 +113,15 @@ void text_init(Text *t, Arena *a)
     text_write(t, "", 0);
 }
 
+void text_sink(Text *t, Arena *a)
+{
+    text_init(t, a);
+    t->sink = true;
+}
+
 void text_write(Text *t, const char *s, size_t n)
 {
+    if (t->sink) return;
     if (t->cap - t->len < n + 1) {
         size_t cap = t->cap ? 2 * t->cap : 256;
         while (cap - t->len < n + 1) cap *= 2;
@@ -131,6 +140,7 @@ void text_vprintf(Text *t, const char *fmt, va_list ap)
 {
     char small[256];
     va_list again;
+    if (t->sink) return;
     va_copy(again, ap);
     int n = vsnprintf(small, sizeof small, fmt, ap);
     if (n >= 0 && (size_t)n < sizeof small) text_write(t, small, (size_t)n);

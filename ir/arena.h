@@ -49,9 +49,10 @@ _Noreturn void arena_oom(Arena *);
     ((v)->len == (v)->cap ? (void)((v)->data = arena_grow((a), (v)->data, (v)->len * sizeof *(v)->data, \
         ((v)->cap = (v)->cap ? 2 * (v)->cap : 8) * sizeof *(v)->data)) : (void)0, (void)((v)->data[(v)->len++] = (x)))
 
-/* Text buffer in an arena; always NUL-terminated once written to. */
-typedef struct Text { Arena *arena; char *data; size_t len, cap; } Text;
+/* Text buffer in an arena; always NUL-terminated once written to. A sink takes what is written and stays empty. */
+typedef struct Text { Arena *arena; char *data; size_t len, cap; bool sink; } Text;
 void text_init(Text *, Arena *);
+void text_sink(Text *, Arena *);
 void text_printf(Text *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(Text *, const char *fmt, va_list);
 void text_write(Text *, const char *, size_t n);

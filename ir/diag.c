@@ -22,11 +22,10 @@ void diag_position(Session *s, Loc loc, int *line, int *column)
     *line = *column = 0;
     if (!src) return;
     size_t at = loc.begin < src->len ? loc.begin : src->len;
-    *line = *column = 1;
-    for (size_t i = 0; i < at; i++) {
-        if (src->text[i] == '\n') { ++*line; *column = 1; }
-        else ++*column;
-    }
+    const char *from = src->text, *end = src->text + at;
+    for (const char *nl; (nl = memchr(from, '\n', (size_t)(end - from))); from = nl + 1) ++*line;
+    *line += 1;
+    *column = (int)(end - from) + 1;
 }
 
 Loc loc_join(Loc a, Loc b)

@@ -6,6 +6,7 @@
 enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16 };
 
 typedef struct Known { bool is; Scalar v; } Known;
+typedef struct Kept { uint32_t walk; Scalar v; } Kept;        /* of an earlier walk: not known in this one */
 
 enum { MOST_PARAMS = 64 };
 
@@ -13,7 +14,7 @@ typedef struct Walk {
     Session *s;
     const Func *f;
     const EvalEnv *env;
-    Known *known;                   /* by value id */
+    Kept *kept; uint32_t walk;      /* by value id; this walk, from 1 */
     int64_t coord[3], programs, linear;
     Cost c;
     struct Traffic *traffic;        /* not NULL: only what is loaded is of interest, and programs are those of the kernel's own order */
@@ -29,8 +30,8 @@ typedef struct Walk {
 enum { MOST_WINDOWS = 4096 };
 typedef struct Traffic { uint64_t seen[MOST_WINDOWS]; double of[MOST_WINDOWS], bytes[MOST_PARAMS]; } Traffic;     /* of: what the program that loads most of it loads */
 
-static Known get(const Walk *w, const Value *v) { return w->known[v->id]; }
-static void put(Walk *w, const Value *v, Scalar x) { w->known[v->id] = (Known){ true, x }; }
+static Known get(const Walk *w, const Value *v) { return (Known){ w->kept[v->id].walk == w->walk, w->kept[v->id].v }; }
+static void put(Walk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ w->walk, x }; }
 
 static bool as_int(const Walk *w, const Value *v, int64_t *out)
 {
@@ -349,7 +350,7 @@ static double bytes_touched(const Func *f, const EvalEnv *env)
 
 static void start(Walk *w, int64_t linear, const int64_t *coord)
 {
-    memset(w->known, 0, w->f->module->next_id * sizeof *w->known);
+    w->walk++;
     w->linear = linear;
     memcpy(w->coord, coord, sizeof w->coord);
     for (int p = 0; p < w->f->n_params; p++)
@@ -384,9 +385,9 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
 {
     double sum = 0, most = 0;
     *out = (Cost){ 0 };
-    Known *known = arena_array(&s->arena, Known, f->module->next_id);
+    Kept *kept = arena_array(&s->arena, Kept, f->module->next_id);
     for (int k = 0; k < SAMPLES; k++) {
-        Walk w = { .s = s, .f = f, .env = env, .known = known, .programs = programs, .threads = code->threads };
+        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = (uint32_t)k, .programs = programs, .threads = code->threads };
         int64_t coord[3];
         for (int a = 0; a < 3; a++) coord[a] = (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)env->grid[a]);
         start(&w, (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)programs), coord);
@@ -403,7 +404,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->unique = bytes_touched(f, env);
     out->memory = out->unique;
     if (out->ring > 0 && programs > units) {
-        Walk w = { .s = s, .f = f, .env = env, .known = known, .programs = programs, .threads = code->threads };
+        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = programs, .threads = code->threads };
         int64_t each = 232448 / (code->shared_bytes + 1024);
         out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each), l2_bytes);
     }

@@ -77,8 +77,8 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         if (plan->registers > have)
             diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, have);
         if (lowered) *lowered = g;
-        gpu_emit(s, g, plan, code);
-        code->schedule = schedule_text(plan, g, plan->schedule);
+        (options.measure ? gpu_measure : gpu_emit)(s, g, plan, code);
+        code->schedule = options.measure ? "" : schedule_text(plan, g, plan->schedule);
         if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
         int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
         if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;      /* parts in more registers than their elements fill */

@@ -11,6 +11,7 @@
 void line(Emit *e, const char *fmt, ...)
 {
     va_list ap;
+    if (e->measure) return;
     for (int k = 0; k < e->indent; k++) text_puts(e->out, "    ");
     va_start(ap, fmt);
     text_vprintf(e->out, fmt, ap);
@@ -572,7 +573,7 @@ static void source_line(Emit *e, const Instr *i)
 {
     const Source *src = diag_source(e->s, i->loc.file);
     int ln, col;
-    if (!src) return;
+    if (!src || e->measure) return;
     diag_position(e->s, i->loc, &ln, &col);
     if (ln == e->line && i->loc.file == e->file) return;
     e->line = ln;
@@ -681,14 +682,16 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     }
 }
 
-void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
+/* `measure`: no text, but all else that code has. */
+static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
 {
+    void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
     Text body, pre, text;
     Emit *e = arena_new(&s->arena, Emit);
-    text_init(&body, &s->arena);
-    text_init(&pre, &s->arena);
-    text_init(&text, &s->arena);
-    *e = (Emit){ .s = s, .f = f, .plan = plan, .target = plan->target, .out = &body, .pre = &pre, .indent = 1, .role = -1 };
+    init(&body, &s->arena);
+    init(&pre, &s->arena);
+    init(&text, &s->arena);
+    *e = (Emit){ .s = s, .f = f, .plan = plan, .target = plan->target, .out = &body, .pre = &pre, .indent = 1, .role = -1, .measure = measure };
     e->n_values = f->module->next_id + 1;
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
@@ -702,13 +705,13 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
     int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
     bool shared = all > 0;
 
-    emit_summary(e, scratch_at, all, &text);
+    if (!measure) emit_summary(e, scratch_at, all, &text);
     bool hip = is_hip(e);
     int ctas = plan->cluster > 1 ? plan->cluster : plan->multicast;
     if (ctas > 1) use(e, "cluster_rank");
     if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
     if (hip && shared) use(e, "LDS");
-    gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
+    if (!measure) gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
     text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     int at_once = plan->min_ctas > 0 ? plan->min_ctas : 1;
     if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
@@ -738,7 +741,7 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
         }
     }
     text_puts(&text, pre.data);
-    emit_tidy(s, &body, &text);
+    if (!measure) emit_tidy(s, &body, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .largest = e->largest, .registers = registers_at_most(plan, threads), .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
@@ -747,3 +750,6 @@ void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out)
                       .persistent = plan->persistent, .cluster = ctas > 0 ? ctas : 1,
                       .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
 }
+
+void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out) { emit(s, f, plan, out, false); }
+void gpu_measure(Session *s, Func *f, KernelPlan *plan, GpuCode *out) { emit(s, f, plan, out, true); }

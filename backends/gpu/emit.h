@@ -44,6 +44,7 @@ typedef struct Emit {
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
+    bool measure;                   /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
     VEC(SharedUse) shared_map;

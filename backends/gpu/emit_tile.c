@@ -193,6 +193,7 @@ Instr *emit_run(Emit *e, Instr *first)
         }
         if (i == last) break;
     }
+    if (e->measure) return last;
     const char **tmps = arena_array(&e->s->arena, const char *, e->n_values * 4);
     int groups = (n + p - 1) / p;
     bool loop = n % p == 0 && groups > 1;
@@ -244,6 +245,7 @@ void fill_tile(Emit *e, const char *to, const Value *from, const Layout *l)
     int n = (int)layout_regs(l), p = per_word(from->type->dtype), words = array_len(from->type->dtype, n);
     const char *x[4];
     bool loop = n % p == 0 && words > 1;
+    if (e->measure) return;
     if (loop) begin_unrolled(e, "i", words);
     for (int w = 0; w < (loop ? 1 : words); w++) {
         int here = n - w * p < p ? n - w * p : p;

@@ -28,6 +28,8 @@ typedef struct GpuCode {
 
 /* Kernel IR (after kernel_lower) to source text. The caller checks shared_bytes against the target. */
 void gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
+/* The same without the text: what it would ask of a device. */
+void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
 /* Both in one: lowers a copy of the module, so that a kernel whose conversions need more shared memory than its rings left can be
  * lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at *lowered if that is not NULL. */
 int gpu_lane_registers(const Target *, int threads);      /* what a lane of a workgroup of so many threads can have */

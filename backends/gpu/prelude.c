@@ -6,25 +6,47 @@
 typedef struct PickedEntry { const char *name, *text; } PickedEntry;
 typedef struct Pick { Session *s; const Target *target; const PreludeEntry *tables[4]; int n_tables; VEC(PickedEntry) rows; } Pick;
 
+/* $d, $t, $o in the text are these. */
 static const char *replace(Session *s, const char *text, const char *d, const char *t, const char *o)
 {
     Text out;
+    if (!strchr(text, '$')) return text;
     text_init(&out, &s->arena);
-    for (const char *p = text; *p; p++) {
-        if (p[0] == '$' && p[1] == 'd') { text_puts(&out, d); p++; }
-        else if (p[0] == '$' && p[1] == 't') { text_puts(&out, t); p++; }
-        else if (p[0] == '$' && p[1] == 'o') { text_puts(&out, o); p++; }
+    for (const char *p = text;;) {
+        size_t n = strcspn(p, "$");
+        text_write(&out, p, n);
+        p += n;
+        if (!*p) return out.data;
+        const char *by = p[1] == 'd' ? d : p[1] == 't' ? t : p[1] == 'o' ? o : NULL;
+        if (by) text_puts(&out, by);
         else text_putc(&out, *p);
+        p += by ? 2 : 1;
     }
-    return out.data;
 }
 
-static const char *word(Session *s, const char **p, char stop)
+typedef struct Word { const char *text; size_t n; } Word;
+
+static bool word(const char **p, char stop, Word *w)
 {
     while (**p == ' ') ++*p;
-    const char *b = *p;
+    w->text = *p;
     while (**p && **p != ' ' && **p != stop) ++*p;
-    return *p == b ? NULL : session_intern(s, b, (size_t)(*p - b));
+    w->n = (size_t)(*p - w->text);
+    return w->n > 0;
+}
+
+static const char *kept(Session *s, Word w) { return session_intern(s, w.text, w.n); }
+
+/* Is `name` the pattern with this type and operation? */
+static bool matches(const char *pattern, Word d, Word o, const char *name)
+{
+    for (const char *p = pattern; *p;) {
+        Word by = p[0] != '$' ? (Word){ p, 1 } : p[1] == 'd' ? d : p[1] == 'o' ? o : p[1] == 't' ? (Word){ "", 0 } : (Word){ p, 1 };
+        if (strncmp(name, by.text, by.n)) return false;
+        name += by.n;
+        p += p[0] == '$' && (p[1] == 'd' || p[1] == 'o' || p[1] == 't') ? 2 : 1;
+    }
+    return !*name;
 }
 
 static bool take(Pick *k, const char *name);
@@ -33,10 +55,11 @@ static bool take(Pick *k, const char *name);
 static void add(Pick *k, const PreludeEntry *e, const char *name, const char *d, const char *o)
 {
     DType dt = DT_F32;
-    const char *t = d ? (dtype_parse(d, strlen(d), &dt) ? ctype(dt) : d) : "", *w;
+    const char *t = d ? (dtype_parse(d, strlen(d), &dt) ? ctype(dt) : d) : "";
+    Word w;
     const char *text = replace(k->s, e->text, d ? d : "", t, o ? o : "");
     const char *deps = replace(k->s, e->deps, d ? d : "", t, o ? o : "");
-    while ((w = word(k->s, &deps, 0))) if (!take(k, w)) ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %s, which %s calls", w, name);
+    while (word(&deps, 0, &w)) if (!take(k, kept(k->s, w))) ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %.*s, which %s calls", (int)w.n, w.text, name);
     if (o) take(k, replace(k->s, "$o_$d", d, t, o));
     vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text }));
 }
@@ -48,11 +71,13 @@ static bool find(Pick *k, const PreludeEntry *table, const char *name)
             if (!strcmp(e->name, name)) { add(k, e, name, NULL, NULL); return true; }
             continue;
         }
-        const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-", *o, *d;
-        while ((o = word(k->s, &ops, ':'))) {
+        const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-";
+        Word o, d;
+        if (*e->name != '$' && *e->name != *name) continue;
+        while (word(&ops, ':', &o)) {
             const char *ds = colon ? colon + 1 : e->dtypes;
-            while ((d = word(k->s, &ds, 0)))
-                if (!strcmp(replace(k->s, e->name, d, "", o), name)) { add(k, e, name, d, colon ? o : NULL); return true; }
+            while (word(&ds, 0, &d))
+                if (matches(e->name, d, o, name)) { add(k, e, name, kept(k->s, d), colon ? kept(k->s, o) : NULL); return true; }
             if (*ops == ':') break;
         }
     }

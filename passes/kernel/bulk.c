@@ -40,19 +40,33 @@ static bool shape_boxes(const Layout *l, int bytes, BulkBoxes *b)
     return rest == 1;
 }
 
-/* The coordinates are those of lane 0 in warp 0 and what lane and warp add. */
-static bool fragment_like(const Layout *l, const BulkBoxes *b, uint32_t r, const int32_t *base)
+/* What a lane adds to the coordinates of lane 0: in all warps the same. */
+static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK])
 {
     for (uint32_t w = 0; w < layout_warps(l); w++)
-        for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
-            int32_t c[TILE_MAX_RANK], in[TILE_MAX_RANK] = { 0 };
-            layout_element(l, r, lane, w, 0, c);
+        for (uint32_t lane = 0; lane < 32; lane++) {
+            int32_t c[TILE_MAX_RANK];
+            layout_element(l, 0, lane, w, 0, c);
             for (int a = 0; a < l->rank; a++) {
-                in[a] = c[a] - b->warp[w][a];
-                if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
+                if (w && c[a] - b->warp[w][a] != step[lane][a]) return false;
+                step[lane][a] = c[a] - b->warp[w][a];
             }
-            if (in[b->unit] != base[b->unit] + 2 * (int)(lane % 4) || row_in(b, l->rank, in) != row_in(b, l->rank, base) + (int)lane / 4) return false;
         }
+    return l->separable;        /* so that registers add the same to all of them */
+}
+
+/* Lanes hold what lanes of a fragment do, of the box in which lane 0 has `base`. */
+static bool fragment_like(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
+{
+    int row = row_in(b, l->rank, base);
+    for (int lane = 0; lane < 32; lane++) {
+        int32_t in[TILE_MAX_RANK] = { 0 };
+        for (int a = 0; a < l->rank; a++) {
+            in[a] = base[a] + step[lane][a];
+            if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
+        }
+        if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4) return false;
+    }
     return true;
 }
 
@@ -75,6 +89,8 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         for (int x = 0; x < l->rank; x++) if (b->warp[w][x] % b->box[x]) return false;
         for (int v = 0; v < w; v++) if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
     }
+    int32_t step[32][TILE_MAX_RANK];
+    if (!lane_steps(l, b, step)) return false;
     memset(b->pair, 0xff, sizeof *b->pair * (size_t)(b->n * b->pairs));
     int n = 0;
     for (int q = 0; q < regs / 2; q++) {
@@ -83,7 +99,7 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         layout_element(l, (uint32_t)(2 * q + 1), 0, 0, 0, d);
         int row = row_in(b, l->rank, c), col = c[unit] % b->box[unit], k = 0;
         d[unit]--;
-        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !fragment_like(l, b, (uint32_t)(2 * q), c)) return false;
+        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !fragment_like(l, b, step, c)) return false;
         for (int x = 0; x < l->rank; x++) o[x] = c[x] - c[x] % b->box[x];
         while (k < n && memcmp(b->origin[k], o, sizeof o)) k++;
         if (k == b->n) return false;

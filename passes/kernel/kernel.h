@@ -33,6 +33,7 @@ typedef struct KernelOptions {
     const char *source_name;                /* of the kernel, where the function is called otherwise; NULL: the function's */
     int64_t reserve;        /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;              /* 0: chosen from the tiles and the `warps` hint */
+    bool measure;           /* for an estimate: no text is written */
     bool few_registers;     /* AMD: nothing loaded ahead, where the plan asks for more registers than there are */
     bool no_async;          /* plain copies instead of cp.async (tests) */
     bool no_roles;          /* never warp roles: the portable path on sm_90a too */
