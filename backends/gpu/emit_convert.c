@@ -172,6 +172,42 @@ const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uin
     return any ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, x, n, "v"), index_formula(e, p, n, "v")) : str(e, "%s + %s", origin, index_formula(e, p, n, "v"));
 }
 
+/* Element k of a vector goes to register r ^ v->reg[k]. Is every word of the array that the vector reaches made of its elements alone? */
+static bool whole_cells(const LayoutVector *v, DType d, int r)
+{
+    int pw = per_word(d), n = (int)v->n;
+    for (int k = 0; k < n; k++) {
+        int here = 0;
+        for (int j = 0; j < n; j++) here += (int)(((unsigned)r ^ v->reg[j]) / (unsigned)pw == ((unsigned)r ^ v->reg[k]) / (unsigned)pw);
+        if (here != pw) return false;
+    }
+    return true;
+}
+
+/* A vector read at once, its words then put together where their elements belong. */
+static void take_vector(Emit *e, const char *array, DType d, const LayoutVector *v, const char *fn, const char *at, int r)
+{
+    int pw = per_word(d), n = (int)v->n;
+    const char *w = tmp(e, "w");
+    line(e, "%s %s[%d];", array_type(d), w, n / pw);
+    line(e, "%s(%s, %s);", use(e, fn), w, at);
+    for (int k = 0; k < n; k++) {
+        int q = (int)((unsigned)r ^ v->reg[k]);
+        bool run = k % pw == 0;
+        const char *y = NULL;
+        if (q % pw) continue;
+        for (int j = 0; j < pw; j++) {
+            int from = 0;
+            while ((int)((unsigned)r ^ v->reg[from]) != q + j) from++;
+            run &= from == k + j;
+            const char *part = raw_element(e, w, d, from);
+            if (j) part = str(e, "(%s) << %d", part, 32 / pw * j);
+            y = y ? str(e, "%s | %s", y, part) : part;
+        }
+        line(e, "%s[%d] = %s;", array, q / pw, run ? str(e, "%s[%d]", w, k / pw) : y);
+    }
+}
+
 typedef struct Origin { const char *name; uint32_t *own, seen; int n, every; bool looped; } Origin;
 
 static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base, const char *reg, const Origin *o)
@@ -207,7 +243,8 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
             line(e, "const %s %s[%d] = { %s };", array_type(d), w, words, x);
         }
         line(e, "%s(%s, %s);", use(e, fn), at, w);
-    } else {
+    } else if (!put && v->bytes >= 4 && d != DT_BOOL && whole_cells(v, d, r)) take_vector(e, array, d, v, fn, at, r);
+    else {
         for (int k = 0; k < n; k++) {
             int q = (int)((unsigned)r ^ v->reg[k]);
             const char *a = k ? str(e, "%s + %d", at, k * dtype_bytes(d)) : at;

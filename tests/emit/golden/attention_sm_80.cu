@@ -44,7 +44,7 @@ static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm(
 static __device__ __forceinline__ void ldmatrix_x4_trans(u32 *d, u32 a) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a) : "memory"); }
 static __device__ __forceinline__ void sts_b32(u32 a, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(w[0]) : "memory"); }
 static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
-static __device__ __forceinline__ u16 lds_b16(u32 a) { u16 x; asm volatile("ld.shared.b16 %0, [%1];" : "=h"(x) : "r"(a) : "memory"); return x; }
+static __device__ __forceinline__ void lds_b128(void *d, u32 a) { u32 *w = (u32 *)d; asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(a) : "memory"); }
 static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
 
@@ -647,49 +647,41 @@ attention(const i64 grid0,
     }
     u32 o_t62 = c4 * 2 + (c2) * 128;
     o_t62 = o_t62 ^ (o_t62 >> 1 & 64u) ^ (o_t62 >> 2 & 64u) ^ (o_t62 >> 3 & 64u) ^ (o_t62 >> 4 & 48u) ^ (o_t62 >> 6 & 80u) ^ (o_t62 >> 8 & 16u);
-    convert_241[0] = (convert_241[0] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62) << 0;
-    convert_241[0] = (convert_241[0] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 2) << 16;
-    convert_241[2] = (convert_241[2] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 4) << 0;
-    convert_241[2] = (convert_241[2] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 6) << 16;
-    convert_241[4] = (convert_241[4] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 8) << 0;
-    convert_241[4] = (convert_241[4] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 10) << 16;
-    convert_241[6] = (convert_241[6] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t62 + 12) << 0;
-    convert_241[6] = (convert_241[6] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t62 + 14) << 16;
-    u32 o_t63 = c4 * 2 + ((c2 + 8)) * 128;
-    o_t63 = o_t63 ^ (o_t63 >> 1 & 64u) ^ (o_t63 >> 2 & 64u) ^ (o_t63 >> 3 & 64u) ^ (o_t63 >> 4 & 48u) ^ (o_t63 >> 6 & 80u) ^ (o_t63 >> 8 & 16u);
-    convert_241[1] = (convert_241[1] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63) << 0;
-    convert_241[1] = (convert_241[1] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 2) << 16;
-    convert_241[3] = (convert_241[3] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 4) << 0;
-    convert_241[3] = (convert_241[3] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 6) << 16;
-    convert_241[5] = (convert_241[5] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 8) << 0;
-    convert_241[5] = (convert_241[5] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 10) << 16;
-    convert_241[7] = (convert_241[7] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t63 + 12) << 0;
-    convert_241[7] = (convert_241[7] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t63 + 14) << 16;
-    u32 o_t64 = (c4 + 32) * 2 + (c2) * 128;
+    u32 w_t63[4];
+    lds_b128(w_t63, sh_t60 + o_t62);
+    convert_241[0] = w_t63[0];
+    convert_241[2] = w_t63[1];
+    convert_241[4] = w_t63[2];
+    convert_241[6] = w_t63[3];
+    u32 o_t64 = c4 * 2 + ((c2 + 8)) * 128;
     o_t64 = o_t64 ^ (o_t64 >> 1 & 64u) ^ (o_t64 >> 2 & 64u) ^ (o_t64 >> 3 & 64u) ^ (o_t64 >> 4 & 48u) ^ (o_t64 >> 6 & 80u) ^ (o_t64 >> 8 & 16u);
-    convert_241[8] = (convert_241[8] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64) << 0;
-    convert_241[8] = (convert_241[8] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 2) << 16;
-    convert_241[10] = (convert_241[10] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 4) << 0;
-    convert_241[10] = (convert_241[10] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 6) << 16;
-    convert_241[12] = (convert_241[12] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 8) << 0;
-    convert_241[12] = (convert_241[12] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 10) << 16;
-    convert_241[14] = (convert_241[14] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t64 + 12) << 0;
-    convert_241[14] = (convert_241[14] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t64 + 14) << 16;
-    u32 o_t65 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
-    o_t65 = o_t65 ^ (o_t65 >> 1 & 64u) ^ (o_t65 >> 2 & 64u) ^ (o_t65 >> 3 & 64u) ^ (o_t65 >> 4 & 48u) ^ (o_t65 >> 6 & 80u) ^ (o_t65 >> 8 & 16u);
-    convert_241[9] = (convert_241[9] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65) << 0;
-    convert_241[9] = (convert_241[9] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 2) << 16;
-    convert_241[11] = (convert_241[11] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 4) << 0;
-    convert_241[11] = (convert_241[11] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 6) << 16;
-    convert_241[13] = (convert_241[13] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 8) << 0;
-    convert_241[13] = (convert_241[13] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 10) << 16;
-    convert_241[15] = (convert_241[15] & ~(65535u << 0)) | (u32)lds_b16(sh_t60 + o_t65 + 12) << 0;
-    convert_241[15] = (convert_241[15] & ~(65535u << 16)) | (u32)lds_b16(sh_t60 + o_t65 + 14) << 16;
-    u16 *const O_t66 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
+    u32 w_t65[4];
+    lds_b128(w_t65, sh_t60 + o_t64);
+    convert_241[1] = w_t65[0];
+    convert_241[3] = w_t65[1];
+    convert_241[5] = w_t65[2];
+    convert_241[7] = w_t65[3];
+    u32 o_t66 = (c4 + 32) * 2 + (c2) * 128;
+    o_t66 = o_t66 ^ (o_t66 >> 1 & 64u) ^ (o_t66 >> 2 & 64u) ^ (o_t66 >> 3 & 64u) ^ (o_t66 >> 4 & 48u) ^ (o_t66 >> 6 & 80u) ^ (o_t66 >> 8 & 16u);
+    u32 w_t67[4];
+    lds_b128(w_t67, sh_t60 + o_t66);
+    convert_241[8] = w_t67[0];
+    convert_241[10] = w_t67[1];
+    convert_241[12] = w_t67[2];
+    convert_241[14] = w_t67[3];
+    u32 o_t68 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    o_t68 = o_t68 ^ (o_t68 >> 1 & 64u) ^ (o_t68 >> 2 & 64u) ^ (o_t68 >> 3 & 64u) ^ (o_t68 >> 4 & 48u) ^ (o_t68 >> 6 & 80u) ^ (o_t68 >> 8 & 16u);
+    u32 w_t69[4];
+    lds_b128(w_t69, sh_t60 + o_t68);
+    convert_241[9] = w_t69[0];
+    convert_241[11] = w_t69[1];
+    convert_241[13] = w_t69[2];
+    convert_241[15] = w_t69[3];
+    u16 *const O_t70 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t67[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t66 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t67);
+        const u32 w_t71[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t70 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t71);
     }
 }
 #undef SCRATCH
