@@ -624,7 +624,10 @@ static void emit_instr(Emit *e, Instr *i)
     if ((op_info[i->op].flags & OPF_ELEM) && ir_result(i)->type->kind == TYPE_SCALAR) {
         const char *args[4], *n = name_of(e, ir_result(i));
         for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
+        /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that moves between the instructions of a product cuts that in two (ptxas's C7519) */
+        bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 && !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
+        line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
+        if (stay) line(e, "%s(%s);", use(e, "pin_float"), n);
         e->storage[ir_result(i)->id] = n;
         return;
     }
