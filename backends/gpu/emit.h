@@ -198,6 +198,8 @@ typedef struct Window {
     bool masked;
     int64_t align;                  /* bytes by which the address of every row start is divisible */
 } Window;
+/* A copy of rows that begin at no multiple of four bytes; false: not one of those. */
+bool emit_shifted_copy(Emit *, const Instr *copy, const Window *, const Layout *, const LayoutShared *);
 /* What the tile coordinates `own` add to that address, in elements. */
 const char *copy_index(Emit *, const CopyPlace *, const Window *, const char *const *own);
 void window_of(Emit *, const Instr *, Window *);
@@ -205,6 +207,7 @@ const char *window_pointer(Emit *, const Window *);                         /* d
 const char *window_index(Emit *, const Window *, const char *const *coords); /* element offset of tile coordinates, as i64 */
 /* Condition that tile coordinates are in range ("" when proven); `skip_unit`: without the unit axis. */
 const char *window_condition(Emit *, const Window *, const char *const *coords, bool skip_unit);
+const char *axis_condition(Emit *, const Window *, int axis, const char *place);     /* the same of one axis, masked or not */
 int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);    /* elements of the widest access */
 bool window_whole_vectors(Emit *, const Window *, int n);   /* an access of n elements along the unit axis lies wholly in or out of range */
 const char *window_load_fn(Emit *, const Window *, int bytes);

@@ -1,4 +1,4 @@
-/* emit_copy.c: where copies to shared memory stand in a loop: addresses that go along from turn to turn.
+/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that go along from turn to turn; and those of rows that begin anywhere.
  *
  * A copy of a loop of products reads a window that moves by the same distance in every turn. A thread's address of it is one pointer, set before the loop and moved at the
  * end of each turn; what the pieces of a thread add to it and to its place in the slot does not change. Worked out anew in each turn it is 45 of 110 instructions beside the 64
@@ -100,4 +100,85 @@ const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, const char 
     }
     const char *y = any ? window_index(e, w, rest) : "0";
     return !x ? y : !strcmp(y, "0") ? x : str(e, "%s + %s", x, y);
+}
+
+/* --- rows that begin anywhere -------------------------------------------------------------------------------------------------------
+ * cp.async takes 4, 8 or 16 bytes that lie at multiples of that. Elements of one or two bytes whose rows do not (K = 1023) are loaded by aligned vectors around them, two for 16 bytes,
+ * and shifted in registers. Every aligned vector that is read holds an element of the row: the second one is read where the next 14 bytes are the row's as well, so that nothing past the tensor
+ * is touched, and the first one begins at the tensor's first byte or later, which is aligned. Elements at the end of a row are loaded one at a time. Up to four pairs of a thread are on their way at once. */
+
+static bool fits_shifted(const Emit *e, const Window *w, const Layout *l, const LayoutShared *s, DType d, int wide)
+{
+    LayoutVector v;
+    int32_t first[TILE_MAX_RANK], c[TILE_MAX_RANK];
+    int regs = (int)layout_regs(l);
+    if (dtype_bytes(d) > 2 || d == DT_BOOL || w->unit_tile < 0 || w->unit_tile != s->order[0] || w->step[w->unit] != 1 || e->f->params[w->param].align % 16 || regs % wide) return false;
+    if (layout_lanes(l) * layout_warps(l) != (uint32_t)e->threads) return false;
+    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
+    layout_vector(l, w->unit_tile, (uint32_t)dtype_bytes(d), 16, 16, &v);
+    if ((int)v.n != wide) return false;
+    for (int k = 0; k < wide; k++) if (v.reg[k] != (uint32_t)k) return false;
+    layout_element(l, 0, 0, 0, 0, first);
+    for (int r = 0; r < regs; r += wide) {      /* a thread's vectors lie in one column */
+        layout_element(l, (uint32_t)r, 0, 0, 0, c);
+        if (c[w->unit_tile] != first[w->unit_tile]) return false;
+    }
+    return true;
+}
+
+bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l, const LayoutShared *s)
+{
+    const Type *view = ir_operand(i, 0)->type;
+    DType d = view->dtype;
+    int size = dtype_bytes(d), wide = 16 / (size ? size : 1), regs = (int)layout_regs(l), n = regs / wide, some = n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+    if (!fits_shifted(e, w, l, s, d, wide)) return false;
+    const CopyPlace *place = copy_place(e, i);
+    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w), *base = name_of(e, ir_operand(i, 0)), *bits = pointee(d), *origin = NULL;
+    uint32_t *pieces, seen;
+    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
+    if (linear_offsets(e, l, s, wide, &pieces, &seen)) origin = place && place->to ? place->to : shared_offset(e, s, c);
+    const char *column = c[w->unit_tile], *whole = both_conditions(e, axis_condition(e, w, w->unit, column), axis_condition(e, w, w->unit, str(e, "%s + %d", column, 2 * wide - 2)));
+    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *t = tmp(e, "w");
+    line(e, "if (%s) {", *whole ? whole : "true");
+    e->indent++;
+    text_puts(e->out, "#pragma unroll 1\n");
+    line(e, "for (int g = 0; g < %d; g += %d) {", n, some);
+    e->indent++;
+    line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
+    line(e, "const %s *%s[%d];", bits, at, some);
+    const char *r = str(e, "%d * v", wide);
+    for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
+    const char *cond = window_condition(e, w, c, true), *index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
+    const char *off = origin ? linear_address(e, origin, pieces, seen, n, wide, "v", true) : NULL;
+    text_puts(e->out, "#pragma unroll\n");
+    line(e, "for (int v = g; v < g + %d; v++) {", some);
+    e->indent++;
+    line(e, "%s[v - g] = %s + %s;", at, ptr, index);
+    line(e, "%s%s%s%s(%s[v - g], %s[v - g]);", *cond ? "if (" : "", cond, *cond ? ") " : "", use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"), raw, at);
+    end_block(e);
+    text_puts(e->out, "#pragma unroll\n");
+    line(e, "for (int v = g; v < g + %d; v++) {", some);
+    e->indent++;
+    line(e, "%s(%s[v - g], %s[v - g]);", use(e, "shift_b128"), raw, at);
+    line(e, "%s(%s + %s, %s[v - g]);", use(e, "sts_b128"), base, off ? off : shared_offset(e, s, c), raw);
+    end_block(e);
+    end_block(e);
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    text_puts(e->out, "#pragma unroll 1\n");
+    line(e, "for (int v = 0; v < %d; v++) {", n);
+    e->indent++;
+    line(e, "u32 %s[4] = { 0 };", t);
+    for (int k = 0; k < wide; k++) {
+        r = str(e, "%d * v + %d", wide, k);
+        for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
+        cond = both_conditions(e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
+        line(e, "if (%s) %s[%d] |= ((u32)%s(%s + %s) & %d) << %d;", *cond ? cond : "true", t, k * size / 4, use(e, str(e, "ldg_%s", bits)), ptr, place ? copy_index(e, place, w, own) : window_index(e, w, c), (1 << 8 * size) - 1, k * size % 4 * 8);
+    }
+    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, str(e, "%d * v", wide));
+    line(e, "%s(%s + %s, %s);", use(e, "sts_b128"), base, off ? off : shared_offset(e, s, c), t);
+    end_block(e);
+    end_block(e);
+    return true;
 }

@@ -122,7 +122,7 @@ static const char *extent_name(Emit *e, int param, int axis)
 }
 
 /* Is coordinate k of axis a, from the window's start, in the tensor? "" where it is known. */
-static const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
+const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
 {
     if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
     int64_t off;

@@ -102,6 +102,7 @@ static void emit_copy(Emit *e, Instr *i)
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
+    if (n == 1 && emit_shifted_copy(e, i, &w, l, s)) return;
     const CopyPlace *place = copy_place(e, i);
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
@@ -135,9 +136,10 @@ static void emit_copy(Emit *e, Instr *i)
         line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", window_load_fn(e, &w, bytes)) : window_load_fn(e, &w, bytes), t, ptr, index);
         line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
     } else {
-        const char *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index);
+        /* floats of one and two bytes as bits */
+        const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d), *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
         if (*cond) x = str(e, "%s ? %s : 0", cond, x);
-        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), base, off, x);
+        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", bits)), base, off, x);
     }
     if (*inside) end_block(e);
     end_block(e);

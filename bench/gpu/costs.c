@@ -1,8 +1,10 @@
 /* costs: what the choice without a table sees of every configuration of a kernel's `tune` block at one shape, as JSON: what estimates are fitted on.
  *
  *     costs FILE KERNEL TARGET [NAME=VALUE ...]             extents and consts; tensors are taken as contiguous and 16-byte aligned
+ *     costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]   not the whole block: the configurations of LIST, one a line, NAME=VALUE ...
  *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it looked at, and how long that took
  */
+#define _GNU_SOURCE
 #include "bench/gpu/source.h"
 #include "frontend/frontend.h"
 #include "runtime/compile.h"
@@ -120,9 +122,20 @@ static int choose(int argc, char **argv)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* The line of a list of configurations; -1: there is none. */
+static int config_line(Session *s, const FrontKernel *k, const char *list, int64_t line, FrontBinding *b, size_t most)
 {
-    if (argc > 1 && !strcmp(argv[1], "--choose")) return choose(argc - 1, argv + 1);
+    for (; line && list; line--) if ((list = strchr(list, '\n'))) list++;
+    if (!list || !*list) return -1;
+    const char *end = strchr(list, '\n');
+    char *text = arena_strndup(&s->arena, list, end ? (size_t)(end - list) : strlen(list)), *words[64], *rest = text;
+    int n = 0;
+    for (char *w; (w = strtok_r(rest, " ,", &rest)) && n < 64 && (size_t)n < most;) words[n++] = w;
+    return bind_all(s, k, n, words, b);
+}
+
+static int count(int argc, char **argv, const char *list)
+{
     size_t n = 0;
     char *text = argc > 3 ? read_all(argv[1], &n) : NULL;
     if (!text) { fprintf(stderr, "costs FILE KERNEL TARGET [NAME=VALUE ...]\n"); return 2; }
@@ -139,19 +152,21 @@ int main(int argc, char **argv)
         const FrontTune *t = k ? frontend_tune(ast, argv[2]) : NULL;
         const Target *target = target_find(argv[3]);
         if (!t || !target) { fprintf(stderr, "no such kernel with a tune block, or target\n"); return 1; }
-        total = frontend_tune_count(t);
-        FrontBinding *b = arena_array(&s.arena, FrontBinding, (size_t)(argc + t->n)), *config = arena_array(&s.arena, FrontBinding, (size_t)t->n);
-        FrontBinding *all = arena_array(&s.arena, FrontBinding, (size_t)(argc + t->n + k->n_dims));
+        int nc = t->n;
+        total = list ? INT64_MAX : frontend_tune_count(t);
+        FrontBinding *b = arena_array(&s.arena, FrontBinding, (size_t)(argc + t->n)), *config = arena_array(&s.arena, FrontBinding, (size_t)t->n + 64);
+        FrontBinding *all = arena_array(&s.arena, FrontBinding, (size_t)(argc + t->n + k->n_dims) + 64);
         size_t nb = 0, na = 0;
         nb = (size_t)bind_all(&s, k, argc - 4, argv + 4, b);
-        if (!frontend_tune_config_with(ast, t, c, NULL, 0, config)) { session_free(&s); continue; }
+        if (list && (nc = config_line(&s, k, list, c, config, 64)) < 0) { session_free(&s); break; }
+        if (!list && !frontend_tune_config_with(ast, t, c, NULL, 0, config)) { session_free(&s); continue; }
         for (size_t i = 0; i < nb; i++) {
             bool dim = false, key = false;
             for (int d = 0; d < k->n_dims; d++) dim |= !strcmp(k->dims[d], b[i].name);
             for (int d = 0; d < k->n_keys; d++) key |= !strcmp(k->keys[d], b[i].name);
             if (!dim || key) all[na++] = b[i];
         }
-        for (int i = 0; i < t->n; i++) all[na++] = config[i];
+        for (int i = 0; i < nc; i++) all[na++] = config[i];
         LaunchFacts facts;
         facts_of(&s, k, b, nb, &facts);
         CompileOptions o = compile_options_default(target);
@@ -173,7 +188,7 @@ int main(int argc, char **argv)
         double end = now();
         printf("%s{\"config\": \"", first ? "" : ",\n");
         first = false;
-        for (int i = 0; i < t->n; i++) {
+        for (int i = 0; i < nc; i++) {
             Text v;
             text_init(&v, &s.arena);
             frontend_print_value(config[i].value, &v);
@@ -192,4 +207,16 @@ int main(int argc, char **argv)
     printf("]\n");
     free(text);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--choose")) return choose(argc - 1, argv + 1);
+    if (argc < 2 || strncmp(argv[1], "--configs=", 10)) return count(argc, argv, NULL);
+    size_t n;
+    char *list = read_all(argv[1] + 10, &n);
+    if (!list) { fprintf(stderr, "cannot read %s\n", argv[1] + 10); return 2; }
+    int status = count(argc - 1, argv + 1, list);
+    free(list);
+    return status;
 }
