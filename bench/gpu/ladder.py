@@ -37,11 +37,10 @@ SINGLES = [
     ("gemm_small", "split", "split (8 CTAs a tile): GEMM 256 x 256 x 8192", "skip:split"),
     ("softmax65536", "cluster", "cluster (a row by 8 CTAs): softmax 2048 x 65536, TB/s", "skip:cluster"),
     ("gemm8k", "multicast", "multicast, pairs of programs (hint cluster = 2): GEMM 8192", "skip:multicast"),
-    ("gemm_int", "bulk", "bulk-store: int8 GEMM 4096", "skip:bulk-store"),
 ]
 OWN = {     # kernels that kernels.txt has under other names, or has not
     "differential": "attention_differential attention_differential cuda:sm_90a D=64 DV=128 TM=128 TN=64 div:M=128 div:N=128 pos:scale",
-    "gemm8k": "=gemm.c", "gemm_int": "=gemm_i8",
+    "gemm8k": "=gemm.c",
 }
 
 def listing(path):
@@ -91,7 +90,7 @@ def run(d):
             C.variant("attn_alibi", 128, C.P8, extra=C.slopes, score=lambda s, a, bb, h, i, j: s - a["SLOPE"][h].double() * (i - j).abs(), mask=lambda p: C.causal_mask, small=small),
             C.variant("attn_softcap", 128, C.P8, extra=lambda *a: dict(cap=20.0), score=lambda s, a, bb, h, i, j: 20.0 * torch.tanh(s / 20.0), mask=lambda p: C.causal_mask, small=small),
             differential, gelu, C.gemm("gemm_small", [(256, 256, 8192)], small=((128, 256, 640),)), C.stream("softmax65536", "softmax", (2048, 65536)),
-            C.gemm("gemm8k", C.cube(8192)), C.gemm("gemm_int", C.cube(4096), T="i8", TO="i32", tb=True, peer=C.peer_i8, bound=0, small=((512, 768, 384),))]
+            C.gemm("gemm8k", C.cube(8192))]
     rate, peer = {}, {}
     for case in todo:
         try: case(b)

@@ -1,9 +1,15 @@
 /* operands.c: of warp-roles: what TMA can load and wgmma multiply. */
 #include "passes/kernel/roles.h"
+#include <stdarg.h>
 
-bool roles_refuse(Roles *c, Loc loc, const char *why)
+bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 {
-    if (!c->why) { c->why = why; c->why_loc = loc; }
+    va_list args;
+    if (c->why) return false;
+    va_start(args, why);
+    c->why = arena_vprintf(&c->s->arena, why, args);
+    va_end(args);
+    c->why_loc = loc;
     return false;
 }
 
@@ -39,16 +45,18 @@ bool roles_tma_window(Roles *c, const Instr *i)
     if (!ir_mem_parts(i, &m)) return false;
     const Param *p = &c->f->params[m.param];
     int bytes = dtype_bytes(p->type->dtype), unit = -1;
-    if (m.token || m.pad || ir_attr(i, ATTR_STEPS)) return roles_refuse(c, i->loc, "a load has a pad, a step, or reads a tensor that is also written");
-    if (m.rank > 5) return roles_refuse(c, i->loc, "TMA takes at most five axes");
+    if (m.token) return roles_refuse(c, i->loc, "%s is written too, and TMA does not wait for a program's own stores", p->name);
+    if (m.pad) return roles_refuse(c, i->loc, "the load of %s has a pad, and TMA knows zero only", p->name);
+    if (ir_attr(i, ATTR_STEPS)) return roles_refuse(c, i->loc, "the window of %s has steps between its elements", p->name);
+    if (m.rank > 5) return roles_refuse(c, i->loc, "%s has %d axes, TMA takes at most five", p->name, m.rank);
     for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
-    if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return roles_refuse(c, i->loc, "the tile has no axis known to be contiguous");
-    if (p->align % 16) return roles_refuse(c, i->loc, "the tensor's base is not known to be 16-byte aligned");
-    if (!kernel_tma_counts(c->f, p)) return roles_refuse(c, i->loc, "an axis may have 2^31 elements or more, and TMA counts them in 32 bits");
+    if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return roles_refuse(c, i->loc, "the tile of %s has no axis known to be contiguous", p->name);
+    if (p->align % 16) return roles_refuse(c, i->loc, "the base of %s is not known to be 16-byte aligned", p->name);
+    if (!kernel_tma_counts(c->f, p)) return roles_refuse(c, i->loc, "an axis of %s may have 2^31 elements or more, and TMA counts them in 32 bits", p->name);
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride is not known to be a multiple of 16 bytes");
-        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return roles_refuse(c, i->loc, "TMA takes at most 256 elements of an axis");
+        if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride of %s is not known to be a multiple of 16 bytes", p->name);
+        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return roles_refuse(c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
     }
     return true;
 }
@@ -104,13 +112,14 @@ bool roles_product_fits(Roles *c, Instr *i)
     DType d = a->type->dtype;
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
     int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
-    if (!roles_instr(d, tf32)) return roles_refuse(c, i->loc, "wgmma does not take this type");
+    if (!roles_instr(d, tf32)) return roles_refuse(c, i->loc, "wgmma does not multiply %s%s", dtype_name(d), d == DT_F32 ? " but as tf32" : "");
     int kinst = 32 / dtype_bytes(d);
-    if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "wgmma needs M in multiples of 64, N of 8 up to 256");
+    if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "a product of %lld x %lld: wgmma wants rows in multiples of 64, columns in multiples of 8 up to 256", (long long)m, (long long)n);
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k))) return roles_refuse(c, i->loc, "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA would pad with zeros");
-    if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of different M");
+    if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of %lld and of %lld rows in one kernel", (long long)c->rows, (long long)m);
     c->rows = m;
-    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "operand B is not loaded by TMA");
+    if (!load_behind(c, b)) return roles_refuse(c, i->loc, "the product's right operand is computed, not loaded: wgmma reads it from shared memory, where TMA puts tiles as they are");
+    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
     add_load(c, load_behind(c, b));
     bool b_k = k_major(c, load_behind(c, b), 0);
     if (!b_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
@@ -119,7 +128,7 @@ bool roles_product_fits(Roles *c, Instr *i)
         bool a_k = k_major(c, load_behind(c, a), 1);
         if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
         add_load(c, load_behind(c, a));
-    } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "operand A is not loaded by TMA");
+    } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
     return true;
 }
 

@@ -15,7 +15,7 @@ typedef struct Roles {
 } Roles;
 
 /* Notes why not; false. */
-bool roles_refuse(Roles *, Loc, const char *why);
+bool roles_refuse(Roles *, Loc, const char *why, ...) __attribute__((format(printf, 3, 4)));
 /* The matrix that a load stands for: its result, or the reshape of it. */
 Value *roles_matrix_of(const Instr *load);
 int roles_unit_axis(Roles *, const Instr *load);            /* of that matrix: contiguous in memory */

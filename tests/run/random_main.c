@@ -3,6 +3,9 @@
  *     tile_random_test --device=interp --first=1 --count=200
  *     tile_random_test --device=cpu finds/one.tile finds/two.tile
  *
+ * A file begins with the lines `// sizes:`, `// scalars:`, `// tensors:` and `// seed:`; its kernel is `random` with the parameters that random kernels have, or what a line
+ * `// launch: KERNEL ARGUMENTS..` says.
+ *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit status 0, 1, 2 for wrong
  * options, 77 where the device is not there. */
 #include "oracle.h"
@@ -22,8 +25,8 @@ static bool run_kernel(Fuzz *z, const RandomKernel *k, uint64_t seed)
 {
     char name[32], why[400] = "";
     snprintf(name, sizeof name, "random%d", z->number++);
-    /* Integers must be equal. Floats may move by rounding, which the kernels keep from growing: 2^-10 of the typical value */
-    Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch}, oracle_no_reference, 0, 8192, 0, FLOOR_RMS};
+    /* Integers must be equal. Floats may move by rounding, which the kernels keep from growing: 2^-10 of the typical value; 16 bits by four ulp of it */
+    Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch}, oracle_no_reference, 4, 8192, 0, FLOOR_RMS};
     Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
     Problem *p = v.ok ? problem_make(&r, k->sizes, NULL, NULL, NULL, seed, why, sizeof why) : NULL;
     if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
@@ -61,7 +64,7 @@ static bool run_file(Fuzz *z, const char *path)
     FILE *f = fopen(path, "r");
     size_t n = f ? fread(k->text, 1, sizeof k->text - 1, f) : 0;
     if (f) fclose(f);
-    snprintf(k->launch, sizeof k->launch, "random A B C S Y Z R k s");
+    if (!field(k->text, "// launch: ", k->launch, sizeof k->launch)) snprintf(k->launch, sizeof k->launch, "random A B C S Y Z R k s");
     bool ok = n && field(k->text, "// sizes: ", k->sizes, sizeof k->sizes) && field(k->text, "// scalars: ", k->scalars, sizeof k->scalars)
            && field(k->text, "// tensors: ", k->tensors, sizeof k->tensors) && field(k->text, "// seed: ", seed, sizeof seed);
     if (!ok) printf("FAIL %s: cannot be read, or does not start with sizes, scalars, tensors and seed\n", path);
