@@ -3,7 +3,7 @@
 #include "runtime/cost.h"
 #include <math.h>
 
-enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16 };
+enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
 
 typedef struct Known { bool is; Scalar v; } Known;
 typedef struct Kept { uint32_t walk; Scalar v; } Kept;        /* of an earlier walk: not known in this one */
@@ -240,7 +240,14 @@ static void loop(Walk *w, const Instr *i, double times)
     bool counted = w->counted;
     w->counted = false;
     w->loops += !programs;
-    if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
+    int64_t from;
+    if (w->traffic && !programs && known && turns > 1 && turns <= MOST_TURNS_NAMED && !ir_is_const(ir_operand(i, 0), &from)) {
+        /* loops that begin elsewhere in each program (a sliding window) share some turns' windows with other programs and not others: each is named */
+        for (int64_t t = 0; t < turns; t++) {
+            put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
+            walk(w, i->blocks[0], times);
+        }
+    } else if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
     w->loops -= !programs;
     w->counted = counted;
 }
