@@ -215,4 +215,12 @@ const char *tile_condition(Emit *, const Layout *, const char *const *coords);  
 const char *unique_holder(Emit *, const Layout *);          /* threads that hold copies: only one of them stores */
 const char *both_conditions(Emit *, const char *, const char *);
 const char *without_branches(Emit *, const char *condition);        /* terms that hide no work behind each other */
+const char *window_stride(Emit *, int param, int axis);
+const char *window_extent(Emit *, int param, int axis);
+const char *pad_value(Emit *, const Value *pad, DType);     /* what a masked load gives where it does not read; pad: NULL for 0 */
+const char *pad_word(Emit *, const Value *pad, DType);
+/* Rows at any address by aligned vectors (emit_shift.c). SHIFT_PART: an `else` was opened for the accesses that it does not suit, which go by element. */
+typedef enum { SHIFT_NONE, SHIFT_ALL, SHIFT_PART } ShiftDone;
+ShiftDone emit_shifted_load(Emit *, const Window *, const Layout *, const char *ptr, const char *to, const Value *pad);
+ShiftDone emit_shifted_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
 const char *pointee(DType);         /* what a tensor of this dtype points to */

@@ -71,7 +71,7 @@ void window_of(Emit *e, const Instr *i, Window *w)
 
 static bool is_const_value(const Value *v, int64_t *c) { return ir_is_const(v, c); }
 
-static const char *stride_of(Emit *e, int param, int axis)
+const char *window_stride(Emit *e, int param, int axis)
 {
     int64_t s = e->f->params[param].stride[axis];
     return s != FACT_UNKNOWN ? str(e, "%lld", (long long)s) : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
@@ -92,7 +92,7 @@ const char *window_pointer(Emit *e, const Window *w)
         int64_t c;
         if (is_const_value(w->offset[a], &c) && c == 0) continue;
         const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c) : str(e, "(i64)%s", name_of(e, w->offset[a]));
-        x = str(e, "%s + %s", x, times(e, o, stride_of(e, w->param, a)));
+        x = str(e, "%s + %s", x, times(e, o, window_stride(e, w->param, a)));
     }
     line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
     return name;
@@ -106,7 +106,7 @@ const char *window_index(Emit *e, const Window *w, const char *const *c)
         const char *k = c[w->tile_axis[a]];
         if (!strcmp(k, "0")) continue;
         if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
-        const char *s = stride_of(e, w->param, a);
+        const char *s = window_stride(e, w->param, a);
         if (e->f->fits32 && e->f->params[w->param].stride[a] == FACT_UNKNOWN) s = str(e, "(i32)%s", s);
         const char *t = !strcmp(s, "1") ? k : times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
         x = x ? str(e, "%s + %s", x, t) : t;
@@ -114,7 +114,7 @@ const char *window_index(Emit *e, const Window *w, const char *const *c)
     return x ? x : "0";
 }
 
-static const char *extent_name(Emit *e, int param, int axis)
+const char *window_extent(Emit *e, int param, int axis)
 {
     const Dim *d = &e->f->dims[e->f->params[param].dims[axis]];
     if (d->extent >= 0) return str(e, "%lld", (long long)d->extent);
@@ -135,7 +135,7 @@ const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
     const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
     if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
     const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
-    return str(e, "(%s)(%s) < (%s)%s", type, pos, type, extent_name(e, w->param, a));
+    return str(e, "(%s)(%s) < (%s)%s", type, pos, type, window_extent(e, w->param, a));
 }
 
 const char *both_conditions(Emit *e, const char *a, const char *b)
@@ -206,13 +206,13 @@ bool window_whole_vectors(Emit *e, const Window *w, int n)
     return div % n == 0 && kernel_divisor(e->f, w->offset[w->unit]) % n == 0;
 }
 
-static const char *pad_value(Emit *e, const Value *pad, DType d)
+const char *pad_value(Emit *e, const Value *pad, DType d)
 {
     if (pad) return name_of(e, pad);
     return d == DT_BOOL ? "false" : "0";
 }
 
-static const char *pad_word(Emit *e, const Value *pad, DType d)
+const char *pad_word(Emit *e, const Value *pad, DType d)
 {
     if (!pad) return "0";
     const char *x = name_of(e, pad), *xs[4] = { x, x, x, x };
@@ -394,6 +394,33 @@ static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Lay
     return false;
 }
 
+/* Element by element. */
+static void load_elements(Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
+{
+    DType d = m->tensor->type->dtype;
+    const char *c[TILE_MAX_RANK] = { 0 };
+    int regs = (int)layout_regs(l), pw = per_word(d);
+    /* elements of less than a word travel as their bits */
+    DType bits = pw == 1 || !dtype_is_float(d) ? d : pw == 2 ? DT_U16 : DT_U8;
+    const char *pad = pad_value(e, m->pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
+    if (m->pad && bits != d) pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
+    int words = array_len(d, regs);
+    bool loop = regs % pw == 0 && words > 1;
+    if (loop) begin_unrolled(e, "v", words);
+    for (int g = 0; g < (loop ? 1 : words); g++) {
+        const char *xs[4];
+        int here = regs - g * pw < pw ? regs - g * pw : pw;
+        for (int k = 0; k < here; k++) {
+            coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
+            const char *in_window = window_condition(e, w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
+            xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, w, c));
+            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
+        }
+        line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, bits, xs, here));
+    }
+    if (loop) end_block(e);
+}
+
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
@@ -412,8 +439,13 @@ void emit_load(Emit *e, Instr *i)
     }
     const Layout *l = layout_of(e, m.result);
     const char *to = declare_tile(e, m.result);
+    ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
+    if (shifted != SHIFT_NONE) {
+        if (shifted == SHIFT_PART) { load_elements(e, &m, &w, l, ptr, to); end_block(e); }
+        return;
+    }
     LayoutVector v;
-    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l), pw = per_word(d);
+    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;
     for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
     if (n > 1 && !follow && (window_whole_vectors(e, &w, n) || !w.masked)) {
@@ -438,25 +470,7 @@ void emit_load(Emit *e, Instr *i)
         load_vectors(e, i, &w, l, d, &v, n, ptr, to);
         return;
     }
-    /* elements of less than a word travel as their bits */
-    DType bits = pw == 1 || !dtype_is_float(d) ? d : pw == 2 ? DT_U16 : DT_U8;
-    const char *pad = pad_value(e, m.pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
-    if (m.pad && bits != d) pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
-    int words = array_len(d, regs);
-    bool loop = regs % pw == 0 && words > 1;
-    if (loop) begin_unrolled(e, "v", words);
-    for (int g = 0; g < (loop ? 1 : words); g++) {
-        const char *xs[4];
-        int here = regs - g * pw < pw ? regs - g * pw : pw;
-        for (int k = 0; k < here; k++) {
-            coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
-            const char *in_window = window_condition(e, &w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
-            xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, &w, c));
-            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
-        }
-        line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, bits, xs, here));
-    }
-    if (loop) end_block(e);
+    load_elements(e, &m, &w, l, ptr, to);
 }
 
 const char *unique_holder(Emit *e, const Layout *l)
@@ -516,6 +530,8 @@ void emit_store(Emit *e, Instr *i)
             line(e, "%s[%d] = %s;", from, wd, pack_expr(e, d, xs, here));
         }
     }
+    ShiftDone shifted = emit_shifted_store(e, &w, l, d, ptr, from);
+    if (shifted == SHIFT_ALL) return;
     LayoutVector v;
     /* elements of less than a word travel as their bits */
     DType bits = per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8;
@@ -544,6 +560,7 @@ void emit_store(Emit *e, Instr *i)
         }
         end_block(e);
         end_block(e);
+        if (shifted == SHIFT_PART) end_block(e);
         return;
     }
     begin_unrolled(e, "v", regs / n);
@@ -555,6 +572,7 @@ void emit_store(Emit *e, Instr *i)
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
     end_block(e);
+    if (shifted == SHIFT_PART) end_block(e);
 }
 
 /* --- gathers, scatters, atomics ---------------------------------------------------------------------------------------- */
@@ -610,8 +628,8 @@ void emit_indexed(Emit *e, Instr *i)
             const char *p = tmp(e, "p"), *x = tmp(e, "x");
             for (int a = 0; a < m.rank; a++) {
                 const char *ix = str(e, "(i64)%s", indexed_value(e, m.idx[a], l, r));
-                cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, extent_name(e, m.param, a)));
-                const char *t = times(e, ix, stride_of(e, m.param, a));
+                cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m.param, a)));
+                const char *t = times(e, ix, window_stride(e, m.param, a));
                 at = at ? str(e, "%s + %s", at, t) : t;
             }
             line(e, "%s %s = %s;", ctype(d), x, pad_value(e, m.pad, d));

@@ -46,6 +46,7 @@ typedef struct KernelOptions {
                                where it was measured to gain 5% (H100, attention D 64); with two it gained nothing beside the overlap */
     int l2_percent;         /* part of L2 that one group of streams may take; 0: the default */
     bool no_order;          /* programs in the order of their ids */
+    bool no_shift;          /* rows that begin anywhere element by element */
     bool no_erfc;           /* 1 + erf(x) as it is written */
     bool no_reciprocal;     /* every quotient a division */
     bool no_mask_branch;    /* masks in every step of a loop with products */
@@ -167,5 +168,13 @@ bool kernel_is_cheap(const Value *);        /* a function of coordinates and sca
 bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
 int kernel_access_bytes(const Func *, const Instr *mem);     /* bytes one access of a lane can have along the unit axis: the element's .. 16 */
+/* shift.c: rows that begin at no multiple of 16 bytes. */
+bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);      /* can the emitter read or write it by aligned vectors, given a layout with runs of 16 bytes? */
+int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);      /* halves of an instruction for 16 bytes a lane; chain: vectors of a lane that follow each other */
+/* Does the layout have what such a store needs: runs of 16 bytes in consecutive registers, the run before each in the lane before, or in the last lane's register before? Runs that
+ * follow each other so in one warp are a chain: sets for each vector the one before it (-1: it begins a chain) and the lanes of a row. */
+typedef struct ShiftChain { int n, vectors, lanes; int32_t *before; } ShiftChain;     /* n: elements of a vector */
+bool kernel_shift_chain(Arena *, const Layout *, int axis, int elem_bytes, ShiftChain *);
+const Layout *kernel_shift_layout(Arena *, const KernelPlan *, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int ctas);
 LayoutMma kernel_mma_kind(Session *, const char *instr);     /* of the name that mma_sync and wgmma carry */
 int64_t kernel_divisor(const Func *, const Value *);    /* a known divisor of an integer scalar */

@@ -25,6 +25,9 @@ typedef struct Group {
     int unit;               /* its unit-stride axis */
     int access_elem;        /* bytes of its elements */
     int access_width;       /* bytes that one access of a lane can have */
+    int64_t by_element, shifted;    /* what its accesses cost, by element where they are not aligned; by aligned vectors, shifted */
+    bool odd, unfit;        /* one of them is not aligned; one that is not cannot be shifted, or elements are taken one by one */
+    int odd_axis;
     int elem_bytes;         /* of the widest element of all */
     const Instr *reshape;   /* makes a value of the group from another group's */
     const Instr *reshape_to;    /* makes another group's value from one of this */
@@ -109,6 +112,23 @@ static void note_shape(Ctx *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
+/* What the access costs by element, and by aligned vectors around its rows (shift.c). */
+static void note_shift(Ctx *c, Group *g, const Instr *i, const Value *v, int axis)
+{
+    int width = kernel_access_bytes(c->f, i), elem = dtype_bytes(v->type->dtype), by_element, n = 16 / elem;
+    if (width >= 16) return;
+    g->unfit |= !kernel_may_shift(c->f, c->p, i) || (g->odd && g->odd_axis != axis);
+    if (g->unfit) return;
+    g->odd_axis = axis;
+    int64_t all = type_elements(v->type);
+    int64_t rows = all / v->type->shape[axis], row = (v->type->shape[axis] + n - 1) / n, vectors = rows * row;
+    int64_t beside = rows < c->p->warps ? (c->p->warps + rows - 1) / rows : 1;     /* warps to a row */
+    int chain = (int)((row + beside * c->p->target->wave - 1) / (beside * c->p->target->wave));
+    g->shifted += vectors * kernel_shift_cost(c->f, i, chain, &by_element);
+    g->by_element += vectors * by_element;
+    g->odd = true;
+}
+
 static void note_anchors(void *user, Instr *i)
 {
     Ctx *c = user;
@@ -138,6 +158,11 @@ static void note_anchors(void *user, Instr *i)
         c->g[find(c, ir_operand(i, 0)->id)].reshape_to = i;
     }
     MemParts m;
+    if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
+        for (int k = 0; k < i->n_operands + i->n_results; k++) {
+            const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
+            if (grouped(v)) c->g[find(c, v->id)].unfit = true;
+        }
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
         Value *v = m.result ? m.result : m.values[0];
         int axis;
@@ -146,9 +171,13 @@ static void note_anchors(void *user, Instr *i)
         Group *g = &c->g[find(c, v->id)];
         /* A load decides before a store of equal size: a store can stage its value. */
         int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
+        note_shift(c, g, i, v, axis);
         if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->access_elem = dtype_bytes(v->type->dtype); g->access_width = kernel_access_bytes(c->f, i); }
     }
 }
+
+/* Rows that are not aligned go by aligned vectors where that spares a quarter of what elements cost. */
+static bool shifts(const Group *g) { return g->odd && !g->unfit && !g->mma && g->access_width < 16 && 4 * g->shifted < 3 * g->by_element; }
 
 static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *shape)
 {
@@ -172,6 +201,8 @@ static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *sh
         return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
     }
     int ctas = c->p->cluster > 1 && !c->p->split ? c->p->cluster : 1;
+    const Layout *s = shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas) : NULL;
+    if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
     const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order, g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4, g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps * ctas);
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
@@ -441,6 +472,17 @@ static void store_layout(Ctx *c, Instr *i)
     if (sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes)) need(c, i, m.rank + 1, v);
 }
 
+/* Is the value in a layout from which the store goes by aligned vectors for less than by element? */
+static bool shift_pays(Ctx *c, const Instr *store, const Value *v, int axis)
+{
+    ShiftChain s;
+    int heads = 0, by_element;
+    if (!kernel_shift_chain(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, dtype_bytes(v->type->dtype), &s)) return false;
+    for (int k = 0; k < s.vectors; k++) heads += s.before[k] < 0;
+    int cost = kernel_shift_cost(c->f, store, s.vectors / heads, &by_element);
+    return cost < by_element;
+}
+
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
  * suffices, else by way of shared memory. */
 static void fix_store(Ctx *c, Instr *i)
@@ -452,6 +494,7 @@ static void fix_store(Ctx *c, Instr *i)
     if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype), width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);
+    if (axis >= 0 && width < 16 && kernel_may_shift(c->f, c->p, i) && shift_pays(c, i, v, axis)) return;
     if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1)) return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
     int now = sector_use(l, axis, bytes, width);

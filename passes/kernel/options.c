@@ -16,6 +16,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_cluster = pass_skipped(o, "cluster"),
         .no_split = pass_skipped(o, "split"),
         .no_multicast = pass_skipped(o, "multicast"),
+        .no_shift = pass_skipped(o, "shift"),
         .no_erfc = pass_skipped(o, "erfc"),
         .no_reciprocal = pass_skipped(o, "reciprocal"),
         .no_mask_branch = pass_skipped(o, "mask-branch"),

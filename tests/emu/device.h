@@ -194,8 +194,14 @@ template <class T> EMU EmuGlobal<T> emu_global(T *p) { return EmuGlobal<T>{ p };
     EMU void name##_b32(void *p, const void *s) { emu_store_global(p, s, 4); } \
     EMU void name##_b64(void *p, const void *s) { emu_store_global(p, s, 8); } \
     EMU void name##_b128(void *p, const void *s) { emu_store_global(p, s, 16); }
+EMU u32 byte_perm(u32 lo, u32 hi, u32 which) { u32 y = 0; for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k; return y; }
 EMU_LOAD(ldg) EMU_LOAD(ldg_nc) EMU_LOAD(ldg_stream) EMU_LOAD(ldg_nc_stream)
 EMU_STORE(stg) EMU_STORE(stg_stream)
+EMU void stg_if_b8(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 1); }
+EMU void stg_if_b16(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 2); }
+EMU void stg_if_b32(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 4); }
+EMU void stg_if_b64(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 8); }
+EMU void stg_if_b128(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 16); }
 EMU u32 lds_b8(u32 a) { u8 x; emu_load(a, &x, 1); return x; }
 EMU u16 lds_b16(u32 a) { u16 x; emu_load(a, &x, 2); return x; }
 EMU u32 lds_w32(u32 a) { u32 x; emu_load(a, &x, 4); return x; }

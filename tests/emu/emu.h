@@ -72,6 +72,8 @@ EMU_API void emu_proxy_fence(void);
 
 /* --- global memory: what is done to it by the running thread, before it is done -------------------------------------------------------- */
 
+/* Threads may touch what lies in a tensor, and nothing else, once the first was named; NULL: all is forgotten, and nothing is asked. */
+EMU_API void emu_global_tensor(const void *from, const void *to);
 EMU_API void emu_global_read(const void *, uint32_t bytes);
 EMU_API void emu_global_write(const void *, const void *from, uint32_t bytes);
 EMU_API void emu_global_atomic(const void *, uint32_t bytes);

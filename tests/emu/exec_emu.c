@@ -216,6 +216,21 @@ static void explain(const State *st, const GpuCode *code, const char *kernel, co
     fclose(f);
 }
 
+/* What lies between a tensor's first and last byte may be read. */
+static void name_tensor(const Arg *a, const Func *f, int i, const Values *v)
+{
+    if (a->scalar || i >= f->n_params) return;
+    int64_t lo = 0, hi = 1, bytes = dtype_bytes(f->params[i].type->dtype);
+    for (int axis = 0; axis < f->params[i].type->rank; axis++) {
+        int64_t n = a->tensor->shape[a->drop + axis], far = (n - 1) * v->strides[i][axis];
+        if (!n) return;
+        if (far < 0) lo += far;
+        else hi += far;
+    }
+    const unsigned char *at = (const unsigned char *)a->tensor->base + a->tensor->offset;
+    emu_global_tensor(at + lo * bytes, at + hi * bytes);
+}
+
 static bool launch(Session *s, State *st, const Run *run, const Launch *l, char *why, size_t why_size)
 {
     FrontBinding b[64];
@@ -273,7 +288,11 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     st->roles = code.n_maps > 0 || code.cluster > 1;
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster;       /* clusters, or CTAs */
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
+    for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
+    emu_global_tensor(&check, &check + 1);
+    emu_global_tensor(&tickets, &tickets + 1);
     const char *err = fn(words, programs, code.threads, order, late);
+    emu_global_tensor(NULL, NULL);
     if (err) { explain(st, &code, l->kernel, err, why, why_size); return false; }
     if (tickets) { snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel, (unsigned long long)tickets); return false; }
     if (check.failed) { snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line); return false; }

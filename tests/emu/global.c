@@ -59,9 +59,27 @@ static void report(const char *access, const char *by, uint64_t a, uint64_t tag)
     emu_fail("race: %s of global memory at %llx, %s by block %d warp %d lane %d, not ordered", access, (unsigned long long)a, by, (int)cta_of(tag) - 1, warp_of(tag), lane_of(tag));
 }
 
+static struct { uint64_t from, to; } tensors[64];
+static int n_tensors;
+
+void emu_global_tensor(const void *from, const void *to)
+{
+    if (!from) n_tensors = 0;
+    else if (n_tensors < 64 && to > from) { tensors[n_tensors].from = (uint64_t)(uintptr_t)from; tensors[n_tensors++].to = (uint64_t)(uintptr_t)to; }
+}
+
+static void within(const void *p, uint32_t bytes, const char *access)
+{
+    uint64_t a = (uint64_t)(uintptr_t)p;
+    bool in = !n_tensors;
+    for (int k = 0; k < n_tensors; k++) in |= a >= tensors[k].from && a + bytes <= tensors[k].to;
+    if (!in) emu_fail("%s of %u bytes at %llx, outside of all tensors", access, bytes, (unsigned long long)a);
+}
+
 void emu_global_read(const void *p, uint32_t bytes)
 {
     const Cta *c = emu.cta;
+    within(p, bytes, "read");
     if (blocks > 1 << 23) return;
     uint64_t me = mine(c), a = (uint64_t)(uintptr_t)p;
     for (uint64_t end = a + bytes; a < end; a++) {
@@ -76,6 +94,7 @@ void emu_global_read(const void *p, uint32_t bytes)
 static void write(const void *p, const void *from, uint32_t bytes, uint64_t atomic)
 {
     const Cta *c = emu.cta;
+    within(p, bytes, atomic ? "atomic change" : "write");
     if (blocks > 1 << 23) return;
     uint64_t me = mine(c) | atomic, a = (uint64_t)(uintptr_t)p;
     bool unchanged = from && !memcmp(p, from, bytes);
