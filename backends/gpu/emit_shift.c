@@ -55,7 +55,8 @@ static void find_limit(Shift *s)
     s->known = !w->masked ? tile : fixed && extent >= 0 ? (extent - off < tile ? extent - off : tile) : -1;
     if (s->known >= 0) { s->limit = str(e, "%lld", (long long)s->known); return; }
     const char *left = tmp(e, "left");
-    line(e, "const i64 %s = (i64)%s - %s;", left, window_extent(e, w->param, w->unit), fixed ? str(e, "%lldll", (long long)off) : str(e, "(i64)%s", name_of(e, o)));
+    const char *all = window_extent(e, w->param, w->unit);
+    line(e, "const i64 %s = (i64)%s - %s;", left, all, fixed ? str(e, "%lldll", (long long)off) : str(e, "(i64)%s", name_of(e, o)));
     s->limit = tmp(e, "limit");
     line(e, "const i32 %s = %s < %d ? (i32)%s : %d;", s->limit, left, tile, left, tile);
 }
@@ -163,7 +164,10 @@ static void load_aligned(Shift *s, const char *to, const Value *pad, int first, 
         begin_unrolled(e, "q", 4);
         if (pieces || s->w->masked) line(e, "%s[q] = %s ? %s[q] : %s;", run, whole, run, other);
         end_block(e);
-        if (pieces && pad) line(e, "if (%s) %s(%s, (i32)((u32)(%s) & 15), %s);", some, use(e, "keep_low_b128"), run, as_bytes(s, s->limit), pad_bits(e, pad, d));
+        if (pieces && pad) {
+            const char *keep = use(e, "keep_low_b128"), *bits = pad_bits(e, pad, d);
+            line(e, "if (%s) %s(%s, (i32)((u32)(%s) & 15), %s);", some, keep, run, as_bytes(s, s->limit), bits);
+        }
     }
     end_block(e);
 }
@@ -221,8 +225,10 @@ static const char *all_there(Shift *s)
     const Window *w = s->w;
     const char *x = s->known >= 0 ? "" : str(e, "%s >= %d", s->limit, s->l->tile[w->unit_tile]);
     for (int a = 0; a < w->rank && w->masked; a++)
-        if (a != w->unit && w->tile_axis[a] >= 0 && s->l->tile[w->tile_axis[a]] > 1)
-            x = both_conditions(e, x, str(e, "(i64)%s + %d <= %s", name_of(e, w->offset[a]), s->l->tile[w->tile_axis[a]], window_extent(e, w->param, a)));
+        if (a != w->unit && w->tile_axis[a] >= 0 && s->l->tile[w->tile_axis[a]] > 1) {
+            const char *from = name_of(e, w->offset[a]), *all = window_extent(e, w->param, a);
+            x = both_conditions(e, x, str(e, "(i64)%s + %d <= %s", from, s->l->tile[w->tile_axis[a]], all));
+        }
     return x;
 }
 
@@ -237,7 +243,8 @@ static void pad_runs(Shift *s, const char *to, const Value *pad)
     place(s, run_at(s, 0));
     const char *left = as_bytes(s, str(e, "%s - %s", s->limit, s->at));
     if (*s->rows) left = str(e, "%s ? %s : 0", s->rows, left);
-    line(e, "%s((u32 *)&%s[%d * v], %s, %s);", use(e, "keep_low_b128"), to, s->n / per_word(d), left, pad_bits(e, pad, d));
+    const char *keep = use(e, "keep_low_b128"), *bits = pad_bits(e, pad, d);
+    line(e, "%s((u32 *)&%s[%d * v], %s, %s);", keep, to, s->n / per_word(d), left, bits);
     end_block(e);
     end_block(e);
 }
