@@ -497,12 +497,13 @@ static void emit_if(Emit *e, Instr *i)
     for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) declare_value(e, &i->results[k]);
     for (int b = 0; b < (other ? 2 : 1); b++) {
         if (b == 0) line(e, "if (%s) {", name_of(e, ir_operand(i, 0)));
-        else line(e, "else {");
+        else line(e, "} else {");
         e->indent++;
         emit_block(e, i->blocks[b]);
         const Instr *y = ir_terminator(i->blocks[b]);
         for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) assign(e, &i->results[k], ir_operand(y, k));
-        end_block(e);
+        if (other && b == 0) e->indent--;
+        else end_block(e);
     }
 }
 
@@ -714,7 +715,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     if (ctas > 1) use(e, "cluster_rank");
     if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
     if (hip && shared) use(e, "LDS");
-    if (!measure) gpu_prelude(s, plan->target, e->used.data, e->used.len, &text);
+    Text head = text;
+    init(&text, &s->arena);
     text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
     int at_once = plan->min_ctas > 0 ? plan->min_ctas : 1;
     if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
@@ -743,9 +745,16 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
             text_puts(&text, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive();        /* this CTA has started: the others may send to its shared memory */\n");
         }
     }
-    text_puts(&text, pre.data);
-    if (!measure) emit_tidy(s, &body, &text);
+    if (!measure) {
+        text_write(&pre, body.data, body.len);
+        emit_tidy(s, &pre, &text);
+    }
     text_puts(&text, "}\n#undef SCRATCH\n");
+    if (!measure) {
+        gpu_prelude(s, plan->target, e->used.data, e->used.len, text.data, &head);
+        text_write(&head, text.data, text.len);
+        text = head;
+    }
     *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .largest = e->largest, .registers = registers_at_most(plan, threads), .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,

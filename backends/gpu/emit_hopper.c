@@ -82,7 +82,7 @@ static void emit_put(Emit *e, Instr *i)
             const char *o = str(e, "%s%s", name_of(e, offset), k == 0 && p ? str(e, " + %d", p * s->panel) : "");
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
             if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k]);
-            c = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST) ? str(e, "%s, %s(%s)", c, use(e, "tma_coordinate"), o) : str(e, "%s, (i32)(%s)", c, o);
+            c = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST) ? str(e, "%s, %s(%s)", c, use(e, "tma_coordinate"), o) : str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s_%dd", shared ? "multicast" : "load", w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
              shared ? str(e, ", %d", r->ctas) : "", c);
@@ -161,7 +161,6 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         e->indent++;
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
         line(e, "const i32 %s = 0;", iv);
-        line(e, "(void)%s;", iv);
         line(e, "if (!uniform((i32)%s(ticket_word + %d * ticket_slot))) break;", use(e, "lds_w32"), TICKET_BYTES);
     }
     e->indent--;

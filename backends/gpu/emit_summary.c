@@ -35,6 +35,38 @@ static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
     if (e->scratch_bytes) text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n", (long long)scratch_at, (long long)e->scratch_bytes);
 }
 
+typedef struct Tiles { const Emit *e; Text in, out; int n_in, n_out; } Tiles;
+
+/* "K [128, 64]": the tensor and the window's extents, once each. */
+static void note_tile(void *user, Instr *i)
+{
+    Tiles *t = user;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    MemParts m;
+    Text one;
+    bool put = i->op == OP_STORE, tile = false, copy = i->op == OP_COPY || i->op == OP_RING_PUT;
+    if (!e || (!copy && !ir_mem_parts(i, &m))) return;
+    text_init(&one, &t->e->s->arena);
+    text_printf(&one, "%s [", t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name);
+    for (int a = 0; a < e->n; a++)
+        if (e->v[a] != -1) { text_printf(&one, "%s%lld", tile ? ", " : "", (long long)e->v[a]); tile = true; }
+    text_puts(&one, "]");
+    Text *to = put ? &t->out : &t->in;
+    int *n = put ? &t->n_out : &t->n_in;
+    if (!tile) return;
+    for (const char *p = to->data; p && (p = strstr(p, one.data)); p++) if (p == to->data || p[-1] == ' ') return;
+    text_printf(to, "%s%s", (*n)++ ? ", " : "", one.data);
+}
+
+static void print_tiles(Emit *e, Text *t)
+{
+    Tiles x = { .e = e };
+    text_init(&x.in, &e->s->arena);
+    text_init(&x.out, &e->s->arena);
+    ir_walk(e->f->body, note_tile, &x);
+    if (x.n_in || x.n_out) text_printf(t, " * tiles: %s%s%s%s%s\n", x.n_in ? "reads " : "", x.n_in ? x.in.data : "", x.n_in && x.n_out ? "; " : "", x.n_out ? "writes " : "", x.n_out ? x.out.data : "");
+}
+
 /* The matrix instructions that the text calls, by the names of their prelude functions. */
 static void print_products(const Emit *e, Text *t)
 {
@@ -96,6 +128,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
                     p->consumer_registers);
     else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));
     print_assumptions(e, t);
+    print_tiles(e, t);
     print_products(e, t);
     if (all) print_map(e, scratch_at, all, t);
     for (const char *s = p->schedule ? p->schedule : ""; *s; s += strcspn(s, "\n"), s += *s == '\n') {

@@ -3,7 +3,7 @@
  *
  *     const i32 add_371 = (mul_356 + 0);      gone, if add_371 occurs nowhere else; then mul_356 too, if that was its last use
  *
- * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number and are unique in a kernel. */
+ * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number, or are coordinates (c0, c1, ..), and stand for one value in a kernel, or are counted as if they did. */
 #include "backends/gpu/emit.h"
 #include <ctype.h>
 
@@ -43,7 +43,8 @@ static const char *next_name(const char *p, const char *end, uint32_t *n)
         while (p < end && in_word(*p)) p++;
         const char *digit = p;
         while (digit > b && isdigit((unsigned char)digit[-1])) digit--;
-        if (digit < p && digit > b + 1 && digit[-1] == '_' && !isdigit((unsigned char)*b)) { *n = (uint32_t)(p - b); return b; }
+        bool coordinate = digit == b + 1 && *b == 'c';         /* c0, c1, .. of emit_coord.c */
+        if (digit < p && (coordinate || (digit > b + 1 && digit[-1] == '_' && !isdigit((unsigned char)*b)))) { *n = (uint32_t)(p - b); return b; }
     }
     return NULL;
 }
@@ -86,7 +87,7 @@ static bool is_pure(const char *p, const char *end)
 /* The name declared by `const TYPE NAME = EXPR;` if the line may go. */
 static int declared(Tidy *t, const char *p, const char *end)
 {
-    static const char *const types[] = { "i32", "i64", "u32", "u64", "bool", "float", "double", "i8", "u8", "i16", "u16" };
+    static const char *const types[] = { "int", "i32", "i64", "u32", "u64", "bool", "float", "double", "i8", "u8", "i16", "u16" };
     while (p < end && *p == ' ') p++;
     if (end - p < 12 || memcmp(p, "const ", 6) || end[-1] != ';') return -1;
     p += 6;

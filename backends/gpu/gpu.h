@@ -35,4 +35,4 @@ void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
 int gpu_lane_registers(const Target *, int threads);      /* what a lane of a workgroup of so many threads can have */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
 /* Typedefs and the functions named, with those they call, in a fixed order. */
-void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, Text *);
+void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, const char *code, Text *);      /* of `names` what `code` mentions, and what that calls */

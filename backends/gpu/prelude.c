@@ -1,4 +1,5 @@
-/* prelude.c: picks and prints the prelude functions that a kernel uses. */
+/* prelude.c: picks and prints the prelude functions that a kernel uses. What was asked for while the text was made and is not in it
+ * (emit_tidy, a way that was not taken) is left out. */
 #include "backends/gpu/prelude.h"
 #include "backends/gpu/emit.h"
 #include "backends/hip/prelude.h"
@@ -96,7 +97,32 @@ static bool take(Pick *k, const char *name)
     return false;
 }
 
-void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, Text *out)
+static bool in_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+static bool mentions(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = text; (p = strstr(p, name)); p += n)
+        if ((p == text || !in_word(p[-1])) && !in_word(p[n])) return true;
+    return false;
+}
+
+/* Rows that the code, or a row it needs, mentions. A row that defines nothing of its name is always needed. */
+static void print_needed(const Pick *k, const char *code, Text *out)
+{
+    size_t n = k->rows.len;
+    bool *needed = arena_array(&k->s->arena, bool, n);
+    for (size_t i = 0; i < n; i++) needed[i] = mentions(code, k->rows.data[i].name) || !mentions(k->rows.data[i].text, k->rows.data[i].name);
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = n; i-- > 0;)
+            for (size_t j = n; needed[i] && j-- > 0;)
+                if (!needed[j] && mentions(k->rows.data[i].text, k->rows.data[j].name)) needed[j] = again = true;
+    }
+    for (size_t i = 0; i < n; i++) if (needed[i]) text_printf(out, "%s\n", k->rows.data[i].text);
+}
+
+void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, const char *code, Text *out)
 {
     Pick k = { .s = s, .target = t };
     bool hip = t->kind == TARGET_HIP;
@@ -107,5 +133,5 @@ void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n
     if (hip) take(&k, "thread_id");
     for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "%s has no %s in its prelude", t->name, names[i]);
     text_puts(out, hip ? hip_prelude_head : cuda_prelude_head);
-    for (size_t i = 0; i < k.rows.len; i++) text_printf(out, "%s\n", k.rows.data[i].text);
+    print_needed(&k, code, out);
 }

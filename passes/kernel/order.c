@@ -96,6 +96,8 @@ static Value *grid_extent(Builder *b, int axis)
     return opaque(b, ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), type_scalar(b->module->session, DT_I32)));
 }
 
+static Value *named(Value *v, const char *name) { ir_set_name(v, name); return v; }
+
 /* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
 static Value *stream_bytes(Ctx *c, Builder *b)
 {
@@ -107,9 +109,11 @@ static Value *stream_bytes(Ctx *c, Builder *b)
         Value *x = ir_const_float(b, DT_F32, dtype_bytes(c->f->params[param].type->dtype));
         for (int a = 0; a < e->n; a++) {
             if (e->v[a] == -1) continue;
-            Value *d = ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])), type_scalar(c->s, DT_I32));
-            x = ir_bin(b, OP_MUL, x, ir_cast(b, opaque(b, d), DT_F32));
+            const Dim *dim = &c->f->dims[c->f->params[param].dims[a]];
+            Value *d = dim->extent >= 0 ? NULL : ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])), type_scalar(c->s, DT_I32));
+            x = ir_bin(b, OP_MUL, x, d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
         }
+        named(x, "stream_bytes");
         sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
     }
     return sum;
@@ -118,25 +122,27 @@ static Value *stream_bytes(Ctx *c, Builder *b)
 /* p -> coordinates, work axis first */
 static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
 {
-    Value *n = grid_extent(b, c->work_axis), *streams = NULL, *one = i32(b, 1);
+    Value *n = named(grid_extent(b, c->work_axis), "rows"), *streams = NULL, *one = i32(b, 1);
     for (int a = 0; a < c->rank; a++) {
         if (a == c->work_axis) continue;
         Value *g = grid_extent(b, a);
         streams = streams ? ir_bin(b, OP_MUL, streams, g) : g;
     }
     if (!streams) streams = one;
+    else named(streams, "streams");
     /* most of L2 for the streams of one group */
     double l2 = (double)c->p->target->l2_bytes / 100, share = c->p->options.l2_percent ? c->p->options.l2_percent : 62;
     /* few rows a stream: their queries and outputs take as much of L2 as the streams themselves (measured at 8 rows: half is better) */
     Value *few = ir_bin(b, OP_LT, n, i32(b, 24)), *half = ir_const_float(b, DT_F32, l2 * share / 2), *all = ir_const_float(b, DT_F32, l2 * share);
-    Value *budget = ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), *some = ir_const_float(b, DT_F32, 1);
+    Value *budget = named(ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), "l2_bytes"), *some = ir_const_float(b, DT_F32, 1);
     Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some)), DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
     /* groups of about one size: a short one would begin its heaviest rows when everything else ends (H100, D 64, 8 rows: 268 -> 286 TFLOPS) */
-    G = ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, G));
-    Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
-    Value *base = ir_bin(b, OP_MUL, g, G), *size = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base));
-    Value *row = ir_bin(b, OP_DIV, r, size), *s = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size)));
+    G = named(ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, named(G, "streams_that_fit"))), "group_size");
+    Value *per = named(ir_bin(b, OP_MUL, G, n), "group_programs"), *g = named(ir_bin(b, OP_DIV, p, per), "group"), *r = named(ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per)), "within_group");
+    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_stream"), *size = named(ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base)), "this_group_size");
+    Value *row = named(ir_bin(b, OP_DIV, r, size), "row"), *s = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size)));
+    named(s, "stream");
     coord[c->work_axis] = ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
     int last = -1;
     for (int a = 0; a < c->rank; a++) if (a != c->work_axis) last = a;
@@ -151,9 +157,9 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
 
 static void grouped_rows(Builder *b, Value *p, int group, Value **coord)
 {
-    Value *m = grid_extent(b, 0), *n = grid_extent(b, 1), *G = i32(b, group);
-    Value *per = ir_bin(b, OP_MUL, G, n), *g = ir_bin(b, OP_DIV, p, per), *r = ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per));
-    Value *base = ir_bin(b, OP_MUL, g, G), *h = ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, m, base)), *col = ir_bin(b, OP_DIV, r, h);
+    Value *m = named(grid_extent(b, 0), "rows"), *n = named(grid_extent(b, 1), "columns"), *G = i32(b, group);
+    Value *per = named(ir_bin(b, OP_MUL, G, n), "group_programs"), *g = named(ir_bin(b, OP_DIV, p, per), "group"), *r = named(ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per)), "within_group");
+    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_row"), *h = named(ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, m, base)), "this_group_rows"), *col = named(ir_bin(b, OP_DIV, r, h), "column");
     coord[1] = col;
     coord[0] = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, col, h)));
 }

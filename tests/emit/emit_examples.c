@@ -14,6 +14,7 @@
 #include "tests/emit/hip_plan.h"
 #include "tests/emit/hip_report.h"
 #include <dlfcn.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -190,6 +191,23 @@ static bool comes_round(Run *r, Session *s, Func *f, const Target *t, const GpuC
     return same;
 }
 
+/* Every helper of the prelude is mentioned again behind its definition. */
+static bool no_idle_helpers(const char *text, const char *title)
+{
+    static const char head[] = "static __device__ __forceinline__ ";
+    for (const char *p = text; (p = strstr(p, head)); p++) {
+        char name[128];
+        const char *open = strchr(p, '('), *b = open;
+        while (b > p && b[-1] != ' ' && b[-1] != '*') b--;
+        snprintf(name, sizeof name, "%.*s", (int)(open - b), b);
+        size_t n = strlen(name);
+        const char *use = open;
+        while ((use = strstr(use, name)) && (isalnum((unsigned char)use[n]) || use[n] == '_' || isalnum((unsigned char)use[-1]) || use[-1] == '_')) use++;
+        if (!use) { printf("FAIL %s: nothing uses %s\n", title, name); return false; }
+    }
+    return true;
+}
+
 /* What an estimate is made of does not need the text. */
 static bool measures_alike(Run *r, Session *s, Func *f, const Target *t, const GpuCode *code, const char *title)
 {
@@ -238,7 +256,7 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             const char *why;
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
             bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
-            ok = (!r->round || (comes_round(r, &s, f, t, &code, title) && measures_alike(r, &s, f, t, &code, title))) && (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
+            ok = (!r->round || (comes_round(r, &s, f, t, &code, title) && measures_alike(r, &s, f, t, &code, title))) && (!r->check || no_idle_helpers(code.text, title)) && (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
                  (!tried || (hip ? compile_hip(r, &s, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
             if (ok && tried) r->compiled++;
         } else {

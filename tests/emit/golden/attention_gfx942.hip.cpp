@@ -2,6 +2,7 @@
  * programs: one a CTA
  * threads: 128, at most 512 registers each
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
+ * tiles: reads Q [64, 64], K [64, 64], V [64, 64]; writes O [64, 64]
  * products: mfma_32x32x8_f16
  * shared memory: 32768 of 65536 bytes
  *        0  K_ring       2 x f16[64, 64], 16384 bytes
@@ -48,7 +49,6 @@ static __device__ __forceinline__ Buffer make_buffer(const void *p, u32 bytes) {
 #endif
 typedef u32 u32x4 __attribute__((vector_size(16)));
 static __device__ __forceinline__ void ldg_b128(void *d, const void *p) { const u32x4 x = *(const u32x4 *)p; u32 *w = (u32 *)d; w[0] = x[0]; w[1] = x[1]; w[2] = x[2]; w[3] = x[3]; }
-#define ldg_nc_b128 ldg_b128
 #if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)
 static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 at) { const u32x4 x = __builtin_amdgcn_raw_buffer_load_b128(b, (int)at, 0, 0); __builtin_memcpy(d, &x, sizeof x); }
 #else
@@ -128,7 +128,6 @@ static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ u16 float_to_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { return (u32)float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
 static __device__ __forceinline__ float div_f32(float a, float b) { return a / b; }
-static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; *(u32x4 *)p = x; }
 
 #define SCRATCH 32768
@@ -407,8 +406,7 @@ void attention(const i64 grid0,
             for (int i = 0; i < 32; i++) {
                 if_157[i] = materialize_216[i];
             }
-        }
-        else {
+        } else {
             float where_60[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -567,8 +565,7 @@ void attention(const i64 grid0,
             for (int i = 0; i < 32; i++) {
                 if_169[i] = mul_75[i];
             }
-        }
-        else {
+        } else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 if_169[i] = acc_46[i];

@@ -2,6 +2,7 @@
  * programs: one a CTA
  * threads: 128, at most 255 registers each
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
+ * tiles: reads Q [64, 64], K [64, 64], V [64, 64]; writes O [64, 64]
  * products: mma_m16n8k16_f16
  * shared memory: 73728 of 166912 bytes
  *        0  buffer       1 x f16[64, 64], 8192 bytes
@@ -45,7 +46,6 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(u32 *d, u32 a) { asm vo
 static __device__ __forceinline__ void sts_b32(u32 a, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(w[0]) : "memory"); }
 static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 static __device__ __forceinline__ void lds_b128(void *d, u32 a) { u32 *w = (u32 *)d; asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(a) : "memory"); }
-static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory"); }
 
 #define SCRATCH 73728
@@ -89,74 +89,70 @@ attention(const i64 grid0,
     const int c4 = lane % 4 * 8;
     /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
-    const i32 opaque_93 = opaque((i32)grid0);
+    const i32 rows_93 = opaque((i32)grid0);
     const i32 opaque_96 = opaque((i32)grid1);
     const i32 opaque_98 = opaque((i32)grid2);
-    const i32 mul_99 = (i32)((u32)opaque_96 * (u32)opaque_98);
-    const bool lt_101 = (opaque_93 < 24);
-    const float where_104 = (lt_101 ? 13002342.0f : 26004684.0f);
+    const i32 streams_99 = (i32)((u32)opaque_96 * (u32)opaque_98);
+    const bool lt_101 = (rows_93 < 24);
+    const float l2_bytes_104 = (lt_101 ? 13002342.0f : 26004684.0f);
     const i32 opaque_108 = opaque((i32)N_);
     const float cast_109 = (float)(opaque_108);
     const float mul_110 = (2.0f * cast_109);
-    const i32 opaque_112 = opaque((i32)(64));
-    const float cast_113 = (float)(opaque_112);
-    const float mul_114 = (mul_110 * cast_113);
-    const i32 opaque_117 = opaque((i32)N_);
-    const float cast_118 = (float)(opaque_117);
-    const float mul_119 = (2.0f * cast_118);
-    const i32 opaque_121 = opaque((i32)(64));
-    const float cast_122 = (float)(opaque_121);
-    const float mul_123 = (mul_119 * cast_122);
-    const float add_124 = (mul_114 + mul_123);
-    const float add_125 = (add_124 + 1.0f);
-    const float div_126 = div_f32(where_104, add_125);
-    const i32 cast_127 = f32_to_i32(div_126);
-    const i32 max_128 = (cast_127 > 1 ? cast_127 : 1);
-    const i32 min_129 = (max_128 < mul_99 ? max_128 : mul_99);
-    const i32 cdiv_130 = cdiv_i32(mul_99, min_129);
-    const i32 cdiv_131 = cdiv_i32(mul_99, cdiv_130);
-    const i32 mul_132 = (i32)((u32)cdiv_131 * (u32)opaque_93);
-    const i32 div_133 = div_i32((i32)blockIdx.x, mul_132);
-    const i32 mul_134 = (i32)((u32)div_133 * (u32)mul_132);
-    const i32 sub_135 = (i32)((u32)(i32)blockIdx.x - (u32)mul_134);
-    const i32 mul_136 = (i32)((u32)div_133 * (u32)cdiv_131);
-    const i32 sub_137 = (i32)((u32)mul_99 - (u32)mul_136);
-    const i32 min_138 = (cdiv_131 < sub_137 ? cdiv_131 : sub_137);
-    const i32 div_139 = div_i32(sub_135, min_138);
-    const i32 mul_140 = (i32)((u32)div_139 * (u32)min_138);
-    const i32 sub_141 = (i32)((u32)sub_135 - (u32)mul_140);
-    const i32 add_142 = (i32)((u32)mul_136 + (u32)sub_141);
-    const i32 sub_143 = (i32)((u32)opaque_93 - (u32)1);
-    const i32 sub_144 = (i32)((u32)sub_143 - (u32)div_139);
-    const i32 opaque_146 = opaque((i32)grid1);
-    const i32 rem_147 = rem_i32(add_142, opaque_146);
-    const i32 div_148 = div_i32(add_142, opaque_146);
+    const float stream_bytes_112 = (mul_110 * 64.0f);
+    const i32 opaque_115 = opaque((i32)N_);
+    const float cast_116 = (float)(opaque_115);
+    const float mul_117 = (2.0f * cast_116);
+    const float stream_bytes_119 = (mul_117 * 64.0f);
+    const float add_120 = (stream_bytes_112 + stream_bytes_119);
+    const float add_121 = (add_120 + 1.0f);
+    const float div_122 = div_f32(l2_bytes_104, add_121);
+    const i32 cast_123 = f32_to_i32(div_122);
+    const i32 max_124 = (cast_123 > 1 ? cast_123 : 1);
+    const i32 streams_that_fit_125 = (max_124 < streams_99 ? max_124 : streams_99);
+    const i32 cdiv_126 = cdiv_i32(streams_99, streams_that_fit_125);
+    const i32 group_size_127 = cdiv_i32(streams_99, cdiv_126);
+    const i32 group_programs_128 = (i32)((u32)group_size_127 * (u32)rows_93);
+    const i32 group_129 = div_i32((i32)blockIdx.x, group_programs_128);
+    const i32 mul_130 = (i32)((u32)group_129 * (u32)group_programs_128);
+    const i32 within_group_131 = (i32)((u32)(i32)blockIdx.x - (u32)mul_130);
+    const i32 first_stream_132 = (i32)((u32)group_129 * (u32)group_size_127);
+    const i32 sub_133 = (i32)((u32)streams_99 - (u32)first_stream_132);
+    const i32 this_group_size_134 = (group_size_127 < sub_133 ? group_size_127 : sub_133);
+    const i32 row_135 = div_i32(within_group_131, this_group_size_134);
+    const i32 mul_136 = (i32)((u32)row_135 * (u32)this_group_size_134);
+    const i32 sub_137 = (i32)((u32)within_group_131 - (u32)mul_136);
+    const i32 stream_138 = (i32)((u32)first_stream_132 + (u32)sub_137);
+    const i32 sub_139 = (i32)((u32)rows_93 - (u32)1);
+    const i32 sub_140 = (i32)((u32)sub_139 - (u32)row_135);
+    const i32 opaque_142 = opaque((i32)grid1);
+    const i32 rem_143 = rem_i32(stream_138, opaque_142);
+    const i32 div_144 = div_i32(stream_138, opaque_142);
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-    const i32 mul_13 = (sub_144 * 64);
-    const u32 shared_alloc_187 = shared_base + 0;    /* 1 x 8192 bytes */
-    const u32 q_189 = shared_alloc_187 + (u32)0 * 8192;
+    const i32 mul_13 = (sub_140 * 64);
+    const u32 shared_alloc_183 = shared_base + 0;    /* 1 x 8192 bytes */
+    const u32 q_185 = shared_alloc_183 + (u32)0 * 8192;
     __syncthreads();
-    const u16 *const Q_t0 = Q + (i64)div_148 * Q_stride0 + (i64)rem_147 * Q_stride1 + (i64)mul_13 * Q_stride2;
+    const u16 *const Q_t0 = Q + (i64)div_144 * Q_stride0 + (i64)rem_143 * Q_stride1 + (i64)mul_13 * Q_stride2;
     u32 o_t1 = c1 * 2 + (c0) * 128;
     o_t1 ^= (o_t1 >> 7 & 7) << 4;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const bool in_t2 = (u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
-        cp_async_b128(q_189 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
+        const bool in_t2 = (u32)(div_144 + 0) < (u32)B_ && (u32)(rem_143 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
+        cp_async_b128(q_185 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
     }
     cp_async_commit();
     cp_async_wait(0);
     __syncthreads();
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const i32 add_26 = (sub_144 + 1);
+    const i32 add_26 = (sub_140 + 1);
     const i32 mul_27 = (add_26 * 64);
     const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
     const i32 cdiv_29 = ((min_28 + 63) / 64);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i64 h_30 = (i64)(rem_147);
+    const i64 h_30 = (i64)(rem_143);
     const i64 mul_31 = (h_30 * HK_);
     const i64 div_32 = div_i64(mul_31, H_);
     /* let p     = exp(s - m_new); */
@@ -166,163 +162,163 @@ attention(const i64 grid0,
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     __syncthreads();
-    const u32 K_ring_190 = shared_base + 8192;    /* 4 x 8192 bytes */
-    const u32 V_ring_191 = shared_base + 40960;    /* 4 x 8192 bytes */
-    const bool lt_193 = (0 < cdiv_29);
-    if (lt_193) {
-        const u32 shared_slot_194 = K_ring_190 + (u32)0 * 8192;
+    const u32 K_ring_186 = shared_base + 8192;    /* 4 x 8192 bytes */
+    const u32 V_ring_187 = shared_base + 40960;    /* 4 x 8192 bytes */
+    const bool lt_189 = (0 < cdiv_29);
+    if (lt_189) {
+        const u32 shared_slot_190 = K_ring_186 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_195 = (0 * 64);
-        const u16 *const K_t3 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_195 * K_stride2;
+        const i32 mul_191 = (0 * 64);
+        const u16 *const K_t3 = K + (i64)div_144 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_191 * K_stride2;
         u32 o_t4 = c1 * 2 + (c0) * 128;
         o_t4 ^= (o_t4 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t5 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_194 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+            const bool in_t5 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_190 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
         }
-        const u32 shared_slot_196 = V_ring_191 + (u32)0 * 8192;
+        const u32 shared_slot_192 = V_ring_187 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t6 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_195 * V_stride2;
+        const u16 *const V_t6 = V + (i64)div_144 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_191 * V_stride2;
         u32 o_t7 = c1 * 2 + (c0) * 128;
         o_t7 ^= (o_t7 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t8 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_195 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_196 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+            const bool in_t8 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_191 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_192 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_197 = (0 + 1);
-    const bool lt_199 = (add_197 < cdiv_29);
-    if (lt_199) {
-        const u32 shared_slot_200 = K_ring_190 + (u32)1 * 8192;
+    const i32 add_193 = (0 + 1);
+    const bool lt_195 = (add_193 < cdiv_29);
+    if (lt_195) {
+        const u32 shared_slot_196 = K_ring_186 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_201 = (add_197 * 64);
-        const u16 *const K_t9 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_201 * K_stride2;
+        const i32 mul_197 = (add_193 * 64);
+        const u16 *const K_t9 = K + (i64)div_144 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_197 * K_stride2;
         u32 o_t10 = c1 * 2 + (c0) * 128;
         o_t10 ^= (o_t10 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t11 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_200 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+            const bool in_t11 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_196 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
         }
-        const u32 shared_slot_202 = V_ring_191 + (u32)1 * 8192;
+        const u32 shared_slot_198 = V_ring_187 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t12 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_201 * V_stride2;
+        const u16 *const V_t12 = V + (i64)div_144 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_197 * V_stride2;
         u32 o_t13 = c1 * 2 + (c0) * 128;
         o_t13 ^= (o_t13 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t14 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_201 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_202 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+            const bool in_t14 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_197 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_198 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_203 = (add_197 + 1);
-    const bool lt_205 = (add_203 < cdiv_29);
-    if (lt_205) {
-        const u32 shared_slot_206 = K_ring_190 + (u32)2 * 8192;
+    const i32 add_199 = (add_193 + 1);
+    const bool lt_201 = (add_199 < cdiv_29);
+    if (lt_201) {
+        const u32 shared_slot_202 = K_ring_186 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_207 = (add_203 * 64);
-        const u16 *const K_t15 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_207 * K_stride2;
+        const i32 mul_203 = (add_199 * 64);
+        const u16 *const K_t15 = K + (i64)div_144 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_203 * K_stride2;
         u32 o_t16 = c1 * 2 + (c0) * 128;
         o_t16 ^= (o_t16 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t17 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_206 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+            const bool in_t17 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_202 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
         }
-        const u32 shared_slot_208 = V_ring_191 + (u32)2 * 8192;
+        const u32 shared_slot_204 = V_ring_187 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t18 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_207 * V_stride2;
+        const u16 *const V_t18 = V + (i64)div_144 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_203 * V_stride2;
         u32 o_t19 = c1 * 2 + (c0) * 128;
         o_t19 ^= (o_t19 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t20 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_207 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_208 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+            const bool in_t20 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_203 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_slot_204 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    float materialize_237[2];
+    float materialize_233[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_237[i] = 0.0f;
+        materialize_233[i] = 0.0f;
     }
-    float materialize_238[32];
+    float materialize_234[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_238[i] = 0.0f;
+        materialize_234[i] = 0.0f;
     }
-    float materialize_239[2];
+    float materialize_235[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_239[i] = float_bits(0xff800000u);
+        materialize_235[i] = float_bits(0xff800000u);
     }
     float l_45[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        l_45[i] = materialize_237[i];
+        l_45[i] = materialize_233[i];
     }
     float acc_46[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_46[i] = materialize_238[i];
+        acc_46[i] = materialize_234[i];
     }
     float m_47[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        m_47[i] = materialize_239[i];
+        m_47[i] = materialize_235[i];
     }
-    i32 slot_214;
-    slot_214 = 0;
+    i32 slot_210;
+    slot_210 = 0;
     i32 stride_t22 = (i32)K_stride2;
     pin_word(stride_t22);
     u32 o_t23 = c1 * 2 + (c0) * 128;
     o_t23 ^= (o_t23 >> 7 & 7) << 4;
     pin_word(o_t23);
-    const u16 *K_t21 = K + (i64)div_148 * K_stride0 + (i64)div_32 * K_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * K_stride2 + 0ll * 1ll + c0 * (i32)K_stride2 + c1;
+    const u16 *K_t21 = K + (i64)div_144 * K_stride0 + (i64)div_32 * K_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * K_stride2 + 0ll * 1ll + c0 * (i32)K_stride2 + c1;
     i32 stride_t25 = (i32)V_stride2;
     pin_word(stride_t25);
     u32 o_t26 = c1 * 2 + (c0) * 128;
     o_t26 ^= (o_t26 >> 7 & 7) << 4;
     pin_word(o_t26);
-    const u16 *V_t24 = V + (i64)div_148 * V_stride0 + (i64)div_32 * V_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * V_stride2 + 0ll * 1ll + c0 * (i32)V_stride2 + c1;
+    const u16 *V_t24 = V + (i64)div_144 * V_stride0 + (i64)div_32 * V_stride1 + (((((i64)0 + 1ll) + 1ll) + 1ll) * 64ll) * V_stride2 + 0ll * 1ll + c0 * (i32)V_stride2 + c1;
 #pragma unroll 1
     for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
         cp_async_wait(2);
         __syncthreads();
-        const i32 add_215 = (j_44 + 1);
-        const i32 add_216 = (add_215 + 1);
-        const i32 add_217 = (add_216 + 1);
-        const i32 add_219 = (i32)((u32)slot_214 + (u32)3);
-        const bool ge_221 = (add_219 >= 4);
-        const i32 sub_223 = (i32)((u32)add_219 - (u32)4);
-        const i32 where_224 = (ge_221 ? sub_223 : add_219);
-        const u32 K_tile_229 = K_ring_190 + (u32)slot_214 * 8192;
-        const u32 V_tile_230 = V_ring_191 + (u32)slot_214 * 8192;
+        const i32 add_211 = (j_44 + 1);
+        const i32 add_212 = (add_211 + 1);
+        const i32 add_213 = (add_212 + 1);
+        const i32 add_215 = (i32)((u32)slot_210 + (u32)3);
+        const bool ge_217 = (add_215 >= 4);
+        const i32 sub_219 = (i32)((u32)add_215 - (u32)4);
+        const i32 where_220 = (ge_217 ? sub_219 : add_215);
+        const u32 K_tile_225 = K_ring_186 + (u32)slot_210 * 8192;
+        const u32 V_tile_226 = V_ring_187 + (u32)slot_210 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_48 = (j_44 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_240[32];
+        float materialize_236[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_240[i] = 0.0f;
+            materialize_236[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
@@ -332,43 +328,43 @@ attention(const i64 grid0,
             o_t29 ^= (o_t29 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 1; t++) {
-                ldmatrix_x4(&a_t28[t * 4], q_189 + (o_t29 ^ (0) ^ ((32 * k_t27))) + 0 + 0);
+                ldmatrix_x4(&a_t28[t * 4], q_185 + (o_t29 ^ (0) ^ ((32 * k_t27))) + 0 + 0);
             }
             u32 b_t30[16];
             u32 o_t31 = (0 + ((lane >> 3) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 7) * 1 + ((lane >> 4) & 1) * 8)) * 128;
             o_t31 ^= (o_t31 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4(&b_t30[t * 4], K_tile_229 + (o_t31 ^ (0) ^ ((32 * k_t27))) + (2048 * t) + 0);
+                ldmatrix_x4(&b_t30[t * 4], K_tile_225 + (o_t31 ^ (0) ^ ((32 * k_t27))) + (2048 * t) + 0);
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&materialize_240[(m * 8 + n) * 4], &a_t28[m * 4], &b_t30[n * 2]);
+                    mma_m16n8k16_f16(&materialize_236[(m * 8 + n) * 4], &a_t28[m * 4], &b_t30[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const bool lt_225 = (add_217 < cdiv_29);
-        if (lt_225) {
-            const u32 shared_slot_226 = K_ring_190 + (u32)where_224 * 8192;
+        const bool lt_221 = (add_213 < cdiv_29);
+        if (lt_221) {
+            const u32 shared_slot_222 = K_ring_186 + (u32)where_220 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-            const i32 mul_227 = (add_217 * 64);
+            const i32 mul_223 = (add_213 * 64);
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                const bool in_t32 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_226 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
+                const bool in_t32 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_222 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
             }
-            const u32 shared_slot_228 = V_ring_191 + (u32)where_224 * 8192;
+            const u32 shared_slot_224 = V_ring_187 + (u32)where_220 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                const bool in_t33 = (u32)(div_148 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_227 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_228 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
+                const bool in_t33 = (u32)(div_144 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_223 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_slot_224 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -376,29 +372,28 @@ attention(const i64 grid0,
         cp_async_commit();
         /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-        const i32 add_162 = (mul_48 + 63);
-        const bool lt_163 = (add_162 < (i32)N_);
-        const i32 add_166 = (mul_13 + 0);
-        const i32 add_171 = (mul_48 + 63);
-        const bool ge_172 = (add_166 >= add_171);
-        const bool and_173 = (lt_163 & ge_172);
-        float if_174[32];
-        if (and_173) {
+        const i32 add_158 = (mul_48 + 63);
+        const bool lt_159 = (add_158 < (i32)N_);
+        const i32 add_162 = (mul_13 + 0);
+        const i32 add_167 = (mul_48 + 63);
+        const bool ge_168 = (add_162 >= add_167);
+        const bool and_169 = (lt_159 & ge_168);
+        float if_170[32];
+        if (and_169) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_174[i] = materialize_240[i];
+                if_170[i] = materialize_236[i];
             }
-        }
-        else {
+        } else {
             float where_60[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_60a = ((((mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_240[i] : float_bits(0xff800000u));
+                const float where_60a = ((((mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_48 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_236[i] : float_bits(0xff800000u));
                 where_60[i] = where_60a;
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_174[i] = where_60[i];
+                if_170[i] = where_60[i];
             }
         }
         /* let m_new = max(m, max(s, axis = 1)); */
@@ -410,7 +405,7 @@ attention(const i64 grid0,
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t37 = if_174[i];
+            const float x_t37 = if_170[i];
             const int k_t36 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
             red_t35[k_t36] = max_f32(red_t35[k_t36], x_t37);
         }
@@ -440,36 +435,36 @@ attention(const i64 grid0,
         reduce_max_61[0] = red_t35[0];
         reduce_max_61[1] = red_t35[1];
         float max_62[2];
-        float abs_178[2];
+        float abs_174[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float max_62a = max_f32(m_47[i], reduce_max_61[i]);
-            const float sub_175a = (max_62a - m_47[i]);
-            const float mul_177a = (sub_175a * mul_36);
-            const float abs_178a = abs_f32(mul_177a);
+            const float sub_171a = (max_62a - m_47[i]);
+            const float mul_173a = (sub_171a * mul_36);
+            const float abs_174a = abs_f32(mul_173a);
             max_62[i] = max_62a;
-            abs_178[i] = abs_178a;
+            abs_174[i] = abs_174a;
         }
-        bool not_182[2];
+        bool not_178[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const bool le_181a = (abs_178[i] <= 8.0f);
-            const bool not_182a = !(le_181a);
-            not_182[i] = not_182a;
+            const bool le_177a = (abs_174[i] <= 8.0f);
+            const bool not_178a = !(le_177a);
+            not_178[i] = not_178a;
         }
         bool any_t42 = false;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            any_t42 |= not_182[i];
+            any_t42 |= not_178[i];
         }
-        const bool grew_183 = vote_any(any_t42);
-        float where_185[2];
+        const bool grew_179 = vote_any(any_t42);
+        float where_181[2];
         float mul_64[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float where_185a = (grew_183 ? max_62[i] : m_47[i]);
-            const float mul_64a = (where_185a * mul_38);
-            where_185[i] = where_185a;
+            const float where_181a = (grew_179 ? max_62[i] : m_47[i]);
+            const float mul_64a = (where_181a * mul_38);
+            where_181[i] = where_181a;
             mul_64[i] = mul_64a;
         }
         /* let p     = exp(s - m_new); */
@@ -477,7 +472,7 @@ attention(const i64 grid0,
         float p_67[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float fma_66a = fma_f32(if_174[i], mul_36, mul_64[(i / 2 % 2)]);
+            const float fma_66a = fma_f32(if_170[i], mul_36, mul_64[(i / 2 % 2)]);
             const float p_67a = exp2_f32(fma_66a);
             p_67[i] = p_67a;
         }
@@ -543,8 +538,8 @@ attention(const i64 grid0,
             const float p_73b = p_67[2 * i + 1];
             p_73[i] = pack_f16(p_73a, p_73b);
         }
-        float if_186[32];
-        if (grew_183) {
+        float if_182[32];
+        if (grew_179) {
             float mul_75[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
@@ -553,13 +548,12 @@ attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_186[i] = mul_75[i];
+                if_182[i] = mul_75[i];
             }
-        }
-        else {
+        } else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_186[i] = acc_46[i];
+                if_182[i] = acc_46[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
@@ -578,34 +572,34 @@ attention(const i64 grid0,
             o_t57 ^= (o_t57 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4_trans(&b_t56[t * 4], V_tile_230 + (o_t57 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t54));
+                ldmatrix_x4_trans(&b_t56[t * 4], V_tile_226 + (o_t57 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t54));
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&if_186[(m * 8 + n) * 4], &a_t55[m * 4], &b_t56[n * 2]);
+                    mma_m16n8k16_f16(&if_182[(m * 8 + n) * 4], &a_t55[m * 4], &b_t56[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const i32 add_232 = (i32)((u32)slot_214 + (u32)1);
-        const bool eq_234 = (add_232 == 4);
-        const i32 where_236 = (eq_234 ? 0 : add_232);
+        const i32 add_228 = (i32)((u32)slot_210 + (u32)1);
+        const bool eq_230 = (add_228 == 4);
+        const i32 where_232 = (eq_230 ? 0 : add_228);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             l_45[i] = l_71[i];
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_46[i] = if_186[i];
+            acc_46[i] = if_182[i];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            m_47[i] = where_185[i];
+            m_47[i] = where_181[i];
         }
-        slot_214 = where_236;
+        slot_210 = where_232;
         K_t21 += 64ll * K_stride2;
         V_t24 += 64ll * V_stride2;
     }
@@ -615,22 +609,22 @@ attention(const i64 grid0,
     __syncthreads();
     /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
-    float div_156[2];
+    float div_152[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const float div_156a = div_f32(1.0f, l_45[i]);
-        div_156[i] = div_156a;
+        const float div_152a = div_f32(1.0f, l_45[i]);
+        div_152[i] = div_152a;
     }
     u32 cast_79[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        const float mul_158a = (acc_46[2 * i] * div_156[(i % 2)]);
-        const float cast_79a = mul_158a;
-        const float mul_158b = (acc_46[2 * i + 1] * div_156[(i % 2)]);
-        const float cast_79b = mul_158b;
+        const float mul_154a = (acc_46[2 * i] * div_152[(i % 2)]);
+        const float cast_79a = mul_154a;
+        const float mul_154b = (acc_46[2 * i + 1] * div_152[(i % 2)]);
+        const float cast_79b = mul_154b;
         cast_79[i] = pack_f16(cast_79a, cast_79b);
     }
-    /* cast_79 to convert_241: from one layout among the threads to another, through shared memory, within warps */
+    /* cast_79 to convert_237: from one layout among the threads to another, through shared memory, within warps */
     const u32 sh_t60 = shared_base + SCRATCH + 0;
     __syncthreads();
 #pragma unroll
@@ -640,48 +634,48 @@ attention(const i64 grid0,
         sts_b32(sh_t60 + o_t61, &cast_79[(2 * v) / 2]);
     }
     warp_sync();
-    u32 convert_241[16];
+    u32 convert_237[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        convert_241[i] = 0;
+        convert_237[i] = 0;
     }
     u32 o_t62 = c4 * 2 + (c2) * 128;
     o_t62 = o_t62 ^ (o_t62 >> 1 & 64u) ^ (o_t62 >> 2 & 64u) ^ (o_t62 >> 3 & 64u) ^ (o_t62 >> 4 & 48u) ^ (o_t62 >> 6 & 80u) ^ (o_t62 >> 8 & 16u);
     u32 w_t63[4];
     lds_b128(w_t63, sh_t60 + o_t62);
-    convert_241[0] = w_t63[0];
-    convert_241[2] = w_t63[1];
-    convert_241[4] = w_t63[2];
-    convert_241[6] = w_t63[3];
+    convert_237[0] = w_t63[0];
+    convert_237[2] = w_t63[1];
+    convert_237[4] = w_t63[2];
+    convert_237[6] = w_t63[3];
     u32 o_t64 = c4 * 2 + ((c2 + 8)) * 128;
     o_t64 = o_t64 ^ (o_t64 >> 1 & 64u) ^ (o_t64 >> 2 & 64u) ^ (o_t64 >> 3 & 64u) ^ (o_t64 >> 4 & 48u) ^ (o_t64 >> 6 & 80u) ^ (o_t64 >> 8 & 16u);
     u32 w_t65[4];
     lds_b128(w_t65, sh_t60 + o_t64);
-    convert_241[1] = w_t65[0];
-    convert_241[3] = w_t65[1];
-    convert_241[5] = w_t65[2];
-    convert_241[7] = w_t65[3];
+    convert_237[1] = w_t65[0];
+    convert_237[3] = w_t65[1];
+    convert_237[5] = w_t65[2];
+    convert_237[7] = w_t65[3];
     u32 o_t66 = (c4 + 32) * 2 + (c2) * 128;
     o_t66 = o_t66 ^ (o_t66 >> 1 & 64u) ^ (o_t66 >> 2 & 64u) ^ (o_t66 >> 3 & 64u) ^ (o_t66 >> 4 & 48u) ^ (o_t66 >> 6 & 80u) ^ (o_t66 >> 8 & 16u);
     u32 w_t67[4];
     lds_b128(w_t67, sh_t60 + o_t66);
-    convert_241[8] = w_t67[0];
-    convert_241[10] = w_t67[1];
-    convert_241[12] = w_t67[2];
-    convert_241[14] = w_t67[3];
+    convert_237[8] = w_t67[0];
+    convert_237[10] = w_t67[1];
+    convert_237[12] = w_t67[2];
+    convert_237[14] = w_t67[3];
     u32 o_t68 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
     o_t68 = o_t68 ^ (o_t68 >> 1 & 64u) ^ (o_t68 >> 2 & 64u) ^ (o_t68 >> 3 & 64u) ^ (o_t68 >> 4 & 48u) ^ (o_t68 >> 6 & 80u) ^ (o_t68 >> 8 & 16u);
     u32 w_t69[4];
     lds_b128(w_t69, sh_t60 + o_t68);
-    convert_241[9] = w_t69[0];
-    convert_241[11] = w_t69[1];
-    convert_241[13] = w_t69[2];
-    convert_241[15] = w_t69[3];
-    u16 *const O_t70 = O + (i64)div_148 * O_stride0 + (i64)rem_147 * O_stride1 + (i64)mul_13 * O_stride2;
+    convert_237[9] = w_t69[0];
+    convert_237[11] = w_t69[1];
+    convert_237[13] = w_t69[2];
+    convert_237[15] = w_t69[3];
+    u16 *const O_t70 = O + (i64)div_144 * O_stride0 + (i64)rem_143 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t71[4] = { convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_241[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_148 + 0) < (u32)B_ && (u32)(rem_147 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t70 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t71);
+        const u32 w_t71[4] = { convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_237[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_144 + 0) < (u32)B_ && (u32)(rem_143 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t70 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t71);
     }
 }
 #undef SCRATCH

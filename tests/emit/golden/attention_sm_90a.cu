@@ -2,6 +2,7 @@
  * programs: persistent: as many CTAs as fit take one after the other, by tickets
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
+ * tiles: reads Q [128, 64], K [128, 64], V [128, 64]; writes O [128, 64]
  * products: wgmma_m64n128k16_f16_ss, wgmma_m64n64k16_f16_rs_tb
  * shared memory: 181248 of 232448 bytes
  *        0  K_ring       4 x f16[64, 128], 65536 bytes
@@ -100,125 +101,121 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
     (void)tid; (void)lane; (void)warp;
 #line 7 "examples/kernels/attention.tile"
-    const u32 K_ring_180 = shared_base + 0;    /* 4 slots of 16384 bytes */
-    const u32 Q_ring_181 = shared_base + 65536;    /* 2 slots of 16384 bytes */
-    const u32 V_ring_182 = shared_base + 98304;    /* 4 slots of 16384 bytes */
-    const u32 K_ring_180_full = shared_base + 163840, K_ring_180_empty = K_ring_180_full + 32;
-    const u32 Q_ring_181_full = shared_base + 163904, Q_ring_181_empty = Q_ring_181_full + 16;
-    const u32 V_ring_182_full = shared_base + 163936, V_ring_182_empty = V_ring_182_full + 32;
+    const u32 K_ring_176 = shared_base + 0;    /* 4 slots of 16384 bytes */
+    const u32 Q_ring_177 = shared_base + 65536;    /* 2 slots of 16384 bytes */
+    const u32 V_ring_178 = shared_base + 98304;    /* 4 slots of 16384 bytes */
+    const u32 K_ring_176_full = shared_base + 163840, K_ring_176_empty = K_ring_176_full + 32;
+    const u32 Q_ring_177_full = shared_base + 163904, Q_ring_177_empty = Q_ring_177_full + 16;
+    const u32 V_ring_178_full = shared_base + 163936, V_ring_178_empty = V_ring_178_full + 32;
     const u32 ticket_full = shared_base + 164000, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
     if (tid == 0) {
         prefetch_map(&Q_map0);
         prefetch_map(&K_map1);
         prefetch_map(&V_map2);
         for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
-        for (int i = 0; i < 4; i++) { mbar_init(K_ring_180_full + 8 * i, 1); mbar_init(K_ring_180_empty + 8 * i, 8); }
-        for (int i = 0; i < 2; i++) { mbar_init(Q_ring_181_full + 8 * i, 1); mbar_init(Q_ring_181_empty + 8 * i, 8); }
-        for (int i = 0; i < 4; i++) { mbar_init(V_ring_182_full + 8 * i, 1); mbar_init(V_ring_182_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(K_ring_176_full + 8 * i, 1); mbar_init(K_ring_176_empty + 8 * i, 8); }
+        for (int i = 0; i < 2; i++) { mbar_init(Q_ring_177_full + 8 * i, 1); mbar_init(Q_ring_177_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(V_ring_178_full + 8 * i, 1); mbar_init(V_ring_178_empty + 8 * i, 8); }
         fence_mbarrier_init();
     }
     __syncthreads();
     if (warp < 4) {    /* producer: one thread starts the copies */
         setmaxnreg_dec(40);
         if (tid == 0) {
-            u32 K_ring_180_phase = 0, K_ring_180_slot = 0;
-            u32 Q_ring_181_phase = 0, Q_ring_181_slot = 0;
-            u32 V_ring_182_phase = 0, V_ring_182_slot = 0;
+            u32 K_ring_176_phase = 0, K_ring_176_slot = 0;
+            u32 Q_ring_177_phase = 0, Q_ring_177_slot = 0;
+            u32 V_ring_178_phase = 0, V_ring_178_slot = 0;
             u32 ticket_phase = 0, ticket_slot = 0;
             /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
-            for (i32 program_186 = (i32)blockIdx.x;; program_186 = ticket_next(tickets, gridDim.x)) {
+            for (i32 program_182 = (i32)blockIdx.x;; program_182 = ticket_next(tickets, gridDim.x)) {
                 mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
-                sts_w32(ticket_word + 16 * ticket_slot, program_186 < (i32)(grid0 * grid1 * grid2));
-                if (program_186 >= (i32)(grid0 * grid1 * grid2)) {
+                sts_w32(ticket_word + 16 * ticket_slot, program_182 < (i32)(grid0 * grid1 * grid2));
+                if (program_182 >= (i32)(grid0 * grid1 * grid2)) {
                     mbar_arrive(ticket_full + 8 * ticket_slot); break;
                 }
-                const i32 opaque_188 = opaque((i32)grid0);
-                const i32 opaque_191 = opaque((i32)grid1);
-                const i32 opaque_193 = opaque((i32)grid2);
-                const i32 mul_194 = (i32)((u32)opaque_191 * (u32)opaque_193);
-                const bool lt_196 = (opaque_188 < 24);
-                const float where_199 = (lt_196 ? 16252928.0f : 32505856.0f);
-                const i32 opaque_203 = opaque((i32)N_);
-                const float cast_204 = (float)(opaque_203);
-                const float mul_205 = (2.0f * cast_204);
-                const i32 opaque_207 = opaque((i32)(64));
-                const float cast_208 = (float)(opaque_207);
-                const float mul_209 = (mul_205 * cast_208);
-                const i32 opaque_212 = opaque((i32)N_);
-                const float cast_213 = (float)(opaque_212);
-                const float mul_214 = (2.0f * cast_213);
-                const i32 opaque_216 = opaque((i32)(64));
-                const float cast_217 = (float)(opaque_216);
-                const float mul_218 = (mul_214 * cast_217);
-                const float add_219 = (mul_209 + mul_218);
-                const float add_220 = (add_219 + 1.0f);
-                const float div_221 = div_f32(where_199, add_220);
-                const i32 cast_222 = f32_to_i32(div_221);
-                const i32 max_223 = (cast_222 > 1 ? cast_222 : 1);
-                const i32 min_224 = (max_223 < mul_194 ? max_223 : mul_194);
-                const i32 cdiv_225 = cdiv_i32(mul_194, min_224);
-                const i32 cdiv_226 = cdiv_i32(mul_194, cdiv_225);
-                const i32 mul_227 = (i32)((u32)cdiv_226 * (u32)opaque_188);
-                const i32 div_228 = div_i32(program_186, mul_227);
-                const i32 mul_229 = (i32)((u32)div_228 * (u32)mul_227);
-                const i32 sub_230 = (i32)((u32)program_186 - (u32)mul_229);
-                const i32 mul_231 = (i32)((u32)div_228 * (u32)cdiv_226);
-                const i32 sub_232 = (i32)((u32)mul_194 - (u32)mul_231);
-                const i32 min_233 = (cdiv_226 < sub_232 ? cdiv_226 : sub_232);
-                const i32 div_234 = div_i32(sub_230, min_233);
-                const i32 mul_235 = (i32)((u32)div_234 * (u32)min_233);
-                const i32 sub_236 = (i32)((u32)sub_230 - (u32)mul_235);
-                const i32 add_237 = (i32)((u32)mul_231 + (u32)sub_236);
-                const i32 sub_238 = (i32)((u32)opaque_188 - (u32)1);
-                const i32 sub_239 = (i32)((u32)sub_238 - (u32)div_234);
-                const i32 opaque_241 = opaque((i32)grid1);
-                const i32 rem_242 = rem_i32(add_237, opaque_241);
-                const i32 div_243 = div_i32(add_237, opaque_241);
-                const i32 i_244 = sub_239;
-                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_244);
-                const i32 h_245 = rem_242;
-                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_245);
-                const i32 b_246 = div_243;
-                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_246);
+                const i32 rows_184 = opaque((i32)grid0);
+                const i32 opaque_187 = opaque((i32)grid1);
+                const i32 opaque_189 = opaque((i32)grid2);
+                const i32 streams_190 = (i32)((u32)opaque_187 * (u32)opaque_189);
+                const bool lt_192 = (rows_184 < 24);
+                const float l2_bytes_195 = (lt_192 ? 16252928.0f : 32505856.0f);
+                const i32 opaque_199 = opaque((i32)N_);
+                const float cast_200 = (float)(opaque_199);
+                const float mul_201 = (2.0f * cast_200);
+                const float stream_bytes_203 = (mul_201 * 64.0f);
+                const i32 opaque_206 = opaque((i32)N_);
+                const float cast_207 = (float)(opaque_206);
+                const float mul_208 = (2.0f * cast_207);
+                const float stream_bytes_210 = (mul_208 * 64.0f);
+                const float add_211 = (stream_bytes_203 + stream_bytes_210);
+                const float add_212 = (add_211 + 1.0f);
+                const float div_213 = div_f32(l2_bytes_195, add_212);
+                const i32 cast_214 = f32_to_i32(div_213);
+                const i32 max_215 = (cast_214 > 1 ? cast_214 : 1);
+                const i32 streams_that_fit_216 = (max_215 < streams_190 ? max_215 : streams_190);
+                const i32 cdiv_217 = cdiv_i32(streams_190, streams_that_fit_216);
+                const i32 group_size_218 = cdiv_i32(streams_190, cdiv_217);
+                const i32 group_programs_219 = (i32)((u32)group_size_218 * (u32)rows_184);
+                const i32 group_220 = div_i32(program_182, group_programs_219);
+                const i32 mul_221 = (i32)((u32)group_220 * (u32)group_programs_219);
+                const i32 within_group_222 = (i32)((u32)program_182 - (u32)mul_221);
+                const i32 first_stream_223 = (i32)((u32)group_220 * (u32)group_size_218);
+                const i32 sub_224 = (i32)((u32)streams_190 - (u32)first_stream_223);
+                const i32 this_group_size_225 = (group_size_218 < sub_224 ? group_size_218 : sub_224);
+                const i32 row_226 = div_i32(within_group_222, this_group_size_225);
+                const i32 mul_227 = (i32)((u32)row_226 * (u32)this_group_size_225);
+                const i32 sub_228 = (i32)((u32)within_group_222 - (u32)mul_227);
+                const i32 stream_229 = (i32)((u32)first_stream_223 + (u32)sub_228);
+                const i32 sub_230 = (i32)((u32)rows_184 - (u32)1);
+                const i32 sub_231 = (i32)((u32)sub_230 - (u32)row_226);
+                const i32 opaque_233 = opaque((i32)grid1);
+                const i32 rem_234 = rem_i32(stream_229, opaque_233);
+                const i32 div_235 = div_i32(stream_229, opaque_233);
+                const i32 i_236 = sub_231;
+                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_236);
+                const i32 h_237 = rem_234;
+                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_237);
+                const i32 b_238 = div_235;
+                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_238);
                 mbar_arrive(ticket_full + 8 * ticket_slot);
                 if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
                 /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-                const i32 mul_252 = (i_244 * 128);
-                mbar_wait(Q_ring_181_empty + 8 * Q_ring_181_slot, Q_ring_181_phase ^ 1);
-                mbar_expect(Q_ring_181_full + 8 * Q_ring_181_slot, 16384);
-                tma_load_4d(Q_ring_181 + Q_ring_181_slot * 16384, &Q_map0, Q_ring_181_full + 8 * Q_ring_181_slot, (i32)(0), (i32)(mul_252), (i32)(h_245), (i32)(b_246));
-                if (++Q_ring_181_slot == 2) { Q_ring_181_slot = 0; Q_ring_181_phase ^= 1; }
+                const i32 mul_244 = (i_236 * 128);
+                mbar_wait(Q_ring_177_empty + 8 * Q_ring_177_slot, Q_ring_177_phase ^ 1);
+                mbar_expect(Q_ring_177_full + 8 * Q_ring_177_slot, 16384);
+                tma_load_4d(Q_ring_177 + Q_ring_177_slot * 16384, &Q_map0, Q_ring_177_full + 8 * Q_ring_177_slot, 0, mul_244, h_237, b_238);
+                if (++Q_ring_177_slot == 2) { Q_ring_177_slot = 0; Q_ring_177_phase ^= 1; }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const i32 add_265 = (i_244 + 1);
-                const i32 mul_266 = (add_265 * 128);
-                const i32 min_267 = ((i32)N_ < mul_266 ? (i32)N_ : mul_266);
-                const i32 cdiv_268 = ((min_267 + 127) / 128);
+                const i32 add_257 = (i_236 + 1);
+                const i32 mul_258 = (add_257 * 128);
+                const i32 min_259 = ((i32)N_ < mul_258 ? (i32)N_ : mul_258);
+                const i32 cdiv_260 = ((min_259 + 127) / 128);
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                const i64 h_269 = (i64)(h_245);
-                const i64 mul_270 = (h_269 * HK_);
-                const i64 div_271 = div_i64(mul_270, H_);
+                const i64 h_261 = (i64)(h_237);
+                const i64 mul_262 = (h_261 * HK_);
+                const i64 div_263 = div_i64(mul_262, H_);
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
 #pragma unroll 1
-                for (i32 j_283 = 0; j_283 < cdiv_268; j_283++) {
+                for (i32 j_275 = 0; j_275 < cdiv_260; j_275++) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_287 = (j_283 * 128);
-                    mbar_wait(K_ring_180_empty + 8 * K_ring_180_slot, K_ring_180_phase ^ 1);
-                    mbar_expect(K_ring_180_full + 8 * K_ring_180_slot, 16384);
-                    tma_load_4d(K_ring_180 + K_ring_180_slot * 16384, &K_map1, K_ring_180_full + 8 * K_ring_180_slot, (i32)(0), (i32)(mul_287), tma_coordinate(div_271), (i32)(b_246));
-                    if (++K_ring_180_slot == 4) { K_ring_180_slot = 0; K_ring_180_phase ^= 1; }
+                    const i32 mul_279 = (j_275 * 128);
+                    mbar_wait(K_ring_176_empty + 8 * K_ring_176_slot, K_ring_176_phase ^ 1);
+                    mbar_expect(K_ring_176_full + 8 * K_ring_176_slot, 16384);
+                    tma_load_4d(K_ring_176 + K_ring_176_slot * 16384, &K_map1, K_ring_176_full + 8 * K_ring_176_slot, 0, mul_279, tma_coordinate(div_263), b_238);
+                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_182_empty + 8 * V_ring_182_slot, V_ring_182_phase ^ 1);
-                    mbar_expect(V_ring_182_full + 8 * V_ring_182_slot, 16384);
-                    tma_load_4d(V_ring_182 + V_ring_182_slot * 16384, &V_map2, V_ring_182_full + 8 * V_ring_182_slot, (i32)(0), (i32)(mul_287), tma_coordinate(div_271), (i32)(b_246));
-                    if (++V_ring_182_slot == 4) { V_ring_182_slot = 0; V_ring_182_phase ^= 1; }
+                    mbar_wait(V_ring_178_empty + 8 * V_ring_178_slot, V_ring_178_phase ^ 1);
+                    mbar_expect(V_ring_178_full + 8 * V_ring_178_slot, 16384);
+                    tma_load_4d(V_ring_178 + V_ring_178_slot * 16384, &V_map2, V_ring_178_full + 8 * V_ring_178_slot, 0, mul_279, tma_coordinate(div_263), b_238);
+                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
                 }
             }
             ticket_done(tickets, gridDim.x);
@@ -227,9 +224,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
         setmaxnreg_inc(232);
         const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
         (void)tid; (void)warp;
-        u32 K_ring_180_phase = 0, K_ring_180_slot = 0, K_ring_180_free = 0;
-        u32 Q_ring_181_phase = 0, Q_ring_181_slot = 0, Q_ring_181_free = 0;
-        u32 V_ring_182_phase = 0, V_ring_182_slot = 0, V_ring_182_free = 0;
+        u32 K_ring_176_phase = 0, K_ring_176_slot = 0, K_ring_176_free = 0;
+        u32 Q_ring_177_phase = 0, Q_ring_177_slot = 0, Q_ring_177_free = 0;
+        u32 V_ring_178_phase = 0, V_ring_178_slot = 0, V_ring_178_free = 0;
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
@@ -239,24 +236,22 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            const i32 program_179 = 0;
-            (void)program_179;
             if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
-            const i32 i_150 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
-            const i32 h_151 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
-            const i32 b_152 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 12));
+            const i32 i_146 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
+            const i32 h_147 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
+            const i32 b_148 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 12));
             warp_sync();
             if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
             if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-            const i32 mul_13 = (i_150 * 128);
-            mbar_wait(Q_ring_181_full + 8 * Q_ring_181_slot, Q_ring_181_phase);
-            const u32 Q_341 = Q_ring_181 + Q_ring_181_slot * 16384;
-            if (++Q_ring_181_slot == 2) { Q_ring_181_slot = 0; Q_ring_181_phase ^= 1; }
+            const i32 mul_13 = (i_146 * 128);
+            mbar_wait(Q_ring_177_full + 8 * Q_ring_177_slot, Q_ring_177_phase);
+            const u32 Q_333 = Q_ring_177 + Q_ring_177_slot * 16384;
+            if (++Q_ring_177_slot == 2) { Q_ring_177_slot = 0; Q_ring_177_phase ^= 1; }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-            const i32 add_26 = (i_150 + 1);
+            const i32 add_26 = (i_146 + 1);
             const i32 mul_27 = (add_26 * 128);
             const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
             const i32 cdiv_29 = ((min_28 + 127) / 128);
@@ -266,60 +261,59 @@ attention(const __grid_constant__ TensorMap Q_map0,
             const float mul_38 = (scale * -1.44269502f);
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-            const bool lt_360 = (0 < cdiv_29);
-            float l_361[2];
-            float acc_362[32];
-            float m_363[2];
-            if (lt_360) {
+            const bool lt_352 = (0 < cdiv_29);
+            float l_353[2];
+            float acc_354[32];
+            float m_355[2];
+            if (lt_352) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                const i32 mul_364 = (0 * 128);
-                mbar_wait(K_ring_180_full + 8 * K_ring_180_slot, K_ring_180_phase);
-                const u32 K_365 = K_ring_180 + K_ring_180_slot * 16384;
-                if (++K_ring_180_slot == 4) { K_ring_180_slot = 0; K_ring_180_phase ^= 1; }
+                const i32 mul_356 = (0 * 128);
+                mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
+                const u32 K_357 = K_ring_176 + K_ring_176_slot * 16384;
+                if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
                 /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                float s_369[64];
+                float s_361[64];
                 wgmma_fence();
-                const u32 b_t0 = K_365 >> 4 | 0x10000u;
-                const u32 a_t1 = (Q_341 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                const u32 b_t0 = K_357 >> 4 | 0x10000u;
+                const u32 a_t1 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    wgmma_m64n128k16_f16_ss(s_369, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
+                    wgmma_m64n128k16_f16_ss(s_361, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
                 }
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    pin_float(s_369[i]);
+                    pin_float(s_361[i]);
                 }
-                if (lane == 0) mbar_arrive(K_ring_180_empty + 8 * K_ring_180_free);
-                if (++K_ring_180_free == 4) K_ring_180_free = 0;
+                if (lane == 0) mbar_arrive(K_ring_176_empty + 8 * K_ring_176_free);
+                if (++K_ring_176_free == 4) K_ring_176_free = 0;
                 /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                const i32 add_381 = (mul_364 + 127);
-                const bool lt_382 = (add_381 < (i32)N_);
-                const i32 add_385 = (mul_13 + 0);
-                const i32 add_390 = (mul_364 + 127);
-                const bool ge_391 = (add_385 >= add_390);
-                const bool and_392 = (lt_382 & ge_391);
-                float if_393[64];
-                if (and_392) {
+                const i32 add_373 = (mul_356 + 127);
+                const bool lt_374 = (add_373 < (i32)N_);
+                const i32 add_377 = (mul_13 + 0);
+                const i32 add_382 = (mul_356 + 127);
+                const bool ge_383 = (add_377 >= add_382);
+                const bool and_384 = (lt_374 & ge_383);
+                float if_385[64];
+                if (and_384) {
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        if_393[i] = s_369[i];
+                        if_385[i] = s_361[i];
                     }
-                }
-                else {
-                    float where_394[64];
+                } else {
+                    float where_386[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float where_394a = ((((mul_364 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_364 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_369[i] : float_bits(0xff800000u));
-                        where_394[i] = where_394a;
+                        const float where_386a = ((((mul_356 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_356 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_361[i] : float_bits(0xff800000u));
+                        where_386[i] = where_386a;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        if_393[i] = where_394[i];
+                        if_385[i] = where_386[i];
                     }
                 }
                 /* let m_new = max(m, max(s, axis = 1)); */
@@ -331,7 +325,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 }
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    const float x_t5 = if_393[i];
+                    const float x_t5 = if_385[i];
                     const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                     red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
                 }
@@ -357,59 +351,59 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
                     red_t3[i] = max_f32(red_t3[i], y_t7);
                 }
-                float reduce_max_395[2];
-                reduce_max_395[0] = red_t3[0];
-                reduce_max_395[1] = red_t3[1];
-                float max_396[2];
-                float abs_400[2];
+                float reduce_max_387[2];
+                reduce_max_387[0] = red_t3[0];
+                reduce_max_387[1] = red_t3[1];
+                float max_388[2];
+                float abs_392[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float max_396a = max_f32(float_bits(0xff800000u), reduce_max_395[i]);
-                    const float sub_397a = (max_396a - float_bits(0xff800000u));
-                    const float mul_399a = (sub_397a * mul_36);
-                    const float abs_400a = abs_f32(mul_399a);
-                    max_396[i] = max_396a;
-                    abs_400[i] = abs_400a;
+                    const float max_388a = max_f32(float_bits(0xff800000u), reduce_max_387[i]);
+                    const float sub_389a = (max_388a - float_bits(0xff800000u));
+                    const float mul_391a = (sub_389a * mul_36);
+                    const float abs_392a = abs_f32(mul_391a);
+                    max_388[i] = max_388a;
+                    abs_392[i] = abs_392a;
                 }
-                bool not_404[2];
+                bool not_396[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const bool le_403a = (abs_400[i] <= 8.0f);
-                    const bool not_404a = !(le_403a);
-                    not_404[i] = not_404a;
+                    const bool le_395a = (abs_392[i] <= 8.0f);
+                    const bool not_396a = !(le_395a);
+                    not_396[i] = not_396a;
                 }
                 bool any_t10 = false;
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    any_t10 |= not_404[i];
+                    any_t10 |= not_396[i];
                 }
-                const bool grew_405 = vote_any(any_t10);
-                float where_407[2];
-                float mul_409[2];
+                const bool grew_397 = vote_any(any_t10);
+                float where_399[2];
+                float mul_401[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float where_407a = (grew_405 ? max_396[i] : float_bits(0xff800000u));
-                    const float mul_409a = (where_407a * mul_38);
-                    where_407[i] = where_407a;
-                    mul_409[i] = mul_409a;
+                    const float where_399a = (grew_397 ? max_388[i] : float_bits(0xff800000u));
+                    const float mul_401a = (where_399a * mul_38);
+                    where_399[i] = where_399a;
+                    mul_401[i] = mul_401a;
                 }
                 /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
-                float p_412[64];
+                float p_404[64];
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    const float fma_411a = fma_f32(if_393[i], mul_36, mul_409[(i / 2 % 2)]);
-                    const float p_412a = exp2_f32(fma_411a);
-                    p_412[i] = p_412a;
+                    const float fma_403a = fma_f32(if_385[i], mul_36, mul_401[(i / 2 % 2)]);
+                    const float p_404a = exp2_f32(fma_403a);
+                    p_404[i] = p_404a;
                 }
                 /* let alpha = exp(m - m_new); */
 #line 26 "examples/kernels/attention.tile"
-                float alpha_414[2];
+                float alpha_406[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float fma_413a = fma_f32(float_bits(0xff800000u), mul_36, mul_409[i]);
-                    const float alpha_414a = exp2_f32(fma_413a);
-                    alpha_414[i] = alpha_414a;
+                    const float fma_405a = fma_f32(float_bits(0xff800000u), mul_36, mul_401[i]);
+                    const float alpha_406a = exp2_f32(fma_405a);
+                    alpha_406[i] = alpha_406a;
                 }
                 /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
@@ -420,7 +414,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 }
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    const float x_t16 = p_412[i];
+                    const float x_t16 = p_404[i];
                     const int k_t15 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                     red_t14[k_t15] = red_t14[k_t15] + x_t16;
                 }
@@ -446,113 +440,112 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     const float y_t18 = shuffle_xor_f32(red_t14[i], 2);
                     red_t14[i] = red_t14[i] + y_t18;
                 }
-                float reduce_sum_415[2];
-                reduce_sum_415[0] = red_t14[0];
-                reduce_sum_415[1] = red_t14[1];
-                float l_416[2];
+                float reduce_sum_407[2];
+                reduce_sum_407[0] = red_t14[0];
+                reduce_sum_407[1] = red_t14[1];
+                float l_408[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    const float l_416a = fma_f32(0.0f, alpha_414[i], reduce_sum_415[i]);
-                    l_416[i] = l_416a;
+                    const float l_408a = fma_f32(0.0f, alpha_406[i], reduce_sum_407[i]);
+                    l_408[i] = l_408a;
                 }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                u32 p_417[32];
+                u32 p_409[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    const float p_417a = p_412[2 * i];
-                    const float p_417b = p_412[2 * i + 1];
-                    p_417[i] = pack_f16(p_417a, p_417b);
+                    const float p_409a = p_404[2 * i];
+                    const float p_409b = p_404[2 * i + 1];
+                    p_409[i] = pack_f16(p_409a, p_409b);
                 }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const i32 add_418 = (0 + 1);
-                float materialize_498[32];
+                const i32 add_410 = (0 + 1);
+                float materialize_490[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_498[i] = 0.0f;
+                    materialize_490[i] = 0.0f;
                 }
-                float l_426[2];
+                float l_418[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_426[i] = l_416[i];
+                    l_418[i] = l_408[i];
                 }
-                float acc_427[32];
+                float acc_419[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_427[i] = materialize_498[i];
+                    acc_419[i] = materialize_490[i];
                 }
-                float m_428[2];
+                float m_420[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_428[i] = where_407[i];
+                    m_420[i] = where_399[i];
                 }
-                float alpha_429[2];
+                float alpha_421[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    alpha_429[i] = alpha_414[i];
+                    alpha_421[i] = alpha_406[i];
                 }
-                bool grew_430;
-                grew_430 = grew_405;
-                u32 carried_431[32];
+                bool grew_422;
+                grew_422 = grew_397;
+                u32 carried_423[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    carried_431[i] = p_417[i];
+                    carried_423[i] = p_409[i];
                 }
 #pragma unroll 1
-                for (i32 j_425 = add_418; j_425 < cdiv_29; j_425++) {
+                for (i32 j_417 = add_410; j_417 < cdiv_29; j_417++) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_432 = (j_425 * 128);
-                    mbar_wait(K_ring_180_full + 8 * K_ring_180_slot, K_ring_180_phase);
-                    const u32 K_433 = K_ring_180 + K_ring_180_slot * 16384;
-                    if (++K_ring_180_slot == 4) { K_ring_180_slot = 0; K_ring_180_phase ^= 1; }
+                    const i32 mul_424 = (j_417 * 128);
+                    mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
+                    const u32 K_425 = K_ring_176 + K_ring_176_slot * 16384;
+                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                    float s_437[64];
+                    float s_429[64];
                     wgmma_fence();
-                    const u32 b_t21 = K_433 >> 4 | 0x10000u;
-                    const u32 a_t22 = (Q_341 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                    const u32 b_t21 = K_425 >> 4 | 0x10000u;
+                    const u32 a_t22 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_437, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
+                        wgmma_m64n128k16_f16_ss(s_429, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
                     }
                     wgmma_commit();
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_182_full + 8 * V_ring_182_slot, V_ring_182_phase);
-                    const u32 V_438 = V_ring_182 + V_ring_182_slot * 16384;
-                    if (++V_ring_182_slot == 4) { V_ring_182_slot = 0; V_ring_182_phase ^= 1; }
+                    mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
+                    const u32 V_430 = V_ring_178 + V_ring_178_slot * 16384;
+                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                    float if_440[32];
-                    if (grew_430) {
-                        float mul_441[32];
+                    float if_432[32];
+                    if (grew_422) {
+                        float mul_433[32];
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            const float mul_441a = (acc_427[i] * alpha_429[(i / 2 % 2)]);
-                            mul_441[i] = mul_441a;
+                            const float mul_433a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
+                            mul_433[i] = mul_433a;
                         }
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            if_440[i] = mul_441[i];
+                            if_432[i] = mul_433[i];
                         }
-                    }
-                    else {
+                    } else {
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            if_440[i] = acc_427[i];
+                            if_432[i] = acc_419[i];
                         }
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(if_440[i]);
+                        pin_float(if_432[i]);
                     }
                     wgmma_fence();
-                    const u32 b_t24 = V_438 >> 4 | 0x4000000u;
+                    const u32 b_t24 = V_430 >> 4 | 0x4000000u;
 #pragma unroll
                     for (int k = 0; k < 8; k++) {
-                        wgmma_m64n64k16_f16_rs_tb(if_440, carried_431 + 4 * k, b_t24 + (128 * k), 0x40000040u, 1);
+                        wgmma_m64n64k16_f16_rs_tb(if_432, carried_423 + 4 * k, b_t24 + (128 * k), 0x40000040u, 1);
                     }
                     wgmma_commit();
                     /* var s   = mma(q, transpose(k)); */
@@ -560,35 +553,34 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     wgmma_wait(1);
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        pin_float(s_437[i]);
+                        pin_float(s_429[i]);
                     }
-                    if (lane == 0) mbar_arrive(K_ring_180_empty + 8 * K_ring_180_free);
-                    if (++K_ring_180_free == 4) K_ring_180_free = 0;
+                    if (lane == 0) mbar_arrive(K_ring_176_empty + 8 * K_ring_176_free);
+                    if (++K_ring_176_free == 4) K_ring_176_free = 0;
                     /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                    const i32 add_454 = (mul_432 + 127);
-                    const bool lt_455 = (add_454 < (i32)N_);
-                    const i32 add_458 = (mul_13 + 0);
-                    const i32 add_463 = (mul_432 + 127);
-                    const bool ge_464 = (add_458 >= add_463);
-                    const bool and_465 = (lt_455 & ge_464);
-                    float if_466[64];
-                    if (and_465) {
+                    const i32 add_446 = (mul_424 + 127);
+                    const bool lt_447 = (add_446 < (i32)N_);
+                    const i32 add_450 = (mul_13 + 0);
+                    const i32 add_455 = (mul_424 + 127);
+                    const bool ge_456 = (add_450 >= add_455);
+                    const bool and_457 = (lt_447 & ge_456);
+                    float if_458[64];
+                    if (and_457) {
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_466[i] = s_437[i];
+                            if_458[i] = s_429[i];
                         }
-                    }
-                    else {
-                        float where_467[64];
+                    } else {
+                        float where_459[64];
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            const float where_467a = ((((mul_432 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_432 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_437[i] : float_bits(0xff800000u));
-                            where_467[i] = where_467a;
+                            const float where_459a = ((((mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_429[i] : float_bits(0xff800000u));
+                            where_459[i] = where_459a;
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_466[i] = where_467[i];
+                            if_458[i] = where_459[i];
                         }
                     }
                     /* let m_new = max(m, max(s, axis = 1)); */
@@ -600,7 +592,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t29 = if_466[i];
+                        const float x_t29 = if_458[i];
                         const int k_t28 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                         red_t27[k_t28] = max_f32(red_t27[k_t28], x_t29);
                     }
@@ -626,59 +618,59 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         const float y_t31 = shuffle_xor_f32(red_t27[i], 2);
                         red_t27[i] = max_f32(red_t27[i], y_t31);
                     }
-                    float reduce_max_468[2];
-                    reduce_max_468[0] = red_t27[0];
-                    reduce_max_468[1] = red_t27[1];
-                    float max_469[2];
-                    float abs_473[2];
+                    float reduce_max_460[2];
+                    reduce_max_460[0] = red_t27[0];
+                    reduce_max_460[1] = red_t27[1];
+                    float max_461[2];
+                    float abs_465[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float max_469a = max_f32(m_428[i], reduce_max_468[i]);
-                        const float sub_470a = (max_469a - m_428[i]);
-                        const float mul_472a = (sub_470a * mul_36);
-                        const float abs_473a = abs_f32(mul_472a);
-                        max_469[i] = max_469a;
-                        abs_473[i] = abs_473a;
+                        const float max_461a = max_f32(m_420[i], reduce_max_460[i]);
+                        const float sub_462a = (max_461a - m_420[i]);
+                        const float mul_464a = (sub_462a * mul_36);
+                        const float abs_465a = abs_f32(mul_464a);
+                        max_461[i] = max_461a;
+                        abs_465[i] = abs_465a;
                     }
-                    bool not_477[2];
+                    bool not_469[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const bool le_476a = (abs_473[i] <= 8.0f);
-                        const bool not_477a = !(le_476a);
-                        not_477[i] = not_477a;
+                        const bool le_468a = (abs_465[i] <= 8.0f);
+                        const bool not_469a = !(le_468a);
+                        not_469[i] = not_469a;
                     }
                     bool any_t34 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        any_t34 |= not_477[i];
+                        any_t34 |= not_469[i];
                     }
-                    const bool grew_478 = vote_any(any_t34);
-                    float where_480[2];
-                    float mul_482[2];
+                    const bool grew_470 = vote_any(any_t34);
+                    float where_472[2];
+                    float mul_474[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float where_480a = (grew_478 ? max_469[i] : m_428[i]);
-                        const float mul_482a = (where_480a * mul_38);
-                        where_480[i] = where_480a;
-                        mul_482[i] = mul_482a;
+                        const float where_472a = (grew_470 ? max_461[i] : m_420[i]);
+                        const float mul_474a = (where_472a * mul_38);
+                        where_472[i] = where_472a;
+                        mul_474[i] = mul_474a;
                     }
                     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
-                    float p_485[64];
+                    float p_477[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float fma_484a = fma_f32(if_466[i], mul_36, mul_482[(i / 2 % 2)]);
-                        const float p_485a = exp2_f32(fma_484a);
-                        p_485[i] = p_485a;
+                        const float fma_476a = fma_f32(if_458[i], mul_36, mul_474[(i / 2 % 2)]);
+                        const float p_477a = exp2_f32(fma_476a);
+                        p_477[i] = p_477a;
                     }
                     /* let alpha = exp(m - m_new); */
 #line 26 "examples/kernels/attention.tile"
-                    float alpha_487[2];
+                    float alpha_479[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float fma_486a = fma_f32(m_428[i], mul_36, mul_482[i]);
-                        const float alpha_487a = exp2_f32(fma_486a);
-                        alpha_487[i] = alpha_487a;
+                        const float fma_478a = fma_f32(m_420[i], mul_36, mul_474[i]);
+                        const float alpha_479a = exp2_f32(fma_478a);
+                        alpha_479[i] = alpha_479a;
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
@@ -689,7 +681,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t40 = p_485[i];
+                        const float x_t40 = p_477[i];
                         const int k_t39 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                         red_t38[k_t39] = red_t38[k_t39] + x_t40;
                     }
@@ -715,163 +707,161 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         const float y_t42 = shuffle_xor_f32(red_t38[i], 2);
                         red_t38[i] = red_t38[i] + y_t42;
                     }
-                    float reduce_sum_488[2];
-                    reduce_sum_488[0] = red_t38[0];
-                    reduce_sum_488[1] = red_t38[1];
-                    float l_489[2];
+                    float reduce_sum_480[2];
+                    reduce_sum_480[0] = red_t38[0];
+                    reduce_sum_480[1] = red_t38[1];
+                    float l_481[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float l_489a = fma_f32(l_426[i], alpha_487[i], reduce_sum_488[i]);
-                        l_489[i] = l_489a;
+                        const float l_481a = fma_f32(l_418[i], alpha_479[i], reduce_sum_480[i]);
+                        l_481[i] = l_481a;
                     }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                     wgmma_wait(0);
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(if_440[i]);
+                        pin_float(if_432[i]);
                     }
-                    if (lane == 0) mbar_arrive(V_ring_182_empty + 8 * V_ring_182_free);
-                    if (++V_ring_182_free == 4) V_ring_182_free = 0;
-                    u32 p_491[32];
+                    if (lane == 0) mbar_arrive(V_ring_178_empty + 8 * V_ring_178_free);
+                    if (++V_ring_178_free == 4) V_ring_178_free = 0;
+                    u32 p_483[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float p_491a = p_485[2 * i];
-                        const float p_491b = p_485[2 * i + 1];
-                        p_491[i] = pack_f16(p_491a, p_491b);
+                        const float p_483a = p_477[2 * i];
+                        const float p_483b = p_477[2 * i + 1];
+                        p_483[i] = pack_f16(p_483a, p_483b);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        l_426[i] = l_489[i];
+                        l_418[i] = l_481[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        acc_427[i] = if_440[i];
+                        acc_419[i] = if_432[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        m_428[i] = where_480[i];
+                        m_420[i] = where_472[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        alpha_429[i] = alpha_487[i];
+                        alpha_421[i] = alpha_479[i];
                     }
-                    grew_430 = grew_478;
+                    grew_422 = grew_470;
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        carried_431[i] = p_491[i];
+                        carried_423[i] = p_483[i];
                     }
                 }
                 /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                mbar_wait(V_ring_182_full + 8 * V_ring_182_slot, V_ring_182_phase);
-                const u32 V_492 = V_ring_182 + V_ring_182_slot * 16384;
-                if (++V_ring_182_slot == 4) { V_ring_182_slot = 0; V_ring_182_phase ^= 1; }
+                mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
+                const u32 V_484 = V_ring_178 + V_ring_178_slot * 16384;
+                if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                float if_494[32];
-                if (grew_430) {
-                    float mul_495[32];
+                float if_486[32];
+                if (grew_422) {
+                    float mul_487[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float mul_495a = (acc_427[i] * alpha_429[(i / 2 % 2)]);
-                        mul_495[i] = mul_495a;
+                        const float mul_487a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
+                        mul_487[i] = mul_487a;
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_494[i] = mul_495[i];
+                        if_486[i] = mul_487[i];
                     }
-                }
-                else {
+                } else {
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_494[i] = acc_427[i];
+                        if_486[i] = acc_419[i];
                     }
-                }
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    pin_float(if_494[i]);
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_word(carried_431[i]);
+                    pin_float(if_486[i]);
+                }
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    pin_word(carried_423[i]);
                 }
                 wgmma_fence();
-                const u32 b_t46 = V_492 >> 4 | 0x4000000u;
+                const u32 b_t46 = V_484 >> 4 | 0x4000000u;
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    wgmma_m64n64k16_f16_rs_tb(if_494, carried_431 + 4 * k, b_t46 + (128 * k), 0x40000040u, 1);
+                    wgmma_m64n64k16_f16_rs_tb(if_486, carried_423 + 4 * k, b_t46 + (128 * k), 0x40000040u, 1);
                 }
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_494[i]);
+                    pin_float(if_486[i]);
                 }
-                if (lane == 0) mbar_arrive(V_ring_182_empty + 8 * V_ring_182_free);
-                if (++V_ring_182_free == 4) V_ring_182_free = 0;
+                if (lane == 0) mbar_arrive(V_ring_178_empty + 8 * V_ring_178_free);
+                if (++V_ring_178_free == 4) V_ring_178_free = 0;
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_361[i] = l_426[i];
+                    l_353[i] = l_418[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_362[i] = if_494[i];
+                    acc_354[i] = if_486[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_363[i] = m_428[i];
+                    m_355[i] = m_420[i];
                 }
-            }
-            else {
-                float materialize_499[2];
+            } else {
+                float materialize_491[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_499[i] = 0.0f;
+                    materialize_491[i] = 0.0f;
                 }
-                float materialize_500[32];
+                float materialize_492[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_500[i] = 0.0f;
+                    materialize_492[i] = 0.0f;
                 }
-                float materialize_501[2];
+                float materialize_493[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_501[i] = float_bits(0xff800000u);
+                    materialize_493[i] = float_bits(0xff800000u);
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_361[i] = materialize_499[i];
+                    l_353[i] = materialize_491[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_362[i] = materialize_500[i];
+                    acc_354[i] = materialize_492[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_363[i] = materialize_501[i];
+                    m_355[i] = materialize_493[i];
                 }
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
             warp_sync();
-            if (lane == 0) mbar_arrive(Q_ring_181_empty + 8 * Q_ring_181_free);
-            if (++Q_ring_181_free == 2) Q_ring_181_free = 0;
+            if (lane == 0) mbar_arrive(Q_ring_177_empty + 8 * Q_ring_177_free);
+            if (++Q_ring_177_free == 2) Q_ring_177_free = 0;
             /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
-            float div_157[2];
+            float div_153[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float div_157a = div_f32(1.0f, l_361[i]);
-                div_157[i] = div_157a;
+                const float div_153a = div_f32(1.0f, l_353[i]);
+                div_153[i] = div_153a;
             }
             u32 cast_80[16];
 #pragma unroll
             for (int i = 0; i < 16; i++) {
-                const float mul_159a = (acc_362[2 * i] * div_157[(i % 2)]);
-                const float cast_80a = mul_159a;
-                const float mul_159b = (acc_362[2 * i + 1] * div_157[(i % 2)]);
-                const float cast_80b = mul_159b;
+                const float mul_155a = (acc_354[2 * i] * div_153[(i % 2)]);
+                const float cast_80a = mul_155a;
+                const float mul_155b = (acc_354[2 * i + 1] * div_153[(i % 2)]);
+                const float cast_80b = mul_155b;
                 cast_80[i] = pack_f16(cast_80a, cast_80b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
@@ -888,7 +878,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t50, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_151), (i32)(b_152));
+                    tma_store_4d(&O_map3, stage_t50, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
                     bulk_commit();
                 }
             }

@@ -2,6 +2,7 @@
  * programs: one a CTA
  * threads: 256, at most 512 registers each
  * assumes: addresses at multiples of 16 bytes, A, B, C with last stride 1 and rows at multiples of 16 bytes; K, N multiples of 16; extents from 1 to 2^28 - 1
+ * tiles: reads A [128, 32], B [32, 128]; writes C [128, 128]
  * products: mfma_32x32x8_f16
  * shared memory: 32768 of 65536 bytes
  *        0  A_ring       2 x f16[128, 32], 16384 bytes
@@ -50,7 +51,6 @@ static __device__ __forceinline__ Buffer make_buffer(const void *p, u32 bytes) {
 #endif
 typedef u32 u32x4 __attribute__((vector_size(16)));
 static __device__ __forceinline__ void ldg_b128(void *d, const void *p) { const u32x4 x = *(const u32x4 *)p; u32 *w = (u32 *)d; w[0] = x[0]; w[1] = x[1]; w[2] = x[2]; w[3] = x[3]; }
-#define ldg_nc_b128 ldg_b128
 #if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)
 static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 at) { const u32x4 x = __builtin_amdgcn_raw_buffer_load_b128(b, (int)at, 0, 0); __builtin_memcpy(d, &x, sizeof x); }
 #else
@@ -87,7 +87,6 @@ static __device__ __forceinline__ void lds_b128(void *d, u32 a) { const u32x4 x 
 #endif
 static __device__ __forceinline__ u16 float_to_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { return (u32)float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
-static __device__ __forceinline__ void stg_u16(u16 *p, u16 x) { *p = x; }
 static __device__ __forceinline__ void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; *(u32x4 *)p = x; }
 
 #define SCRATCH 32768

@@ -2,6 +2,7 @@
  * programs: persistent: as many CTAs as fit take one after the other, by tickets
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, A, B, C with last stride 1 and rows at multiples of 16 bytes; K, N multiples of 16; extents from 1 to 2^28 - 1
+ * tiles: reads A [128, 64], B [64, 128]; writes C [128, 128]
  * products: wgmma_m64n128k16_f16_ss_tb
  * shared memory: 164864 of 232448 bytes
  *        0  B_ring       4 x f16[64, 128], 65536 bytes
@@ -142,14 +143,14 @@ gemm(const __grid_constant__ TensorMap A_map0,
                     const i32 mul_134 = (k_132 * 64);
                     mbar_wait(A_ring_89_empty + 8 * A_ring_89_slot, A_ring_89_phase ^ 1);
                     mbar_expect(A_ring_89_full + 8 * A_ring_89_slot, 16384);
-                    tma_load_2d(A_ring_89 + A_ring_89_slot * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_slot, (i32)(mul_134), (i32)(mul_129));
+                    tma_load_2d(A_ring_89 + A_ring_89_slot * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_slot, mul_134, mul_129);
                     if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
                     /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
 #line 24 "examples/kernels/gemm.tile"
                     mbar_wait(B_ring_88_empty + 8 * B_ring_88_slot, B_ring_88_phase ^ 1);
                     mbar_expect(B_ring_88_full + 8 * B_ring_88_slot, 16384);
-                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130), (i32)(mul_134));
-                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384 + 8192, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130 + 64), (i32)(mul_134));
+                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, mul_130, mul_134);
+                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384 + 8192, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130 + 64), mul_134);
                     if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
                 }
             }
@@ -162,16 +163,12 @@ gemm(const __grid_constant__ TensorMap A_map0,
         u32 B_ring_88_phase = 0, B_ring_88_slot = 0, B_ring_88_free = 0;
         u32 A_ring_89_phase = 0, A_ring_89_slot = 0, A_ring_89_free = 0;
         u32 ticket_phase = 0, ticket_slot = 0;
-        const int c0 = (lane >> 2) + warp * 16;
-        const int c1 = lane % 4 * 2;
         const u32 stage_t3 = shared_base + 132096 + warp * 4096;
         /* which programs, in which order */
 #line 14 "examples/kernels/gemm.tile"
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            const i32 program_87 = 0;
-            (void)program_87;
             if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
             const i32 i_81 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
             const i32 j_82 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
