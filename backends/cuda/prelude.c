@@ -5,6 +5,7 @@
  * $t is the C type of one element and $d the dtype's name in entries with a dtype list. Sources: PTX ISA 9.0 sections 9.7.x. */
 #include "backends/gpu/prelude.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
 #define FN "static __device__ __forceinline__ "
@@ -241,46 +242,56 @@ const char cuda_prelude_head[] =
     "typedef struct CheckRecord { u32 failed, line; i64 program; u32 message, reserved; } CheckRecord;\n"
     "typedef struct __align__(64) TensorMap { u64 words[16]; } TensorMap;\n";
 
-/* wgmma_m64n128k16_f16_ss_tb: d (64 x n) += a b; a in registers (rs) or by descriptor (ss), _ta and _tb: contiguous in M, in N.
+/* wgmma_m64n128k16_f16_ss_tb: d (64 x n) += a b; a in registers (rs) or by descriptor (ss), _ta and _tb: contiguous in M, in N;
+ * _x8: eight steps along k, one low word of each descriptor (rs: four words of a) a step.
  * PTX ISA 9.7.15.5.2; the accumulator's registers are those of the fragment. */
 const char *cuda_wgmma(Session *s, const char *name)
 {
-    int n = 0, k = 0, used = 0;
+    int n = 0, k = 0, used = 0, steps = 1;
     char rest[48] = "";
     if (sscanf(name, "wgmma_m64n%dk%d_%47s%n", &n, &k, rest, &used) < 3 || name[used]) return NULL;
+    char *times = strstr(rest, "_x");
+    if (times) { steps = atoi(times + 2); *times = 0; }
     bool ta = strstr(rest, "_ta") != NULL, tb = strstr(rest, "_tb") != NULL, rs = strstr(rest, "_rs") || !strncmp(rest, "rs", 2);
     static const struct { const char *name, *ptx; } types[] = {
         { "f16", "f16" }, { "bf16", "bf16" }, { "tf32", "tf32" }, { "f8e4m3", "e4m3" }, { "f8e5m2", "e5m2" }, { "i8", "s8" }, { "u8", "u8" },
     };
-    const char *ab[2] = { NULL, NULL }, *p = rest;
+    const char *ab[2] = { NULL, NULL }, *p = rest, *many = times ? "const u32 *" : "u32 ";
     for (int t = 0; t < 2; t++)
         for (size_t x = 0; x < sizeof types / sizeof *types; x++) {
             size_t len = strlen(types[x].name);
             if (!ab[t] && !strncmp(p, types[x].name, len) && p[len] == '_') { ab[t] = types[x].ptx; p += len + 1; break; }
         }
-    if (!ab[0]) return NULL;
+    if (!ab[0] || steps < 1 || steps > 64) return NULL;
     if (!ab[1]) ab[1] = ab[0];
     bool integer = ab[0][0] == 's' || ab[0][0] == 'u', half = k == 16;
-    int regs = n / 2, at = regs;
+    /* operands: d, of A four words a step or one low word a step and the high one, of B likewise, acc */
+    int regs = n / 2, a = regs, b = a + (rs ? 4 * steps : steps + 1), acc = b + steps + 1;
     Text o;
     text_init(&o, &s->arena);
-    text_printf(&o, "static __device__ __forceinline__ void %s(%s *d, %s, u32 blo, u32 bhi, int acc) {\n", name, integer ? "i32" : "float", rs ? "const u32 *a" : "u32 alo, u32 ahi");
-    text_printf(&o, "  asm volatile(\"{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %%%d, 0; ", regs + (rs ? 6 : 4));
-    if (!rs) { text_printf(&o, "mov.b64 a, {%%%d, %%%d}; ", at, at + 1); at += 2; }
-    else at += 4;
-    text_printf(&o, "mov.b64 b, {%%%d, %%%d}; wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {", at, at + 1, n, k, integer ? "s32" : "f32", ab[0], ab[1]);
-    for (int i = 0; i < regs; i++) text_printf(&o, "%s%%%d", i ? "," : "", i);
-    text_puts(&o, "}, ");
-    if (rs) text_printf(&o, "{%%%d,%%%d,%%%d,%%%d}", regs, regs + 1, regs + 2, regs + 3);
-    else text_puts(&o, "a");
-    text_puts(&o, ", b, p");
-    if (!integer) text_puts(&o, ", 1, 1");
-    if (half) text_printf(&o, rs ? ", %d" : ", %d, %d", rs ? tb : ta, tb);
-    text_puts(&o, "; }\"\n    : ");
+    text_printf(&o, "static __device__ __forceinline__ void %s(%s *d, ", name, integer ? "i32" : "float");
+    if (rs) text_puts(&o, "const u32 *a");
+    else text_printf(&o, "%salo, u32 ahi", many);
+    text_printf(&o, ", %sblo, u32 bhi, int acc) {\n  asm volatile(\"{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %%%d, 0; ", many, acc);
+    for (int step = 0; step < steps; step++) {
+        if (step == 1) text_puts(&o, "setp.eq.b32 p, 0, 0; ");
+        if (!rs) text_printf(&o, "mov.b64 a, {%%%d, %%%d}; ", a + step, a + steps);
+        text_printf(&o, "mov.b64 b, {%%%d, %%%d}; wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {", b + step, b + steps, n, k, integer ? "s32" : "f32", ab[0], ab[1]);
+        for (int i = 0; i < regs; i++) text_printf(&o, "%s%%%d", i ? "," : "", i);
+        text_puts(&o, "}, ");
+        if (rs) text_printf(&o, "{%%%d,%%%d,%%%d,%%%d}", a + 4 * step, a + 4 * step + 1, a + 4 * step + 2, a + 4 * step + 3);
+        else text_puts(&o, "a");
+        text_puts(&o, ", b, p");
+        if (!integer) text_puts(&o, ", 1, 1");
+        if (half) text_printf(&o, rs ? ", %d" : ", %d, %d", rs ? tb : ta, tb);
+        text_puts(&o, step + 1 < steps ? "; " : "; }\"\n    : ");
+    }
     for (int i = 0; i < regs; i++) text_printf(&o, "%s\"+%c\"(d[%d])", i ? ", " : "", integer ? 'r' : 'f', i);
     text_puts(&o, "\n    : ");
-    if (rs) text_puts(&o, "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), ");
-    else text_puts(&o, "\"r\"(alo), \"r\"(ahi), ");
-    text_puts(&o, "\"r\"(blo), \"r\"(bhi), \"r\"(acc)); }");
+    for (int i = 0; rs && i < 4 * steps; i++) text_printf(&o, "\"r\"(a[%d]), ", i);
+    for (int i = 0; !rs && i < steps; i++) text_printf(&o, times ? "\"r\"(alo[%d]), " : "\"r\"(alo), ", i);
+    if (!rs) text_puts(&o, "\"r\"(ahi), ");
+    for (int i = 0; i < steps; i++) text_printf(&o, times ? "\"r\"(blo[%d]), " : "\"r\"(blo), ", i);
+    text_puts(&o, "\"r\"(bhi), \"r\"(acc)); }");
     return o.data;
 }

@@ -327,6 +327,19 @@ static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : d
 /* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
 static const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
+/* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each statement apart, a tenth of its time for attention with D 128.
+ * Shorter ones save little, and the accumulators of a plain product are then copied once more. */
+enum { STEPS_TOGETHER = 8, PRODUCTS_MANY = 3 };
+
+static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
+
+static bool many_products(const Func *f)
+{
+    int n = 0;
+    ir_walk(f->body, count_products, &n);
+    return n >= PRODUCTS_MANY;
+}
+
 static void emit_wgmma(Emit *e, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
@@ -367,9 +380,23 @@ static void emit_wgmma(Emit *e, Instr *i)
         }
         line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, own_offset(e, name_of(e, a)), wa.lo_or, row);
     }
-    const char *fn = use(e, str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), dtype_of_wgmma(a->type->dtype, tf32),
+    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), dtype_of_wgmma(a->type->dtype, tf32),
                                 a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)), regs_a ? "rs" : "ss",
-                                str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : "")));
+                                str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : ""));
+    if (mt == 1 && ksteps >= STEPS_TOGETHER && (fresh || acc->def) && many_products(e->f)) {
+        const char *as = tmp(e, "as"), *bs = tmp(e, "bs");
+        line(e, "u32 %s[%d]%s;", bs, ksteps, regs_a ? "" : str(e, ", %s[%d]", as, ksteps));
+        begin_unrolled(e, "k", ksteps);
+        line(e, "%s[k] = %s + %s;", bs, bd, index_formula(e, tb, ksteps, "k"));
+        if (!regs_a) line(e, "%s[k] = %s + %s;", as, ad, index_formula(e, ta, ksteps, "k"));
+        end_block(e);
+        const char *steps = use(e, str(e, "%s_x%d", fn, ksteps));
+        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, 1);", steps, d, e->storage[a->id], bs, wb.hi);
+        else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, d, as, wa.hi, bs, wb.hi, !fresh);
+        line(e, "%s();", use(e, "wgmma_commit"));
+        return;
+    }
+    use(e, fn);
     begin_unrolled(e, "k", ksteps);
     for (int m = 0; m < mt; m++) {
         const char *dm = mt > 1 ? str(e, "%s + %d", d, m * per_m) : d, *first = fresh ? "k > 0" : "1";

@@ -36,14 +36,18 @@ static bool write_wgmma(FILE *f, const char *text, size_t n)
     int rows, cols, k, used = 0, im[8] = { 0 };
     if (!head || !at || at >= text + n || sscanf(at, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%n", &rows, &cols, &k, &used) < 3 || !used || rows != 64) return false;
     const char *d = at + used, *a = strchr(d, '.') + 1, *b = strchr(a, '.') + 1;
-    bool registers = holds(text, (size_t)(head - text), "*a"), integer = !strncmp(d, "s32", 3);
+    bool registers = holds(text, (size_t)(head - text), "*a,"), integer = !strncmp(d, "s32", 3);
     const char *ta = type_named(a, (size_t)(b - 1 - a)), *tb = type_named(b, strcspn(b, " "));
     const char *close = strchr(at, '}');
     int n_im = immediates(close, im), at_trans = integer ? 0 : 2;
     if (!ta || !tb || (!integer && (im[0] != 1 || im[1] != 1))) return false;
     int trans_a = !registers && n_im > at_trans ? im[at_trans] : 0, trans_b = n_im > at_trans ? im[n_im - 1] : 0;
-    fprintf(f, "%.*s{ static const EmuProduct p = { %d, %d, %s, %s, %d, %d, %d }; emu_wgmma(&p, d, %s, blo, bhi, acc); }\n", (int)(head - text), text,
-            cols, k, ta, tb, trans_a, trans_b, integer, registers ? "a, 0, 0" : "NULL, alo, ahi");
+    fprintf(f, "%.*s{ static const EmuProduct p = { %d, %d, %s, %s, %d, %d, %d }; ", (int)(head - text), text, cols, k, ta, tb, trans_a, trans_b, integer);
+    int steps = 1;
+    for (const char *next = at; (next = strstr(next + 1, "wgmma.mma_async")) && next < text + n;) steps++;
+    if (holds(text, (size_t)(head - text), "*blo"))
+        fprintf(f, "for (int k = 0; k < %d; k++) emu_wgmma(&p, d, %s, blo[k], bhi, k ? 1 : acc); }\n", steps, registers ? "a + 4 * k, 0, 0" : "NULL, alo[k], ahi");
+    else fprintf(f, "emu_wgmma(&p, d, %s, blo, bhi, acc); }\n", registers ? "a, 0, 0" : "NULL, alo, ahi");
     return true;
 }
 

@@ -3,7 +3,7 @@
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
  * tiles: reads Q [128, 64], K [128, 64], V [128, 64]; writes O [128, 64]
- * products: wgmma_m64n128k16_f16_ss, wgmma_m64n64k16_f16_rs_tb
+ * products: wgmma_m64n128k16_f16_ss, wgmma_m64n64k16_f16_rs_tb_x8
  * shared memory: 181248 of 232448 bytes
  *        0  K_ring       4 x f16[64, 128], 65536 bytes
  *    65536  Q_ring       2 x f16[128, 64], 32768 bytes
@@ -65,10 +65,10 @@ static __device__ __forceinline__ float fma_f32(float a, float b, float c) { ret
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
-static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb(float *d, const u32 *a, u32 blo, u32 bhi, int acc) {
-  asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %38, 0; mov.b64 b, {%36, %37}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, b, p, 1, 1, 1; }"
+static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb_x8(float *d, const u32 *a, const u32 *blo, u32 bhi, int acc) {
+  asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %73, 0; mov.b64 b, {%64, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, b, p, 1, 1, 1; setp.eq.b32 p, 0, 0; mov.b64 b, {%65, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%36,%37,%38,%39}, b, p, 1, 1, 1; mov.b64 b, {%66, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%40,%41,%42,%43}, b, p, 1, 1, 1; mov.b64 b, {%67, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%44,%45,%46,%47}, b, p, 1, 1, 1; mov.b64 b, {%68, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%48,%49,%50,%51}, b, p, 1, 1, 1; mov.b64 b, {%69, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%52,%53,%54,%55}, b, p, 1, 1, 1; mov.b64 b, {%70, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%56,%57,%58,%59}, b, p, 1, 1, 1; mov.b64 b, {%71, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%60,%61,%62,%63}, b, p, 1, 1, 1; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(blo), "r"(bhi), "r"(acc)); }
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "r"(a[16]), "r"(a[17]), "r"(a[18]), "r"(a[19]), "r"(a[20]), "r"(a[21]), "r"(a[22]), "r"(a[23]), "r"(a[24]), "r"(a[25]), "r"(a[26]), "r"(a[27]), "r"(a[28]), "r"(a[29]), "r"(a[30]), "r"(a[31]), "r"(blo[0]), "r"(blo[1]), "r"(blo[2]), "r"(blo[3]), "r"(blo[4]), "r"(blo[5]), "r"(blo[6]), "r"(blo[7]), "r"(bhi), "r"(acc)); }
 #define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
 /* the buffers of all but the n newest groups have been read */
 #define bulk_wait_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) : "memory")
@@ -230,7 +230,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const u32 stage_t50 = shared_base + 164864 + warp * 2048;
+        const u32 stage_t54 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -543,10 +543,12 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
                     wgmma_fence();
                     const u32 b_t24 = V_430 >> 4 | 0x4000000u;
+                    u32 bs_t27[8];
 #pragma unroll
                     for (int k = 0; k < 8; k++) {
-                        wgmma_m64n64k16_f16_rs_tb(if_432, carried_423 + 4 * k, b_t24 + (128 * k), 0x40000040u, 1);
+                        bs_t27[k] = b_t24 + (128 * k);
                     }
+                    wgmma_m64n64k16_f16_rs_tb_x8(if_432, carried_423, bs_t27, 0x40000040u, 1);
                     wgmma_commit();
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
@@ -585,42 +587,42 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
                     /* let m_new = max(m, max(s, axis = 1)); */
 #line 24 "examples/kernels/attention.tile"
-                    float red_t27[8];
+                    float red_t29[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t27[i] = LOWEST_f32;
+                        red_t29[i] = LOWEST_f32;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t29 = if_458[i];
-                        const int k_t28 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t27[k_t28] = max_f32(red_t27[k_t28], x_t29);
+                        const float x_t31 = if_458[i];
+                        const int k_t30 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t29[k_t30] = max_f32(red_t29[k_t30], x_t31);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 2]);
+                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 2]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 4]);
+                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 4]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t27[i] = max_f32(red_t27[i], red_t27[i + 6]);
+                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 6]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t30 = shuffle_xor_f32(red_t27[i], 1);
-                        red_t27[i] = max_f32(red_t27[i], y_t30);
+                        const float y_t32 = shuffle_xor_f32(red_t29[i], 1);
+                        red_t29[i] = max_f32(red_t29[i], y_t32);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t31 = shuffle_xor_f32(red_t27[i], 2);
-                        red_t27[i] = max_f32(red_t27[i], y_t31);
+                        const float y_t33 = shuffle_xor_f32(red_t29[i], 2);
+                        red_t29[i] = max_f32(red_t29[i], y_t33);
                     }
                     float reduce_max_460[2];
-                    reduce_max_460[0] = red_t27[0];
-                    reduce_max_460[1] = red_t27[1];
+                    reduce_max_460[0] = red_t29[0];
+                    reduce_max_460[1] = red_t29[1];
                     float max_461[2];
                     float abs_465[2];
 #pragma unroll
@@ -639,12 +641,12 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         const bool not_469a = !(le_468a);
                         not_469[i] = not_469a;
                     }
-                    bool any_t34 = false;
+                    bool any_t36 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        any_t34 |= not_469[i];
+                        any_t36 |= not_469[i];
                     }
-                    const bool grew_470 = vote_any(any_t34);
+                    const bool grew_470 = vote_any(any_t36);
                     float where_472[2];
                     float mul_474[2];
 #pragma unroll
@@ -674,42 +676,42 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-                    float red_t38[8];
+                    float red_t40[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t38[i] = 0;
+                        red_t40[i] = 0;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t40 = p_477[i];
-                        const int k_t39 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t38[k_t39] = red_t38[k_t39] + x_t40;
+                        const float x_t42 = p_477[i];
+                        const int k_t41 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t40[k_t41] = red_t40[k_t41] + x_t42;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t38[i] = red_t38[i] + red_t38[i + 2];
+                        red_t40[i] = red_t40[i] + red_t40[i + 2];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t38[i] = red_t38[i] + red_t38[i + 4];
+                        red_t40[i] = red_t40[i] + red_t40[i + 4];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t38[i] = red_t38[i] + red_t38[i + 6];
+                        red_t40[i] = red_t40[i] + red_t40[i + 6];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t41 = shuffle_xor_f32(red_t38[i], 1);
-                        red_t38[i] = red_t38[i] + y_t41;
+                        const float y_t43 = shuffle_xor_f32(red_t40[i], 1);
+                        red_t40[i] = red_t40[i] + y_t43;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t42 = shuffle_xor_f32(red_t38[i], 2);
-                        red_t38[i] = red_t38[i] + y_t42;
+                        const float y_t44 = shuffle_xor_f32(red_t40[i], 2);
+                        red_t40[i] = red_t40[i] + y_t44;
                     }
                     float reduce_sum_480[2];
-                    reduce_sum_480[0] = red_t38[0];
-                    reduce_sum_480[1] = red_t38[1];
+                    reduce_sum_480[0] = red_t40[0];
+                    reduce_sum_480[1] = red_t40[1];
                     float l_481[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
@@ -788,11 +790,13 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     pin_word(carried_423[i]);
                 }
                 wgmma_fence();
-                const u32 b_t46 = V_484 >> 4 | 0x4000000u;
+                const u32 b_t48 = V_484 >> 4 | 0x4000000u;
+                u32 bs_t51[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    wgmma_m64n64k16_f16_rs_tb(if_486, carried_423 + 4 * k, b_t46 + (128 * k), 0x40000040u, 1);
+                    bs_t51[k] = b_t48 + (128 * k);
                 }
+                wgmma_m64n64k16_f16_rs_tb_x8(if_486, carried_423, bs_t51, 0x40000040u, 1);
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
@@ -865,20 +869,20 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 cast_80[i] = pack_f16(cast_80a, cast_80b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
-            const u32 lanes_t52 = (lane & 16) ^ ((lane & 7) << 4);
+            const u32 lanes_t56 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int box_t51 = 0; box_t51 < 1; box_t51++) {
+            for (int box_t55 = 0; box_t55 < 1; box_t55++) {
                 if (lane == 0) bulk_wait_read(0);
                 warp_sync();
 #pragma unroll
-                for (int q_t53 = 0; q_t53 < 4; q_t53++) {
-                    const int at_t54 = box_t51 * 4 + q_t53;
-                    stmatrix_x4(stage_t50 + (lane & 15) * 128 + ((32 * at_t54) ^ lanes_t52), &cast_80[(4 * at_t54)]);
+                for (int q_t57 = 0; q_t57 < 4; q_t57++) {
+                    const int at_t58 = box_t55 * 4 + q_t57;
+                    stmatrix_x4(stage_t54 + (lane & 15) * 128 + ((32 * at_t58) ^ lanes_t56), &cast_80[(4 * at_t58)]);
                 }
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t50, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
+                    tma_store_4d(&O_map3, stage_t54, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
                     bulk_commit();
                 }
             }
