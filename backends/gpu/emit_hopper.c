@@ -66,7 +66,9 @@ static void emit_put(Emit *e, Instr *i)
     int map = map_for(e, r, i, &w, s), panels = 1, part = -1;
     const TensorMapDesc *d = &e->maps.data[map];
     panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
-    int64_t row = s->tile[s->order[0]], bytes = type_elements(ir_operand(i, 0)->type) / r->depth / row * panels * s->panel * dtype_bytes(d->dtype);
+    int64_t bytes = (int64_t)panels * s->panel * dtype_bytes(d->dtype);
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS);
+    for (int a = 0; a < ext->n; a++) if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);

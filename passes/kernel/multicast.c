@@ -97,8 +97,10 @@ int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, in
 {
     const Attr *ext = ir_attr(mem, ATTR_EXTENTS);
     int panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
-    int64_t bytes = (int64_t)s->bytes / panels;
+    int64_t bytes = (int64_t)s->bytes / panels, rows = 1;
     *axis = -1;
+    for (int a = 0; a < ext->n; a++) if (a != unit && ext->v[a] > 0) rows *= ext->v[a];
+    if (rows != s->tile[s->order[1]]) return -1;        /* a slot of which only some rows are loaded */
     if (panels % ctas == 0) return 0;
     /* rows lie one behind the other, those of the first axes slowest */
     for (int a = 0; a < ext->n; a++) {

@@ -2,6 +2,9 @@
 #include "passes/kernel/roles.h"
 #include <stdarg.h>
 
+/* Of fewer rows than a fragment of mma.sync has either instruction multiplies padding, and waits for memory: an element that is loaded meets 15 others at most. */
+enum { FEW_ROWS = 15 };
+
 bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 {
     va_list args;
@@ -114,7 +117,8 @@ bool roles_product_fits(Roles *c, Instr *i)
     int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
     if (!roles_instr(d, tf32)) return roles_refuse(c, i->loc, "wgmma does not multiply %s%s", dtype_name(d), d == DT_F32 ? " but as tf32" : "");
     int kinst = 32 / dtype_bytes(d);
-    if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "a product of %lld x %lld: wgmma wants rows in multiples of 64, columns in multiples of 8 up to 256", (long long)m, (long long)n);
+    if (m <= FEW_ROWS) m = 64;
+    if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in multiples of 8 up to 256", (long long)m, (long long)n);
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k))) return roles_refuse(c, i->loc, "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA would pad with zeros");
     if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of %lld and of %lld rows in one kernel", (long long)c->rows, (long long)m);
     c->rows = m;
@@ -126,6 +130,7 @@ bool roles_product_fits(Roles *c, Instr *i)
     if (!b_k && n * dtype_bytes(d) < 64) return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
     if (tma_load(c, a)) {
         bool a_k = k_major(c, load_behind(c, a), 1);
+        if (!a_k && a->type->shape[0] != m) return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
         if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
         add_load(c, load_behind(c, a));
     } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");

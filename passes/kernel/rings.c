@@ -9,10 +9,12 @@ static const Type *view_type(Roles *c, const Instr *load)
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     const Use *u = v->uses;
-    int k_axis = !u || u->user->op != OP_MMA_SYNC ? axis : u == &u->user->operands[0] ? 1 : 0;
+    bool product = u && u->user->op == OP_MMA_SYNC, is_a = product && u == &u->user->operands[0];
+    int k_axis = !product ? axis : is_a ? 1 : 0;
+    if (is_a && tile[0] < 64) tile[0] = 64;         /* what lies below the rows that are loaded becomes rows that nobody looks at */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
-    return type_shared(c->s, t->dtype, 2, t->shape, layouts_shared_text(&c->p->layouts, s));
+    return type_shared(c->s, t->dtype, 2, (int64_t[]){ tile[0], tile[1] }, layouts_shared_text(&c->p->layouts, s));
 }
 
 static int64_t view_bytes(Roles *c, const Type *t)

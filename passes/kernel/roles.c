@@ -9,7 +9,7 @@
  *     for j { %kv = ring_get %rk; %s = wgmma %q, %kv, %0; wgmma_wait; ring_release %rk; ... }
  *   }
  *
- * Requires: every product has a shape that wgmma takes (M in multiples of 64, N of 8 up to 256, K of the instruction's, or all of a contiguous axis of both
+ * Requires: every product has a shape that wgmma takes (M in multiples of 64 or fewer than 16 rows, which are padded to 64, N of 8 up to 256, K of the instruction's, or all of a contiguous axis of both
  * operands: a slot's rows are whole panels of its swizzle, and TMA fills what lies beyond the axis with zeros), its B
  * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride inside, base and other
  * strides multiples of 16 bytes by launch fact, pad zero, step 1; the window's other axes may be merged by a reshape), and neither their
