@@ -292,6 +292,7 @@ static void one(Walk *w, const Instr *i, double times)
     if (w->producer) { evaluate(w, i, times > 1 ? 0 : times); return; }
     switch ((int)i->op) {
     case OP_RING: case OP_SHARED_ALLOC: w->c.ring += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype); break;
+    case OP_TURN_WAIT: w->c.by_turns = true; break;
     case OP_RING_GET: slots(w, ir_operand(i, 0)); wait_for_data(w, times); break;
     case OP_SHARED_SLOT: slots(w, ir_operand(i, 0)); break;
     case OP_COPY_WAIT: wait_for_data(w, times); w->c.meets += times; break;
@@ -338,7 +339,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->uncertain |= c->uncertain;
+    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }

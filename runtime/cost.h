@@ -28,6 +28,7 @@ typedef struct Cost {
     int words;                      /* of a thread, that the largest tile takes */
     int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;
+    bool by_turns;                  /* warpgroups take turns to issue products */
     bool uncertain;                 /* not all of it could be counted */
     int cluster;
     int64_t shared_bytes;

@@ -10,7 +10,7 @@
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 192, MOST_TOGETHER = 48, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
-typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent; FrontValue values[MOST_VALUES + 1]; } Name;
+typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late; FrontValue values[MOST_VALUES + 1]; } Name;
 typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
 
 typedef struct Worker { Session s; Ast *ast; bool open; } Worker;
@@ -51,7 +51,8 @@ static void add_name(Search *z, int domain)
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     Name *n = &z->name[z->n_names];
     *n = (Name){ .name = d->name, .domain = domain, .n = d->n, .declared = -1, .hint = hint, .shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name) };
-    n->together = n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1);      /* on or off */
+    n->late = hint && !strcmp(d->name, "turns");        /* its gain does not depend on the others: for the best of them */
+    n->together = !n->late && (n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1));      /* on or off */
     if (!z->p->model && !n->shapes_grid) return;
     for (int i = 0; i < d->n; i++) {
         n->values[i] = d->values[i];
@@ -247,7 +248,7 @@ static int best(const Search *z, const int *but, int n)
 static void improve(Search *z, int *from, int n)
 {
     for (int j = 0; j < z->n_names; j++) {
-        if (z->name[j].shapes_grid) continue;
+        if (z->name[j].shapes_grid || z->name[j].late) continue;
         for (int k = 0; k < n; k++)
             for (int v = 0; v < z->name[j].n; v++) {
                 uint8_t p[MOST_NAMES];
@@ -280,6 +281,17 @@ static void consider_pairs(Search *z, const uint8_t *at)
             }
 }
 
+static void consider_late(Search *z, const uint8_t *at)
+{
+    for (int j = 0; j < z->n_names; j++)
+        for (int v = 0; v < z->name[j].n && z->name[j].late; v++) {
+            uint8_t p[MOST_NAMES];
+            memcpy(p, at, sizeof p);
+            p[j] = (uint8_t)v;
+            consider(z, p);
+        }
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -310,6 +322,8 @@ static int walk(Search *z)
         improve(z, &now, 1);
         if (best(z, NULL, 0) == before) break;
     }
+    consider_late(z, z->point[best(z, NULL, 0)].at);
+    estimate_all(z);
     return best(z, NULL, 0);
 }
 
