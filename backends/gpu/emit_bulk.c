@@ -202,7 +202,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
             if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
             if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
         }
-        c = str(e, "%s)", c);
+        c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");      /* one that saturated begins a box too (kernel_tma_begins) */
     }
     line(e, "if (lane == 0) {");
     e->indent++;

@@ -84,7 +84,9 @@ static void emit_put(Emit *e, Instr *i)
             const char *o = str(e, "%s%s", name_of(e, offset), k == 0 && p ? str(e, " + %d", p * s->panel) : "");
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
             if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k]);
-            c = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST) ? str(e, "%s, %s(%s)", c, use(e, "tma_coordinate"), o) : str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
+            bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
+            if (wide) c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o, k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
+            else c = str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s_%dd", shared ? "multicast" : "load", w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
              shared ? str(e, ", %d", r->ctas) : "", c);

@@ -125,7 +125,7 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && s * bytes % 16) return false;
     }
-    return unit >= 0;
+    return unit >= 0 && kernel_tma_begins(f, store, unit);
 }
 
 typedef struct Uses { int param, n; } Uses;

@@ -123,6 +123,8 @@ static inline bool kernel_tma_counts(const Func *f, const Param *p)
     }
     return all;
 }
+/* A box begins at a multiple of 16 bytes along the contiguous axis too, in range or not: anything else is an illegal instruction (H100). */
+bool kernel_tma_begins(const Func *, const Instr *mem, int unit);
 static inline int kernel_cta_warps(const KernelPlan *p) { return p->warps + p->producer_warps; }
 
 void kernel_program(Session *, Func *, KernelPlan *);

@@ -171,6 +171,13 @@ int64_t kernel_divisor(const Func *f, const Value *v)
     return d < 1 ? 1 : d;
 }
 
+bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
+{
+    MemParts m;
+    if (!ir_mem_parts(mem, &m)) return false;
+    return kernel_divisor(f, m.idx[unit]) * dtype_bytes(f->params[m.param].type->dtype) % 16 == 0 || ir_attr_int(mem, ATTR_ALIGN, 1) % 16 == 0;
+}
+
 int kernel_access_bytes(const Func *f, const Instr *mem)
 {
     MemParts m;

@@ -55,6 +55,7 @@ bool roles_tma_window(Roles *c, const Instr *i)
     for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
     if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return roles_refuse(c, i->loc, "the tile of %s has no axis known to be contiguous", p->name);
     if (p->align % 16) return roles_refuse(c, i->loc, "the base of %s is not known to be 16-byte aligned", p->name);
+    if (!kernel_tma_begins(c->f, i, unit)) return roles_refuse(c, i->loc, "the tile of %s is not known to begin at a multiple of 16 bytes along its contiguous axis", p->name);
     if (!kernel_tma_counts(c->f, p)) return roles_refuse(c, i->loc, "an axis of %s may have 2^31 elements or more, and TMA counts them in 32 bits", p->name);
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];

@@ -243,6 +243,12 @@ static void tma_land(Cta *c, int k)
 
 static void start(Cta *c, Tma *t);
 
+/* Of a box: an illegal instruction else (H100). */
+static void check_begin(const Map *m, int32_t at)
+{
+    if ((int64_t)at * (int64_t)m->element % 16) emu_fail("TMA at element %d of the contiguous axis, %u bytes each: not a multiple of 16 bytes", at, (unsigned)m->element);
+}
+
 static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
 {
     Tma t = { .to = to, .rank = rank };
@@ -252,6 +258,7 @@ static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
     t.bytes = m.element;
     for (int k = 0; k < rank; k++) { t.bytes *= m.box[k]; t.at[k] = at[k]; }
+    check_begin(&m, at[0]);
     if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
     if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     return t;
@@ -376,6 +383,7 @@ void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *plac
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
     o.bytes = m.element;
     for (int k = 0; k < rank; k++) { o.bytes *= m.box[k]; o.place[k] = place[k]; }
+    check_begin(&m, place[0]);
     if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
     if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     emu_check_read(from, o.bytes, BY_TMA);
