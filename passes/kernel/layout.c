@@ -112,11 +112,17 @@ static void note_shape(Ctx *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
+/* Not by vectors of 16 bytes: addresses are at no multiples of that, or rows of the tile no whole number of vectors. */
+static bool is_odd(Ctx *c, const Instr *i, const Value *v, int axis)
+{
+    return kernel_access_bytes(c->f, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0;
+}
+
 /* What the access costs by element, and by aligned vectors around its rows (shift.c). */
 static void note_shift(Ctx *c, Group *g, const Instr *i, const Value *v, int axis)
 {
-    int width = kernel_access_bytes(c->f, i), elem = dtype_bytes(v->type->dtype), by_element, n = 16 / elem;
-    if (width >= 16) return;
+    int elem = dtype_bytes(v->type->dtype), by_element, n = 16 / elem;
+    if (!is_odd(c, i, v, axis)) return;
     g->unfit |= !kernel_may_shift(c->f, c->p, i) || (g->odd && g->odd_axis != axis);
     if (g->unfit) return;
     g->odd_axis = axis;
@@ -176,8 +182,8 @@ static void note_anchors(void *user, Instr *i)
     }
 }
 
-/* Rows that are not aligned go by aligned vectors where that spares a quarter of what elements cost. */
-static bool shifts(const Group *g) { return g->odd && !g->unfit && !g->mma && g->access_width < 16 && 4 * g->shifted < 3 * g->by_element; }
+/* Rows that are not aligned go by aligned vectors where that spares an eighth of what elements cost. */
+static bool shifts(const Group *g) { return g->odd && !g->unfit && !g->mma && 8 * g->shifted < 7 * g->by_element; }
 
 static const Layout *blocked(Ctx *c, const Group *g, int rank, const int64_t *shape)
 {
@@ -494,7 +500,7 @@ static void fix_store(Ctx *c, Instr *i)
     if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype), width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);
-    if (axis >= 0 && width < 16 && kernel_may_shift(c->f, c->p, i) && shift_pays(c, i, v, axis)) return;
+    if (axis >= 0 && is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) && shift_pays(c, i, v, axis)) return;
     if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1)) return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
     int now = sector_use(l, axis, bytes, width);

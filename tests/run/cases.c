@@ -157,6 +157,7 @@ const Case cases[] = {
     {"rms_norm_long", "M=3 N=1009", "T=f16 | T=bf16 TN=256", "X:s Y:t"},
     {"layer_norm", MATRIX, FLOATS},
     {"layer_norm", "M=9 N=225", NULL, "X:t W:x B:s Y:s", "X"},
+    {"layer_norm", "M=3 N=1023", "T=bf16", "X:b W:s B:s Y:b"},
     {"layer_norm", "M=5 N=20000", "T=f16"},       /* a cluster */
     {"layer_norm", "M=4 N=17001", "T=f16 | T=f32", "X:s Y:s", "X"},
     {"layer_norm_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
@@ -164,6 +165,7 @@ const Case cases[] = {
     {"softmax", MATRIX, FLOATS},
     {"softmax", "M=9 N=225", "T=f16 | T=f32", "X:t Y:s"},
     {"softmax", "M=9 N=225", FLOATS, NULL, "X"},
+    {"softmax", "M=3 N=1009", "T=f16", "X:s Y:s"},
     {"softmax_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
     {"softmax_long", "M=9 N=225", "T=bf16 TN=64", "X:s Y:t", "X"},
     {"softmax_masked", "M=3 N=1009", "T=f16 TN=64 | T=f32 TN=128"},
