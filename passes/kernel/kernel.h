@@ -173,6 +173,7 @@ int kernel_access_bytes(const Func *, const Instr *mem);     /* bytes one access
 /* shift.c: rows that begin at no multiple of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);      /* can the emitter read or write it by aligned vectors, given a layout with runs of 16 bytes? */
 int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);      /* halves of an instruction for 16 bytes a lane; chain: vectors of a lane that follow each other */
+void kernel_shift_note(Session *, const Func *, KernelPlan *);     /* says so in the plan's notes; behind layout */
 /* Does the layout have what such a store needs: runs of 16 bytes in consecutive registers, the run before each in the lane before, or in the last lane's register before? Runs that
  * follow each other so in one warp are a chain: sets for each vector the one before it (-1: it begins a chain) and the lanes of a row. */
 typedef struct ShiftChain { int n, vectors, lanes; int32_t *before; } ShiftChain;     /* n: elements of a vector */

@@ -675,4 +675,5 @@ void kernel_layout(Session *s, Func *f, KernelPlan *p)
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     kernel_bulk_loads(s, f, p);
+    kernel_shift_note(s, f, p);
 }

@@ -98,3 +98,30 @@ const Layout *kernel_shift_layout(Arena *a, const KernelPlan *p, int rank, const
     layout_vector(l, unit, (uint32_t)elem_bytes, 16, 16, &v);
     return v.bytes == 16 ? layout_with_tile(a, l, tile) : NULL;
 }
+
+typedef struct Note { Session *s; const Func *f; KernelPlan *p; uint64_t named; Text text; } Note;
+
+static void note_access(void *user, Instr *i)
+{
+    Note *n = user;
+    MemParts m;
+    ShiftChain chain;
+    int axis;
+    if (!kernel_may_shift(n->f, n->p, i)) return;
+    ir_mem_parts(i, &m);
+    kernel_unit_axis(n->f, i, &axis);
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    int bytes = dtype_bytes(t->dtype);
+    bool whole = kernel_access_bytes(n->f, i) >= 16 && t->shape[axis] * bytes % 16 == 0;
+    if (whole || !t->layout || ir_attr_int(i, ATTR_BULK, 0) || n->named >> m.param & 1 || !kernel_shift_chain(&n->s->arena, layouts_get(&n->p->layouts, t), axis, bytes, &chain)) return;
+    text_printf(&n->text, "%s%s", n->named ? ", " : "", n->f->params[m.param].name);
+    n->named |= 1ull << m.param;
+}
+
+void kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
+{
+    Note n = { .s = s, .f = f, .p = p };
+    text_init(&n.text, &s->arena);
+    if (f->n_params <= 64) ir_walk(f->body, note_access, &n);
+    if (n.named) p->schedule = arena_printf(&s->arena, "%s  shift: rows of %s by vectors of 16 bytes, shifted in registers where they begin anywhere\n", p->schedule ? p->schedule : "", n.text.data);
+}
