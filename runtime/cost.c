@@ -130,7 +130,9 @@ static void product(Walk *w, const Instr *i, double times)
     const Type *c = i->results[0].type;
     if (w->products != i->block) w->held = 0;
     w->products = i->block;
-    w->held += (double)type_elements(c) * dtype_bytes(c->dtype) + (a->kind == TYPE_TILE ? m * k * size : 0);
+    const Instr *from = ir_operand(i, 2)->def;      /* the next step of the same sum, in the same registers */
+    bool goes_on = from && from->block == i->block && from->op == i->op;
+    if (!goes_on) w->held += (double)type_elements(c) * dtype_bytes(c->dtype) + (a->kind == TYPE_TILE ? m * k * size : 0);
     int words = (int)(w->held / 4 / w->threads);
     if (words > w->c.held) w->c.held = words;
     bool wgmma = i->op == OP_WGMMA, fma = !wgmma && !strcmp(ir_attr(i, ATTR_INSTR)->s, "fma");
@@ -178,6 +180,46 @@ static void reads(Walk *w, const Instr *i, int param, double bytes)
     }
     w->c.in += bytes;
     if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
+}
+
+static int64_t row_bytes(const Walk *w, const Instr *put)
+{
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    return (unit >= 0 && unit < e->n ? e->v[unit] : 1) * dtype_bytes(ir_operand(put, 0)->type->dtype);
+}
+
+/* Bytes beyond one that is asked for: a request fetches up to 128 of a row. */
+static double narrow(const Walk *w, const Instr *put)
+{
+    double row = (double)row_bytes(w, put);
+    return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
+}
+
+/* The part of a window's rows of 128 bytes that lie across two lines, where the tensor's base does not. */
+static double torn(const Walk *w, const Instr *put)
+{
+    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int64_t line = 128, pitch = 1;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        if (a == unit || a >= e->n || w->env->dims[p->dims[a]] <= 1) continue;
+        for (int64_t bytes = stride < 0 ? -stride : stride; (bytes * dtype_bytes(p->type->dtype)) % line;) line /= 2;
+    }
+    return 1 - (double)line / 128;
+}
+
+/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once (backends/gpu/emit_copy.c). */
+static void copy(Walk *w, const Instr *i, double times)
+{
+    double whole, bytes = window_bytes(w, i, &whole) * times, width = kernel_access_bytes(w->f, i);
+    reads(w, i, ir_operand(i, 1)->index, bytes);
+    w->c.wasted += bytes * narrow(w, i);
+    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : 4) * times;
+    if (width < 4) w->c.stalls += ceil(whole / (64.0 * w->threads)) * times;
 }
 
 static void wait_for_data(Walk *w, double times)
@@ -280,13 +322,17 @@ static void one(Walk *w, const Instr *i, double times)
         for (int k = 0; k < i->n_results; k++) put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
         return;
     case OP_RING_PUT: {
-        const Attr *e = ir_attr(i, ATTR_EXTENTS);
-        double bytes = window_bytes(w, i, NULL) * times, row = (double)e->v[e->n - 1] * dtype_bytes(ir_operand(i, 0)->type->dtype);
+        double bytes = window_bytes(w, i, NULL) * times, waste = narrow(w, i);
+        const Instr *ring = ir_operand(i, 0)->def;
+        int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1;
         reads(w, i, ir_operand(i, 1)->index, bytes);
-        if (row < 128) w->c.wasted += bytes * (128 / (row < 16 ? 16 : row) - 1);      /* a request fetches up to 128 bytes of a row */
+        if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
+        w->c.wasted += bytes * waste;
+        if (row_bytes(w, i) % 128) w->c.panels = fmax(w->c.panels, row_bytes(w, i) > 128 && row_bytes(w, i) % 64 ? 2 : 1);      /* passes/kernel/layouts.c */
+        w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * torn(w, i);
         return;
     }
-    case OP_COPY: { double whole; reads(w, i, ir_operand(i, 1)->index, window_bytes(w, i, &whole) * times); w->c.alu += whole / 16 * 4 * times; return; }
+    case OP_COPY: copy(w, i, times); return;
     default: break;
     }
     if (w->producer) { evaluate(w, i, times > 1 ? 0 : times); return; }
@@ -311,7 +357,7 @@ static void one(Walk *w, const Instr *i, double times)
         break;
     }
     case OP_SHARED_READ: case OP_SHARED_WRITE: {
-        const Type *t = ir_operand(i, i->op == OP_SHARED_READ ? 0 : 1)->type;
+        const Type *t = i->op == OP_SHARED_READ ? ir_result(i)->type : ir_operand(i, 1)->type;       /* a read may take a part of what its view shows */
         w->c.shared += (double)type_elements(t) * dtype_bytes(t->dtype) * times;
         break;
     }
@@ -337,7 +383,7 @@ static void walk(Walk *w, const Block *b, double times)
 static void add(Cost *to, const Cost *c)
 {
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
-    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->meets += c->meets;
+    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
     to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
 }
@@ -367,7 +413,7 @@ static void start(Walk *w, int64_t linear, const int64_t *coord)
 }
 
 /* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves, or all of the tensor once where L2 keeps it. */
-static double bytes_from_memory(Walk *w, int64_t together, int64_t l2_bytes)
+static double bytes_from_memory(Walk *w, int64_t together, int parts, int64_t l2_bytes)
 {
     Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
     double all = 0, part = 1;
@@ -381,7 +427,7 @@ static double bytes_from_memory(Walk *w, int64_t together, int64_t l2_bytes)
     double waves = (double)programs / ((double)n * part);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
         const Param *q = &w->f->params[p];
-        double size = q->type->kind == TYPE_TENSOR ? dtype_bytes(q->type->dtype) : 0, loaded = t->bytes[p] * part * waves;
+        double size = q->type->kind == TYPE_TENSOR ? dtype_bytes(q->type->dtype) : 0, loaded = t->bytes[p] * part * waves * parts;
         for (int a = 0; q->type->kind == TYPE_TENSOR && a < q->type->rank; a++) size *= (double)env->dims[q->dims[a]];
         if (q->kind != PARAM_IN) { all += size; continue; }
         all += loaded < size ? loaded : size < 0.4 * (double)l2_bytes ? size : loaded;
@@ -406,7 +452,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         if (x > most) most = x;
         add(out, &w.c);
     }
-    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->scalar, &out->again, &out->joins, &out->turns, &out->meets };
+    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->stalls, &out->meets };
     for (size_t k = 0; k < sizeof mean / sizeof *mean; k++) *mean[k] /= SAMPLES;
     out->heaviest = most * SAMPLES / sum;
     out->unique = bytes_touched(f, env);
@@ -414,7 +460,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     if (out->ring > 0 && programs > units) {
         Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = programs, .threads = code->threads };
         int64_t each = 232448 / (code->shared_bytes + 1024);
-        out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each), l2_bytes);
+        int parts = out->joins > 0 && code->cluster > 1 ? code->cluster : 1;       /* of a program, whose first is walked */
+        out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each) / parts, parts, l2_bytes);
     }
     out->programs = programs;
     out->threads = code->threads;
@@ -422,6 +469,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
     out->words = code->largest.words;
     out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
+    out->loading = code->cluster > 1 && code->persistent ? code->cluster : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->consumers = out->consumers ? code->threads / 128 - 1 : 0;

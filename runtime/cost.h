@@ -12,10 +12,14 @@ typedef struct Cost {
     double alu, special;            /* lane operations: arithmetic, and those of the special function unit */
     double in, out;                 /* bytes of tensors that come and go */
     double wasted;                  /* bytes of sectors that are moved beyond those */
+    double given;                   /* bytes of `in` that another CTA of the cluster asks L2 for */
+    double torn;                    /* bytes of lines that are asked for beyond `in` because rows lie across them: their pitch is no multiple of a line's 128 bytes */
     double again;                   /* bytes of `in` that the program has read before, about */
     double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
     double turns;                   /* rounds of loops that wait for data */
+    double stalls;                  /* times that a program waits for loads which nothing runs ahead of */
     double meets;                   /* barriers, reductions across lanes or warps */
+    double panels;                  /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole ones */
     double joins;                   /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
     double heaviest;                /* work of the heaviest program to the mean */
     double unique, memory;          /* bytes of all tensors that programs touch, once; bytes that come from and go to memory, as far as L2 does not hold them */
@@ -30,7 +34,7 @@ typedef struct Cost {
     bool persistent, overlapped, bulk;
     bool by_turns;                  /* warpgroups take turns to issue products */
     bool uncertain;                 /* not all of it could be counted */
-    int cluster;
+    int cluster, loading;           /* CTAs of one program; programs that load together */
     int64_t shared_bytes;
 } Cost;
 

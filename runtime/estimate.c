@@ -8,8 +8,8 @@
  * the programming guide for what a multiprocessor holds. */
 static const DeviceModel models[] = {
     /* target         measured  wgmma   mma  shared  alu  special   l2  store  memory  latency  shared/SM  registers threads */
-    { "cuda:sm_90a",   true,     2800, 1500,    212, 225,      56, 150,   300,   2900,     650,   233472,     65536,   2048 },
-    { "cuda:sm_90",    false,    2800, 1500,    212, 225,      56, 150,   300,   2900,     650,   233472,     65536,   2048 },
+    { "cuda:sm_90a",   true,     3100, 2000,    200, 225,      56, 163,   320,   3070,     650,   233472,     65536,   2048 },
+    { "cuda:sm_90",    false,    3100, 2000,    200, 225,      56, 163,   320,   3070,     650,   233472,     65536,   2048 },
     { "cuda:sm_80",    false,       1, 1150,    165, 175,      43,  85,   170,   1400,     650,   167936,     65536,   2048 },
     { "cuda:sm_86",    false,       1,  400,    200, 210,      52,  65,   130,    850,     650,   102400,     65536,   1536 },
     { "cuda:sm_89",    false,       1,  600,    290, 300,      75, 100,   200,    920,     650,   102400,     65536,   1536 },
@@ -22,13 +22,20 @@ static const DeviceModel models[] = {
 /* Nanoseconds, fitted together with the first row: a launch; the way from it to the first load; its end; of a turn of a loop: what nothing hides, the least that a producer takes, a barrier or an
  * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket; a scalar operation of the way to the first load; what a load
  * takes longer from memory than from L2. */
-static const double START = 1334, BEGIN = 557, END = 774, TURN = 12, PUT = 200, MEET = 75, CLUSTER_MEETS = 3, TICKET = 600, SCALAR = 12, FROM_MEMORY = 650;
+static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, FROM_MEMORY = 700;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
-static const double JOIN = 2500;
+static const double JOIN = 2480;
+/* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K or N of 1023, 5001: 0.25 to 1). */
+static const double STALL = 0.5;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
-/* Slots of a ring that its reader holds; the part of a request's unused bytes that counts; how late the last of uneven programs is, in programs; the ramp of memory. */
-static const double HELD_SLOTS = 1.16, NARROW = 0.37, TAIL = 0.53, RAMP = 500, L2_KEEPS = 0.86;
+/* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of lines asked for twice because rows lie across them (a tile of 128 x 256 whose rows of B and A do takes twice as
+ * long); of bytes that go into shared memory beside those that products read there; what programs that load together wait for each other; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
+static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.65, FILL = 0.63, TOGETHER = 1.05, PANELS = 0.24, TAIL = 0.53;
+/* Memory: what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
+ * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
+ * keep memory busy. */
+static const double L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
 
 const DeviceModel *device_model(const Target *t)
 {
@@ -68,17 +75,19 @@ static double unhidden(double groups) { return 0.23 + 0.48 / (groups * sqrt(grou
 double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
 {
     double n = (double)c->programs / clusters_at_once(units, c->cluster), k = resident(c, m), turns = fmax(1, c->turns);
+    if (c->loading > 1) n = ceil((double)c->programs / c->loading) / clusters_at_once(units, c->loading);
     /* of one turn, each resource by itself */
-    double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? c->in : 0)) / m->shared / turns;
-    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in + NARROW * c->wasted) / m->l2 / turns, put = c->consumers ? PUT : 0;
-    double products = BLEND(6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
+    double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? FILL * c->in : 0)) / m->shared / turns;
+    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT : 0;
+    double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
+    products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
     double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
-    double meets = MEET * c->meets / turns * (c->cluster > 1 ? CLUSTER_MEETS * c->cluster : 1);
-    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put) + TURN + meets;
+    double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS * c->cluster : 1);
+    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */
@@ -97,7 +106,8 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     }
     /* what a program reads again comes from memory again unless L2 holds what all of those under way have read */
     double kept = k * units / c->cluster * (c->in - c->again + c->out), lost = kept > L2_KEEPS * (double)l2_bytes ? 1 - L2_KEEPS * (double)l2_bytes / kept : 0;
-    double memory = (c->memory + (double)c->programs * c->again * lost) / m->memory + RAMP;
+    double bytes = (c->memory + (double)c->programs * c->again * lost) * (1 + APART * c->wasted / fmax(1, c->in)), busy = fmin(1, (double)c->programs * c->cluster / (BUSY * units));
+    double memory = (bytes + fmin(DIRTY * bytes, DIRTY_MOST * (double)l2_bytes)) / (m->memory * busy);
     *limit = memory > t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
     return BLEND(4, t, memory) + START;
 }

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 192, MOST_TOGETHER = 48, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 288, MOST_TOGETHER = 96, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
 typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late; FrontValue values[MOST_VALUES + 1]; } Name;
@@ -135,7 +135,7 @@ static void estimate(Search *z, Worker *w, Point *p)
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
     p->uncertain = cost.uncertain;
-    p->ns = (cost.uncertain ? 2 : cost.joins > 0 ? 1.12 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
+    p->ns = (cost.uncertain ? 2 : cost.joins > 0 ? 1.08 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
 }
 
 static bool open_worker(Search *z, Worker *w)
@@ -194,13 +194,13 @@ static bool add(Search *z, const uint8_t *at)
     return true;
 }
 
-/* What `require` rejects may stand with another value of one other name: the first that it allows. */
+/* What `require` rejects may stand with another value of one other name that does not shape the grid: the first that it allows. */
 static void consider(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
     bool good = add(z, at);
     for (int j = 0; j < z->n_names && !good; j++)
-        for (int v = 0; v < z->name[j].n && !good && !z->name[j].together; v++) {
+        for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
             good = add(z, p);
