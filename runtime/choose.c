@@ -171,6 +171,23 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile. */
+typedef struct Preparing { Driver *driver; pthread_t thread; bool runs; } Preparing;
+
+static void *prepare(void *p)
+{
+    Driver *d = ((Preparing *)p)->driver;
+    d->ops->compiler_prepare(d);
+    return NULL;
+}
+
+static void prepared(void *p)
+{
+    Preparing *q = p;
+    if (q->runs) pthread_join(q->thread, NULL);
+    q->runs = false;
+}
+
 static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const uint8_t digest[32])
 {
     const DriverInfo *d = &k->context->driver->info;
@@ -187,7 +204,13 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
                         .l2_bytes = d->l2_bytes ? d->l2_bytes : k->context->target->l2_bytes, .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
     SearchResult r;
     double start = now_ms();
-    if (!search_configuration(s, &p, &r)) return 0;
+    Preparing *compiler = arena_new(&s->arena, Preparing);
+    compiler->driver = k->context->driver;
+    session_defer(s, prepared, compiler);
+    compiler->runs = compiler->driver->ops->compiler_prepare && !pthread_create(&compiler->thread, NULL, prepare, compiler);
+    bool found = search_configuration(s, &p, &r);
+    prepared(compiler);
+    if (!found) return 0;
     if (context_debug_has(k->context, "time")) {
         char text[80];
         snprintf(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, now_ms() - start);

@@ -78,6 +78,8 @@ struct DriverOps {
     tile_status (*compile)(Driver *, DriverCompile *, DriverError *);
     /* "nvrtc 13.0", part of the cache key, and the library's file; "" without a compiler. Loads the compiler, which takes NVRTC 30 ms. */
     const char *(*compiler_version)(Driver *, char *path, size_t room);
+    /* Has the compiler do what it does once in a process; any thread. NULL on the CPU. */
+    void (*compiler_prepare)(Driver *);
 
     tile_status (*module_load)(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
     void (*module_unload)(Driver *, DriverModule *);

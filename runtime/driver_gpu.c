@@ -135,6 +135,7 @@ tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
     tile_status st;
     Rtc *rtc = rtc_of(g, e, &st);
     if (!rtc) return st;
+    atomic_store(&g->prepared, true);
     char arch[32];
     if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch) snprintf(arch, sizeof arch, "sm_%d", g->arch);
     else snprintf(arch, sizeof arch, "%s", strchr(c->target->name, ':') + 1);
@@ -153,6 +154,17 @@ const char *gpudrv_compiler_version(Driver *d, char *path, size_t room)
     if (!rtc) return "";
     rtc_path(rtc, path, room);
     return rtc_version(rtc);
+}
+
+void gpudrv_compiler_prepare(Driver *d)
+{
+    GpuDriver *g = (GpuDriver *)d;
+    DriverError ignored;
+    tile_status st;
+    char arch[32];
+    Rtc *rtc = d->ops->kind == TARGET_CUDA && !atomic_exchange(&g->prepared, true) ? rtc_of(g, &ignored, &st) : NULL;
+    snprintf(arch, sizeof arch, "sm_%d", g->arch);
+    if (rtc) rtc_prepare(rtc, arch);
 }
 
 static int load_function(GpuDriver *g, const Artifact *a, void **module, void **function, const char **what)

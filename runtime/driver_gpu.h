@@ -3,6 +3,7 @@
 #include "runtime/driver.h"
 #include "runtime/rtc.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 typedef struct GpuDriver {
     Driver base;
@@ -15,6 +16,7 @@ typedef struct GpuDriver {
     const char *(*error_name)(int), *(*error_text)(int);    /* HIP */
     pthread_mutex_t rtc_lock;           /* guards the opening of the compiler, not its use */
     Rtc *rtc;
+    atomic_bool prepared;               /* rtc has compiled something, or is about to */
     char compiler_library[512];
 #define FN(field, args, cuda, hip, required) int (*field) args;
 #include "runtime/gpu.def"
@@ -34,7 +36,7 @@ void gpudrv_leave(GpuDriver *, const GpuScope *);
 
 /* The operations that are alike, for the vendors' tables. */
 #define GPU_OPS \
-    .compile = gpudrv_compile, .compiler_version = gpudrv_compiler_version, .module_load = gpudrv_module_load, .module_unload = gpudrv_module_unload, \
+    .compile = gpudrv_compile, .compiler_version = gpudrv_compiler_version, .compiler_prepare = gpudrv_compiler_prepare, .module_load = gpudrv_module_load, .module_unload = gpudrv_module_unload, \
     .occupancy = gpudrv_occupancy, .launch = gpudrv_launch, .capturing = gpudrv_capturing, .memory_alloc = gpudrv_memory_alloc, \
     .memory_free = gpudrv_memory_free, .fill = gpudrv_fill, .stream_create = gpudrv_stream_create, .stream_destroy = gpudrv_stream_destroy, \
     .stream_synchronize = gpudrv_stream_synchronize, .stream_wait = gpudrv_stream_wait, .event_create = gpudrv_event_create, \
@@ -42,6 +44,7 @@ void gpudrv_leave(GpuDriver *, const GpuScope *);
     .event_synchronize = gpudrv_event_synchronize, .event_elapsed = gpudrv_event_elapsed, .synchronize = gpudrv_synchronize
 tile_status gpudrv_compile(Driver *, DriverCompile *, DriverError *);
 const char *gpudrv_compiler_version(Driver *, char *, size_t);
+void gpudrv_compiler_prepare(Driver *);
 tile_status gpudrv_module_load(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
 void gpudrv_module_unload(Driver *, DriverModule *);
 tile_status gpudrv_occupancy(Driver *, DriverFunction *, int, size_t, int *, DriverError *);

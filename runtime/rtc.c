@@ -269,6 +269,17 @@ static tile_status take(Rtc *r, void *program, int (*size_fn)(void *, size_t *),
     return TILE_OK;
 }
 
+void rtc_prepare(Rtc *r, const char *arch)
+{
+    Options o = { .ptx = false };
+    void *program = NULL;
+    if (r->kind != TARGET_CUDA) return;
+    choose_arch(r, arch, RTC_BINARY, &o);
+    if (r->create(&program, "extern \"C\" __global__ void prepare(int *x) { *x = 1; }", "prepare.cu", 0, NULL, NULL)) return;
+    r->compile(program, o.n, o.list);
+    r->destroy(&program);
+}
+
 /* The first line of a log that speaks of an error. */
 static void first_error(const char *log, DriverError *e)
 {

@@ -11,6 +11,9 @@ void rtc_close(Rtc *);
 const char *rtc_version(const Rtc *);           /* "nvrtc 13.0" */
 void rtc_path(const Rtc *, char *out, size_t room);     /* the file it was loaded from, "" if the loader does not say */
 
+/* NVRTC: a kernel of one line, so that what is set up with the first compilation is there for the next one (35 ms). */
+void rtc_prepare(Rtc *, const char *arch);
+
 typedef enum RtcForm { RTC_BINARY, RTC_PTX } RtcForm;
 
 /* Compiles c->text for `arch` ("sm_90a", "gfx942"). A compiler older than the device gives PTX for its newest architecture instead of a

@@ -299,13 +299,14 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (Point){ .ns = INFINITY };        /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
-    estimate_all(z);
-    if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].uncertain || (!z->p->model && z->point[0].programs >= z->p->units))) return 0;
+    if (z->p->only_if_needed || !z->p->model) estimate_all(z);
+    if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].programs >= z->p->units)) return 0;
     consider_tiles(z, declared);
     memcpy(middle, declared, sizeof middle);
     for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent) / 2);
     consider_tiles(z, middle);
     estimate_all(z);
+    if (z->point[0].ns < INFINITY && z->point[0].uncertain) return 0;
     if (best(z, NULL, 0) < 0) {         /* as declared nothing fits: smaller pipelines may */
         int zero = 0;
         improve(z, &zero, 1);

@@ -34,6 +34,7 @@ typedef struct FakeState {
     void *stream_context;               /* the context of every stream; NULL: the current one */
     /* written down */
     int versions;                       /* how often the compiler was asked for its own */
+    int prepares;                       /* compilations that only warm the compiler */
     int launches, compiles, modules, live_modules, tensor_maps;
     int64_t live_memory, allocs;
     FakeLaunch last;

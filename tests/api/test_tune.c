@@ -317,6 +317,7 @@ static void test_without_table(void)
     CU_ASSERT_EQUAL(notes.n, 2);
     CHECK_TEXT(notes.last, "as declared");
     CU_ASSERT_EQUAL(fake->compiles, 1);
+    CU_ASSERT_EQUAL(fake->prepares, 1);             /* the compiler was readied while the first choice was made */
     long calls = atomic_load(&counter.calls);
     CU_ASSERT_EQUAL(programs(k, 4096), 4);          /* looked up, without memory */
     CU_ASSERT_EQUAL(atomic_load(&counter.calls), calls);

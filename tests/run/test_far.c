@@ -30,7 +30,7 @@ static tile_kernel *load(const char *name)
     tile_module *module;
     tile_kernel *kernel = NULL;
     tile_binding type = {.name = "T", .kind = TILE_BIND_TEXT, .value.text = "i8"};
-    snprintf(path, sizeof path, "%s/%s.tile", TILE_KERNELS, name);
+    snprintf(path, sizeof path, "%s/%s.tile", getenv("TILE_TEST_KERNELS") ? getenv("TILE_TEST_KERNELS") : TILE_KERNELS, name);
     if (tile_module_load_file(context, path, NULL, &module) != TILE_OK) return NULL;
     tile_status status = tile_kernel_create(module, name, &type, 1, &kernel);
     tile_module_destroy(module);

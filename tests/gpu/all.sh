@@ -1,0 +1,51 @@
+#!/bin/bash
+# all.sh: everything that `ctest -L gpu` runs on a CUDA device, from a queue that keeps all processors busy (most of the time is NVRTC's), within a bound.
+#
+#     all.sh PROGRAMS SOURCE [SECONDS [PATTERN]]      PROGRAMS: a build folder, or one that pack.sh made; PATTERN: only items whose names match
+#
+# Prints a line an item and what failed, last how many ran. Exit status 0, 1, 77 without a device. What the bound kept from running counts as failed.
+set -u
+programs=$(cd "$1" && pwd) source=$(cd "$2" && pwd) seconds=${3:-600} pattern=${4:-.}
+find_program() { for d in . tests/run tests/api tests/gpu tools; do [ -x "$programs/$d/$1" ] && { echo "$programs/$d/$1"; return; }; done; echo "$programs/$1"; }
+run=$(find_program tile_run_test) ops=$(find_program tile_ops_test) random=$(find_program tile_random_test) far=$(find_program test_far) api=$(find_program test_api_gpu)
+tilec=$(find_program tilec) timing=$(find_program tile_gpu_timing)
+work=$(mktemp -d) && cd "$work" || exit 1
+trap 'rm -rf "$work"' EXIT
+export TILE_TEST_KERNELS=$source/examples/kernels TILE_CACHE_DIR=$work/cache
+items() {       # the longest first
+    for tool in memcheck racecheck synccheck; do for target in cuda cuda:sm_80; do echo "sanitize.$tool.$target bash $source/tests/gpu/sanitize.sh $tilec $source cc cuda $target $tool"; done; done
+    echo "api $api"
+    for i in $(seq 0 3); do echo "random.$i $random --device=cuda --count=50 --first=$((1 + 50 * i))"; done
+    for i in $(seq 0 47); do echo "ops.$i $ops --device=cuda --share=$i/48"; done
+    "$run" --list | awk '{ n[$2]++ } END { for (e in n) print n[e], e }' | sort -rn | while read -r cases e; do      # a dozen cases an item
+        n=$(((cases + 11) / 12))
+        for i in $(seq 0 $((n - 1))); do echo "run.$e.$i $run --device=cuda --example=$e --share=$i/$n --kernels=$TILE_TEST_KERNELS"; done
+    done
+    echo "far $far cuda"
+    echo "processes bash $source/tests/gpu/processes.sh $tilec $source cc"
+    [ -x "$timing" ] && echo "timing $timing --kernels=$TILE_TEST_KERNELS --only=silu"
+}
+one() {         # NAME COMMAND...: its status and seconds into NAME.st
+    local name=$1 left=$((end - $(date +%s))) from=$(date +%s%N)
+    shift
+    if ((left < 2)); then echo "$name late 0" > "$name.st"; return; fi
+    timeout "$left" "$@" > "$name.log" 2>&1
+    echo "$name $? $((($(date +%s%N) - from) / 1000000))" > "$name.st"
+}
+export -f one
+"$run" --device=cuda --example=vector_add --kernels="$TILE_TEST_KERNELS" > probe 2>&1
+[ $? = 77 ] && { echo "SKIP: $(head -1 probe)"; exit 77; }
+export end=$(($(date +%s) + seconds))
+items | grep -E "^[^ ]*($pattern)" > queue
+xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' _ < queue
+failed=0
+while read -r name rest; do
+    read -r _ status ms < "$name.st" || { status=lost ms=0; }
+    case $status in
+    0) echo "ok $name $ms ms: $(tail -1 "$name.log")" ;;
+    77) echo "skip $name: $(head -1 "$name.log")" ;;
+    *) failed=$((failed + 1)); echo "FAIL $name ($([ "$status" = 124 ] && echo "cut off" || echo "$status")) after $ms ms"; grep -E "FAIL|rror|Assert" "$name.log" 2>/dev/null | head -6 ;;
+    esac
+done < queue
+echo "$(wc -l < queue) items, $failed failed, $(($(date +%s) - end + seconds)) s on $(nproc) processors"
+exit $((failed > 0))
