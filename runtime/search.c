@@ -5,7 +5,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 288, MOST_TOGETHER = 96, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
@@ -13,7 +12,7 @@ enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 288, MOST_TOGETHER = 96, 
 typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late; FrontValue values[MOST_VALUES + 1]; } Name;
 typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
 
-typedef struct Worker { Session s; Ast *ast; bool open; } Worker;
+typedef struct Worker { Session s; Ast *ast; bool open, runs; pthread_t thread; struct Search *search; } Worker;        /* [0]: the caller's thread */
 
 typedef struct Search {
     const SearchProblem *p;
@@ -23,9 +22,11 @@ typedef struct Search {
     const FrontKernel *front;
     Name name[MOST_NAMES]; int n_names;
     Point point[MOST_TRIED]; int n_points;
-    int from;                       /* points before have their estimates */
-    atomic_int next;
     Worker worker[MOST_THREADS]; int n_workers;
+    pthread_mutex_t lock;           /* guards what follows */
+    pthread_cond_t more, all_finished;
+    int next, finished, limit;      /* points: the first that nobody took, how many have estimates, those that want one */
+    bool quit;
 } Search;
 
 /* --- what may be chosen ----------------------------------------------------------------------------------------------------------- */
@@ -150,36 +151,53 @@ static bool open_worker(Search *z, Worker *w)
     return w->ast != NULL;
 }
 
-typedef struct Thread { Search *z; Worker *w; pthread_t id; } Thread;
-
-static void *work(void *arg)
+static void estimate_one(Search *z, Worker *w, Point *p)
 {
-    Search *z = ((Thread *)arg)->z;
-    Worker *w = ((Thread *)arg)->w;
-    for (int i; (i = atomic_fetch_add(&z->next, 1)) < z->n_points;) {
-        Point *p = &z->point[i];
-        p->ns = INFINITY;
-        if (!open_worker(z, w)) continue;
-        if (setjmp(w->s.oom)) p->ns = INFINITY;        /* out of memory, or an error of the compiler's own: not this one */
-        else estimate(z, w, p);
-        w->s.diags = w->s.last_diag = NULL;
-        w->s.n_errors = 0;
+    p->ns = INFINITY;
+    if (!open_worker(z, w)) return;
+    if (setjmp(w->s.oom)) p->ns = INFINITY;        /* out of memory, or an error of the compiler's own: not this one */
+    else estimate(z, w, p);
+    w->s.diags = w->s.last_diag = NULL;
+    w->s.n_errors = 0;
+}
+
+/* With the lock held. */
+static void take_points(Search *z, Worker *w)
+{
+    while (z->next < z->limit) {
+        Point *p = &z->point[z->next++];
+        pthread_mutex_unlock(&z->lock);
+        estimate_one(z, w, p);
+        pthread_mutex_lock(&z->lock);
+        if (++z->finished == z->limit) pthread_cond_signal(&z->all_finished);
     }
+}
+
+static void *help(void *arg)
+{
+    Worker *w = arg;
+    Search *z = w->search;
+    pthread_mutex_lock(&z->lock);
+    while (!z->quit) {
+        take_points(z, w);
+        if (!z->quit) pthread_cond_wait(&z->more, &z->lock);
+    }
+    pthread_mutex_unlock(&z->lock);
     return NULL;
 }
 
-/* All points that have none yet. */
+/* All points that have none yet, in threads that stay for the next time. */
 static void estimate_all(Search *z)
 {
-    Thread t[MOST_THREADS];
-    int n = z->n_points - z->from, started = 1;
-    atomic_store(&z->next, z->from);
-    if (n > z->n_workers) n = z->n_workers;
-    for (int i = 0; i < n; i++) t[i] = (Thread){ z, &z->worker[i], 0 };
-    while (started < n && !pthread_create(&t[started].id, NULL, work, &t[started])) started++;
-    if (n > 0) work(&t[0]);
-    for (int i = 1; i < started && n > 0; i++) pthread_join(t[i].id, NULL);
-    z->from = z->n_points;
+    int n = z->n_points - z->limit;
+    pthread_mutex_lock(&z->lock);
+    z->limit = z->n_points;
+    pthread_cond_broadcast(&z->more);
+    for (Worker *w = z->worker + 1; w < z->worker + z->n_workers && w < z->worker + n; w++)
+        if (!w->runs) w->runs = !pthread_create(&w->thread, NULL, help, w);
+    take_points(z, z->worker);
+    while (z->finished < z->limit) pthread_cond_wait(&z->all_finished, &z->lock);
+    pthread_mutex_unlock(&z->lock);
 }
 
 /* --- the way through ----------------------------------------------------------------------------------------------------------------- */
@@ -337,8 +355,20 @@ static int processors(void)
 static void close_workers(void *p)
 {
     Search *z = p;
-    for (int i = 0; i < z->n_workers; i++) if (z->worker[i].open) session_free(&z->worker[i].s);
+    if (!z->n_workers) return;
+    pthread_mutex_lock(&z->lock);
+    z->quit = true;
+    pthread_cond_broadcast(&z->more);
+    pthread_mutex_unlock(&z->lock);
+    for (int i = 0; i < z->n_workers; i++) {
+        Worker *w = &z->worker[i];
+        if (w->runs) pthread_join(w->thread, NULL);
+        if (w->open) session_free(&w->s);
+    }
     z->n_workers = 0;
+    pthread_cond_destroy(&z->more);
+    pthread_cond_destroy(&z->all_finished);
+    pthread_mutex_destroy(&z->lock);
 }
 
 bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
@@ -351,6 +381,10 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     z->front = frontend_kernel_find(z->ast, p->kernel);
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
     if (!z->n_names) return false;
+    pthread_mutex_init(&z->lock, NULL);
+    pthread_cond_init(&z->more, NULL);
+    pthread_cond_init(&z->all_finished, NULL);
+    for (int i = 0; i < z->n_workers; i++) z->worker[i].search = z;
     session_defer(s, close_workers, z);
     int found = walk(z);
     close_workers(z);
