@@ -68,18 +68,19 @@ void emu_global_tensor(const void *from, const void *to)
     else if (n_tensors < 64 && to > from) { tensors[n_tensors].from = (uint64_t)(uintptr_t)from; tensors[n_tensors++].to = (uint64_t)(uintptr_t)to; }
 }
 
-static void within(const void *p, uint32_t bytes, const char *access)
+/* An atomic of a narrow element changes the word around it, whose other bytes it leaves as they are: it must hold a byte of a tensor. */
+static void within(const void *p, uint32_t bytes, const char *access, bool atomic)
 {
     uint64_t a = (uint64_t)(uintptr_t)p;
     bool in = !n_tensors;
-    for (int k = 0; k < n_tensors; k++) in |= a >= tensors[k].from && a + bytes <= tensors[k].to;
+    for (int k = 0; k < n_tensors; k++) in |= atomic ? a < tensors[k].to && a + bytes > tensors[k].from : a >= tensors[k].from && a + bytes <= tensors[k].to;
     if (!in) emu_fail("%s of %u bytes at %llx, outside of all tensors", access, bytes, (unsigned long long)a);
 }
 
 void emu_global_read(const void *p, uint32_t bytes)
 {
     const Cta *c = emu.cta;
-    within(p, bytes, "read");
+    within(p, bytes, "read", false);
     if (blocks > 1 << 23) return;
     uint64_t me = mine(c), a = (uint64_t)(uintptr_t)p;
     for (uint64_t end = a + bytes; a < end; a++) {
@@ -94,7 +95,7 @@ void emu_global_read(const void *p, uint32_t bytes)
 static void write(const void *p, const void *from, uint32_t bytes, uint64_t atomic)
 {
     const Cta *c = emu.cta;
-    within(p, bytes, atomic ? "atomic change" : "write");
+    within(p, bytes, atomic ? "atomic change" : "write", atomic);
     if (blocks > 1 << 23) return;
     uint64_t me = mine(c) | atomic, a = (uint64_t)(uintptr_t)p;
     bool unchanged = from && !memcmp(p, from, bytes);
