@@ -11,7 +11,7 @@ run=$(find_program tile_run_test) ops=$(find_program tile_ops_test) random=$(fin
 tilec=$(find_program tilec) timing=$(find_program tile_gpu_timing)
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
-export TILE_TEST_KERNELS=$source/examples/kernels TILE_CACHE_DIR=$work/cache
+export TILE_TEST_KERNELS=$source/examples/kernels TILE_CACHE_DIR=$work/cache LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 items() {       # the longest first
     for tool in memcheck racecheck synccheck; do for target in cuda cuda:sm_80; do echo "sanitize.$tool.$target bash $source/tests/gpu/sanitize.sh $tilec $source cc cuda $target $tool"; done; done
     echo "api $api"
