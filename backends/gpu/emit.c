@@ -606,6 +606,7 @@ static void emit_instr(Emit *e, Instr *i)
         emit_shared(e, i); return;
     case OP_MMA_SYNC: emit_mma_sync(e, i); return;
     case OP_OPAQUE: {
+        if (ir_result(i)->type->kind == TYPE_TILE) { emit_opaque_tile(e, i); return; }
         const char *n = name_of(e, ir_result(i));
         line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"), cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
         e->storage[ir_result(i)->id] = n;

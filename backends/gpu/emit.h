@@ -156,6 +156,7 @@ void emit_reduce(Emit *, Instr *);
 void emit_combine(Emit *, Instr *);                 /* across the CTAs of a cluster */
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
+void emit_opaque_tile(Emit *, const Instr *);
 void emit_by_position(Emit *, Instr *);             /* reshape, permute, concat, slice through shared memory */
 void keep_order(Emit *, const Instr *);             /* before a memory operation: a barrier where program order asks for one */
 void emit_load(Emit *, Instr *);

@@ -262,6 +262,19 @@ void emit_materialize(Emit *e, Instr *i)
     fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
+/* The same registers; the compiler takes them for read and written here. */
+void emit_opaque_tile(Emit *e, const Instr *i)
+{
+    const Value *v = ir_operand(i, 0);
+    DType d = v->type->dtype;
+    const char *array = e->storage[v->id];
+    int words = array_len(d, (int)layout_regs(layout_of(e, v)));
+    begin_unrolled(e, "i", words);
+    line(e, "%s(%s[i]);", use(e, !strcmp(array_type(d), "float") ? "pin_float" : "pin_word"), array);
+    end_block(e);
+    e->storage[ir_result(i)->id] = array;
+}
+
 /* --- conversions ---------------------------------------------------------------------------------------------------------------- */
 
 static void element_to_shared(Emit *e, const char *addr, DType d, const char *x)

@@ -116,7 +116,7 @@ int main(int argc, char **argv)
             if (!strncmp(argv[i], "no:", 3)) {
                 const char *w = argv[i] + 3;
                 ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap"); ko.no_across |= !strcmp(w, "across");
-                 ko.no_order |= !strcmp(w, "order"); ko.no_turns |= !strcmp(w, "turns"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets"); ko.no_shift |= !strcmp(w, "shift");
+                 ko.no_order |= !strcmp(w, "order"); ko.no_turns |= !strcmp(w, "turns"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets"); ko.no_shift |= !strcmp(w, "shift"); ko.no_early |= !strcmp(w, "early");
             } else if (!strcmp(argv[i], "turns")) ko.turns = true;
             else if (!strcmp(argv[i], "across")) ko.across = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);

@@ -8,6 +8,7 @@
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
  *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
+ *   early-loads  loads that stand behind a reduction and do not need it are started before it
  *
  * docs/kernel-ir.md describes what the result may hold. */
 #pragma once
@@ -51,6 +52,7 @@ typedef struct KernelOptions {
     bool no_reciprocal;     /* every quotient a division */
     bool no_mask_branch;    /* masks in every step of a loop with products */
     bool no_ahead;          /* no fragment read before the step it belongs to */
+    bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
@@ -150,6 +152,7 @@ void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
 int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
 void kernel_stage(Session *, Func *, KernelPlan *);
 void kernel_layout(Session *, Func *, KernelPlan *);
+void kernel_early_loads(Session *, Func *, KernelPlan *);           /* behind layout */
 int kernel_fragments_ahead(Session *, Func *, KernelPlan *);       /* loops changed; behind layout */
 int kernel_registers(Session *, const Func *, KernelPlan *);
 

@@ -195,6 +195,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     }
     kernel_layout(s, f, p);
     kernel_fragments_ahead(s, f, p);
+    if (!roles) kernel_early_loads(s, f, p);
     schedule_end(p);
     if (t->kind == TARGET_HIP && s->n_errors == errors) p->registers = kernel_registers(s, f, p);
     return s->n_errors == errors;

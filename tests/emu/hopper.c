@@ -67,6 +67,7 @@ static const Row rows[] = {
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
+    { "layer_norm", "M=3 N=4096", NULL, NULL },                        /* weights before the reductions, rows held as loaded */
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
     /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
     { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL, .faults = true },

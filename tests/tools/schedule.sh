@@ -43,24 +43,33 @@ grep -q 'K_ring.*2 slots' new.cu || fail "K has not two slots"
 [ "$(grep -c ' wgmma_wait(1)' new.cu)" = 0 ] && [ "$(grep -c ' wgmma_wait(1)' own.cu)" -gt 0 ] || fail "products of the plain order are left in flight"
 
 # a kernel with a raster clause: its order is printed, and another takes its place; portable code: fragments ahead or not, rings on AMD straight or by registers
-gemm=("$tilec" "$k/gemm.tile" -D T=f16 -D ACC=f32 -D TO=f16 -D TF32=false)
+kernel=("$tilec" "$k/gemm.tile" -D T=f16 -D ACC=f32 -D TO=f16 -D TF32=false)
 takes() {       # takes TARGET LINES: decided so, the schedule printed has these lines, and the code is another than the derived one
     printf '%s\n' "$2" | tr ';' '\n' | sed 's/^ *//' >lines.txt
     printf '%s\n' "$2" >s.txt
-    "${gemm[@]}" --target="$1" -o own2.cu
-    "${gemm[@]}" --target="$1" --schedule=s.txt --emit=schedule >new.txt || { fail "$1 refuses: $2"; return; }
+    "${kernel[@]}" --target="$1" -o own2.cu
+    "${kernel[@]}" --target="$1" --schedule=s.txt --emit=schedule >new.txt || { fail "$1 refuses: $2"; return; }
     grep -qxFf lines.txt new.txt && [ "$(grep -cxFf lines.txt new.txt)" = "$(grep -c '' lines.txt)" ] || fail "$2 on $1: $(cat new.txt)"
-    "${gemm[@]}" --target="$1" --schedule=s.txt -o new.cu && ! cmp -s own2.cu new.cu || fail "$2 on $1 changes nothing in the code"
+    "${kernel[@]}" --target="$1" --schedule=s.txt -o new.cu && ! cmp -s own2.cu new.cu || fail "$2 on $1 changes nothing in the code"
 }
 for target in cuda:sm_90a cuda:sm_80 hip:gfx942; do
-    "${gemm[@]}" --target=$target --emit=schedule | grep -qx 'order remap' || fail "$target: the raster clause is not told"
+    "${kernel[@]}" --target=$target --emit=schedule | grep -qx 'order remap' || fail "$target: the raster clause is not told"
     takes $target 'order rows 8'
     takes $target 'order ids'
     takes $target 'order first 1'
 done
 takes cuda:sm_80 'loop 1 plain'
 takes hip:gfx942 'load A ring 1 by registers; load B ring 1 by registers'
-"${gemm[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 ahead' || fail "fragments ahead are not told"
+"${kernel[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 ahead' || fail "fragments ahead are not told"
+
+# rows: what is loaded before the reduction behind which it stands
+kernel=("$tilec" "$k/layer_norm.tile" --kernel=layer_norm -D N=4096 -D T=f16)
+"${kernel[@]}" --target=cuda:sm_90a --emit=schedule >new.txt
+grep -qx 'load W early' new.txt && grep -qx 'load B early' new.txt || fail "early loads are not told: $(cat new.txt)"
+takes cuda:sm_90a 'load W registers'
+takes cuda:sm_80 'load W registers; load B registers'
+printf '\nload X early\n' >s.txt
+expect 1 's.txt:2:1: error: kernel layer_norm does nothing but load this tile to registers' "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu
 
 # refused LINE TEXT: an error at its place
 refused() {
