@@ -636,6 +636,14 @@ static const char *rule_SHARED_READ(Rule *r)
     return NULL;
 }
 
+static const char *rule_RING_READ(Rule *r)
+{
+    TRY(tile_declared(r));
+    const Type *v = T(r, 0), *t = r->results[0];
+    if (v->kind != TYPE_SHARED || v->rank != 3 || v->dtype != t->dtype || t->rank != 2) WHY("ring_read of %s to %s", STR(v), STR(t));
+    return NULL;
+}
+
 static const char *rule_SHARED_WRITE(Rule *r)
 {
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 1)->kind != TYPE_TILE || T(r, 0)->dtype != T(r, 1)->dtype) WHY("shared_write of %s to %s", STR(T(r, 1)), STR(T(r, 0)));

@@ -356,6 +356,7 @@ static void one(Walk *w, const Instr *i, double times)
         w->c.meets += 2 * times;
         break;
     }
+    case OP_RING_READ: wait_for_data(w, times); w->c.shared += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times; break;
     case OP_SHARED_READ: case OP_SHARED_WRITE: {
         const Type *t = i->op == OP_SHARED_READ ? ir_result(i)->type : ir_operand(i, 1)->type;       /* a read may take a part of what its view shows */
         w->c.shared += (double)type_elements(t) * dtype_bytes(t->dtype) * times;

@@ -57,12 +57,20 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     return (int)e->maps.len - 1;
 }
 
-static void emit_put(Emit *e, Instr *i)
+/* How what is put lies in a slot: as the ring's tiles do, or a part of a tile of its own. */
+static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
+{
+    if (!parts) return layouts_shared(&e->plan->layouts, ir_operand(put, 0)->type);
+    const Attr *x = ir_attr(put, ATTR_EXTENTS);
+    int64_t tile[2] = { 0 };
+    for (int a = 0, n = 0; a < x->n && n < 2; a++) if (x->v[a] > 0) tile[n++] = x->v[a];
+    return kernel_slot_part(&e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
+}
+
+static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type);
-    Window w;
-    window_of(e, i, &w);
+    Window w = *window;
     int map = map_for(e, r, i, &w, s), panels = 1, part = -1;
     const TensorMapDesc *d = &e->maps.data[map];
     panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
@@ -81,7 +89,8 @@ static void emit_put(Emit *e, Instr *i)
         if (p) to = str(e, "%s + %d", to, p * s->panel_bytes);
         for (int k = 0; k < w.rank; k++) {
             const Value *offset = w.offset[d->axes[k]];
-            const char *o = str(e, "%s%s", name_of(e, offset), k == 0 && p ? str(e, " + %d", p * s->panel) : "");
+            int64_t along = k == 0 ? column + p * s->panel : 0;
+            const char *o = along ? str(e, "%s + %lld", name_of(e, offset), (long long)along) : name_of(e, offset);
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
             if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k]);
             bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
@@ -92,6 +101,38 @@ static void emit_put(Emit *e, Instr *i)
              shared ? str(e, ", %d", r->ctas) : "", c);
     }
     advance(e, r, slot, str(e, "%s_phase", r->name));
+}
+
+static void emit_put(Emit *e, Instr *i)
+{
+    int parts = (int)ir_attr_int(i, ATTR_COUNT, 0);
+    const LayoutShared *s = slot_layout(e, i, parts);
+    Window w;
+    window_of(e, i, &w);
+    for (int k = 0; k < (parts ? parts : 1); k++) put_slot(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
+}
+
+/* Part after part: wait, fragments by ldmatrix, back to the producer. */
+static void emit_ring_read(Emit *e, Instr *i)
+{
+    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const Type *t = ir_result(i)->type;
+    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), columns = (int)(t->shape[1] / parts);
+    const LayoutShared *s = kernel_slot_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
+    const Layout *l = kernel_slot_fragments(e->s, e->plan, i, columns);
+    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *to = declare_tile(e, ir_result(i));
+    LayoutVector v;
+    layout_shared_vector(l, s, 16, &v);
+    for (int k = 0; k < parts; k++) {
+        const char *view = tmp(e, "view"), *array = k ? str(e, "(%s + %d)", to, k * array_len(t->dtype, (int)layout_regs(l))) : to;
+        line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
+        line(e, "const u32 %s = %s + %s * %lld;", view, r->name, slot, (long long)r->bytes);
+        if (v.bytes > 4 || !emit_matrix_read(e, array, t->dtype, l, s, view)) take_shared(e, array, t->dtype, l, s, &v, view);
+        line(e, "%s();", use(e, "warp_sync"));
+        line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+        advance(e, r, slot, str(e, "%s_phase", r->name));
+        if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
+    }
 }
 
 static void emit_get(Emit *e, Instr *i)
@@ -275,7 +316,7 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
         if (i->op != OP_RING_PUT) continue;
         Window w;
         window_of(e, i, &w);
-        int map = map_for(e, ring_of(e, ir_operand(i, 0)), i, &w, layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type));
+        int map = map_for(e, ring_of(e, ir_operand(i, 0)), i, &w, slot_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
         if (map < 64 && !done[map]) line(e, "%s(&%s);", use(e, "prefetch_map"), slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
         if (map < 64) done[map] = true;
     }
@@ -447,6 +488,7 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_RING: emit_ring(e, i); return;
     case OP_RING_PUT: emit_put(e, i); return;
     case OP_RING_GET: emit_get(e, i); return;
+    case OP_RING_READ: emit_ring_read(e, i); return;
     case OP_RING_RELEASE: emit_release(e, i); return;
     case OP_WGMMA: emit_wgmma(e, i); return;
     case OP_WGMMA_WAIT: emit_wait(e, i); return;

@@ -6,6 +6,7 @@
  *   mma-select   a matrix instruction for every mma
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   lent-slots   a tile that meets accumulators behind a loop comes through slots of its operands' ring (sm_90a)
  *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
  *   early-loads  loads that stand behind a reduction and do not need it are started before it
@@ -52,6 +53,7 @@ typedef struct KernelOptions {
     bool no_reciprocal;     /* every quotient a division */
     bool no_mask_branch;    /* masks in every step of a loop with products */
     bool no_ahead;          /* no fragment read before the step it belongs to */
+    bool no_lent;           /* no load behind a loop through its operands' ring */
     bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */
     bool no_cluster;        /* a program is one CTA, however long its rows */
@@ -155,6 +157,10 @@ void kernel_layout(Session *, Func *, KernelPlan *);
 void kernel_early_loads(Session *, Func *, KernelPlan *);           /* behind layout */
 int kernel_fragments_ahead(Session *, Func *, KernelPlan *);       /* loops changed; behind layout */
 int kernel_registers(Session *, const Func *, KernelPlan *);
+
+/* A tile in `parts` slots of a ring, side by side (lent.c): one of them; and a part of so many columns in registers, as accumulators lie. */
+const LayoutShared *kernel_slot_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
+const Layout *kernel_slot_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
 
 /* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs
  * after it. */

@@ -626,6 +626,12 @@ static void fix_instr(Ctx *c, Instr *i)
         if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
         return;
     case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
+    case OP_RING_READ: {
+        int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
+        const Layout *l = layout_concat(a, kernel_slot_fragments(c->s, c->p, i, (int)(ir_result(i)->type->shape[1] / parts)), 1, parts);
+        if (!layout_equal(l, layouts_get(lt, ir_result(i)->type))) result_in(c, i, 0, l);
+        return;
+    }
     case OP_CONVERT: case OP_MATERIALIZE: return;
     default: break;
     }

@@ -72,12 +72,14 @@ static void puts_from_loads(Roles *c, Block *b)
         if (!i->mark || i->op != OP_LOAD) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        Value *ops[2 + TILE_MAX_RANK] = { roles_ring(c, i)->value, m.tensor };
+        const Lent *lent = i->mark > 1 ? &c->lent.data[i->mark - 2] : NULL;
+        Value *ops[2 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_ring(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[4];
         int n = 0;
         static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_ORDER, ATTR_CACHE };
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
         ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
     }

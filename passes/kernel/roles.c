@@ -17,7 +17,7 @@
  * where memory lasts, and are read into registers from there. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots.
  *
- * operands.c has what is required, rings.c the slots, producer.c the producer. */
+ * operands.c has what is required, rings.c the slots, lent.c loads behind the loop that take slots of its rings, producer.c the producer. */
 #include "passes/kernel/overlap.h"
 #include "passes/kernel/roles.h"
 
@@ -234,9 +234,11 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     p->min_ctas = 1;
     take_roles(&c, consumers);
     share_loads(&c);
+    roles_lend_slots(&c);
     if (p->persistent) make_persistent(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) c.loads.data[k]->mark = 1;
+    for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 2;
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0]);
@@ -244,7 +246,11 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     c.loads.len = c.products.len = 0;
     ir_collect(&s->arena, roles->blocks[1], OP_LOAD, &c.loads);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
-    for (size_t k = 0; k < c.loads.len; k++) if (c.loads.data[k]->mark) consume(&c, c.loads.data[k]);
+    for (size_t k = 0; k < c.loads.len; k++) {
+        Instr *l = c.loads.data[k];
+        if (l->mark > 1) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
+        else if (l->mark) consume(&c, l);
+    }
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
     kernel_lazy_rescale(s, f, p, true);
     kernel_overlap(s, f, roles->blocks[1], p);

@@ -5,10 +5,14 @@
 /* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
 typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared; Value *value; const Decision *asked; } Ring;
 
+/* A load that takes slots of an operand's ring, which it follows: which ring, how many slots; instr: of the product. */
+typedef struct Lent { Instr *load; size_t ring; int parts; const char *instr; } Lent;
+
 typedef struct Roles {
     Session *s; Func *f; KernelPlan *p;
     InstrList products, loads;
     VEC(Ring) rings;
+    VEC(Lent) lent;
     int64_t rows;
     const char *why; Loc why_loc;
     unsigned char *scalar;      /* by value: scalar_only */
@@ -26,6 +30,10 @@ bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets n
 
 Ring *roles_ring(Roles *, const Instr *load);               /* made when first asked for */
 bool roles_plan_rings(Roles *);                             /* slots of each, loads beside the products too */
+
+/* Loads behind the loop that take slots of its rings (lent.c); the consumers' side of one. Loads that are marked k + 2 are the k-th of them. */
+void roles_lend_slots(Roles *);
+void roles_read_lent(Roles *, Instr *load, const Lent *);
 
 /* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all that they do not need goes. */
 void roles_make_producer(Roles *, Block *);

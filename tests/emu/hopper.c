@@ -39,7 +39,11 @@ static const Row rows[] = {
     { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "CAUSAL=false TM=128 TN=96 cluster=2", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80 cluster=2", NULL },
     { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
+    /* slots lent to the residual: one of the ring of B; likewise; four, of rows of 64 bytes; not, for it lies along M, and by ordinary loads then */
     { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
+    { "gemm_residual", "M=136 N=264 K=712 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4", NULL, .faults = true },
+    { "gemm_residual", "M=136 N=264 K=200", "TM=128 TN=128 TK=32 STAGES=4", NULL },
+    { "gemm_residual", "M=136 N=264 K=72", "TM=128 TN=128 TK=64", "R:t" },
     { "gemm_gated", "M=136 N=136 K=776 | M=136 N=264 K=56", "TM=128 TN=64 TK=64", NULL, .faults = true },
     { "attention", HEADS "M=200 N=200 D=64", "CAUSAL=true TM=128 TN=64", NULL },
     { "attention", HEADS "M=136 N=600 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64", NULL, .faults = true },
@@ -67,7 +71,7 @@ static const Row rows[] = {
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
-    { "layer_norm", "M=3 N=4096", NULL, NULL },                        /* weights before the reductions, rows held as loaded */
+    { "layer_norm", "M=2 N=32768", "T=f16", NULL },                       /* weights before the reductions, rows held as loaded */
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
     /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
     { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL, .faults = true },

@@ -35,6 +35,8 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM90, "registers 24 232; scratch 8192" },
     { GEMM90, "multicast 2 along 0; load A ring 2; load B ring 3" },
     { RESIDUAL90, "load R registers; load B ring 1; loop 1 plain" },
+    { RESIDUAL90, "load R lent 2; load A ring 2; load B ring 1; loop 1 plain" },
+    { RESIDUAL90, "load R lent 2; programs each; store C registers" },
     { GATED90, "loop 1 plain; load A ring 1; load G ring 2; load U ring 3" },
     { ATTENTION90, "loop 1 plain" },
     { ATTENTION90, "rescale always; loop 1 issue; load K ring 1; load V ring 1; load Q ring 1" },

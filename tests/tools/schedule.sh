@@ -62,6 +62,12 @@ takes cuda:sm_80 'loop 1 plain'
 takes hip:gfx942 'load A ring 1 by registers; load B ring 1 by registers'
 "${kernel[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 ahead' || fail "fragments ahead are not told"
 
+kernel=("$tilec" "$k/gemm_residual.tile" -D TM=128 -D TN=256 -D TK=64 -D STAGES=4 -D T=f16)
+"${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R lent 2' || fail "slots lent to the residual are not told"
+takes cuda:sm_90a 'load R registers'
+printf '\nload R lent 3\n' >s.txt
+expect 1 "s.txt:2:1: error: this tile takes 2 slots of the operands' ring" "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu
+
 # rows: what is loaded before the reduction behind which it stands
 kernel=("$tilec" "$k/layer_norm.tile" --kernel=layer_norm -D N=4096 -D T=f16)
 "${kernel[@]}" --target=cuda:sm_90a --emit=schedule >new.txt
