@@ -350,6 +350,7 @@ static void one(Walk *w, const Instr *i, double times)
         w->c.shared += 2.0 * (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times;
         w->c.joins += times * (1 + (double)type_elements(ir_operand(i, 0)->type) * dtype_bytes(ir_operand(i, 0)->type->dtype) / 50000);
         break;
+    case OP_PERMUTE: if (ir_operand(i, 0)->type->kind != TYPE_TILE || !ir_operand(i, 0)->type->layout) return;      /* fall through */
     case OP_CONVERT: {
         const Type *t = i->results[0].type;
         w->c.shared += 2.0 * (double)type_elements(t) * dtype_bytes(t->dtype) * times;

@@ -167,6 +167,7 @@ bool emit_staged_convert(Emit *, Instr *);          /* a conversion through a bu
 bool emit_bulk_store(Emit *, Instr *);              /* by TMA; false: not marked so */
 void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
+bool emit_turned(Emit *, Instr *permute);            /* a product's result transposed; false: not one of those */
 void emit_mma_sync(Emit *, Instr *);
 bool slope_in_loop(const Value *, const Block *body, int64_t *factor);      /* of the loop's counter in it; false: it changes in another way */
 const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);  /* which thread copies what */

@@ -279,7 +279,8 @@ EMU void bulk_commit(void) { emu_bulk_commit(); }
 EMU void bulk_wait_read(u32 n) { emu_bulk_wait(n); }
 EMU void bulk_wait(u32 n) { emu_bulk_wait(n); }
 EMU void fence_proxy_async(void) { emu_proxy_fence(); }
-EMU void stmatrix_x4(u32 a, const u32 *s) { emu_stmatrix(a, s, 4); }
+EMU void stmatrix_x4(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, false); }
+EMU void stmatrix_x4_trans(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, true); }
 EMU void wgmma_fence(void) { emu_wgmma_fence(); }
 EMU void wgmma_commit(void) { emu_wgmma_commit(); }
 EMU void wgmma_wait(u32 n) { emu_wgmma_wait(n); }

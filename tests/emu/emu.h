@@ -111,7 +111,7 @@ EMU_API void emu_bulk_wait(uint32_t groups_left);
 typedef enum EmuType { EMU_F16, EMU_BF16, EMU_TF32, EMU_E4M3, EMU_E5M2, EMU_S8, EMU_U8 } EmuType;
 
 EMU_API void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans);
-EMU_API void emu_stmatrix(uint32_t address, const uint32_t *words, int count);
+EMU_API void emu_stmatrix(uint32_t address, const uint32_t *words, int count, bool trans);
 /* mma.sync m16n8: one register of K a lane and operand word */
 EMU_API void emu_mma(void *d, const uint32_t *a, const uint32_t *b, EmuType ta, EmuType tb);
 EMU_API void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b);

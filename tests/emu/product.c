@@ -105,16 +105,16 @@ void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
     }
 }
 
-/* Lane 8 j + r has the address of row r of matrix j; lane l holds row l/4, columns 2 (l mod 4).. of each. */
-void emu_stmatrix(uint32_t address, const uint32_t *words, int count)
+/* Lane 8 j + r has the address of row r of matrix j; lane l holds row l/4, columns 2 (l mod 4).. of each; or column and rows. */
+void emu_stmatrix(uint32_t address, const uint32_t *words, int count, bool trans)
 {
     address = emu_own(address);
     const EmuWord *w = emu_exchange("stmatrix", &address, 4);
-    uint32_t to[4];
-    int lane = emu.fiber->lane;
+    uint32_t to[8];
+    int lane = emu.fiber->lane, n = trans ? 2 : 1;
     if (lane < 8 * count && address % 16) emu_fail("stmatrix of a row at %u, not aligned to 16", address);
-    for (int j = 0; j < count; j++) to[j] = (uint32_t)w[8 * j + lane / 4].w[0] + (uint32_t)lane % 4 * 4;
-    for (int j = 0; j < count; j++) emu_store(to[j], &words[j], 4);
+    for (int j = 0; j < count * n; j++) to[j] = trans ? (uint32_t)w[8 * (j / 2) + 2 * (lane % 4) + j % 2].w[0] + (uint32_t)lane / 4 * 2 : (uint32_t)w[8 * j + lane / 4].w[0] + (uint32_t)lane % 4 * 4;
+    for (int j = 0; j < count * n; j++) emu_store(to[j], (const uint8_t *)words + j * 4 / n, 4 / n);
 }
 
 typedef struct MmaLane { uint32_t *d, a[4], b[2]; } MmaLane;

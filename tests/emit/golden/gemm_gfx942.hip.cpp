@@ -118,7 +118,7 @@ void gemm(const i64 grid0,
     const int c6 = (lane >> 5) * 8;
     const int c7 = lane % 4 + (lane >> 2) % 2 * 8 + (lane >> 3) % 2 * 4 + (lane >> 4) % 2 * 16 + warp % 2 * 64;
     /* which programs, in which order */
-#line 14 "examples/kernels/gemm.tile"
+#line 15 "examples/kernels/gemm.tile"
     const i64 program_57 = (i64)((i32)block_id());
     const i32 cast_58 = (i32)(program_57);
     const i32 cast_60 = (i32)(grid0);
@@ -140,22 +140,22 @@ void gemm(const i64 grid0,
     const i32 rem_79 = rem_i32(cast_77, (i32)grid0);
     const i32 div_80 = div_i32(cast_77, (i32)grid0);
     /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
     const i32 cdiv_11 = (((i32)K_ + 31) / 32);
     /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
     const i32 mul_14 = (rem_79 * 128);
     /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
     const i32 mul_15 = (div_80 * 128);
     /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
     block_barrier();
     const u32 A_ring_84 = shared_base + 0;    /* 2 x 8192 bytes */
     const u32 B_ring_85 = shared_base + 16384;    /* 2 x 8192 bytes */
     const bool lt_86 = (0 < cdiv_11);
     /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
     const i32 mul_89 = (0 * 32);
     const u16 *const A_t0 = A + (i64)mul_14 * A_stride0 + (i64)mul_89;
     u32 a_90[8];
@@ -166,7 +166,7 @@ void gemm(const i64 grid0,
         buffer_load_b128(&a_90[4 * v], buffer_t1, ((u32)(mul_14 + (c0 + (64 * v))) < (u32)M_ &  (u32)(mul_89 + c1) < (u32)K_) ? at_t2 + (u32)((64 * v) * (i32)A_stride0) * 2u : ~0u);
     }
     /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
     const u16 *const B_t3 = B + (i64)mul_89 * B_stride0 + (i64)mul_15;
     u32 b_93[8];
     const Buffer buffer_t4 = make_buffer(B_t3, lt_86 ? 0xfffffff0u : 0u);
@@ -176,7 +176,7 @@ void gemm(const i64 grid0,
         buffer_load_b128(&b_93[4 * v], buffer_t4, ((u32)(mul_89 + (c2 + v)) < (u32)K_ &  (u32)(mul_15 + c3) < (u32)N_) ? at_t5 + (u32)(v * (i32)B_stride0) * 2u : ~0u);
     }
     /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
     const u32 shared_slot_97 = A_ring_84 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
@@ -245,7 +245,7 @@ void gemm(const i64 grid0,
         const i32 add_106 = (k_17 + 1);
         const bool lt_107 = (add_106 < cdiv_11);
         /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
         const i32 mul_110 = (add_106 * 32);
         const u16 *const A_t23 = A + (i64)mul_14 * A_stride0 + (i64)mul_110;
         u32 a_111[8];
@@ -256,7 +256,7 @@ void gemm(const i64 grid0,
             buffer_load_b128(&a_111[4 * v], buffer_t24, ((u32)(mul_14 + (c0_t25 + (64 * v))) < (u32)M_ &  (u32)(mul_110 + c1_t26) < (u32)K_) ? at_t27 + (u32)((64 * v) * (i32)A_stride0) * 2u : ~0u);
         }
         /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
         const u16 *const B_t28 = B + (i64)mul_110 * B_stride0 + (i64)mul_15;
         u32 b_114[8];
         const Buffer buffer_t29 = make_buffer(B_t28, lt_107 ? 0xfffffff0u : 0u);
@@ -266,11 +266,11 @@ void gemm(const i64 grid0,
             buffer_load_b128(&b_114[4 * v], buffer_t29, ((u32)(mul_110 + (c2_t30 + v)) < (u32)K_ &  (u32)(mul_15 + c3_t31) < (u32)N_) ? at_t32 + (u32)(v * (i32)B_stride0) * 2u : ~0u);
         }
         /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
         const u32 A_tile_117 = A_ring_84 + (u32)slot_103 * 8192;
         const u32 B_tile_118 = B_ring_85 + (u32)slot_103 * 8192;
         /* acc = mma(a, b, acc); */
-#line 28 "examples/kernels/gemm.tile"
+#line 32 "examples/kernels/gemm.tile"
         /* [128, 32] x [32, 128]: 2 x 2 x 2 fragments a warp */
 #pragma unroll
         for (int k_t33 = 0; k_t33 < 2; k_t33++) {
@@ -302,7 +302,7 @@ void gemm(const i64 grid0,
         sched_group(256, 8);
         sched_group(8, 16);
         /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
         const u32 shared_slot_119 = A_ring_84 + (u32)sub_105 * 8192;
         sched_barrier(0);
         u32 o_t41 = c1_t26 * 2 + (c0_t25) * 64;
@@ -338,7 +338,7 @@ void gemm(const i64 grid0,
 #undef SCRATCH
 #define SCRATCH 0
     /* store(C[i*TM +: TM, j*TN +: TN], TO(acc)); */
-#line 31 "examples/kernels/gemm.tile"
+#line 38 "examples/kernels/gemm.tile"
     u32 acc_23[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {

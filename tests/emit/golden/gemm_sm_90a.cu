@@ -69,7 +69,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
     (void)shared_base;
     const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
     (void)tid; (void)lane; (void)warp;
-#line 14 "examples/kernels/gemm.tile"
+#line 15 "examples/kernels/gemm.tile"
     const u32 B_ring_88 = shared_base + 0;    /* 4 slots of 16384 bytes */
     const u32 A_ring_89 = shared_base + 65536;    /* 4 slots of 16384 bytes */
     const u32 B_ring_88_full = shared_base + 131072, B_ring_88_empty = B_ring_88_full + 32;
@@ -91,7 +91,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
             u32 A_ring_89_phase = 0, A_ring_89_slot = 0;
             u32 ticket_phase = 0, ticket_slot = 0;
             /* which programs, in which order */
-#line 14 "examples/kernels/gemm.tile"
+#line 15 "examples/kernels/gemm.tile"
 #pragma unroll 1
             for (i32 program_93 = (i32)blockIdx.x;; program_93 = ticket_next(tickets, gridDim.x)) {
                 mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
@@ -126,27 +126,27 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 mbar_arrive(ticket_full + 8 * ticket_slot);
                 if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
                 /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
                 const i32 cdiv_126 = (((i32)K_ + 63) / 64);
                 /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
                 const i32 mul_129 = (i_118 * 128);
                 /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
                 const i32 mul_130 = (j_119 * 128);
                 /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
 #pragma unroll 1
                 for (i32 k_132 = 0; k_132 < cdiv_126; k_132++) {
                     /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
                     const i32 mul_134 = (k_132 * 64);
                     mbar_wait(A_ring_89_empty + 8 * A_ring_89_slot, A_ring_89_phase ^ 1);
                     mbar_expect(A_ring_89_full + 8 * A_ring_89_slot, 16384);
                     tma_load_2d(A_ring_89 + A_ring_89_slot * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_slot, mul_134, mul_129);
                     if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
                     /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
                     mbar_wait(B_ring_88_empty + 8 * B_ring_88_slot, B_ring_88_phase ^ 1);
                     mbar_expect(B_ring_88_full + 8 * B_ring_88_slot, 16384);
                     tma_load_2d(B_ring_88 + B_ring_88_slot * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, mul_130, mul_134);
@@ -165,7 +165,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
         u32 ticket_phase = 0, ticket_slot = 0;
         const u32 stage_t3 = shared_base + 132096 + warp * 4096;
         /* which programs, in which order */
-#line 14 "examples/kernels/gemm.tile"
+#line 15 "examples/kernels/gemm.tile"
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
@@ -176,16 +176,16 @@ gemm(const __grid_constant__ TensorMap A_map0,
             if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
             if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
             /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
             const i32 cdiv_11 = (((i32)K_ + 63) / 64);
             /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
             const i32 mul_14 = (i_81 * 128);
             /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
             const i32 mul_15 = (j_82 * 128);
             /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
             float materialize_147[64];
 #pragma unroll
             for (int i = 0; i < 64; i++) {
@@ -199,17 +199,17 @@ gemm(const __grid_constant__ TensorMap A_map0,
 #pragma unroll 1
             for (i32 k_17 = 0; k_17 < cdiv_11; k_17++) {
                 /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
-#line 23 "examples/kernels/gemm.tile"
+#line 25 "examples/kernels/gemm.tile"
                 mbar_wait(A_ring_89_full + 8 * A_ring_89_slot, A_ring_89_phase);
                 const u32 A_140 = A_ring_89 + A_ring_89_slot * 16384;
                 if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
                 /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
-#line 24 "examples/kernels/gemm.tile"
+#line 26 "examples/kernels/gemm.tile"
                 mbar_wait(B_ring_88_full + 8 * B_ring_88_slot, B_ring_88_phase);
                 const u32 B_141 = B_ring_88 + B_ring_88_slot * 16384;
                 if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
                 /* acc = mma(a, b, acc); */
-#line 28 "examples/kernels/gemm.tile"
+#line 32 "examples/kernels/gemm.tile"
                 wgmma_fence();
                 const u32 b_t0 = B_141 >> 4 | 0x2000000u;
                 const u32 a_t1 = (A_140 >> 4 | 0x10000u) + (warp >> 2) * 512;
@@ -219,7 +219,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 }
                 wgmma_commit();
                 /* for k in 0 .. cdiv(K, TK) { */
-#line 22 "examples/kernels/gemm.tile"
+#line 24 "examples/kernels/gemm.tile"
                 wgmma_wait(1);
                 const bool gt_144 = (k_17 > 0);
                 if (gt_144) {
@@ -242,7 +242,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 if (++A_ring_89_free == 4) A_ring_89_free = 0;
             }
             /* store(C[i*TM +: TM, j*TN +: TN], TO(acc)); */
-#line 31 "examples/kernels/gemm.tile"
+#line 38 "examples/kernels/gemm.tile"
             u32 acc_23[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
