@@ -32,6 +32,7 @@ typedef struct Group {
     const Instr *reshape;   /* makes a value of the group from another group's */
     const Instr *reshape_to;    /* makes another group's value from one of this */
     const Instr *combine;   /* makes a value of the group from slices of another group's */
+    bool ordered;           /* scanned or sorted: runs of it a thread (kernel_row_layout) */
     bool visiting;
 } Group;
 
@@ -158,6 +159,10 @@ static void note_anchors(void *user, Instr *i)
     if (follows_operand(i->op) && i->op != OP_BROADCAST && grouped(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         c->g[find(c, ir_operand(i, 0)->id)].rows = true;
+    if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN || i->op == OP_SORT || i->op == OP_TOPK) {
+        if (grouped(ir_operand(i, 0))) c->g[find(c, ir_operand(i, 0)->id)].ordered = true;
+        if (grouped(ir_result(i))) c->g[find(c, ir_result(i)->id)].ordered = true;
+    }
     if (i->op == OP_CLUSTER_COMBINE) c->g[find(c, ir_result(i)->id)].combine = i;
     if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) {
         c->g[find(c, ir_result(i)->id)].reshape = i;
@@ -271,8 +276,23 @@ static void split_warps(const KernelPlan *p, Group *g)
 
 static void assign(Ctx *c, Value *v);
 
-/* The layout that a group takes over from a product's on the other side of a reshape, so that the reshape moves nothing: a product's result
- * that is reshaped; a vector that becomes a row or a column beside one. NULL where that is no layout or nothing asks for it. */
+/* Nothing of the group's own says where its elements should lie, and something of the other one does. */
+static bool lies_where(const Group *g, const Group *other)
+{
+    return !g->mma && !g->access_bytes && (other->mma || other->access_bytes);
+}
+
+/* A vector that gets an axis of extent 1 to stand beside a tile: read where the tile needs it, not moved between threads afterwards. */
+static bool is_beside(const Value *own, const Value *other, const Group *from)
+{
+    int64_t n = type_elements(own->type), box = 1;
+    int axes = 0;
+    for (int a = 0; a < other->type->rank; a++) { box *= from->box[a] > 0 ? from->box[a] : 1; axes += other->type->shape[a] > 1; }
+    return own->type->rank == 1 && other->type->rank > 1 && axes <= 1 && type_elements(other->type) == n && box >= 2 * n;
+}
+
+/* The layout that a group takes over from another on the other side of a reshape, so that the reshape moves nothing: a product's result
+ * that is reshaped; a tile that is loaded and reshaped; a vector that becomes a row or a column beside a tile. NULL where that is no layout or nothing asks for it. */
 static const Layout *reshaped(Ctx *c, Group *g, int rank, const int32_t *tile)
 {
     for (int k = 0; k < 2 && !g->mma && !g->visiting; k++) {
@@ -280,7 +300,7 @@ static const Layout *reshaped(Ctx *c, Group *g, int rank, const int32_t *tile)
         if (!i) continue;
         Value *own = k ? ir_operand(i, 0) : ir_result(i), *other = k ? ir_result(i) : ir_operand(i, 0);
         const Group *from = &c->g[find(c, other->id)];
-        bool same = own->type->rank == rank && from->mma && !from->fma;
+        bool same = own->type->rank == rank && ((from->mma && !from->fma) || (!from->visiting && !g->ordered && (lies_where(g, from) || is_beside(own, other, from))));
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
         if (!same) continue;
         g->visiting = true;

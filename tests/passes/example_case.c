@@ -32,6 +32,7 @@ const Case example_cases[] = {
     { "gemm_bias_gelu", "gemm_bias_gelu", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
     { "gemm_gated", "gemm_gated", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
     { "gemm_residual", "gemm_residual", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
+    { "group_norm", "group_norm", "", "N=2,G=3,C=5,S=13", "eps=1e-5", 4e-3 },
     { "histogram", "histogram", "BLOCK=64", "N=225,BINS=5", "", 0 },
     { "layer_norm", "layer_norm", "", "M=3,N=53", "eps=1e-5", 4e-3 },
     { "layer_norm", "layer_norm_long", "TN=16", "M=3,N=53", "eps=1e-5", 4e-3 },

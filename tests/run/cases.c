@@ -29,6 +29,8 @@ const Recipe recipes[] = {
      {"layer_norm X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
     {"layer_norm_long", "layer_norm", "in X[M,N] T; in W[N] T; in B[N] T; out Y[M,N] T", "f32 eps=1e-5", "T=f16",
      {"layer_norm_long X W B Y eps"}, want_layer_norm, 0.6, 16, 0, FLOOR_RMS},
+    {"group_norm", "group_norm", "in X[N,G,C,S] T; in W[G,C] T; in B[G,C] T; out Y[N,G,C,S] T", "f32 eps=1e-5", "T=f16",
+     {"group_norm X W B Y eps"}, want_group_norm, 1, 16, 0, FLOOR_RMS},
     /* exp of a difference rounded at up to 2^3 costs 8 ulp for the smallest results; exp for 16 bits may err by 0.2 ulp of f16 (language.md) */
     {"softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax X Y"}, want_softmax, 0.7, 24, 0},
     {"softmax_long", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", {"softmax_long X Y"}, want_softmax, 0.7, 24, 0},
@@ -162,6 +164,8 @@ const Case cases[] = {
     {"layer_norm", "M=4 N=17001", "T=f16 | T=f32", "X:s Y:s", "X"},
     {"layer_norm_long", MATRIX, "T=f16 TN=512 | T=f32 TN=512"},
     {"layer_norm_long", "M=3 N=1009", "T=bf16 TN=256", "X:s Y:t", "X"},
+    {"group_norm", "N=2 G=3 C=1 S=1 | N=2 G=3 C=5 S=77 | N=1 G=2 C=8 S=256 | N=1 G=1 C=3 S=1009", FLOATS},
+    {"group_norm", "N=2 G=2 C=8 S=49", NULL, "X:p Y:s", "X"},
     {"softmax", MATRIX, FLOATS},
     {"softmax", "M=9 N=225", "T=f16 | T=f32", "X:t Y:s"},
     {"softmax", "M=9 N=225", FLOATS, NULL, "X"},

@@ -42,6 +42,19 @@ void want_layer_norm(Problem *p)
     ref_layer_norm(X, W, B, Y, M, N, problem_scalar_value(p, "eps"));
 }
 
+void want_group_norm(Problem *p)
+{
+    IN(X); IN(W); IN(B); WANT(Y); SIZE(N); SIZE(G); SIZE(C); SIZE(S);
+    for (int64_t r = 0; r < N*G; r++) {
+        const double *x = X + r*C*S;
+        double mean = 0, var = 0;
+        for (int64_t i = 0; i < C*S; i++) mean += x[i] / (double)(C*S);
+        for (int64_t i = 0; i < C*S; i++) var += (x[i] - mean) * (x[i] - mean) / (double)(C*S);
+        for (int64_t i = 0; i < C*S; i++)
+            Y[r*C*S + i] = ref_silu((x[i] - mean) / sqrt(var + problem_scalar_value(p, "eps")) * W[r % G * C + i / S] + B[r % G * C + i / S]);
+    }
+}
+
 void want_softmax(Problem *p) { IN(X); WANT(Y); SIZE(M); SIZE(N); ref_softmax(X, Y, M, N); }
 
 void want_sum_rows(Problem *p)

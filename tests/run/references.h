@@ -8,6 +8,7 @@ void want_silu(Problem *);
 void want_swiglu(Problem *);
 void want_rms_norm(Problem *);
 void want_layer_norm(Problem *);
+void want_group_norm(Problem *);
 void want_softmax(Problem *);
 void want_sum_rows(Problem *);
 void want_sum_columns(Problem *);
