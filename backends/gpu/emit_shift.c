@@ -21,7 +21,8 @@ typedef struct Shift {
     int bytes, n, vectors;          /* of an element; elements of a run; runs of a lane */
     const char *at;                 /* of a run being written: its coordinate along the unit axis, */
     const char *index, *rows;       /* its element offset, whether its row is there */
-    bool one_row;                   /* all runs of the tile are of one row */
+    bool one_row;                   /* all runs of a warp are of one row, at which ptr then stands */
+    bool at_row;                    /* it does */
 } Shift;
 
 static bool begin(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
@@ -33,7 +34,11 @@ static bool begin(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
     if (!kernel_shift_chain(&e->s->arena, l, w->unit_tile, bytes, &c)) return false;
     s->n = c.n;
     s->vectors = c.vectors;
-    for (int a = 0; a < w->rank; a++) s->one_row &= a == w->unit || w->tile_axis[a] < 0 || l->tile[w->tile_axis[a]] == 1;
+    int32_t x[TILE_MAX_RANK];
+    for (uint32_t r = 0; r < layout_regs(l) + layout_lanes(l); r++) {
+        layout_element(l, r < layout_regs(l) ? r : 0, r < layout_regs(l) ? 0 : r - layout_regs(l), 0, 0, x);
+        for (int a = 0; a < l->rank; a++) s->one_row &= a == w->unit_tile || x[a] == 0;
+    }
     return true;
 }
 
@@ -68,10 +73,29 @@ static void place(Shift *s, const char *r)
     const char *c[TILE_MAX_RANK];
     coords_at(e, s->l, r, c);
     s->at = c[s->w->unit_tile];
-    s->index = window_index(e, s->w, c);
     s->rows = window_condition(e, s->w, c, true);
-    for (int a = 0; a < s->l->rank; a++)
+    for (int a = 0; a < s->l->rank; a++) {
         if (a != s->w->unit_tile && s->l->cover[a] != s->l->tile[a]) s->rows = both_conditions(e, s->rows, str(e, "%s < %d", c[a], s->l->tile[a]));
+        if (a != s->w->unit_tile && s->at_row) c[a] = "0";
+    }
+    s->index = window_index(e, s->w, c);
+}
+
+/* From here on ptr is the warp's row (or the window's first, where that is not there and is read). */
+static void go_to_row(Shift *s, bool reads)
+{
+    Emit *e = s->e;
+    const char *c[TILE_MAX_RANK];
+    if (!s->one_row) return;
+    place(s, "0");
+    coords_at(e, s->l, "0", c);
+    c[s->w->unit_tile] = "0";
+    const char *index = window_index(e, s->w, c), *row = tmp(e, "row");
+    s->at_row = true;
+    if (!strcmp(index, "0")) return;
+    if (reads && *s->rows) index = str(e, "(%s ? %s : 0)", s->rows, index);
+    line(e, "const %s *const %s = %s + %s;", pointee(e->f->params[s->w->param].type->dtype), row, s->ptr, index);
+    s->ptr = row;
 }
 
 /* Do all threads' runs at vector v end before the limit (where: -1), lie wholly behind it (1), or may one cross it or come so near that bytes of an aligned vector
@@ -284,11 +308,12 @@ ShiftDone emit_shifted_load(Emit *e, const Window *w, const Layout *l, const cha
         load_aligned(&s, to, pad, 0, whole, false);
         load_aligned(&s, to, pad, whole, s.vectors - whole, true);
     } else {
+        go_to_row(&s, true);
         if (s.one_row) {
             const char *t = pointee(d);
             shift = tmp(e, "shift");
-            line(e, "const u32 %s = %s;", shift, shift_of(&s, ptr));
-            line(e, "const %s *const %s_low = %s - %s / %d, *const %s_high = %s_low + (%s ? %d : 0);", t, shift, ptr, shift, s.bytes, shift, shift, shift, s.n);
+            line(e, "const u32 %s = %s;", shift, shift_of(&s, s.ptr));
+            line(e, "const %s *const %s_low = %s - %s / %d, *const %s_high = %s_low + (%s ? %d : 0);", t, shift, s.ptr, shift, s.bytes, shift, shift, shift, s.n);
         }
         for (int k = 0; k < s.vectors; k += AT_ONCE) load_around(&s, to, shift, k, s.vectors - k < AT_ONCE ? s.vectors - k : AT_ONCE, k + AT_ONCE > whole);
         if (w->masked) pad_runs(&s, to, pad);
@@ -458,6 +483,7 @@ static void store_exchanged(Shift *s, const char *from, const char *holder, DTyp
     Exchange x = { .vectors = tmp(e, "vectors"), .rest = tmp(e, "other"), .chain = chain, .holder = holder };
     x.first = str(e, "((lane & %d) == 0)", chain->lanes - 1);
     line(e, "u32 %s[%d], %s[%d];", x.vectors, 4 * s->vectors, x.rest, 4 * s->vectors);
+    go_to_row(s, false);
     if (s->one_row) {
         x.shift = tmp(e, "shift");
         line(e, "const u32 %s = %s;", x.shift, shift_of(s, s->ptr));

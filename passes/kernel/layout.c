@@ -506,7 +506,7 @@ static bool shift_pays(Ctx *c, const Instr *store, const Value *v, int axis)
     if (!kernel_shift_chain(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, dtype_bytes(v->type->dtype), &s)) return false;
     for (int k = 0; k < s.vectors; k++) heads += s.before[k] < 0;
     int cost = kernel_shift_cost(c->f, store, s.vectors / heads, &by_element);
-    return cost < by_element;
+    return cost < by_element + (s.vectors > heads ? 12 : 0);    /* and the conversion to a layout from which elements are stored side by side */
 }
 
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the warp if that
