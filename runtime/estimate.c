@@ -79,6 +79,8 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? FILL * c->in : 0)) / m->shared / turns;
     double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT : 0;
+    /* L2's rate is the device's: few programs have more of it each */
+    l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
     products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
