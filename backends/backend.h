@@ -55,6 +55,7 @@ typedef struct Artifact {
     LaunchShape shape;
     const char *schedule;       /* GPU: what was decided, as text that can be read back (docs/schedule.md); CPU: the plan, for people */
     int registers_planned;      /* of a thread, as the schedule expects; 0 unknown */
+    bool too_large;             /* the tiles take more shared memory, or on AMD more registers, than there is: smaller ones may do. Also where compiling failed */
     /* Filled by the runtime after the vendor's compiler spoke (-1: not known). */
     int registers, spill_bytes, stack_bytes, static_shared_bytes;
 } Artifact;

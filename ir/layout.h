@@ -121,7 +121,7 @@ typedef enum {
     LAYOUT_MMA_COUNT
 } LayoutMma;
 
-typedef enum { LAYOUT_A, LAYOUT_B, LAYOUT_C } LayoutRole; /* [M,K], [K,N], [M,N] */
+typedef enum { LAYOUT_A, LAYOUT_B, LAYOUT_C, LAYOUT_HALVES } LayoutRole; /* [M,K], [K,N], [M,N]; WMMA: [M,K] as a C lies, of which each half of the wave has its half of K */
 
 typedef struct {
     const char *name;

@@ -2,7 +2,7 @@
  *
  * Sources: PTX ISA 9.7.14.5 (mma.sync fragments), 9.7.15.5.1.1 (wgmma), AMD matrix instruction calculator (MFMA of CDNA2/3, WMMA of
  * RDNA3) and the CDNA4 ISA guide for the gfx950 shapes, which double the k elements of a lane; f8f6f4, whose lanes hold two runs of 16 bytes
- * of K: the register tables of AMD's Composable Kernel (test/mx_mfma_op/mx_mfma_op.hpp). */
+ * of K: AMD's guides to it (tests/emu/hip_fragments.h names them). */
 #include "ir/layout_priv.h"
 
 #include <string.h>
@@ -154,8 +154,8 @@ const Layout *layout_mma(Arena *a, LayoutMma kind, LayoutRole role, int rank, co
     LayoutBuild b;
     LayoutSpec spec = {.kind = SPEC_MMA, .mma = kind, .role = role, .warps = {warps[0], warps[1]}};
     const LayoutMmaInfo *info = &mma_info[kind];
-    const Fragment *f = &fragments[kind].role[role];
-    if (rank < 2 || (info->warps == 4 && role == LAYOUT_B) || warps[0] < 1 || warps[1] < 1 || warps[0] > 64 || warps[1] > 64)
+    const Fragment *f = &fragments[kind].role[role == LAYOUT_HALVES ? LAYOUT_C : role];
+    if (rank < 2 || (info->warps == 4 && role == LAYOUT_B) || (role == LAYOUT_HALVES && (info->lanes != 32 || info->n != info->k)) || warps[0] < 1 || warps[1] < 1 || warps[0] > 64 || warps[1] > 64)
         return NULL;
     layout_build_init(&b, rank, tile);
     if (b.overflow) return NULL;
@@ -171,7 +171,7 @@ const Layout *layout_mma(Arena *a, LayoutMma kind, LayoutRole role, int rank, co
     int32_t used[2] = {1, 1}, reps[2];
     for (int i = 0; i < 2; i++) {
         int32_t n = (tile[axis + i] + extent[i] - 1) / extent[i], w = warps[i];
-        if ((i == 0 && role != LAYOUT_B) || (i == 1 && role != LAYOUT_A)) {
+        if ((i == 0 && role != LAYOUT_B) || (i == 1 && role != LAYOUT_A && role != LAYOUT_HALVES)) {
             while (w > n) {
                 int32_t p = 2;
                 while (w % p) p++;

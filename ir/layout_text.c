@@ -29,7 +29,7 @@ static void put_list(Out *o, const char *name, const int32_t *v, int n)
 }
 
 static const char *const input_names[LAYOUT_INPUTS] = {"reg", "lane", "warp", "block"};
-static const char *const role_names[3] = {"a", "b", "c"};
+static const char *const role_names[4] = {"a", "b", "c", "h"};
 
 static void put_basis(Out *o, const Layout *l)
 {
@@ -253,9 +253,9 @@ static const Layout *parse_mma(In *in)
     }
     in->p += n;
     if (!expect(in, ",")) return NULL;
-    while (role < 3 && !accept(in, role_names[role])) role++;
-    if (role == 3) {
-        fail(in, "operand a, b or c expected");
+    while (role < 4 && !accept(in, role_names[role])) role++;
+    if (role == 4) {
+        fail(in, "operand a, b, c or h expected");
         return NULL;
     }
     if (!expect(in, ",") || !tile_list(in, tile, &rank) || !list_of(in, ", warps=", warps, 2)) return NULL;

@@ -9,7 +9,7 @@
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 352, MOST_TOGETHER = 112, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
-typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late; FrontValue values[MOST_VALUES + 1]; } Name;
+typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late, fixed; FrontValue values[MOST_VALUES + 1]; } Name;
 typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
 
 typedef struct Worker { Session s; Ast *ast; bool open, runs; pthread_t thread; struct Search *search; } Worker;        /* [0]: the caller's thread */
@@ -54,7 +54,7 @@ static void add_name(Search *z, int domain)
     *n = (Name){ .name = d->name, .domain = domain, .n = d->n, .declared = -1, .hint = hint, .shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name) };
     n->late = hint && !strcmp(d->name, "turns");        /* its gain does not depend on the others: for the best of them */
     n->together = !n->late && (n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1));      /* on or off */
-    if (!z->p->model && !n->shapes_grid) return;
+    if (!z->p->model && !n->shapes_grid && hint) return;
     for (int i = 0; i < d->n; i++) {
         n->values[i] = d->values[i];
         if (c && d->values[i].i == c->default_value.i) n->declared = i;
@@ -126,13 +126,13 @@ static void estimate(Search *z, Worker *w, Point *p)
     size_t n = (size_t)q->n_bindings + (size_t)bindings_of(z, p, true, all + q->n_bindings);
     p->ns = INFINITY;
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
-    if (q->shared_bytes && code.shared_bytes > q->shared_bytes) return;
+    if ((q->shared_bytes && code.shared_bytes > q->shared_bytes) || code.planned_registers > code.lane_registers) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
     EvalEnv env;
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return;
     p->programs = programs;
     p->limit = "the number of programs";
-    if (!q->model) { p->ns = by_number(programs, q->units); return; }
+    if (!q->model) { p->ns = by_number(programs, q->units) * (1 + 0.1 / (1 + code.planned_registers)); return; }     /* of equals the one that fills registers best */
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
     p->uncertain = cost.uncertain;
@@ -218,7 +218,7 @@ static void consider(Search *z, const uint8_t *at)
     uint8_t p[MOST_NAMES];
     bool good = add(z, at);
     for (int j = 0; j < z->n_names && !good; j++)
-        for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid; v++) {
+        for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid && !z->name[j].fixed; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
             good = add(z, p);
@@ -266,7 +266,7 @@ static int best(const Search *z, const int *but, int n)
 static void improve(Search *z, int *from, int n)
 {
     for (int j = 0; j < z->n_names; j++) {
-        if (z->name[j].shapes_grid || z->name[j].late) continue;
+        if (z->name[j].shapes_grid || z->name[j].late || z->name[j].fixed) continue;
         for (int k = 0; k < n; k++)
             for (int v = 0; v < z->name[j].n; v++) {
                 uint8_t p[MOST_NAMES];
@@ -291,7 +291,7 @@ static void consider_pairs(Search *z, const uint8_t *at)
         for (int j = i + 1; j < z->n_names; j++)
             for (int v = 0; v < z->name[i].n * z->name[j].n; v++) {
                 uint8_t p[MOST_NAMES];
-                if (z->name[i].together || z->name[j].together || z->name[i].hint || z->name[j].hint) break;
+                if (z->name[i].together || z->name[j].together || z->name[i].fixed || z->name[j].fixed || z->name[i].hint || z->name[j].hint) break;
                 memcpy(p, at, sizeof p);
                 p[i] = (uint8_t)(v % z->name[i].n);
                 p[j] = (uint8_t)(v / z->name[i].n);
@@ -319,15 +319,25 @@ static int walk(Search *z)
     memcpy(z->point[0].at, declared, sizeof declared);
     if (z->p->only_if_needed || !z->p->model) estimate_all(z);
     if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].programs >= z->p->units)) return 0;
+    /* the number of programs says nothing of these: they are asked only where the declared ones do not fit */
+    for (int i = 0; i < z->n_names; i++) z->name[i].fixed = !z->p->model && !z->name[i].shapes_grid && z->point[0].ns < INFINITY;
     consider_tiles(z, declared);
     memcpy(middle, declared, sizeof middle);
-    for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent) / 2);
+    for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent) / 2);
     consider_tiles(z, middle);
     estimate_all(z);
     if (z->point[0].ns < INFINITY && z->point[0].uncertain) return 0;
     if (best(z, NULL, 0) < 0) {         /* as declared nothing fits: smaller pipelines may */
         int zero = 0;
         improve(z, &zero, 1);
+    }
+    for (int j = 0; j < z->n_names && best(z, NULL, 0) < 0; j++) {         /* nor they: both */
+        for (int v = 0; v < z->name[j].n && !z->name[j].together && !z->name[j].hint && !z->name[j].fixed; v++) {
+            memcpy(middle, declared, sizeof middle);
+            middle[j] = (uint8_t)v;
+            consider_tiles(z, middle);
+        }
+        estimate_all(z);
     }
     while (n < BEAM && (now = best(z, tops, n)) >= 0) tops[n++] = now;
     if (!n) return 0;

@@ -52,38 +52,60 @@ static bool registers_suffice(Session *s, const Func *f, const Target *t, const 
     return false;
 }
 
-int gpu_lane_registers(const Target *t, int threads)
+static void forget_since(Session *s, Diag *last)
 {
-    int waves = (threads / t->wave + 3) / 4;        /* of a workgroup on one of the four SIMDs, whose 512 registers a lane they share */
-    if (t->kind != TARGET_HIP || waves < 1) return t->max_registers;
-    int have = t->wave == 64 && 512 / waves < t->max_registers ? 512 / waves : t->max_registers;
-    return have - 8;        /* a plan that comes so close spills */
+    if (last) last->next = NULL;
+    else s->diags = NULL;
+    s->last_diag = last;
 }
 
-bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
+typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
+
+/* Lowers and emits a copy, with fewer buffers where conversions need more shared memory than the first attempt left. */
+static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
 {
-    KernelOptions options = o ? *o : (KernelOptions){ 0 };
-    for (int attempt = 0;; attempt++) {
+    for (int n = 0;; n++) {
         Module *copy = ir_clone_module(f->module);
         Func *g = ir_func_find(copy, f->name);
         KernelPlan *plan = arena_new(&s->arena, KernelPlan);
-        if (!kernel_lower(s, g, t, &options, plan)) return false;
-        int have = gpu_lane_registers(t, plan->warps * t->wave);
-        if (plan->registers > have && !options.few_registers) {
-            options.few_registers = true;
-            attempt--;
-            continue;
-        }
-        if (plan->registers > have)
-            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, plan->registers, t->name, have);
+        if (!kernel_lower(s, g, t, &options, plan)) return FAILED;
         if (lowered) *lowered = g;
         (options.measure ? gpu_measure : gpu_emit)(s, g, plan, code);
         code->schedule = options.measure ? "" : schedule_text(plan, g, plan->schedule);
-        if (code->shared_bytes <= t->shared_bytes) return registers_suffice(s, f, t, code) && s->n_errors == 0;
+        if (code->shared_bytes <= t->shared_bytes) return FITS;
         int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
         if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;      /* parts in more registers than their elements fill */
-        if (attempt == 2 || !asked) break;
+        if (n == 2 || !asked) return TOO_LARGE;
         options.reserve = asked;
+    }
+}
+
+static bool has_product(const Func *f) { return ir_holds(f->body, OP_MMA); }
+
+bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, GpuCode *code, Func **lowered)
+{
+    enum { MOST_THRIFT = 4 };
+    KernelOptions options = o ? *o : (KernelOptions){ 0 };
+    Diag *before = s->last_diag;
+    int best = -1, least = 0, last = t->kind == TARGET_HIP && has_product(f) ? MOST_THRIFT : 0;
+    Fit fit;
+    for (options.thrift = 0;; options.thrift++) {
+        fit = attempt(s, f, t, options, code, lowered);
+        if (fit == FAILED) return false;
+        int over = code->planned_registers - code->lane_registers;
+        if (fit == FITS && (best < 0 || over < least)) { best = options.thrift; least = over; }
+        if (options.thrift == last || (best >= 0 && (least <= 0 || t->kind != TARGET_HIP))) break;
+        forget_since(s, before);
+    }
+    if (best != options.thrift) {       /* none fits: as declared; or an earlier one was better */
+        options.thrift = best < 0 ? 0 : best;
+        forget_since(s, before);
+        fit = attempt(s, f, t, options, code, lowered);
+    }
+    if (fit == FITS) {
+        if (t->kind == TARGET_HIP && least > 0)
+            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, code->planned_registers, t->name, code->lane_registers);
+        return registers_suffice(s, f, t, code) && s->n_errors == 0;
     }
     Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
     name_buffers(s, d, code, t->shared_bytes);
@@ -98,11 +120,11 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     KernelOptions options = o && o->kernel ? *o->kernel : (KernelOptions){ 0 };
     options.source_name = f->name;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
-    if (!gpu_compile(s, f, t, &options, &code, NULL)) {
-        out->shape.shared_bytes = code.shared_bytes;        /* tells the caller whether smaller tiles would do */
-        return false;
-    }
-    *out = (Artifact){ .kind = ARTIFACT_TEXT, .data = code.text, .size = code.text_len, .entry = code.name, .slots = code.slots, .n_slots = code.n_slots,
+    bool ok = gpu_compile(s, f, t, &options, &code, NULL);
+    out->shape.shared_bytes = code.shared_bytes;
+    out->too_large = code.shared_bytes > t->shared_bytes || code.planned_registers > code.lane_registers;
+    if (!ok) return false;
+    *out = (Artifact){ .kind = ARTIFACT_TEXT, .too_large = out->too_large, .data = code.text, .size = code.text_len, .entry = code.name, .registers_planned = code.planned_registers, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };
     out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .shared_bytes = code.shared_bytes };

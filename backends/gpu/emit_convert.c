@@ -315,6 +315,12 @@ static void pick_registers(Emit *e, const LayoutConvert *plan, const Value *x, c
     }
 }
 
+static bool goes_to_product(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) if (u->user->op == OP_MMA_SYNC && u != &u->user->operands[2]) return true;
+    return false;
+}
+
 void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
@@ -346,6 +352,8 @@ void emit_convert(Emit *e, Instr *i)
     int64_t at = scratch(e, plan->bytes);
     const char *base = tmp(e, "sh");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
+    /* AMD: clang would make the elements of the next operand while fragments of this one come back, and hold both */
+    if (is_hip(e) && goes_to_product(r)) line(e, "%s(0);", use(e, "sched_barrier"));
     barrier(e);
     move_tile(e, true, from, d, plan->src, plan->shared, &plan->store, base);
     if (plan->warp_local) line(e, "%s();", use(e, "warp_sync"));

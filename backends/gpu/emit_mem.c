@@ -307,6 +307,10 @@ bool emit_guarded_loads(Emit *e, Instr *i)
     for (const Instr *x = i->blocks[0]->first; x != then; x = x->next)
         if (x->op != OP_LOAD && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
     for (const Instr *x = i->blocks[1]->first; x != other; x = x->next) if (!(op_info[x->op].flags & OPF_PURE) && x->op != OP_MATERIALIZE) return false;
+    /* Loads return in order: one of this step that clang put behind these would be waited for together with them. Only loads and stores stay on their side. */
+    bool own = false;
+    for (const Instr *x = i->prev; x && !own; x = x->prev) own = x->op == OP_LOAD && i->block->parent && i->block->parent->op == OP_FOR;
+    if (own) line(e, "%s(0x78f);", use(e, "sched_barrier"));
     e->guard = name_of(e, ir_operand(i, 0));
     emit_block(e, i->blocks[0]);
     e->guard = NULL;

@@ -423,6 +423,25 @@ static void interleave(Emit *e, int reads, int kt, int products)
     }
 }
 
+/* AMD: left to itself clang moves a product to where its result is needed, behind branches and other products, and keeps the fragments read for it until then. */
+static bool more_products(const Instr *i)
+{
+    for (i = i->next; i; i = i->next) if (i->op == OP_MMA_SYNC) return true;
+    return false;
+}
+
+/* AMD: a tile that an earlier product of the block has read is read again, at an address that clang cannot know to be the same: it would keep the whole tile in registers in between. */
+static void read_again(Emit *e, const Instr *i, const Value *view)
+{
+    bool earlier = false;
+    for (const Use *u = view->uses; u && !earlier; u = u->next)
+        for (const Instr *x = u->user->op == OP_MMA_SYNC && u->user->block == i->block ? u->user->next : NULL; x && !earlier; x = x->next) earlier = x == i;
+    if (!earlier) return;
+    const char *n = tmp(e, "view");
+    line(e, "const u32 %s = (u32)%s((i32)%s);", n, use(e, "opaque"), name_of(e, view));
+    e->storage[view->id] = n;
+}
+
 void emit_mma_sync(Emit *e, Instr *i)
 {
     const char *name = ir_attr(i, ATTR_INSTR)->s;
@@ -464,6 +483,7 @@ void emit_mma_sync(Emit *e, Instr *i)
     line(e, "/* [%lld, %lld] x [%lld, %lld]: %d x %d x %d fragments a warp */", (long long)ta->shape[0], (long long)ta->shape[1],
          (long long)ir_operand(i, 1)->type->shape[0], (long long)ir_operand(i, 1)->type->shape[1], p.mt, p.nt, p.kt);
     int reads = 0;
+    for (int side = 0; side < 2; side++) if (is_hip(e) && ir_operand(i, side)->type->kind == TYPE_SHARED) read_again(e, i, ir_operand(i, side));
     begin_unrolled(e, k, p.kt);
     for (int side = 0; side < 2; side++) {
         Value *v = ir_operand(i, side);
@@ -496,4 +516,9 @@ void emit_mma_sync(Emit *e, Instr *i)
     if (p.steps > 1) end_block(e);
     end_block(e);
     if (is_hip(e) && reads > 0) interleave(e, reads, p.kt, p.mt * p.nt * p.steps);
+    if (is_hip(e) && more_products(i)) {
+        begin_unrolled(e, "i", p.mt * p.nt);
+        line(e, "%s(%s[i * %d]);", use(e, "stays"), acc, per_c);
+        end_block(e);
+    }
 }

@@ -19,7 +19,7 @@ typedef struct GpuCode {
     ScratchUse beside, after;               /* beside the buffers, and where they are done with */
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
-    int planned_registers;                  /* AMD: of a lane (passes/kernel/registers.c) */
+    int planned_registers, lane_registers;  /* AMD: of a lane, as planned (passes/kernel/registers.c) and at most; more are spilled */
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster), or, persistent, those that load together */
     const char *schedule;                   /* what was decided, as text that can be read back (passes/kernel/schedule.h) */
@@ -32,7 +32,6 @@ void gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
 void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
 /* Both in one: lowers a copy of the module, so that a kernel whose conversions need more shared memory than its rings left can be
  * lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at *lowered if that is not NULL. */
-int gpu_lane_registers(const Target *, int threads);      /* what a lane of a workgroup of so many threads can have */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
 /* Typedefs and the functions named, with those they call, in a fixed order. */
 void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, const char *code, Text *);      /* of `names` what `code` mentions, and what that calls */

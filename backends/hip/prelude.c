@@ -30,7 +30,8 @@ const PreludeEntry hip_prelude[] = {
 { "wait_loads", NULL, "", "/* until at most n loads from memory (of this wave, in order) are outstanding */\n#define wait_loads(n) asm volatile(\"s_waitcnt vmcnt(%0)\" :: \"n\"(n) : \"memory\")" },
 { "wait_lds", NULL, "", "#define wait_lds(n) asm volatile(\"s_waitcnt lgkmcnt(%0)\" :: \"n\"(n) : \"memory\")" },
 { "set_priority", NULL, "", "#define set_priority(n) __builtin_amdgcn_s_setprio(n)" },
-{ "sched_barrier", NULL, "", "/* only instructions of the kinds in mask are moved across */\n#define sched_barrier(mask) __builtin_amdgcn_sched_barrier(mask)" },
+{ "stays", NULL, "", "/* x is computed here: not moved to where it is needed */\n#define stays(x) asm volatile(\"\" :: \"v\"(x))" },
+{ "sched_barrier", NULL, "", "/* only instructions of the kinds in mask are moved across: 0x78f all but loads and stores */\n#define sched_barrier(mask) __builtin_amdgcn_sched_barrier(mask)" },
 { "sched_group", NULL, "", "/* the next `size` instructions of a kind: 8 matrix, 32 load, 256 LDS read, 512 LDS write */\n#if __has_builtin(__builtin_amdgcn_sched_group_barrier)\n#define sched_group(mask, size) __builtin_amdgcn_sched_group_barrier(mask, size, 0)\n#else /* a hint: compilers before LLVM 16 have none */\n#define sched_group(mask, size)\n#endif" },
 /* --- machine: lanes --- */
 { "bpermute", NULL, "", "/* x of lane address / 4 */\n" FN "u32 bpermute(u32 address, u32 x) { return (u32)__builtin_amdgcn_ds_bpermute((int)address, (int)x); }" },

@@ -36,7 +36,7 @@ typedef struct KernelOptions {
     int64_t reserve;        /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;              /* 0: chosen from the tiles and the `warps` hint */
     bool measure;           /* for an estimate: no text is written */
-    bool few_registers;     /* AMD: nothing loaded ahead, where the plan asks for more registers than there are */
+    int thrift;             /* AMD, where the plan asks for more registers than there are: 1 nothing loaded ahead, 2 left operands of loops in LDS too, 3 other numbers of waves too */
     bool no_async;          /* plain copies instead of cp.async (tests) */
     bool no_roles;          /* never warp roles: the portable path on sm_90a too */
     bool no_persistent;
@@ -90,15 +90,27 @@ typedef struct KernelPlan {
     const char *schedule;           /* notes on what was derived, or NULL */
 } KernelPlan;
 
+/* AMD: registers of a lane that the waves of a SIMD share. A workgroup lies on the four SIMDs of a compute unit, RDNA: of two that work as one (clang's default), whose LDS is twice what
+ * one workgroup can have. */
+enum { AMD_SIMDS = 4 };
+static inline int kernel_lane_file(const Target *t) { return t->wave == 64 ? 512 : 1536; }
+
+/* What a lane of a workgroup of so many waves can have. A plan that comes closer spills; RDNA has no second file to which fragments of eight registers could move aside. */
+static inline int kernel_lane_registers(const Target *t, int waves)
+{
+    int each = (waves + AMD_SIMDS - 1) / AMD_SIMDS, spare = t->wave == 64 ? 8 : 16;
+    if (t->kind != TARGET_HIP || each < 1) return t->max_registers;
+    return (kernel_lane_file(t) / each < t->max_registers ? kernel_lane_file(t) / each : t->max_registers) - spare;
+}
+
 /* AMD: waves that a SIMD can hold by the registers planned and the shared memory taken. */
 static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
 {
     bool wide = p->target->wave == 64;
-    int simds = wide ? 4 : 2, most = wide ? 8 : 16, step = wide ? 8 : 24, file = wide ? 512 : 1536;
-    int need = (p->registers + step - 1) / step * step, n = need ? file / need : most;
+    int most = wide ? 8 : 16, step = wide ? 8 : 24, need = (p->registers + step - 1) / step * step, n = need ? kernel_lane_file(p->target) / need : most;
     if (shared > 0) {
-        int64_t groups = p->target->shared_bytes / shared, waves = groups * p->warps / simds;
-        if (groups == 1) waves = (p->warps + simds - 1) / simds;
+        int64_t groups = p->target->shared_bytes * (wide ? 1 : 2) / shared, waves = groups * p->warps / AMD_SIMDS;
+        if (groups <= 1) waves = (p->warps + AMD_SIMDS - 1) / AMD_SIMDS;
         if (waves < n) n = (int)waves;
     }
     return n < 1 ? 1 : n > most ? most : n;
@@ -109,7 +121,7 @@ static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
 static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
 {
     bool wide = p->target->wave == 64;
-    int simds = wide ? 4 : 2, most = wide ? 8 : 16, n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + simds - 1) / simds;
+    int most = wide ? 8 : 16, n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + AMD_SIMDS - 1) / AMD_SIMDS;
     if (wide && n < 2 && kernel_planned_waves(p, shared) >= 2) n = 2;
     return n < 1 ? 1 : n > most ? most : n;
 }

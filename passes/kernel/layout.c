@@ -251,7 +251,8 @@ static void split_warps(const KernelPlan *p, Group *g)
     if (w < 1) w = 1;
     g->warps[0] = g->warps[1] = 1;
     if (g->rows) {
-        while (w % 2 == 0 && g->box[0] <= (int64_t)info->m * g->warps[0] && g->box[1] > (int64_t)info->n * g->warps[1]) { g->warps[1] *= 2; w /= 2; }
+        int64_t rows = p->target->kind == TARGET_HIP ? (g->box[0] + info->m - 1) / info->m : g->box[0] <= info->m ? 1 : w;      /* of fragments */
+        while (w % 2 == 0 && w > rows && g->box[1] > (int64_t)info->n * g->warps[1]) { g->warps[1] *= 2; w /= 2; }
         g->warps[0] = w;
         return;
     }
@@ -439,8 +440,8 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
     if (!g->warps[0]) split_warps(c->p, g);
     LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
     /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C lies: the product fetches the other. */
-    bool halves = k == 0 && g->warps[1] == 1 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
-    return layout_mma(&c->s->arena, kind, halves ? LAYOUT_C : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
+    return layout_mma(&c->s->arena, kind, halves ? g->warps[1] == 1 ? LAYOUT_C : LAYOUT_HALVES : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
 }
 
 static void fix_combine(Ctx *c, Instr *i)

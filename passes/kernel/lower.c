@@ -104,7 +104,13 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
     int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
     int warps = p->warps;
     const Decision *asked = schedule_asked(p, DECIDE_WARPS);
+    bool fixed = asked || p->options.warps || f->hints.warps > 0;
+    if (asked && r.chain && r.products > 1) most = r.rows * r.columns;      /* waves side by side, as below */
     while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
+    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in a lane, unless they share a file */
+    for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
+        if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
+        else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= 1024) warps *= 2;
     if (warps != p->warps && asked) schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
     else if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
     p->warps = warps;

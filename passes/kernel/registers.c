@@ -1,15 +1,16 @@
 /* registers: how many registers a lane of an AMD wave will need, from the layouts alone: what a schedule plans, to be held against what clang makes of it.
  *
  * Tiles live from where they are made to where they are last read; in a loop, those from outside live throughout it, and a carried tile's next value may take
- * the place of the last. The most that live at one place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a fixed part for
- * addresses, masks and the compiler's own, is the plan. Virtual tiles (masks, index tiles) count nothing. tests/emit/hip_plan.c states the margin. */
+ * the place of the last. The most that live at one place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a part for addresses, masks
+ * and the compiler's own, is the plan. Virtual tiles (masks, index tiles) count nothing. A plan beyond what a lane has (kernel_lane_registers) makes gpu_compile try
+ * other schedules, and its callers other tiles. tests/emit/hip_plan.h states the margin. */
 #include "passes/kernel/kernel.h"
 
-enum { READ_AHEAD = 32, OWN = 24 };     /* words of fragments in flight; addresses and the like */
+enum { READ_AHEAD = 32, OWN = 24, OWN_PRODUCT = 4 };        /* words of fragments in flight; addresses and the like; those of each product after two (WMMA: twice, of what comes from the other half of the wave) */
 
 typedef struct Life { int from, to, words; } Life;
 typedef struct Extra { int at, words; } Extra;
-typedef struct Ctx { Session *s; KernelPlan *p; Life *life; uint32_t n; int at; VEC(Extra) extra; } Ctx;
+typedef struct Ctx { int products; Session *s; KernelPlan *p; Life *life; uint32_t n; int at; VEC(Extra) extra; } Ctx;
 
 static int words_of(Ctx *c, const Value *v)
 {
@@ -78,7 +79,7 @@ static int fragments(Ctx *c, const Instr *i)
         if (ir_operand(i, k)->type->kind == TYPE_SHARED) words += one * side_tiles[k];
         else if (m->lanes == 32) words += one * side_tiles[k];         /* put together from both halves of the wave */
     }
-    return words < READ_AHEAD ? words : words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
+    return words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
 }
 
 static void walk(Ctx *c, const Block *b);
@@ -89,6 +90,7 @@ static void walk_instr(Ctx *c, const Instr *i)
     for (int k = 0; k < i->n_operands; k++) read(c, ir_operand(i, k), c->at);
     if (i->op == OP_MMA_SYNC) {
         int w = fragments(c, i);
+        c->products++;
         vec_push(&c->s->arena, &c->extra, ((Extra){ c->at, w }));
     }
     int start = c->at;
@@ -131,5 +133,5 @@ int kernel_registers(Session *s, const Func *f, KernelPlan *p)
         now += change[t];
         if (now + extra[t] > most) most = now + extra[t];
     }
-    return most + OWN;
+    return most + OWN + (c.products > 2 ? c.products - 2 : 0) * OWN_PRODUCT * 64 / p->target->wave;
 }

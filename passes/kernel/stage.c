@@ -496,7 +496,7 @@ static int derived_stages(Ctx *c, Instr *const *loads, int n, bool copies, int f
         diag_perf(c->s, loads[0]->loc, "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages are used", stages);
         stages = 3;
     }
-    if (!copies && c->p->options.few_registers) stages = 1;
+    if (!copies && c->p->options.thrift) stages = 1;
     if (stages > fit) {
         diag_perf(c->s, loads[0]->loc, "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages, (long long)each, (long long)left, fit < 1 ? 1 : fit);
         stages = fit;
@@ -556,7 +556,7 @@ void kernel_stage(Session *s, Func *f, KernelPlan *p)
         const Decision *d = schedule_asked_load(p, l);
         if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !runs_ahead(l))))
             schedule_refuse(p, d, "this load feeds a product without roles: it goes to registers, is staged where it stands, or, if its offsets follow from a loop's counter, goes through a ring");
-        else if (d ? d->form == LOAD_REGISTERS : l->block == f->body && by_registers(&c) && left_of_loops(l)) schedule_take_load(p, l, LOAD_REGISTERS, 0);
+        else if (d ? d->form == LOAD_REGISTERS : l->block == f->body && by_registers(&c) && left_of_loops(l) && p->options.thrift < 2) schedule_take_load(p, l, LOAD_REGISTERS, 0);
         else if (l->block == f->body) stage_alone(&c, l);
         else continue;
         c.loads.data[i] = NULL;

@@ -2,11 +2,12 @@
  * NVRTC is found, compiled to a cubin; registers, spills and stack are reported. HIP C is compiled by clang-22 (hip_report.h).
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles] [--quiet] [--save=DIR] [--limits]
- *                   [--special] [--known=KERNELS] [--skip=TEXT] [--check] [--round] FILE.tile...
+ *                   [--special] [--skip=TEXT] [--check] [--round] FILE.tile...
  *
  * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with the launch facts of
  * contiguous, aligned tensors (--special: with them only). --skip: variants whose name holds the text are left out. --limits: a kernel with a
- * matrix product must not spill nor use local memory. A variant that needs more shared memory than the target has is reported, and no failure. --check: libclang reads
+ * matrix product must not spill nor use local memory. A variant that needs more shared memory, or on AMD more registers, than the target
+ * has is taken with other tiles of its `tune` block, as tilec and the library do; where there are none, it is reported and with --limits a failure. --check: libclang reads
  * every emission. --round: the schedule printed is read back, and must give the same text. Exit 0 when all were emitted and
  * compiled, 1 otherwise, 77 when compiling was asked for and there is no NVRTC. */
 #include "backends/gpu/check.h"
@@ -32,11 +33,9 @@ typedef struct Run {
     Nvrtc *nvrtc;
     const char *kernel, *save;
     const char *skip;
-    const char *known;          /* kernels whose limits are not kept, as docs/amd.md says: told, and no failure */
     bool all, quiet, limits, special, check, round;
     bool clang;                 /* HIP is compiled, in `folder` */
     char folder[64];
-    bool told;                  /* a performance note said that registers do not suffice */
     KernelOptions options;
     int emitted, compiled, failed, unfit;
 } Run;
@@ -93,8 +92,23 @@ static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
     return tf32 && t->arch == 0x942 ? 4 : 2;
 }
 
-/* Matrix instructions that a wave issues in one turn of each block with products: the fragments of the result that its layout gives to a wave, times what one instruction
- * multiplies of K. */
+static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Matrix instructions of a wave for one product, from arithmetic alone: 2 M N K over what one instruction computes, shared by the waves. Where the tile is not whole instructions, or the waves
+ * do not share them evenly, those of the busiest wave in the best of all arrangements of waves along M and N. No layout is asked. */
+static int64_t need_of_product(const LayoutMmaInfo *m, int64_t deep, int64_t rows, int64_t columns, int64_t k, int64_t waves)
+{
+    int64_t flops = 2 * rows * columns * k, one = 2 * (int64_t)m->m * m->n * deep, best = INT64_MAX;
+    bool whole = rows % m->m == 0 && columns % m->n == 0 && k % deep == 0;
+    if (whole && rows / m->m * (columns / m->n) % waves == 0) return flops / one / waves;
+    for (int64_t down = 1; down <= waves; down++) {
+        int64_t busiest = waves % down ? INT64_MAX : up(up(rows, m->m), down) * up(up(columns, m->n), waves / down) * up(k, deep);
+        if (busiest < best) best = busiest;
+    }
+    return best;
+}
+
+/* The same for all products of one turn of each block. */
 static void need_of(void *user, Instr *i)
 {
     Needed *u = user;
@@ -109,12 +123,11 @@ static void need_of(void *user, Instr *i)
         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
         if (strcmp(m->name, name) || u->n == 64) continue;
         const Type *c = ir_result(i)->type, *a = ir_operand(i, 0)->type;
-        const Layout *l = c->layout ? layout_parse(u->arena, c->layout, NULL, NULL) : NULL;
-        int64_t fragments = l ? (int64_t)layout_regs(l) * m->lanes / (m->m * m->n) : 0, deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
+        int64_t deep = depth_of(u->t, m, a->dtype, ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32);
         int at = 0;
         while (at < u->n && u->block[at] != i->block) at++;
         if (at == u->n) { u->block[u->n] = i->block; u->count[u->n++] = 0; }
-        u->count[at] += fragments * ((a->shape[1] + deep - 1) / deep);
+        u->count[at] += need_of_product(m, deep, c->shape[0], c->shape[1], a->shape[1], u->warps);
     }
 }
 
@@ -127,25 +140,22 @@ static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, 
     Needed need = { .arena = &s->arena, .t = t, .f = f, .warps = code->threads / t->wave };
     ir_walk(f->body, need_of, &need);
     if (!hip_report(code, t, r->folder, need.depth, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
-    int64_t simds = t->wave == 64 ? 4 : 2, waves = (need.warps + simds - 1) / simds;
+    int64_t waves = (need.warps + AMD_SIMDS - 1) / AMD_SIMDS;
     const char *wrong = NULL;
     bool as_needed = !need.n;
     for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
-    bool too_large = code->planned_registers > gpu_lane_registers(t, code->threads);        /* of which a note must tell */
-    if (r->limits && too_large && !r->told) wrong = "a plan beyond the registers, and no note of it";
-    else if (r->limits && !too_large && h.scratch) wrong = "scratch";
-    else if (r->limits && !too_large && h.spills) wrong = "spills";
-    else if (r->limits && !too_large && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
+    if (r->limits && h.scratch) wrong = "scratch";
+    else if (r->limits && h.spills) wrong = "spills";
+    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
     else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
     else if (r->limits && h.occupancy < waves) wrong = "no workgroup fits";
     else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
     else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead) wrong = "no load runs ahead";
     else if (r->limits && h.waits.drained) wrong = "waits for what a later step loads before the products end";
-    bool known = wrong && r->known && h.lds == code->shared_bytes && strstr(r->known, f->name);
     if (!r->quiet || wrong)
-        printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld, ahead %d drained %d%s%s\n", known ? "known" : wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs,
+        printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld, ahead %d drained %d%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs,
                code->planned_registers, h.spills, h.scratch, h.lds, h.occupancy, h.waits.matrix, (long long)(need.n ? need.count[0] : 0), h.waits.ahead, h.waits.drained, wrong ? ": " : "", wrong ? wrong : "");
-    return !wrong || known;
+    return !wrong;
 }
 
 static bool compile(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
@@ -221,10 +231,25 @@ static bool measures_alike(Run *r, Session *s, Func *f, const Target *t, const G
     return same;
 }
 
-static bool does_not_fit(const Session *s)
+/* The variant as it is declared, or as it fits. The reason where it does not. */
+typedef struct Made { Func *lowered, *f; GpuCode code; bool emitted, fits; } Made;
+
+static void make(Run *r, Session *s, Ast *ast, const char *kernel, const FrontBinding *b, int n, const Target *t, bool special, Made *m)
 {
-    for (const Diag *d = s->diags; d; d = d->next) if (d->severity == SEV_ERROR && strstr(d->message, "bytes of shared memory")) return true;
-    return false;
+    *m = (Made){ .f = example_lower(s, ast, kernel, b, (size_t)n, t, special) };
+    m->emitted = m->f && gpu_compile(s, m->f, t, &r->options, &m->code, &m->lowered);
+    m->fits = m->code.shared_bytes <= t->shared_bytes && m->code.planned_registers <= m->code.lane_registers;
+}
+
+static void add_bindings(Session *s, char *title, size_t size, const FrontBinding *b, int n)
+{
+    Text v;
+    for (int k = 0; k < n; k++) {
+        size_t at = strlen(title);
+        text_init(&v, &s->arena);
+        frontend_print_value(b[k].value, &v);
+        snprintf(title + at, size - at, ",%s=%s", b[k].name, v.data);
+    }
 }
 
 static void variant(Run *r, const char *path, const char *kernel, const FrontBinding *given, int n, const Target *t, bool special)
@@ -233,39 +258,45 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
     session_init(&s, allocator_libc);
     volatile bool ok = false, unfit = false;
     char title[256];
-    size_t at = (size_t)snprintf(title, sizeof title, "%s %s", t->name + 5, kernel);
+    snprintf(title, sizeof title, "%s %s", t->name + (t->kind == TARGET_HIP ? 4 : 5), kernel);
     int left = setjmp(s.oom);
     if (!left) {
         Ast *ast = example_parse(&s, path);
-        Text v;
-        for (int k = 0; k < n; k++) {
-            text_init(&v, &s.arena);
-            frontend_print_value(given[k].value, &v);
-            at += (size_t)snprintf(title + at, at < sizeof title ? sizeof title - at : 0, ",%s=%s", given[k].name, v.data);
-        }
-        if (special) snprintf(title + at, at < sizeof title ? sizeof title - at : 0, " special");
+        FrontBinding fit[32];
+        Made m = { 0 };
+        add_bindings(&s, title, sizeof title, given, n);
+        if (special) strcat(title, " special");
         if (r->skip && strstr(title, r->skip)) { session_free(&s); return; }
-        Func *f = ast ? example_lower(&s, ast, kernel, given, (size_t)n, t, special) : NULL;
-        GpuCode code;
-        Func *lowered;
-        if (f && gpu_compile(&s, f, t, &r->options, &code, &lowered)) {
+        if (ast) make(r, &s, ast, kernel, given, n, t, special, &m);
+        if (m.f && !m.fits) {
+            Diag *first = s.diags, *last = s.last_diag;
+            int errors = s.n_errors;
+            s.diags = s.last_diag = NULL;
+            s.n_errors = 0;             /* the front end counts them */
+            int more = example_fit(&s, path, ast, kernel, given, n, t, fit, 32);
+            s.diags = s.last_diag = NULL;
+            s.n_errors = 0;
+            if (!more) { s.diags = first; s.last_diag = last; s.n_errors = errors; }
+            else { make(r, &s, ast, kernel, fit, more, t, special, &m); add_bindings(&s, title, sizeof title, fit + n, more - n); }
+        }
+        unfit = m.f && !m.fits;
+        if (m.emitted && (!unfit || m.code.shared_bytes <= t->shared_bytes)) {
             r->emitted++;
-            r->told = false;
-            for (const Diag *d = s.diags; d; d = d->next) r->told |= d->severity == SEV_PERF && strstr(d->message, "registers a lane");
-            if (r->save) save(r, &code, title);
+            if (r->save) save(r, &m.code, title);
             const char *why;
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
             bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
-            ok = (!r->round || (comes_round(r, &s, f, t, &code, title) && measures_alike(r, &s, f, t, &code, title))) && (!r->check || no_idle_helpers(code.text, title)) && (!checker || emission_check(checker, &s, t, code.text, code.text_len, title)) &&
-                 (!tried || (hip ? compile_hip(r, &s, lowered, &code, t, title) : compile(r, &s, lowered, &code, t, title)));
+            ok = (!r->round || (comes_round(r, &s, m.f, t, &m.code, title) && measures_alike(r, &s, m.f, t, &m.code, title))) && (!r->check || no_idle_helpers(m.code.text, title)) && (!checker || emission_check(checker, &s, t, m.code.text, m.code.text_len, title)) &&
+                 (!tried || (hip ? compile_hip(r, &s, m.lowered, &m.code, t, title) : compile(r, &s, m.lowered, &m.code, t, title)));
             if (ok && tried) r->compiled++;
-        } else {
-            unfit = s.last_diag && does_not_fit(&s);
-            printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
+        } else printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
+        if (unfit && t->kind == TARGET_HIP && r->limits) {
+            printf("FAIL %s: plan of %d registers of %d, and %lld bytes of LDS; nothing smaller is found\n", title, m.code.planned_registers, m.code.lane_registers, (long long)m.code.shared_bytes);
+            unfit = ok = false;
         }
     } else printf("FAIL %s: left early (%d)\n", title, left);
     for (const Diag *d = left == 1 ? NULL : s.diags; d && !ok; d = d->next) if (d->severity == SEV_ERROR) printf("     %s\n", d->message);
-    if (unfit) r->unfit++;
+    if (unfit && !ok) r->unfit++;
     else if (!ok) r->failed++;
     fflush(stdout);
     session_free(&s);
@@ -323,7 +354,6 @@ int main(int argc, char **argv)
         if (!strncmp(a, "--target=", 9)) targets = a + 9;
         else if (!strncmp(a, "--kernel=", 9)) r.kernel = a + 9;
         else if (!strncmp(a, "--skip=", 7)) r.skip = a + 7;
-        else if (!strncmp(a, "--known=", 8)) r.known = a + 8;
         else if (!strcmp(a, "--special")) r.special = true;
         else if (!strncmp(a, "--save=", 7)) r.save = a + 7;
         else if (!strcmp(a, "--all")) r.all = true;

@@ -47,7 +47,7 @@ static const Layout *random_layout(Turn *t)
         } else {
             LayoutMma k = (LayoutMma)rnd(t, LAYOUT_MMA_COUNT);
             if (!of_target(t->target, k)) continue;
-            l = layout_mma(&t->s->arena, k, (LayoutRole)rnd(t, 3), 2, t->tile, w);
+            l = layout_mma(&t->s->arena, k, (LayoutRole)rnd(t, 4), 2, t->tile, w);
         }
         if (l && layout_warps(l) == (uint32_t)t->warps && layout_lanes(l) == (uint32_t)t->target->wave && layout_regs(l) <= 128) return l;
     }
@@ -58,8 +58,8 @@ static const Layout *random_layout(Turn *t)
 static const Layout *nth_fragment(Turn *t, int n)
 {
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
-        for (int role = 0; role < 3 && of_target(t->target, (LayoutMma)k); role++) {
-            const Layout *l = layout_mma(&t->s->arena, (LayoutMma)k, (LayoutRole)role, 2, t->tile, (int32_t[]){ t->warps, 1 });
+        for (int role = 0; role < 4 && of_target(t->target, (LayoutMma)k); role++) {
+            const Layout *l = layout_mma(&t->s->arena, (LayoutMma)k, (LayoutRole)role, 2, t->tile, role == LAYOUT_HALVES ? (int32_t[]){ t->warps / 2, 2 } : (int32_t[]){ t->warps, 1 });
             if (l && layout_lanes(l) == (uint32_t)t->target->wave && layout_warps(l) == (uint32_t)t->warps && layout_regs(l) <= 128 && !n--) return l;
         }
     return NULL;

@@ -52,6 +52,7 @@ EMU void warp_sync(void) { hip_fence(); hip_wave_barrier(); }
 EMU void wait_loads(u32 n) { hip_wait_loads(n); }
 EMU void wait_lds(u32 n) { if (!n) hip_fence(); }
 EMU i32 opaque(i32 x) { return x; }
+#define stays(x) ((void)(x))
 EMU i32 again(i32 x, i32) { return x; }
 
 /* --- lanes --------------------------------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* hip_fragments.h: AMD's dense matrix instructions: which register, bit and lane holds which element. Written from AMD's matrix instruction
- * calculator 1.3.2 (CDNA2, CDNA3, RDNA3: its "matrix element to register mapping"), for the rows of gfx950 from the CDNA4 ISA guide, 7.1, and for
- * those of f8f6f4 from the register tables of AMD's Composable Kernel (test/mx_mfma_op/mx_mfma_op.hpp); not from the compiler's headers. tests/unit/layout proves ir/layout equal to it, and both equal to the calculator's own listing by digests
- * (amd_digest.py prints them); the emulator's MFMA and WMMA place their operands by it.
+ * calculator 1.3.2 (CDNA2, CDNA3, RDNA3: its "matrix element to register mapping"; it has no CDNA4), for the rows of gfx950 from the CDNA4 ISA guide, 7.1, and for
+ * f8f6f4 from AMD's guides to it, "Matrix Core Programming on AMD CDNA3 and CDNA4 architecture" (ROCm blogs, 2025-09-30, figure 9: 32x32x64) and "FP8 GEMM Optimization on AMD CDNA4
+ * Architecture" (ROCm blogs, "Wave-Lane Mapping in Practice": 16x16x128), with which the tables of Composable Kernel agree; not from the compiler's headers. tests/unit/layout proves
+ * ir/layout equal to it, to the calculator's listing (amd_digest.py prints its digests) and to those guides' formulas; the emulator's MFMA and WMMA place their operands by it.
  *
  * All of MFMA: lane = M * floor(k / per) + i for A, N * floor(k / per) + j for B, `per` elements of K a lane, low bits first; where those are more
  * than 16 bytes, 16 bytes to each lane in turn, then the next 16. */

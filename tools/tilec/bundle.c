@@ -114,7 +114,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     const Diag *before = s->last_diag;
     Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
     bool ok = m && compile_backend(s, m, f, &o, a);
-    const Variant *smaller = m && !ok ? fit_smaller(b->in, v, facts, &o, a->shape.shared_bytes, before) : NULL;
+    const Variant *smaller = m ? fit_smaller(b->in, v, facts, &o, a, before) : NULL;
     if (smaller) {
         *a = (Artifact){ .registers = -1 };
         m = compile_to_ir(s, b->in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &o, NULL, &f);

@@ -49,9 +49,9 @@ static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitK
     mine.backend.symbol = symbol;
     const LaunchFacts *facts = emit_assumed(in, v);
     const Diag *before = in->session.last_diag;
-    if (compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c)) return true;
-    const Variant *smaller = fit_smaller(in, v, facts, &mine, c->artifact.shape.shared_bytes, before);
-    return smaller && compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
+    bool ok = compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c);
+    const Variant *smaller = fit_smaller(in, v, facts, &mine, &c->artifact, before);
+    return !smaller ? ok : compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
 }
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)

@@ -34,13 +34,13 @@ static void forget_after(Session *s, const Diag *before)
     for (const Diag *d = s->diags; d; d = d->next) s->n_errors += d->severity == SEV_ERROR;
 }
 
-const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o, int64_t shared_bytes, const Diag *before)
+const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o, const Artifact *a, const Diag *before)
 {
     Session *s = &in->session;
     SearchResult r;
     SearchProblem p = { .parse = parse, .shape = shape, .user = in, .kernel = v->kernel->name, .bindings = v->bindings, .n_bindings = (int)v->n, .facts = facts, .options = o,
                         .model = device_model(o->target), .units = o->target->n_sms, .shared_bytes = o->target->shared_bytes, .l2_bytes = o->target->l2_bytes, .threads = 1, .only_if_needed = true };
-    if (o->target->kind == TARGET_CPU || shared_bytes <= o->target->shared_bytes) return NULL;
+    if (!a->too_large) return NULL;
     Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;
     CompileOptions quiet = *o;
@@ -55,8 +55,10 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
     s->n_errors = errors;
     if (!found) return NULL;
     forget_after(s, before);
-    diag_perf(s, v->kernel->loc, "%s needs %lld bytes of shared memory as declared, %s has %lld: %s is taken from its `tune` block", v->title, (long long)shared_bytes, o->target->name,
-              (long long)o->target->shared_bytes, search_text(s, &r));
+    if (a->shape.shared_bytes > o->target->shared_bytes)
+        diag_perf(s, v->kernel->loc, "%s needs %lld bytes of shared memory as declared, %s has %lld: %s is taken from its `tune` block", v->title, (long long)a->shape.shared_bytes, o->target->name,
+                  (long long)o->target->shared_bytes, search_text(s, &r));
+    else diag_perf(s, v->kernel->loc, "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block", v->title, a->registers_planned, o->target->name, search_text(s, &r));
     Variant *w = arena_new(&s->arena, Variant);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r.n);
     memcpy(b, v->bindings, v->n * sizeof *b);

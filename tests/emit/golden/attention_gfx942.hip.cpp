@@ -57,7 +57,7 @@ static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 a
 static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
 /* all waves have come here, and what they did to LDS is done. Loads from memory stay in flight */
 static __device__ __forceinline__ void block_barrier(void) { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); __builtin_amdgcn_s_barrier(); asm volatile("" ::: "memory"); }
-/* only instructions of the kinds in mask are moved across */
+/* only instructions of the kinds in mask are moved across: 0x78f all but loads and stores */
 #define sched_barrier(mask) __builtin_amdgcn_sched_barrier(mask)
 /* machine: LDS(type, offset) points there */
 #ifndef LDS
@@ -88,6 +88,8 @@ static __device__ __forceinline__ void lds_b128(void *d, u32 a) { const u32x4 x 
 #else /* a hint: compilers before LLVM 16 have none */
 #define sched_group(mask, size)
 #endif
+/* x is computed here: not moved to where it is needed */
+#define stays(x) asm volatile("" :: "v"(x))
 #define LOWEST_f32 float_bits(0xff800000u)
 /* machine: neither is NaN */
 static __device__ __forceinline__ float max_ordered(float a, float b) { return __builtin_amdgcn_fmed3f(a, b, __builtin_inff()); }
@@ -392,6 +394,10 @@ void attention(const i64 grid0,
         }
         sched_group(256, 8);
         sched_group(8, 16);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            stays(materialize_216[i * 16]);
+        }
         /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
         const i32 add_145 = (mul_48 + 63);

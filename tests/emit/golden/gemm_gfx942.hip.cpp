@@ -56,7 +56,7 @@ static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 a
 #else
 static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 at) { u32 *w = (u32 *)d; for (int i = 0; i < 4; i++) w[i] = 0; if (at < b.bytes) ldg_b128(d, b.base + at); }
 #endif
-/* only instructions of the kinds in mask are moved across */
+/* only instructions of the kinds in mask are moved across: 0x78f all but loads and stores */
 #define sched_barrier(mask) __builtin_amdgcn_sched_barrier(mask)
 /* machine: LDS(type, offset) points there */
 #ifndef LDS

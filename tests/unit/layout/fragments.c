@@ -187,6 +187,48 @@ static void test_amd(void)
     CU_ASSERT_EQUAL(seen, HIP_INSTRS);
 }
 
+/* f8f6f4 of 8-bit operands, as AMD's guides say it (hip_fragments.h): byte r of lane l holds of A row l % M (of B: column) at K = 16 * (l / M) + r % 16, and half of K further from
+ * r = 16 on; D's register r is row 4 * (l / N) + r % 4 (32x32: 8 rows further every four registers), column l % N. */
+static void test_f8f6f4(void)
+{
+    static const struct { LayoutMma kind; int m, k; } shapes[] = {{LAYOUT_MFMA_32x32x64_8, 32, 64}, {LAYOUT_MFMA_16x16x128_8, 16, 128}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int role = 0; role < 3; role++) {
+            const int m = shapes[s].m, k = shapes[s].k;
+            const Layout *l = layout_mma(&arena, shapes[s].kind, (LayoutRole)role, 2, I(role == LAYOUT_B ? k : m, role == LAYOUT_A ? k : m), I(1, 1));
+            int bad = 0;
+            CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+            CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)(role == LAYOUT_C ? m * m / 64 : 32));
+            for (int lane = 0; lane < 64; lane++)
+                for (int r = 0; r < (int)layout_regs(l); r++) {
+                    int32_t c[2];
+                    int at = 16 * (lane / m) + r % 16 + r / 16 * (k / 2), row = 4 * (lane / m) + r % 4 + r / 4 * 8;
+                    layout_element(l, (uint32_t)r, (uint32_t)lane, 0, 0, c);
+                    bad += role == LAYOUT_A ? c[0] != lane % m || c[1] != at : role == LAYOUT_B ? c[0] != at || c[1] != lane % m : c[0] != row || c[1] != lane % m;
+                }
+            CU_ASSERT_EQUAL(bad, 0);
+        }
+}
+
+/* WMMA's left operand where each half of the wave has its half of K: as C lies, and the same in all waves side by side. */
+static void test_halves(void)
+{
+    const Layout *c = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_C, 2, I(64, 48), I(4, 1)), *h = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_HALVES, 2, I(64, 48), I(4, 2));
+    int bad = 0;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(h);
+    CU_ASSERT(layout_regs(h) == layout_regs(c) && layout_warps(h) == 8);
+    for (uint32_t w = 0; w < 8; w++)
+        for (uint32_t lane = 0; lane < 32; lane++)
+            for (uint32_t r = 0; r < layout_regs(c); r++) {
+                int32_t x[2], y[2];
+                layout_element(h, r, lane, w, 0, x);
+                layout_element(c, r, lane, w / 2, 0, y);
+                bad += x[0] != y[0] || x[1] != y[1];
+            }
+    CU_ASSERT_EQUAL(bad, 0);
+    CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_MFMA_32x32x8, LAYOUT_HALVES, 2, I(64, 64), I(2, 2)));
+}
+
 /* The exchanged forms: B goes where the instruction takes A, A where it takes B, in pieces of K. By AMD's places, every element of C must get each
  * of its products once, and no other. */
 static void exchanged(LayoutMma k, const char *instr)
@@ -278,8 +320,8 @@ static void test_tiles(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"exchanged", test_exchanged}, {"tiles", test_tiles}};
-    int status = unit_run("layout fragments", tests, 5, argc, argv);
+    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"f8f6f4", test_f8f6f4}, {"halves", test_halves}, {"exchanged", test_exchanged}, {"tiles", test_tiles}};
+    int status = unit_run("layout fragments", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;
 }

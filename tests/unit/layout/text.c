@@ -75,7 +75,7 @@ static void test_refused(void)
         {"#blocked<tile=[8,8], per=[1], lanes=[8,4], warps=[1,1], order=[1,0]>", "lists of a layout must have one number an axis"},
         {"#blocked<tile=[], per=[]", "a layout needs an axis"},
         {"#mma<m16n8k99, c, tile=[16,8], warps=[1,1]>", "no such matrix instruction"},
-        {"#mma<m16n8k16, d, tile=[16,8], warps=[1,1]>", "operand a, b or c expected"},
+        {"#mma<m16n8k16, d, tile=[16,8], warps=[1,1]>", "operand a, b, c or h expected"},
         {"#mma<wgmma_k16, b, tile=[16,8], warps=[1,1]>", "no such matrix operand layout"},
         {"#mma<m16n8k16, c, tile=[16,99999999999], warps=[1,1]>", "number too large in layout"},
         {"#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[]>",
