@@ -343,7 +343,7 @@ static void begin_vector(Shift *s, const Exchange *x, const char *v)
 
 static const char *any_of(Emit *e, const char *a, const char *b) { return !*a || !*b ? "" : str(e, "(%s || %s)", a, b); }
 
-/* Whole vectors. A chain's first is that if the row begins there. tails: pieces before the limit here too. */
+/* Whole vectors. A chain's first is that if the row begins there. tails: instead the pieces before the limit, wherever that is. */
 static void store_vectors(Shift *s, const Exchange *x, bool tails)
 {
     Emit *e = s->e;
@@ -355,8 +355,8 @@ static void store_vectors(Shift *s, const Exchange *x, bool tails)
     const char *apart = count == n ? "" : any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false");
     if (count && count < n) apart = any_of(e, str(e, "%s", index_formula(e, inner, n, "v")), apart);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
-    line(e, "%s(%s, p, &%s[4 * v]);", use(e, "stg_if_b128"), both_conditions(e, mine, str(e, "k + %d <= %s", s->n, s->limit)), x->vectors);
-    if (tails) line(e, "%s(%s, p, &%s[4 * v], %s, %d);", use(e, "stg_low_b128"), both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), x->vectors, as_bytes(s, str(e, "%s - k", s->limit)), s->bytes);
+    if (!tails) line(e, "%s(%s, p, &%s[4 * v]);", use(e, "stg_if_b128"), both_conditions(e, mine, str(e, "k + %d <= %s", s->n, s->limit)), x->vectors);
+    else line(e, "%s(%s, p, &%s[4 * v], %s, %d);", use(e, "stg_low_b128"), both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), x->vectors, as_bytes(s, str(e, "%s - k", s->limit)), s->bytes);
     end_block(e);
 }
 
@@ -493,7 +493,14 @@ static void store_exchanged(Shift *s, const char *from, const char *holder, DTyp
             end_block(e);
         }
     } else exchange(s, &x, from, d, NULL, -1);
-    store_vectors(s, &x, s->known < 0);
+    store_vectors(s, &x, false);
+    if (s->known < 0) {
+        int tile = s->l->tile[s->w->unit_tile];
+        line(e, tile == s->l->cover[s->w->unit_tile] ? "if (%s < %d) {" : "{", s->limit, tile);
+        e->indent++;
+        store_vectors(s, &x, true);
+        end_block(e);
+    }
     for (int k = 0; k < s->vectors; k++) {
         if (chain->before[k] < 0) store_head(s, &x, k);
         if (s->known >= 0 && against_limit(s, k, s->n - 1) == 0) store_tail(s, &x, k);
