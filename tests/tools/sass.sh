@@ -16,9 +16,9 @@ gemm="--kernel=gemm -D ACC=f32 -D TF32=false -D T=f16 -D TO=f16"
 attention="--kernel=attention -D T=f16 -D D=128"
 sass silu sm_80 'LDG\.E\.128(\.[A-Z]+)* STG\.E\.128' -D T=f16
 sass vector_add sm_80 'LDG\.E\.128(\.[A-Z]+)* STG\.E\.128' -D T=f32
-sass gemm sm_80 'HMMA\.16816\.F32 LDGSTS\.E\.BYPASS\.128 LDSM\.16\.M88\.4' $gemm
+sass gemm sm_80 'HMMA\.16816\.F32 LDGSTS\.E\.BYPASS(\.LTC[0-9A-Z]+)?\.128 LDSM\.16\.M88\.4' $gemm
 sass gemm sm_90a 'HGMMA\.64x128x16\.F32 UTMALDG\.[0-9]D USETMAXREG' $gemm
-sass attention sm_80 'HMMA\.16816\.F32 LDGSTS\.E\.BYPASS\.128' $attention -D CAUSAL=true
+sass attention sm_80 'HMMA\.16816\.F32 LDGSTS\.E\.BYPASS(\.LTC[0-9A-Z]+)?\.128' $attention -D CAUSAL=true
 sass attention sm_90a 'HGMMA\.64x128x16\.F32 UTMALDG\.4D USETMAXREG SYNCS' $attention -D CAUSAL=true
 sass attention sm_90a 'HGMMA\.64x128x16\.F32 UTMALDG\.4D' $attention -D CAUSAL=false
 finish
