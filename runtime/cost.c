@@ -6,7 +6,8 @@
 enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
 
 typedef struct Known { bool is; Scalar v; } Known;
-typedef struct Kept { uint32_t walk; Scalar v; } Kept;        /* of an earlier walk: not known in this one */
+typedef struct Kept { uint32_t walk; Scalar v; } Kept;        /* of an earlier walk: not known in this one, unless ALWAYS: what no program's coordinates decide */
+#define ALWAYS UINT32_MAX
 
 enum { MOST_PARAMS = 64 };
 
@@ -30,8 +31,10 @@ typedef struct Walk {
 enum { MOST_WINDOWS = 4096 };
 typedef struct Traffic { uint64_t seen[MOST_WINDOWS]; double of[MOST_WINDOWS], bytes[MOST_PARAMS]; } Traffic;     /* of: what the program that loads most of it loads */
 
-static Known get(const Walk *w, const Value *v) { return (Known){ w->kept[v->id].walk == w->walk, w->kept[v->id].v }; }
+static bool always(const Walk *w, const Value *v) { return w->kept[v->id].walk == ALWAYS; }
+static Known get(const Walk *w, const Value *v) { return (Known){ w->kept[v->id].walk == w->walk || always(w, v), w->kept[v->id].v }; }
 static void put(Walk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ w->walk, x }; }
+static void put_always(Walk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ ALWAYS, x }; }
 
 static bool as_int(const Walk *w, const Value *v, int64_t *out)
 {
@@ -49,31 +52,34 @@ static void evaluate(Walk *w, const Instr *i, double times)
     int64_t axis;
     if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
     if (i->op != OP_CONST && (w->producer || !w->roles)) w->c.scalar += times * (i->op == OP_DIV || i->op == OP_REM || i->op == OP_CDIV ? 8 : 1);
+    if (always(w, r)) return;
     switch ((int)i->op) {
     case OP_CONST:
-        if ((a = ir_attr(i, ATTR_IVALUE))) put(w, r, scalar_int(a->i));
-        else if ((a = ir_attr(i, ATTR_FVALUE))) put(w, r, scalar_float(a->f));
+        if ((a = ir_attr(i, ATTR_IVALUE))) put_always(w, r, scalar_int(a->i));
+        else if ((a = ir_attr(i, ATTR_FVALUE))) put_always(w, r, scalar_float(a->f));
         return;
-    case OP_DIM: put(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
-    case OP_STRIDE: put(w, r, scalar_int(w->env->strides ? w->env->strides[ir_attr_int(i, ATTR_PARAM, 0)][ir_attr_int(i, ATTR_AXIS, 0)] : 1)); return;
-    case OP_NUM_PROGRAMS: axis = ir_attr_int(i, ATTR_AXIS, 0); put(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis])); return;
+    case OP_DIM: put_always(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
+    case OP_STRIDE: put_always(w, r, scalar_int(w->env->strides ? w->env->strides[ir_attr_int(i, ATTR_PARAM, 0)][ir_attr_int(i, ATTR_AXIS, 0)] : 1)); return;
+    case OP_NUM_PROGRAMS: axis = ir_attr_int(i, ATTR_AXIS, 0); put_always(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis])); return;
     case OP_PROGRAM_ID: case OP_PROGRAM_COORD:
         if (w->traffic && i->op == OP_PROGRAM_COORD && get(w, ir_operand(i, 0)).is) put(w, r, get(w, ir_operand(i, 0)).v);
         else put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
         return;
     case OP_CLUSTER_RANK: put(w, r, scalar_int(0)); return;      /* parts differ by a step at most */
     case OP_PROGRAM: case OP_CTA_ID: put(w, r, scalar_int(w->linear)); return;
-    case OP_OPAQUE: if (get(w, ir_operand(i, 0)).is) put(w, r, get(w, ir_operand(i, 0)).v); return;
+    case OP_OPAQUE: if (get(w, ir_operand(i, 0)).is) (always(w, ir_operand(i, 0)) ? put_always : put)(w, r, get(w, ir_operand(i, 0)).v); return;
     default: break;
     }
     if (i->n_operands > 4) return;
+    void (*keep)(Walk *, const Value *, Scalar) = put_always;
     for (int k = 0; k < i->n_operands; k++) {
         Known x = get(w, ir_operand(i, k));
         if (!x.is) return;
         in[k] = x.v;
+        if (!always(w, ir_operand(i, k))) keep = put;
     }
-    if (i->op == OP_CAST) put(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
-    else if ((op_info[i->op].flags & OPF_ELEM) && i->n_operands && scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out)) put(w, r, out);
+    if (i->op == OP_CAST) keep(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
+    else if ((op_info[i->op].flags & OPF_ELEM) && i->n_operands && scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out)) keep(w, r, out);
 }
 
 /* --- single operations ------------------------------------------------------------------------------------------------------------ */
@@ -410,7 +416,7 @@ static void start(Walk *w, int64_t linear, const int64_t *coord)
     w->linear = linear;
     memcpy(w->coord, coord, sizeof w->coord);
     for (int p = 0; p < w->f->n_params; p++)
-        if (w->f->params[p].kind == PARAM_SCALAR && w->env->scalars) put(w, w->f->body->args[p], w->env->scalars[p]);
+        if (w->f->params[p].kind == PARAM_SCALAR && w->env->scalars) put_always(w, w->f->body->args[p], w->env->scalars[p]);
     walk(w, w->f->body, 1);
 }
 
