@@ -268,7 +268,8 @@ static void pad_runs(Shift *s, const char *to, const Value *pad)
     const char *left = as_bytes(s, str(e, "%s - %s", s->limit, s->at));
     if (*s->rows) left = str(e, "%s ? %s : 0", s->rows, left);
     const char *keep = use(e, "keep_low_b128"), *bits = pad_bits(e, pad, d);
-    line(e, "%s((u32 *)&%s[%d * v], %s, %s);", keep, to, s->n / per_word(d), left, bits);
+    line(e, "const i32 left = %s;", left);
+    line(e, "if (left < 16) %s((u32 *)&%s[%d * v], left, %s);", keep, to, s->n / per_word(d), bits);
     end_block(e);
     end_block(e);
 }
@@ -356,7 +357,7 @@ static void store_vectors(Shift *s, const Exchange *x, bool tails)
     if (count && count < n) apart = any_of(e, str(e, "%s", index_formula(e, inner, n, "v")), apart);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
     if (!tails) line(e, "%s(%s, p, &%s[4 * v]);", use(e, "stg_if_b128"), both_conditions(e, mine, str(e, "k + %d <= %s", s->n, s->limit)), x->vectors);
-    else line(e, "%s(%s, p, &%s[4 * v], %s, %d);", use(e, "stg_low_b128"), both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), x->vectors, as_bytes(s, str(e, "%s - k", s->limit)), s->bytes);
+    else line(e, "if (%s) %s(true, p, &%s[4 * v], %s, %d);", both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), use(e, "stg_low_b128"), x->vectors, as_bytes(s, str(e, "%s - k", s->limit)), s->bytes);
     end_block(e);
 }
 

@@ -353,6 +353,8 @@ CASES = [
     ("s.softmax", stream("softmax", "softmax", (32768, 4096))),
     ("s.rms", stream("rms", "rms", (32768, 4096))),
     ("s.layer", stream("layer", "layer", (32768, 4096))),
+    ("s.silu1009", stream("silu1009", "silu", (131072, 1009), grid=lambda c, M, N: (cdiv(N, c.get("TN", 512)), cdiv(M, c.get("TM", 4))))),
+    ("s.silu65536", stream("silu65536", "silu", (2048, 65536), grid=lambda c, M, N: (cdiv(N, c.get("TN", 512)), cdiv(M, c.get("TM", 4))))),
     ("s.softmax1009", stream("softmax1009", "softmax", (131072, 1009))),
     ("s.rms1009", stream("rms1009", "rms", (131072, 1009))),
     ("s.layer1009", stream("layer1009", "layer", (131072, 1009))),
