@@ -47,7 +47,7 @@ expect 1 "k.tile:1:56: error: the remap is no permutation of the 65 programs: pr
 expect 1 "the remap sends program 63 to 64, outside of the 64 programs" "$tilec" k.tile --kernel=up --target=hip:gfx942 -D N=1024 -o k.hip
 expect 0 "" "$tilec" k.tile --kernel=k --target=hip:gfx942 -D N=1024 -o k.hip
 expect 0 "" "$tilec" k.tile --kernel=k --target=hip:gfx942 -o k.hip
-expect 1 "gemm.tile:14:8: error: kernel gemm needs 262144 bytes of shared memory, hip:gfx942 has 65536" "$tilec" "$examples/gemm.tile" --kernel=gemm --target=hip:gfx942 -D T=f32 -D ACC=f32 -D TO=f32 -D TF32=false -D TM=256 -D TN=256 -D TK=128 -o k.hip
+expect 1 "gemm.tile:15:8: error: kernel gemm needs 262144 bytes of shared memory, hip:gfx942 has 65536" "$tilec" "$examples/gemm.tile" --kernel=gemm --target=hip:gfx942 -D T=f32 -D ACC=f32 -D TO=f32 -D TF32=false -D TM=256 -D TN=256 -D TK=128 -o k.hip
 expect 2 "there is no target \`hip:gfx999\`" "$tilec" k.tile --kernel=k --target=hip:gfx999 -o k.hip
 
 expect 1 "extents are missing: --set N=.." "$tilec" sim k.tile --kernel=k
