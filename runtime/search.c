@@ -352,8 +352,21 @@ static int walk(Search *z)
         if (best(z, NULL, 0) == before) break;
     }
     consider_late(z, z->point[best(z, NULL, 0)].at);
+    consider_late(z, declared);
     estimate_all(z);
     return best(z, NULL, 0);
+}
+
+/* The declared configuration, or it with another value of what is tried last. */
+static const Point *as_declared(const Search *z)
+{
+    const Point *found = &z->point[0];
+    for (int i = 1; i < z->n_points; i++) {
+        bool alike = true;
+        for (int j = 0; j < z->n_names; j++) alike &= z->name[j].late || z->point[i].at[j] == z->point[0].at[j];
+        if (alike && z->point[i].ns < found->ns * 0.96) found = &z->point[i];
+    }
+    return found;
 }
 
 static int processors(void)
@@ -398,15 +411,15 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     session_defer(s, close_workers, z);
     int found = walk(z);
     close_workers(z);
-    const Point *b = &z->point[found], *declared = &z->point[0];
+    const Point *b = &z->point[found], *declared = as_declared(z);
     /* not for nothing: estimates are not that good, less so of what memory bounds, and where the device was not measured they are worse */
     bool memory = b->limit && declared->limit && !strcmp(b->limit, "memory") && !strcmp(declared->limit, "memory");
     if (b->ns > declared->ns * (!p->model ? 0.95 : !p->model->measured ? 0.8 : memory ? 0.85 : 0.96)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
-    out->n = b == declared ? 0 : bindings_of(z, b, false, config);
+    out->n = b == &z->point[0] ? 0 : bindings_of(z, b, false, config);
     out->config = config;
     out->ns = b->ns;
-    out->declared_ns = declared->ns;
+    out->declared_ns = z->point[0].ns;
     out->limit = b->limit ? b->limit : "";
     out->tried = z->n_points;
     return true;

@@ -164,6 +164,6 @@ bool roles_plan_rings(Roles *c)
     for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
 
     c->p->spare_shared = limit - used;          /* the limit leaves a kilobyte for mbarriers and tickets */
-    if (fit < asked) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
+    if (fit < asked && fit < most) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;
 }
