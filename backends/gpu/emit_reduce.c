@@ -163,17 +163,30 @@ static void join_registers(Emit *e, const Reduction *q)
     }
 }
 
+/* red[i] joined with that of lane ^ mask. */
+static void join_lane(Emit *e, const Reduction *q, const char *mask)
+{
+    begin_unrolled(e, "i", q->m);
+    const char *y = tmp(e, "y");
+    line(e, "const %s %s = %s(%s[i], %s);", ctype(q->acc), y, use(e, str(e, "shuffle_xor_%s", dtype_name(q->acc))), q->array, mask);
+    line(e, "%s[i] = %s;", q->array, joined(e, q, str(e, "%s[i]", q->array), y));
+    end_block(e);
+}
+
+/* One loop over the masks on NVIDIA's, whose shuffle takes any; AMD's exchanges are instructions of their own for each. */
 static void join_lanes(Emit *e, const Reduction *q)
 {
-    uint32_t lanes = lane_bits_along(q->l, q->axis);
-    for (uint32_t b = 1; b < layout_lanes(q->l); b <<= 1) {
-        if (!(lanes & b)) continue;
-        begin_unrolled(e, "i", q->m);
-        const char *y = tmp(e, "y");
-        line(e, "const %s %s = %s(%s[i], %u);", ctype(q->acc), y, use(e, str(e, "shuffle_xor_%s", dtype_name(q->acc))), q->array, b);
-        line(e, "%s[i] = %s;", q->array, joined(e, q, str(e, "%s[i]", q->array), y));
+    uint32_t lanes = lane_bits_along(q->l, q->axis), low = lanes & -lanes, high = low;
+    while (lanes & high << 1) high <<= 1;
+    if (!is_hip(e) && low && high > 2 * low && lanes == 2 * high - low) {
+        text_puts(e->out, "#pragma unroll\n");
+        line(e, "for (int apart = %u; apart <= %u; apart *= 2) {", low, high);
+        e->indent++;
+        join_lane(e, q, "apart");
         end_block(e);
+        return;
     }
+    for (uint32_t b = 1; b < layout_lanes(q->l); b <<= 1) if (lanes & b) join_lane(e, q, str(e, "%u", b));
 }
 
 /* How many parts of the axis warps have; rank: the place of each warp's among them. */
