@@ -25,8 +25,8 @@ static const DeviceModel models[] = {
 static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, FROM_MEMORY = 700;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
 static const double JOIN = 2480;
-/* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K or N of 1023, 5001: 0.25 to 1). */
-static const double STALL = 0.5;
+/* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
+static const double STALL = 1;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of lines asked for twice because rows lie across them (a tile of 128 x 256 whose rows of B and A do takes twice as
