@@ -118,17 +118,21 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
 
 /* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others fill the gap. The compiler would give each as many registers as it can use,
  * and fewer of them fit (H100, rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91).
- * Not in loops, which carry more from turn to turn. */
+ * Of 16 warps too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without
+ * a reduction (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more from turn to turn. */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
-    enum { THREADS = 1024, MOST_WARPS = 8 };
+    enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
+    int shifted = 0, by_element;
     int most = p->target->arch == 80 || p->target->arch == 90 || p->target->arch == 100 ? 32 : 16;      /* resident CTAs */
     if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
         reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
         loops |= i->op == OP_FOR || i->op == OP_WHILE;
+        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 && kernel_shift_cost(f, i, 1, &by_element) < by_element;
     }
+    reduces |= shifted > 0 && shifted <= FEW;
     int n = THREADS / (p->warps * p->target->wave);
     return !reduces || loops ? 0 : n < most ? n : most;
 }
