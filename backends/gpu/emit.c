@@ -425,7 +425,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
         text_write(&head, text.data, text.len);
         text = head;
     }
-    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .lane_registers = kernel_lane_registers(plan->target, plan->warps), .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
+    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .lane_registers = kernel_lane_registers(plan->target, plan->warps), .planned_waves = kernel_waves_per_eu(plan, all), .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
                       .largest = e->largest, .registers = registers_at_most(plan, threads), .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,

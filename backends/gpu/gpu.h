@@ -20,6 +20,7 @@ typedef struct GpuCode {
     const Slot *slots; int n_slots;         /* kernel parameters in order */
     const TensorMapDesc *maps; int n_maps;
     int planned_registers, lane_registers;  /* AMD: of a lane, as planned (passes/kernel/registers.c) and at most; more are spilled */
+    int planned_waves;                      /* AMD: of a SIMD, at least */
     bool persistent;                        /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     int cluster;                            /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster), or, persistent, those that load together */
     const char *schedule;                   /* what was decided, as text that can be read back (passes/kernel/schedule.h) */

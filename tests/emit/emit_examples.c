@@ -78,9 +78,9 @@ static bool has_product(const Func *f)
     return n > 0;
 }
 
-/* other: products of other than 16 bits, or without an exchanged form; pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
+/* pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
  * depth: turns that those to LDS stay in flight */
-typedef struct Needed { Arena *arena; const Target *t; const Func *f; int64_t warps, count[64]; const Block *block[64]; int n, depth; bool other, pipelined, packed; } Needed;
+typedef struct Needed { Arena *arena; const Target *t; const Func *f; int64_t warps, count[64]; const Block *block[64]; int n, depth; bool pipelined, packed; } Needed;
 
 /* How much of K one instruction multiplies: by the type and the chip, as the ISA guides list them. */
 static int depth_of(const Target *t, const LayoutMmaInfo *m, DType d, bool tf32)
@@ -118,7 +118,6 @@ static void need_of(void *user, Instr *i)
         *(kernel_access_bytes(u->f, i) < 4 ? &u->packed : &u->pipelined) = true;
     if (i->op != OP_MMA_SYNC) return;
     const char *name = ir_attr(i, ATTR_INSTR)->s;
-    u->other |= dtype_bytes(ir_operand(i, 0)->type->dtype) != 2 || strcmp(name + strlen(name) - 2, "_r");
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
         if (strcmp(m->name, name) || u->n == 64) continue;
@@ -140,15 +139,15 @@ static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, 
     Needed need = { .arena = &s->arena, .t = t, .f = f, .warps = code->threads / t->wave };
     ir_walk(f->body, need_of, &need);
     if (!hip_report(code, t, r->folder, need.depth, &h, log, sizeof log)) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
-    int64_t waves = (need.warps + AMD_SIMDS - 1) / AMD_SIMDS;
+    int budget = kernel_lane_file(t) / code->planned_waves;
     const char *wrong = NULL;
     bool as_needed = !need.n;
     for (int k = 0; k < need.n; k++) as_needed |= need.count[k] == h.waits.matrix || need.block[k] == f->body;
     if (r->limits && h.scratch) wrong = "scratch";
     else if (r->limits && h.spills) wrong = "spills";
-    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, need.n && !need.other)) wrong = "other registers than planned";
+    else if (r->limits && !hip_plan_holds(code->planned_registers, h.vgprs + h.agprs, budget)) wrong = "other registers than planned";
     else if (h.lds != code->shared_bytes) wrong = "another size of LDS than planned";
-    else if (r->limits && h.occupancy < waves) wrong = "no workgroup fits";
+    else if (r->limits && h.occupancy < code->planned_waves) wrong = "fewer waves than planned";
     else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
     else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead) wrong = "no load runs ahead";
     else if (r->limits && h.waits.drained) wrong = "waits for what a later step loads before the products end";
