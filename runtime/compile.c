@@ -46,10 +46,14 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
             continue;
         }
         int size = dtype_bytes(p->type->dtype), words = size < 16 ? 16 / size : 1;
-        p->align = q->align > size ? q->align : size;
+        int grain = q->grain > size ? q->grain : size;
+        p->align = q->align > grain ? q->align : grain;
         for (int a = 0; a < p->type->rank; a++) {
-            if (a == q->unit_axis) p->stride[a] = 1;
-            else if (q->stride_mask >> a & 1) p->stride_div[a] = words;
+            Dim *d = &f->dims[p->dims[a]];
+            if (a == q->unit_axis) {
+                p->stride[a] = 1;
+                if (d->extent < 0 && d->div < grain / size) d->div = grain / size;
+            } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
         }
     }
     for (int d = 0; d < facts->n_dims && d < k->n_dims; d++)

@@ -14,6 +14,7 @@ typedef struct ParamFacts {
     int align;                      /* of the base address: 16, or 0 for no more than the element */
     int unit_axis;                  /* axis of stride 1, or -1 */
     unsigned stride_mask;           /* bit a: the stride of axis a is a multiple of 16 bytes */
+    int grain;                      /* 4 or 8: the base, the strides and the unit axis's extent are multiples of so many bytes; 0: not known, or base and strides are of 16 */
     int sign;                       /* scalars: 1 positive, 0 zero or more, -1 not known */
 } ParamFacts;
 

@@ -218,14 +218,29 @@ static double torn(const Walk *w, const Instr *put)
     return 1 - (double)line / 128;
 }
 
-/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once (backends/gpu/emit_copy.c). */
+/* How often a copied window reaches over the end of its rows: for this program, or in the mean over a loop's steps. */
+static double over_the_end(Walk *w, const Instr *i)
+{
+    const Param *p = &w->f->params[ir_operand(i, 1)->index];
+    int unit = kernel_unit_axis(w->f, i, NULL);
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], n = e->v[unit];
+    Known at = get(w, ir_operand(i, 2 + unit));
+    if (at.is) return at.v.i + n > extent;
+    return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
+}
+
+/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once; vectors over a row's end one after
+ * the other, by elements (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether it is inside. */
 static void copy(Walk *w, const Instr *i, double times)
 {
     double whole, bytes = window_bytes(w, i, &whole) * times, width = kernel_access_bytes(w->f, i);
     reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * narrow(w, i);
-    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : 4) * times;
-    if (width < 4) w->c.stalls += ceil(whole / (64.0 * w->threads)) * times;
+    w->c.torn += bytes * torn(w, i);
+    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : ir_attr_int(i, ATTR_MASKED, 1) ? 16 : 4) * times;
+    if (width < 4) w->c.stalls += (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) * times;
 }
 
 static void wait_for_data(Walk *w, double times)

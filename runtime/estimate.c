@@ -53,10 +53,13 @@ static double blend(double power, int n, const double *x)
 }
 #define BLEND(power, ...) blend((power), (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (double[]){ __VA_ARGS__ })
 
-/* Registers of a thread: what its tiles hold, and addresses and the like. */
+/* Registers of a thread: what its tiles hold, and addresses and the like. Products from registers are read ahead, as far as there is room (64x64 by 4 warps 136 to 158, 128x64 184 to 244,
+ * 128x256 by 8 244); rows that go through registers on their way to shared memory need some that the products cannot spare (128x128 by 4 warps spills 12 to 40 bytes then, else none). */
 static double registers_wanted(const Cost *c)
 {
-    return c->consumers ? c->held + 28 : fmax(c->held, c->words) + 22;
+    double own = c->consumers ? c->held + 28 : fmax(c->held, c->words) + 22;
+    if (c->consumers || c->mma <= 0) return own;
+    return fmax(own, c->stalls > 0 ? c->held + 121 : fmin(c->held + 105, c->room));
 }
 
 /* CTAs that a multiprocessor holds. */

@@ -92,7 +92,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     if (p->rank && !t.shape) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
     /* Reach and number of elements stay below 2^55, so that sums and products with an element's size cannot overflow later. */
     int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = INT64_MAX / 256;
-    uint64_t unit = 0, mask = 0, size = (uint64_t)p->size;
+    uint64_t unit = 0, mask = 0, size = (uint64_t)p->size, offs = 0;     /* offs: bytes of strides, of the unit axis's extent and the base, joined: the zeros below are what all have */
     bool far = false;
     int64_t longest = 0;
     for (int d = p->rank; d-- > 0;) {
@@ -114,6 +114,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
             if (stride == 1) unit = (uint64_t)d + 1;
         }
         mask |= (uint64_t)((((uint64_t)stride * size) & 15) == 0) << d;
+        offs |= (uint64_t)(stride != 1 ? stride : n) * size;
         strides[d] = stride;
     }
     uintptr_t base = (uintptr_t)t.data;
@@ -123,7 +124,10 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     v->lo = base + (uintptr_t)(below * p->size);
     v->hi = elements ? base + (uintptr_t)((above + 1) * p->size) : v->lo;       /* without elements it overlaps nothing */
     /* Tensors without elements promise no alignment: their address may be NULL. */
-    v->facts = (uint32_t)((uint64_t)(elements && (base & 15) == 0) | unit << FACT_UNIT | mask << FACT_STRIDES) |
+    offs |= base;
+    bool aligned = elements && (base & 15) == 0, whole = aligned && (mask | (unit ? 1ull << (unit - 1) : 0)) == (1ull << p->rank) - 1;
+    uint64_t grain = !elements || whole || offs & 3 ? 0 : offs & 4 ? size < 4 : size < 8 ? 2 : 0;
+    v->facts = (uint32_t)((uint64_t)aligned | unit << FACT_UNIT | mask << FACT_STRIDES | grain << FACT_GRAIN) |
                (above - below + 1 == elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0) | (longest > INT32_MAX ? FACT_LONG : 0);
     if (!t.data && elements) return bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
     if (base & (size - 1)) return bad(k, TILE_ERROR_ALIGNMENT, i, "the address is no multiple of %d, the size of an element", p->size);
@@ -269,6 +273,7 @@ void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params,
         unsigned f = (unsigned)(facts[i / 4] >> 16 * (i % 4)) & 0xffff;
         params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0, .unit_axis = (int)(f >> FACT_UNIT & 15) - 1, .stride_mask = f >> FACT_STRIDES & 255,
                                   .sign = (int)(f >> FACT_SIGN & 3) - 1 };
+        if (k->params[i].kind != PARAM_SCALAR) params[i].grain = (int)(f >> FACT_GRAIN & 3) * 4;
     }
     *out = (LaunchFacts){ .params = params, .n_params = k->n_params, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = key[0] & 1, .extents31 = key[0] >> 1 & 1 };
 }
@@ -597,6 +602,7 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
     for (int i = 0; i < k->n_params; i++) {
         if (k->params[i].kind == PARAM_SCALAR) continue;
         ADD("%s%s:%s", n ? "; " : "", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
+        if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
     }
     if (!all.fits32) ADD("%s64-bit offsets", n ? "; " : "");

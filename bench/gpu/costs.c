@@ -20,6 +20,13 @@ static int64_t extent_of(const FrontBinding *b, size_t n, const char *name)
     return 1024;
 }
 
+static int64_t row_bytes(const FrontParam *q, const FrontBinding *b, size_t n)
+{
+    DType d = q->type_known ? q->dtype : DT_F16;
+    for (size_t i = 0; i < n; i++) if (!q->type_known && !strcmp(b[i].name, q->type_name)) d = b[i].value.type;
+    return q->dims[q->rank - 1].name ? extent_of(b, n, q->dims[q->rank - 1].name) * dtype_bytes(d) : 16;
+}
+
 static void facts_of(Session *s, const FrontKernel *k, const FrontBinding *b, size_t n, LaunchFacts *f)
 {
     ParamFacts *p = arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1);
@@ -29,8 +36,9 @@ static void facts_of(Session *s, const FrontKernel *k, const FrontBinding *b, si
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *q = &k->params[i];
         if (q->kind >= FRONT_CONST) continue;
-        bool wide = q->rank > 0 && (!q->dims[q->rank - 1].name || extent_of(b, n, q->dims[q->rank - 1].name) % 8 == 0);
-        p[at++] = (ParamFacts){ .align = 16, .unit_axis = q->rank - 1, .stride_mask = wide ? ~0u : 0, .sign = 1 };
+        int64_t bytes = q->rank ? row_bytes(q, b, n) : 16;
+        bool wide = bytes % 16 == 0;
+        p[at++] = (ParamFacts){ .align = 16, .unit_axis = q->rank - 1, .stride_mask = wide ? ~0u : 0, .grain = wide || bytes % 4 ? 0 : bytes % 8 ? 4 : 8, .sign = 1 };
     }
     *f = (LaunchFacts){ .params = p, .n_params = at, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = true, .extents31 = true };
 }

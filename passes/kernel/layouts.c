@@ -181,7 +181,11 @@ bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
 int kernel_access_bytes(const Func *f, const Instr *mem)
 {
     MemParts m;
-    if (!ir_mem_parts(mem, &m)) return 0;
+    if (mem->op == OP_COPY || mem->op == OP_RING_PUT) {
+        m.param = ir_operand(mem, 1)->index;
+        m.rank = ir_operand(mem, 1)->type->rank;
+        for (int a = 0; a < m.rank; a++) m.idx[a] = ir_operand(mem, 2 + a);
+    } else if (!ir_mem_parts(mem, &m)) return 0;
     const Param *p = &f->params[m.param];
     const Attr *steps = ir_attr(mem, ATTR_STEPS);
     int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);

@@ -96,6 +96,33 @@ static void test_variants(void)
     close_add();
 }
 
+/* Rows at multiples of 8 or 4 bytes but not of 16: a fact of their own, which extents share and addresses decide. */
+static void test_grain(void)
+{
+    static const char text[] = "kernel scale(in f16 X[M, N], out f16 Y[M, N]) grid (M, cdiv(N, 512))\n"
+                               "{ let (i, j) = program_id(); store(Y[i, j*512 +: 512], load(X[i, j*512 +: 512]) * 2.0); }\n";
+    static const struct { int64_t m, n, pitch; int at, compiles; const char *says; } rows[] = {
+        { 9, 1500, 1500, 0, 1, "X: aligned 16, rows of whole 8 bytes, unit stride on axis 1" }, { 7, 1508, 1508, 0, 1, NULL }, { 9, 1500, 1500, 8, 1, NULL },
+        { 9, 1502, 1502, 0, 2, "X: aligned 16, rows of whole 4 bytes" }, { 9, 1500, 1500, 4, 3, "X: unaligned, rows of whole 8 bytes" }, { 9, 1500, 1500, 2, 4, "X: unaligned, rows of whole 4 bytes" },
+        { 9, 1501, 1501, 0, 5, "X: aligned 16, unit stride" }, { 9, 1501, 1504, 0, 6, NULL }, { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL } };
+    open_add();
+    tile_kernel *k;
+    OK(ctx, kernel_of(ctx, text, "scale", NULL, 0, &k));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        int64_t shape[2] = { rows[r].m, rows[r].n }, strides[2] = { rows[r].pitch, 1 };
+        tile_tensor x = { (char *)buffer[0] + 2 * rows[r].at, shape, strides, 2, TILE_F16 }, y = x;
+        y.data = (char *)y.data + 4 * sizeof buffer[0];     /* the fake device touches nothing */
+        tile_arg a[2] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
+        tile_variant_info v = { .struct_size = sizeof v };
+        OK(ctx, tile_launch(k, a, 2, NULL));
+        OK(ctx, tile_kernel_variant(k, a, 2, &v));
+        CU_ASSERT_EQUAL(fake->compiles, rows[r].compiles);
+        if (rows[r].says) CHECK_TEXT(v.specialization, rows[r].says);
+    }
+    tile_kernel_destroy(k);
+    close_add();
+}
+
 static void test_empty(void)
 {
     open_add();
@@ -450,6 +477,6 @@ static void test_warm(void)
     CU_ASSERT_EQUAL(counter.live, 0);
 }
 
-UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"empty", test_empty}, {"no_elements", test_no_elements},
+UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"grain", test_grain}, {"empty", test_empty}, {"no_elements", test_no_elements},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
           {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"clusters", test_clusters}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
