@@ -218,16 +218,14 @@ static double torn(const Walk *w, const Instr *put)
     return 1 - (double)line / 128;
 }
 
-/* How often a copied window reaches over the end of its rows: for this program, or in the mean over a loop's steps. */
-static double over_the_end(Walk *w, const Instr *i)
+/* The part of a copied window's places that reach over the end of rows. */
+static double over_the_end(const Walk *w, const Instr *i)
 {
     const Param *p = &w->f->params[ir_operand(i, 1)->index];
     int unit = kernel_unit_axis(w->f, i, NULL);
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
     int64_t extent = w->env->dims[p->dims[unit]], n = e->v[unit];
-    Known at = get(w, ir_operand(i, 2 + unit));
-    if (at.is) return at.v.i + n > extent;
     return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
 }
 
