@@ -22,6 +22,7 @@ typedef struct Walk {
     int loops;                      /* around, those over programs aside */
     bool producer, roles, counted;  /* counted: this loop's round has waited already */
     int threads;                    /* that share the work of a tile */
+    KernelPlan *plan;
     double site[MOST_PARAMS];       /* by parameter: what the load that reads most of it reads */
     const Block *products;          /* where products were counted last, and the bytes that they hold there */
     double held;
@@ -254,18 +255,34 @@ static void slots(Walk *w, const Value *buffer)
     if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
 }
 
+/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for shifting as for moving; 0: it does not go so. */
+static double shifted(const Walk *w, const Instr *i)
+{
+    MemParts m;
+    ShiftChain chain;
+    int axis, heads = 0, by_element;
+    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) || !ir_mem_parts(i, &m)) return 0;
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    kernel_unit_axis(w->f, i, &axis);
+    if (kernel_access_bytes(w->f, i) >= 16 && t->shape[axis] * dtype_bytes(t->dtype) % 16 == 0) return 0;
+    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis, dtype_bytes(t->dtype), &chain)) return 0;
+    for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
+    return (double)w->threads * chain.vectors * kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
+}
+
 static void memory(Walk *w, const Instr *i, double times)
 {
     MemParts m;
     double whole = 0, bytes = window_bytes(w, i, &whole);
     if (!ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i);
+        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i), shift = shifted(w, i);
         if (i->op == OP_LOAD) { reads(w, i, m.param, bytes * times); if (whole * 1.0 > 256) wait_for_data(w, times); w->c.ahead += whole; }
         else w->c.out += bytes * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
-        w->c.alu += whole / (width > 1 ? width : 1) * 4 * times;
+        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
+        w->c.shifted |= shift > 0 && i->op == OP_LOAD && !w->loops;       /* passes/kernel/lower.c: in loops others decide */
         return;
     }
     const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
@@ -406,7 +423,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
+    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
@@ -462,7 +479,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     *out = (Cost){ 0 };
     Kept *kept = arena_array(&s->arena, Kept, f->module->next_id);
     for (int k = 0; k < SAMPLES; k++) {
-        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = (uint32_t)k, .programs = programs, .threads = code->threads };
+        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = (uint32_t)k, .programs = programs, .threads = code->threads, .plan = code->plan };
         int64_t coord[3];
         for (int a = 0; a < 3; a++) coord[a] = (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)env->grid[a]);
         start(&w, (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)programs), coord);
@@ -479,7 +496,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->unique = bytes_touched(f, env);
     out->memory = out->unique;
     if (out->ring > 0 && programs > units) {
-        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = programs, .threads = code->threads };
+        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = programs, .threads = code->threads, .plan = code->plan };
         int64_t each = 232448 / (code->shared_bytes + 1024);
         int parts = out->joins > 0 && code->cluster > 1 ? code->cluster : 1;       /* of a program, whose first is walked */
         out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each) / parts, parts, l2_bytes);

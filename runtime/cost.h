@@ -32,6 +32,7 @@ typedef struct Cost {
     int words;                      /* of a thread, that the largest tile takes */
     int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;
+    bool shifted;                   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */
     bool by_turns;                  /* warpgroups take turns to issue products */
     bool uncertain;                 /* not all of it could be counted */
     int cluster, loading;           /* CTAs of one program; programs that load together */

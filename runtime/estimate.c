@@ -36,6 +36,8 @@ static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.65, FILL = 0.63, TOG
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
 static const double L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
+/* Memory alone bounds what takes less than the other by this; nearer, both do, and there is something to gain. */
+static const double NEARLY = 1.1;
 
 const DeviceModel *device_model(const Target *t)
 {
@@ -53,19 +55,20 @@ static double blend(double power, int n, const double *x)
 }
 #define BLEND(power, ...) blend((power), (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (double[]){ __VA_ARGS__ })
 
-/* Registers of a thread: what its tiles hold, and addresses and the like. Products from registers are read ahead, as far as there is room (64x64 by 4 warps 136 to 158, 128x64 184 to 244,
+/* Registers of a thread: what its tiles hold (runs that are loaded by shifted vectors: two of those), and addresses and the like. Products from registers are read ahead, as far as there is room (64x64 by 4 warps 136 to 158, 128x64 184 to 244,
  * 128x256 by 8 244); rows that go through registers on their way to shared memory need some that the products cannot spare (128x128 by 4 warps spills 12 to 40 bytes then, else none). */
 static double registers_wanted(const Cost *c)
 {
-    double own = c->consumers ? c->held + 28 : fmax(c->held, c->words) + 22;
+    double own = c->consumers ? c->held + 28 : fmax(c->held, (c->shifted ? 2 : 1) * c->words) + 22;
     if (c->consumers || c->mma <= 0) return own;
     return fmax(own, c->stalls > 0 ? c->held + 121 : fmin(c->held + 105, c->room));
 }
 
-/* CTAs that a multiprocessor holds. */
+/* CTAs that a multiprocessor holds. Where loads go by shifted vectors, all on their way at once and two for each, the compiler takes the registers it may (SiLU of rows of 1009:
+ * 4 x 512 in 64 registers, 32 bytes of each of 1024 threads under way, 2.30 TB/s; 4 x 1024, 64 bytes, 2.78). */
 static double resident(const Cost *c, const DeviceModel *m)
 {
-    double registers = fmin(c->registers, ceil((registers_wanted(c) + 4) / 8) * 8);
+    double registers = c->shifted ? c->registers : fmin(c->registers, ceil((registers_wanted(c) + 4) / 8) * 8);
     double n = floor((double)m->shared_bytes / (double)(c->shared_bytes + 1024));
     n = fmin(n, floor((double)m->threads / c->threads));
     n = fmin(n, floor((double)m->registers / (c->threads * registers)));
@@ -113,6 +116,6 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double kept = k * units / c->cluster * (c->in - c->again + c->out), lost = kept > L2_KEEPS * (double)l2_bytes ? 1 - L2_KEEPS * (double)l2_bytes / kept : 0;
     double bytes = (c->memory + (double)c->programs * c->again * lost) * (1 + APART * c->wasted / fmax(1, c->in)), busy = fmin(1, (double)c->programs * c->cluster / (BUSY * units));
     double memory = (bytes + fmin(DIRTY * bytes, DIRTY_MOST * (double)l2_bytes)) / (m->memory * busy);
-    *limit = memory > t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
+    *limit = memory > NEARLY * t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
     return BLEND(4, t, memory) + START;
 }

@@ -71,6 +71,7 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         if (!kernel_lower(s, g, t, &options, plan)) return FAILED;
         if (lowered) *lowered = g;
         (options.measure ? gpu_measure : gpu_emit)(s, g, plan, code);
+        code->plan = plan;
         code->schedule = options.measure ? "" : schedule_text(plan, g, plan->schedule);
         if (code->shared_bytes <= t->shared_bytes) return FITS;
         int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;

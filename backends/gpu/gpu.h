@@ -25,6 +25,7 @@ typedef struct GpuCode {
     int cluster;                            /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster), or, persistent, those that load together */
     const char *schedule;                   /* what was decided, as text that can be read back (passes/kernel/schedule.h) */
     const struct SharedUse *shared_map; int n_shared_map;   /* emit.h */
+    KernelPlan *plan;                       /* as it was lowered */
 } GpuCode;
 
 /* Kernel IR (after kernel_lower) to source text. The caller checks shared_bytes against the target. */

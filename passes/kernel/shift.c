@@ -5,7 +5,8 @@
  *
  * Here is decided what goes so and in which layout; backends/gpu/emit_shift.c writes it. By element a warp moves 64 bytes with an instruction where elements have
  * 2 (H100, rows of 1009: 0.93 to 0.95 of copy). Requires elements of 1 to 4 bytes in a row of stride 1, read from a tensor that the kernel only reads: what lies around a
- * row is read with it, within the tensor. Stores write no byte beside the row. Not for AMD, whose loads and stores need no alignment. */
+ * row is read with it, within the tensor. Stores write no byte beside the row. Not for AMD: under HSA an instruction loads or stores 16 bytes from anywhere (LLVM's unaligned-access-mode; of a vector
+ * aligned to 2 bytes clang 22 makes one global_load_dwordx4, gfx90a to gfx1100), so that nothing is to be shifted. The emission does not make use of it yet: there such rows go by element. */
 #include "passes/kernel/kernel.h"
 
 bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
