@@ -282,7 +282,7 @@ static void memory(Walk *w, const Instr *i, double times)
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
-        w->c.shifted |= shift > 0 && i->op == OP_LOAD && !w->loops;       /* passes/kernel/lower.c: in loops others decide */
+        w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }
     const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
@@ -493,6 +493,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->stalls, &out->meets };
     for (size_t k = 0; k < sizeof mean / sizeof *mean; k++) *mean[k] /= SAMPLES;
     out->heaviest = most * SAMPLES / sum;
+    out->shifted &= !ir_holds(f->body, OP_FOR) && !ir_holds(f->body, OP_WHILE);       /* passes/kernel/lower.c, rows_at_once */
     out->unique = bytes_touched(f, env);
     out->memory = out->unique;
     if (out->ring > 0 && programs > units) {

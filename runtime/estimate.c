@@ -36,7 +36,7 @@ static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.65, FILL = 0.63, TOG
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
 static const double L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
-/* Memory alone bounds what takes less than the other by this; nearer, both do, and there is something to gain. */
+/* Memory alone bounds a launch where it takes so many times what all else does; nearer, both do, and there is something to gain. */
 static const double NEARLY = 1.1;
 
 const DeviceModel *device_model(const Target *t)
@@ -55,8 +55,8 @@ static double blend(double power, int n, const double *x)
 }
 #define BLEND(power, ...) blend((power), (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (double[]){ __VA_ARGS__ })
 
-/* Registers of a thread: what its tiles hold (runs that are loaded by shifted vectors: two of those), and addresses and the like. Products from registers are read ahead, as far as there is room (64x64 by 4 warps 136 to 158, 128x64 184 to 244,
- * 128x256 by 8 244); rows that go through registers on their way to shared memory need some that the products cannot spare (128x128 by 4 warps spills 12 to 40 bytes then, else none). */
+/* Registers of a thread: what its tiles hold (runs that are loaded by shifted vectors: two of those), and addresses and the like. Products from registers are read ahead, as far as there is room (64x64 by 4 warps
+ * 136 to 158, 128x64 184 to 244, 128x256 by 8 244); rows that go through registers on their way to shared memory need some that the products cannot spare (128x128 by 4 warps spills 12 to 40 bytes then, else none). */
 static double registers_wanted(const Cost *c)
 {
     double own = c->consumers ? c->held + 28 : fmax(c->held, (c->shifted ? 2 : 1) * c->words) + 22;
