@@ -33,7 +33,7 @@ static const char kernels[] =
     "{\n"
     "    var acc = zeros([64, 64], f32);\n"
     "    for k in 0 .. 4 {\n"
-    "        let at = index(start) + k*64;\n"
+    "        let at = index(start)*64 + k*64;\n"
     "        acc = mma(load(A[0 +: 64, at +: 64], latency = 2), load(B[at +: 64, 0 +: 64], latency = 2), acc);\n"
     "    }\n"
     "    store(C[0 +: 64, 0 +: 64], acc);\n"
@@ -43,7 +43,7 @@ static const char kernels[] =
     "{\n"
     "    var acc = zeros([64, 64], f32);\n"
     "    for k in 0 .. cdiv(K, 64) { acc = mma(load(A[0 +: 64, k*64 +: 64], latency = 2), load(B[k*64 +: 64, 0 +: 64], latency = 2), acc); }\n"
-    "    store(C[0 +: 64, index(start) +: 64], f16(acc));\n"
+    "    store(C[0 +: 64, index(start)*64 +: 64], f16(acc));\n"
     "}\n"
     "kernel tail(in i8 V[N], out i8 W[N], out i8 S[K], in i32 count[1])\n"
     "    grid (1)\n"
@@ -141,7 +141,7 @@ static void test_tail(void *emu, const char *path, unsigned char *far, bool pass
 }
 
 /* A band of 256 columns of matrices as long as TMA can count, or one longer, whose rows lie 64 elements apart: from inside of them, over their end, and so far outside
- * of them that 32 bits cut from the coordinate would be inside again. */
+ * of them that 32 bits cut from the coordinate would be inside again. The kernel takes the start in units of 64: TMA's boxes begin at multiples of 16 bytes. */
 static void test_band(void *emu, const char *path, unsigned char *far, int64_t length, int64_t start, bool roles)
 {
     enum { T = 64, BAND = 256 };
@@ -153,7 +153,7 @@ static void test_band(void *emu, const char *path, unsigned char *far, int64_t l
     for (int64_t k = from; k < to + T * T; k++) base[k] = (_Float16)((k * 7 + k / 64) % 9 - 4);
     memset(c, 0x7f, sizeof c);
     const Tensor t[3] = { matrix(REF_F16, far, T, length, 64, 1), matrix(REF_F16, far, length, T, 1, 64), matrix(REF_F32, (unsigned char *)c, T, T, T, 1) };
-    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)start };
+    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)(start / 64) };
     bool ok = run(emu, path, "band", t, 3, &at, true);
     for (int r = 0; r < T; r++)
         for (int q = 0; q < T; q++) {
@@ -177,7 +177,7 @@ static void test_put(void *emu, const char *path, unsigned char *far, int64_t le
     const int64_t seen[] = { 0, start % ((int64_t)1 << 32) & 0x7fffffff, columns ? start : 0 };     /* where it should go, and where bits cut off would send it */
     for (int i = 0; i < 3; i++) for (int k = 0; k < T * T; k++) if (seen[i] + k < FAR) to[seen[i] + k] = 99;
     const Tensor t[3] = { matrix(REF_F16, (unsigned char *)a, T, K, K, 1), matrix(REF_F16, (unsigned char *)b, K, T, T, 1), matrix(REF_F16, far, T, length, 64, 1) };
-    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)start };
+    const ScalarArg at = { .name = "start", .type = REF_I64, .value = (double)(start / 64) };
     bool ok = run(emu, path, "put", t, 3, &at, true);
     for (int r = 0; r < T; r++)
         for (int q = 0; q < T; q++) {

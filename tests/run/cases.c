@@ -203,7 +203,7 @@ const Case cases[] = {
     {"gemm", "M=70 N=40 K=200", "T=i8 ACC=i32 TO=i32 TM=32 TN=32 TK=64 STAGES=3 | T=f16 TM=32 TN=32 TK=64 STAGES=3", "A:t"},       /* fragments a step ahead */
     {"gemm", "M=130 N=70 K=100", "TM=16 TN=16 TK=16 STAGES=1 GROUP=1 | TM=64 TN=64 TK=32 STAGES=1 GROUP=1 | TM=128 TN=128 TK=32 STAGES=3 GROUP=1"
              " | TM=96 TN=80 TK=48 STAGES=2 GROUP=2"},
-    {"gemm", "M=170 N=136 K=104", "TM=96 TN=64 TK=64 STAGES=3 GROUP=1 TURN=true | TM=16 TN=128 TK=64 STAGES=2 GROUP=1 TURN=true | T=bf16 TO=bf16 TM=160 TN=64 TK=32 STAGES=2 GROUP=1 TURN=true | TO=f32 TM=40 TN=64 TK=64 STAGES=2 TURN=true"},      /* transposed */
+    {"gemm", "M=170 N=136 K=104", "TM=96 TN=64 TK=64 STAGES=3 GROUP=1 TURN=true | TM=16 TN=128 TK=64 STAGES=2 GROUP=1 TURN=true | T=bf16 TO=bf16 TM=160 TN=64 TK=32 STAGES=2 GROUP=1 TURN=true | T=bf16 TO=f32 TM=40 TN=64 TK=64 STAGES=2 TURN=true"},      /* transposed */
     {"gemm", "M=35 N=70 K=50", "TM=32 TN=32 TK=32 STAGES=2 TURN=true | T=f32 TO=f32 TM=32 TN=32 TK=32 TURN=true", "A:t"},
     {"gemm", "M=225 N=225 K=225", "T=f16 | T=f32 TO=f32", .heavy = true},
     {"gemm", "M=1 N=1023 K=1009", "T=f16 TM=16 TN=64", .heavy = true},
