@@ -142,16 +142,20 @@ static bool can_precede(const Value *v, const Instr *place)
     return true;
 }
 
-static void move_to(Instr *i, Instr *place)
+/* Where early loads go: behind `last`, what was put there last, before everything marked `from` and later. */
+typedef struct Place { Block *block; Instr *last; uint32_t from; } Place;
+
+static void move_to(Instr *i, Place *p)
 {
     for (int k = 0; k < i->n_operands; k++) {
         Instr *d = ir_operand(i, k)->def;
-        if (d && d->mark >= place->mark) move_to(d, place);
+        if (d && d->mark >= p->from) move_to(d, p);
     }
-    Builder b = ir_before(place);
     ir_unlink(i);
+    Builder b = p->last ? ir_after(p->last) : ir_before(p->block->first);
     ir_place(&b, i);
-    i->mark = place->mark - 1;
+    i->mark = p->from - 1;
+    p->last = i;
 }
 
 /* v once more, from the words that the map has in place of those loaded; row values are there. */
@@ -254,7 +258,8 @@ void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
         else if (k >= n) diag_perf(s, c.loads.data[k]->loc, "this load waits behind a reduction that it does not need: a thread has %d registers, and its tile does not fit beside what is reduced", c.budget);
         else schedule_take_load(p, c.loads.data[k], LOAD_EARLY, 0);
     }
-    for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], place);
+    Place to = { f->body, place->prev, place->mark };
+    for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], &to);
     if (!again) return;
     number(f->body);
     for (size_t k = 0; k < c.reductions.len; k++) work_out_again(&c, c.reductions.data[k]);
