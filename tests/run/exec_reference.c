@@ -26,6 +26,16 @@ static int64_t offset_of(const Tensor *t, int64_t linear)
     return at;
 }
 
+/* Of the elements that do not look as if nobody had written them, the last: -1 is what poison reads as. */
+static unsigned char *last_written(const Tensor *t, unsigned char *data)
+{
+    size_t size = ref_type_size(t->type);
+    unsigned char poison[16], *at = data;
+    memset(poison, 0xff, sizeof poison);
+    for (int64_t e = t->count - 1; e >= 0; e--) if (memcmp(at = data + offset_of(t, e) * (int64_t)size, poison, size)) break;
+    return at;
+}
+
 bool exec_reference_run(void *state, const Run *run, char *why, size_t why_size)
 {
     const State *s = state;
@@ -39,7 +49,7 @@ bool exec_reference_run(void *state, const Run *run, char *why, size_t why_size)
         if (!t->count) continue;
         int64_t last = offset_of(t, t->count - 1);
         if (s->fault == FAULT_WRONG) ref_put(t->type, data, last, isfinite(t->want[t->count - 1]) ? t->want[t->count - 1] * 1.125 + 8 : 0);
-        if (s->fault == FAULT_UNWRITTEN) memset(data + last * (int64_t)ref_type_size(t->type), 0xff, ref_type_size(t->type));
+        if (s->fault == FAULT_UNWRITTEN) memset(last_written(t, data), 0xff, ref_type_size(t->type));
         if (s->fault == FAULT_STRAY) data[(last + 1) * (int64_t)ref_type_size(t->type)] = 0;
     }
     return true;
