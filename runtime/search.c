@@ -190,10 +190,11 @@ static void *help(void *arg)
 static void estimate_all(Search *z)
 {
     int n = z->n_points - z->limit;
+    if (n > z->n_workers) n = z->n_workers;
     pthread_mutex_lock(&z->lock);
     z->limit = z->n_points;
     pthread_cond_broadcast(&z->more);
-    for (Worker *w = z->worker + 1; w < z->worker + z->n_workers && w < z->worker + n; w++)
+    for (Worker *w = z->worker + 1; w < z->worker + n; w++)
         if (!w->runs) w->runs = !pthread_create(&w->thread, NULL, help, w);
     take_points(z, z->worker);
     while (z->finished < z->limit) pthread_cond_wait(&z->all_finished, &z->lock);

@@ -149,8 +149,9 @@ static void set_depths(Order *o)
 void kernel_join_sums(Block *body)
 {
     for (Instr *i = body->first; i; i = i->next) {
-        Value *sum = ir_operand(i, i->op == OP_WGMMA ? 2 : 0);
-        Instr *w = i->op == OP_WGMMA ? sum->def : NULL, *end = w ? wait_for(i) : NULL;
+        if (i->op != OP_WGMMA) continue;
+        Value *sum = ir_operand(i, 2);
+        Instr *w = sum->def, *end = w ? wait_for(i) : NULL;
         if (!end || w->op != OP_WGMMA_WAIT || w->block != body || end->block != body || !product_of(w) || ir_use_count(sum) != 1) continue;
         ir_set_operand(i, 2, ir_operand(w, 0));
         for (Instr *r = w->next, *next; r != i; r = next) {
