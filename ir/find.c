@@ -35,6 +35,14 @@ bool ir_holds_flag(const Block *b, unsigned flag) { return ir_any_in(b, has_flag
 
 static bool with_flag(const Instr *i, unsigned flag) { return ir_any(i, has_flag, &flag); }
 bool ir_has_effects(const Instr *i) { return with_flag(i, OPF_WRITE); }
+
+void ir_sweep(Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        if (!(op_info[i->op].flags & OPF_TERM) && !ir_is_used(i) && !ir_has_effects(i)) ir_erase(i);
+    }
+}
 bool ir_reads_memory(const Instr *i) { return with_flag(i, OPF_READ); }
 
 typedef struct Collect { Arena *arena; Op op; InstrList *out; } Collect;

@@ -235,6 +235,7 @@ bool ir_holds(const Block *, Op);
 bool ir_is_or_holds(const Instr *, Op);
 bool ir_holds_flag(const Block *, unsigned opf);                    /* OPF_.. */
 bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
+void ir_sweep(Block *);                                              /* erases, from its end, what nobody uses and has no effects */
 bool ir_reads_memory(const Instr *);
 void ir_collect(Arena *, const Block *, Op, InstrList *);              /* appended in program order */
 /* Does the test hold for all operands of the instruction and of what it holds? */

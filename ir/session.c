@@ -10,6 +10,8 @@ int64_t clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+double clock_ms(void) { return (double)clock_ns() * 1e-6; }
+
 void session_init(Session *s, Allocator alloc)
 {
     memset(s, 0, sizeof *s);

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
-#include <time.h>
 
 enum { MAX_CHOICES = 128, MEMO_SLOTS = 64, MEMO_MOST = 4096, EXACT = 24 };
 
@@ -164,13 +163,6 @@ static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model
     else diag_perf(s, k->front->loc, "no table speaks of this launch: %s, of %d configurations%s", search_text(s, r), r->tried, estimate);
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 /* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile. */
 typedef struct Preparing { Driver *driver; pthread_t thread; bool runs; } Preparing;
 
@@ -203,7 +195,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
                         .shared_bytes = d->shared_bytes && d->shared_bytes < shared ? d->shared_bytes : shared, 
                         .l2_bytes = d->l2_bytes ? d->l2_bytes : k->context->target->l2_bytes, .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
     SearchResult r;
-    double start = now_ms();
+    double start = clock_ms();
     Preparing *compiler = arena_new(&s->arena, Preparing);
     compiler->driver = k->context->driver;
     session_defer(s, prepared, compiler);
@@ -213,7 +205,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     if (!found) return 0;
     if (context_debug_has(k->context, "time")) {
         char text[80];
-        snprintf(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, now_ms() - start);
+        snprintf(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
         context_debug(k->context, text, k->title);
     }
     s->diags = s->last_diag = NULL;

@@ -2,14 +2,6 @@
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
 #include <stdio.h>
-#include <time.h>
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 /* What one making of a variant works with; lives in the session's arena. */
 typedef struct Making {
@@ -93,9 +85,9 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
     if (v->needs_ticket && !context_ticket(c, NULL)) { driver_error(e, "no counters for a persistent kernel"); return TILE_ERROR_OUT_OF_MEMORY; }
-    double start = now_ms();
+    double start = clock_ms();
     tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
-    m->load_ms += now_ms() - start;
+    m->load_ms += clock_ms() - start;
     if (!st) {
         v->title = arena_strdup(&v->arena, m->title);
         memo_prepare(m->k, v);
@@ -162,10 +154,10 @@ static tile_status compile(Making *m)
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
     if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
     if (ok) {
-        double start = now_ms();
+        double start = clock_ms();
         text = compiled;
         ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
-        m->vendor_ms += now_ms() - start;
+        m->vendor_ms += clock_ms() - start;
     }
     context_report(c, m->s, m->title);
     if (!ok) return TILE_ERROR_COMPILE;
@@ -202,14 +194,14 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
 {
     tile_context *c = k->context;
     Session s;
-    double start = now_ms();
+    double start = clock_ms();
     session_init(&s, c->alloc);
     s.binder = "a binding (--set)";
     arena_init(&v->arena, c->alloc, &s.oom);
     Making m = { .k = k, .v = v, .s = &s };
     int jumped = setjmp(s.oom);
     tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
-    v->ms = now_ms() - start;
+    v->ms = clock_ms() - start;
     if (!st && context_debug_has(c, "time")) {
         char text[200];
         if (v->from_cache) snprintf(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int64_t extent_of(const FrontBinding *b, size_t n, const char *name)
 {
@@ -41,13 +40,6 @@ static void facts_of(Session *s, const FrontKernel *k, const FrontBinding *b, si
         p[at++] = (ParamFacts){ .align = 16, .unit_axis = q->rank - 1, .stride_mask = wide ? ~0u : 0, .grain = wide || bytes % 4 ? 0 : bytes % 8 ? 4 : 8, .sign = 1 };
     }
     *f = (LaunchFacts){ .params = p, .n_params = at, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = true, .extents31 = true };
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
 typedef struct Ask { const char *path, *text; size_t n; const FrontBinding *b; size_t nb; } Ask;
@@ -122,9 +114,9 @@ static int choose(int argc, char **argv)
     SearchProblem p = { .parse = parse, .shape = shape, .user = &ask, .kernel = argv[2], .bindings = fixed, .n_bindings = nf, .facts = &facts, .options = &o, .model = device_model(target),
                         .units = target->n_sms, .shared_bytes = target->shared_bytes, .l2_bytes = target->l2_bytes };
     SearchResult r;
-    double begin = now();
+    double begin = clock_ms();
     if (!search_configuration(&s, &p, &r)) return 1;
-    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.0f ms\n", search_text(&s, &r), r.ns * 1e-3, r.limit, r.declared_ns * 1e-3, r.tried, now() - begin);
+    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.0f ms\n", search_text(&s, &r), r.ns * 1e-3, r.limit, r.declared_ns * 1e-3, r.tried, clock_ms() - begin);
     session_free(&s);
     free(text);
     return 0;
@@ -154,7 +146,7 @@ static int count(int argc, char **argv, const char *list)
         Session s;
         session_init(&s, allocator_libc);
         if (setjmp(s.oom)) { session_free(&s); continue; }
-        double begin = now();
+        double begin = clock_ms();
         Ast *ast = frontend_parse(&s, diag_add_source(&s, argv[1], "", text, n), NULL, NULL);
         const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
         const FrontTune *t = k ? frontend_tune(ast, argv[2]) : NULL;
@@ -182,7 +174,7 @@ static int count(int argc, char **argv, const char *list)
         GpuCode code;
         Func *f;
         bool ok = compile_lowered(&s, ast, argv[2], all, na, &facts, &o, &compiled, &f, &code);
-        double lowered = now();
+        double lowered = clock_ms();
         Cost cost = { 0 };
         if (ok) {
             int64_t *dims = arena_array(&s.arena, int64_t, (size_t)f->n_dims + 1), grid[3] = { 1, 1, 1 };
@@ -193,7 +185,7 @@ static int count(int argc, char **argv, const char *list)
             memcpy(env.grid, grid, sizeof grid);
             if (ok) cost_count(&s, f, &code, &env, grid[0] * grid[1] * grid[2], target->n_sms, target->l2_bytes, &cost);
         }
-        double end = now();
+        double end = clock_ms();
         printf("%s{\"config\": \"", first ? "" : ",\n");
         first = false;
         for (int i = 0; i < nc; i++) {

@@ -201,14 +201,6 @@ static void work_out_again(Early *c, Instr *reduction)
     for (size_t k = 0; k < done.len; k++) use_instead(done.data[k], value_map_get(&map, done.data[k]), c->at);
 }
 
-static void sweep(Block *b)
-{
-    for (Instr *i = b->last, *prev; i; i = prev) {
-        prev = i->prev;
-        if (!ir_is_used(i) && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results) ir_erase(i);
-    }
-}
-
 static void number(Block *b)
 {
     uint32_t n = 1;
@@ -263,5 +255,5 @@ void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
     if (!again) return;
     number(f->body);
     for (size_t k = 0; k < c.reductions.len; k++) work_out_again(&c, c.reductions.data[k]);
-    sweep(f->body);
+    ir_sweep(f->body);
 }

@@ -424,14 +424,6 @@ static void join(Ctx *c, const Sum *s, int axis)
     c->p->parts_bytes += (type_elements(v->type) / c->parts * dtype_bytes(v->type->dtype) + 1023) / 1024 * 1024 * (c->parts - 1) + 1024;
 }
 
-static void sweep(Block *b)
-{
-    for (Instr *i = b->last, *prev; i; i = prev) {
-        prev = i->prev;
-        if (!(op_info[i->op].flags & OPF_TERM) && !ir_is_used(i) && !ir_has_effects(i)) ir_erase(i);
-    }
-}
-
 static void say(Ctx *c, const char *what)
 {
     c->p->schedule = arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
@@ -468,7 +460,7 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
         next = i->next;
         if (!is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
     }
-    sweep(f->body);
+    ir_sweep(f->body);
     p->cluster = p->split = c.parts;
     schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);
     p->options.no_persistent = p->options.no_order = true;
