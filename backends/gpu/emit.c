@@ -1,5 +1,5 @@
 /* emit.c: kernel IR to C for CUDA and HIP: control flow, and the frame around a kernel. Names and expressions are in emit_names.c, emit_scalar.c.
- * Tiles, memory and matrix products have files of their own (emit_tile.c, emit_mem.c, emit_shared.c, emit_mma.c, emit_hopper.c); the functions a
+ * Tiles, memory and matrix products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c, emit_shared.c, emit_mma.c, emit_hopper.c); the functions a
  * kernel calls come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"

@@ -188,7 +188,7 @@ bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax
 void emit_block(Emit *, Block *);
 const char *slot_name(Emit *, SlotKind, int param, int index, DType);
 
-/* --- memory addressing (emit_mem.c) --- */
+/* --- memory addressing (emit_window.c) --- */
 /* How a window lies: per tensor axis its offset and step, the tile axis it becomes (-1: dropped). */
 typedef struct Window {
     int param, rank;
@@ -212,12 +212,16 @@ const char *window_condition(Emit *, const Window *, const char *const *coords, 
 const char *axis_condition(Emit *, const Window *, int axis, const char *place);     /* the same of one axis, masked or not */
 int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);    /* elements of the widest access */
 bool window_whole_vectors(Emit *, const Window *, int n);   /* an access of n elements along the unit axis lies wholly in or out of range */
+/* Register of the first element of vector `v` (counter: a loop counter's name), and whether the vector's registers follow each other. */
+const char *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
+const char *vector_reg(Emit *, const LayoutVector *, const char *base, int k);      /* element k of the vector that starts at register `base` */
 const char *window_load_fn(Emit *, const Window *, int bytes);
 const char *tile_condition(Emit *, const Layout *, const char *const *coords);      /* the coordinates lie in the tile, not in its padding; "" when known */
 const char *unique_holder(Emit *, const Layout *);          /* threads that hold copies: only one of them stores */
 const char *both_conditions(Emit *, const char *, const char *);
 const char *without_branches(Emit *, const char *condition);        /* terms that hide no work behind each other */
 const char *window_stride(Emit *, int param, int axis);
+const char *window_times(Emit *, const char *x, const char *stride);
 const char *window_extent(Emit *, int param, int axis);
 const char *pad_value(Emit *, const Value *pad, DType);     /* what a masked load gives where it does not read; pad: NULL for 0 */
 const char *pad_word(Emit *, const Value *pad, DType);

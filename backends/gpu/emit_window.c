@@ -1,0 +1,248 @@
+/* emit_window.c: where the elements of a window lie: pointers, offsets, which coordinates are in range, how wide an access may be. */
+#include "backends/gpu/emit.h"
+
+const char *pointee(DType d)
+{
+    switch (d) {
+    case DT_BOOL: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "u8";
+    case DT_I8: return "i8";
+    case DT_I16: return "i16";
+    case DT_U16: case DT_F16: case DT_BF16: return "u16";
+    case DT_I32: return "i32";
+    case DT_U32: return "u32";
+    case DT_I64: case DT_INDEX: return "i64";
+    case DT_U64: return "u64";
+    case DT_F32: return "float";
+    case DT_F64: return "double";
+    case DT_COUNT: break;
+    }
+    return "void";
+}
+
+static int64_t gcd64(int64_t a, int64_t b)
+{
+    while (b) { int64_t t = a % b; a = b; b = t; }
+    return a < 0 ? -a : a;
+}
+
+void window_of(Emit *e, const Instr *i, Window *w)
+{
+    bool copy = i->op == OP_COPY || i->op == OP_RING_PUT;
+    MemParts m;
+    *w = (Window){ 0 };
+    if (copy) {
+        const Value *t = ir_operand(i, 1);
+        w->param = t->index;
+        w->rank = t->type->rank;
+        for (int a = 0; a < w->rank; a++) w->offset[a] = ir_operand(i, 2 + a);
+    } else {
+        ir_mem_parts(i, &m);
+        w->param = m.param;
+        w->rank = m.rank;
+        for (int a = 0; a < w->rank; a++) w->offset[a] = m.idx[a];
+    }
+    const Param *p = &e->f->params[w->param];
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS), *o = ir_attr(i, ATTR_ORDER);
+    int at = 0;
+    w->unit = w->unit_tile = -1;
+    w->masked = ir_attr_int(i, ATTR_MASKED, 1);
+    for (int a = 0; a < w->rank; a++) {
+        w->step[a] = st ? st->v[a] : 1;
+        w->tile_axis[a] = -1;
+        if (p->stride[a] == 1) w->unit = a;
+        if (ext->v[a] == -1) continue;
+        w->tile_axis[a] = at++;
+    }
+    if (o)
+        for (int a = 0; a < w->rank; a++) {
+            if (w->tile_axis[a] < 0) continue;
+            for (int k = 0; k < o->n; k++) if (o->v[k] == w->tile_axis[a]) { w->tile_axis[a] = k; break; }
+        }
+    if (w->unit >= 0) w->unit_tile = w->tile_axis[w->unit];
+    int bytes = dtype_bytes(p->type->dtype);
+    w->align = p->align;
+    for (int a = 0; a < w->rank; a++) {
+        int64_t d = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        /* The row axis moves by whole strides whatever the offset; the unit axis by its offset. */
+        if (a == w->unit) d = kernel_divisor(e->f, w->offset[a]);
+        if (d) w->align = gcd64(w->align, d * bytes);
+    }
+}
+
+static bool is_const_value(const Value *v, int64_t *c) { return ir_is_const(v, c); }
+
+const char *window_stride(Emit *e, int param, int axis)
+{
+    int64_t s = e->f->params[param].stride[axis];
+    return s != FACT_UNKNOWN ? str(e, "%lld", (long long)s) : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
+}
+
+const char *window_times(Emit *e, const char *x, const char *stride)
+{
+    if (!strcmp(stride, "1")) return x;
+    if (!strcmp(x, "0") || !strcmp(stride, "0")) return "0";
+    return str(e, "%s * %s", x, stride);
+}
+
+const char *window_pointer(Emit *e, const Window *w)
+{
+    const Param *p = &e->f->params[w->param];
+    const char *name = tmp(e, p->name), *x = slot_name(e, SLOT_DATA, w->param, 0, p->type->dtype);
+    for (int a = 0; a < w->rank; a++) {
+        int64_t c;
+        if (is_const_value(w->offset[a], &c) && c == 0) continue;
+        const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c) : str(e, "(i64)%s", name_of(e, w->offset[a]));
+        x = str(e, "%s + %s", x, window_times(e, o, window_stride(e, w->param, a)));
+    }
+    line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
+    return name;
+}
+
+const char *window_index(Emit *e, const Window *w, const char *const *c)
+{
+    const char *x = NULL;
+    for (int a = 0; a < w->rank; a++) {
+        if (w->tile_axis[a] < 0) continue;
+        const char *k = c[w->tile_axis[a]];
+        if (!strcmp(k, "0")) continue;
+        if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+        const char *s = window_stride(e, w->param, a);
+        if (e->f->fits32 && e->f->params[w->param].stride[a] == FACT_UNKNOWN) s = str(e, "(i32)%s", s);
+        const char *t = !strcmp(s, "1") ? k : window_times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
+        x = x ? str(e, "%s + %s", x, t) : t;
+    }
+    return x ? x : "0";
+}
+
+const char *window_extent(Emit *e, int param, int axis)
+{
+    const Dim *d = &e->f->dims[e->f->params[param].dims[axis]];
+    if (d->extent >= 0) return str(e, "%lld", (long long)d->extent);
+    return slot_name(e, SLOT_EXTENT, 0, e->f->params[param].dims[axis], DT_INDEX);
+}
+
+/* Is coordinate k of axis a, from the window's start, in the tensor? "" where it is known. */
+const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
+{
+    if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+    int64_t off;
+    bool con = is_const_value(w->offset[a], &off);
+    const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
+    if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) return "";
+    /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though the offset cannot. */
+    bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
+    bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2 : dtype_bits(w->offset[a]->type->dtype) == 32);
+    const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
+    if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
+    const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
+    return str(e, "(%s)(%s) < (%s)%s", type, pos, type, window_extent(e, w->param, a));
+}
+
+const char *both_conditions(Emit *e, const char *a, const char *b)
+{
+    if (!*a) return b;
+    return *b ? str(e, "%s && %s", a, b) : a;
+}
+
+const char *window_condition(Emit *e, const Window *w, const char *const *c, bool skip_unit)
+{
+    const char *x = "";
+    for (int a = 0; w->masked && a < w->rank; a++)
+        if (!skip_unit || a != w->unit) x = both_conditions(e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+    return x;
+}
+
+int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
+{
+    int bytes = dtype_bytes(d);
+    v->n = 1;
+    v->bytes = (uint32_t)bytes;
+    v->mask = 0;
+    v->reg[0] = 0;
+    if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4 || d == DT_BOOL) return 1;
+    uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
+    layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
+    /* elements that share a register word must share it in memory too; words may lie anywhere in the register file */
+    uint32_t pw = (uint32_t)per_word(d);
+    bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0 && v->n % pw == 0 && d != DT_BOOL;
+    for (uint32_t k = 0; k < v->n; k++) plain = plain && v->reg[k] % pw == k % pw && v->reg[k] / pw == v->reg[k / pw * pw] / pw;
+    if (!plain || v->bytes < 4) { v->n = 1; v->bytes = (uint32_t)bytes; }
+    return (int)v->n;
+}
+
+const char *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const char *counter, bool *follow)
+{
+    int n = (int)layout_regs(l), count = 0;
+    int32_t *base = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int r = 0; r < n; r++) if (layout_vector_base(v, (uint32_t)r)) base[count++] = r;
+    *follow = true;
+    for (uint32_t k = 0; k < v->n; k++) *follow = *follow && v->reg[k] == k;
+    return index_formula(e, base, count, counter);
+}
+
+const char *vector_reg(Emit *e, const LayoutVector *v, const char *base, int k)
+{
+    return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base;
+}
+
+bool window_whole_vectors(Emit *e, const Window *w, int n)
+{
+    if (!w->masked) return true;
+    const Dim *d = &e->f->dims[e->f->params[w->param].dims[w->unit]];
+    int64_t div = d->extent >= 0 ? d->extent : d->div;
+    return div % n == 0 && kernel_divisor(e->f, w->offset[w->unit]) % n == 0;
+}
+
+const char *pad_value(Emit *e, const Value *pad, DType d)
+{
+    if (pad) return name_of(e, pad);
+    return d == DT_BOOL ? "false" : "0";
+}
+
+const char *pad_word(Emit *e, const Value *pad, DType d)
+{
+    if (!pad) return "0";
+    const char *x = name_of(e, pad), *xs[4] = { x, x, x, x };
+    return pack_expr(e, d, xs, per_word(d));
+}
+
+const char *window_load_fn(Emit *e, const Window *w, int bytes)
+{
+    bool nc = e->f->params[w->param].kind == PARAM_IN;
+    return use(e, str(e, "%s_b%d", nc ? "ldg_nc" : "ldg", bytes * 8));
+}
+
+void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
+{
+    for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
+}
+
+const char *tile_condition(Emit *e, const Layout *l, const char *const *c)
+{
+    const char *x = "";
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " && " : "", c[a], l->tile[a]);
+    return x;
+}
+
+const char *without_branches(Emit *e, const char *cond)
+{
+    char *x = arena_strdup(&e->s->arena, cond);
+    for (char *p = x; (p = strstr(p, "&&")); p += 2) memcpy(p, "& ", 2);
+    return x;
+}
+
+const char *unique_holder(Emit *e, const Layout *l)
+{
+    static const char *const inputs[] = { "0", "lane", "warp", "block" };
+    LayoutTerm t[LAYOUT_MAX_TERMS];
+    int n = layout_unique_terms(l, t);
+    const char *x = "";
+    for (int k = 0; k < n; k++) {
+        const char *y = str(e, "(%s >> %d)", inputs[t[k].in], t[k].shift);
+        if (t[k].div > 1) y = str(e, "%s / %u", y, t[k].div);
+        if (t[k].mod) y = str(e, "%s %% %u", y, t[k].mod);
+        x = both_conditions(e, x, str(e, "%s == 0", y));
+    }
+    return x;
+}
