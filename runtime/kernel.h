@@ -121,7 +121,7 @@ tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchA
 /* The variant for a key if it is ready, or NULL; then the same, compiled if need be. */
 Variant *kernel_ready(tile_kernel *, const uint64_t *key);
 tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
-/* launch.c: the extents by the dimensions of `compiled` into dims (room for all of them), and the grid. */
+/* grid.c: the extents by the dimensions of `compiled` into dims (room for all of them), and the grid. */
 tile_status kernel_grid(tile_kernel *, const Compiled *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
 /* empty.c: asked where no variant is ready. *nothing: an extent that would be specialized on is 0, and the launch has nothing to compute. */
 tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *key, bool *nothing);
@@ -144,7 +144,7 @@ void chooser_close(tile_kernel *);
 int kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key);
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 
-/* launch.c, for memos: reads a scalar; are the views apart that must be; the driver's launch. */
+/* For memos: reads a scalar; are the views apart that must be (arguments.c); the driver's launch (launch.c). */
 bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);
 bool launch_apart(tile_kernel *, const View *);
 tile_status launch_driver(tile_kernel *, const Variant *, const uint64_t *slots, void **params, int64_t programs, int64_t blocks, void *stream);
