@@ -3,6 +3,7 @@
  *     costs FILE KERNEL TARGET [NAME=VALUE ...]             extents and consts; tensors are taken as contiguous and 16-byte aligned
  *     costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]   not the whole block: the configurations of LIST, one a line, NAME=VALUE ...
  *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it looked at, and how long that took
+ * t:TENSOR among NAME=VALUE: its last two axes are exchanged in memory
  */
 #define _GNU_SOURCE
 #include "bench/gpu/source.h"
@@ -19,11 +20,40 @@ static int64_t extent_of(const FrontBinding *b, size_t n, const char *name)
     return 1024;
 }
 
+static int n_words;
+static char **words;
+
+static bool turned(const FrontParam *q)
+{
+    for (int i = 0; i < n_words; i++) if (q->rank > 1 && !strncmp(words[i], "t:", 2) && !strcmp(words[i] + 2, q->name)) return true;
+    return false;
+}
+
+static int unit_axis(const FrontParam *q) { return q->rank - 1 - turned(q); }
+
 static int64_t row_bytes(const FrontParam *q, const FrontBinding *b, size_t n)
 {
     DType d = q->type_known ? q->dtype : DT_F16;
     for (size_t i = 0; i < n; i++) if (!q->type_known && !strcmp(b[i].name, q->type_name)) d = b[i].value.type;
-    return q->dims[q->rank - 1].name ? extent_of(b, n, q->dims[q->rank - 1].name) * dtype_bytes(d) : 16;
+    return q->dims[unit_axis(q)].name ? extent_of(b, n, q->dims[unit_axis(q)].name) * dtype_bytes(d) : 16;
+}
+
+static const int64_t (*strides_of(Session *s, const FrontKernel *k, const FrontBinding *b, size_t n))[TILE_MAX_RANK]
+{
+    int64_t (*strides)[TILE_MAX_RANK] = (int64_t (*)[TILE_MAX_RANK])arena_array(&s->arena, int64_t, (size_t)(k->n_params + 1) * TILE_MAX_RANK);
+    int at = 0;
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *q = &k->params[i];
+        if (q->kind >= FRONT_CONST) continue;
+        int64_t pitch = 1;
+        for (int a = q->rank - 1; a >= 0; a--) {
+            int axis = turned(q) && a >= q->rank - 2 ? 2 * q->rank - 3 - a : a;
+            strides[at][axis] = pitch;
+            pitch *= q->dims[axis].name ? extent_of(b, n, q->dims[axis].name) : 1;
+        }
+        at++;
+    }
+    return (const int64_t (*)[TILE_MAX_RANK])strides;
 }
 
 static void facts_of(Session *s, const FrontKernel *k, const FrontBinding *b, size_t n, LaunchFacts *f)
@@ -37,12 +67,12 @@ static void facts_of(Session *s, const FrontKernel *k, const FrontBinding *b, si
         if (q->kind >= FRONT_CONST) continue;
         int64_t bytes = q->rank ? row_bytes(q, b, n) : 16;
         bool wide = bytes % 16 == 0;
-        p[at++] = (ParamFacts){ .align = 16, .unit_axis = q->rank - 1, .stride_mask = wide ? ~0u : 0, .grain = wide || bytes % 4 ? 0 : bytes % 8 ? 4 : 8, .sign = 1 };
+        p[at++] = (ParamFacts){ .align = 16, .unit_axis = unit_axis(q), .stride_mask = wide ? ~0u : 0, .grain = wide || bytes % 4 ? 0 : bytes % 8 ? 4 : 8, .sign = 1 };
     }
     *f = (LaunchFacts){ .params = p, .n_params = at, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = true, .extents31 = true };
 }
 
-typedef struct Ask { const char *path, *text; size_t n; const FrontBinding *b; size_t nb; } Ask;
+typedef struct Ask { const char *path, *text; size_t n; const FrontBinding *b; size_t nb; const int64_t (*strides)[TILE_MAX_RANK]; } Ask;
 
 static Ast *parse(void *user, Session *s)
 {
@@ -65,7 +95,7 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
             if (at++ == c->dims[d].param) dims[d] = extent_of(a->b, a->nb, asked->params[i].dims[c->dims[d].axis].name);
         }
     }
-    *env = (EvalEnv){ .dims = dims };
+    *env = (EvalEnv){ .dims = dims, .strides = a->strides };
     if (!eval_run(c->grid, env, grid)) return false;
     for (int i = eval_results(c->grid); i < 3; i++) grid[i] = 1;
     memcpy(env->grid, grid, sizeof grid);
@@ -101,6 +131,7 @@ static int choose(int argc, char **argv)
     FrontBinding *b = arena_array(&s.arena, FrontBinding, (size_t)argc), *fixed = arena_array(&s.arena, FrontBinding, (size_t)argc);
     ask.b = b;
     ask.nb = (size_t)bind_all(&s, k, argc - 4, argv + 4, b);
+    ask.strides = strides_of(&s, k, b, ask.nb);
     int nf = 0;
     for (size_t i = 0; i < ask.nb; i++) {
         bool dim = false, key = false;
@@ -179,7 +210,7 @@ static int count(int argc, char **argv, const char *list)
         if (ok) {
             int64_t *dims = arena_array(&s.arena, int64_t, (size_t)f->n_dims + 1), grid[3] = { 1, 1, 1 };
             for (int d = 0; d < f->n_dims; d++) dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent : extent_of(b, nb, f->dims[d].name);
-            EvalEnv env = { .dims = dims };
+            EvalEnv env = { .dims = dims, .strides = strides_of(&s, k, b, nb) };
             if (!eval_run(compiled.grid, &env, grid)) ok = false;
             for (int a = eval_results(compiled.grid); a < 3; a++) grid[a] = 1;
             memcpy(env.grid, grid, sizeof grid);
@@ -211,6 +242,8 @@ static int count(int argc, char **argv, const char *list)
 
 int main(int argc, char **argv)
 {
+    n_words = argc;
+    words = argv;
     if (argc > 1 && !strcmp(argv[1], "--choose")) return choose(argc - 1, argv + 1);
     if (argc < 2 || strncmp(argv[1], "--configs=", 10)) return count(argc, argv, NULL);
     size_t n;

@@ -2,7 +2,8 @@
 
     python3 bench.py --lib=libtile.so --kernels=examples/kernels --gemm=3000x5000x2000 --attention=B2H16M3000N3000D128causal --softmax=32768x4096 ...
 
---gemm=MxNxK[:bf16][:nt|:tn|:tt]                 against cuBLAS                   --attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16]   against cuDNN and FlashAttention-2
+--gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
+--gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16]   against cuDNN and FlashAttention-2
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
 --off-cache: neither read nor write the disk cache. A line says what was chosen."""
@@ -68,7 +69,9 @@ class Kernel:
             self.lib.check(l.tile_launch(self.handle, a, n, C.byref(d)), self.name)
         return go, f"{said}; {info.registers} registers, {info.spill_bytes} spilled, {info.shared_bytes >> 10} KB, {info.programs} programs, ready in {(time.time() - begin) * 1e3:.0f} ms"
 
-DT = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+DT = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn, "i8": torch.int8}
+TO = {"f8e4m3": "f16", "i8": "i32"}
+def random(M, N, T): return torch.randint(-9, 10, (M, N), device="cuda").to(torch.int8) if T == "i8" else torch.randn(M, N, device="cuda").to(DT[T])
 def numbers(text): return [int(x) for x in text.split("x")]
 
 def error(o, r): return float((o.double() - r.double()).norm() / r.double().norm().clamp_min(1e-30))
@@ -84,11 +87,23 @@ class Rows:
             if self.b.check(f"{title} {label}", go, out, want, bound): ours.append((label, go)); print(f"{title}: {label}: {said}", flush=True)
         self.b.row(title, work, unit, peers, ours, must, beside=beside)
     def gemm(self, text):
-        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = next((x for x in rest if x in DT), "f16"); turned = next((x for x in rest if len(x) == 2), "nn")
-        A = torch.randn(*((K, M) if turned[0] == "t" else (M, K)), device="cuda").to(DT[T]); B = torch.randn(*((N, K) if turned[1] == "t" else (K, N)), device="cuda").to(DT[T])
-        A, B = A.T if turned[0] == "t" else A, B.T if turned[1] == "t" else B; out, theirs = torch.empty(M, N, device="cuda", dtype=DT[T]), torch.empty(M, N, device="cuda", dtype=DT[T])
-        self.show(f"gemm {T} {turned} {M}x{N}x{K}", 2 * M * N * K, "TFLOPS", [("cublas", lambda: torch.matmul(A, B, out=theirs))], lambda l: l.kernel("gemm", "gemm", T=T, TO=T, **({"TF32": "true"} if T == "f32" else {})), (A, B, out), out,
-                  lambda: A.float() @ B.float(), 8e-3 if T == "bf16" else 2e-3, 0.95)
+        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = next((x for x in rest if x in DT), "f16"); turned = next((x for x in rest if re.fullmatch("[nt][nt]", x)), "nn")
+        A = random(K, M, T).T if turned[0] == "t" else random(M, K, T); B = random(N, K, T).T if turned[1] == "t" else random(K, N, T); to = TO.get(T, T)
+        out, theirs = (torch.empty(M, N, device="cuda", dtype={"i32": torch.int32}.get(to) or DT[to]) for _ in range(2)); one = torch.ones((), device="cuda")
+        torch.backends.cuda.matmul.allow_tf32 = T == "f32"
+        peer = {"f8e4m3": lambda: torch._scaled_mm(A, B, one, one, out_dtype=out.dtype), "i8": lambda: torch._int_mm(A, B)}.get(T) or (lambda: torch.matmul(A, B, out=theirs))
+        bind = dict(T=T, TO=to, **({"TF32": "true"} if T == "f32" else {"ACC": "i32"} if T == "i8" else {}))
+        self.show(f"gemm {T} {turned} {M}x{N}x{K}", 2 * M * N * K, "TFLOPS", [("cublas", peer)], lambda l: l.kernel("gemm", "gemm", **bind), (A, B, out), out,
+                  lambda: A.double() @ B.double() if T in ("f32", "i8") else A.float() @ B.float(), 8e-3 if T == "bf16" else 2e-3, 0.95 if T in ("f16", "bf16") else 0.9)
+    def fused(self, what, text):
+        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = rest[0] if rest else "f16"
+        A, B, U, out = random(M, K, T) / 8, random(K, N, T), random(K, N, T), torch.empty(M, N, device="cuda", dtype=DT[T]); bias, R, S = random(1, N, T)[0], random(M, N, T), torch.randn(M, device="cuda")
+        name, args, eager, want, times = {
+            "gelu": ("gemm_bias_gelu", (A, B, bias, out), lambda: F.gelu(A @ B + bias), lambda: F.gelu(A.float() @ B.float() + bias.float()), 1),
+            "residual": ("gemm_residual", (A, B, S, R, out), lambda: (A @ B) * S[:, None].to(DT[T]) + R, lambda: (A.float() @ B.float()) * S[:, None] + R.float(), 1),
+            "gated": ("gemm_gated", (A, B, U, out), lambda: F.silu(A @ B) * (A @ U), lambda: F.silu(A.float() @ B.float()) * (A.float() @ U.float()), 2)}[what]
+        plain = (lambda: A @ B) if times == 1 else (lambda: (A @ B, A @ U))
+        self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", [("eager", eager)], lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=[("cublas, product alone", plain)])
     def attention(self, text):
         from torch.nn.attention import sdpa_kernel, SDPBackend
         m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)(?:N(\d+))?D(\d+)(causal)?(?::(\w+))?", text)
@@ -126,7 +141,8 @@ class Rows:
         self.show(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], lambda l: l.kernel(file, name, T=T), (X,) + more + (Y,) + ((1e-5,) if more else ()), Y, want, 8e-3 if T == "bf16" else 2e-3,
                   0.92 if turn else 0.95, beside=[("torch", torchs)])
 
-WORDS = ("gemm", "attention", "softmax", "rms", "layer", "silu", "transpose")
+FUSED = ("gelu", "residual", "gated")
+WORDS = FUSED + ("gemm", "attention", "softmax", "rms", "layer", "silu", "transpose")
 def wanted(argv): return [a[2:].split("=", 1) for a in argv if re.match(r"--(" + "|".join(WORDS) + ")=", a)]
 def option(argv, name, otherwise): return next((a.split("=", 1)[1] for a in argv if a.startswith(f"--{name}=")), otherwise)
 
@@ -138,7 +154,7 @@ def run(b, argv):
     if "--declared" in argv: libs.append(("declared", Library(path, kernels, False, flags | AS_DECLARED)))
     rows = Rows(b, libs)
     for what, text in wanted(argv):
-        try: rows.gemm(text) if what == "gemm" else rows.attention(text) if what == "attention" else rows.stream(what, text)
+        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.attention(text) if what == "attention" else rows.stream(what, text)
         except Exception as x:
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", what, text, str(x)[:300], flush=True)
         torch.cuda.empty_cache()
