@@ -6,7 +6,7 @@
  *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
  *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements; reductions
  *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
- *   memory.c   windows, gathers, scatters, atomics
+ *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window fetched early; gathers, scatters, atomics
  *   mma.c      packing and register-tiled matrix products
  *   order.c    scans, sort, topk
  *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
@@ -282,7 +282,7 @@ typedef struct RowPlace { LLVMBasicBlockRef back; bool moved; } RowPlace;
 RowPlace row_enter(Eval *);
 void row_leave(Eval *, RowPlace);
 
-/* memory.c */
+/* window.c, memory.c, prefetch.c, indexed.c */
 struct Window {
     MemParts m;
     Instr *instr;
