@@ -1,6 +1,7 @@
 /* cpu.h: inside of the CPU backend. docs/cpu.md says how it works; in short:
  *
  *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop nest
+ *   plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the start
  *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
  *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
  *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars

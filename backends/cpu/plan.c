@@ -3,290 +3,8 @@
  * A tile is virtual (computed where it is read, inside the reader's loop) or has a buffer. Steps follow the program's order;
  * a step of loops (nest) has sinks: tiles written to buffers, reductions, stores, packing of matrix operands. A sink joins an
  * earlier nest of the same shape when everything it reads is there by then. A virtual tile that several nests would
- * compute gets a buffer in the first of them.
- *
- * What must have a buffer from the start (`wanted`): loop-carried tiles, costly operands of broadcasts, operands of reshapes that
- * move elements, loads that a later store could change, tiles whose rows do not lie along their last axis (turned once). */
+ * compute gets a buffer in the first of them. */
 #include "backends/cpu/plan.h"
-
-enum { CHEAP = 6, MUCH = 2000 };      /* nobody asks beyond that */
-
-int squeeze(const Type *t, int64_t *shape)
-{
-    int n = 0;
-    if (t->kind == TYPE_TILE) for (int i = 0; i < t->rank; i++) if (t->shape[i] != 1) shape[n++] = t->shape[i];
-    return n;
-}
-
-bool plan_same_squeezed(const Type *a, const Type *b)
-{
-    int64_t x[TILE_MAX_RANK], y[TILE_MAX_RANK];
-    int n = squeeze(a, x);
-    return n == squeeze(b, y) && !memcmp(x, y, (size_t)n * sizeof *x);
-}
-
-static bool moves_elements(const Instr *reshape)
-{
-    return is_tile(ir_operand(reshape, 0)) && !plan_same_squeezed(ir_operand(reshape, 0)->type, ir_result(reshape)->type);
-}
-
-/* Does the operation make a tile that can be computed where it is read? */
-bool plan_can_be_virtual(Op op)
-{
-    if (op_info[op].flags & OPF_ELEM) return true;
-    switch ((int)op) {
-    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_LOAD: case OP_GATHER:
-        return true;
-    default: return false;
-    }
-}
-
-bool plan_has_buffer(Plan *p, Value *v)
-{
-    ValInfo *i = plan_info(p, v);
-    return i->buf || i->wanted || !v->def || !plan_can_be_virtual(v->def->op);
-}
-
-int plan_op_cost(const Instr *i)
-{
-    switch ((int)i->op) {
-    case OP_SPLAT: return 0;
-    case OP_LOAD: return ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1;
-    case OP_GATHER: return 40;
-    case OP_DIV: case OP_REM: case OP_CDIV: case OP_SQRT: case OP_RSQRT: return 10;
-    case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SIN: case OP_COS: case OP_TANH: case OP_ERF: case OP_SIGMOID:
-    case OP_PHILOX: return 25;
-    default: return 1;
-    }
-}
-
-/* About how many instructions it takes to compute one vector of `v` again. */
-static int cost(Plan *p, Value *v, int depth)
-{
-    if (!is_tile(v)) return 0;
-    if (plan_has_buffer(p, v)) return 1;
-    if (depth > 12) return 100;
-    const Instr *i = v->def;
-    int c = plan_op_cost(i);
-    if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_LOAD || i->op == OP_GATHER) return c;
-    for (int k = 0; k < i->n_operands && c < MUCH; k++) c += cost(p, ir_operand(i, k), depth + 1);
-    return c;
-}
-
-int plan_cost_at(Plan *p, Value *v) { return cost(p, v, 0); }
-
-int plan_cost(Plan *p, Value *v)
-{
-    if (!is_tile(v) || !v->def || !plan_can_be_virtual(v->def->op)) return 0;
-    int c = cost(p, v, 0);
-    if (plan_has_buffer(p, v))
-        for (int k = 0; k < v->def->n_operands; k++) c += cost(p, ir_operand(v->def, k), 0);
-    return c;
-}
-
-/* A function whose results have no sign: sums of them keep the relative error of their terms. */
-static bool never_below_zero(const Value *v, int depth)
-{
-    if (!v->def || depth > 8) return false;
-    switch ((int)v->def->op) {
-    case OP_EXP: case OP_EXP2: case OP_SIGMOID: case OP_ABS: case OP_SQRT: return true;
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: return never_below_zero(ir_operand(v->def, 0), depth + 1);
-    case OP_MUL: case OP_ADD: return never_below_zero(ir_operand(v->def, 0), depth + 1) && never_below_zero(ir_operand(v->def, 1), depth + 1);
-    default: return false;
-    }
-}
-
-static bool is_rare(const Instr *i)
-{
-    const Attr *note = i->op == OP_IF ? ir_attr(i, ATTR_NOTE) : NULL;
-    return note && !strcmp(note->s, "rare");
-}
-
-/* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by some ulp. */
-static bool checks_guess(const Value *v, int depth)
-{
-    for (const Use *u = v->uses; u; u = u->next)
-        if (!is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) || !checks_guess(ir_result(u->user), depth + 1))) return false;
-    return true;
-}
-
-static bool narrow_uses(const Value *v, int depth)
-{
-    if (v->type->dtype != DT_F32 || depth > 8) return false;
-    for (const Use *u = v->uses; u; u = u->next) {
-        const Instr *i = u->user;
-        switch ((int)i->op) {
-        case OP_CAST: {
-            DType d = ir_result(i)->type->dtype;
-            if (!dtype_is_float(d) || dtype_bits(d) > 16) return false;
-            continue;
-        }
-        case OP_REDUCE_SUM: if (!never_below_zero(v, 0)) return false; break;
-        case OP_WHERE: if (u == &i->operands[0]) return false; break;
-        case OP_LE: case OP_GE: if (!checks_guess(ir_result(i), 0)) return false; continue;
-        case OP_YIELD:
-            if (!i->block->parent || i->block->parent->op != OP_IF || !narrow_uses(&i->block->parent->results[u - i->operands], depth + 1)) return false;
-            continue;
-        case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: break;
-        default: return false;
-        }
-        if (!narrow_uses(ir_result(i), depth + 1)) return false;
-    }
-    return true;
-}
-
-/* x f(x) is NaN where x is, whatever f makes of it. */
-static bool times_operand(const Value *v)
-{
-    if (!v->def || v->def->n_operands != 1) return false;
-    for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_MUL || (ir_operand(u->user, 0) != ir_operand(v->def, 0) && ir_operand(u->user, 1) != ir_operand(v->def, 0))) return false;
-    return true;
-}
-
-Need plan_need(const Value *v)
-{
-    if (!v->uses || !narrow_uses(v, 0)) return NEED_ALL;
-    return times_operand(v) ? NEED_16_BITS_NO_NAN : NEED_16_BITS;
-}
-
-static int last_axis(const Type *t)
-{
-    for (int a = t->rank - 1; a >= 0; a--) if (t->shape[a] != 1) return a;
-    return t->rank - 1;
-}
-
-/* The axis along which the elements of `v` are best computed: where memory lies contiguous. Looks at `left` values at most. */
-static int find_axis(Plan *p, Value *v, int *left)
-{
-    int last = last_axis(v->type);
-    if (!v->def || plan_has_buffer(p, v) || --*left < 0) return last;
-    const Instr *i = v->def;
-    if (i->op == OP_LOAD) {
-        int a = memory_unit_axis(p->func, i);
-        return a >= 0 && v->type->shape[a] > 1 ? a : last;
-    }
-    if (i->op == OP_PERMUTE) {
-        int a = find_axis(p, ir_operand(i, 0), left);
-        const Attr *o = ir_attr(i, ATTR_ORDER);
-        for (int k = 0; k < o->n; k++) if (o->v[k] == a) return k;
-    }
-    if (op_info[i->op].flags & OPF_ELEM)
-        for (int k = 0; k < i->n_operands; k++) {
-            int a = is_tile(ir_operand(i, k)) ? find_axis(p, ir_operand(i, k), left) : last;
-            if (a != last) return a;
-        }
-    return last;
-}
-
-static int natural_axis(Plan *p, Value *v)
-{
-    int left = 64;
-    return find_axis(p, v, &left);
-}
-
-/* All uses lead into matrix operands, through casts at most: packing turns the tile. */
-static bool only_packed(const Value *v, int depth)
-{
-    if (!v->uses || depth > 4) return false;
-    for (const Use *u = v->uses; u; u = u->next) {
-        const Instr *i = u->user;
-        bool operand = i->op == OP_MMA && (u == &i->operands[0] || u == &i->operands[1]);
-        bool through = (i->op == OP_CAST || i->op == OP_PERMUTE) && only_packed(ir_result(i), depth + 1);
-        if (!operand && !through) return false;
-    }
-    return true;
-}
-
-static bool is_zero(const Value *v)
-{
-    int64_t i;
-    double f;
-    return (ir_is_const(v, &i) && i == 0) || (ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f));
-}
-
-static void want(Plan *p, Value *v) { if (is_tile(v)) plan_info(p, v)->wanted = true; }
-
-static void want_operands(Plan *p, Instr *i) { for (int k = 0; k < i->n_operands; k++) want(p, ir_operand(i, k)); }
-
-static void find_wanted(Plan *p, Block *b)
-{
-    for (Instr *i = b->first; i; i = i->next) {
-        switch ((int)i->op) {
-        case OP_BROADCAST:
-            if (cost(p, ir_operand(i, 0), 0) > CHEAP && !plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type)) want(p, ir_operand(i, 0));
-            break;
-        case OP_RESHAPE:
-            if (moves_elements(i) && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op != OP_SPLAT) want(p, ir_operand(i, 0));
-            break;
-        case OP_PERMUTE: case OP_LOAD:
-            if (!is_tile(ir_result(i))) break;
-            if (i->op == OP_LOAD && i->n_results > 1) want(p, ir_result(i));
-            if (i->op == OP_PERMUTE && cost(p, ir_operand(i, 0), 0) > CHEAP) want(p, ir_operand(i, 0));
-            if (natural_axis(p, ir_result(i)) != last_axis(ir_result(i)->type) && !only_packed(ir_result(i), 0)) want(p, ir_result(i));
-            break;
-        case OP_GATHER: if (i->n_results > 1) want(p, ir_result(i)); break;
-        case OP_MMA:
-            if (!is_zero(ir_operand(i, 2))) want(p, ir_operand(i, 2));
-            for (int k = 0; k < 2; k++)
-                if (natural_axis(p, ir_operand(i, k)) != 1 && cost(p, ir_operand(i, k), 0) > 3 * CHEAP) want(p, ir_operand(i, k));
-            break;
-        case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: want(p, ir_operand(i, 0)); break;
-        case OP_PRINT: if (p->prints) want_operands(p, i); break;
-        case OP_YIELD: case OP_CONDITION: want_operands(p, i); break;
-        default: break;
-        }
-        for (int k = 0; k < i->n_blocks; k++)
-            if (i->op != OP_REDUCE && i->op != OP_SCAN) find_wanted(p, i->blocks[k]);
-    }
-}
-
-/* --- leaves ---------------------------------------------------------------------------------------------------------- */
-
-static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user);
-
-/* Values are shared: without the mark a walk would take as many steps as there are paths. */
-static void walk_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
-{
-    if (v->type->kind == TYPE_TENSOR || v->type->kind == TYPE_TOKEN) return;
-    ValInfo *i = plan_info(p, v);
-    if (i->walk[same] == p->n_walks) return;
-    i->walk[same] = p->n_walks;
-    if (!is_tile(v) || plan_has_buffer(p, v) || v->def->op == OP_LOAD) fn(user, v, same);
-    else walk_operands(p, v->def, same, fn, user);
-}
-
-void plan_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
-{
-    p->n_walks++;
-    walk_leaves(p, v, same, fn, user);
-}
-
-static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user)
-{
-    if (i->op == OP_LOAD) { fn(user, (Value *)ir_result(i), same); return; }
-    bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS ||
-                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
-    for (int k = 0; k < i->n_operands; k++) walk_leaves(p, ir_operand(i, k), same && keeps, fn, user);
-}
-
-/* What a sink reads. */
-void plan_sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
-{
-    p->n_walks++;
-    switch (s->kind) {
-    case SINK_BUFFER:
-        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) walk_operands(p, s->value->def, true, fn, user);
-        else walk_leaves(p, s->value, true, fn, user);
-        break;
-    case SINK_PACK: case SINK_REDUCE: case SINK_ASSERT: walk_leaves(p, s->value, true, fn, user); break;
-    case SINK_STORE: case SINK_SCATTER: case SINK_ATOMIC: case SINK_PRINT:
-        for (int k = 0; k < s->instr->n_operands; k++) walk_leaves(p, ir_operand(s->instr, k), true, fn, user);
-        break;
-    }
-}
-
-/* --- buffers and steps ------------------------------------------------------------------------------------------------ */
 
 static Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
 {
@@ -387,7 +105,7 @@ static bool is_memory_sink(const Sink *k)
 /* The block of an `if` that hardly ever runs, or one inside of it. */
 bool plan_rare(const Steps *in)
 {
-    for (; in->parent; in = in->parent->in) if (is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
+    for (; in->parent; in = in->parent->in) if (plan_is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
     return false;
 }
 
@@ -436,10 +154,10 @@ static void fill(Plan *p, Steps *in, Value *v)
     int axis = i->op == OP_LOAD ? memory_unit_axis(p->func, i) : -1;
     if (i->op == OP_PERMUTE) {
         info->wanted = false;
-        axis = natural_axis(p, v);
+        axis = plan_natural_axis(p, v);
         info->wanted = true;
     }
-    int last = last_axis(v->type);
+    int last = plan_last_axis(v->type);
     if (axis >= 0 && axis != last && v->type->shape[axis] >= 4 && v->type->shape[last] >= 4) {
         Step *s = plan_step(p, in, STEP_TURN, i);
         s->value = v;
@@ -474,7 +192,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     } else {
         b->bytes = (columns + nr - 1) / nr * nr * (rows + (pairs ? rows % 2 : 0)) * dtype_bytes(d);
     }
-    int axis = natural_axis(p, v);
+    int axis = plan_natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
         Step *s = plan_step(p, home, STEP_TURN, mma);
         s->value = v;
@@ -506,7 +224,7 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     int64_t nr = s->nv * (p->target->vector_bytes / (s->mma == MMA_F64 ? 8 : 4));
     s->a = pack(p, in, i, a, FORM_ROWS, d, 0);
     s->b = pack(p, in, i, b, pairs ? FORM_PAIRS : FORM_PANELS, d, nr);
-    s->zero_acc = is_zero(acc);
+    s->zero_acc = plan_is_zero(acc);
     if (!s->zero_acc) {
         if (!plan_info(p, acc)->buf) fill(p, in, acc);
         s->acc = plan_info(p, acc)->buf;
@@ -524,7 +242,7 @@ static void plan_reduce(Plan *p, Steps *in, Instr *i)
     bool wide = (i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD) && dtype_is_float(x->type->dtype) && dtype_bits(x->type->dtype) < 32;
     if (is_tile(r)) k->buf = plan_value_buf(p, r, in);
     else plan_info(p, r)->mode = TILE_SCALAR;
-    if (is_tile(r) && axis != last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
+    if (is_tile(r) && axis != plan_last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
         k->aux = new_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
     plan_info(p, r)->avail = add_sink(p, in, k, x->type);
 }
@@ -662,7 +380,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->info = arena_array(p->arena, ValInfo, p->n_info);
     p->packs.data = arena_grow(p->arena, NULL, 0, 64 * sizeof *p->packs.data);
     p->packs.cap = 64;
-    find_wanted(p, f->body);
+    plan_find_wanted(p, f->body);
     p->body = new_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);

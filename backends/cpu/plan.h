@@ -1,4 +1,4 @@
-/* plan.h: what plan.c and share.c have in common. */
+/* plan.h: what plan.c, plan_cost.c, plan_wanted.c and share.c have in common. */
 #pragma once
 #include "backends/cpu/cpu.h"
 
@@ -13,6 +13,12 @@ bool plan_can_be_virtual(Op);
 bool plan_has_buffer(Plan *, Value *);
 /* About how many instructions it takes to read one vector of `v`. */
 int plan_cost_at(Plan *, Value *v);
+bool plan_is_rare(const Instr *);                   /* an `if` of which one block hardly ever runs (passes/guess.c) */
+/* The axis along which a tile's elements are best computed, where memory lies contiguous; the last of more than one element. */
+int plan_natural_axis(Plan *, Value *);
+int plan_last_axis(const Type *);
+bool plan_is_zero(const Value *);
+void plan_find_wanted(Plan *, Block *);
 /* What a sink reads. */
 void plan_sink_leaves(Plan *, Sink *, LeafFn *, void *user);
 Buf *plan_value_buf(Plan *, Value *, Steps *home);
