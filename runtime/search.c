@@ -322,10 +322,11 @@ static int walk(Search *z)
     if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].programs >= z->p->units)) return 0;
     /* the number of programs says nothing of these: they are asked only where the declared ones do not fit */
     for (int i = 0; i < z->n_names; i++) z->name[i].fixed = !z->p->model && !z->name[i].shapes_grid && z->point[0].ns < INFINITY;
-    consider_tiles(z, declared);
-    memcpy(middle, declared, sizeof middle);
-    for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent) / 2);
-    consider_tiles(z, middle);
+    for (int side = 0; side < 2; side++) {
+        memcpy(middle, declared, sizeof middle);
+        for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent - side) / 2);
+        consider_tiles(z, middle);
+    }
     estimate_all(z);
     if (z->point[0].ns < INFINITY && z->point[0].uncertain) return 0;
     if (best(z, NULL, 0) < 0) {         /* as declared nothing fits: smaller pipelines may */

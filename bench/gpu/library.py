@@ -5,6 +5,7 @@
 --gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
 --gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16]   against cuDNN and FlashAttention-2
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
+--conv=B32C256H56F256[R3][S1][:bf16]              channels last, R x R taps, stride S, against cuDNN's NHWC; beside it its NCHW
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
 --off-cache: neither read nor write the disk cache. A line says what was chosen."""
 import ctypes as C, math, os, re, time
@@ -103,7 +104,7 @@ class Rows:
             "residual": ("gemm_residual", (A, B, S, R, out), lambda: (A @ B) * S[:, None].to(DT[T]) + R, lambda: (A.float() @ B.float()) * S[:, None] + R.float(), 1),
             "gated": ("gemm_gated", (A, B, U, out), lambda: F.silu(A @ B) * (A @ U), lambda: F.silu(A.float() @ B.float()) * (A.float() @ U.float()), 2)}[what]
         plain = (lambda: A @ B) if times == 1 else (lambda: (A @ B, A @ U))
-        self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", [("eager", eager)], lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=[("cublas, product alone", plain)])
+        self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", [("eager", eager)], lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=[("product alone", plain)])
     def attention(self, text):
         from torch.nn.attention import sdpa_kernel, SDPBackend
         m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)(?:N(\d+))?D(\d+)(causal)?(?::(\w+))?", text)
@@ -128,6 +129,15 @@ class Rows:
             return r
         self.show(f"attention {T} {'causal' if causal else 'full'} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M} N{N}", 4 * B * H * D * (M * N - (M * M / 2 if causal else 0)), "TFLOPS", peers,
                   lambda l: l.kernel("attention", "attention", T=T, CAUSAL="true" if causal else "false"), (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
+    def conv(self, text):
+        import bench
+        m = re.fullmatch(r"B(\d+)C(\d+)H(\d+)F(\d+)(?:R(\d+))?(?:S(\d+))?(?::(\w+))?", text)
+        if not m: raise RuntimeError(f"--conv=B32C256H56F256[R3][S1][:bf16], not {text}")
+        B, C, H, N = (int(m[i]) for i in (1, 2, 3, 4)); R, S, T = int(m[5] or 3), int(m[6] or 1), m[7] or "f16"; pad = R // 2; P = (H + 2 * pad - R) // S + 1; last = torch.channels_last
+        x, w = torch.randn(B, C, H, H, device="cuda").to(DT[T]), (torch.randn(N, C, R, R, device="cuda") / 16).to(DT[T]); xl, wl = x.to(memory_format=last), w.to(memory_format=last)
+        y = torch.empty(B, P, P, N, device="cuda", dtype=DT[T]); torch.backends.cudnn.benchmark = True; bench.beat("cudnn benchmark", 60)
+        self.show(f"conv {T} {R}x{R}/{S} B{B} C{C} {H}x{H} F{N}", 2 * B * P * P * N * C * R * R, "TFLOPS", [("cudnn nhwc", lambda: F.conv2d(xl, wl, padding=pad, stride=S))], lambda l: l.kernel("conv2d", "conv2d_nhwc", T=T, STRIDE=S, PAD=pad),
+                  (xl.permute(0, 2, 3, 1), wl.permute(0, 2, 3, 1), y), y, lambda: F.conv2d(x.float(), w.float(), padding=pad, stride=S).permute(0, 2, 3, 1), 8e-3 if T == "bf16" else 2e-3, 0.8, beside=[("cudnn nchw", lambda: F.conv2d(x, w, padding=pad, stride=S))])
     def stream(self, what, text):
         shape, *rest = text.split(":"); M, N = numbers(shape); T = rest[0] if rest else "f32" if what == "transpose" else "f16"; dt = DT[T]
         X, W, Bb = torch.randn(M, N, device="cuda").to(dt), torch.randn(N, device="cuda").to(dt), torch.randn(N, device="cuda").to(dt); turn = what == "transpose"
@@ -142,7 +152,7 @@ class Rows:
                   0.92 if turn else 0.95, beside=[("torch", torchs)])
 
 FUSED = ("gelu", "residual", "gated")
-WORDS = FUSED + ("gemm", "attention", "softmax", "rms", "layer", "silu", "transpose")
+WORDS = FUSED + ("gemm", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
 def wanted(argv): return [a[2:].split("=", 1) for a in argv if re.match(r"--(" + "|".join(WORDS) + ")=", a)]
 def option(argv, name, otherwise): return next((a.split("=", 1)[1] for a in argv if a.startswith(f"--{name}=")), otherwise)
 
@@ -154,7 +164,7 @@ def run(b, argv):
     if "--declared" in argv: libs.append(("declared", Library(path, kernels, False, flags | AS_DECLARED)))
     rows = Rows(b, libs)
     for what, text in wanted(argv):
-        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.attention(text) if what == "attention" else rows.stream(what, text)
+        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.attention(text) if what == "attention" else rows.conv(text) if what == "conv" else rows.stream(what, text)
         except Exception as x:
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", what, text, str(x)[:300], flush=True)
         torch.cuda.empty_cache()
