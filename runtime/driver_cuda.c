@@ -158,7 +158,8 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     GpuScope scope;                                     /* encoding wants a current context; the emulator's driver has none */
     int r = g->context ? gpudrv_enter(g, &scope) : 0;
     if (r) return gpudrv_result(g, r, "making the device current", e);
-    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle, GPU_MAP_PROMOTION, 0);
+    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle,
+                          gpu_map_promotion(m->rank, m->split, t->data, strides), 0);
     if (g->context) gpudrv_leave(g, &scope);
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }

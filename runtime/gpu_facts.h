@@ -55,6 +55,12 @@ static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split
 }
 
 static inline int gpu_map_swizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }    /* CUtensorMapSwizzle */
-/* CUtensorMapL2promotion of 256 bytes: a box of rows of 128 reads half of what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s, with 128 bytes 3.08). */
-enum { GPU_MAP_PROMOTION = 3 };
+/* CUtensorMapL2promotion: of 256 bytes where rows lie in whole lines, for a box of rows of 128 reads half of what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s,
+ * with 128 bytes 3.08); none where rows lie across lines (4096 cubed, f16, 128 x 256, pitches of 4104: 321 us with 256 bytes, 268 to 271 without and with less). */
+static inline int gpu_map_promotion(int rank, const int64_t *split, const void *data, const uint64_t *strides)
+{
+    uint64_t all = (uint64_t)(uintptr_t)data;
+    for (int i = 1; i < rank; i++) if (split[i] <= 0) all |= strides[i - 1];
+    return all % 128 ? 0 : 3;
+}
 /* end */

@@ -375,7 +375,8 @@ static int encode_map(const Api *a, const Launch *l, const Map *m, const char *k
     const Param *p = &l->params[m->param];
     if (!gpu_map_shape(m->rank, m->axes, m->split, m->element_bytes, p->shape, p->strides, extents, strides))
         return fail(TILE_LAUNCH_SHAPE, "%s: an axis is no multiple of its panels", kernel);
-    int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents, strides, m->box, ones, 0, gpu_map_swizzle(m->swizzle), GPU_MAP_PROMOTION, 0);
+    int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents, strides, m->box, ones, 0, gpu_map_swizzle(m->swizzle),
+                               gpu_map_promotion(m->rank, m->split, l->args[m->param].view.data, strides), 0);
     return result ? driver_failed(a, result, kernel, "encoding a tensor map") : TILE_LAUNCH_OK;
 }
 
