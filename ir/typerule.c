@@ -653,7 +653,8 @@ static const char *rule_SHARED_WRITE(Rule *r)
 static const char *rule_COPY(Rule *r)
 {
     if (r->n < 2 || T(r, 0)->kind != TYPE_SHARED || T(r, 1)->kind != TYPE_TENSOR) WHY("copies go from a tensor to shared memory");
-    if (r->n != 2 + T(r, 1)->rank) WHY("%d operands, must be %d", r->n, 2 + T(r, 1)->rank);
+    int parts = attr_int(r, ATTR_PARTS, 0) > 0;
+    if (r->n != 2 + parts + T(r, 1)->rank) WHY("%d operands, must be %d", r->n, 2 + parts + T(r, 1)->rank);
     if (T(r, 0)->dtype != T(r, 1)->dtype) WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
     for (int k = 2; k < r->n; k++) if (!is_offset(T(r, k))) WHY("offset %d is %s, must be an integer scalar", k - 2, STR(T(r, k)));
     return NULL;

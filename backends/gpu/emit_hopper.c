@@ -67,6 +67,7 @@ static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
     return kernel_slot_part(&e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
 }
 
+/* `column`: of a tile in several slots, where this one's begins. Of a window in parts this one goes to its own rows of the slot; the first one waits for it, the last one leaves it. */
 static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
@@ -79,14 +80,17 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
     for (int a = 0; a < ext->n; a++) if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
-    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);
-    line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot, (long long)bytes);
+    int64_t parts = ir_attr_int(i, ATTR_PARTS, 1), number = 0, begins = 0;
+    if (parts > 1) ir_is_const(ir_operand(i, 2 + w.rank), &number);
+    begins = number * (bytes / panels / (s->panel * dtype_bytes(d->dtype))) * s->pitch;
+    if (!number) line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);
+    if (!number) line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot, (long long)(bytes * parts));
     if (by_panels) panels /= r->ctas;
     for (int p = 0; p < panels; p++) {
         const char *c = "", *to = str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes);
         if (by_panels) to = str(e, "%s + block * %d", to, panels * s->panel_bytes);
         else if (shared) to = str(e, "%s + block * %lld", to, (long long)(bytes / panels / r->ctas));
-        if (p) to = str(e, "%s + %d", to, p * s->panel_bytes);
+        if (p || begins) to = str(e, "%s + %lld", to, (long long)(p * s->panel_bytes + begins));
         for (int k = 0; k < w.rank; k++) {
             const Value *offset = w.offset[d->axes[k]];
             int64_t along = k == 0 ? column + p * s->panel : 0;
@@ -100,7 +104,7 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s_%dd", shared ? "multicast" : "load", w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
              shared ? str(e, ", %d", r->ctas) : "", c);
     }
-    advance(e, r, slot, str(e, "%s_phase", r->name));
+    if (number == parts - 1) advance(e, r, slot, str(e, "%s_phase", r->name));
 }
 
 static void emit_put(Emit *e, Instr *i)

@@ -4,6 +4,7 @@
  *   cluster      a row too long for one CTA goes to a cluster of them (sm_90 and up)
  *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile together (hint split)
  *   mma-select   a matrix instruction for every mma
+ *   positions    gathers of whole rows or blocks become loads whose windows have positions of their own along an axis (sm_90a)
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
  *   lent-slots   a tile that meets accumulators behind a loop comes through slots of its operands' ring (sm_90a)
@@ -68,6 +69,10 @@ KernelOptions kernel_options_of(const struct PassOptions *);
 
 typedef struct Schedule Schedule;
 
+/* Gathers that are loads with positions (positions.c): what stood there, and what stands there now. */
+typedef struct Replaced { Value *old, *by; } Replaced;
+typedef VEC(Replaced) Positions;
+
 /* What the emitter and the launch must know beside the IR. */
 typedef struct KernelPlan {
     const Target *target;
@@ -85,6 +90,7 @@ typedef struct KernelPlan {
     int64_t parts_bytes;            /* of shared memory, for what the others send */
     int multicast;                  /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;             /* the grid axis along which they lie */
+    Positions positions;            /* loads with positions of their own, until roles have taken them or not */
     Schedule *decisions;            /* what was written and what was taken (schedule.h) */
     bool turns;                     /* consumer warpgroups take turns to issue products */
     const char *schedule;           /* notes on what was derived, or NULL */
@@ -155,6 +161,13 @@ void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);
 /* `may`: each warp holds whole rows of all products. */
 void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
+void kernel_positions(Session *, Func *, KernelPlan *);
+void kernel_positions_undo(KernelPlan *);
+void kernel_positions_keep(KernelPlan *);
+int64_t kernel_parts(const Instr *load, uint32_t *picked);      /* parts of a window that has positions of its own; 0: none. picked: the tensor axes that have them */
+/* Element `at` of a tile of positions as a scalar; whether `test` holds for every scalar that it is made from. */
+Value *kernel_position(Builder *, const Value *, Value *const *at);
+bool kernel_position_of(const Value *, ValueTest *, void *user);
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 
 /* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile; why: it is not shared. */

@@ -192,10 +192,13 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     if (!p->options.no_reciprocal) kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
     if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
+    bool can = target_has(p->target, TF_TMA | TF_WGMMA) && !p->options.no_roles;
+    if (can) kernel_positions(s, f, p);
     schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;
     if (!roles) {
+        kernel_positions_undo(p);
         Rows r = { .p = p, .s = s, .whole = true };
         ir_walk(f->body, whole_rows, &r);
         kernel_lazy_rescale(s, f, p, r.whole && r.products);

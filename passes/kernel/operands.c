@@ -42,6 +42,21 @@ Value *roles_matrix_of(const Instr *load)
     return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
 }
 
+/* Parts that lie where positions say: a copy each, started by one thread. */
+enum { MOST_PARTS = 32, LEAST_ROWS = 4 };
+
+static bool picked_fits(Roles *c, const Instr *i, int64_t parts)
+{
+    int64_t rows = 1;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    const char *name = c->f->params[ir_operand(i, 0)->index].name;
+    int unit = kernel_unit_axis(c->f, i, NULL);
+    for (int a = 0; parts && a < e->n; a++) if (a != unit && e->v[a] > 0) rows *= e->v[a];
+    if (parts && (parts > MOST_PARTS || rows / parts < LEAST_ROWS))
+        return roles_refuse(c, i->loc, "the window of %s has %lld parts of %lld rows with positions of their own: TMA would be asked for each", name, (long long)parts, (long long)(rows / parts));
+    return true;
+}
+
 bool roles_tma_window(Roles *c, const Instr *i)
 {
     MemParts m;
@@ -62,7 +77,7 @@ bool roles_tma_window(Roles *c, const Instr *i)
         if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride of %s is not known to be a multiple of 16 bytes", p->name);
         if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return roles_refuse(c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
     }
-    return true;
+    return picked_fits(c, i, kernel_parts(i, NULL));
 }
 
 static bool tma_load(Roles *c, const Value *v)
@@ -140,6 +155,8 @@ bool roles_product_fits(Roles *c, Instr *i)
 
 static bool scalar_only(Roles *c, const Value *v);
 
+static bool scalar_test(void *c, Value *v) { return scalar_only(c, v); }
+
 static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
@@ -175,7 +192,7 @@ bool roles_control_fits(Roles *c, const Instr *load)
 {
     MemParts m;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) if (!scalar_only(c, m.idx[a])) return roles_refuse(c, load->loc, "an offset depends on computed tiles");
+    for (int a = 0; a < m.rank; a++) if (!kernel_position_of(m.idx[a], scalar_test, c)) return roles_refuse(c, load->loc, "an offset depends on computed tiles");
     for (const Instr *p = load->block->parent; p; p = p->block->parent) {
         if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k))) return roles_refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
         else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0))) return roles_refuse(c, p->loc, "a condition depends on computed tiles"); }

@@ -1,6 +1,8 @@
 /* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into rings, and what they need. */
 #include "passes/kernel/roles.h"
 
+enum { MOST_POSITIONS = 32 };      /* as operands.c allows */
+
 typedef struct Live { bool *value; uint32_t n; } Live;
 
 static void mark(Live *l, Value *v)
@@ -64,6 +66,29 @@ static void sweep(Live *l, Block *b)
     }
 }
 
+/* A put for each part of a window that has positions of its own: they are read first, all of them, then the copies are started. */
+static void put_parts(Builder *b, const Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
+{
+    int rank = n_ops - 2;
+    int64_t ext[TILE_MAX_RANK];
+    Value *at[TILE_MAX_RANK], *places[MOST_POSITIONS][TILE_MAX_RANK], *number[MOST_POSITIONS];
+    const Attr *e = ir_attr(load, ATTR_EXTENTS);
+    for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
+    for (int p = 0; p < parts; p++) {
+        number[p] = at[0] = ir_const_int(b, DT_I32, p);
+        Value *zero = ir_const_int(b, DT_I32, 0);
+        for (int k = 1; k < TILE_MAX_RANK; k++) at[k] = zero;
+        for (int a = 0; a < rank; a++) places[p][a] = picked >> a & 1 ? kernel_position(b, ops[2 + a], at) : ops[2 + a];
+    }
+    for (int k = 0; k < n; k++) if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
+    attrs[n++] = a_int(ATTR_PARTS, parts);
+    for (int p = 0; p < parts; p++) {
+        for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
+        ops[n_ops] = number[p];
+        ir_build(b, OP_RING_PUT, ops, n_ops + 1, (Attrs){ attrs, n }, NULL, 0);
+    }
+}
+
 static void puts_from_loads(Roles *c, Block *b)
 {
     for (Instr *i = b->first, *next; i; i = next) {
@@ -73,15 +98,18 @@ static void puts_from_loads(Roles *c, Block *b)
         MemParts m;
         ir_mem_parts(i, &m);
         const Lent *lent = i->mark > 1 ? &c->lent.data[i->mark - 2] : NULL;
-        Value *ops[2 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_ring(c, i)->value, m.tensor };
+        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_ring(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
-        Attr attrs[4];
+        Attr attrs[5];
         int n = 0;
+        uint32_t picked;
+        int64_t parts = kernel_parts(i, &picked);
         static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_ORDER, ATTR_CACHE };
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
-        ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+        if (parts) put_parts(&at, i, ops, 2 + m.rank, attrs, n, parts, picked);
+        else ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
     }
 }
 

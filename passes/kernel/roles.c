@@ -35,7 +35,10 @@ static void consume(Roles *c, Instr *load)
     b = ir_after(last);
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
     if (matrix->def != load) ir_erase(matrix->def);
+    bool parts = kernel_parts(load, NULL) > 0;
+    Block *block = load->block;
     ir_erase(load);
+    if (parts) ir_sweep(block);         /* the positions are the producer's business */
 }
 
 static void to_wgmma(Roles *c, Instr *i)
@@ -228,6 +231,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     int consumers = c.products.len ? plan(&c) : 0;
     if (!consumers) return false;
+    kernel_positions_keep(p);
     p->warps = 4 * consumers;
     p->producer_warps = 4;
     choose_registers(p, consumers);

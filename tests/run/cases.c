@@ -106,8 +106,8 @@ const Recipe recipes[] = {
     {"attention_differential", "attention_differential", "in Q[B,H,TWO,M,D] T; in K[B,H,TWO,N,D] T; in V[B,H,N,DV] T; out O[B,H,M,DV] T",
      "f32 scale=0.125; f32 lambda=0.5", "T=f16 CAUSAL=true", {"attention_differential Q K V O scale lambda"}, want_attention_differential, 8, 64, 0, FLOOR_RMS, 1.5},
     {"attention_paged", "attention_paged",
-     "in Q[B,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; out O[B,H,D] T",
-     "f32 scale=0.125", "T=f16 G=4", {"attention_paged Q K V PAGES_OF LEN O scale"}, want_attention_paged, 8, 64, 0, FLOOR_RMS, 1},
+     "in Q[B,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; work PM[B,H,S] f32; work PL[B,H,S] f32; work PO[B,H,S,D] f32; out O[B,H,D] T",
+     "f32 scale=0.125", "T=f16 G=4 TN=64", {"attention_paged_split Q K V PAGES_OF LEN PM PL PO scale / T G TN", "attention_paged_join PM PL PO O / T"}, want_attention_paged, 8, 64, 0, FLOOR_RMS, 1},
     /* the state is rounded to T once a chunk, what it takes in too */
     {"chunk_scan", "chunk_scan", "in X[BATCH,L,H,P] T; in A[BATCH,L,H] f32 unit; in B[BATCH,L,N] T; in C[BATCH,L,N] T; out Y[BATCH,L,H,P] T", NULL, "T=f16 TC=64",
      {"chunk_scan X A B C Y"}, want_chunk_scan, 16, 64, 0, FLOOR_RMS, 2},
@@ -261,7 +261,9 @@ const Case cases[] = {
     {"attention_dq", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=70 N=130 D=32", "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_differential", "B=2 H=1 TWO=2 M=97 N=97 D=32 DV=64 | B=1 H=1 TWO=2 M=33 N=129 D=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
-    {"attention_paged", "B=3 H=8 HK=2 D=64 P=7 PAGE=32 MOST=5 KEYS=161 | B=2 H=4 HK=1 D=128 P=5 PAGE=48 MOST=3 KEYS=145", "T=f16 | T=bf16"},
+    {"attention_paged", "B=3 H=8 HK=2 D=64 P=7 PAGE=32 MOST=5 KEYS=161 S=2 | B=2 H=4 HK=1 D=128 P=13 PAGE=16 MOST=9 KEYS=145 S=3", "T=f16 | T=bf16"},
+    {"attention_paged", "B=2 H=4 HK=1 D=64 P=5 PAGE=48 MOST=3 KEYS=145 S=1", "T=f16 TN=96"},
+    {"attention_paged", "B=2 H=4 HK=1 D=64 P=3 PAGE=128 MOST=2 KEYS=257 S=1", "T=f16"},
     {"chunk_scan", "BATCH=1 L=97 H=2 P=64 N=32 | BATCH=2 L=33 H=2 P=32 N=48", "TC=32 | TC=64 T=bf16"},
 
     {"rope_table", "S=1 D2=32 | S=225 D2=64"},

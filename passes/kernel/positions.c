@@ -1,0 +1,274 @@
+/* positions: a gather that picks whole rows or blocks is a load, of which one axis has positions of its own.
+ *
+ *   %at = broadcast (reshape %page) : [4, 16, 128]          4 page numbers, the same for all that lies in a page
+ *   %g  = gather K[%at, arange, %h, arange] : [4, 16, 128];  %k = reshape %g : [64, 128];  mma %q, (permute %k), ..
+ * becomes, where a matrix product takes it,
+ *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128, 64];  mma %q, %k, ..
+ *
+ * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs on by ones. The load's offset of an axis that is picked is
+ * a tile: element n says where part n of the window lies. Nobody but warp-roles knows such a load: it asks for the positions one by one, as scalars (kernel_position), and starts a copy of
+ * each part (producer.c). Without roles kernel_positions_undo puts the gather back. A single position is a scalar, and the load one as any other, for good.
+ *
+ * Requires: no mask, a pad of zero, a tensor that the kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of tensors that are not written. */
+#include "passes/kernel/schedule.h"
+
+/* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`. */
+typedef struct Depends { uint32_t on; bool linear; int64_t slope[TILE_MAX_RANK]; } Depends;
+
+enum { MOST_DEPTH = 24 };
+
+/* Axis of `to` that axis k of `from` becomes, in a reshape that only adds or drops axes of extent 1; -1: dropped; -2: another reshape. */
+static int unit_axis(const Type *from, const Type *to, int k)
+{
+    int at[TILE_MAX_RANK], i = 0, j = 0;
+    for (int a = 0; a < from->rank; a++) at[a] = -1;
+    for (;;) {
+        while (i < from->rank && from->shape[i] == 1) i++;
+        while (j < to->rank && to->shape[j] == 1) j++;
+        if (i == from->rank || j == to->rank) break;
+        if (from->shape[i] != to->shape[j]) return -2;
+        at[i++] = j++;
+    }
+    return i == from->rank && j == to->rank ? at[k] : -2;
+}
+
+static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
+
+static bool load_depends(const Instr *i, const Value *v, Depends *d)
+{
+    MemParts m;
+    int64_t zero;
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || (m.pad && !ir_is_const(m.pad, &zero)) || !dtype_is_int(v->type->dtype)) return false;
+    for (int a = 0; a < m.rank; a++) if (is_tile(m.idx[a])) return false;
+    d->linear = false;
+    d->on = (1u << v->type->rank) - 1;
+    return true;
+}
+
+static bool depends(const Value *v, Depends *d, int depth)
+{
+    const Instr *i = v->def;
+    Depends x = { 0 }, y = { 0 };
+    *d = (Depends){ .linear = true };
+    if (!is_tile(v)) return v->type->kind == TYPE_SCALAR;
+    if (!i || depth > MOST_DEPTH) return false;
+    switch ((int)i->op) {
+    case OP_SPLAT: return true;
+    case OP_ARANGE: d->on = 1; d->slope[0] = 1; return true;
+    case OP_LOAD: return load_depends(i, v, d);
+    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
+        const Type *from = ir_operand(i, 0)->type;
+        if (from->kind != TYPE_TILE || !depends(ir_operand(i, 0), &x, depth + 1)) return from->kind == TYPE_SCALAR;
+        d->linear = x.linear;
+        for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
+            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a, own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
+            if (k == -2) return false;
+            if (k < 0 || !(x.on >> own & 1) || from->shape[own] == 1) continue;
+            d->on |= 1u << k;
+            d->slope[k] = x.slope[own];
+        }
+        return true;
+    }
+    default: break;
+    }
+    if (!(op_info[i->op].flags & OPF_ELEM) || !(op_info[i->op].flags & OPF_PURE) || i->n_operands > 3) return false;
+    bool sum = i->op == OP_ADD || i->op == OP_SUB, same = i->op == OP_CAST && dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) >= 32;
+    d->linear = sum || same;
+    for (int k = 0; k < i->n_operands; k++) {
+        if (!depends(ir_operand(i, k), &y, depth + 1)) return false;
+        d->on |= y.on;
+        d->linear &= y.linear;
+        for (int a = 0; a < TILE_MAX_RANK; a++) d->slope[a] += k && i->op == OP_SUB ? -y.slope[a] : y.slope[a];
+    }
+    return true;
+}
+
+bool kernel_position_of(const Value *v, ValueTest *test, void *user)
+{
+    if (!is_tile(v)) return test(user, (Value *)v);
+    for (int k = 0; k < v->def->n_operands; k++) {
+        const Value *o = ir_operand(v->def, k);
+        if (o->type->kind != TYPE_TENSOR && !kernel_position_of(o, test, user)) return false;
+    }
+    return true;
+}
+
+static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
+    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
+    int64_t single[TILE_MAX_RANK];
+    for (int a = 0, t = 0; a < m.rank; a++) {
+        single[a] = -1;
+        ops[1 + a] = m.idx[a];
+        if (ext->v[a] == -1) continue;
+        int k = t++;
+        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
+        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
+        if (steps && steps->v[a] != 1) step = ir_bin(b, OP_MUL, step, ir_const_int(b, step->type->dtype, steps->v[a]));
+        ops[1 + a] = ir_bin(b, OP_ADD, m.idx[a], step);
+    }
+    Attr attrs[3];
+    int n = 0, n_ops = 1 + m.rank;
+    attrs[n++] = a_ints(ATTR_EXTENTS, single, m.rank);
+    if (m.pad) { ops[n_ops++] = m.pad; attrs[n++] = a_int(ATTR_HAS_PAD, 1); }
+    if (ir_attr(i, ATTR_MASKED)) attrs[n++] = *ir_attr(i, ATTR_MASKED);
+    return ir_emit(b, OP_LOAD, ops, n_ops, (Attrs){ attrs, n }, NULL);
+}
+
+Value *kernel_position(Builder *b, const Value *v, Value *const *at)
+{
+    const Instr *i = v->def;
+    if (!is_tile(v)) return (Value *)v;
+    Value *own[TILE_MAX_RANK];
+    switch ((int)i->op) {
+    case OP_SPLAT: return ir_operand(i, 0);
+    case OP_ARANGE: {
+        Value *x = ir_cast(b, at[0], v->type->dtype);
+        int64_t start = ir_attr_int(i, ATTR_START, 0);
+        return start ? ir_bin(b, OP_ADD, x, ir_const_int(b, v->type->dtype, start)) : x;
+    }
+    case OP_LOAD: return position_of_load(b, i, at);
+    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
+        const Type *from = ir_operand(i, 0)->type;
+        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
+            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a;
+            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
+            own[a] = k < 0 || from->shape[a] == 1 ? ir_const_int(b, DT_I32, 0) : at[k];
+        }
+        return kernel_position(b, ir_operand(i, 0), own);
+    }
+    default: break;
+    }
+    for (int k = 0; k < i->n_operands; k++) own[k] = kernel_position(b, ir_operand(i, k), at);
+    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_scalar(b->module->session, v->type->dtype) : NULL);
+}
+
+/* The window of a gather: along which tensor axes its first axis picks, which tensor axis each other axis runs along. */
+typedef struct Picked { uint32_t picks; int along[TILE_MAX_RANK]; } Picked;      /* along: by tensor axis its axis of the result, -1: none */
+
+static bool window_of_gather(const Instr *g, Picked *w)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    double fzero;
+    int64_t zero;
+    *w = (Picked){ 0 };
+    if (!ir_mem_parts(g, &m) || m.token || m.mask || t->kind != TYPE_TILE || t->rank < 2) return false;
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) && !(ir_is_const_float(m.pad, &fzero) && fzero == 0)) return false;
+    int next = 1;
+    for (int a = 0; a < m.rank; a++) {
+        Depends d;
+        w->along[a] = -1;
+        if (!depends(m.idx[a], &d, 0)) return false;
+        for (int k = 0; k < t->rank; k++) if (t->shape[k] == 1) d.on &= ~(1u << k);
+        if (!d.on) continue;
+        if (d.on == 1) { w->picks |= 1u << a; continue; }
+        while (next < t->rank && t->shape[next] == 1) next++;
+        if (d.on != 1u << next || !d.linear || d.slope[next] != 1) return false;       /* in the tensor's order */
+        w->along[a] = next++;
+    }
+    while (next < t->rank && t->shape[next] == 1) next++;
+    return next == t->rank && (w->picks || t->shape[0] == 1);
+}
+
+/* What a product takes of the gather: as it is, merged to a matrix, turned over. */
+static Value *matrix_of(Value *v, bool *turned)
+{
+    const Use *u = v->uses;
+    *turned = false;
+    if (!u || u->next) return NULL;
+    if (u->user->op == OP_RESHAPE) { v = ir_result(u->user); u = v->uses; }
+    if (!u || v->type->kind != TYPE_TILE || v->type->rank != 2) return NULL;
+    if (!u->next && u->user->op == OP_PERMUTE) { *turned = true; v = ir_result(u->user); u = v->uses; }
+    for (; u; u = u->next) if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return NULL;
+    return v->uses ? v : NULL;
+}
+
+static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool turned)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    ir_mem_parts(g, &m);
+    Builder b = ir_before(g);
+    Value *zero[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    int64_t ext[TILE_MAX_RANK], shape[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int rank = 0;
+    for (int a = 0; a < m.rank; a++) {
+        bool parts = (w->picks >> a & 1) && t->shape[0] > 1;
+        ext[a] = w->along[a] >= 0 ? t->shape[w->along[a]] : parts && a == __builtin_ctz(w->picks) ? t->shape[0] : -1;
+        if (parts && ext[a] != -1 && rank) return NULL;         /* the parts are the slowest axis of what is loaded */
+        if (ext[a] != -1) shape[rank++] = ext[a];
+    }
+    if (rank < 2) return NULL;
+    zero[0] = ir_const_int(&b, DT_I32, 0);
+    for (int k = 1; k < TILE_MAX_RANK; k++) zero[k] = zero[0];
+    for (int a = 0; a < m.rank; a++) ops[1 + a] = (w->picks >> a & 1) && t->shape[0] > 1 ? m.idx[a] : kernel_position(&b, m.idx[a], zero);
+    Attr attrs[3] = { a_ints(ATTR_EXTENTS, ext, m.rank) };
+    int n = 1;
+    int64_t laid[TILE_MAX_RANK];
+    for (int k = 0; k < rank; k++) { order[k] = turned ? (k ? k - 1 : rank - 1) : k; laid[k] = shape[order[k]]; }
+    if (turned) attrs[n++] = a_ints(ATTR_ORDER, order, rank);
+    const Type *type = type_tile(s, t->dtype, rank, laid);
+    b.loc = g->loc;
+    Value *v = ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, n }, &type, 1));
+    if (rank > 2) v = ir_emit(&b, OP_RESHAPE, &v, 1, NO_ATTRS, type_tile(s, t->dtype, 2, matrix->type->shape));
+    return v;
+}
+
+int64_t kernel_parts(const Instr *load, uint32_t *picked)
+{
+    MemParts m;
+    int64_t parts = 0;
+    uint32_t axes = 0;
+    if (load->op != OP_LOAD || !ir_mem_parts(load, &m)) return 0;
+    for (int a = 0; a < m.rank; a++) {
+        if (!is_tile(m.idx[a])) continue;
+        axes |= 1u << a;
+        if (ir_attr(load, ATTR_EXTENTS)->v[a] != -1) parts = ir_attr(load, ATTR_EXTENTS)->v[a];
+    }
+    if (picked) *picked = axes;
+    return parts;
+}
+
+/* v and what only it was made from, up to the memory operation. */
+static void erase_chain(Value *v)
+{
+    for (Instr *i = v->def; i && !ir_is_used(i);) {
+        Instr *from = ir_operand(i, 0)->type->kind == TYPE_TENSOR ? NULL : ir_operand(i, 0)->def;
+        ir_erase(i);
+        i = from;
+    }
+}
+
+void kernel_positions(Session *s, Func *f, KernelPlan *p)
+{
+    InstrList all = { 0 };
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        Value *old = matrix_of(ir_result(all.data[k]), &turned), *made;
+        if (!old || !window_of_gather(all.data[k], &w) || !(made = load_of(s, all.data[k], &w, old, turned))) continue;
+        ir_replace(old, made);
+        ir_set_name(made, old->name);
+        if (kernel_parts(made->def->op == OP_LOAD ? made->def : ir_operand(made->def, 0)->def, NULL)) vec_push(&s->arena, &p->positions, ((Replaced){ old, made }));
+        else erase_chain(old);
+    }
+}
+
+void kernel_positions_undo(KernelPlan *p)
+{
+    for (size_t k = 0; k < p->positions.len; k++) {
+        ir_replace(p->positions.data[k].by, p->positions.data[k].old);
+        erase_chain(p->positions.data[k].by);
+    }
+    p->positions.len = 0;
+}
+
+void kernel_positions_keep(KernelPlan *p)
+{
+    for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
+}
