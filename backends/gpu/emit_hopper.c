@@ -410,7 +410,15 @@ static void emit_wgmma(Emit *e, Instr *i)
     /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight must not be touched */
     if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin(e, d, words, fl);
     int ksteps = wb.ksteps;
-    if (regs_a && a->def) pin(e, e->storage[a->id], mt * ksteps * 4, false);
+    const char *words_a = regs_a ? e->storage[a->id] : "";
+    if (regs_a && a->type->dtype == DT_F32) {
+        words_a = tmp(e, "words");
+        line(e, "u32 %s[%d];", words_a, mt * ksteps * 4);
+        begin_unrolled(e, "i", mt * ksteps * 4);
+        line(e, "%s[i] = %s(%s[i]);", words_a, use(e, "float_word"), e->storage[a->id]);
+        end_block(e);
+    }
+    if (regs_a && a->def) pin(e, words_a, mt * ksteps * 4, false);
     line(e, "%s();", use(e, "wgmma_fence"));
     int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps), *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
     for (int k = 0; k < ksteps; k++) {
@@ -440,7 +448,7 @@ static void emit_wgmma(Emit *e, Instr *i)
         if (!regs_a) line(e, "%s[k] = %s + %s;", as, ad, index_formula(e, ta, ksteps, "k"));
         end_block(e);
         const char *steps = use(e, str(e, "%s_x%d", fn, ksteps));
-        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, 1);", steps, d, e->storage[a->id], bs, wb.hi);
+        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, 1);", steps, d, words_a, bs, wb.hi);
         else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, d, as, wa.hi, bs, wb.hi, !fresh);
         line(e, "%s();", use(e, "wgmma_commit"));
         return;
@@ -450,7 +458,7 @@ static void emit_wgmma(Emit *e, Instr *i)
     for (int m = 0; m < mt; m++) {
         const char *dm = mt > 1 ? str(e, "%s + %d", d, m * per_m) : d, *first = fresh ? "k > 0" : "1";
         const char *bk = str(e, "%s + %s, 0x%xu", bd, index_formula(e, tb, ksteps, "k"), wb.hi);
-        if (regs_a) line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, e->storage[a->id], m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
+        if (regs_a) line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, words_a, m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
         else line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, dm, ad, index_formula(e, ta, ksteps, "k"),
                   m ? str(e, " + %d", layout_wgmma_offset(&wa, 64 * m, 0) / 16) : "", wa.hi, bk, first);
     }

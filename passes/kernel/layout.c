@@ -644,7 +644,11 @@ static void fix_instr(Ctx *c, Instr *i)
     }
     case OP_WGMMA:
         if (!kernel_is_zero(ir_operand(i, 2))) need(c, i, 2, layouts_get(lt, ir_result(i)->type));     /* a virtual zero: the first step does not add */
-        if (ir_operand(i, 0)->type->kind == TYPE_TILE) need(c, i, 0, fragment(c, i, 0));
+        if (ir_operand(i, 0)->type->kind == TYPE_TILE) {
+            Value *v = ir_operand(i, 0);        /* read from a slot for this product alone: as it wants it */
+            if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1) v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
+            need(c, i, 0, fragment(c, i, 0));
+        }
         return;
     case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
     case OP_RING_READ: {

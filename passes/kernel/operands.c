@@ -147,6 +147,7 @@ bool roles_product_fits(Roles *c, Instr *i)
     if (tma_load(c, a)) {
         bool a_k = k_major(c, load_behind(c, a), 1);
         if (!a_k && a->type->shape[0] != m) return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
+        if (!a_k && dtype_bytes(d) == 4 && ir_use_count(ir_result(load_behind(c, a))) == 1) return true;        /* through registers */
         if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
         add_load(c, load_behind(c, a));
     } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");

@@ -1,6 +1,15 @@
 /* rings.c: of warp-roles: which loads share a ring, how its slots lie, and how many there are. */
 #include "passes/kernel/roles.h"
 
+/* Do products read it where TMA puts it? A left operand of 32 bits that is contiguous in M goes by registers. */
+bool roles_from_slot(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = v->uses;
+    if (!u || u->user->op != OP_MMA_SYNC) return false;
+    return u != &u->user->operands[0] || dtype_bytes(v->type->dtype) == 2 || roles_unit_axis(c, load) == 1;
+}
+
 /* Stored so that a wgmma descriptor can describe it: A [M, K] and B [K, N], contiguous along the tensor's unit axis. */
 static const Type *view_type(Roles *c, const Instr *load)
 {
@@ -9,7 +18,7 @@ static const Type *view_type(Roles *c, const Instr *load)
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     const Use *u = v->uses;
-    bool product = u && u->user->op == OP_MMA_SYNC, is_a = product && u == &u->user->operands[0];
+    bool product = roles_from_slot(c, load), is_a = product && u == &u->user->operands[0];
     int k_axis = !product ? axis : is_a ? 1 : 0;
     if (is_a && tile[0] < 64) tile[0] = 64;         /* what lies below the rows that are loaded becomes rows that nobody looks at */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);

@@ -25,7 +25,7 @@ static void consume(Roles *c, Instr *load)
 {
     Ring *r = roles_ring(c, load);
     Value *matrix = roles_matrix_of(load);
-    bool product = matrix->uses && matrix->uses->user->op == OP_MMA_SYNC;
+    bool product = roles_from_slot(c, load);
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);

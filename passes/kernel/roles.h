@@ -28,6 +28,7 @@ bool roles_tma_window(Roles *, const Instr *mem);
 bool roles_product_fits(Roles *, Instr *product);           /* adds the loads of its operands */
 bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets nor what stands around depend on computed tiles */
 
+bool roles_from_slot(Roles *, const Instr *load);            /* products read the ring's slot itself */
 Ring *roles_ring(Roles *, const Instr *load);               /* made when first asked for */
 bool roles_plan_rings(Roles *);                             /* slots of each, loads beside the products too */
 

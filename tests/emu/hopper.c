@@ -28,6 +28,8 @@ static const Row rows[] = {
     { "gemm", "M=96 N=80 K=272", "T=f8e5m2 TO=f16 TM=128 TN=32 TK=128", "B:t" },
     { "gemm", "M=144 N=80 K=272", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64", "B:t" },
     { "gemm_tf32", "M=72 N=100 K=84", "TM=64 TN=64 TK=32", "B:t" },
+    { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4", NULL },     /* contiguous in M: through registers */
+    { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" },       /* rings of one slot */
     /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels, programs past the grid's end */
     { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t", .faults = true },
@@ -247,7 +249,7 @@ static const char *random_product(Text3 *t)
     if (!strcmp(recipe, "gemm")) {
         type = WORD_OF("T=f16 TO=f16", "T=bf16 TO=bf16", "T=f16 TO=f32", "T=f8e4m3 TO=f16", "T=f8e5m2 TO=f16", "T=i8 ACC=i32 TO=i32");
         if (strstr(type, "f8") || strstr(type, "i8")) { unit = 16; step = 32; views = "B:t"; }
-    } else if (!strcmp(recipe, "gemm_tf32")) { type = "T=f32"; views = "B:t"; unit = 4; step = 8; }
+    } else if (!strcmp(recipe, "gemm_tf32")) { type = "T=f32"; views = WORD_OF("B:t", "A:t B:t"); unit = 4; step = 8; }
     else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
     snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit), (step == 8 ? 64 : 0) + extent(400, unit));      /* cut-off inputs average out in longer sums */
     snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type, ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8), 1 + below(4), ONE_OF(1, 3, 8));

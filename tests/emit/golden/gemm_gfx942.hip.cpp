@@ -270,7 +270,7 @@ void gemm(const i64 grid0,
         const u32 A_tile_117 = A_ring_84 + (u32)slot_103 * 8192;
         const u32 B_tile_118 = B_ring_85 + (u32)slot_103 * 8192;
         /* acc = mma(a, b, acc); */
-#line 32 "examples/kernels/gemm.tile"
+#line 34 "examples/kernels/gemm.tile"
         /* [128, 32] x [32, 128]: 2 x 2 x 2 fragments a warp */
 #pragma unroll
         for (int k_t33 = 0; k_t33 < 2; k_t33++) {
@@ -338,7 +338,7 @@ void gemm(const i64 grid0,
 #undef SCRATCH
 #define SCRATCH 0
     /* store(C[i*TM +: TM, j*TN +: TN], TO(acc)); */
-#line 38 "examples/kernels/gemm.tile"
+#line 40 "examples/kernels/gemm.tile"
     u32 acc_23[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {

@@ -209,7 +209,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 const u32 B_141 = B_ring_88 + B_ring_88_slot * 16384;
                 if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
                 /* acc = mma(a, b, acc); */
-#line 32 "examples/kernels/gemm.tile"
+#line 34 "examples/kernels/gemm.tile"
                 wgmma_fence();
                 const u32 b_t0 = B_141 >> 4 | 0x2000000u;
                 const u32 a_t1 = (A_140 >> 4 | 0x10000u) + (warp >> 2) * 512;
@@ -242,7 +242,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 if (++A_ring_89_free == 4) A_ring_89_free = 0;
             }
             /* store(C[i*TM +: TM, j*TN +: TN], TO(acc)); */
-#line 38 "examples/kernels/gemm.tile"
+#line 40 "examples/kernels/gemm.tile"
             u32 acc_23[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
