@@ -72,31 +72,11 @@ static bool is_dimension(const Node *kernel, const char *name)
     return false;
 }
 
-/* Edit distance, up to 3; names longer than 31 letters are never near. */
-static int distance(const char *a, const char *b)
-{
-    int n = (int)strlen(a), m = (int)strlen(b), row[33];
-    if (n > 31 || m > 31 || n - m > 2 || m - n > 2) return 3;
-    for (int j = 0; j <= m; j++) row[j] = j;
-    for (int i = 1; i <= n; i++) {
-        int corner = row[0];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            int above = row[j], best = corner + (a[i - 1] != b[j - 1]);
-            if (above + 1 < best) best = above + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-            corner = above;
-        }
-    }
-    return row[m];
-}
-
 typedef struct Near { const char *wanted, *best; int distance; } Near;
 
 static void consider(Near *n, const char *name)
 {
-    int d = distance(n->wanted, name);
+    int d = diag_distance(n->wanted, strlen(n->wanted), name);
     if (d < n->distance && 2 * d < (int)strlen(name)) { n->best = name; n->distance = d; }
 }
 

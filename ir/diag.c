@@ -120,3 +120,24 @@ void diag_render_all(Session *s, Text *out)
     for (const Diag *d = s->diags; d; d = d->next) diag_render(s, d, out);
     if (diag_full(s)) text_printf(out, "error: too many errors, stopping after %d\n", s->error_limit);
 }
+
+int diag_distance(const char *a, size_t n, const char *b)
+{
+    enum { LONGEST = 32, FAR = 3 };
+    size_t m = strlen(b);
+    int row[LONGEST + 1];
+    if (n > LONGEST || m > LONGEST) return FAR;
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int above = row[j], best = corner + (a[i - 1] != b[j - 1]);
+            if (above + 1 < best) best = above + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+            corner = above;
+        }
+    }
+    return row[m] < FAR ? row[m] : FAR;
+}

@@ -51,36 +51,12 @@ bool pass_parse(const char *name, size_t len, PassId *out)
 
 /* --- names of passes in options ---------------------------------------------------------------------------------------- */
 
-enum { MAX_NAME = 32 };
-
-/* Levenshtein distance, of the first MAX_NAME characters. */
-static int distance(const char *a, size_t na, const char *b)
-{
-    int row[MAX_NAME + 1];
-    size_t nb = strlen(b);
-    if (na > MAX_NAME) na = MAX_NAME;
-    if (nb > MAX_NAME) nb = MAX_NAME;
-    for (size_t j = 0; j <= nb; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= nb; j++) {
-            int above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
-            if (above + 1 < best) best = above + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-            diagonal = above;
-        }
-    }
-    return row[nb];
-}
-
 static void report_unknown(Session *s, const char *flag, const char *name, size_t len)
 {
     int best = 3;
     const char *near = NULL;
     for (int i = 0; i < PASS_COUNT; i++) {
-        int d = distance(name, len, pass_info[i].name);
+        int d = diag_distance(name, len, pass_info[i].name);
         if (d < best) { best = d; near = pass_info[i].name; }
     }
     if (near) diag_error(s, (Loc){ 0 }, "%s: no pass is called '%.*s'; did you mean '%s'?", flag, (int)len, name, near);

@@ -75,21 +75,24 @@ static LLVMValueRef walk_load(Gen *g, const Window *w, const WindowRow *r, LLVMV
     return to_register(g, w->dtype, LLVMBuildCall2(g->b, type, f, (LLVMValueRef[]){ r->ptr, w->stride[va], c, lo, hi, pad }, 6, ""));
 }
 
+/* Where it is one access of elements side by side (i1; NULL: always). */
+static LLVMValueRef plain_chunk(Eval *e, const Window *w, const WindowRow *r, LLVMValueRef *coord, int va, int lanes)
+{
+    if (va < 0) return r->hi;
+    bool assume = !w->not_unit[va] && e->row_eval && e->row_eval->assume;
+    if (assume) { assume_plain(e, w, r, va); return NULL; }
+    LLVMValueRef cond = r->hi ? in_range(e->g, r, coord[va], lanes) : NULL;
+    return lanes > 1 && !w->not_unit[va] && !w->is_unit[va] ? both(e->g, cond, w->unit[va]) : cond;
+}
+
 LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     Window *w = g->windows[ir_result(i)->id];
     WindowRow *r = memory_row(e, w, coord, va);
     int lanes = va >= 0 ? e->lanes : 1;
-    LLVMValueRef cond, ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr;
-    bool assume = va >= 0 && !w->not_unit[va] && e->row_eval && e->row_eval->assume;
-    if (assume) assume_plain(e, w, r, va);
-    if (va < 0) cond = r->hi;
-    else cond = r->hi && !assume ? in_range(g, r, coord[va], lanes) : NULL;
-    if (lanes > 1) {
-        if (w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
-        if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
-    }
+    LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr, cond = plain_chunk(e, w, r, coord, va, lanes);
+    if (lanes > 1 && w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
     for (int at = 0; w->ahead && !w->walks && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;
@@ -173,15 +176,8 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     WindowRow *r = memory_row(e, w, coord, va);
     int lanes = gen_lanes(v);
     check_nan(g, w, r, v, va >= 0 ? coord[va] : NULL);
-    LLVMValueRef cond, ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr;
-    bool assume = va >= 0 && !w->not_unit[va] && e->row_eval && e->row_eval->assume;
-    if (assume) assume_plain(e, w, r, va);
-    if (va < 0) cond = r->hi;
-    else cond = r->hi && !assume ? in_range(g, r, coord[va], lanes) : NULL;
-    if (lanes > 1) {
-        if (w->not_unit[va]) { walk_store(g, w, r, v, coord[va], va); return; }
-        if (!w->is_unit[va] && !assume) cond = both(g, cond, w->unit[va]);
-    }
+    LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr, cond = plain_chunk(e, w, r, coord, va, lanes);
+    if (lanes > 1 && w->not_unit[va]) { walk_store(g, w, r, v, coord[va], va); return; }
     if (!cond) { plain_store(g, w, r, v, ptr); return; }
     If f;
     gen_if(g, &f, cond);

@@ -122,10 +122,9 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     options.source_name = f->name;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
     bool ok = gpu_compile(s, f, t, &options, &code, NULL);
-    out->shape.shared_bytes = code.shared_bytes;
-    out->too_large = code.shared_bytes > t->shared_bytes || code.planned_registers > code.lane_registers;
-    if (!ok) return false;
-    *out = (Artifact){ .kind = ARTIFACT_TEXT, .too_large = out->too_large, .data = code.text, .size = code.text_len, .entry = code.name, .registers_planned = code.planned_registers, .slots = code.slots, .n_slots = code.n_slots,
+    bool too_large = code.shared_bytes > t->shared_bytes || code.planned_registers > code.lane_registers;
+    if (!ok) { *out = (Artifact){ .too_large = too_large, .shape.shared_bytes = code.shared_bytes }; return false; }
+    *out = (Artifact){ .kind = ARTIFACT_TEXT, .too_large = too_large, .data = code.text, .size = code.text_len, .entry = code.name, .registers_planned = code.planned_registers, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };
     out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .shared_bytes = code.shared_bytes };

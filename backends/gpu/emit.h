@@ -72,6 +72,7 @@ const char *ctype(DType);                           /* of a scalar or of one ele
 int ctype_bytes(DType d);
 const char *array_type(DType);                      /* element type of a register array: f16 and smaller are packed in u32 */
 int array_len(DType, int regs);
+DType bits_type(DType);                             /* elements of less than a word travel as their bits: what those are */
 int per_word(DType);                                /* elements packed in one word of a register array (1 for 32 bits and more) */
 
 /* --- coordinates and registers --- */

@@ -133,51 +133,57 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     int size = dtype_bytes(d), wide = 16 / (size ? size : 1), regs = (int)layout_regs(l), n = regs / wide, some = n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
     if (!fits_shifted(e, w, l, s, d, wide)) return false;
     const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w), *base = name_of(e, ir_operand(i, 0)), *bits = pointee(d), *origin = NULL;
+    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w), *base = name_of(e, ir_operand(i, 0)), *origin = NULL;
     uint32_t *pieces, seen;
     for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
     if (linear_offsets(e, l, s, wide, &pieces, &seen)) origin = place && place->to ? place->to : shared_offset(e, s, c);
     const char *column = c[w->unit_tile], *whole = both_conditions(e, axis_condition(e, w, w->unit, column), axis_condition(e, w, w->unit, str(e, "%s + %d", column, 2 * wide - 2)));
-    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *t = tmp(e, "w");
-    line(e, "if (%s) {", *whole ? whole : "true");
+    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *around = use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"), *put = use(e, "sts_b128");
+    line(e, *whole ? "if (%s) {" : "{", whole);
     e->indent++;
     text_puts(e->out, "#pragma unroll 1\n");
     line(e, "for (int g = 0; g < %d; g += %d) {", n, some);
     e->indent++;
     line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
-    line(e, "const %s *%s[%d];", bits, at, some);
+    line(e, "const %s *%s[%d];", pointee(d), at, some);
     const char *r = str(e, "%d * v", wide);
     for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
     const char *cond = window_condition(e, w, c, true), *index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
     const char *off = origin ? linear_address(e, origin, pieces, seen, n, wide, "v", true) : NULL;
-    text_puts(e->out, "#pragma unroll\n");
-    line(e, "for (int v = g; v < g + %d; v++) {", some);
-    e->indent++;
-    line(e, "%s[v - g] = %s + %s;", at, ptr, index);
-    line(e, "%s%s%s%s(%s[v - g], %s[v - g]);", *cond ? "if (" : "", cond, *cond ? ") " : "", use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"), raw, at);
+    begin_unrolled(e, "q", some);
+    line(e, "const int v = g + q;");
+    line(e, "%s[q] = %s + %s;", at, ptr, index);
+    line(e, "%s%s%s%s(%s[q], %s[q]);", *cond ? "if (" : "", cond, *cond ? ") " : "", around, raw, at);
     end_block(e);
-    text_puts(e->out, "#pragma unroll\n");
-    line(e, "for (int v = g; v < g + %d; v++) {", some);
-    e->indent++;
-    line(e, "%s(%s[v - g], %s[v - g]);", use(e, "shift_b128"), raw, at);
-    line(e, "%s(%s + %s, %s[v - g]);", use(e, "sts_b128"), base, off ? off : shared_offset(e, s, c), raw);
+    begin_unrolled(e, "q", some);
+    line(e, "const int v = g + q;");
+    line(e, "%s(%s[q], %s[q], (u32)(u64)%s[q] & 15);", use(e, "funnel_b128"), raw, raw, at);
+    line(e, "%s(%s + %s, %s[q]);", put, base, off ? off : shared_offset(e, s, c), raw);
     end_block(e);
     end_block(e);
-    e->indent--;
-    line(e, "} else {");
+    end_block(e);
+    if (!*whole) return true;
+    const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
+    line(e, "else {");
     e->indent++;
     text_puts(e->out, "#pragma unroll 1\n");
     line(e, "for (int v = 0; v < %d; v++) {", n);
     e->indent++;
-    line(e, "u32 %s[4] = { 0 };", t);
-    for (int k = 0; k < wide; k++) {
-        r = str(e, "%d * v + %d", wide, k);
-        for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
-        cond = both_conditions(e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
-        line(e, "if (%s) %s[%d] |= ((u32)%s(%s + %s) & %d) << %d;", *cond ? cond : "true", t, k * size / 4, use(e, str(e, "ldg_%s", bits)), ptr, place ? copy_index(e, place, w, own) : window_index(e, w, c), (1 << 8 * size) - 1, k * size % 4 * 8);
+    line(e, "u32 %s[4];", t);
+    for (int word = 0; word < 4; word++) {
+        const char *xs[4];
+        for (int k = 0; k < wide / 4; k++) {
+            r = str(e, "%d * v + %d", wide, word * (wide / 4) + k);
+            for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
+            cond = both_conditions(e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
+            index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
+            xs[k] = str(e, "%s(%s + %s)", load, ptr, index);
+            if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);
+        }
+        line(e, "%s[%d] = %s;", t, word, pack_expr(e, bits_type(d), xs, wide / 4));
     }
     for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, str(e, "%d * v", wide));
-    line(e, "%s(%s + %s, %s);", use(e, "sts_b128"), base, off ? off : shared_offset(e, s, c), t);
+    line(e, "%s(%s + %s, %s);", put, base, off ? off : shared_offset(e, s, c), t);
     end_block(e);
     end_block(e);
     return true;

@@ -171,8 +171,7 @@ static void load_elements(Emit *e, const MemParts *m, const Window *w, const Lay
     DType d = m->tensor->type->dtype;
     const char *c[TILE_MAX_RANK] = { 0 };
     int regs = (int)layout_regs(l), pw = per_word(d);
-    /* elements of less than a word travel as their bits */
-    DType bits = pw == 1 || !dtype_is_float(d) ? d : pw == 2 ? DT_U16 : DT_U8;
+    DType bits = bits_type(d);
     const char *pad = pad_value(e, m->pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
     if (m->pad && bits != d) pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
     int words = array_len(d, regs);

@@ -50,6 +50,8 @@ int per_word(DType d)
     return d == DT_BOOL ? 1 : dtype_bits(d) >= 32 ? 1 : 32 / dtype_bits(d);
 }
 
+DType bits_type(DType d) { return per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8; }
+
 const char *array_type(DType d) { return per_word(d) > 1 ? "u32" : ctype(d); }
 int array_len(DType d, int regs) { return (regs + per_word(d) - 1) / per_word(d); }
 

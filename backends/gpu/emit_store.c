@@ -44,8 +44,7 @@ void emit_store(Emit *e, Instr *i)
     ShiftDone shifted = emit_shifted_store(e, &w, l, d, ptr, from);
     if (shifted == SHIFT_ALL) return;
     LayoutVector v;
-    /* elements of less than a word travel as their bits */
-    DType bits = per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8;
+    DType bits = bits_type(d);
     const char *put = use(e, str(e, "stg_%s", dtype_name(bits)));
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;

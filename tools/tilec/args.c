@@ -1,5 +1,6 @@
 /* args.c: the command line: tables, parsing, response files. */
 #include "tools/tilec/tool.h"
+#include "ir/diag.h"
 #include "tools/tilec/file.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -107,33 +108,12 @@ static int expand(Tool *t, Strings in, int depth, Strings *out)
 
 /* --- parsing -------------------------------------------------------------------------------------------------------- */
 
-static int edit_distance(const char *a, const char *b)
-{
-    enum { MAX = 32 };
-    size_t n = strlen(a), m = strlen(b);
-    int row[MAX + 1];
-    if (n > MAX || m > MAX) return MAX;
-    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
 static int unknown_flag(Tool *t, CommandId command, const char *word)
 {
     const char *name = arena_strndup(&t->arena, word, strcspn(word, "=")), *nearest = NULL;
     int best = 3;
     for (int f = 0; f < FLAG_COUNT; f++) {
-        int d = edit_distance(name, flag_info[f].spelling);
+        int d = diag_distance(name, strlen(name), flag_info[f].spelling);
         if (flag_info[f].commands >> command & 1 && d < best && strlen(name) > 3) { best = d; nearest = flag_info[f].spelling; }
     }
     if (nearest) return tool_usage(t, "unknown option `%s`; did you mean `%s`?", name, nearest);
