@@ -16,7 +16,7 @@ typedef struct Walk {
     const Func *f;
     const EvalEnv *env;
     Kept *kept; uint32_t walk;      /* by value id; this walk, from 1 */
-    int64_t coord[3], programs, linear;
+    int64_t coord[3], programs, linear, rank;      /* rank: in its cluster */
     Cost c;
     struct Traffic *traffic;        /* not NULL: only what is loaded is of interest, and programs are those of the kernel's own order */
     int loops;                      /* around, those over programs aside */
@@ -66,7 +66,7 @@ static void evaluate(Walk *w, const Instr *i, double times)
         if (w->traffic && i->op == OP_PROGRAM_COORD && get(w, ir_operand(i, 0)).is) put(w, r, get(w, ir_operand(i, 0)).v);
         else put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
         return;
-    case OP_CLUSTER_RANK: put(w, r, scalar_int(0)); return;      /* parts differ by a step at most */
+    case OP_CLUSTER_RANK: put(w, r, scalar_int(w->rank)); return;      /* parts differ by a step at most */
     case OP_PROGRAM: case OP_CTA_ID: put(w, r, scalar_int(w->linear)); return;
     case OP_OPAQUE: if (get(w, ir_operand(i, 0)).is) (always(w, ir_operand(i, 0)) ? put_always : put)(w, r, get(w, ir_operand(i, 0)).v); return;
     default: break;
@@ -203,20 +203,21 @@ static double narrow(const Walk *w, const Instr *put)
     return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
 }
 
-/* The part of a window's rows of 128 bytes that lie across two lines, where the tensor's base does not. */
+/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
+ * cubed with 128 x 256 192 us for 180; within sectors 270.) */
 static double torn(const Walk *w, const Instr *put)
 {
     int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
     const Param *p = &w->f->params[param];
     const Attr *e = ir_attr(put, ATTR_EXTENTS);
-    int64_t line = 128, pitch = 1;
+    int64_t pitch = 1;
+    bool within = false;
     for (int a = p->type->rank - 1; a >= 0; a--) {
         int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
         pitch *= w->env->dims[p->dims[a]];
-        if (a == unit || a >= e->n || w->env->dims[p->dims[a]] <= 1) continue;
-        for (int64_t bytes = stride < 0 ? -stride : stride; (bytes * dtype_bytes(p->type->dtype)) % line;) line /= 2;
+        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 && stride * dtype_bytes(p->type->dtype) % 32;
     }
-    return 1 - (double)line / 128;
+    return within ? 0.5 : 0;
 }
 
 /* The part of a copied window's places that reach over the end of rows. */
@@ -451,14 +452,16 @@ static void start(Walk *w, int64_t linear, const int64_t *coord)
 }
 
 /* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves, or all of the tensor once where L2 keeps it. */
-static double bytes_from_memory(Walk *w, int64_t together, int parts, int64_t l2_bytes)
+static double bytes_from_memory(Walk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
 {
     Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
     double all = 0, part = 1;
     int64_t programs = w->programs, n = together < programs ? together : programs;
     const EvalEnv *env = w->env;
     if (n > 1024) { part = (double)n / 1024; n = 1024; }
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = i / loading;        /* clusters whose programs load together are numbered */
+        w->rank = i % loading;
         int64_t coord[3] = { k % env->grid[0], k / env->grid[0] % env->grid[1], k / env->grid[0] / env->grid[1] };
         start(w, k, coord);
     }
@@ -500,7 +503,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = programs, .threads = code->threads, .plan = code->plan };
         int64_t each = 232448 / (code->shared_bytes + 1024);
         int parts = out->joins > 0 && code->cluster > 1 ? code->cluster : 1;       /* of a program, whose first is walked */
-        out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each) / parts, parts, l2_bytes);
+        out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each) / parts, parts, code->cluster > 1 && code->persistent ? code->cluster : 1, l2_bytes);
     }
     out->programs = programs;
     out->threads = code->threads;
@@ -509,6 +512,11 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->words = code->largest.words;
     out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
     out->loading = code->cluster > 1 && code->persistent ? code->cluster : 1;
+    out->groups = programs;
+    if (out->loading > 1) {             /* the last one of an axis may lack programs */
+        int64_t along = env->grid[code->plan->multicast_axis];
+        out->groups = programs / (along > 0 ? along : 1) * ((along + out->loading - 1) / out->loading);
+    }
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->consumers = out->consumers ? code->threads / 128 - 1 : 0;

@@ -13,7 +13,7 @@ typedef struct Cost {
     double in, out;                 /* bytes of tensors that come and go */
     double wasted;                  /* bytes of sectors that are moved beyond those */
     double given;                   /* bytes of `in` that another CTA of the cluster asks L2 for */
-    double torn;                    /* bytes of lines that are asked for beyond `in` because rows lie across them: their pitch is no multiple of a line's 128 bytes */
+    double torn;                    /* bytes of `in` in rows that begin within a sector of L2 */
     double again;                   /* bytes of `in` that the program has read before, about */
     double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
     double turns;                   /* rounds of loops that wait for data */
@@ -25,7 +25,7 @@ typedef struct Cost {
     double unique, memory;          /* bytes of all tensors that programs touch, once; bytes that come from and go to memory, as far as L2 does not hold them */
     double ring;                    /* bytes that rings and buffers hold for loads under way */
     double ahead;                   /* bytes of one round's loads into registers */
-    int64_t programs;
+    int64_t programs, groups;       /* groups: of programs that load together, each one where none do */
     int slots;                      /* of the shortest of those; 0: none in a loop */
     int consumers;                  /* warpgroups with products of their own, 0: no roles */
     int threads, registers;  /* registers: of a thread, at most */

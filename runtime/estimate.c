@@ -30,8 +30,8 @@ static const double STALL = 1;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of lines asked for twice because rows lie across them (a tile of 128 x 256 whose rows of B and A do takes twice as
- * long); of bytes that go into shared memory beside those that products read there; what programs that load together wait for each other; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
-static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.65, FILL = 0.63, TOGETHER = 1.05, PANELS = 0.24, TAIL = 0.53;
+ * long); of bytes that go into shared memory beside those that products read there; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
+static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 4.3, FILL = 0.63, PANELS = 0.24, TAIL = 0.53;
 /* Memory: what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
@@ -81,14 +81,14 @@ static double unhidden(double groups) { return 0.23 + 0.48 / (groups * sqrt(grou
 double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
 {
     double n = (double)c->programs / clusters_at_once(units, c->cluster), k = resident(c, m), turns = fmax(1, c->turns);
-    if (c->loading > 1) n = ceil((double)c->programs / c->loading) / clusters_at_once(units, c->loading);
+    if (c->loading > 1) n = (double)c->groups / clusters_at_once(units, c->loading);
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? FILL * c->in : 0)) / m->shared / turns;
     double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT : 0;
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
-    products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
+    products *= 1 + PANELS * c->panels;
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
     /* alone: data that come too late, and waits that nothing fills */
