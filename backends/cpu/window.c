@@ -124,7 +124,9 @@ Window *memory_window(Gen *g, Instr *i)
         if (masked) box_of(g, gen_scalar_i64(g, w->m.idx[a]), never_negative(w->m.idx[a], 0), memory_extent(g, w->m.param, a), step, e[a], &w->lo[t], &w->hi[t]);
     }
     w->pad = w->m.pad ? gen_scalar(g, w->m.pad) : LLVMConstNull(gen_type(g, w->dtype, 1));
-    if (i->op == OP_STORE && p->kind == PARAM_OUT && n > 0) w->stream = large_tensor(g, w->m.param);
+    int64_t cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
+    if (i->op == OP_STORE && n > 0 && (cache == CACHE_STREAM || cache == CACHE_BYPASS)) w->stream = LLVMConstInt(g->i1, 1, false);
+    else if (i->op == OP_STORE && n > 0 && p->kind == PARAM_OUT && cache == CACHE_DEFAULT) w->stream = large_tensor(g, w->m.param);
     if (i->op == OP_LOAD) {
         w->locality = memory_next(g, i, w);
         if (w->locality >= 0) w->ahead = memory_distance(g, w->base);

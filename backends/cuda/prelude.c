@@ -123,6 +123,7 @@ const PreludeEntry cuda_prelude[] = {
 { "stg_b128", NULL, "", FN "void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm volatile(\"st.global.v4.b32 [%0], {%1, %2, %3, %4};\" :: \"l\"(p), \"r\"(w[0]), \"r\"(w[1]), \"r\"(w[2]), \"r\"(w[3]) : \"memory\"); }" },
 #include "backends/gpu/prelude_memory.def"
 #include "backends/cuda/prelude_shift.def"
+#include "backends/cuda/prelude_cache.def"
 /* --- atomics: relaxed; fences around them carry acquire and release --- */
 { "compare_swap_u32", NULL, "", FN "u32 compare_swap_u32(u32 *p, u32 was, u32 x) { return atomicCAS(p, was, x); }" },
 { "exchange_u32", NULL, "", FN "u32 exchange_u32(u32 *p, u32 x) { return atomicExch(p, x); }" },

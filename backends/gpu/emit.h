@@ -199,6 +199,7 @@ typedef struct Window {
     int unit;                       /* tensor axis of stride 1, -1: none known */
     int unit_tile;                  /* its tile axis, -1 */
     bool masked;
+    int64_t cache;                  /* CACHE_...: the access's hint */
     int64_t align;                  /* bytes by which the address of every row start is divisible */
 } Window;
 /* A copy of rows that begin at no multiple of four bytes; false: not one of those. */
@@ -216,6 +217,8 @@ bool window_whole_vectors(Emit *, const Window *, int n);   /* an access of n el
 /* Register of the first element of vector `v` (counter: a loop counter's name), and whether the vector's registers follow each other. */
 const char *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
 const char *vector_reg(Emit *, const LayoutVector *, const char *base, int k);      /* element k of the vector that starts at register `base` */
+/* The hint as a part of a function's name, "_stream" say, or ""; copy: an access that goes past L1 anyway. */
+const char *window_hint(const Emit *, const Window *, bool copy);
 const char *window_load_fn(Emit *, const Window *, int bytes);
 const char *tile_condition(Emit *, const Layout *, const char *const *coords);      /* the coordinates lie in the tile, not in its padding; "" when known */
 const char *unique_holder(Emit *, const Layout *);          /* threads that hold copies: only one of them stores */

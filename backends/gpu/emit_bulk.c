@@ -206,7 +206,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     }
     line(e, "if (lane == 0) {");
     e->indent++;
-    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store_%dd", w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, true), w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
     line(e, "%s();", use(e, "bulk_commit"));
     end_block(e);
     end_block(e);

@@ -46,6 +46,7 @@ void window_of(Emit *e, const Instr *i, Window *w)
     int at = 0;
     w->unit = w->unit_tile = -1;
     w->masked = ir_attr_int(i, ATTR_MASKED, 1);
+    w->cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
     for (int a = 0; a < w->rank; a++) {
         w->step[a] = st ? st->v[a] : 1;
         w->tile_axis[a] = -1;
@@ -206,10 +207,16 @@ const char *pad_word(Emit *e, const Value *pad, DType d)
     return pack_expr(e, d, xs, per_word(d));
 }
 
+const char *window_hint(const Emit *e, const Window *w, bool copy)
+{
+    if (is_hip(e)) return w->cache == CACHE_STREAM || w->cache == CACHE_BYPASS ? "_stream" : "";      /* non-temporal: the one policy that AMD's accesses have */
+    return w->cache == CACHE_STREAM ? "_stream" : w->cache == CACHE_KEEP ? "_keep" : w->cache == CACHE_BYPASS && !copy ? "_bypass" : "";
+}
+
 const char *window_load_fn(Emit *e, const Window *w, int bytes)
 {
     bool nc = e->f->params[w->param].kind == PARAM_IN;
-    return use(e, str(e, "%s_b%d", nc ? "ldg_nc" : "ldg", bytes * 8));
+    return use(e, str(e, "%s%s_b%d", nc ? "ldg_nc" : "ldg", window_hint(e, w, false), bytes * 8));
 }
 
 void coords_at(Emit *e, const Layout *l, const char *i, const char **c)

@@ -135,17 +135,29 @@ const PreludeEntry hip_prelude[] = {
 { "stg_b32", NULL, "", FN "void stg_b32(void *p, const void *s) { *(u32 *)p = *(const u32 *)s; }" },
 { "stg_b64", NULL, "u32x2", FN "void stg_b64(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x2 x = { w[0], w[1] }; *(u32x2 *)p = x; }" },
 { "stg_b128", NULL, "u32x4", FN "void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; *(u32x4 *)p = x; }" },
+{ "ldg_stream_b32", NULL, "", "/* `cache = stream`: non-temporal */\n" FN "void ldg_stream_b32(void *d, const void *p) { *(u32 *)d = __builtin_nontemporal_load((const u32 *)p); }" },
+{ "ldg_stream_b64", NULL, "u32x2", FN "void ldg_stream_b64(void *d, const void *p) { const u32x2 x = __builtin_nontemporal_load((const u32x2 *)p); u32 *w = (u32 *)d; w[0] = x[0]; w[1] = x[1]; }" },
+{ "ldg_stream_b128", NULL, "u32x4", FN "void ldg_stream_b128(void *d, const void *p) { const u32x4 x = __builtin_nontemporal_load((const u32x4 *)p); u32 *w = (u32 *)d; w[0] = x[0]; w[1] = x[1]; w[2] = x[2]; w[3] = x[3]; }" },
+{ "ldg_nc_stream_b32", NULL, "ldg_stream_b32", "#define ldg_nc_stream_b32 ldg_stream_b32" },
+{ "ldg_nc_stream_b64", NULL, "ldg_stream_b64", "#define ldg_nc_stream_b64 ldg_stream_b64" },
+{ "ldg_nc_stream_b128", NULL, "ldg_stream_b128", "#define ldg_nc_stream_b128 ldg_stream_b128" },
+{ "stg_stream_b32", NULL, "", FN "void stg_stream_b32(void *p, const void *s) { __builtin_nontemporal_store(*(const u32 *)s, (u32 *)p); }" },
+{ "stg_stream_b64", NULL, "u32x2", FN "void stg_stream_b64(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x2 x = { w[0], w[1] }; __builtin_nontemporal_store(x, (u32x2 *)p); }" },
+{ "stg_stream_b128", NULL, "u32x4", FN "void stg_stream_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; const u32x4 x = { w[0], w[1], w[2], w[3] }; __builtin_nontemporal_store(x, (u32x4 *)p); }" },
 /* --- machine: loads with bounds. What lies beyond `bytes` from the base gives 0 --- */
 { "Buffer", NULL, "", "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\ntypedef __amdgpu_buffer_rsrc_t Buffer;\n#else\ntypedef struct Buffer { const u8 *base; u32 bytes; } Buffer;    /* __builtin_amdgcn_ */\n#endif" },
 { "make_buffer", NULL, "Buffer BUFFER_WORD3", "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" "/* p is the same in all lanes, which the compiler need not know */\n" FN "Buffer make_buffer(const void *p, u32 bytes) { const u64 a = (u64)p; const u32 lo = (u32)__builtin_amdgcn_readfirstlane((int)(u32)a), hi = (u32)__builtin_amdgcn_readfirstlane((int)(u32)(a >> 32)); return __builtin_amdgcn_make_buffer_rsrc((void *)((u64)hi << 32 | lo), 0, (int)bytes, BUFFER_WORD3); }\n#else\n"
   FN "Buffer make_buffer(const void *p, u32 bytes) { Buffer b = { (const u8 *)p, bytes }; return b; }\n#endif" },
 { "u32x1", NULL, "", "typedef u32 u32x1;" },
-#define BUFFER_LOAD(bits, type, words) { "buffer_load_b" bits, NULL, "make_buffer " type " ldg_b" bits, "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" \
-  FN "void buffer_load_b" bits "(void *d, Buffer b, u32 at) { const " type " x = __builtin_amdgcn_raw_buffer_load_b" bits "(b, (int)at, 0, 0); __builtin_memcpy(d, &x, sizeof x); }\n#else\n" \
-  FN "void buffer_load_b" bits "(void *d, Buffer b, u32 at) { u32 *w = (u32 *)d; for (int i = 0; i < " words "; i++) w[i] = 0; if (at < b.bytes) ldg_b" bits "(d, b.base + at); }\n#endif" }
-BUFFER_LOAD("32", "u32x1", "1"),
-BUFFER_LOAD("64", "u32x2", "2"),
-BUFFER_LOAD("128", "u32x4", "4"),
+#define BUFFER_LOAD(hint, aux, bits, type, words) { "buffer_load" hint "_b" bits, NULL, "make_buffer " type " ldg" hint "_b" bits, "#if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)\n" \
+  FN "void buffer_load" hint "_b" bits "(void *d, Buffer b, u32 at) { const " type " x = __builtin_amdgcn_raw_buffer_load_b" bits "(b, (int)at, 0, " aux "); __builtin_memcpy(d, &x, sizeof x); }\n#else\n" \
+  FN "void buffer_load" hint "_b" bits "(void *d, Buffer b, u32 at) { u32 *w = (u32 *)d; for (int i = 0; i < " words "; i++) w[i] = 0; if (at < b.bytes) ldg" hint "_b" bits "(d, b.base + at); }\n#endif" }
+BUFFER_LOAD("", "0", "32", "u32x1", "1"),
+BUFFER_LOAD("", "0", "64", "u32x2", "2"),
+BUFFER_LOAD("", "0", "128", "u32x4", "4"),
+BUFFER_LOAD("_stream", "2", "32", "u32x1", "1"),         /* 2: slc, on gfx942 and gfx950 nt */
+BUFFER_LOAD("_stream", "2", "64", "u32x2", "2"),
+BUFFER_LOAD("_stream", "2", "128", "u32x4", "4"),
 #include "backends/gpu/prelude_memory.def"
 /* --- machine: atomics on memory, relaxed, in the scope of the device --- */
 #define ATOMIC(name, type, builtin) { name "_" type, NULL, "", FN type " " name "_" type "(" type " *p, " type " x) { return " builtin "(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }" }

@@ -195,13 +195,18 @@ template <class T> EMU EmuGlobal<T> emu_global(T *p) { return EmuGlobal<T>{ p };
     EMU void name##_b64(void *p, const void *s) { emu_store_global(p, s, 8); } \
     EMU void name##_b128(void *p, const void *s) { emu_store_global(p, s, 16); }
 EMU u32 byte_perm(u32 lo, u32 hi, u32 which) { u32 y = 0; for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k; return y; }
-EMU_LOAD(ldg) EMU_LOAD(ldg_nc) EMU_LOAD(ldg_stream) EMU_LOAD(ldg_nc_stream)
-EMU_STORE(stg) EMU_STORE(stg_stream)
+EMU_LOAD(ldg) EMU_LOAD(ldg_nc) EMU_LOAD(ldg_stream) EMU_LOAD(ldg_nc_stream) EMU_LOAD(ldg_keep) EMU_LOAD(ldg_nc_keep) EMU_LOAD(ldg_bypass) EMU_LOAD(ldg_nc_bypass)
+EMU_STORE(stg) EMU_STORE(stg_stream) EMU_STORE(stg_keep) EMU_STORE(stg_bypass)
+EMU u64 evict_first(void) { return 1; }
+EMU u64 evict_last(void) { return 2; }
 EMU void stg_if_b8(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 1); }
 EMU void stg_if_b16(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 2); }
 EMU void stg_if_b32(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 4); }
 EMU void stg_if_b64(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 8); }
 EMU void stg_if_b128(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 16); }
+#define stg_if_stream_b128 stg_if_b128
+#define stg_if_keep_b128 stg_if_b128
+#define stg_if_bypass_b128 stg_if_b128
 EMU u32 lds_b8(u32 a) { u8 x; emu_load(a, &x, 1); return x; }
 EMU u16 lds_b16(u32 a) { u16 x; emu_load(a, &x, 2); return x; }
 EMU u32 lds_w32(u32 a) { u32 x; emu_load(a, &x, 4); return x; }
@@ -220,6 +225,12 @@ EMU void lds_b128(void *d, u32 a) { emu_load(a, d, 16); }
 EMU void cp_async_b32(u32 a, const void *p, bool in) { emu_copy(a, p, 4, in); }
 EMU void cp_async_b64(u32 a, const void *p, bool in) { emu_copy(a, p, 8, in); }
 EMU void cp_async_b128(u32 a, const void *p, bool in) { emu_copy(a, p, 16, in); }
+#define cp_async_stream_b32 cp_async_b32
+#define cp_async_stream_b64 cp_async_b64
+#define cp_async_stream_b128 cp_async_b128
+#define cp_async_keep_b32 cp_async_b32
+#define cp_async_keep_b64 cp_async_b64
+#define cp_async_keep_b128 cp_async_b128
 EMU void cp_async_commit(void) { emu_copy_commit(); }
 EMU void cp_async_wait(u32 n) { emu_copy_wait(n); }
 
@@ -274,6 +285,36 @@ template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c) { const
 #define tma_store_3d emu_tma_out
 #define tma_store_4d emu_tma_out
 #define tma_store_5d emu_tma_out
+#define tma_load_stream_1d emu_tma
+#define tma_load_stream_2d emu_tma
+#define tma_load_stream_3d emu_tma
+#define tma_load_stream_4d emu_tma
+#define tma_load_stream_5d emu_tma
+#define tma_load_keep_1d emu_tma
+#define tma_load_keep_2d emu_tma
+#define tma_load_keep_3d emu_tma
+#define tma_load_keep_4d emu_tma
+#define tma_load_keep_5d emu_tma
+#define tma_multicast_stream_1d emu_tma_all
+#define tma_multicast_stream_2d emu_tma_all
+#define tma_multicast_stream_3d emu_tma_all
+#define tma_multicast_stream_4d emu_tma_all
+#define tma_multicast_stream_5d emu_tma_all
+#define tma_multicast_keep_1d emu_tma_all
+#define tma_multicast_keep_2d emu_tma_all
+#define tma_multicast_keep_3d emu_tma_all
+#define tma_multicast_keep_4d emu_tma_all
+#define tma_multicast_keep_5d emu_tma_all
+#define tma_store_stream_1d emu_tma_out
+#define tma_store_stream_2d emu_tma_out
+#define tma_store_stream_3d emu_tma_out
+#define tma_store_stream_4d emu_tma_out
+#define tma_store_stream_5d emu_tma_out
+#define tma_store_keep_1d emu_tma_out
+#define tma_store_keep_2d emu_tma_out
+#define tma_store_keep_3d emu_tma_out
+#define tma_store_keep_4d emu_tma_out
+#define tma_store_keep_5d emu_tma_out
 EMU void prefetch_map(const void *) {}
 EMU void bulk_commit(void) { emu_bulk_commit(); }
 EMU void bulk_wait_read(u32 n) { emu_bulk_wait(n); }

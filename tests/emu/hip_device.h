@@ -186,6 +186,12 @@ EMU void emu_move(void *d, const void *s, const void *place, size_t bytes)
 EMU void ldg_b32(void *d, const void *p) { emu_move(d, p, p, 4); }
 EMU void ldg_b64(void *d, const void *p) { emu_move(d, p, p, 8); }
 EMU void ldg_b128(void *d, const void *p) { emu_move(d, p, p, 16); }
+#define ldg_stream_b32 ldg_b32
+#define ldg_stream_b64 ldg_b64
+#define ldg_stream_b128 ldg_b128
+#define stg_stream_b32 stg_b32
+#define stg_stream_b64 stg_b64
+#define stg_stream_b128 stg_b128
 EMU void stg_b32(void *p, const void *s) { emu_move(p, s, p, 4); }
 EMU void stg_b64(void *p, const void *s) { emu_move(p, s, p, 8); }
 EMU void stg_b128(void *p, const void *s) { emu_move(p, s, p, 16); }

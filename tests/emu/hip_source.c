@@ -14,7 +14,7 @@ static bool line_has(const char *p, size_t n, const char *what)
 static bool is_ours(const char *p, size_t n)
 {
     static const char *const marks[] = { "asm(", "asm ", "address_space", "typedef __bf16 bf16x2", "void ldg_b32(", "void ldg_b64(", "void ldg_b128(",
-                                         "void stg_b32(", "void stg_b64(", "void stg_b128(" };
+                                         "void stg_b32(", "void stg_b64(", "void stg_b128(", "nontemporal" };
     if (n > 5 && !strncmp(p, "#line", 5)) return true;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) if (line_has(p, n, marks[i])) return true;
     return false;
