@@ -35,7 +35,7 @@ struct PrintSink {
 typedef struct TensorMapDesc {
     int param, rank;
     int axes[5]; int64_t split[5];
-    uint32_t box[5];
+    uint32_t box[5], step[5];       /* elements moved along each axis, and so far apart; step 0: 1 */
     int swizzle_bytes;      /* 0, 32, 64, 128 */
     DType dtype;
 } TensorMapDesc;

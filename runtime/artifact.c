@@ -4,7 +4,7 @@
 #include "runtime/compile.h"
 
 enum { MAX_ITEMS = 4096 };
-static const char magic[] = "TILEART2";     /* its first 8 bytes */
+static const char magic[] = "TILEART3";     /* its first 8 bytes */
 
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
 static uint64_t format_id(void)
@@ -57,7 +57,7 @@ static void put_payload(Text *t, const Compiled *c)
     for (int i = 0; i < a->n_maps; i++) {
         const TensorMapDesc *m = &a->maps[i];
         put(t, m->param); put(t, m->rank); put(t, m->swizzle_bytes); put(t, m->dtype);
-        for (int k = 0; k < 5; k++) { put(t, m->axes[k]); put(t, m->split[k]); put(t, m->box[k]); }
+        for (int k = 0; k < 5; k++) { put(t, m->axes[k]); put(t, m->split[k]); put(t, m->box[k]); put(t, m->step[k]); }
     }
     put(t, a->n_messages);
     for (int i = 0; i < a->n_messages; i++) put_string(t, a->messages[i]);
@@ -170,7 +170,8 @@ static void get_artifact(Reader *r, Artifact *a)
         TensorMapDesc *m = &maps[i];
         m->param = (int)get_in(r, 0, MAX_ITEMS); m->rank = (int)get_in(r, 1, 5);
         m->swizzle_bytes = (int)get_in(r, 0, 128); m->dtype = (DType)get_in(r, 0, DT_COUNT - 1);
-        for (int k = 0; k < 5; k++) { m->axes[k] = (int)get_in(r, 0, TILE_MAX_RANK - 1); m->split[k] = get_in(r, 0, (int64_t)1 << 31); m->box[k] = (uint32_t)get_in(r, 0, UINT32_MAX); }
+        for (int k = 0; k < 5; k++) { m->axes[k] = (int)get_in(r, 0, TILE_MAX_RANK - 1); m->split[k] = get_in(r, 0, (int64_t)1 << 31); m->box[k] = (uint32_t)get_in(r, 0, UINT32_MAX);
+                                      m->step[k] = (uint32_t)get_in(r, 0, UINT32_MAX); }
     }
     a->maps = maps;
     a->n_messages = (int)get_in(r, 0, MAX_ITEMS);

@@ -45,14 +45,21 @@ static bool as_int(const Walk *w, const Value *v, int64_t *out)
     return true;
 }
 
-static void evaluate(Walk *w, const Instr *i, double times)
+/* times: of the way to the first load; around: all in all */
+static void evaluate(Walk *w, const Instr *i, double times, double around)
 {
     const Value *r = &i->results[0];
     Scalar in[4], out;
     const Attr *a;
     int64_t axis;
     if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
-    if (i->op != OP_CONST && (w->producer || !w->roles)) w->c.scalar += times * (i->op == OP_DIV || i->op == OP_REM || i->op == OP_CDIV ? 8 : 1);
+    if (i->op != OP_CONST && (w->producer || !w->roles)) {
+        int64_t by;
+        bool division = i->op == OP_DIV || i->op == OP_REM || i->op == OP_CDIV;
+        double n = !division ? 1 : !ir_is_const(ir_operand(i, 1), &by) ? 8 : by > 0 && !(by & (by - 1)) ? 1 : 3;
+        if (w->producer && w->loops) w->c.steps += n * around;
+        w->c.scalar += times * n;
+    }
     if (always(w, r)) return;
     switch ((int)i->op) {
     case OP_CONST:
@@ -372,7 +379,7 @@ static void one(Walk *w, const Instr *i, double times)
     case OP_COPY: copy(w, i, times); return;
     default: break;
     }
-    if (w->producer) { evaluate(w, i, times > 1 ? 0 : times); return; }
+    if (w->producer) { evaluate(w, i, times > 1 ? 0 : times, times); return; }
     switch ((int)i->op) {
     case OP_RING: case OP_SHARED_ALLOC: w->c.ring += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype); break;
     case OP_TURN_WAIT: w->c.by_turns = true; break;
@@ -406,7 +413,7 @@ static void one(Walk *w, const Instr *i, double times)
             w->c.alu += (double)type_elements(t) * times * (i->op >= OP_SCAN_SUM ? 4 : 1);
             w->c.meets += times;
         } else {
-            evaluate(w, i, times > 1 ? 0 : times);
+            evaluate(w, i, times > 1 ? 0 : times, times);
             arithmetic(w, i, times);
         }
     }
@@ -422,7 +429,7 @@ static void walk(Walk *w, const Block *b, double times)
 static void add(Cost *to, const Cost *c)
 {
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
-    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->meets += c->meets;
+    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
     to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
 }
@@ -493,7 +500,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         if (x > most) most = x;
         add(out, &w.c);
     }
-    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->stalls, &out->meets };
+    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->steps, &out->stalls, &out->meets };
     for (size_t k = 0; k < sizeof mean / sizeof *mean; k++) *mean[k] /= SAMPLES;
     out->heaviest = most * SAMPLES / sum;
     out->shifted &= !ir_holds(f->body, OP_FOR) && !ir_holds(f->body, OP_WHILE);       /* passes/kernel/lower.c, rows_at_once */

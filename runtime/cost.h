@@ -16,6 +16,7 @@ typedef struct Cost {
     double torn;                    /* bytes of `in` in rows that begin within a sector of L2 */
     double again;                   /* bytes of `in` that the program has read before, about */
     double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
+    double steps;                   /* scalar operations of a producer in its loops, likewise */
     double turns;                   /* rounds of loops that wait for data */
     double stalls;                  /* times that a program waits for loads which nothing runs ahead of */
     double meets;                   /* barriers, reductions across lanes or warps */

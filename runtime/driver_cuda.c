@@ -144,7 +144,7 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     GpuDriver *g = (GpuDriver *)d;
     const TensorMapDesc *m = t->desc;
     uint64_t extents[5], strides[5];
-    uint32_t ones[5] = { 1, 1, 1, 1, 1 };
+    uint32_t spans[5], steps[5];
     int size = dtype_bytes(m->dtype);
     if (!g->tensor_map) {
         driver_error(e, "the CUDA driver (%d) has no cuTensorMapEncodeTiled: version 12.0 or later is needed", g->base.info.version);
@@ -155,10 +155,11 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
         return TILE_ERROR_INTERNAL;
     }
     int swizzle = gpu_map_swizzle(m->swizzle_bytes);
+    gpu_map_boxes(m->rank, m->box, m->step, spans, steps);
     GpuScope scope;                                     /* encoding wants a current context; the emulator's driver has none */
     int r = g->context ? gpudrv_enter(g, &scope) : 0;
     if (r) return gpudrv_result(g, r, "making the device current", e);
-    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, m->box, ones, 0, swizzle,
+    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, spans, steps, 0, swizzle,
                           gpu_map_promotion(m->rank, m->split, t->data, strides), 0);
     if (g->context) gpudrv_leave(g, &scope);
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;

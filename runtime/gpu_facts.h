@@ -54,6 +54,15 @@ static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split
     return true;
 }
 
+/* Boxes as the driver counts them: the elements between the first and behind the last that is moved. */
+static inline void gpu_map_boxes(int rank, const uint32_t *box, const uint32_t *step, uint32_t *spans, uint32_t *steps)
+{
+    for (int i = 0; i < rank; i++) {
+        steps[i] = step[i] ? step[i] : 1;
+        spans[i] = box[i] * steps[i];
+    }
+}
+
 static inline int gpu_map_swizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }    /* CUtensorMapSwizzle */
 /* CUtensorMapL2promotion: of 256 bytes where rows lie in whole lines, for a box of rows of 128 reads half of what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s,
  * with 128 bytes 3.08); none where rows lie across lines (4096 cubed, f16, 128 x 256, pitches of 4104: 321 us with 256 bytes, 268 to 271 without and with less). */

@@ -46,6 +46,7 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     for (int k = 0; k < w->rank; k++) {
         int ta = w->tile_axis[d.axes[k]];
         d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)s->panel : (uint32_t)ext->v[d.axes[k]];
+        if (ta >= 0 && w->step[d.axes[k]] != 1) d.step[k] = (uint32_t)w->step[d.axes[k]];
     }
     int bits, base, shift, part;
     if (r->ctas > 1 && kernel_multicast_parts(s, i, w->unit, r->ctas, &part) == 1)
@@ -96,7 +97,7 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
             int64_t along = k == 0 ? column + p * s->panel : 0;
             const char *o = along ? str(e, "%s + %lld", name_of(e, offset), (long long)along) : name_of(e, offset);
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
-            if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k]);
+            if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k] * (d->step[k] ? d->step[k] : 1));
             bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
             if (wide) c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o, k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
             else c = str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);

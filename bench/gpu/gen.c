@@ -72,6 +72,8 @@ static void describe(const Func *f, const GpuCode *c, Text *t, int argc, char **
         for (int a = 0; a < m->rank; a++) text_printf(t, "%s%d", a ? ", " : "", m->axes[a]);
         text_puts(t, "], \"box\": [");
         for (int a = 0; a < m->rank; a++) text_printf(t, "%s%u", a ? ", " : "", m->box[a]);
+        text_puts(t, "], \"step\": [");
+        for (int a = 0; a < m->rank; a++) text_printf(t, "%s%u", a ? ", " : "", m->step[a] ? m->step[a] : 1);
         text_puts(t, "]}");
     }
     text_puts(t, "], \"const\": {");

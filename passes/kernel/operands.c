@@ -3,7 +3,7 @@
 #include <stdarg.h>
 
 /* Of fewer rows than a fragment of mma.sync has either instruction multiplies padding, and waits for memory: an element that is loaded meets 15 others at most. */
-enum { FEW_ROWS = 15 };
+enum { FEW_ROWS = 15, MOST_STEP = 8 };     /* MOST_STEP: TMA's */
 
 bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 {
@@ -65,7 +65,8 @@ bool roles_tma_window(Roles *c, const Instr *i)
     int bytes = dtype_bytes(p->type->dtype), unit = -1;
     if (m.token) return roles_refuse(c, i->loc, "%s is written too, and TMA does not wait for a program's own stores", p->name);
     if (m.pad) return roles_refuse(c, i->loc, "the load of %s has a pad, and TMA knows zero only", p->name);
-    if (ir_attr(i, ATTR_STEPS)) return roles_refuse(c, i->loc, "the window of %s has steps between its elements", p->name);
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    if (steps && kernel_parts(i, NULL) > 1) return roles_refuse(c, i->loc, "the window of %s has steps, and parts with positions of their own", p->name);
     if (m.rank > 5) return roles_refuse(c, i->loc, "%s has %d axes, TMA takes at most five", p->name, m.rank);
     for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
     if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1) return roles_refuse(c, i->loc, "the tile of %s has no axis known to be contiguous", p->name);
@@ -75,7 +76,9 @@ bool roles_tma_window(Roles *c, const Instr *i)
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride of %s is not known to be a multiple of 16 bytes", p->name);
-        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] > 256) return roles_refuse(c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
+        int64_t step = steps && ir_attr(i, ATTR_EXTENTS)->v[a] > 0 ? steps->v[a] : 1;
+        if (step != 1 && (a == unit || step < 1 || step > MOST_STEP)) return roles_refuse(c, i->loc, "the window of %s has steps that TMA does not take: from 1 to %d, and none along the contiguous axis", p->name, MOST_STEP);
+        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] * step > 256) return roles_refuse(c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
     }
     return picked_fits(c, i, kernel_parts(i, NULL));
 }

@@ -100,11 +100,11 @@ static void puts_from_loads(Roles *c, Block *b)
         const Lent *lent = i->mark > 1 ? &c->lent.data[i->mark - 2] : NULL;
         Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_ring(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
-        Attr attrs[5];
+        Attr attrs[6];
         int n = 0;
         uint32_t picked;
         int64_t parts = kernel_parts(i, &picked);
-        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_ORDER, ATTR_CACHE };
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE };
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);

@@ -148,7 +148,7 @@ void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
 
 /* --- TMA ------------------------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct Map { uint32_t magic, rank, element, swizzle; uint8_t *base; uint64_t strides[4]; uint32_t extents[5], box[5]; } Map;
+typedef struct Map { uint32_t magic, rank, element, swizzle; uint8_t *base; uint64_t strides[4]; uint32_t extents[5], box[5]; uint8_t step[5]; } Map;
 _Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 enum { MAGIC = 0x70616d74 };
 
@@ -163,10 +163,11 @@ int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64
     m.element = sizes[dtype];
     m.swizzle = spans[swizzle];
     for (uint32_t k = 0; k < rank; k++) {
-        if (!extents[k] || extents[k] > 1ull << 32 || !box[k] || box[k] > 256 || element_strides[k] != 1) return 1;
+        if (!extents[k] || extents[k] > 1ull << 32 || !box[k] || box[k] > 256 || !element_strides[k] || element_strides[k] > 8 || (!k && element_strides[k] != 1)) return 1;
         if (k && (strides[k - 1] % 16 || strides[k - 1] >= 1ull << 40)) return 1;
         m.extents[k] = (uint32_t)(extents[k] - 1);
-        m.box[k] = box[k];
+        m.box[k] = (box[k] + element_strides[k] - 1) / element_strides[k];
+        m.step[k] = (uint8_t)element_strides[k];
         if (k) m.strides[k - 1] = strides[k - 1];
     }
     if (box[0] * m.element % 16 || (m.swizzle && box[0] * m.element > m.swizzle)) return 1;
@@ -186,7 +187,7 @@ static void tma_bytes(Cta *c, const Tma *t, const Map *m)
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m->rank; k++) {
-            int64_t x = (int64_t)t->at[k] + rest % m->box[k];
+            int64_t x = (int64_t)t->at[k] + rest % m->box[k] * m->step[k];
             rest /= m->box[k];
             in &= x >= 0 && x <= m->extents[k];
             if (in) from += (uint64_t)x * m->strides[k - 1];
@@ -360,7 +361,7 @@ static void store_land(Cta *c, Copy *o)
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m.rank; k++) {
-            int64_t x = (int64_t)o->place[k] + rest % m.box[k];
+            int64_t x = (int64_t)o->place[k] + rest % m.box[k] * m.step[k];
             rest /= m.box[k];
             in &= x >= 0 && x <= m.extents[k];
             if (in) to += (uint64_t)x * m.strides[k - 1];

@@ -66,6 +66,8 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
     { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=3 S=3 P=9 Q=10", "STRIDE=2 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },      /* windows with steps */
+    { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=23 W=15 F=136 R=1 S=1 P=12 Q=8", "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
@@ -273,9 +275,9 @@ static const char *random_attention(Text3 *t)
 
 static const char *random_conv(Text3 *t)
 {
-    int h = 3 + below(14), w = 3 + below(20), r = ONE_OF(1, 3);
-    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3), extent(96, 8), h, w, extent(128, 8), r, r, h - r + 1, w - r + 1);
-    snprintf(t->consts, sizeof t->consts, "PAD=0 TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", 8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64), 1 + below(4));
+    int h = 3 + below(14), w = 3 + below(20), r = ONE_OF(1, 3), step = ONE_OF(1, 1, 2, 3);
+    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3), extent(96, 8), h, w, extent(128, 8), r, r, (h - r) / step + 1, (w - r) / step + 1);
+    snprintf(t->consts, sizeof t->consts, "PAD=0 STRIDE=%d TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", step, 8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64), 1 + below(4));
     *t->views = 0;
     return "conv2d_nhwc";
 }

@@ -14,7 +14,7 @@ typedef struct Image {
 } Image;
 
 /* What cuTensorMapEncodeTiled wants besides the tensor. */
-typedef struct Map { int param, rank, type, element_bytes, swizzle, axes[5]; int64_t split[5]; uint32_t box[5]; } Map;
+typedef struct Map { int param, rank, type, element_bytes, swizzle, axes[5]; int64_t split[5]; uint32_t box[5], step[5]; } Map;
 
 /* A kernel in an image, and how many threads it wants. */
 typedef struct Entry { const char *symbol; int image, threads, cluster, persistent; int64_t shared_bytes; int n_maps; const Map *maps; } Entry;

@@ -371,11 +371,12 @@ typedef struct TensorMap { _Alignas(64) unsigned char bytes[128]; } TensorMap;
 static int encode_map(const Api *a, const Launch *l, const Map *m, const char *kernel, TensorMap *out)
 {
     uint64_t extents[5], strides[5];
-    const uint32_t ones[5] = { 1, 1, 1, 1, 1 };
+    uint32_t spans[5], steps[5];
     const Param *p = &l->params[m->param];
     if (!gpu_map_shape(m->rank, m->axes, m->split, m->element_bytes, p->shape, p->strides, extents, strides))
         return fail(TILE_LAUNCH_SHAPE, "%s: an axis is no multiple of its panels", kernel);
-    int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents, strides, m->box, ones, 0, gpu_map_swizzle(m->swizzle),
+    gpu_map_boxes(m->rank, m->box, m->step, spans, steps);
+    int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents, strides, spans, steps, 0, gpu_map_swizzle(m->swizzle),
                                gpu_map_promotion(m->rank, m->split, l->args[m->param].view.data, strides), 0);
     return result ? driver_failed(a, result, kernel, "encoding a tensor map") : TILE_LAUNCH_OK;
 }

@@ -49,6 +49,8 @@ static void write_maps(const MadeEntry *e, size_t number, Text *t)
         for (int k = 0; k < 5; k++) text_printf(t, "%s%lld", k ? ", " : "", k < m->rank ? (long long)m->split[k] : 0);
         text_puts(t, " }, { ");
         for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->box[k] : 0);
+        text_puts(t, " }, { ");
+        for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->step[k] : 0);
         text_puts(t, " } },\n");
     }
     text_puts(t, "};\n");
