@@ -20,9 +20,9 @@ static const DeviceModel models[] = {
 };
 
 /* Nanoseconds, fitted together with the first row: a launch; the way from it to the first load; its end; of a turn of a loop: what nothing hides, the least that a producer takes, a barrier or an
- * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket; a scalar operation of the way to the first load; what a load
+ * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket; a scalar operation of the way to the first load, one of a producer's loop; what a load
  * takes longer from memory than from L2. */
-static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, FROM_MEMORY = 700;
+static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, STEP = 3, FROM_MEMORY = 700;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
 static const double JOIN = 2480;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
@@ -84,7 +84,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     if (c->loading > 1) n = (double)c->groups / clusters_at_once(units, c->loading);
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? FILL * c->in : 0)) / m->shared / turns;
-    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT : 0;
+    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT + STEP * c->steps / turns : 0;
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
