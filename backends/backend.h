@@ -26,6 +26,7 @@ typedef struct BackendOptions {
     int opt_level;              /* 0..3 */
     bool debug_info;            /* line tables back to the .tile file */
     bool checked;               /* asserts, gather ranges and NaN stores report through SLOT_CHECK */
+    bool early_start;           /* CUDA, sm_90 and later: the kernel may start before what is in front of it in its stream has ended, and waits for that itself */
     const char *cpu, *features; /* CPU backend: "" or NULL is the host; else LLVM's names, such as "x86-64-v3" */
     const char *symbol;         /* name of the entry; NULL: the kernel's name */
     bool verify_each;           /* verify after each lowering step of the backend's own */
@@ -39,6 +40,7 @@ typedef struct LaunchShape {
                                    persistent kernel those that take a program each and load together: it launches as many as without, in whole clusters */
     int persistent;             /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
                                    the runtime launches min(programs, n * multiprocessors) blocks */
+    int early_start;            /* 1: waits itself for what is before it in its stream, so that it may be launched to start earlier */
     int64_t shared_bytes;       /* dynamic shared memory */
     int64_t scratch_bytes;      /* CPU: private memory of a thread, 64-byte aligned */
     int64_t workspace_bytes;    /* caller's workspace: this much ... */

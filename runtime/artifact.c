@@ -47,7 +47,7 @@ static void put_payload(Text *t, const Compiled *c)
     const Artifact *a = &c->artifact;
     const LaunchShape *s = &a->shape;
     put(t, a->kind); put_bytes(t, a->data, a->size); put_string(t, a->entry);
-    put(t, s->threads); put(t, s->cluster); put(t, s->persistent); put(t, s->shared_bytes); put(t, s->scratch_bytes);
+    put(t, s->threads); put(t, s->cluster); put(t, s->persistent); put(t, s->early_start); put(t, s->shared_bytes); put(t, s->scratch_bytes);
     put(t, s->workspace_bytes); put(t, s->workspace_per_block);
     put_string(t, a->schedule); put(t, a->registers_planned); put(t, a->registers); put(t, a->spill_bytes); put(t, a->stack_bytes);
     put(t, a->static_shared_bytes);
@@ -153,7 +153,7 @@ static void get_artifact(Reader *r, Artifact *a)
     a->kind = (ArtifactKind)get_in(r, 0, ARTIFACT_BINARY);
     a->data = get_bytes(r, &a->size);
     a->entry = get_string(r);
-    s->threads = (int)get_in(r, 0, 4096); s->cluster = (int)get_in(r, 0, 64); s->persistent = (int)get_in(r, 0, 1 << 20);
+    s->threads = (int)get_in(r, 0, 4096); s->cluster = (int)get_in(r, 0, 64); s->persistent = (int)get_in(r, 0, 1 << 20); s->early_start = (int)get_in(r, 0, 1);
     s->shared_bytes = get_in(r, 0, 1 << 30); s->scratch_bytes = get_in(r, 0, (int64_t)1 << 32);
     s->workspace_bytes = get_in(r, 0, (int64_t)1 << 48); s->workspace_per_block = get_in(r, 0, (int64_t)1 << 40);
     a->schedule = get_string(r);

@@ -224,6 +224,7 @@ CompileOptions context_compile_options(tile_context *c)
     CompileOptions o = compile_options_default(c->target);
     o.backend.opt_level = o.passes.opt_level = c->opt_level;
     o.backend.debug_info = c->flags & TILE_CONTEXT_DEBUG_INFO;
+    o.backend.early_start = c->flags & TILE_CONTEXT_EARLY_START;
     o.backend.checked = o.passes.check = c->flags & TILE_CONTEXT_CHECKED;
     o.passes.print = c->flags & (TILE_CONTEXT_PRINT | TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO);
     if (c->dump[0]) {
@@ -317,7 +318,7 @@ const char *context_key(tile_context *c)
     char key[sizeof c->key], compiler[64];
     compiler_version(c, compiler, sizeof compiler);
     snprintf(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
-             c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT), c->opt_level, c->driver->info.name);
+             c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START), c->opt_level, c->driver->info.name);
     pthread_mutex_lock(&c->lock);
     if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
     c->key_made |= *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */

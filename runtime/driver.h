@@ -38,6 +38,7 @@ typedef struct DriverLaunch {
     int64_t blocks;                     /* to start on a GPU: programs, or fewer for a persistent kernel */
     int threads; size_t shared_bytes;   /* dynamic */
     int cluster;
+    bool early_start;                   /* the code waits for what is before it in the stream by itself */
     size_t scratch_bytes;               /* CPU */
     void *stream;
 } DriverLaunch;

@@ -239,13 +239,25 @@ static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const D
     return st;
 }
 
+typedef struct LaunchAttribute { int id; char pad[4]; union { int allowed; char room[64]; } value; } LaunchAttribute;         /* CUlaunchAttribute */
+typedef struct LaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; LaunchAttribute *attributes; unsigned n; } LaunchConfig;  /* CUlaunchConfig */
+enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+
+static int launch_early(GpuDriver *g, DriverFunction *f, const DriverLaunch *l)
+{
+    LaunchAttribute a = { .id = PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1 };
+    LaunchConfig c = { .grid = { (unsigned)l->blocks, 1, 1 }, .block = { (unsigned)l->threads, 1, 1 }, .shared_bytes = (unsigned)l->shared_bytes, .stream = l->stream, .attributes = &a, .n = 1 };
+    return g->launch_ex(&c, f, l->params, NULL);
+}
+
 tile_status gpudrv_launch(Driver *d, DriverFunction *f, const DriverLaunch *l, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
     GpuScope scope;
     int r = gpudrv_enter(g, &scope);
     if (r) return gpudrv_result(g, r, "making the device current", e);
-    r = g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, l->stream, l->params, NULL);
+    if (l->early_start && g->launch_ex) r = launch_early(g, f, l);
+    else r = g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, l->stream, l->params, NULL);
     tile_status st = r ? launch_failed(g, r, f, l, e) : TILE_OK;
     gpudrv_leave(g, &scope);
     return st;

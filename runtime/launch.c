@@ -92,7 +92,7 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
     tile_context *c = k->context;
     const LaunchShape *s = &v->compiled.artifact.shape;
     DriverLaunch d = { .slots = slots, .params = params, .programs = programs, .blocks = blocks, .threads = s->threads, .shared_bytes = (size_t)s->shared_bytes,
-                       .cluster = s->cluster, .scratch_bytes = (size_t)s->scratch_bytes, .stream = stream };
+                       .cluster = s->cluster, .early_start = s->early_start, .scratch_bytes = (size_t)s->scratch_bytes, .stream = stream };
     DriverError e;
     tile_status st = c->driver->ops->launch(c->driver, v->function, &d, &e);
     if (st) return context_driver_fail(c, st, &e, v->title);

@@ -119,6 +119,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     GpuCode code = { 0 };
     (void)m;
     KernelOptions options = o && o->kernel ? *o->kernel : (KernelOptions){ 0 };
+    options.early_start |= o && o->early_start;
     options.source_name = f->name;
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
     bool ok = gpu_compile(s, f, t, &options, &code, NULL);
@@ -127,7 +128,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     *out = (Artifact){ .kind = ARTIFACT_TEXT, .too_large = too_large, .data = code.text, .size = code.text_len, .entry = code.name, .registers_planned = code.planned_registers, .slots = code.slots, .n_slots = code.n_slots,
                        .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
                        .static_shared_bytes = -1 };
-    out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .shared_bytes = code.shared_bytes };
+    out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .early_start = code.early_start, .shared_bytes = code.shared_bytes };
     if (t->kind == TARGET_HIP) {        /* LDS is a static array there: its size is in the code object, none is asked for at launch */
         out->static_shared_bytes = (int)code.shared_bytes;
         out->shape.shared_bytes = 0;

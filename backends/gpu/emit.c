@@ -338,6 +338,28 @@ static const Instr *last_buffer(Emit *e)
     return last;
 }
 
+/* --- the start ------------------------------------------------------------------------------------------------------------------ */
+
+/* A grid that may start early: everything that reads or writes memory comes after the wait, of each thread of each CTA, so that whoever waits for this grid waits for those before it too
+ * (a CTA that ended without would let the next one pass). Those behind are let in afterwards: they take the room of CTAs that are done, never that of one yet to start. */
+void emit_start(Emit *e)
+{
+    if (!e->waits) return;
+    e->waits = false;
+    line(e, "%s();", use(e, "grid_wait"));
+    line(e, "%s();", use(e, "grid_release"));
+}
+
+/* Mbarriers can be made ready before, where nothing in front of the roles touches memory. */
+static bool quiet_start(const Func *f)
+{
+    for (const Instr *i = f->body->first; i; i = i->next) {
+        if (i->op == OP_ROLES) return true;
+        if (i->n_blocks || (op_info[i->op].flags & (OPF_READ | OPF_WRITE))) return false;
+    }
+    return false;
+}
+
 /* --- the frame ------------------------------------------------------------------------------------------------------------------ */
 
 static void print_param(Emit *e, Text *t, const Slot *s)
@@ -371,6 +393,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     e->last_buffer = plan->split ? NULL : last_buffer(e);         /* what other CTAs send may come at any time */
+    bool early_start = e->waits = plan->options.early_start && plan->target->kind == TARGET_CUDA && plan->target->arch >= 90;
+    if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);
     int threads = kernel_cta_warps(plan) * plan->target->wave;
     int64_t scratch_at = (e->shared_bytes + 127) / 128 * 128;
@@ -429,7 +453,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
                       .largest = e->largest, .registers = registers_at_most(plan, threads), .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
                       .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
                       .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = ctas > 0 ? ctas : 1,
+                      .persistent = plan->persistent, .cluster = ctas > 0 ? ctas : 1, .early_start = early_start,
                       .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
 }
 

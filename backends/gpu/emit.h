@@ -44,6 +44,7 @@ typedef struct Emit {
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
     int role;                       /* -1 none, 0 producer, 1 consumer */
+    bool waits;                     /* starts early, and has not yet waited for what is before it in its stream */
     bool measure;                   /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
@@ -138,6 +139,7 @@ const char *shared_pointer(Emit *, const char *type, int64_t at);       /* decla
 void barrier(Emit *);                               /* of the running role, for shared memory */
 void memory_barrier(Emit *);                        /* for tensors too */
 bool is_hip(const Emit *);
+void emit_start(Emit *);                            /* from here on memory may be touched; once */
 const char *cta_id(Emit *);
 const char *cta_count(Emit *);
 

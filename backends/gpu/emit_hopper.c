@@ -356,6 +356,7 @@ static void emit_roles(Emit *e, Instr *i)
     if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
     end_block(e);
+    emit_start(e);
     if (p->multicast) emit_cluster_meet(e);
     else line(e, "__syncthreads();");
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);

@@ -26,6 +26,10 @@ TMAP_TYPE = {"u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "u16": 1, "u
 SWIZZLE = {0: 0, 32: 1, 64: 2, 128: 3}
 C_TYPE = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int, "i64": ctypes.c_int64, "index": ctypes.c_int64}
 
+class Attribute(ctypes.Structure): _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60)]     # CUlaunchAttribute
+class Config(ctypes.Structure): _fields_ = [(n, ctypes.c_uint) for n in ("gx", "gy", "gz", "bx", "by", "bz", "shared")] + [("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("n", ctypes.c_uint)]
+EARLY = Attribute(6, b"", 1, b"")       # programmatic stream serialization, as libtile asks for it with TILE_CONTEXT_EARLY_START
+
 class Kernel:
     """A cubin with the description of its launch; const holds what its spec was bound to."""
     def __init__(self, d, name):
@@ -65,8 +69,13 @@ class Kernel:
         total = math.prod(grid)
         ctas = self.meta["cluster"]
         blocks = (min(-(-total // ctas), NSM * self.per_sm // ctas) if self.meta["persistent"] else total) * ctas
+        early = self.meta.get("early_start")
         def go(keep=(keep, args)):
-            r = cu.cuLaunchKernel(self.f, blocks, 1, 1, self.meta["threads"], 1, 1, self.meta["shared"], ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), arr, None)
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            if early:
+                c = Config(blocks, 1, 1, self.meta["threads"], 1, 1, self.meta["shared"], stream, ctypes.addressof(EARLY), 1)
+                r = cu.cuLaunchKernelEx(ctypes.byref(c), self.f, arr, None)
+            else: r = cu.cuLaunchKernel(self.f, blocks, 1, 1, self.meta["threads"], 1, 1, self.meta["shared"], stream, arr, None)
             if r: raise RuntimeError(f"launch {r}")
         return go
 

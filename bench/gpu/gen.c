@@ -1,7 +1,7 @@
 /* gen: a .tile kernel, bound and specialized as a launch with contiguous, aligned tensors would bind it, to CUDA C and a description
  * of the launch for the bench harness.
  *
- *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N]
+ *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...] [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [early_start] [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N]
  *                                [skip:pass,pass] [schedule:DECISION;DECISION] [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous and 16-byte aligned, those of t:NAME with their last
@@ -59,7 +59,8 @@ static void facts(Func *f, int argc, char **argv)
 static void describe(const Func *f, const GpuCode *c, Text *t, int argc, char **argv)
 {
     static const char *const kinds[] = { "data", "extent", "stride", "scalar", "grid", "map", "check", "tickets", "workspace" };
-    text_printf(t, "{\"name\": \"%s\", \"threads\": %d, \"shared\": %lld, \"persistent\": %s, \"cluster\": %d, \"slots\": [", c->name, c->threads, (long long)c->shared_bytes, c->persistent ? "true" : "false", c->cluster);
+    text_printf(t, "{\"name\": \"%s\", \"threads\": %d, \"shared\": %lld, \"persistent\": %s, \"cluster\": %d, \"early_start\": %s, \"slots\": [", c->name, c->threads, (long long)c->shared_bytes, c->persistent ? "true" : "false", c->cluster,
+                c->early_start ? "true" : "false");
     for (int k = 0; k < c->n_slots; k++) {
         const Slot *s = &c->slots[k];
         text_printf(t, "%s{\"kind\": \"%s\", \"param\": \"%s\", \"index\": %d, \"dim\": \"%s\", \"dtype\": \"%s\"}", k ? ", " : "", kinds[s->kind], f->params[s->param].name, s->index,
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
                 ko.no_roles |= !strcmp(w, "roles"); ko.no_persistent |= !strcmp(w, "persistent"); ko.no_overlap |= !strcmp(w, "overlap"); ko.no_across |= !strcmp(w, "across");
                  ko.no_order |= !strcmp(w, "order"); ko.no_turns |= !strcmp(w, "turns"); ko.no_lazy |= !strcmp(w, "lazy"); ko.no_tickets |= !strcmp(w, "tickets"); ko.no_shift |= !strcmp(w, "shift"); ko.no_early |= !strcmp(w, "early");
             } else if (!strcmp(argv[i], "turns")) ko.turns = true;
+            else if (!strcmp(argv[i], "early_start")) ko.early_start = true;
             else if (!strcmp(argv[i], "across")) ko.across = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
             else if (!strncmp(argv[i], "skip:", 5)) continue;

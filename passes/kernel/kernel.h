@@ -60,6 +60,7 @@ typedef struct KernelOptions {
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
     bool no_multicast;      /* every program loads its tiles itself */
+    bool early_start;       /* may start while what is before it in its stream still runs, and waits for that before it touches memory (CUDA, sm_90 and later) */
     bool no_swizzle;        /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 

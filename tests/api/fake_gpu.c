@@ -150,6 +150,18 @@ EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsign
     return 0;
 }
 
+#ifndef FAKE_HIP
+EXPORT int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra)
+{
+    struct { unsigned grid[3], block[3], shared; void *stream; struct { int id; char pad[4]; int value; char rest[60]; } *attributes; unsigned n; } c;
+    ENTER();
+    memcpy(&c, config, sizeof c);
+    int r = cuLaunchKernel(f, c.grid[0], c.grid[1], c.grid[2], c.block[0], c.block[1], c.block[2], c.shared, c.stream, params, extra);
+    for (unsigned i = 0; i < c.n; i++) state.last.early_start |= c.attributes[i].id == 6 && c.attributes[i].value;
+    return r;
+}
+#endif
+
 static int give(void **p, size_t n, size_t align)
 {
     if (posix_memalign(p, align, n + 16)) return 2;

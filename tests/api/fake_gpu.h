@@ -11,6 +11,7 @@ typedef struct FakeLaunch {
     char name[64];
     unsigned grid[3], block[3], shared;
     void *stream, *context;             /* CUDA: what was current */
+    int early_start;                    /* CUDA: programmatic stream serialization was asked for */
     uint64_t params[FAKE_MAX_PARAMS];   /* first 8 bytes of each; as many as n_params says */
 } FakeLaunch;
 

@@ -77,6 +77,30 @@ static void test_reaches_driver(void)
     close_add();
 }
 
+/* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered ask for it too, and as graphs are captured. */
+static void test_early_start(void)
+{
+    static const struct { const char *target; uint32_t flags; int early; } rows[] = {
+        { "cuda", TILE_CONTEXT_EARLY_START, 1 }, { "cuda:sm_90", TILE_CONTEXT_EARLY_START, 1 }, { "cuda", 0, 0 }, { "cuda:sm_80", TILE_CONTEXT_EARLY_START, 0 } };
+    for (int r = 0; r < 4; r++) {
+        fake = fake_open(FAKE_CUDA);
+        tile_context_desc d = fake_desc(rows[r].target, FAKE_CUDA);
+        d.flags |= rows[r].flags;
+        CU_ASSERT_EQUAL_FATAL(tile_context_create(&d, &ctx), TILE_OK);
+        OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+        for (int n = 0; n < 3; n++) {
+            int stream;
+            fake->capturing = n == 2;
+            fake->last.early_start = -1;
+            OK(ctx, launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], &stream));
+            CU_ASSERT_EQUAL(fake->last.early_start, rows[r].early);
+            CU_ASSERT_PTR_EQUAL(fake->last.stream, &stream);
+            CU_ASSERT_EQUAL(fake->last.grid[0], 3);
+        }
+        close_add();
+    }
+}
+
 static void test_variants(void)
 {
     open_add();
@@ -477,6 +501,6 @@ static void test_warm(void)
     CU_ASSERT_EQUAL(counter.live, 0);
 }
 
-UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"variants", test_variants}, {"grain", test_grain}, {"empty", test_empty}, {"no_elements", test_no_elements},
+UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"early_start", test_early_start}, {"variants", test_variants}, {"grain", test_grain}, {"empty", test_empty}, {"no_elements", test_no_elements},
           {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
           {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"clusters", test_clusters}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})

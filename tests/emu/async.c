@@ -254,6 +254,7 @@ static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
 {
     Tma t = { .to = to, .rank = rank };
     Map m;
+    emu_global_touch();
     memcpy(&m, map, sizeof m);
     memcpy(t.map, map, sizeof t.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
@@ -377,6 +378,7 @@ static void store_land(Cta *c, Copy *o)
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
 {
     from = emu_own(from);
+    emu_global_touch();
     Copy o = { .at = from, .moment = emu_moment() };
     Map m;
     memcpy(&m, map, sizeof m);

@@ -71,6 +71,7 @@ static void to_scheduler(void) { emu_switch(&emu.fiber->context, &emu.scheduler)
 static void fiber_main(void)
 {
     emu.launch->thread(emu.launch->args);
+    if (emu.launch->early_start && !emu.fiber->waited) emu_fail("a thread ends that did not wait for the grids before");
     emu.fiber->done = true;
     emu.cta->left--;
     to_scheduler();

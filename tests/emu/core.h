@@ -47,7 +47,7 @@ typedef struct Fiber {
     uint8_t *stack;
     struct Warp *warp;
     int lane, thread, line;
-    bool fresh, done;
+    bool fresh, done, waited;               /* waited: for the grids before */
     uint8_t parity;                         /* of the exchange slots */
     WaitKind wait;
     const char *what;                       /* it waits for */
@@ -169,6 +169,7 @@ void emu_shadow_close(Cta *);
 /* global.c */
 void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
+void emu_global_touch(void);            /* by the asynchronous proxy too */
 void emu_global_forget(Cta *);
 void emu_global_close(void);
 

@@ -67,6 +67,7 @@ static const struct { const char *call, *what, *change; } planted[] = {
     { "send_", "a part not sent" }, { "cluster_arrive(", "an arrival left out" }, { "cluster_wait(", "a wait left out" },
     { "setmaxnreg_dec(", "registers kept" },
     { "ticket_done(", "tickets not returned" },
+    { "grid_wait(", "a wait left out" },
     { "__syncthreads(", "a barrier left out" }, { "bar_sync(", "a barrier left out" }, { "bar_arrive(", "an arrival left out" }, { "warp_sync(", "a warp barrier left out" },
     { "cp_async_wait(", "a wait left out" }, { "cp_async_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" }, { "cp_async_commit(", "a commit left out" },
 };
@@ -202,5 +203,5 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += skip;
         p += *p == '\n';
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d)\n", code->name, (long long)code->shared_bytes, code->persistent, code->cluster);
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name, (long long)code->shared_bytes, code->persistent, code->cluster, code->early_start);
 }

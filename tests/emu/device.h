@@ -43,12 +43,12 @@ template <int N, int... I> struct Make : Make<N - 1, N - 1, I...> {};
 template <int... I> struct Make<0, I...> { typedef Seq<I...> type; };
 template <class... P, int... I> EMU void emu_call(void (*k)(P...), const uint64_t *w, Seq<I...>) { k(emu_word<P>(w + I)...); }
 template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { emu_call(k, w, typename Make<sizeof...(P)>::type()); }
-#define EMU_ENTRY(kernel, bytes, persistent, cluster) \
+#define EMU_ENTRY(kernel, bytes, persistent, cluster, early_start) \
     static void emu_thread(const uint64_t *args) { emu_kernel(kernel, args); } \
     extern "C" EMU_API const char *emu_launch(const uint64_t *args, int64_t blocks, int threads, int order, int late) \
     { \
         static char why[1200]; \
-        EmuLaunch l = { emu_thread, args, blocks * (cluster), threads, 32, bytes, persistent, cluster, order, late }; \
+        EmuLaunch l = { emu_thread, args, blocks * (cluster), threads, 32, bytes, persistent, cluster, order, late, early_start }; \
         return emu_run(&l, why, sizeof why) ? NULL : why; \
     }
 
@@ -113,6 +113,8 @@ EMU int uniform(int x) { return (int)emu_exchange("shfl", &x, 4)[0].w[0]; }
 EMU void bar_sync(int id, int threads) { emu_barrier(id, threads, true); }
 EMU void bar_arrive(int id, int threads) { emu_barrier(id, threads, false); }
 EMU void fence_device(void) { emu_global_fence(); }
+EMU void grid_wait(void) { emu_grid_wait(); }
+EMU void grid_release(void) {}
 EMU u32 shuffle_u32(u32 x, u32 mask) { return (u32)emu_exchange("shfl", &x, 4)[(u32)emu_lane() ^ mask].w[0]; }
 EMU u32 shuffle_index_u32(u32 x, u32 lane) { return (u32)emu_exchange("shfl", &x, 4)[lane % 32].w[0]; }
 EMU i32 opaque(i32 x) { return x; }

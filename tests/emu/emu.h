@@ -26,6 +26,7 @@ typedef struct EmuLaunch {
                                                CTAs more than one are resident; bit 4: CTAs backwards; above: what is drawn */
     int late;                               /* bits 0-1: asynchronous operations complete at the wait, at once, either, or any time between too;
                                                above: what is drawn */
+    bool early_start;                       /* what was launched before still runs: no thread touches memory, nor ends, before emu_grid_wait */
 } EmuLaunch;
 
 /* False after a report in `why`: a race, a deadlock with where each warp waits, a fault. A position in the emitted text is given as @LINE. */
@@ -78,6 +79,8 @@ EMU_API void emu_global_read(const void *, uint32_t bytes);
 EMU_API void emu_global_write(const void *, const void *from, uint32_t bytes);
 EMU_API void emu_global_atomic(const void *, uint32_t bytes);
 EMU_API void emu_global_fence(void);
+/* Until then what was launched before may still read and write: a kernel that starts early waits first. */
+EMU_API void emu_grid_wait(void);
 
 /* --- asynchronous copies ----------------------------------------------------------------------------------------------------------------- */
 

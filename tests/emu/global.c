@@ -68,11 +68,19 @@ void emu_global_tensor(const void *from, const void *to)
     else if (n_tensors < 64 && to > from) { tensors[n_tensors].from = (uint64_t)(uintptr_t)from; tensors[n_tensors++].to = (uint64_t)(uintptr_t)to; }
 }
 
+void emu_grid_wait(void) { emu.fiber->waited = true; }
+
+void emu_global_touch(void)
+{
+    if (emu.launch->early_start && !emu.fiber->waited) emu_fail("memory is touched while the grids before may still run");
+}
+
 /* An atomic of a narrow element changes the word around it, whose other bytes it leaves as they are: it must hold a byte of a tensor. */
 static void within(const void *p, uint32_t bytes, const char *access, bool atomic)
 {
     uint64_t a = (uint64_t)(uintptr_t)p;
     bool in = !n_tensors;
+    emu_global_touch();
     for (int k = 0; k < n_tensors; k++) in |= atomic ? a < tensors[k].to && a + bytes > tensors[k].from : a >= tensors[k].from && a + bytes <= tensors[k].to;
     if (!in) emu_fail("%s of %u bytes at %llx, outside of all tensors", access, bytes, (unsigned long long)a);
 }

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Row { const char *recipe, *sizes, *consts, *views; bool faults, portable; } Row;
+typedef struct Row { const char *recipe, *sizes, *consts, *views; bool faults, portable, early; } Row;
 
 #define SMALL "M=200 N=136 K=328"
 #define HEADS "B=1 H=4 HK=2 "
-/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several programs. portable: sm_80's kernels */
+/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several programs. portable: sm_80's kernels. early: such as may start before the grids before them have ended */
 static const Row rows[] = {
     { "gemm", SMALL, "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", "A:t", .faults = true },
@@ -89,6 +89,10 @@ static const Row rows[] = {
     { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
+    { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true, .early = true },
+    { "gemm", "M=136 N=136 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", NULL, .early = true },
+    { "softmax", "M=3 N=8209", "T=f32", NULL, .early = true },
+    { "layer_norm", "M=2 N=16648", "T=bf16", NULL, .early = true },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
     { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
 };
@@ -135,6 +139,7 @@ static bool run_row(void *emu, const Row *r, int draws)
     char why[2000] = "";
     Test t = { 0 };
     bool ok = prepare(&t, r, why, sizeof why);
+    exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
     int k = 0;
     for (; k < draws && ok; k++) {
         draw(emu, k);
@@ -201,6 +206,7 @@ static bool faults_of(const Row *r, const char *device, int draws, int only)
     Test t = { 0 };
     void *emu = exec_emu_open(device, why, sizeof why);
     bool ok = emu && prepare(&t, r, why, sizeof why);
+    if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
     int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
     faults.n = 0;
     emu_mutant = -1;
@@ -290,7 +296,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .early_start = seed % 4 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
     if ((kind < 4 || kind == 7) && !below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
     if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);

@@ -139,6 +139,9 @@ enum {
                                            on_diagnostic; a GPU's driver writes them to the process's standard output */
     TILE_CONTEXT_AS_DECLARED = 16,      /* launches for which no table speaks take a kernel's declared defaults, if those fit the device, instead of
                                            what estimates say is fastest among its `tune` block (GPUs; docs/tuning.md) */
+    TILE_CONTEXT_EARLY_START = 32,      /* CUDA, sm_90 and later: a kernel may be started while the work before it in its stream still runs (programmatic stream
+                                           serialization); it sets itself up and waits for all of that before it touches memory, so results are the same whatever
+                                           comes before or after. For chains of short kernels. Legal under graph capture; without effect elsewhere */
 };
 
 typedef struct tile_context_desc {
