@@ -614,6 +614,18 @@ static const char *rule_SHARED_SLOT(Rule *r)
     return give(r, 0, slot_of(r, T(r, 0)));
 }
 
+static const char *rule_SHARED_SLICE(Rule *r)
+{
+    int64_t axis = attr_int(r, ATTR_AXIS, -1), start = attr_int(r, ATTR_START, 0);
+    TRY(declared(r));
+    const Type *v = T(r, 0), *t = r->results[0];
+    if (t->kind != TYPE_SHARED || v->kind != TYPE_SHARED || t->rank != v->rank || t->dtype != v->dtype || t->layout != v->layout) WHY("shared_slice of %s to %s", STR(v), STR(t));
+    if (axis < 0 || axis >= v->rank) WHY("axis %lld of %s", (long long)axis, STR(v));
+    for (int k = 0; k < v->rank; k++) if (k != axis && v->shape[k] != t->shape[k]) WHY("shared_slice of %s to %s along axis %lld", STR(v), STR(t), (long long)axis);
+    if (start < 0 || start > v->shape[axis] - t->shape[axis]) WHY("slice out of range: %lld + %lld of %lld", (long long)start, (long long)t->shape[axis], (long long)v->shape[axis]);
+    return NULL;
+}
+
 static const char *rule_RING_GET(Rule *r)
 {
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2) WHY("operand 0 is %s, must be a ring", STR(T(r, 0)));

@@ -150,6 +150,16 @@ static void emit_get(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
+/* Rows of a view: the swizzle goes by bits of the address, whatever row a product begins at (H100). */
+static void emit_slice(Emit *e, Instr *i)
+{
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_result(i)->type);
+    int64_t bytes = ir_attr_int(i, ATTR_START, 0) * s->panel * s->elem_bytes;
+    if (ir_attr_int(i, ATTR_AXIS, 0) != s->order[1] || s->rank != 2 || s->pitch != s->panel * s->elem_bytes) ir_fail(e->s, i->loc, "a slice of a view along an axis that is not its rows");
+    e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
+    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), name_of(e, ir_operand(i, 0)), (long long)bytes);
+}
+
 /* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them gives the slot back. */
 static bool read_by_threads(const Value *ring)
 {
@@ -502,6 +512,7 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_RING: emit_ring(e, i); return;
     case OP_RING_PUT: emit_put(e, i); return;
     case OP_RING_GET: emit_get(e, i); return;
+    case OP_SHARED_SLICE: emit_slice(e, i); return;
     case OP_RING_READ: emit_ring_read(e, i); return;
     case OP_RING_RELEASE: emit_release(e, i); return;
     case OP_WGMMA: emit_wgmma(e, i); return;

@@ -7,6 +7,7 @@
  *   positions    gathers of whole rows or blocks become loads whose windows have positions of their own along an axis (sm_90a)
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   halo         windows of one step that overlap are loaded once (sm_90a)
  *   lent-slots   a tile that meets accumulators behind a loop comes through slots of its operands' ring (sm_90a)
  *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
  *   layout       a layout for every tile that lives in registers; conversions where they disagree
@@ -54,6 +55,7 @@ typedef struct KernelOptions {
     bool no_reciprocal;     /* every quotient a division */
     bool no_mask_branch;    /* masks in every step of a loop with products */
     bool no_ahead;          /* no fragment read before the step it belongs to */
+    bool no_halo;           /* windows that overlap are loaded one by one */
     bool no_lent;           /* no load behind a loop through its operands' ring */
     bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */

@@ -19,6 +19,7 @@ bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 /* The load whose tile v is, as it is or with all axes but the contiguous one merged: rows (or columns) of a matrix that lie in several axes of the tensor. */
 static Instr *load_behind(Roles *c, const Value *v)
 {
+    if (v->def && v->def->op == OP_SLICE) v = ir_operand(v->def, 0);       /* halo.c makes them, of rows that lie one after the other */
     Instr *i = v->def;
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
@@ -40,6 +41,13 @@ Value *roles_matrix_of(const Instr *load)
     Value *v = ir_result(load);
     Use *u = v->uses;
     return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+}
+
+const Use *roles_product_of(const Value *matrix)
+{
+    const Use *u = matrix->uses;
+    if (u && u->user->op == OP_SLICE) u = ir_result(u->user)->uses;
+    return u && u->user->op == OP_MMA_SYNC ? u : NULL;
 }
 
 /* Parts that lie where positions say: a copy each, started by one thread. */

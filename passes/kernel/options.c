@@ -21,6 +21,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_reciprocal = pass_skipped(o, "reciprocal"),
         .no_mask_branch = pass_skipped(o, "mask-branch"),
         .no_ahead = pass_skipped(o, "fragments-ahead"),
+        .no_halo = pass_skipped(o, "halo"),
         .no_lent = pass_skipped(o, "lent-slots"),
         .no_early = pass_skipped(o, "early-loads"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),

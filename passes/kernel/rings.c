@@ -5,8 +5,8 @@
 bool roles_from_slot(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
-    const Use *u = v->uses;
-    if (!u || u->user->op != OP_MMA_SYNC) return false;
+    const Use *u = roles_product_of(v);
+    if (!u) return false;
     return u != &u->user->operands[0] || dtype_bytes(v->type->dtype) == 2 || roles_unit_axis(c, load) == 1;
 }
 
@@ -17,9 +17,10 @@ static const Type *view_type(Roles *c, const Instr *load)
     const Type *t = v->type;
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
-    const Use *u = v->uses;
+    const Use *u = roles_product_of(v);
     bool product = roles_from_slot(c, load), is_a = product && u == &u->user->operands[0];
     int k_axis = !product ? axis : is_a ? 1 : 0;
+    if (u && u->value->def && u->value->def->op == OP_SLICE) tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8;       /* atoms of 8 rows */
     if (is_a && tile[0] < 64) tile[0] = 64;         /* what lies below the rows that are loaded becomes rows that nobody looks at */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
@@ -51,9 +52,10 @@ static bool in_loop_with_product(const Instr *load)
 
 static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
 {
-    if (r->asked || r->inner != inner || r->depth != depth - 1 || *used + view_bytes(c, r->view) > limit) return;
-    r->depth = depth;
-    *used += view_bytes(c, r->view);
+    int per = r->loads > 0 ? r->loads : 1;       /* a step takes so many at once */
+    if (r->asked || r->inner != inner || r->depth != (depth - 1) * per || *used + per * view_bytes(c, r->view) > limit) return;
+    r->depth = depth * per;
+    *used += per * view_bytes(c, r->view);
 }
 
 /* The ring has the slots that the schedule says. */
@@ -75,7 +77,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     const Decision *d = schedule_asked_load(c->p, i);
     if (d && (d->form == LOAD_STAGED || d->form == LOAD_RING_REGISTERS)) schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
     if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
-    bool plain = ir_result(i)->type->rank == 2;
+    bool plain = ir_result(i)->type->rank == 2 && ir_is_used(i);
     for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;

@@ -17,9 +17,23 @@
  * where memory lasts, and are read into registers from there. Else nothing is changed and a performance note says what was missing. The producer is the kernel with all but its
  * loads and what they depend on removed; both roles keep the program's order of loads, so that a ring needs no names for its slots.
  *
- * operands.c has what is required, rings.c the slots, lent.c loads behind the loop that take slots of its rings, producer.c the producer. */
+ * operands.c has what is required, rings.c the slots, halo.c one load for several that overlap, lent.c loads behind the loop that take slots of its rings, producer.c the producer. */
 #include "passes/kernel/overlap.h"
 #include "passes/kernel/roles.h"
+
+/* The last instruction of the block that reads the matrix, or a part of it. */
+static Instr *last_product(const Block *b, const Value *matrix)
+{
+    Instr *last = ir_last_use_in(b, matrix), *i = last;
+    if (!last || last->op != OP_SLICE) return last;
+    last = NULL;
+    for (const Use *u = matrix->uses; u; u = u->next) {
+        Instr *l = ir_last_use_in(b, ir_result(u->user));
+        for (i = last; i && i != l; i = i->next) { }
+        if (!last || i) last = l;
+    }
+    return last;
+}
 
 static void consume(Roles *c, Instr *load)
 {
@@ -29,8 +43,9 @@ static void consume(Roles *c, Instr *load)
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);
-    Instr *last = product ? ir_last_use_in(load->block, matrix) : view->def;
+    Instr *last = product ? last_product(load->block, matrix) : view->def;
     if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
+    roles_take_parts(c, matrix, view);
     ir_replace(matrix, view);
     b = ir_after(last);
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
@@ -168,6 +183,41 @@ static void take_roles(Roles *c, int consumers)
     for (size_t k = 0; k < c->loads.len; k++) schedule_take_load(p, c->loads.data[k], LOAD_RING, roles_ring(c, c->loads.data[k])->depth);
 }
 
+static void find_loads(Roles *c)
+{
+    c->loads.len = 0;
+    c->scalar = NULL;       /* has no place for values made since */
+    for (size_t k = 0; k < c->products.len; k++) roles_product_fits(c, c->products.data[k]);
+}
+
+/* Steps that the inner loop's rings would hold: 0: not even one. */
+static int steps_that_fit(Roles *c)
+{
+    Roles trial = *c;
+    int least = 0;
+    trial.rings.data = NULL, trial.rings.len = trial.rings.cap = 0;
+    find_loads(&trial);
+    if (!roles_plan_rings(&trial)) return 0;
+    for (size_t k = 0; k < trial.rings.len; k++) {
+        const Ring *r = &trial.rings.data[k];
+        if (r->inner && r->loads && (!least || r->depth / r->loads < least)) least = r->depth / r->loads;
+    }
+    return least;
+}
+
+/* One load for several where two steps of it fit, or where nothing does otherwise. */
+static void join_windows(Roles *c)
+{
+    if (c->p->options.no_halo || c->f->hints.cluster > 1 || !roles_join_windows(c)) return;
+    int together = steps_that_fit(c);
+    if (together < 2) {
+        roles_part_windows(c);
+        if (together && !steps_that_fit(c)) roles_join_windows(c);
+    }
+    find_loads(c);
+    c->why = NULL;
+}
+
 /* How many consumer warpgroups there are, and the rings; 0: no roles here, and a note or an error says why. */
 static int plan(Roles *c)
 {
@@ -178,6 +228,7 @@ static int plan(Roles *c)
     asked_programs(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
+    if (ok) join_windows(c);
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
@@ -236,6 +287,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     p->producer_warps = 4;
     choose_registers(p, consumers);
     p->min_ctas = 1;
+    roles_keep_windows(&c);
     take_roles(&c, consumers);
     share_loads(&c);
     roles_lend_slots(&c);

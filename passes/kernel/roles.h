@@ -5,6 +5,9 @@
 /* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
 typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared; Value *value; const Decision *asked; } Ring;
 
+/* A load that stands for several whose windows overlap (halo.c): what it was before, and matrix by matrix what its parts replace. */
+typedef struct Halo { Instr *load; Value *index; int axis; int64_t extent; const Type *matrix; ValueList was, parts; } Halo;
+
 /* A load that takes slots of an operand's ring, which it follows: which ring, how many slots; instr: of the product. */
 typedef struct Lent { Instr *load; size_t ring; int parts; const char *instr; } Lent;
 
@@ -13,6 +16,7 @@ typedef struct Roles {
     InstrList products, loads;
     VEC(Ring) rings;
     VEC(Lent) lent;
+    VEC(Halo) halos;
     int64_t rows;
     const char *why; Loc why_loc;
     unsigned char *scalar;      /* by value: scalar_only */
@@ -31,6 +35,14 @@ bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets n
 bool roles_from_slot(Roles *, const Instr *load);            /* products read the ring's slot itself */
 Ring *roles_ring(Roles *, const Instr *load);               /* made when first asked for */
 bool roles_plan_rings(Roles *);                             /* slots of each, loads beside the products too */
+
+/* Loads of one step whose windows overlap become one, whose parts are slices of its matrix (halo.c): true if there are any; undone; kept for good, before roles are made; the consumers' side: slices of a view. */
+bool roles_join_windows(Roles *);
+void roles_part_windows(Roles *);
+void roles_keep_windows(Roles *);
+void roles_take_parts(Roles *, Value *matrix, Value *view);
+/* The product that takes an operand's matrix, or the first part of it; NULL: none. */
+const Use *roles_product_of(const Value *matrix);
 
 /* Loads behind the loop that take slots of its rings (lent.c); the consumers' side of one. Loads that are marked k + 2 are the k-th of them. */
 void roles_lend_slots(Roles *);

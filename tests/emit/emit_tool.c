@@ -24,6 +24,7 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if (!strcmp(s, "--ir")) a->ir = true;
         else if (!strcmp(s, "--kernel-ir")) a->kernel_ir = true;
         else if (!strcmp(s, "--no-roles")) a->options.no_roles = true;
+        else if (!strcmp(s, "--no-halo")) a->options.no_halo = true;
         else if (!strcmp(s, "--no-lent")) a->options.no_lent = true;
         else if (!strcmp(s, "--no-async")) a->options.no_async = true;
         else if (!strncmp(s, "--warps=", 8)) a->options.warps = atoi(s + 8);

@@ -1,0 +1,197 @@
+/* halo: of warp-roles: loads of one step whose windows overlap become one load of all of them; each product takes its rows from there.
+ *
+ *   %x0 = load X[b, y,     x, c] [1, 4, 56, 64]              %u = load X[b, y, x, c] [1, 6, 56, 64]
+ *   %x1 = load X[b, y + 1, x, c] [1, 4, 56, 64]      ->      %x0 = slice %u {start = 0}
+ *   %x2 = load X[b, y + 2, x, c] [1, 4, 56, 64]              %x1 = slice %u {start = 56}, %x2 = slice %u {start = 112}
+ *
+ * The windows are equal but for constants along the outermost axis that they extend along, so that the rows of each, as a matrix, follow each other in the common one too: a slice is a distance in rows, and the swizzle,
+ * which goes by bits of the address, is the same wherever a product begins. The taps of a filter read a tile once a filter's row so, not once a tap.
+ *
+ * Requires: products that read the tiles along K as it lies in memory, loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by one. Undone where its slots leave no room for a second
+ * step's. */
+#include "passes/kernel/roles.h"
+
+typedef struct Place { Instr *load; MemParts mem; int64_t at; } Place;
+
+/* v = base + at */
+static const Value *split(const Value *v, int64_t *at)
+{
+    int64_t k;
+    *at = 0;
+    for (;;) {
+        const Instr *d = v->def;
+        if (d && d->op == OP_ADD && ir_is_const(ir_operand(d, 1), &k)) *at += k, v = ir_operand(d, 0);
+        else if (d && d->op == OP_ADD && ir_is_const(ir_operand(d, 0), &k)) *at += k, v = ir_operand(d, 1);
+        else if (d && d->op == OP_SUB && ir_is_const(ir_operand(d, 1), &k)) *at -= k, v = ir_operand(d, 0);
+        else break;
+    }
+    if (ir_is_const(v, &k)) { *at += k; return NULL; }
+    return v;
+}
+
+static bool same_ints(const Attr *a, const Attr *b)
+{
+    if (!a || !b) return a == b;
+    return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
+}
+
+/* The axis along which rows of a window lie one after the other: the outermost of more than one element; the contiguous one is none. */
+static int outermost(const Func *f, const Instr *load)
+{
+    const Attr *x = ir_attr(load, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(f, load, NULL);
+    for (int a = 0; a < x->n; a++) if (x->v[a] > 1) return a == unit ? -1 : a;
+    return -1;
+}
+
+/* Is the second window the first one moved by a constant along `axis`? */
+static bool moved(const Place *a, Place *b, int axis)
+{
+    int64_t from, to;
+    if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block) return false;
+    if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) || !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER))) return false;
+    for (int k = 0; k < a->mem.rank; k++) {
+        const Value *v = split(a->mem.idx[k], &from), *w = split(b->mem.idx[k], &to);
+        if (v != w || (k != axis && from != to)) return false;
+        if (k == axis) b->at = to;
+    }
+    return true;
+}
+
+static bool eligible(Roles *c, Instr *load, Place *p)
+{
+    *p = (Place){ .load = load };
+    const Value *m = roles_matrix_of(load);
+    if (!ir_mem_parts(load, &p->mem) || p->mem.token || p->mem.mask || p->mem.pad || ir_attr(load, ATTR_STEPS) || kernel_parts(load, NULL) || !m->uses || m->type->rank != 2) return false;
+    for (const Use *u = m->uses; u; u = u->next) {
+        int k = (int)(u - u->user->operands);
+        if (u->user->op != OP_MMA_SYNC || k > 1 || roles_unit_axis(c, load) != (k ? 0 : 1)) return false;
+    }
+    int axis = outermost(c->f, load);
+    if (axis >= 0) split(p->mem.idx[axis], &p->at);
+    return axis >= 0;
+}
+
+static const Type *longer(Roles *c, const Type *t, int axis, int64_t extent)
+{
+    int64_t shape[TILE_MAX_RANK];
+    memcpy(shape, t->shape, (size_t)t->rank * sizeof *shape);
+    shape[axis] = extent;
+    return type_tile(c->s, t->dtype, t->rank, shape);
+}
+
+static void lengthen(Roles *c, Instr *load, int axis, int64_t extent)
+{
+    const Attr *x = ir_attr(load, ATTR_EXTENTS), *order = ir_attr(load, ATTR_ORDER);
+    int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)x->n);
+    int at = 0, in_tile = 0;
+    for (int a = 0; a < x->n; a++) { if (a < axis) at += x->v[a] >= 0; v[a] = a == axis ? extent : x->v[a]; }
+    while (order && order->v[in_tile] != at) in_tile++;
+    if (!order) in_tile = at;
+    ir_set_attr(c->s, load, a_ints(ATTR_EXTENTS, v, x->n));
+    ir_result(load)->type = longer(c, ir_result(load)->type, in_tile, extent);
+}
+
+/* Puts one load in the place of n, the first of which it is. */
+static void join(Roles *c, Place *p, size_t n, int axis)
+{
+    Halo h = { .load = p[0].load, .index = p[0].mem.idx[axis], .axis = axis, .extent = ir_attr(p[0].load, ATTR_EXTENTS)->v[axis] };
+    Value *matrix = roles_matrix_of(h.load);
+    int rows = 1 - roles_unit_axis(c, h.load);
+    int64_t low = p[0].at, high = low, step = matrix->type->shape[rows] / h.extent;
+    for (size_t k = 1; k < n; k++) {
+        if (p[k].at < low) low = p[k].at;
+        if (p[k].at > high) high = p[k].at;
+    }
+    h.matrix = matrix->type;
+    Builder b = ir_before(h.load);
+    if (low != p[0].at) ir_set_operand(h.load, 1 + axis, ir_bin(&b, OP_ADD, h.index, ir_const_int(&b, h.index->type->dtype, low - p[0].at)));
+    InstrList *users = arena_array(&c->s->arena, InstrList, n);
+    for (size_t k = 0; k < n; k++) {
+        Value *of = roles_matrix_of(p[k].load);
+        for (Use *u = of->uses; u; u = u->next) vec_push(&c->s->arena, &users[k], u->user);
+        vec_push(&c->s->arena, &h.was, of);
+    }
+    lengthen(c, h.load, axis, h.extent + high - low);
+    if (matrix->def != h.load) matrix->type = longer(c, matrix->type, rows, step * (h.extent + high - low));
+    b = ir_after(matrix->def);
+    for (size_t k = 0; k < n; k++) {
+        Value *of = h.was.data[k];
+        Value *part = ir_emit(&b, OP_SLICE, &matrix, 1, ATTRS(a_int(ATTR_AXIS, rows), a_int(ATTR_START, (p[k].at - low) * step)), h.matrix);
+        for (size_t u = 0; u < users[k].len; u++)
+            for (int o = 0; o < 2; o++) if (ir_operand(users[k].data[u], o) == of) ir_set_operand(users[k].data[u], o, part);
+        vec_push(&c->s->arena, &h.parts, part);
+    }
+    vec_push(&c->s->arena, &c->halos, h);
+}
+
+bool roles_join_windows(Roles *c)
+{
+    VEC(Place) all = { 0 };
+    InstrList loads = { 0 };
+    ir_collect(&c->s->arena, c->f->body, OP_LOAD, &loads);
+    for (size_t k = 0; k < loads.len; k++) {
+        Place p;
+        if (eligible(c, loads.data[k], &p)) vec_push(&c->s->arena, &all, p);
+    }
+    Place *group = arena_array(&c->s->arena, Place, all.len);
+    for (size_t k = 0; k < all.len; k++) {
+        Place *first = &all.data[k];
+        if (!first->load) continue;
+        int axis = outermost(c->f, first->load);
+        int64_t extent = ir_attr(first->load, ATTR_EXTENTS)->v[axis], low = first->at, high = low;
+        size_t n = 0;
+        group[n++] = *first;
+        for (size_t j = k + 1; j < all.len; j++) {
+            Place *o = &all.data[j];
+            if (!o->load || !moved(first, o, axis)) continue;
+            int64_t l = o->at < low ? o->at : low, h = o->at > high ? o->at : high;
+            if (h - l >= extent || extent + h - l > 256) continue;         /* they overlap; TMA's limit */
+            low = l, high = h;
+            group[n++] = *o;
+            o->load = NULL;
+        }
+        if (n > 1 && extent + high - low < (int64_t)n * extent) join(c, group, n, axis);
+    }
+    return c->halos.len > 0;
+}
+
+void roles_part_windows(Roles *c)
+{
+    for (size_t k = c->halos.len; k-- > 0;) {
+        Halo *h = &c->halos.data[k];
+        Value *matrix = roles_matrix_of(h->load);
+        for (size_t j = 0; j < h->parts.len; j++) ir_replace(h->parts.data[j], h->was.data[j]), ir_erase(h->parts.data[j]->def);
+        if (matrix->def != h->load) matrix->type = h->matrix;
+        Value *moved_to = ir_operand(h->load, 1 + h->axis);
+        ir_set_operand(h->load, 1 + h->axis, h->index);
+        if (moved_to != h->index && !moved_to->uses) ir_erase(moved_to->def);
+        lengthen(c, h->load, h->axis, h->extent);
+    }
+    c->halos.len = 0;
+}
+
+void roles_keep_windows(Roles *c)
+{
+    for (size_t k = 0; k < c->halos.len; k++)
+        for (size_t j = 1; j < c->halos.data[k].was.len; j++) {
+            Instr *matrix = c->halos.data[k].was.data[j]->def, *load = matrix->op == OP_LOAD ? NULL : ir_operand(matrix, 0)->def;
+            ir_erase(matrix);
+            if (load) ir_erase(load);
+        }
+}
+
+void roles_take_parts(Roles *c, Value *matrix, Value *view)
+{
+    for (Use *u = matrix->uses, *next; u; u = next) {
+        next = u->next;
+        Instr *i = u->user;
+        if (i->op != OP_SLICE) continue;
+        Builder b = ir_before(i);
+        Value *part = ir_emit(&b, OP_SHARED_SLICE, &view, 1, ATTRS(a_int(ATTR_AXIS, ir_attr_int(i, ATTR_AXIS, 0)), a_int(ATTR_START, ir_attr_int(i, ATTR_START, 0))),
+                              type_shared(c->s, view->type->dtype, 2, ir_result(i)->type->shape, view->type->layout));
+        part->name = view->name;
+        ir_replace(ir_result(i), part);
+        ir_erase(i);
+    }
+}
