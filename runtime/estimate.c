@@ -8,8 +8,8 @@
  * the programming guide for what a multiprocessor holds. */
 static const DeviceModel models[] = {
     /* target         measured  wgmma   mma  shared  alu  special   l2  store  memory  latency  shared/SM  registers threads */
-    { "cuda:sm_90a",   true,     3100, 2000,    200, 225,      56, 163,   320,   3070,     650,   233472,     65536,   2048 },
-    { "cuda:sm_90",    false,    3100, 2000,    200, 225,      56, 163,   320,   3070,     650,   233472,     65536,   2048 },
+    { "cuda:sm_90a",   true,     3100, 2000,    200, 225,      56, 130,   320,   3070,     650,   233472,     65536,   2048 },
+    { "cuda:sm_90",    false,    3100, 2000,    200, 225,      56, 130,   320,   3070,     650,   233472,     65536,   2048 },
     { "cuda:sm_80",    false,       1, 1150,    165, 175,      43,  85,   170,   1400,     650,   167936,     65536,   2048 },
     { "cuda:sm_86",    false,       1,  400,    200, 210,      52,  65,   130,    850,     650,   102400,     65536,   1536 },
     { "cuda:sm_89",    false,       1,  600,    290, 300,      75, 100,   200,    920,     650,   102400,     65536,   1536 },
@@ -29,9 +29,9 @@ static const double JOIN = 2480;
 static const double STALL = 1;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
-/* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of lines asked for twice because rows lie across them (a tile of 128 x 256 whose rows of B and A do takes twice as
- * long); of bytes that go into shared memory beside those that products read there; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
-static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 4.3, FILL = 0.63, PANELS = 0.24, TAIL = 0.53;
+/* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
+ * long again); of bytes that go into shared memory beside those that products read there; how long programs that load together wait for each other; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
+static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.5, FILL = 0.75, TOGETHER = 1.015, PANELS = 0.24, TAIL = 0.53;
 /* Memory: what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
@@ -88,7 +88,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
-    products *= 1 + PANELS * c->panels;
+    products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
     /* alone: data that come too late, and waits that nothing fills */
