@@ -9,7 +9,7 @@
  * a tile: element n says where part n of the window lies. Nobody but warp-roles knows such a load: it asks for the positions one by one, as scalars (kernel_position), and starts a copy of
  * each part (producer.c). Without roles kernel_positions_undo puts the gather back. A single position is a scalar, and the load one as any other, for good.
  *
- * Requires: no mask, a pad of zero, a tensor that the kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of tensors that are not written. */
+ * Requires: a mask that says nothing but that indices are in range, or one that follows from the first axis alone (a position that is masked off becomes -1, which is out of range); a pad of zero, a tensor that the kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of tensors that are not written. */
 #include "passes/kernel/schedule.h"
 
 /* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`. */
@@ -147,16 +147,58 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
 }
 
 /* The window of a gather: along which tensor axes its first axis picks, which tensor axis each other axis runs along. */
-typedef struct Picked { uint32_t picks; int along[TILE_MAX_RANK]; } Picked;      /* along: by tensor axis its axis of the result, -1: none */
+typedef struct Picked { uint32_t picks; int along[TILE_MAX_RANK]; VEC(Value *) cuts; } Picked;      /* along: by tensor axis its axis of the result, -1: none; cuts: masks of the first axis */
 
-static bool window_of_gather(const Instr *g, Picked *w)
+/* The same numbers, or fewer of them: without what repeats, moves or widens them. */
+static const Value *bare(const Value *v)
+{
+    for (const Instr *i = v->def; i; i = v->def) {
+        bool widens = i->op == OP_CAST && dtype_is_int(ir_operand(i, 0)->type->dtype) && dtype_bits(v->type->dtype) >= dtype_bits(ir_operand(i, 0)->type->dtype);
+        if (i->op != OP_BROADCAST && i->op != OP_SPLAT && !widens && !(i->op == OP_RESHAPE && is_tile(ir_operand(i, 0)) && unit_axis(ir_operand(i, 0)->type, v->type, 0) != -2)) break;
+        v = ir_operand(i, 0);
+    }
+    return v;
+}
+
+static bool is_extent(const Func *f, const Param *p, int axis, const Value *v)
+{
+    int64_t n;
+    const Dim *d = &f->dims[p->dims[axis]];
+    return (v->def && v->def->op == OP_DIM && ir_attr_int(v->def, ATTR_DIM, -1) == p->dims[axis]) || (ir_is_const(v, &n) && d->extent >= 0 && n == d->extent);
+}
+
+static bool same_numbers(const Value *a, const Value *b) { return bare(a) == bare(b); }
+
+/* May the mask go: in range is what a load looks at by itself, and the first axis can be cut by its positions. */
+static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask, Picked *w)
+{
+    Instr *i = mask->def;
+    Depends d;
+    int64_t k;
+    bool all;
+    if (!i) return false;
+    if (i->op == OP_BROADCAST && mask_goes(s, f, m, ir_operand(i, 0), w)) return true;
+    if (i->op == OP_AND && mask->type->dtype == DT_BOOL) return mask_goes(s, f, m, ir_operand(i, 0), w) && mask_goes(s, f, m, ir_operand(i, 1), w);
+    if (ir_is_const(mask, &k) && k) return true;
+    for (int a = 0; a < m->rank; a++) {
+        const Value *x = i->n_operands == 2 ? bare(ir_operand(i, 0)) : NULL, *y = x ? bare(ir_operand(i, 1)) : NULL;
+        all = (i->op == OP_LT && is_extent(f, &f->params[m->param], a, y)) || (i->op == OP_GE && ir_is_const(y, &k) && k == 0);
+        if (all && same_numbers(x, m->idx[a])) return true;
+    }
+    if (!w->picks || ir_result(m->result->def)->type->shape[0] == 1 || mask->type->rank != m->result->type->rank || mask->type->shape[0] != m->result->type->shape[0] || !depends(mask, &d, 0)) return false;
+    for (int a = 1; a < mask->type->rank; a++) if (d.on >> a & 1 && mask->type->shape[a] > 1) return false;
+    vec_push(&s->arena, &w->cuts, mask);
+    return true;
+}
+
+static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *w)
 {
     MemParts m;
     const Type *t = ir_result(g)->type;
     double fzero;
     int64_t zero;
     *w = (Picked){ 0 };
-    if (!ir_mem_parts(g, &m) || m.token || m.mask || t->kind != TYPE_TILE || t->rank < 2) return false;
+    if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
     if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) && !(ir_is_const_float(m.pad, &fzero) && fzero == 0)) return false;
     int next = 1;
     for (int a = 0; a < m.rank; a++) {
@@ -171,7 +213,7 @@ static bool window_of_gather(const Instr *g, Picked *w)
         w->along[a] = next++;
     }
     while (next < t->rank && t->shape[next] == 1) next++;
-    return next == t->rank && (w->picks || t->shape[0] == 1);
+    return next == t->rank && (w->picks || t->shape[0] == 1) && (!m.mask || mask_goes(s, f, &m, m.mask, w));
 }
 
 /* What a product takes of the gather: as it is, merged to a matrix, turned over. */
@@ -179,8 +221,7 @@ static Value *matrix_of(Value *v, bool *turned)
 {
     const Use *u = v->uses;
     *turned = false;
-    if (!u || u->next) return NULL;
-    if (u->user->op == OP_RESHAPE) { v = ir_result(u->user); u = v->uses; }
+    if (u && !u->next && u->user->op == OP_RESHAPE) { v = ir_result(u->user); u = v->uses; }
     if (!u || v->type->kind != TYPE_TILE || v->type->rank != 2) return NULL;
     if (!u->next && u->user->op == OP_PERMUTE) { *turned = true; v = ir_result(u->user); u = v->uses; }
     for (; u; u = u->next) if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return NULL;
@@ -206,6 +247,13 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
     zero[0] = ir_const_int(&b, DT_I32, 0);
     for (int k = 1; k < TILE_MAX_RANK; k++) zero[k] = zero[0];
     for (int a = 0; a < m.rank; a++) ops[1 + a] = (w->picks >> a & 1) && t->shape[0] > 1 ? m.idx[a] : kernel_position(&b, m.idx[a], zero);
+    for (size_t k = 0; k < w->cuts.len; k++) {
+        Value **at = &ops[1 + __builtin_ctz(w->picks)], *mask = w->cuts.data[k];
+        const Type *full = (*at)->type;
+        if (mask->type != type_tile(s, DT_BOOL, full->rank, full->shape)) mask = ir_emit(&b, OP_BROADCAST, &mask, 1, NO_ATTRS, type_tile(s, DT_BOOL, full->rank, full->shape));
+        Value *none = ir_splat(&b, ir_const_int(&b, full->dtype, -1), full->rank, full->shape);
+        *at = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, mask, *at, none);
+    }
     Attr attrs[3] = { a_ints(ATTR_EXTENTS, ext, m.rank) };
     int n = 1;
     int64_t laid[TILE_MAX_RANK];
@@ -251,7 +299,7 @@ void kernel_positions(Session *s, Func *f, KernelPlan *p)
         Picked w;
         bool turned;
         Value *old = matrix_of(ir_result(all.data[k]), &turned), *made;
-        if (!old || !window_of_gather(all.data[k], &w) || !(made = load_of(s, all.data[k], &w, old, turned))) continue;
+        if (!old || !window_of_gather(s, f, all.data[k], &w) || !(made = load_of(s, all.data[k], &w, old, turned))) continue;
         ir_replace(old, made);
         ir_set_name(made, old->name);
         if (kernel_parts(made->def->op == OP_LOAD ? made->def : ir_operand(made->def, 0)->def, NULL)) vec_push(&s->arena, &p->positions, ((Replaced){ old, made }));

@@ -42,6 +42,7 @@ typedef struct SimSite {
     const Instr *instr;
     int param, rank;                    /* windows: axes that are not dropped, innermost (smallest step) first */
     bool write, indexed;                /* indexed: gather, scatter, atomic */
+    bool cut;                           /* a mask depends on data, and is taken to be true */
     bool guessed;                       /* the address depends on data: a place was made up */
     bool unsure;                        /* whether, or how often, it happens depends on data */
     int64_t size;                       /* bytes of an element */

@@ -285,7 +285,8 @@ static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
     }
     slots[m->rank] = m->mask && !is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
     if (site.guessed) c->t->guesses |= SIM_GUESS_ADDRESS;
-    if (m->mask && is_tainted(c, m->mask)) c->t->guesses |= SIM_GUESS_MASK;
+    site.cut = m->mask && is_tainted(c, m->mask);
+    if (site.cut) c->t->guesses |= SIM_GUESS_MASK;
     if (window) window_axes(c, i, x, slots, n, &site);
     n->op = window ? N_WINDOW : N_INDEXED;
     n->slots = slots;

@@ -63,6 +63,12 @@ const Recipe recipes[] = {
     {"gemm_grouped", "gemm_grouped",
      "in A[M,K] T; in W[E,K,N] T; in START[E1] i32 offsets:M; work GROUP[TILES] i32; work FIRST[TILES] i32; work LAST[TILES] i32; out C[M,N] T", NULL, "T=f16 TM=128",
      {"gemm_grouped_plan START GROUP FIRST LAST / TM", "gemm_grouped A W GROUP FIRST LAST C"}, want_gemm_grouped, 0.75, 64, 0, FLOOR_RMS},
+    /* H and Y are rounded to T on the way */
+    {"moe", "moe",
+     "in X[M,K] T; in EXPERT[M,TOP] i32 index:E; in WEIGHT[M,TOP] f32 unit; in WG[E,K,N] T; in WU[E,K,N] T; in WD[E,N,K] T; work START[E1] i32; work ROW[SLOTS] i32; work PLACE[M,TOP] i32; "
+     "work GROUP[TILES] i32; work FIRST[TILES] i32; work LAST[TILES] i32; work H[SLOTS,N] T; work Y[SLOTS,K] T; out O[M,K] T", NULL, "T=f16 TM=128",
+     {"moe_route EXPERT START ROW PLACE / TT", "moe_plan START GROUP FIRST LAST / TM", "moe_gate X ROW WG WU GROUP FIRST LAST H / T TM TN TK", "moe_down H WD GROUP FIRST LAST Y / T TM TN TK",
+      "moe_combine Y PLACE WEIGHT O / T"}, want_moe, 16, 64, 0, FLOOR_RMS, 3},
     /* weights are rounded to T after each of two operations */
     {"gemm_int4", "gemm_int4", "in A[M,K] T; in W[N,KHALF] u8 index:BYTE; in SCALE[N,GROUPS] T unit; in ZERO[N,GROUPS] T int:SEVEN; out C[M,N] T", NULL, "T=f16 TK=128",
      {"gemm_int4 A W SCALE ZERO C"}, want_gemm_int4, 8, 64, 0, FLOOR_RMS, 2},
@@ -220,6 +226,7 @@ const Case cases[] = {
     {"gemm_residual", "M=33 N=65 K=49", NULL, "R:t S:x C:s"},
     {"gemm_gated", "M=33 N=65 K=49 | M=9 N=129 K=225", "T=f16 " SMALL_TILES " | T=bf16 " SMALL_TILES},
     {"gemm_gated", "M=33 N=65 K=49", NULL, "A:t U:t"},
+    {"moe", "M=65 TOP=2 SLOTS=130 E=3 E1=4 TILES=6 K=64 N=72 | M=33 TOP=3 SLOTS=99 E=8 E1=9 TILES=16 K=96 N=40", "TM=64 TN=64 TK=32 TT=64 | TM=64 TN=32 TK=32 TT=16 T=bf16"},
     {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 TILES=9 | M=225 N=33 K=64 E=7 E1=8 TILES=15", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
     {"gemm_int4", "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 SEVEN=7", "TM=16 TN=64 | T=bf16 TM=32 TN=32"},
 

@@ -18,7 +18,7 @@ typedef struct Recipe {
     const char *scalars;        /* "type NAME=value; ..." */
     const char *consts;         /* "T=f16 ..." defaults a case may override */
     /* kernels in order, "kernel arguments... [/ consts...]". Without the slash a launch takes all consts */
-    const char *launch[3];
+    const char *launch[6];
     void (*reference)(Problem *);
     double narrow, f32, f64;    /* bound in ulp by output type (narrow: 8 and 16 bits). Integers must be equal */
     Floor floor;

@@ -259,6 +259,25 @@ void want_gemm_grouped(Problem *p)
     }
 }
 
+/* Each token through each of its experts, one after the other. */
+void want_moe(Problem *p)
+{
+    IN(X); IN(EXPERT); IN(WEIGHT); IN(WG); IN(WU); IN(WD); WANT(O); SIZE(M); SIZE(N); SIZE(K); SIZE(TOP);
+    double *gate = malloc((size_t)N * sizeof *gate), *up = malloc((size_t)N * sizeof *up), *y = malloc((size_t)K * sizeof *y);
+    memset(O, 0, (size_t)(M*K) * sizeof *O);
+    for (int64_t s = 0; s < M*TOP; s++) {
+        const int64_t e = (int64_t)EXPERT[s], t = s / TOP;
+        ref_gemm(X + t*K, WG + e*K*N, gate, 1, N, K);
+        ref_gemm(X + t*K, WU + e*K*N, up, 1, N, K);
+        for (int64_t i = 0; i < N; i++) gate[i] = ref_silu(gate[i]) * up[i];
+        ref_gemm(gate, WD + e*N*K, y, 1, K, N);
+        for (int64_t i = 0; i < K; i++) O[t*K + i] += WEIGHT[s] * y[i];
+    }
+    free(gate);
+    free(up);
+    free(y);
+}
+
 void want_attention_paged(Problem *p)
 {
     IN(Q); IN(K); IN(V); IN(PAGES_OF); IN(LEN); WANT(O); SIZE(B); SIZE(H); SIZE(HK); SIZE(D); SIZE(PAGE); SIZE(MOST);

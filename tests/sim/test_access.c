@@ -69,7 +69,7 @@ static bool compare(const Func *f, const SimTrace *trace, const Tally *want, con
     bool same = true;
     for (int k = 0; k < sim_trace_sites(trace); k++) {
         const SimSite *s = sim_trace_site(trace, k);
-        guessed[s->instr->mark] |= s->guessed;
+        guessed[s->instr->mark] |= s->guessed || s->cut;
         unsure[s->instr->mark] |= s->unsure;
     }
     for (int k = 0; k < n && same; k++) {
