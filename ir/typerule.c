@@ -668,7 +668,7 @@ static const char *rule_COPY(Rule *r)
     int parts = attr_int(r, ATTR_PARTS, 0) > 0;
     if (r->n != 2 + parts + T(r, 1)->rank) WHY("%d operands, must be %d", r->n, 2 + parts + T(r, 1)->rank);
     if (T(r, 0)->dtype != T(r, 1)->dtype) WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
-    for (int k = 2; k < r->n; k++) if (!is_offset(T(r, k))) WHY("offset %d is %s, must be an integer scalar", k - 2, STR(T(r, k)));
+    for (int k = 2; k < r->n; k++) if (!is_offset(T(r, k)) && !(T(r, k)->kind == TYPE_TILE && dtype_is_int(T(r, k)->dtype))) WHY("offset %d is %s, must be an integer scalar or a tile of positions", k - 2, STR(T(r, k)));
     return NULL;
 }
 

@@ -200,6 +200,7 @@ typedef struct Window {
     int tile_axis[TILE_MAX_RANK];
     int unit;                       /* tensor axis of stride 1, -1: none known */
     int unit_tile;                  /* its tile axis, -1 */
+    uint32_t picked;                /* tensor axes along which a tile says where: their offset is that tile */
     bool masked;
     int64_t cache;                  /* CACHE_...: the access's hint */
     int64_t align;                  /* bytes by which the address of every row start is divisible */

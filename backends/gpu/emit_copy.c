@@ -26,11 +26,15 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     int64_t step, slopes[TILE_MAX_RANK];
     window_of(e, copy, &w);
     if (!ir_is_const(ir_operand(loop, 2), &step)) return;
-    for (int a = 0; a < w.rank; a++) if (!slope_in_loop(w.offset[a], loop->blocks[0], &slopes[a])) return;
+    for (int a = 0; a < w.rank; a++) {
+        if (w.picked >> a & 1) slopes[a] = 0;
+        else if (!slope_in_loop(w.offset[a], loop->blocks[0], &slopes[a])) return;
+    }
     const Layout *l = copy_layout(e, view, s);
     const Param *p = &e->f->params[w.param];
     const char *c[TILE_MAX_RANK], *at = slot_name(e, SLOT_DATA, w.param, 0, p->type->dtype), *by = NULL;
     for (int a = 0; a < w.rank; a++) {
+        if (w.picked >> a & 1) continue;
         const char *stride = p->stride[a] != FACT_UNKNOWN ? str(e, "%lldll", (long long)p->stride[a]) : slot_name(e, SLOT_STRIDE, w.param, a, DT_INDEX);
         at = str(e, "%s + %s * %s", at, at_start(e, w.offset[a], loop), stride);
         if (!slopes[a]) continue;
@@ -41,7 +45,7 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     CopyPlace x = { copy, tmp(e, p->name), by, NULL, { NULL } };
     /* strides in registers: left to itself ptxas reads them from constant memory again before each piece */
     for (int a = 0; a < w.rank; a++) {
-        if (w.tile_axis[a] < 0 || p->stride[a] != FACT_UNKNOWN || !e->f->fits32) continue;
+        if (w.tile_axis[a] < 0 || w.picked >> a & 1 || p->stride[a] != FACT_UNKNOWN || !e->f->fits32) continue;
         x.stride[a] = tmp(e, "stride");
         line(e, "i32 %s = (i32)%s;", x.stride[a], slot_name(e, SLOT_STRIDE, w.param, a, DT_INDEX));
         line(e, "%s(%s);", use(e, "pin_word"), x.stride[a]);
@@ -92,6 +96,7 @@ const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, const char 
     for (int a = 0; a < w->rank; a++) {
         int t = w->tile_axis[a];
         if (t < 0) continue;
+        if (w->picked >> a & 1) { rest[t] = "0"; continue; }
         rest[t] = p->stride[a] ? "0" : own[t];
         any |= strcmp(rest[t], "0") != 0;
         if (!p->stride[a] || !strcmp(own[t], "0")) continue;

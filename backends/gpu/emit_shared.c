@@ -84,9 +84,7 @@ bool emit_guarded_copies(Emit *e, Instr *i)
 
 const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
 {
-    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
-    for (int a = 0; a < view->rank; a++) { tile[a] = (int32_t)view->shape[a]; order[a] = s->order[a]; }
-    return layout_coalesced(&e->s->arena, view->rank, tile, order, dtype_bytes(view->dtype), 16, e->target->wave, e->threads / e->target->wave);
+    return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave);
 }
 
 static void emit_copy(Emit *e, Instr *i)
@@ -102,7 +100,7 @@ static void emit_copy(Emit *e, Instr *i)
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
-    if (n == 1 && emit_shifted_copy(e, i, &w, l, s)) return;
+    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
     const CopyPlace *place = copy_place(e, i);
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
@@ -125,7 +123,15 @@ static void emit_copy(Emit *e, Instr *i)
     const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
     const char *inside = both_conditions(e, holder, tile_condition(e, l, c));
     if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
-    const char *cond = window_condition(e, &w, c, false), *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
+    const char *cond = window_condition(e, &w, c, false), *reg = n > 1 ? str(e, "%d * v", n) : "v";
+    for (int a = 0; a < w.rank; a++) {
+        if (!(w.picked >> a & 1)) continue;
+        const char *x = tmp(e, "at");
+        line(e, "const i64 %s = (i64)%s;", x, element(e, w.offset[a], l, reg));
+        cond = both_conditions(e, cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w.param, a)));
+        index = str(e, "%s + %s", index, window_times(e, x, window_stride(e, w.param, a)));
+    }
+    const char *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     if (async) {
         const char *p = tmp(e, "in");
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");

@@ -50,6 +50,7 @@ void window_of(Emit *e, const Instr *i, Window *w)
     for (int a = 0; a < w->rank; a++) {
         w->step[a] = st ? st->v[a] : 1;
         w->tile_axis[a] = -1;
+        if (w->offset[a]->type->kind == TYPE_TILE) w->picked |= 1u << a;
         if (p->stride[a] == 1) w->unit = a;
         if (ext->v[a] == -1) continue;
         w->tile_axis[a] = at++;
@@ -91,7 +92,7 @@ const char *window_pointer(Emit *e, const Window *w)
     const char *name = tmp(e, p->name), *x = slot_name(e, SLOT_DATA, w->param, 0, p->type->dtype);
     for (int a = 0; a < w->rank; a++) {
         int64_t c;
-        if (is_const_value(w->offset[a], &c) && c == 0) continue;
+        if (w->picked >> a & 1 || (is_const_value(w->offset[a], &c) && c == 0)) continue;
         const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c) : str(e, "(i64)%s", name_of(e, w->offset[a]));
         x = str(e, "%s + %s", x, window_times(e, o, window_stride(e, w->param, a)));
     }
@@ -103,7 +104,7 @@ const char *window_index(Emit *e, const Window *w, const char *const *c)
 {
     const char *x = NULL;
     for (int a = 0; a < w->rank; a++) {
-        if (w->tile_axis[a] < 0) continue;
+        if (w->tile_axis[a] < 0 || w->picked >> a & 1) continue;
         const char *k = c[w->tile_axis[a]];
         if (!strcmp(k, "0")) continue;
         if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
@@ -149,7 +150,7 @@ const char *window_condition(Emit *e, const Window *w, const char *const *c, boo
 {
     const char *x = "";
     for (int a = 0; w->masked && a < w->rank; a++)
-        if (!skip_unit || a != w->unit) x = both_conditions(e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+        if (!(w->picked >> a & 1) && (!skip_unit || a != w->unit)) x = both_conditions(e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
     return x;
 }
 

@@ -167,6 +167,7 @@ void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
 void kernel_positions(Session *, Func *, KernelPlan *);
 void kernel_positions_undo(KernelPlan *);
 void kernel_positions_keep(KernelPlan *);
+void kernel_position_rows(Session *, Func *);       /* the same for copies of the portable path: a position for each row */
 int64_t kernel_parts(const Instr *load, uint32_t *picked);      /* parts of a window that has positions of its own; 0: none. picked: the tensor axes that have them */
 /* Element `at` of a tile of positions as a scalar; whether `test` holds for every scalar that it is made from. */
 Value *kernel_position(Builder *, const Value *, Value *const *at);
@@ -193,6 +194,9 @@ const Layout *kernel_slot_fragments(Session *, const KernelPlan *, const Instr *
 /* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes and then the warps the runs
  * after it. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
+
+/* Who copies which elements of a tile to shared memory. */
+const Layout *kernel_copy_layout(Arena *, const Type *view, const LayoutShared *, int wave, int warps);
 
 /* Memory straight to LDS (dma.c): what lane `tid` of the workgroup fetches with instruction v for the bytes at (v * threads + tid) * size of a tile:
  * row[v] + a row of the thread's own, and bytes (col[v] ^ its own) along the row. */

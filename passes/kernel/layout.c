@@ -136,6 +136,8 @@ static void note_shift(Ctx *c, Group *g, const Instr *i, const Value *v, int axi
     g->odd = true;
 }
 
+static const LayoutShared *copied(Ctx *c, const Instr *copy) { return layouts_shared(&c->p->layouts, ir_operand(copy, 0)->type); }
+
 static void note_anchors(void *user, Instr *i)
 {
     Ctx *c = user;
@@ -167,6 +169,14 @@ static void note_anchors(void *user, Instr *i)
     if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) {
         c->g[find(c, ir_result(i)->id)].reshape = i;
         c->g[find(c, ir_operand(i, 0)->id)].reshape_to = i;
+    }
+    for (int k = 2; i->op == OP_COPY && k < i->n_operands; k++) {       /* positions: where the threads that copy have their rows */
+        if (!grouped(ir_operand(i, k))) continue;
+        Group *g = &c->g[find(c, ir_operand(i, k)->id)];
+        g->access_bytes = INT32_MAX;
+        g->unit = copied(c, i)->order[0];
+        g->access_elem = dtype_bytes(ir_operand(i, 0)->type->dtype);
+        g->access_width = 16;
     }
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
@@ -273,6 +283,13 @@ static void split_warps(const KernelPlan *p, Group *g)
             g->warps[1] = all / down;
             most = busiest(info, g->box, down, all / down);
         }
+}
+
+const Layout *kernel_copy_layout(Arena *a, const Type *view, const LayoutShared *s, int wave, int warps)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    for (int k = 0; k < view->rank; k++) { tile[k] = (int32_t)view->shape[k]; order[k] = s->order[k]; }
+    return layout_coalesced(a, view->rank, tile, order, dtype_bytes(view->dtype), 16, wave, warps);
 }
 
 static void assign(Ctx *c, Value *v);
@@ -622,6 +639,10 @@ static void fix_instr(Ctx *c, Instr *i)
         if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
         store_layout(c, i);
         fix_store(c, i);
+        return;
+    case OP_COPY:
+        for (int k = 2; k < i->n_operands; k++)
+            if (grouped(ir_operand(i, k))) need(c, i, k, kernel_copy_layout(a, ir_operand(i, 0)->type, copied(c, i), c->p->target->wave, c->p->warps));
         return;
     case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: fix_indexed(c, i); return;
     case OP_MMA_SYNC: {

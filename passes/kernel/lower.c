@@ -171,6 +171,13 @@ static void without_roles(KernelPlan *p)
     if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
 }
 
+/* No TMA: copies ask for a position for each row, where threads copy. */
+static void without_positions(Session *s, Func *f, KernelPlan *p)
+{
+    kernel_positions_undo(p);
+    if (p->target->kind == TARGET_CUDA) kernel_position_rows(s, f);
+}
+
 bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
 {
     int errors = s->n_errors;
@@ -192,13 +199,13 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     if (!p->options.no_reciprocal) kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
     if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
-    bool can = target_has(p->target, TF_TMA | TF_WGMMA) && !p->options.no_roles;
-    if (can) kernel_positions(s, f, p);
+    kernel_positions(s, f, p);
+    if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles) without_positions(s, f, p);
     schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;
     if (!roles) {
-        kernel_positions_undo(p);
+        without_positions(s, f, p);
         Rows r = { .p = p, .s = s, .whole = true };
         ir_walk(f->body, whole_rows, &r);
         kernel_lazy_rescale(s, f, p, r.whole && r.products);

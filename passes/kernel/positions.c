@@ -187,6 +187,7 @@ static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask,
     }
     if (!w->picks || ir_result(m->result->def)->type->shape[0] == 1 || mask->type->rank != m->result->type->rank || mask->type->shape[0] != m->result->type->shape[0] || !depends(mask, &d, 0)) return false;
     for (int a = 1; a < mask->type->rank; a++) if (d.on >> a & 1 && mask->type->shape[a] > 1) return false;
+    if (dtype_bits(m->idx[__builtin_ctz(w->picks)]->type->dtype) < 32) return false;        /* -1 may be in range */
     vec_push(&s->arena, &w->cuts, mask);
     return true;
 }
@@ -319,4 +320,180 @@ void kernel_positions_undo(KernelPlan *p)
 void kernel_positions_keep(KernelPlan *p)
 {
     for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
+}
+
+/* --- row by row (the portable path) -------------------------------------------------------------------------------------------------- */
+
+/* v, widened from v of 32 bits or more: the same numbers. */
+static bool only_widens(const Instr *i)
+{
+    const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;
+    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 && dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
+}
+
+static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
+{
+    MemParts m;
+    Session *s = b->module->session;
+    ir_mem_parts(i, &m);
+    const Type *shape = at[0]->type;
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
+    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
+    for (int a = 0, t = 0; a < m.rank; a++) {
+        Value *from = ir_splat(b, m.idx[a], shape->rank, shape->shape);
+        ops[1 + a] = from;
+        if (ext->v[a] == -1) continue;
+        int k = t++;
+        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
+        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
+        if (steps && steps->v[a] != 1) {
+            Value *by = ir_splat(b, ir_const_int(b, m.idx[a]->type->dtype, steps->v[a]), shape->rank, shape->shape);
+            step = ir_bin(b, OP_MUL, step, by);
+        }
+        ops[1 + a] = ir_bin(b, OP_ADD, from, step);
+    }
+    int n = 1 + m.rank;
+    if (m.pad) ops[n++] = m.pad;
+    return ir_emit(b, OP_GATHER, ops, n, m.pad ? ATTRS(a_int(ATTR_HAS_PAD, 1)) : NO_ATTRS, type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
+}
+
+/* kernel_position for a tile of coordinates: at[k], all of one shape, says where along axis k of v. `narrow`: the numbers count, not their width. */
+static Value *rows_of(Builder *b, const Value *v, Value *const *at, bool narrow)
+{
+    const Instr *i = v->def;
+    const Type *shape = at[0]->type;
+    Session *s = b->module->session;
+    if (!is_tile(v)) return ir_splat(b, (Value *)v, shape->rank, shape->shape);
+    Value *own[TILE_MAX_RANK];
+    switch ((int)i->op) {
+    case OP_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
+    case OP_ARANGE: {
+        Value *x = ir_cast(b, at[0], v->type->dtype);
+        int64_t start = ir_attr_int(i, ATTR_START, 0);
+        if (!start) return x;
+        Value *first = ir_splat(b, ir_const_int(b, v->type->dtype, start), shape->rank, shape->shape);
+        return ir_bin(b, OP_ADD, x, first);
+    }
+    case OP_LOAD: return rows_of_load(b, i, at);
+    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
+        const Type *from = ir_operand(i, 0)->type;
+        for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
+        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
+            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a;
+            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
+            own[a] = k < 0 || from->shape[a] == 1 ? ir_splat(b, ir_const_int(b, DT_I32, 0), shape->rank, shape->shape) : at[k];
+        }
+        return rows_of(b, ir_operand(i, 0), own, narrow);
+    }
+    default: break;
+    }
+    if (narrow && only_widens(i)) return rows_of(b, ir_operand(i, 0), at, true);
+    for (int k = 0; k < i->n_operands; k++) own[k] = rows_of(b, ir_operand(i, k), at, false);
+    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_tile(s, v->type->dtype, shape->rank, shape->shape) : NULL);
+}
+
+/* Along the last axis of the result one axis of the tensor, *unit, runs on by ones; the others (bits of w->picks) do not depend on it. */
+static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w, int *unit)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    int last = t->rank - 1;
+    double fzero;
+    int64_t zero;
+    *w = (Picked){ 0 };
+    *unit = -1;
+    if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) && !(ir_is_const_float(m.pad, &fzero) && fzero == 0)) return false;
+    for (int a = 0; a < m.rank; a++) {
+        Depends d;
+        if (!depends(m.idx[a], &d, 0)) return false;
+        for (int k = 0; k < t->rank; k++) if (t->shape[k] == 1) d.on &= ~(1u << k);
+        if (d.on >> last & 1) {
+            if (*unit >= 0 || d.on != 1u << last || !d.linear || d.slope[last] != 1) return false;
+            *unit = a;
+        } else if (d.on) w->picks |= 1u << a;
+    }
+    return *unit >= 0 && f->params[m.param].stride[*unit] == 1 && w->picks && __builtin_ctz(w->picks) < *unit && (!m.mask || mask_goes(s, f, &m, m.mask, w));
+}
+
+static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
+
+/* Positions that are the same in every turn of a loop are worked out before it. */
+static Instr *first_place(Instr *g, const Value *v, const Picked *w)
+{
+    Instr *at = g;
+    for (Instr *loop = g->block->parent; loop && loop->op == OP_FOR; loop = loop->block->parent) {
+        bool free = kernel_position_of(v, outside, loop->blocks[0]);
+        for (size_t k = 0; k < w->cuts.len; k++) free = free && kernel_position_of(w->cuts.data[k], outside, loop->blocks[0]);
+        if (!free) break;
+        at = loop;
+    }
+    return at;
+}
+
+/* Of each row of the matrix where it lies along the axes of the gather's result, as tiles of shape `line`. */
+static void coordinates(Builder *b, const Type *t, const int64_t *line, Value **at)
+{
+    Session *s = b->module->session;
+    int64_t rows = type_elements(t) / t->shape[t->rank - 1], inner = rows;
+    Value *none = ir_splat(b, ir_const_int(b, DT_I32, 0), 2, line);
+    Value *row = ir_emit(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(s, DT_I32, 1, &rows));
+    row = ir_emit(b, OP_RESHAPE, &row, 1, NO_ATTRS, type_tile(s, DT_I32, 2, line));
+    for (int k = 0; k < TILE_MAX_RANK; k++) at[k] = none;
+    for (int k = 0; k < t->rank - 1; k++) {
+        inner /= t->shape[k];
+        at[k] = row;
+        if (inner > 1) { Value *by = ir_splat(b, ir_const_int(b, DT_I32, inner), 2, line); at[k] = ir_bin(b, OP_DIV, at[k], by); }
+        if (k) { Value *by = ir_splat(b, ir_const_int(b, DT_I32, t->shape[k]), 2, line); at[k] = ir_bin(b, OP_REM, at[k], by); }
+    }
+}
+
+static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool turned)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    ir_mem_parts(g, &m);
+    int64_t columns = t->shape[t->rank - 1], rows = type_elements(t) / columns;
+    int64_t line[2] = { turned ? 1 : rows, turned ? rows : 1 }, full[2] = { turned ? columns : rows, turned ? rows : columns };
+    Builder b = ir_before(g);
+    b.loc = g->loc;
+    Value *at[TILE_MAX_RANK], *zeros[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    zeros[0] = ir_const_int(&b, DT_I32, 0);
+    for (int k = 1; k < TILE_MAX_RANK; k++) zeros[k] = zeros[0];
+    int64_t ext[TILE_MAX_RANK], order[2] = { 1, 0 };
+    for (int a = 0; a < m.rank; a++) {
+        bool picked = w->picks >> a & 1;
+        ext[a] = a == unit ? columns : picked && a == __builtin_ctz(w->picks) ? rows : -1;
+        if (!picked) { ops[1 + a] = kernel_position(&b, m.idx[a], zeros); continue; }
+        Builder early = ir_before(first_place(g, m.idx[a], w));
+        early.loc = g->loc;
+        coordinates(&early, t, line, at);
+        Value *x = rows_of(&early, m.idx[a], at, true);
+        for (size_t k = 0; k < w->cuts.len && a == __builtin_ctz(w->picks); k++) {
+            Value *mask = rows_of(&early, w->cuts.data[k], at, false), *out = ir_splat(&early, ir_const_int(&early, x->type->dtype, -1), 2, line);
+            x = ir_op(&early, OP_WHERE, NULL, NO_ATTRS, mask, x, out);
+        }
+        ops[1 + a] = ir_emit(&early, OP_BROADCAST, &x, 1, NO_ATTRS, type_tile(s, x->type->dtype, 2, full));
+    }
+    Attr attrs[2] = { a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_ORDER, order, 2) };
+    const Type *type = type_tile(s, t->dtype, 2, full);
+    return ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, turned ? 2 : 1 }, &type, 1));
+}
+
+void kernel_position_rows(Session *s, Func *f)
+{
+    InstrList all = { 0 };
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        int unit;
+        Value *old = matrix_of(ir_result(all.data[k]), &turned);
+        const Type *t = ir_result(all.data[k])->type;
+        if (!old || !rows_of_gather(s, f, all.data[k], &w, &unit) || old->type->shape[turned ? 0 : 1] != t->shape[t->rank - 1]) continue;
+        Value *made = load_of_rows(s, all.data[k], &w, unit, turned);
+        ir_replace(old, made);
+        ir_set_name(made, old->name);
+        erase_chain(old);
+    }
 }

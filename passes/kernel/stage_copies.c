@@ -5,8 +5,10 @@ bool stage_from_counter(const Value *v, const Block *body, int *steps)
 {
     if (ir_defined_outside(v, body)) return true;
     if (!v->def) return v == body->args[0];
-    if (--*steps < 0 || !(op_info[v->def->op].flags & OPF_PURE) || v->def->n_blocks || v->def->block != body) return false;
-    for (int k = 0; k < v->def->n_operands; k++) if (!stage_from_counter(ir_operand(v->def, k), body, steps)) return false;
+    MemParts m;
+    bool reads = (v->def->op == OP_LOAD || v->def->op == OP_GATHER) && ir_mem_parts(v->def, &m) && !m.token;       /* what the kernel does not write */
+    if (--*steps < 0 || !(reads || (op_info[v->def->op].flags & OPF_PURE)) || v->def->n_blocks || v->def->block != body) return false;
+    for (int k = 0; k < v->def->n_operands; k++) if (ir_operand(v->def, k)->type->kind != TYPE_TENSOR && !stage_from_counter(ir_operand(v->def, k), body, steps)) return false;
     return true;
 }
 
