@@ -688,9 +688,13 @@ static const char *rule_PASS(Rule *r)
 static const char *rule_COMBINE(Rule *r)
 {
     int64_t axis, count = attr_int(r, ATTR_COUNT, 0), shape[TILE_MAX_RANK], rmw = attr_int(r, ATTR_RMW, -1);
-    TRY(need_axis(r, &axis));
     const Type *t = T(r, 0);
     if (rmw != RMW_ADD && rmw != RMW_MAX && rmw != RMW_MIN) WHY("rmw must be add, max or min");
+    if (attr_int(r, ATTR_AXIS, -1) < 0) {
+        if (count < 2 || t->kind != TYPE_TILE) WHY("a tile and a count of CTAs");
+        return give(r, 0, type_tile(r->s, t->dtype, t->rank, t->shape));
+    }
+    TRY(need_axis(r, &axis));
     if (count < 2 || t->shape[axis] % count) WHY("axis %lld of %s has no %lld equal parts", (long long)axis, STR(t), (long long)count);
     for (int k = 0; k < t->rank; k++) shape[k] = t->shape[k] / (k == axis ? count : 1);
     return give(r, 0, type_tile(r->s, t->dtype, t->rank, shape));

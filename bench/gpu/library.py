@@ -3,7 +3,8 @@
     python3 bench.py --lib=libtile.so --kernels=examples/kernels --gemm=3000x5000x2000 --attention=B2H16M3000N3000D128causal --softmax=32768x4096 ...
 
 --gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
---gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16]   against cuDNN and FlashAttention-2
+--gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
+   causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
 --conv=B32C256H56F256[R3][S1][:bf16]              channels last, R x R taps, stride S, against cuDNN's NHWC; beside it its NCHW
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
@@ -107,28 +108,38 @@ class Rows:
         self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", [("eager", eager)], lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=[("product alone", plain)])
     def attention(self, text):
         from torch.nn.attention import sdpa_kernel, SDPBackend
-        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)(?:N(\d+))?D(\d+)(causal)?(?::(\w+))?", text)
-        if not m: raise RuntimeError(f"--attention=B2H16[HK4]M3000[N4000]D128[causal][:bf16], not {text}")
-        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 6)); HK, N, causal, T = int(m[3] or H), int(m[5] or M), bool(m[7]), m[8] or "f16"
-        q, k, v = (torch.randn(B, h, n, D, device="cuda").to(DT[T]) for h, n in ((H, M), (HK, N), (HK, N))); o = torch.empty_like(q); scale = D ** -0.5
+        from torch.nn.attention.bias import causal_lower_right
+        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)(?:N(\d+))?D(\d+)(causal|lower)?((?::\w+)*)", text)
+        if not m: raise RuntimeError(f"--attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed], not {text}")
+        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 6)); HK, N, mask, rest = int(m[3] or H), int(m[5] or M), m[7] or "full", m[8].split(":")[1:]
+        T = next((x for x in rest if x in DT), "f16"); held = next((x for x in rest if x not in DT), ""); scale = D ** -0.5
+        if held not in ("", "bshd", "packed") or (held == "packed" and M != N): raise RuntimeError(f"{text}: bshd, or packed with as many queries as keys")
+        if held == "packed": q, k, v = (x.transpose(1, 2) for x in torch.randn(B, M, H + 2 * HK, D, device="cuda").to(DT[T]).split((H, HK, HK), 2))
+        else: q, k, v = (torch.randn(*((B, n, h, D) if held else (B, h, n, D)), device="cuda").to(DT[T]) for h, n in ((H, M), (HK, N), (HK, N)))
+        if held == "bshd": q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o = torch.empty(B, M, H, D, device="cuda", dtype=DT[T]).transpose(1, 2) if held else torch.empty_like(q)
         def sdpa(be):
             def go():
-                with sdpa_kernel(be): return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=H != HK)
+                with sdpa_kernel(be): return F.scaled_dot_product_attention(q, k, v, attn_mask=causal_lower_right(M, N) if mask == "lower" else None, is_causal=mask == "causal", enable_gqa=H != HK)
             return go
         peers = []
         for name, be in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
             try: sdpa(be)(); torch.cuda.synchronize(); peers.append((name, sdpa(be)))
             except Exception as x: print(f"{name}: {str(x)[:100]}", flush=True)
-        def want():         # one head at a time: the scores of all need not fit
-            r = torch.empty(B, H, M, D, device="cuda")
+        seen = None if mask == "full" else torch.arange(M, device="cuda")[:, None] + (N - M if mask == "lower" else 0) >= torch.arange(N, device="cuda")[None]
+        def want():         # as many heads at a time as there is room for their scores
+            r = torch.empty(B, H, M, D, device="cuda"); some = max(1, min(H, (1 << 28) // (M * N)))
             for b in range(B):
-                for h in range(H):
-                    s = q[b, h].float() @ k[b, h * HK // H].float().T * scale
-                    if causal: s.masked_fill_(torch.arange(M, device="cuda")[:, None] < torch.arange(N, device="cuda")[None], -math.inf)
-                    r[b, h] = torch.softmax(s, -1) @ v[b, h * HK // H].float()
+                for h in range(0, H, some):
+                    hk = torch.arange(h, min(H, h + some), device="cuda") * HK // H
+                    s = q[b, h:h + some].float() @ k[b, hk].float().mT * scale
+                    if seen is not None: s.masked_fill_(~seen, -math.inf)
+                    r[b, h:h + some] = torch.nan_to_num(torch.softmax(s, -1)) @ v[b, hk].float()
             return r
-        self.show(f"attention {T} {'causal' if causal else 'full'} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M} N{N}", 4 * B * H * D * (M * N - (M * M / 2 if causal else 0)), "TFLOPS", peers,
-                  lambda l: l.kernel("attention", "attention", T=T, CAUSAL="true" if causal else "false"), (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
+        pairs = M * N if mask == "full" else sum(max(0, min(N, i + 1 + (N - M if mask == "lower" else 0))) for i in range(M))
+        kernel = (lambda l: l.kernel("attention_cross", "attention_cross", T=T)) if mask == "lower" else lambda l: l.kernel("attention", "attention", T=T, CAUSAL="true" if mask == "causal" else "false")
+        self.show(f"attention {T} {mask} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M} N{N}{' ' + held if held else ''}", 4 * B * H * D * pairs, "TFLOPS", peers,
+                  kernel, (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
     def conv(self, text):
         import bench
         m = re.fullmatch(r"B(\d+)C(\d+)H(\d+)F(\d+)(?:R(\d+))?(?:S(\d+))?(?::(\w+))?", text)

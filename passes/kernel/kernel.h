@@ -172,6 +172,9 @@ int64_t kernel_parts(const Instr *load, uint32_t *picked);      /* parts of a wi
 /* Element `at` of a tile of positions as a scalar; whether `test` holds for every scalar that it is made from. */
 Value *kernel_position(Builder *, const Value *, Value *const *at);
 bool kernel_position_of(const Value *, ValueTest *, void *user);
+/* The loop's carried value k is a running maximum m, others sums under exp2(-m c) that are rescaled as it grows (lazy_rescale.c), and behind the loop only their quotients count: which
+ * those are, and c. guarded: what the exponents subtract is never -inf. NULL: not so. */
+Value *kernel_online(Session *, Instr *loop, int k, bool *under, bool *guarded);
 bool kernel_roles(Session *, Func *, KernelPlan *);     /* true: lowered with roles; false: nothing changed */
 
 /* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile; why: it is not shared. */

@@ -98,6 +98,8 @@ static void link_values(void *user, Instr *i)
         unite(c, ir_result(i), ir_operand(i, 2));
     } else if (i->op == OP_WGMMA_WAIT) {
         for (int k = 0; k < i->n_results; k++) unite(c, &i->results[k], ir_operand(i, k));
+    } else if (i->op == OP_CLUSTER_COMBINE && !ir_attr(i, ATTR_AXIS)) {
+        unite(c, ir_result(i), ir_operand(i, 0));
     }
     link_carried(c, i);
 }
@@ -165,7 +167,7 @@ static void note_anchors(void *user, Instr *i)
         if (grouped(ir_operand(i, 0))) c->g[find(c, ir_operand(i, 0)->id)].ordered = true;
         if (grouped(ir_result(i))) c->g[find(c, ir_result(i)->id)].ordered = true;
     }
-    if (i->op == OP_CLUSTER_COMBINE) c->g[find(c, ir_result(i)->id)].combine = i;
+    if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) c->g[find(c, ir_result(i)->id)].combine = i;
     if (i->op == OP_RESHAPE && grouped(ir_result(i)) && grouped(ir_operand(i, 0))) {
         c->g[find(c, ir_result(i)->id)].reshape = i;
         c->g[find(c, ir_operand(i, 0)->id)].reshape_to = i;
@@ -463,6 +465,7 @@ static const Layout *fragment(Ctx *c, Instr *mma, int k)
 
 static void fix_combine(Ctx *c, Instr *i)
 {
+    if (!ir_attr(i, ATTR_AXIS)) { need(c, i, 0, layouts_get(&c->p->layouts, ir_result(i)->type)); return; }
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)ir_attr_int(i, ATTR_COUNT, 1);
     const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type), *whole = layout_concat(&c->s->arena, l, axis, n);
     if (!whole) {

@@ -14,7 +14,7 @@
  * What this holds on is checked, value by value:
  *   in the loop      m is used by the maximum and by alpha's exponent, m_new by the shift only; with p, all that is computed from it grows by one factor (`new`), the carried
  *                    values come to that factor by alpha, and each of them is handed on in it;
- *   behind the loop  m is not used; what the carried values' factor goes into (its power is followed through products and quotients) cancels before it is stored or rounded.
+ *   behind the loop  m is not used, but to bring what CTAs of a cluster have each under their own m to a common one (split.c); what the carried values' factor goes into (its power is followed through products and quotients) cancels before it is stored or rounded.
  * Flash attention 4 and the measured reference rescale so. */
 #include "passes/kernel/schedule.h"
 #include <math.h>
@@ -265,6 +265,7 @@ static bool power_of(const Powers *p, Instr *i, int *out)
     switch ((int)i->op) {
     case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_NEG: case OP_ABS: case OP_REDUCE_SUM: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_MATERIALIZE: case OP_CONVERT:
         return i->n_operands == 1;
+    case OP_CLUSTER_COMBINE: return true;       /* of values that are under one maximum */
     case OP_ADD: case OP_SUB: case OP_MAX: case OP_MIN: return a[0] == a[1];
     case OP_MUL: return *out = a[0] + a[1], true;
     case OP_DIV: return *out = a[0] - a[1], true;
@@ -323,18 +324,77 @@ static void skip_products(Ctx *c, Value *any)
     }
 }
 
-static void try_loop(Ctx *all, Instr *loop, int k)
+/* Is f = where(m == M, 1, exp2((m - M) c)), M the largest m of a cluster? And m and M nothing else? */
+static bool brings_together(const Ctx *c, const Value *m, const Value *f)
+{
+    const Value *most = NULL, *same = NULL, *power = NULL;
+    for (const Use *u = m->uses; u; u = u->next)
+        if (u->user->op == OP_CLUSTER_COMBINE && !most && !ir_attr(u->user, ATTR_AXIS) && ir_attr_int(u->user, ATTR_RMW, -1) == RMW_MAX) most = ir_result(u->user);
+    for (const Use *u = most ? most->uses : NULL; u; u = u->next) {
+        Instr *i = u->user;
+        if (ir_operand(i, 0) != m) return false;
+        if (i->op == OP_EQ && !same) same = ir_result(i);
+        else if (i->op == OP_SUB && !power) power = ir_result(i);
+        else return false;
+    }
+    for (const Use *u = m->uses; u; u = u->next) if (ir_result(u->user) != most && ir_result(u->user) != same && ir_result(u->user) != power) return false;
+    for (int k = 0; k < 3 && power && same; k++) {      /* times c, to the power of two, chosen */
+        Instr *i = power->uses && !power->uses->next ? power->uses->user : NULL;
+        bool as_expected = i && (k == 0 ? i->op == OP_MUL && ir_operand(i, 0) == power && proportional(c->scale, scalar_of(ir_operand(i, 1)), 1) : k == 1 ? i->op == OP_EXP2 :
+                                 i->op == OP_WHERE && ir_operand(i, 0) == same && ir_operand(i, 2) == power && is_constant(ir_operand(i, 1), 1));
+        if (!as_expected) return false;
+        power = ir_result(i);
+    }
+    return power && power == f;
+}
+
+/* Behind the loop m has no use, or one factor brings all that is under it to what a cluster has in common before anything else becomes of it. */
+static bool unused_or_common(const Ctx *c, int k)
+{
+    const Value *m = &c->loop->results[k];
+    const Block *body = c->loop->blocks[0];
+    const Value *f = NULL;
+    if (!m->uses) return true;
+    for (int r = 0; r < c->loop->n_results; r++) {
+        if (!has_factor(c, ir_operand(ir_terminator(body), r))) continue;
+        for (const Use *u = c->loop->results[r].uses; u; u = u->next) {
+            if (u->user->op != OP_MUL || ir_operand(u->user, 0) != &c->loop->results[r]) return false;
+            const Value *by = repeated(ir_operand(u->user, 1));
+            if (f && by != f) return false;
+            f = by;
+        }
+    }
+    return f && brings_together(c, m, f);
+}
+
+/* Is the loop's carried value k a maximum as above? */
+static bool is_online(Session *s, Instr *loop, int k, Ctx *c)
 {
     Block *body = loop->blocks[0];
-    Ctx c = { .s = all->s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
-    c.max = c.top->def;
-    if (loop->results[k].uses || !c.max || c.max->op != OP_MAX || c.max->block != body || c.top->type->kind != TYPE_TILE) return;
-    if (ir_operand(c.max, 0) != c.m && ir_operand(c.max, 1) != c.m) return;
-    if (!find_exponents(&c)) return;
+    *c = (Ctx){ .s = s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
+    c->max = c->top->def;
+    if (!c->max || c->max->op != OP_MAX || c->max->block != body || c->top->type->kind != TYPE_TILE) return false;
+    if (ir_operand(c->max, 0) != c->m && ir_operand(c->max, 1) != c->m) return false;
+    if (!find_exponents(c)) return false;
     int uses = 0;
-    for (const Use *u = c.m->uses; u; u = u->next) uses++;
-    if (uses != 2) return;                      /* the maximum, and alpha's exponent */
-    if (!follow_in_loop(&c) || !cancels(&c)) return;
+    for (const Use *u = c->m->uses; u; u = u->next) uses++;
+    if (uses != 2) return false;                /* the maximum, and alpha's exponent */
+    return follow_in_loop(c) && cancels(c) && unused_or_common(c, k);
+}
+
+Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
+{
+    Ctx c;
+    if (loop->results[k].uses || !is_online(s, loop, k, &c)) return NULL;
+    for (int r = 0; r < loop->n_results; r++) under[r] = has_factor(&c, ir_operand(ir_terminator(loop->blocks[0]), r));
+    *guarded = c.base != c.top;
+    return c.scale;
+}
+
+static void try_loop(Ctx *all, Instr *loop, int k)
+{
+    Ctx c;
+    if (!is_online(all->s, loop, k, &c)) return;
 
     Builder b = ir_after(c.max);
     const Type *t = c.top->type;

@@ -12,7 +12,10 @@
  *   store C[i.., j + %r*TN/n ..], cast %x
  *
  * A carried value counts as a sum if its turn's value reaches the next only by adding to it: as a product's accumulator, by add, sub, fma, or through a loop inside that does the same; or
- * by max, or by min. Steps are contiguous, their numbers differ by one at most; the parts are joined in the order of the CTAs, so that results are the same in every run. They differ
+ * by max, or by min; or by adding to it under a factor exp2(-m c) that follows a carried maximum m, as online softmax does (kernel_online). Each CTA then has its own m, and
+ *   %M = cluster_combine %m {rmw = max, count = n}                                                     without an axis: all of them have it
+ *   %f = where(%m == %M, 1, exp2((%m - %M) c));  %l' = mul %l, %f;  %acc' = mul %acc, %f
+ * brings its sums to the largest before they are joined. A CTA may begin where a row sees nothing yet, so what exponents subtract is 0 there (where(m == -inf, 0, m)), and not NaN's beginning. Steps are contiguous, their numbers differ by one at most; the parts are joined in the order of the CTAs, so that results are the same in every run. They differ
  * from the loop's own by the order of one sum: within the bound of mma and of sums.
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with the narrower windows of loads and stores; the last axis that all of it can follow.
@@ -20,8 +23,10 @@
  * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
 #include "passes/kernel/schedule.h"
+#include <math.h>
 
 typedef struct Sum { Instr *loop; int k; int rmw; } Sum;
+typedef struct Online { Instr *loop; int max; Value *scale; bool *under, guarded; } Online;      /* of a loop, if it has such sums: the maximum, the scale of exponents, which values are under it */
 typedef struct Sliced { const Value *v; int axis; Value *made; } Sliced;       /* a value of which each CTA has a slice along axis; made: of one that stays whole */
 
 typedef struct Ctx {
@@ -29,6 +34,7 @@ typedef struct Ctx {
     int parts;
     Value *rank;
     InstrList loops;
+    VEC(Online) online;
     VEC(Sum) sums;
     VEC(Sliced) sliced;
     VEC(const Instr *) touched;     /* of which each CTA will do a slice */
@@ -74,17 +80,41 @@ static int kind_of(const Instr *loop, int k, int depth)
     return NO_SUM;
 }
 
+static const Online *online_of(const Ctx *c, const Instr *loop)
+{
+    for (size_t k = 0; k < c->online.len; k++) if (c->online.data[k].loop == loop) return &c->online.data[k];
+    return NULL;
+}
+
+static int sum_kind(const Ctx *c, const Instr *loop, int k)
+{
+    const Online *o = online_of(c, loop);
+    return o && k == o->max ? RMW_MAX : o && o->under[k] ? RMW_ADD : kind_of(loop, k, 0);
+}
+
+static void find_online(Ctx *c, Instr *loop)
+{
+    Online o = { .loop = loop, .under = arena_array(&c->s->arena, bool, (size_t)loop->n_results) };
+    for (o.max = 0; o.max < loop->n_results; o.max++) {
+        o.scale = kernel_online(c->s, loop, o.max, o.under, &o.guarded);
+        if (!o.scale) continue;
+        if (!o.scale->def || o.scale->def->block == c->f->body) vec_push(&c->s->arena, &c->online, o);
+        return;
+    }
+}
+
 static bool wide_enough(const Type *t)
 {
     return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32;
 }
 
 /* Does the loop do nothing but sums? */
-static bool only_sums(Ctx *c, const Instr *loop)
+static bool only_sums(Ctx *c, Instr *loop)
 {
     if (!loop->n_results) return false;
+    find_online(c, loop);
     for (int k = 0; k < loop->n_results; k++)
-        if (!wide_enough(loop->results[k].type) || kind_of(loop, k, 0) == NO_SUM) return refuse(c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
+        if (!wide_enough(loop->results[k].type) || sum_kind(c, loop, k) == NO_SUM) return refuse(c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
     return !ir_has_effects(loop) || refuse(c, loop->loc, "the loop has other effects");
 }
 
@@ -107,7 +137,7 @@ static bool find_sums(Ctx *c)
         for (int k = 0; k < c->loops.data[l]->n_results; k++) {
             bool ends = false;
             for (const Use *u = c->loops.data[l]->results[k].uses; u; u = u->next) ends |= !goes_on(c, u);
-            if (ends) vec_push(&c->s->arena, &c->sums, ((Sum){ c->loops.data[l], k, kind_of(c->loops.data[l], k, 0) }));
+            if (ends) vec_push(&c->s->arena, &c->sums, ((Sum){ c->loops.data[l], k, sum_kind(c, c->loops.data[l], k) }));
         }
     return c->sums.len || refuse(c, c->f->loc, "it has no loop that only adds to what it carries");
 }
@@ -359,6 +389,7 @@ static bool follow_all(Ctx *c, int axis)
     c->sliced.len = 0;
     for (size_t k = 0; k < c->sums.len; k++) {
         Value *v = &c->sums.data[k].loop->results[c->sums.data[k].k];
+        if (axis < v->type->rank && v->type->shape[axis] == 1) continue;        /* all CTAs will have it */
         if (axis >= v->type->rank || !divides(c, v->type, axis)) return refuse(c, c->sums.data[k].loop->loc, no_parts);
         for (const Use *u = v->uses; u; u = u->next) if (!goes_on(c, u) && u->user->block != c->f->body) return refuse(c, u->user->loc, "a sum is used under a condition or in a loop");
         note_slice(c, v, axis);
@@ -400,7 +431,7 @@ static void cut(Ctx *c, Instr *loop)
     /* what the sum starts from is added once; a maximum may have it many times */
     for (int r = 0; r < loop->n_results; r++) {
         Value *init = ir_operand(loop, 3 + r);
-        if ((init->def && is_cut(c, init->def)) || kind_of(loop, r, 0) != RMW_ADD || kernel_is_zero(init)) continue;
+        if ((init->def && is_cut(c, init->def)) || sum_kind(c, loop, r) != RMW_ADD || kernel_is_zero(init)) continue;
         Value *first = ir_bin(&b, OP_EQ, rank, zero);
         DType t = init->type->dtype;
         Value *none = dtype_is_float(t) ? ir_const_float(&b, t, 0) : ir_const_int(&b, t, 0);
@@ -409,19 +440,72 @@ static void cut(Ctx *c, Instr *loop)
     }
 }
 
+/* All CTAs have the result, or each a slice. */
+static Instr *combine(Ctx *c, Builder *b, Value *v, int rmw, int axis, bool whole)
+{
+    int64_t bytes = type_elements(v->type) * dtype_bytes(v->type->dtype), most = 1024 * (int64_t)dtype_bytes(v->type->dtype);
+    bytes = whole ? (4 * bytes > most ? 4 * bytes : most) : bytes / c->parts;        /* whole: a row is held by four lanes, or by each of a warp's */
+    c->p->parts_bytes += (bytes + 1023) / 1024 * 1024 * (c->parts - 1) + 1024;
+    return whole ? ir_build(b, OP_CLUSTER_COMBINE, &v, 1, ATTRS(a_int(ATTR_RMW, rmw), a_int(ATTR_COUNT, c->parts)), NULL, 0)
+                 : ir_build(b, OP_CLUSTER_COMBINE, &v, 1, ATTRS(a_int(ATTR_RMW, rmw), a_int(ATTR_AXIS, axis), a_int(ATTR_COUNT, c->parts)), NULL, 0);
+}
+
+static void use_instead(Ctx *c, Value *v, const Instr *but, Value *by)
+{
+    for (Use *u = v->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user != but && !goes_on(c, u)) ir_set_operand(u->user, (int)(u - u->user->operands), by);
+    }
+}
+
+/* Exponents subtract the maximum, but 0 while there is none. */
+static void guard(const Online *o)
+{
+    Value *top = ir_operand(ir_terminator(o->loop->blocks[0]), o->max);
+    const Type *t = top->type;
+    Builder b = ir_after(top->def);
+    b.loc = top->def->loc;
+    Value *none = ir_splat(&b, ir_const_float(&b, t->dtype, -INFINITY), t->rank, t->shape), *zero = ir_splat(&b, ir_const_float(&b, t->dtype, 0), t->rank, t->shape);
+    Value *empty = ir_bin(&b, OP_EQ, top, none), *base = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, empty, zero, top);
+    for (Use *u = top->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user != empty->def && u->user != base->def && u->user->op != OP_YIELD) ir_set_operand(u->user, (int)(u - u->user->operands), base);
+    }
+}
+
+/* What is under the loop's own maximum comes under that of all CTAs. */
+static void bring_together(Ctx *c, const Online *o)
+{
+    Instr *loop = o->loop;
+    Builder b = ir_after(loop);
+    b.loc = loop->loc;
+    Value *m = &loop->results[o->max];
+    if (!o->guarded) guard(o);
+    const Type *t = m->type;
+    Value *most = ir_result(combine(c, &b, m, RMW_MAX, -1, true)), *same = ir_bin(&b, OP_EQ, m, most), *less = ir_bin(&b, OP_SUB, m, most);
+    Value *scale = ir_splat(&b, o->scale, t->rank, t->shape), *one = ir_splat(&b, ir_const_float(&b, t->dtype, 1), t->rank, t->shape);
+    Value *power = ir_op(&b, OP_EXP2, NULL, NO_ATTRS, ir_bin(&b, OP_MUL, less, scale)), *f = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, same, one, power);
+    for (int k = 0; k < loop->n_results; k++) {
+        Value *v = &loop->results[k];
+        if (!o->under[k] || !v->uses) continue;
+        Value *by = type_same_shape(v->type, t) ? f : ir_emit(&b, OP_BROADCAST, &f, 1, NO_ATTRS, type_tile(c->s, t->dtype, v->type->rank, v->type->shape));
+        Value *under = ir_bin(&b, OP_MUL, v, by);
+        under->name = v->name;
+        use_instead(c, v, under->def, under);
+    }
+}
+
 static void join(Ctx *c, const Sum *s, int axis)
 {
     Value *v = &s->loop->results[s->k];
-    Builder b = ir_after(s->loop);
+    const Online *o = online_of(c, s->loop);
+    if (o && o->under[s->k]) v = ir_result(v->uses->user);
+    Builder b = ir_after(v->def);
     b.loc = s->loop->loc;
-    Instr *i = ir_build(&b, OP_CLUSTER_COMBINE, &v, 1, ATTRS(a_int(ATTR_RMW, s->rmw), a_int(ATTR_AXIS, axis), a_int(ATTR_COUNT, c->parts)), NULL, 0);
-    for (Use *u = v->uses, *next; u; u = next) {
-        next = u->next;
-        if (u->user != i && !goes_on(c, u)) ir_set_operand(u->user, (int)(u - u->user->operands), ir_result(i));
-    }
+    Instr *i = combine(c, &b, v, s->rmw, axis, v->type->shape[axis] == 1);
+    use_instead(c, v, i, ir_result(i));
     ir_set_name(ir_result(i), v->name);
-    note_slice(c, ir_result(i), axis);
-    c->p->parts_bytes += (type_elements(v->type) / c->parts * dtype_bytes(v->type->dtype) + 1023) / 1024 * 1024 * (c->parts - 1) + 1024;
+    if (v->type->shape[axis] > 1) note_slice(c, ir_result(i), axis);
 }
 
 static void say(Ctx *c, const char *what)
@@ -455,6 +539,7 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.loops.len; k++) cut(&c, c.loops.data[k]);
     c.sliced.len = 0;
     c.make = true;
+    for (size_t k = 0; k < c.online.len; k++) bring_together(&c, &c.online.data[k]);
     for (size_t k = 0; k < c.sums.len; k++) join(&c, &c.sums.data[k], axis);
     for (Instr *i = f->body->first, *next; i && !(op_info[i->op].flags & OPF_TERM); i = next) {
         next = i->next;

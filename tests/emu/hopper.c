@@ -89,6 +89,12 @@ static const Row rows[] = {
     { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split=8", NULL },
     { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
+    /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys, sums that start from a sink */
+    { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64", "CAUSAL=false TM=64 TN=64 split=2", NULL },
+    { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4", NULL },
+    { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64", "TM=64 TN=64 split=4", NULL },
+    { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split=8", NULL },
+    { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split=2", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true, .early = true },
     { "gemm", "M=136 N=136 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", NULL, .early = true },
@@ -298,7 +304,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
     KernelOptions o = { .early_start = seed % 4 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
-    if ((kind < 4 || kind == 7) && !below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
+    if (!below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
     if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);
         int axis = below(3);
