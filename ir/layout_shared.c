@@ -225,8 +225,8 @@ static bool offsets_linear(const Layout *l, const LayoutShared *s)
     return true;
 }
 
-/* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. */
-static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact)
+/* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be `enough` or more, some such number. */
+static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact, uint32_t enough)
 {
     LayoutMatrix m;
     LayoutVector v;
@@ -240,19 +240,20 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
                     : exact ? 1
                             : (accesses + 2) / 3,
              seen = 0, extra = 0, n = 0;
-    uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2;
+    uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2, rounds = (layout_warps(l) + wstep - 1) / wstep, a_round = 0;
+    uint64_t all = (uint64_t)accesses * layout_warps(l);
+    uint32_t scattered = x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0;       /* a layout that ldmatrix cannot use costs an access a word more */
+    for (uint32_t r = 0; r < layout_regs(l); r++) a_round += (matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) && seen++ % step == 0;
     for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
         seen = 0;
         for (uint32_t r = 0; r < layout_regs(l); r++) {
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
             extra += conflicts_at(l, s, &v, matrix ? &m : NULL, r, warp);
             n++;
+            if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
         }
     }
-    uint64_t all = (uint64_t)accesses * layout_warps(l);
-    uint32_t total = n ? (uint32_t)((extra * all + n - 1) / n) : 0;
-    /* A layout that ldmatrix cannot use costs an access a word more. */
-    return total + (x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0);
+    return (n ? (uint32_t)((extra * all + n - 1) / n) : 0) + scattered;
 }
 
 typedef struct {
@@ -264,9 +265,9 @@ typedef struct {
 
 static bool consider(Search *q, const LayoutShared *s)
 {
-    uint32_t n = access_conflicts(q->writer, s, false);
-    if (!q->found || n < q->conflicts) n += access_conflicts(q->reader, s, false);
-    if (n == 0) n = access_conflicts(q->writer, s, true) + access_conflicts(q->reader, s, true);
+    uint32_t most = q->found ? q->conflicts : UINT32_MAX, n = access_conflicts(q->writer, s, false, most);
+    if (n < most) n += access_conflicts(q->reader, s, false, most - n);
+    if (n == 0 && (n = access_conflicts(q->writer, s, true, most)) < most) n += access_conflicts(q->reader, s, true, most - n);
     if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
     q->found = true;
     return q->conflicts == 0;
@@ -345,7 +346,7 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
             done = shared_init(&s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) && consider(&q, &s);
         }
     }
-    if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true) + access_conflicts(reader, &q.best, true) : 0;
+    if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true, UINT32_MAX) + access_conflicts(reader, &q.best, true, UINT32_MAX) : 0;
     LayoutShared *out = arena_alloc(a, sizeof *out);
     *out = q.best;
     return out;

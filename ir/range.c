@@ -323,7 +323,7 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
         return in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
     }
     case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_SORT:
-    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: case OP_MATERIALIZE: case OP_CONVERT: return a;
+    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: case OP_MATERIALIZE: case OP_CONVERT: case OP_OPAQUE: return a;
     case OP_CONCAT:
         for (int k = 1; k < i->n_operands; k++) a = join(a, get(r, ir_operand(i, k), depth));
         return a;

@@ -17,6 +17,7 @@ void line(Emit *e, const char *fmt, ...)
 const char *str(Emit *e, const char *fmt, ...)
 {
     va_list ap;
+    if (e->measure) return "?";     /* nobody reads it */
     va_start(ap, fmt);
     const char *r = arena_vprintf(&e->s->arena, fmt, ap);
     va_end(ap);
@@ -25,6 +26,7 @@ const char *str(Emit *e, const char *fmt, ...)
 
 const char *use(Emit *e, const char *name)
 {
+    if (e->measure) return name;
     for (size_t k = 0; k < e->used.len; k++) if (!strcmp(e->used.data[k], name)) return e->used.data[k];
     vec_push(&e->s->arena, &e->used, name);
     return name;

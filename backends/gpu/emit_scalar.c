@@ -36,10 +36,22 @@ const char *wrapped(Emit *e, DType d, const char *op, const char *a, const char 
     }
 }
 
+/* Both operands of a division are known to be of unsigned numbers, the divisor above 0: the type to divide in. It is a third of the instructions, and of the vendor's compiler's time. */
+static const char *unsigned_division(Emit *e, const Instr *i, DType d)
+{
+    if (!dtype_is_signed(d) || dtype_bits(d) < 32) return NULL;
+    if (!e->ranges) e->ranges = ranges_new(e->f);
+    RangeInfo a = range_of(e->ranges, ir_operand(i, 0)), b = range_of(e->ranges, ir_operand(i, 1));
+    if (a.lo < 0 || b.lo < 1) return NULL;
+    return a.hi <= UINT32_MAX && b.hi <= UINT32_MAX ? "u32" : "u64";
+}
+
 static const char *div_expr(Emit *e, const Instr *i, DType d, const char *a, const char *b, const char *op)
 {
     int64_t c;
     if (ir_is_const(ir_operand(i, 1), &c) && c != 0 && c != -1) return str(e, "(%s)(%s %s %s)", ctype(d), a, op, b);
+    const char *u = unsigned_division(e, i, d);
+    if (u) return str(e, "(%s)((%s)%s %s (%s)%s)", ctype(d), u, a, op, u, b);
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", *op == '/' ? "div" : "rem", d == DT_INDEX ? "i64" : dtype_name(d))), a, b);
 }
 
@@ -67,12 +79,15 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     case OP_MUL: return fl ? ROUND(str(e, "(%s * %s)", x[0], x[1])) : integer(e, i, d, "*", x[0], x[1]);
     case OP_DIV:
         if (!fl) return div_expr(e, i, d, x[0], x[1], "/");
+        if (ir_attr_int(i, ATTR_APPROX, 0) == 2 && !f64) return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]) : str(e, "%s(%s)", use(e, "rcp_ulp"), x[1]);      /* x[0] is 1 */
         if (ir_attr_int(i, ATTR_APPROX, 0) && !f64) return ROUND(str(e, "(%s * %s(%s))", x[0], use(e, "rcp_approx"), x[1]));
         return f64 ? str(e, "(%s / %s)", x[0], x[1]) : ROUND(str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]));
     case OP_REM: return div_expr(e, i, d, x[0], x[1], "%");
     case OP_CDIV: {
         int64_t c;
         if (ir_is_const(ir_operand(i, 1), &c) && c > 0) return str(e, "((%s + %lld) / %s)", x[0], (long long)c - 1, x[1]);
+        const char *u = d == DT_I32 ? unsigned_division(e, i, d) : NULL;       /* of i32: their sum fits u32 */
+        if (u) return str(e, "(i32)(((u32)%s + (u32)%s - 1) / (u32)%s)", x[0], x[1], x[1]);
         return str(e, "%s(%s, %s)", use(e, str(e, "cdiv_%s", name)), x[0], x[1]);
     }
     case OP_NEG: return fl ? str(e, "(-%s)", x[0]) : wrapped(e, d, "-", "0", x[0]);

@@ -98,6 +98,17 @@ static Value *grid_extent(Builder *b, int axis)
 
 static Value *named(Value *v, const char *name) { ir_set_name(v, name); return v; }
 
+/* What holds for every program and intervals do not show, as all programs are fewer than 2^31: divisions are then of unsigned numbers, without cases for zero and below. */
+static Value *at_least(Builder *b, int64_t least, Value *v)
+{
+    Session *s = b->module->session;
+    int64_t *r = arena_array(&s->arena, int64_t, 2);
+    r[0] = least;
+    r[1] = INT32_MAX;
+    ir_set_attr(s, v->def, a_ints(ATTR_RANGE, r, 2));
+    return v;
+}
+
 /* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
 static Value *stream_bytes(Ctx *c, Builder *b)
 {
@@ -122,11 +133,11 @@ static Value *stream_bytes(Ctx *c, Builder *b)
 /* p -> coordinates, work axis first */
 static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
 {
-    Value *n = named(grid_extent(b, c->work_axis), "rows"), *streams = NULL, *one = i32(b, 1);
+    Value *n = named(at_least(b, 1, grid_extent(b, c->work_axis)), "rows"), *streams = NULL, *one = i32(b, 1);
     for (int a = 0; a < c->rank; a++) {
         if (a == c->work_axis) continue;
-        Value *g = grid_extent(b, a);
-        streams = streams ? ir_bin(b, OP_MUL, streams, g) : g;
+        Value *g = at_least(b, 1, grid_extent(b, a));
+        streams = streams ? at_least(b, 1, ir_bin(b, OP_MUL, streams, g)) : g;
     }
     if (!streams) streams = one;
     else named(streams, "streams");
@@ -135,13 +146,15 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     /* few rows a stream: their queries and outputs take as much of L2 as the streams themselves (measured at 8 rows: half is better) */
     Value *few = ir_bin(b, OP_LT, n, i32(b, 24)), *half = ir_const_float(b, DT_F32, l2 * share / 2), *all = ir_const_float(b, DT_F32, l2 * share);
     Value *budget = named(ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), "l2_bytes"), *some = ir_const_float(b, DT_F32, 1);
-    Value *G = ir_cast(b, ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some)), DT_I32);
+    Value *share_of = ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some));
+    ir_set_attr(c->s, share_of->def, a_int(ATTR_APPROX, 1));        /* any group size is right */
+    Value *G = ir_cast(b, share_of, DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
     /* groups of about one size: a short one would begin its heaviest rows when everything else ends (H100, D 64, 8 rows: 268 -> 286 TFLOPS) */
     G = named(ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, named(G, "streams_that_fit"))), "group_size");
-    Value *per = named(ir_bin(b, OP_MUL, G, n), "group_programs"), *g = named(ir_bin(b, OP_DIV, p, per), "group"), *r = named(ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per)), "within_group");
-    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_stream"), *size = named(ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base)), "this_group_size");
-    Value *row = named(ir_bin(b, OP_DIV, r, size), "row"), *s = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size)));
+    Value *per = named(at_least(b, 1, ir_bin(b, OP_MUL, G, n)), "group_programs"), *g = named(ir_bin(b, OP_DIV, p, per), "group"), *r = named(at_least(b, 0, ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per))), "within_group");
+    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_stream"), *size = named(at_least(b, 1, ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base))), "this_group_size");
+    Value *row = named(ir_bin(b, OP_DIV, r, size), "row"), *s = at_least(b, 0, ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size))));
     named(s, "stream");
     coord[c->work_axis] = ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
     int last = -1;
@@ -149,7 +162,7 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     for (int a = 0; a < c->rank; a++) {
         if (a == c->work_axis) continue;
         if (a == last) { coord[a] = s; break; }
-        Value *e = grid_extent(b, a);
+        Value *e = at_least(b, 1, grid_extent(b, a));
         coord[a] = ir_bin(b, OP_REM, s, e);
         s = ir_bin(b, OP_DIV, s, e);
     }

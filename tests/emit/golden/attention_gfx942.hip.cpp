@@ -33,8 +33,6 @@ static __device__ __forceinline__ u32 shared_address(const void *p) { return (u3
 static __device__ __forceinline__ int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
 static __device__ __forceinline__ int thread_id(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
 static __device__ __forceinline__ u32 block_id(void) { return (u32)__builtin_amdgcn_workgroup_id_x(); }
-static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
-static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 #if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)
 typedef __amdgpu_buffer_rsrc_t Buffer;
 #else
@@ -54,7 +52,6 @@ static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 a
 #else
 static __device__ __forceinline__ void buffer_load_b128(void *d, Buffer b, u32 at) { u32 *w = (u32 *)d; for (int i = 0; i < 4; i++) w[i] = 0; if (at < b.bytes) ldg_b128(d, b.base + at); }
 #endif
-static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
 /* all waves have come here, and what they did to LDS is done. Loads from memory stay in flight */
 static __device__ __forceinline__ void block_barrier(void) { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); __builtin_amdgcn_s_barrier(); asm volatile("" ::: "memory"); }
 /* only instructions of the kinds in mask are moved across: 0x78f all but loads and stores */
@@ -188,10 +185,10 @@ void attention(const i64 grid0,
     const i32 add_123 = (i32)((u32)add_122 + (u32)div_117);
     const i64 cast_124 = (i64)(add_123);
     const i32 cast_125 = (i32)(cast_124);
-    const i32 rem_127 = rem_i32(cast_125, (i32)grid0);
-    const i32 div_128 = div_i32(cast_125, (i32)grid0);
-    const i32 rem_130 = rem_i32(div_128, (i32)grid1);
-    const i32 div_131 = div_i32(div_128, (i32)grid1);
+    const i32 rem_127 = (i32)((u32)cast_125 % (u32)(i32)grid0);
+    const i32 div_128 = (i32)((u32)cast_125 / (u32)(i32)grid0);
+    const i32 rem_130 = (i32)((u32)div_128 % (u32)(i32)grid1);
+    const i32 div_131 = (i32)((u32)div_128 / (u32)(i32)grid1);
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
     const i32 mul_13 = (rem_127 * 64);
@@ -213,7 +210,7 @@ void attention(const i64 grid0,
 #line 20 "examples/kernels/attention.tile"
     const i64 h_30 = (i64)(rem_130);
     const i64 mul_31 = (h_30 * HK_);
-    const i64 div_32 = div_i64(mul_31, H_);
+    const i64 div_32 = (i64)((u64)mul_31 / (u64)H_);
     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
     const float mul_36 = (scale * 1.44269502f);

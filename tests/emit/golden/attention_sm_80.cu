@@ -18,15 +18,11 @@ static __device__ __forceinline__ u32 shared_address(const void *p) { u32 a; asm
 /* the same value in all lanes, known as such to the compiler */
 static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;" : "=r"(y) : "r"(x)); return y; }
 static __device__ __forceinline__ i32 opaque(i32 x) { asm volatile("" : "+r"(x)); return x; }
-static __device__ __forceinline__ float div_f32(float a, float b) { return __fdiv_rn(a, b); }
+static __device__ __forceinline__ float rcp_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ i32 f32_to_i32(float x) { return x != x ? 0 : __float2int_rz(x); }
-static __device__ __forceinline__ i32 cdiv_i32(i32 a, i32 b) { return b ? (i32)(a / b + (a % b > 0)) : (i32)0; }
-static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
-static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
 static __device__ __forceinline__ void cp_async_b128(u32 a, const void *p, bool in) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(a), "l"(p), "r"(in ? 16 : 0) : "memory"); }
 static __device__ __forceinline__ void cp_async_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 #define cp_async_wait(n) asm volatile("cp.async.wait_group %0;" :: "n"(n) : "memory")
-static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
 static __device__ __forceinline__ float float_bits(u32 b) { return __uint_as_float(b); }
 #define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
 static __device__ __forceinline__ void mma_m16n8k16_f16(float *d, const u32 *a, const u32 *b) { asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); }
@@ -43,6 +39,8 @@ static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
 static __device__ __forceinline__ void ldmatrix_x4_trans(u32 *d, u32 a) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a) : "memory"); }
+/* within 1 ulp, denormal results too */
+static __device__ __forceinline__ float rcp_ulp(float x) { float y; asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ void sts_b32(u32 a, const void *s) { const u32 *w = (const u32 *)s; asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(w[0]) : "memory"); }
 static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 static __device__ __forceinline__ void lds_b128(void *d, u32 a) { u32 *w = (u32 *)d; asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(a) : "memory"); }
@@ -105,28 +103,28 @@ attention(const i64 grid0,
     const float stream_bytes_119 = (mul_117 * 64.0f);
     const float add_120 = (stream_bytes_112 + stream_bytes_119);
     const float add_121 = (add_120 + 1.0f);
-    const float div_122 = div_f32(l2_bytes_104, add_121);
+    const float div_122 = (l2_bytes_104 * rcp_approx(add_121));
     const i32 cast_123 = f32_to_i32(div_122);
     const i32 max_124 = (cast_123 > 1 ? cast_123 : 1);
     const i32 streams_that_fit_125 = (max_124 < streams_99 ? max_124 : streams_99);
-    const i32 cdiv_126 = cdiv_i32(streams_99, streams_that_fit_125);
-    const i32 group_size_127 = cdiv_i32(streams_99, cdiv_126);
+    const i32 cdiv_126 = (i32)(((u32)streams_99 + (u32)streams_that_fit_125 - 1) / (u32)streams_that_fit_125);
+    const i32 group_size_127 = (i32)(((u32)streams_99 + (u32)cdiv_126 - 1) / (u32)cdiv_126);
     const i32 group_programs_128 = (i32)((u32)group_size_127 * (u32)rows_93);
-    const i32 group_129 = div_i32((i32)blockIdx.x, group_programs_128);
+    const i32 group_129 = (i32)((u32)(i32)blockIdx.x / (u32)group_programs_128);
     const i32 mul_130 = (i32)((u32)group_129 * (u32)group_programs_128);
     const i32 within_group_131 = (i32)((u32)(i32)blockIdx.x - (u32)mul_130);
     const i32 first_stream_132 = (i32)((u32)group_129 * (u32)group_size_127);
     const i32 sub_133 = (i32)((u32)streams_99 - (u32)first_stream_132);
     const i32 this_group_size_134 = (group_size_127 < sub_133 ? group_size_127 : sub_133);
-    const i32 row_135 = div_i32(within_group_131, this_group_size_134);
+    const i32 row_135 = (i32)((u32)within_group_131 / (u32)this_group_size_134);
     const i32 mul_136 = (i32)((u32)row_135 * (u32)this_group_size_134);
     const i32 sub_137 = (i32)((u32)within_group_131 - (u32)mul_136);
     const i32 stream_138 = (i32)((u32)first_stream_132 + (u32)sub_137);
-    const i32 sub_139 = (i32)((u32)rows_93 - (u32)1);
-    const i32 sub_140 = (i32)((u32)sub_139 - (u32)row_135);
+    const i32 sub_139 = (rows_93 - 1);
+    const i32 sub_140 = (sub_139 - row_135);
     const i32 opaque_142 = opaque((i32)grid1);
-    const i32 rem_143 = rem_i32(stream_138, opaque_142);
-    const i32 div_144 = div_i32(stream_138, opaque_142);
+    const i32 rem_143 = (i32)((u32)stream_138 % (u32)opaque_142);
+    const i32 div_144 = (i32)((u32)stream_138 / (u32)opaque_142);
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
     const i32 mul_13 = (sub_140 * 64);
@@ -154,7 +152,7 @@ attention(const i64 grid0,
 #line 20 "examples/kernels/attention.tile"
     const i64 h_30 = (i64)(rem_143);
     const i64 mul_31 = (h_30 * HK_);
-    const i64 div_32 = div_i64(mul_31, H_);
+    const i64 div_32 = (i64)((u64)mul_31 / (u64)H_);
     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
     const float mul_36 = (scale * 1.44269502f);
@@ -612,7 +610,7 @@ attention(const i64 grid0,
     float div_152[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const float div_152a = div_f32(1.0f, l_45[i]);
+        const float div_152a = rcp_ulp(l_45[i]);
         div_152[i] = div_152a;
     }
     u32 cast_79[16];

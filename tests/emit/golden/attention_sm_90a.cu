@@ -29,14 +29,10 @@ static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatil
 static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
 static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
 static __device__ __forceinline__ i32 opaque(i32 x) { asm volatile("" : "+r"(x)); return x; }
-static __device__ __forceinline__ float div_f32(float a, float b) { return __fdiv_rn(a, b); }
+static __device__ __forceinline__ float rcp_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ i32 f32_to_i32(float x) { return x != x ? 0 : __float2int_rz(x); }
-static __device__ __forceinline__ i32 cdiv_i32(i32 a, i32 b) { return b ? (i32)(a / b + (a % b > 0)) : (i32)0; }
-static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
-static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
 static __device__ __forceinline__ void mbar_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
 static __device__ __forceinline__ void tma_load_4d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" :: "r"(d), "l"(m), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
-static __device__ __forceinline__ i64 div_i64(i64 a, i64 b) { return b == 0 ? (i64)0 : b == -1 ? (i64)(0 - (u64)a) : (i64)(a / b); }
 /* saturates: what lies outside of the tensor stays outside */
 static __device__ __forceinline__ i32 tma_coordinate(i64 x) { i32 y; asm("cvt.sat.s32.s64 %0, %1;" : "=r"(y) : "l"(x)); return y; }
 /* the last CTA leaves the counter as it was found */
@@ -70,6 +66,8 @@ static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb_x8(float *d, co
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "r"(a[16]), "r"(a[17]), "r"(a[18]), "r"(a[19]), "r"(a[20]), "r"(a[21]), "r"(a[22]), "r"(a[23]), "r"(a[24]), "r"(a[25]), "r"(a[26]), "r"(a[27]), "r"(a[28]), "r"(a[29]), "r"(a[30]), "r"(a[31]), "r"(blo[0]), "r"(blo[1]), "r"(blo[2]), "r"(blo[3]), "r"(blo[4]), "r"(blo[5]), "r"(blo[6]), "r"(blo[7]), "r"(bhi), "r"(acc)); }
 #define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
+/* within 1 ulp, denormal results too */
+static __device__ __forceinline__ float rcp_ulp(float x) { float y; asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 /* the buffers of all but the n newest groups have been read */
 #define bulk_wait_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) : "memory")
 static __device__ __forceinline__ void stmatrix_x4(u32 a, const u32 *s) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(a), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3]) : "memory"); }
@@ -151,28 +149,28 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 const float stream_bytes_210 = (mul_208 * 64.0f);
                 const float add_211 = (stream_bytes_203 + stream_bytes_210);
                 const float add_212 = (add_211 + 1.0f);
-                const float div_213 = div_f32(l2_bytes_195, add_212);
+                const float div_213 = (l2_bytes_195 * rcp_approx(add_212));
                 const i32 cast_214 = f32_to_i32(div_213);
                 const i32 max_215 = (cast_214 > 1 ? cast_214 : 1);
                 const i32 streams_that_fit_216 = (max_215 < streams_190 ? max_215 : streams_190);
-                const i32 cdiv_217 = cdiv_i32(streams_190, streams_that_fit_216);
-                const i32 group_size_218 = cdiv_i32(streams_190, cdiv_217);
+                const i32 cdiv_217 = (i32)(((u32)streams_190 + (u32)streams_that_fit_216 - 1) / (u32)streams_that_fit_216);
+                const i32 group_size_218 = (i32)(((u32)streams_190 + (u32)cdiv_217 - 1) / (u32)cdiv_217);
                 const i32 group_programs_219 = (i32)((u32)group_size_218 * (u32)rows_184);
-                const i32 group_220 = div_i32(program_182, group_programs_219);
+                const i32 group_220 = (i32)((u32)program_182 / (u32)group_programs_219);
                 const i32 mul_221 = (i32)((u32)group_220 * (u32)group_programs_219);
                 const i32 within_group_222 = (i32)((u32)program_182 - (u32)mul_221);
                 const i32 first_stream_223 = (i32)((u32)group_220 * (u32)group_size_218);
                 const i32 sub_224 = (i32)((u32)streams_190 - (u32)first_stream_223);
                 const i32 this_group_size_225 = (group_size_218 < sub_224 ? group_size_218 : sub_224);
-                const i32 row_226 = div_i32(within_group_222, this_group_size_225);
+                const i32 row_226 = (i32)((u32)within_group_222 / (u32)this_group_size_225);
                 const i32 mul_227 = (i32)((u32)row_226 * (u32)this_group_size_225);
                 const i32 sub_228 = (i32)((u32)within_group_222 - (u32)mul_227);
                 const i32 stream_229 = (i32)((u32)first_stream_223 + (u32)sub_228);
-                const i32 sub_230 = (i32)((u32)rows_184 - (u32)1);
-                const i32 sub_231 = (i32)((u32)sub_230 - (u32)row_226);
+                const i32 sub_230 = (rows_184 - 1);
+                const i32 sub_231 = (sub_230 - row_226);
                 const i32 opaque_233 = opaque((i32)grid1);
-                const i32 rem_234 = rem_i32(stream_229, opaque_233);
-                const i32 div_235 = div_i32(stream_229, opaque_233);
+                const i32 rem_234 = (i32)((u32)stream_229 % (u32)opaque_233);
+                const i32 div_235 = (i32)((u32)stream_229 / (u32)opaque_233);
                 const i32 i_236 = sub_231;
                 sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_236);
                 const i32 h_237 = rem_234;
@@ -198,7 +196,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #line 20 "examples/kernels/attention.tile"
                 const i64 h_261 = (i64)(h_237);
                 const i64 mul_262 = (h_261 * HK_);
-                const i64 div_263 = div_i64(mul_262, H_);
+                const i64 div_263 = (i64)((u64)mul_262 / (u64)H_);
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -856,7 +854,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
             float div_153[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float div_153a = div_f32(1.0f, l_353[i]);
+                const float div_153a = rcp_ulp(l_353[i]);
                 div_153[i] = div_153a;
             }
             u32 cast_80[16];

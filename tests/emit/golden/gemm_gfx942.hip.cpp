@@ -33,8 +33,8 @@ static __device__ __forceinline__ u32 shared_address(const void *p) { return (u3
 static __device__ __forceinline__ int uniform(int x) { return __builtin_amdgcn_readfirstlane(x); }
 static __device__ __forceinline__ int thread_id(void) { return (int)__builtin_amdgcn_workitem_id_x(); }
 static __device__ __forceinline__ u32 block_id(void) { return (u32)__builtin_amdgcn_workgroup_id_x(); }
-static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
+static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 /* all waves have come here, and what they did to LDS is done. Loads from memory stay in flight */
 static __device__ __forceinline__ void block_barrier(void) { asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory"); __builtin_amdgcn_s_barrier(); asm volatile("" ::: "memory"); }
 #if __has_builtin(__builtin_amdgcn_make_buffer_rsrc)
@@ -125,8 +125,8 @@ void gemm(const i64 grid0,
     const i32 cast_62 = (i32)(grid1);
     const i32 min_64 = (cast_60 < 8 ? cast_60 : 8);
     const i32 mul_65 = (min_64 * cast_62);
-    const i32 div_66 = div_i32(cast_58, mul_65);
-    const i32 rem_67 = rem_i32(cast_58, mul_65);
+    const i32 div_66 = (i32)((u32)cast_58 / (u32)mul_65);
+    const i32 rem_67 = (i32)((u32)cast_58 % (u32)mul_65);
     const i32 mul_68 = (i32)((u32)div_66 * (u32)min_64);
     const i32 sub_69 = (i32)((u32)cast_60 - (u32)mul_68);
     const i32 min_70 = (min_64 < sub_69 ? min_64 : sub_69);

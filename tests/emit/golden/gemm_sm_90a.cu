@@ -25,8 +25,8 @@ static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i3
 static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatile("{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra.uni DONE;\nbra.uni WAIT;\nDONE: }" :: "r"(b), "r"(phase) : "memory"); }
 static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
 static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
-static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 static __device__ __forceinline__ i32 rem_i32(i32 a, i32 b) { return b == 0 || b == -1 ? (i32)0 : (i32)(a % b); }
+static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i32)0 : b == -1 ? (i32)(0 - (u64)a) : (i32)(a / b); }
 static __device__ __forceinline__ void mbar_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
 static __device__ __forceinline__ void tma_load_2d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(d), "l"(m), "r"(bar), "r"(c0), "r"(c1) : "memory"); }
 /* the last CTA leaves the counter as it was found */
@@ -105,8 +105,8 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 const i32 cast_99 = (i32)(grid1);
                 const i32 min_101 = (cast_97 < 8 ? cast_97 : 8);
                 const i32 mul_102 = (min_101 * cast_99);
-                const i32 div_103 = div_i32(cast_95, mul_102);
-                const i32 rem_104 = rem_i32(cast_95, mul_102);
+                const i32 div_103 = (i32)((u32)cast_95 / (u32)mul_102);
+                const i32 rem_104 = (i32)((u32)cast_95 % (u32)mul_102);
                 const i32 mul_105 = (i32)((u32)div_103 * (u32)min_101);
                 const i32 sub_106 = (i32)((u32)cast_97 - (u32)mul_105);
                 const i32 min_107 = (min_101 < sub_106 ? min_101 : sub_106);
