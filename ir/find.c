@@ -43,6 +43,43 @@ void ir_sweep(Block *b)
         if (!(op_info[i->op].flags & OPF_TERM) && !ir_is_used(i) && !ir_has_effects(i)) ir_erase(i);
     }
 }
+
+static bool carries_for_nobody(const Instr *i, int k)
+{
+    if (i->results[k].uses || i->results[k].type->kind == TYPE_TOKEN) return false;
+    return i->op == OP_IF || (i->op == OP_FOR && !i->blocks[0]->args[k + 1]->uses);
+}
+
+/* And what was computed for it alone. */
+static void erase_unused(Value *v)
+{
+    Instr *i = v->def;
+    if (!i || !i->block || v->uses || i->n_results != 1 || i->n_blocks || !(op_info[i->op].flags & OPF_PURE)) return;
+    Value *operands[IR_MAX_RESULTS];
+    int n = i->n_operands < IR_MAX_RESULTS ? i->n_operands : 0;
+    for (int k = 0; k < n; k++) operands[k] = ir_operand(i, k);
+    ir_erase(i);
+    for (int k = 0; k < n; k++) erase_unused(operands[k]);
+}
+
+static void drop_result(Instr *i, int k)
+{
+    Value *was[3];
+    int n = 0;
+    if (i->op == OP_FOR) was[n++] = ir_operand(i, k + 3);
+    for (int b = 0; b < i->n_blocks; b++) was[n++] = ir_operand(ir_terminator(i->blocks[b]), k);
+    ir_drop_carried(i, k);
+    for (int b = 0; b < n; b++) erase_unused(was[b]);
+}
+
+void ir_drop_unused(Block *b)
+{
+    for (Instr *i = b->last; i; i = i->prev) {
+        for (int k = i->n_results; k-- > 0;) if (carries_for_nobody(i, k)) drop_result(i, k);
+        for (int k = 0; k < i->n_blocks; k++) ir_drop_unused(i->blocks[k]);
+    }
+}
+
 bool ir_reads_memory(const Instr *i) { return with_flag(i, OPF_READ); }
 
 typedef struct Collect { Arena *arena; Op op; InstrList *out; } Collect;

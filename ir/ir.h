@@ -235,6 +235,8 @@ bool ir_holds(const Block *, Op);
 bool ir_is_or_holds(const Instr *, Op);
 bool ir_holds_flag(const Block *, unsigned opf);                    /* OPF_.. */
 bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
+/* Drops results of ifs and for loops that nobody uses, in all blocks inside, and what was computed for them alone. */
+void ir_drop_unused(Block *);
 void ir_sweep(Block *);                                              /* erases, from its end, what nobody uses and has no effects */
 bool ir_reads_memory(const Instr *);
 void ir_collect(Arena *, const Block *, Op, InstrList *);              /* appended in program order */

@@ -213,6 +213,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         without_roles(p);
         kernel_stage(s, f, p);
     }
+    ir_drop_unused(f->body);        /* what a rotated loop carried for a product that is elsewhere now */
     kernel_layout(s, f, p);
     kernel_fragments_ahead(s, f, p);
     if (!roles) kernel_early_loads(s, f, p);
