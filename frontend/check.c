@@ -422,7 +422,7 @@ static void check_remap(Check *c, const Node *clause)
 
 static void check_clauses(Check *c, const Node *kernel)
 {
-    static const char *const hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "turns", "schedule" };
+    static const char *const hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "fill", "turns", "schedule" };
     static const char *const raster[] = { "group" };
     const Node *clauses = kernel->kids[1];
     bool grid = false;

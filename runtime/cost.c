@@ -98,7 +98,7 @@ static double window_bytes(const Walk *w, const Instr *i, double *whole)
     MemParts m;
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     const Param *p = NULL;
-    int at = i->op == OP_RING_PUT || i->op == OP_COPY ? 1 : 0;
+    int at = kernel_copies(i->op) ? 1 : 0;
     if (at) p = &w->f->params[ir_operand(i, 1)->index];
     else if (ir_mem_parts(i, &m)) p = &w->f->params[m.param];
     double n = p ? dtype_bytes(p->type->dtype) : 0, all = n;
@@ -353,10 +353,11 @@ static void one(Walk *w, const Instr *i, double times)
         if (as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
         else for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
         return;
-    case OP_ROLES:
+    case OP_ROLES: case OP_FILLED_ROLES:
         w->roles = true;
         w->producer = true;
         walk(w, i->blocks[0], times);
+        if (i->n_blocks > 2) walk(w, i->blocks[2], times);
         w->producer = false;
         if (w->traffic) return;
         w->threads -= 128;
@@ -367,6 +368,14 @@ static void one(Walk *w, const Instr *i, double times)
         w->c.persistent = true;
         for (int k = 0; k < i->n_results; k++) put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
         return;
+    case OP_RING_FILL: {
+        double whole, bytes = window_bytes(w, i, &whole) * times;
+        reads(w, i, ir_operand(i, 1)->index, bytes);
+        w->c.wasted += bytes * narrow(w, i);
+        w->c.shared += 2 * whole * times;           /* from the stage, to the slot */
+        w->c.filled += whole * times;
+        return;
+    }
     case OP_RING_PUT: {
         double bytes = window_bytes(w, i, NULL) * times;
         if (w->traffic) { reads(w, i, ir_operand(i, 1)->index, bytes); return; }
@@ -436,7 +445,7 @@ static void walk(Walk *w, const Block *b, double times)
 static void add(Cost *to, const Cost *c)
 {
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
-    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
+    to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->filled += c->filled; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
     to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
 }
@@ -507,7 +516,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         if (x > most) most = x;
         add(out, &w.c);
     }
-    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->steps, &out->stalls, &out->meets };
+    double *mean[] = { &out->wgmma, &out->mma, &out->feed, &out->shared, &out->alu, &out->special, &out->in, &out->out, &out->wasted, &out->given, &out->filled, &out->torn, &out->scalar, &out->again, &out->joins, &out->turns, &out->steps, &out->stalls, &out->meets };
     for (size_t k = 0; k < sizeof mean / sizeof *mean; k++) *mean[k] /= SAMPLES;
     out->heaviest = most * SAMPLES / sum;
     out->shifted &= !ir_holds(f->body, OP_FOR) && !ir_holds(f->body, OP_WHILE);       /* passes/kernel/lower.c, rows_at_once */

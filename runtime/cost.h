@@ -14,6 +14,7 @@ typedef struct Cost {
     double wasted;                  /* bytes of sectors that are moved beyond those */
     double given;                   /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;                    /* bytes of `in` in rows that begin within a sector of L2 */
+    double filled;                  /* bytes that filler warps bring to slots (passes/kernel/fill.c) */
     double again;                   /* bytes of `in` that the program has read before, about */
     double scalar;                  /* scalar operations before the first load, about: divisions count as eight */
     double steps;                   /* scalar operations of a producer in its loops, likewise */

@@ -27,6 +27,8 @@ static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, M
 static const double JOIN = 2480;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
 static const double STALL = 1;
+/* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
+static const double FILLED = 9;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
@@ -87,15 +89,16 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT + STEP * c->steps / turns : 0;
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
+    double fill = c->filled / FILLED / turns;
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
     products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
-    double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2);
+    double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
     double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
     double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS * c->cluster : 1);
-    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put) + TURN + meets + STALL * m->latency * c->stalls / turns;
+    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */

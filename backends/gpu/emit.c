@@ -128,6 +128,7 @@ static void emit_for(Emit *e, Instr *i)
         text_write(out, body.data ? body.data : "", body.len);
     }
     end_block(e);
+    emit_fills_left(e, i);
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
@@ -248,7 +249,7 @@ static void source_line(Emit *e, const Instr *i)
     if (ln == e->line && i->loc.file == e->file) return;
     e->line = ln;
     e->file = i->loc.file;
-    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && i->op != OP_ROLES && i->loc.begin < src->len) quote(e, src, i->loc.begin);
+    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && !kernel_is_roles(i->op) && i->loc.begin < src->len) quote(e, src, i->loc.begin);
     text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
 }
 
@@ -284,7 +285,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_PROGRAM_COORD:
         if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
+    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
     case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
         emit_hopper(e, i); return;
     case OP_ASSERT: emit_assert(e, i); return;
@@ -332,7 +333,7 @@ static const Instr *last_buffer(Emit *e)
 {
     const Instr *last = NULL;
     for (Instr *i = e->f->body->first; i; i = i->next) {
-        if (i->op == OP_ROLES) return NULL;
+        if (kernel_is_roles(i->op)) return NULL;
         if (!ir_all_operands(i, is_no_buffer, NULL)) last = i;
     }
     return last;

@@ -18,7 +18,12 @@ typedef struct RingInfo { const Value *value; const char *name; int depth, arriv
 /* A buffer of the shared-memory map. */
 typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
 
+/* A ring_fill: names of what fillers keep for it, its stage in shared memory (`bytes` a warp), the loop in which a window is taken from there a step later (NULL: at once). */
+typedef struct Fill { const Instr *instr, *late; const RingInfo *ring; const char *stage, *low, *first, *turn; int64_t at; int bytes; } Fill;
+
 typedef struct Stage { const Instr *store; const char *name; } Stage;
+
+enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_FILLER };     /* by the blocks of roles */
 
 typedef struct Emit {
     Session *s;
@@ -43,10 +48,11 @@ typedef struct Emit {
     int64_t scratch_early;          /* scratch_bytes up to there; -1: not there yet */
     int threads;                    /* threads of the running role: barriers are among them */
     int barrier_id;                 /* named barrier of the running role; 0: the CTA's */
-    int role;                       /* -1 none, 0 producer, 1 consumer */
+    int role;                       /* -1 none, or ROLE_.. */
     bool waits;                     /* starts early, and has not yet waited for what is before it in its stream */
     bool measure;                   /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
+    VEC(Fill) fills;
     VEC(const Instr *) met;         /* memory operations before which the threads met */
     VEC(SharedUse) shared_map;
     VEC(Stage) stages;              /* buffers of bulk stores */
@@ -181,6 +187,11 @@ void emit_fragments(Emit *, Instr *);        /* shared_read of one step's fragme
 bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
+/* Filler warps (emit_fill.c): the stage of a ring's lines, what is kept from turn to turn, the window of a step, and that of the last one behind the loop. */
+void emit_fill_stage(Emit *, Instr *fill, const RingInfo *);
+void emit_fill_state(Emit *);
+void emit_fill(Emit *, Instr *);
+void emit_fills_left(Emit *, const Instr *loop);
 /* Programs that load together (passes/kernel/multicast.c): where the ticket of a cluster is handed on, its mbarriers, the start of the CTAs, the producer's loop over tickets, the end. */
 void emit_cluster_places(Emit *);
 void emit_cluster_barriers(Emit *);

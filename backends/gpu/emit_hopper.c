@@ -285,13 +285,14 @@ static void open_role(Emit *e, Block *b, int role)
     text_init(&decl, &e->s->arena);
     KernelPlan *p = e->plan;
     int threads = e->threads;
-    bool producer = role == 0;
+    bool producer = role == ROLE_PRODUCER, consumer = role == ROLE_CONSUMER;
+    static const Op walks[] = { [ROLE_PRODUCER] = OP_RING_PUT, [ROLE_CONSUMER] = OP_RING_GET, [ROLE_FILLER] = OP_RING_FILL };
     e->coords.len = 0;
     e->role = role;
     e->out = &inner;
     e->pre = &decl;
     e->indent = producer ? 3 : 2;
-    if (!producer) { e->threads = p->warps * 32; e->barrier_id = 1; }
+    if (!producer) { e->threads = (consumer ? p->warps : p->filler_warps) * 32; e->barrier_id = 1; }
     e->line = 0;
     e->tickets = e->bulk = false;
     emit_block(e, b);
@@ -301,19 +302,20 @@ static void open_role(Emit *e, Block *b, int role)
     e->pre = pre;
     e->threads = threads;
     e->indent = 2;
-    if (p->warps > 4) {
-        if (producer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), p->producer_registers);
+    if (p->warps > 4 && (consumer || !p->filler_warps)) {
+        if (!consumer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), producer ? p->producer_registers : p->filler_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
     if (producer) line(e, "if (tid == 0) {");
-    else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", p->producer_warps * 32);
+    else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        if (!ir_any_in(b, is_use, &(RingUse){ r->value, producer ? OP_RING_PUT : OP_RING_GET })) continue;
-        line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", !producer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
+        if (!ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
+        line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
-    if (!producer && ir_holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
+    if (role == ROLE_FILLER) emit_fill_state(e);
+    if (consumer && ir_holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");
@@ -337,6 +339,20 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
     }
 }
 
+static void place_stages(Emit *e, Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++) place_stages(e, i->blocks[k]);
+        if (i->op == OP_RING_FILL) emit_fill_stage(e, i, ring_of(e, ir_operand(i, 0)));
+    }
+}
+
+static bool is_filled(const Emit *e, const RingInfo *r)
+{
+    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].ring == r) return true;
+    return false;
+}
+
 static void emit_roles(Emit *e, Instr *i)
 {
     bool done[64] = { false };
@@ -349,6 +365,7 @@ static void emit_roles(Emit *e, Instr *i)
         bars += 16 * r->depth;
     }
     e->shared_bytes += bars;
+    if (i->op == OP_FILLED_ROLES) place_stages(e, i->blocks[2]);
     if (has_tickets(i->blocks[1])) {
         line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
         e->shared_bytes += 32 + 2 * TICKET_BYTES;
@@ -358,10 +375,10 @@ static void emit_roles(Emit *e, Instr *i)
     e->indent++;
     prefetch_maps(e, i->blocks[0], done);
     if (has_tickets(i->blocks[1]))
-        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps);
+        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->filler_warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 1); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
+        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, is_filled(e, r) ? p->filler_warps : 1, use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
     }
     if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
@@ -369,10 +386,15 @@ static void emit_roles(Emit *e, Instr *i)
     emit_start(e);
     if (p->multicast) emit_cluster_meet(e);
     else line(e, "__syncthreads();");
+    if (p->filler_warps && p->warps > 4) line(e, "if (warp < %d) %s(%d);", p->producer_warps + p->filler_warps, use(e, "setmaxnreg_dec"), p->filler_registers);
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
-    open_role(e, i->blocks[0], 0);
+    open_role(e, i->blocks[0], ROLE_PRODUCER);
+    if (p->filler_warps) {
+        line(e, "} else if (warp < %d) {    /* fillers: %d warps take to slots what TMA cannot */", p->producer_warps + p->filler_warps, p->filler_warps);
+        open_role(e, i->blocks[2], ROLE_FILLER);
+    }
     line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
-    open_role(e, i->blocks[1], 1);
+    open_role(e, i->blocks[1], ROLE_CONSUMER);
     line(e, "}");
 }
 
@@ -517,7 +539,8 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_RING_RELEASE: emit_release(e, i); return;
     case OP_WGMMA: emit_wgmma(e, i); return;
     case OP_WGMMA_WAIT: emit_wait(e, i); return;
-    case OP_ROLES: emit_roles(e, i); return;
+    case OP_RING_FILL: emit_fill(e, i); return;
+    case OP_ROLES: case OP_FILLED_ROLES: emit_roles(e, i); return;
     case OP_WARPGROUP_ANY: emit_vote(e, i); return;
     case OP_TURN_WAIT: line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync")); return;
     case OP_TURN_PASS: line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups); return;

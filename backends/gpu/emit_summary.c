@@ -44,7 +44,7 @@ static void note_tile(void *user, Instr *i)
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     MemParts m;
     Text one;
-    bool put = i->op == OP_STORE, tile = false, copy = i->op == OP_COPY || i->op == OP_RING_PUT;
+    bool put = i->op == OP_STORE, tile = false, copy = kernel_copies(i->op);
     if (!e || (!copy && !ir_mem_parts(i, &m))) return;
     text_init(&one, &t->e->s->arena);
     text_printf(&one, "%s [", t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name);
@@ -123,7 +123,10 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     if (p->cluster > 1 && !p->split) text_printf(t, " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared memory\n", p->cluster);
     if (p->multicast) text_printf(t, " * cluster: %d CTAs, programs side by side along grid axis %d, which take one ticket and load together\n", p->multicast, p->multicast_axis);
     text_printf(t, " * threads: %d", threads);
-    if (p->producer_warps)
+    if (p->filler_warps)
+        text_printf(t, ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->filler_warps * wave, p->filler_registers,
+                    p->warps * wave, p->consumer_registers);
+    else if (p->producer_warps)
         text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave,
                     p->consumer_registers);
     else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));

@@ -27,7 +27,7 @@ static int64_t gcd64(int64_t a, int64_t b)
 
 void window_of(Emit *e, const Instr *i, Window *w)
 {
-    bool copy = i->op == OP_COPY || i->op == OP_RING_PUT;
+    bool copy = kernel_copies(i->op);
     MemParts m;
     *w = (Window){ 0 };
     if (copy) {

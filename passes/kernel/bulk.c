@@ -149,7 +149,7 @@ static bool once(const Instr *store)
         if (b == store->block) return false;
         for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
     } else if (loop && loop->op == OP_FOR) b = loop->block;
-    return b->parent && b->parent->op == OP_ROLES && b == b->parent->blocks[1];
+    return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
 }
 
 /* Buffers a warp, at most `most`, that its boxes divide evenly and memory has room for; exactly so many where a schedule asks. 0: not by TMA. */

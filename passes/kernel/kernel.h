@@ -56,6 +56,7 @@ typedef struct KernelOptions {
     bool no_mask_branch;    /* masks in every step of a loop with products */
     bool no_ahead;          /* no fragment read before the step it belongs to */
     bool no_halo;           /* windows that overlap are loaded one by one */
+    bool fill, no_fill;     /* rings that TMA cannot fill filled by warps of their own: always, never; else where it gains */
     bool no_lent;           /* no load behind a loop through its operands' ring */
     bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */
@@ -83,7 +84,8 @@ typedef struct KernelPlan {
     LayoutTable layouts;
     int warps;                      /* that hold a program's tiles: of the CTA, or of the consumers when there are roles */
     int producer_warps;             /* 0: no roles */
-    int producer_registers, consumer_registers;
+    int filler_warps;               /* between producer and consumers: they fill the rings that TMA cannot; 0: there are none */
+    int producer_registers, filler_registers, consumer_registers;
     int min_ctas;                   /* launch bounds */
     int registers;                  /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
@@ -150,7 +152,7 @@ static inline bool kernel_tma_counts(const Func *f, const Param *p)
 }
 /* A box begins at a multiple of 16 bytes along the contiguous axis too, in range or not: anything else is an illegal instruction (H100). */
 bool kernel_tma_begins(const Func *, const Instr *mem, int unit);
-static inline int kernel_cta_warps(const KernelPlan *p) { return p->warps + p->producer_warps; }
+static inline int kernel_cta_warps(const KernelPlan *p) { return p->warps + p->producer_warps + p->filler_warps; }
 
 void kernel_program(Session *, Func *, KernelPlan *);
 void kernel_mma_select(Session *, Func *, KernelPlan *);
@@ -210,10 +212,29 @@ bool kernel_dma_map(Arena *, const LayoutShared *, int size, int threads, DmaMap
 void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32_t *bytes);
 
 /* Shared by the passes. */
+static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }      /* (view or ring, tensor, offsets...) */
+static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
 bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */
 bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
 int kernel_access_bytes(const Func *, const Instr *mem);     /* bytes one access of a lane can have along the unit axis: the element's .. 16 */
+/* fill.c: how filler warps take the window of a load or ring_fill to a slot. Axes are those of the tile. */
+typedef struct FillWay {
+    int rank, axis, split;              /* axis: contiguous in memory; the first `split` axes are the matrix's rows, the others its columns */
+    int64_t shape[TILE_MAX_RANK];
+    int64_t line, lines;                /* elements of a line along `axis`, and how many there are */
+    int bytes, vectors, pitch;          /* of an element; aligned vectors around a line; bytes of a line in the stage */
+    int share, stage;                   /* lines of a warp (turned), or units; and the bytes that they take */
+    bool turned;                        /* the slot runs along another axis, `beside` */
+    int beside, run;                    /* bytes that are written to the slot at a time */
+    /* not turned: a unit is what a warp takes at once: `group` lines, of each `per` runs, `parts` times. Lines n, n + classes, .. begin at the same byte of a vector (uniform): a unit is of one
+     * class, of which there are `of_class` */
+    int per, group, parts, classes, of_class, units;
+    bool uniform;
+} FillWay;
+enum { FILL_STAGES = 2 };               /* one is on its way while the one before it goes to its slot */
+/* `view`: the slot's; false: there is no way. */
+bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);
 /* shift.c: rows that begin at no multiple of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);      /* can the emitter read or write it by aligned vectors, given a layout with runs of 16 bytes? */
 int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);      /* halves of an instruction for 16 bytes a lane; chain: vectors of a lane that follow each other */
@@ -222,6 +243,8 @@ void kernel_shift_note(Session *, const Func *, KernelPlan *);     /* says so in
  * follow each other so in one warp are a chain: sets for each vector the one before it (-1: it begins a chain) and the lanes of a row. */
 typedef struct ShiftChain { int n, vectors, lanes; int32_t *before; } ShiftChain;     /* n: elements of a vector */
 bool kernel_shift_chain(Arena *, const Layout *, int axis, int elem_bytes, ShiftChain *);
+/* The same with the registers of a run side by side: those that move along the axis come first. */
+const Layout *kernel_shift_runs(Arena *, const Layout *, int axis);
 const Layout *kernel_shift_layout(Arena *, const KernelPlan *, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int ctas);
 LayoutMma kernel_mma_kind(Session *, const char *instr);     /* of the name that mma_sync and wgmma carry */
 int64_t kernel_divisor(const Func *, const Value *);    /* a known divisor of an integer scalar */

@@ -542,6 +542,14 @@ static void fix_store(Ctx *c, Instr *i)
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype), width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);
     if (axis >= 0 && is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) && shift_pays(c, i, v, axis)) return;
+    if (axis >= 0 && c->p->filler_warps && is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i)) {      /* shared memory is the rings' and their stages' */
+        ShiftChain chain;
+        const Layout *runs = kernel_shift_runs(&c->s->arena, layout_vectorize(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, bytes, 16), axis);
+        if (runs && kernel_shift_chain(&c->s->arena, runs, axis, bytes, &chain)) {
+            for (int k = 0; k < i->n_operands; k++) if (ir_operand(i, k) == v) need(c, i, k, runs);
+            return;
+        }
+    }
     if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1)) return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
     int now = sector_use(l, axis, bytes, width);

@@ -111,7 +111,7 @@ int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
 {
     MemParts p;
     int unit = -1;
-    if (mem->op == OP_COPY || mem->op == OP_RING_PUT) { p.param = ir_operand(mem, 1)->index; p.rank = ir_operand(mem, 1)->type->rank; }
+    if (kernel_copies(mem->op)) { p.param = ir_operand(mem, 1)->index; p.rank = ir_operand(mem, 1)->type->rank; }
     else if (!ir_mem_parts(mem, &p)) return -1;
     for (int a = 0; a < p.rank; a++) if (f->params[p.param].stride[a] == 1) unit = a;
     if (unit < 0) unit = p.rank - 1;
@@ -181,7 +181,7 @@ bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
 int kernel_access_bytes(const Func *f, const Instr *mem)
 {
     MemParts m;
-    if (mem->op == OP_COPY || mem->op == OP_RING_PUT) {
+    if (kernel_copies(mem->op)) {
         m.param = ir_operand(mem, 1)->index;
         m.rank = ir_operand(mem, 1)->type->rank;
         for (int a = 0; a < m.rank; a++) m.idx[a] = ir_operand(mem, 2 + a);

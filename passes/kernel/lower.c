@@ -185,6 +185,8 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     if (o) p->options = *o;
     p->options.no_persistent |= hint_off(f->hints.persistent);
     p->options.no_roles |= hint_off(f->hints.roles);
+    p->options.no_fill |= hint_off(f->hints.fill);
+    p->options.fill |= f->hints.fill && !hint_off(f->hints.fill);
     p->options.no_turns |= hint_off(f->hints.turns);
     p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
     schedule_begin(s, f, p);

@@ -16,7 +16,20 @@ bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
     return false;
 }
 
-/* The load whose tile v is, as it is or with all axes but the contiguous one merged: rows (or columns) of a matrix that lie in several axes of the tensor. */
+/* Does TMA put the tile of l as the reshape v has it? All axes but the contiguous one are merged: rows (or columns) of a matrix that lie in several axes of the tensor. */
+static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
+{
+    const Type *t = ir_result(l)->type;
+    const Attr *o = ir_attr(l, ATTR_ORDER);
+    int axis;
+    kernel_unit_axis(c->f, l, &axis);
+    /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
+    for (int k = 0; o && k < o->n; k++) if (o->v[k] != (k ? k - 1 : o->n - 1)) return false;
+    int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
+    return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side];
+}
+
+/* The load whose tile v is, as it is or as a matrix. */
 static Instr *load_behind(Roles *c, const Value *v)
 {
     if (v->def && v->def->op == OP_SLICE) v = ir_operand(v->def, 0);       /* halo.c makes them, of rows that lie one after the other */
@@ -24,14 +37,7 @@ static Instr *load_behind(Roles *c, const Value *v)
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
         if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
-        const Type *t = ir_result(l)->type;
-        const Attr *o = ir_attr(l, ATTR_ORDER);
-        int axis;
-        kernel_unit_axis(c->f, l, &axis);
-        /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
-        for (int k = 0; o && k < o->n; k++) if (o->v[k] != (k ? k - 1 : o->n - 1)) return NULL;
-        int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
-        return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side] ? l : NULL;
+        return merged_by_tma(c, l, v) || roles_filled(c, l) ? l : NULL;
     }
     return i && i->op == OP_LOAD ? i : NULL;
 }
@@ -94,17 +100,54 @@ bool roles_tma_window(Roles *c, const Instr *i)
 static bool tma_load(Roles *c, const Value *v)
 {
     const Instr *i = load_behind(c, v);
-    if (!i || !roles_tma_window(c, i)) return false;
+    if (!i || (!roles_filled(c, i) && !roles_tma_window(c, i))) return false;
     for (const Use *u = v->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
     return true;
 }
 
+/* Of the matrix that the load stands for: which of its axes has the one that is contiguous in memory. */
+static int memory_side(Roles *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    const Value *v = roles_matrix_of(load);
+    int axis, split = 0;
+    kernel_unit_axis(c->f, load, &axis);
+    if (v == ir_result(load)) return axis;
+    for (int64_t rows = 1; split < t->rank && rows < v->type->shape[0]; split++) rows *= t->shape[split];
+    return axis < split ? 0 : 1;
+}
+
+/* The axis of it along which a slot runs, as an operand of 8 or 32 bits must: -1 where it may be either. */
+static int wanted_side(const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = v->uses;
+    if (!u || u->user->op != OP_MMA_SYNC || dtype_bytes(v->type->dtype) == 2) return -1;
+    return u == &u->user->operands[0] ? 1 : 0;
+}
+
 int roles_unit_axis(Roles *c, const Instr *load)
 {
-    int axis;
-    kernel_unit_axis(c->f, load, &axis);
-    return roles_matrix_of(load) != ir_result(load) && axis ? 1 : axis;
+    int want = wanted_side(load);
+    return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
+}
+
+bool roles_filled(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = v->uses;
+    const char *why = c->why;
+    Loc loc = c->why_loc;
+    if (c->p->options.no_fill || !u || u->user->op != OP_MMA_SYNC || !roles_fill_window(c, load)) return false;
+    if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;      /* few rows wait for memory by either instruction */
+    const Decision *d = schedule_asked_load(c->p, load);
+    if (d && d->form == LOAD_RING_REGISTERS) return true;
+    int want = wanted_side(load);
+    bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) && (want < 0 || want == memory_side(c, load));
+    c->why = why;
+    c->why_loc = loc;
+    return !tma;
 }
 
 static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
@@ -115,7 +158,7 @@ static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
     const Instr *l = load_behind(c, v);
     int64_t from;
     MemParts m;
-    if (!l || v != ir_result(l) || !ir_mem_parts(l, &m) || roles_unit_axis(c, l) != k_axis) return false;
+    if (!l || v != ir_result(l) || roles_filled(c, l) || !ir_mem_parts(l, &m) || roles_unit_axis(c, l) != k_axis) return false;
     int unit = kernel_unit_axis(c->f, l, NULL);
     return c->f->dims[c->f->params[m.param].dims[unit]].extent == k && ir_is_const(m.idx[unit], &from) && from == 0;
 }

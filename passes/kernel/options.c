@@ -22,6 +22,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_mask_branch = pass_skipped(o, "mask-branch"),
         .no_ahead = pass_skipped(o, "fragments-ahead"),
         .no_halo = pass_skipped(o, "halo"),
+        .no_fill = pass_skipped(o, "fill-slots"),
         .no_lent = pass_skipped(o, "lent-slots"),
         .no_early = pass_skipped(o, "early-loads"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),

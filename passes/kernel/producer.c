@@ -3,7 +3,7 @@
 
 enum { MOST_POSITIONS = 32 };      /* as operands.c allows */
 
-typedef struct Live { bool *value; uint32_t n; } Live;
+typedef struct Live { bool *value; uint32_t n; Op put; } Live;
 
 static void mark(Live *l, Value *v)
 {
@@ -33,12 +33,15 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
+/* Coordinates are handed on with the ticket by whoever draws it, and taken by all others: the loop over programs stays though nothing is put in it. */
+static bool is_needed(const Live *l, const Instr *i) { return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
+
 static void mark_puts(Live *l, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_RING_PUT) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        if (i->op == l->put) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
         if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i));      /* handed on to the consumers */
-        if (!ir_is_or_holds(i, OP_RING_PUT)) continue;
+        if (!is_needed(l, i)) continue;
         for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
         for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
     }
@@ -48,7 +51,7 @@ static bool is_live(const Live *l, const Instr *i)
 {
     if (op_info[i->op].flags & OPF_TERM) return true;
     for (int k = 0; k < i->n_results; k++) if (l->value[i->results[k].id]) return true;
-    return ir_is_or_holds(i, OP_RING_PUT);
+    return is_needed(l, i);
 }
 
 static void sweep(Live *l, Block *b)
@@ -89,34 +92,34 @@ static void put_parts(Builder *b, const Instr *load, Value **ops, int n_ops, Att
     }
 }
 
-static void puts_from_loads(Roles *c, Block *b)
+static void puts_from_loads(Roles *c, Block *b, Op put)
 {
     for (Instr *i = b->first, *next; i; i = next) {
         next = i->next;
-        for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k]);
-        if (!i->mark || i->op != OP_LOAD) continue;
+        for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k], put);
+        if (!i->mark || i->op != OP_LOAD || (i->mark >= FILLED) != (put == OP_RING_FILL)) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        const Lent *lent = i->mark > 1 ? &c->lent.data[i->mark - 2] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_ring(c, i)->value, m.tensor };
+        const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
+        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
-        Attr attrs[6];
+        Attr attrs[7];
         int n = 0;
         uint32_t picked;
         int64_t parts = kernel_parts(i, &picked);
-        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE };
-        for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED };
+        for (size_t k = 0; k < (put == OP_RING_FILL ? 5 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
         if (parts) put_parts(&at, i, ops, 2 + m.rank, attrs, n, parts, picked);
-        else ir_build(&at, OP_RING_PUT, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+        else ir_build(&at, put, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
     }
 }
 
-void roles_make_producer(Roles *c, Block *b)
+void roles_make_producer(Roles *c, Block *b, Op put)
 {
-    puts_from_loads(c, b);
-    Live live = { .n = c->f->module->next_id };
+    puts_from_loads(c, b, put);
+    Live live = { .n = c->f->module->next_id, .put = put };
     live.value = arena_array(&c->s->arena, bool, live.n);
     mark_puts(&live, b);
     sweep(&live, b);

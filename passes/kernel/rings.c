@@ -36,11 +36,16 @@ Ring *roles_ring(Roles *c, const Instr *load)
 {
     const Type *view = view_type(c, load);
     int param = ir_operand(load, 0)->index;
-    for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].param == param && c->rings.data[k].view == view) return &c->rings.data[k];
-    vec_push(&c->s->arena, &c->rings, ((Ring){ .param = param, .view = view, .depth = 1 }));
+    bool filled = roles_filled(c, load);
+    for (size_t k = 0; k < c->rings.len; k++) {
+        const Ring *r = &c->rings.data[k];
+        if (filled ? r->of == load : !r->filled && r->param == param && r->view == view) return &c->rings.data[k];
+    }
+    vec_push(&c->s->arena, &c->rings, ((Ring){ .param = param, .view = view, .depth = 1, .filled = filled, .of = load }));
     return &c->rings.data[c->rings.len - 1];
 }
+
+Ring *roles_marked(Roles *c, const Instr *load) { return load->mark >= FILLED ? &c->rings.data[load->mark - FILLED] : roles_ring(c, load); }
 
 static bool in_loop_with_product(const Instr *load)
 {
@@ -122,7 +127,7 @@ static int64_t staged_bytes(Roles *c)
     ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
     int64_t all = 0, one = c->rows / 16 * STAGED_BYTES;
     for (size_t k = 0; k < stores.len; k++) {
-        if (!stores_a_tile(NULL, stores.data[k])) continue;
+        if (!stores_a_tile(NULL, stores.data[k]) || (c->p->filler_warps && kernel_access_bytes(c->f, stores.data[k]) < 16)) continue;      /* TMA cannot store what begins anywhere */
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
         else if (!d && !c->p->options.no_bulk && all < one) all = one;
@@ -146,7 +151,11 @@ bool roles_plan_rings(Roles *c)
         Ring *r = roles_ring(c, l);
         r->inner |= in_loop_with_product(l);
         const Decision *d = schedule_asked_load(c->p, l);
-        if (d && (d->form != LOAD_RING || d->n[0] < 1)) return schedule_refuse(c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
+        FillWay way;
+        if (r->filled && !kernel_fill_way(c->f, c->p, l, r->view, &way)) return roles_refuse(c, l->loc, "fillers take no tile of this shape to a slot of wgmma's");
+        if (r->filled) used += (int64_t)FILL_STAGES * c->p->filler_warps * way.stage;
+        if (d && d->form == LOAD_RING && r->filled) return schedule_refuse(c->p, d, "TMA does not fetch this tile: `ring N by registers`, by warps that fill");
+        if (d && ((d->form != LOAD_RING && d->form != LOAD_RING_REGISTERS) || d->n[0] < 1 || (d->form == LOAD_RING_REGISTERS && !r->filled))) return schedule_refuse(c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
         r->loads++;
         if (d) asked_slots(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);

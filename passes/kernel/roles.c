@@ -37,7 +37,7 @@ static Instr *last_product(const Block *b, const Value *matrix)
 
 static void consume(Roles *c, Instr *load)
 {
-    Ring *r = roles_ring(c, load);
+    Ring *r = roles_marked(c, load);
     Value *matrix = roles_matrix_of(load);
     bool product = roles_from_slot(c, load);
     Builder b = ir_before(load);
@@ -100,6 +100,7 @@ static void share_loads(Roles *c)
 {
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
+    if (c->p->filler_warps) return;         /* fillers fill their own CTA's slots */
     for (size_t k = 0; k < n; k++)
         l[k] = (RingLoad){ c->loads.data[k], layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view), roles_ring(c, c->loads.data[k])->inner, false, NULL };
     kernel_multicast(c->s, c->f, c->p, l, n);
@@ -156,20 +157,45 @@ static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
     return true;
 }
 
+/* The rest of the producer's warpgroup, since ptxas wants room for the widest product in what the launch gives each thread: of 384 that is 168, of 512 128. */
+enum { FILLERS = 3, FILLER_REGISTERS = 88 };
+
+static void asked_fillers(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
+    p->filler_warps = FILLERS;
+    p->filler_registers = FILLER_REGISTERS;
+    if (d && d->n[0] != 3 && d->n[0] != 7) schedule_refuse(p, d, "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are handed over");
+    else if (d && (d->n[1] % 8 || d->n[1] < 24 || d->n[1] > 240)) schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
+    else if (d) { p->filler_warps = d->n[0]; p->filler_registers = d->n[1]; }
+}
+
+/* What fillers and the producer leave of the launch's registers goes to the consumers. */
+static void registers_beside_fillers(KernelPlan *p, int each, int all)
+{
+    enum { MOST = 240 };
+    if (p->filler_registers > each) p->filler_registers = each;
+    int left = (all - 32 * p->filler_registers * (p->producer_warps + p->filler_warps)) / (32 * p->warps) / 8 * 8;
+    p->producer_registers = p->filler_registers;
+    p->consumer_registers = left < MOST ? left : MOST;
+}
+
 /* setmaxnreg counts in eights, and all threads together have what the launch gave them (PTX ISA 9.7.20). */
 static void choose_registers(KernelPlan *p, int consumers)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
-    int threads = 32 * (p->warps + p->producer_warps), each = 65536 / threads / 8 * 8, all = each * threads;
+    int threads = 32 * kernel_cta_warps(p), each = 65536 / threads / 8 * 8, all = each * threads;
     p->producer_registers = registers_for(consumers, true);
     p->consumer_registers = registers_for(consumers, false);
+    if (p->filler_warps) registers_beside_fillers(p, each, all);
+    if (d && p->filler_warps) schedule_refuse(p, d, "`fillers N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4) schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
     else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240)) schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
     else if (d && (d->n[0] > each || d->n[1] < each)) schedule_refuse(p, d, "the launch gives %d to each thread, of which a producer gives some away and a consumer takes some", each);
     else if (d && 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps) > all)
         schedule_refuse(p, d, "%d threads of %d registers and %d of %d take %d, and the launch gives %d", 32 * p->producer_warps, d->n[0], 32 * p->warps, d->n[1], 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps), all);
     else if (d) { p->producer_registers = d->n[0]; p->consumer_registers = d->n[1]; }
-    if (p->warps > 4) schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
+    if (p->warps > 4 && !p->filler_warps) schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
 }
 
 static void take_roles(Roles *c, int consumers)
@@ -180,7 +206,29 @@ static void take_roles(Roles *c, int consumers)
     if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS, !p->persistent ? PROGRAMS_EACH : p->options.no_tickets ? PROGRAMS_STRIDED : PROGRAMS_TICKETS, 0, 0);
-    for (size_t k = 0; k < c->loads.len; k++) schedule_take_load(p, c->loads.data[k], LOAD_RING, roles_ring(c, c->loads.data[k])->depth);
+    for (size_t k = 0; k < c->loads.len; k++) {
+        const Ring *r = roles_ring(c, c->loads.data[k]);
+        schedule_take_load(p, c->loads.data[k], r->filled ? LOAD_RING_REGISTERS : LOAD_RING, r->depth);
+    }
+    if (p->filler_warps) schedule_take(p, DECIDE_FILLERS, 0, p->filler_warps, p->filler_registers);
+}
+
+static int rings_filled(const Roles *c)
+{
+    int n = 0;
+    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
+    return n;
+}
+
+/* With one operand they do: H100, products of 4096, N or K of 1023, in TFLOPS: 156 and 231 where mma.sync has 108 and 216. With both not: 54 and 93 (3001 cubed). */
+static bool fillers_keep_up(Roles *c)
+{
+    bool asked = c->p->options.fill;
+    for (size_t k = 0; k < c->loads.len && !asked; k++) {
+        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
+        asked = d && d->form == LOAD_RING_REGISTERS;
+    }
+    return asked || rings_filled(c) < 2 || roles_refuse(c, c->f->loc, "two tensors that TMA cannot fetch, and warps that fill keep up with one");
 }
 
 static void find_loads(Roles *c)
@@ -208,6 +256,7 @@ static int steps_that_fit(Roles *c)
 /* One load for several where two steps of it fit, or where nothing does otherwise. */
 static void join_windows(Roles *c)
 {
+    for (size_t k = 0; k < c->loads.len; k++) if (roles_filled(c, c->loads.data[k])) return;     /* a slice of what fillers bring is no operand yet */
     if (c->p->options.no_halo || c->f->hints.cluster > 1 || !roles_join_windows(c)) return;
     int together = steps_that_fit(c);
     if (together < 2) {
@@ -226,6 +275,7 @@ static int plan(Roles *c)
     int errors = c->s->n_errors;
     bool ok = true;
     asked_programs(p);
+    asked_fillers(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
     if (ok) join_windows(c);
@@ -233,7 +283,11 @@ static int plan(Roles *c)
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
-    if (ok && roles_plan_rings(c)) return consumers;
+    if (ok && roles_plan_rings(c) && fillers_keep_up(c)) {
+        if (!rings_filled(c)) p->filler_warps = 0;
+        return consumers;
+    }
+    p->filler_warps = 0;
     if (asked && c->why) schedule_refuse(p, asked, "no TMA and wgmma here: %s", c->why);
     else if (c->s->n_errors == errors) diag_perf(c->s, c->why_loc, "no TMA and wgmma here: %s", c->why ? c->why : "unsuitable product");
     p->persistent = false;
@@ -253,13 +307,22 @@ static void make_rings(Roles *c)
     }
 }
 
-/* All that follows the rings goes into the consumers' block, and a copy into the producer's. */
+static void copy_role(Roles *c, Block *from, Block *to)
+{
+    ValueMap map;
+    Builder in = ir_at_end(to);
+    value_map_init(&map, &c->s->arena);
+    ir_clone_block_into(&in, from, &map, true);
+    copy_marks(from, to);
+}
+
+/* All that follows the rings goes into the consumers' block, and a copy into the producer's, and one into the fillers'. */
 static Instr *make_roles(Roles *c)
 {
     Func *f = c->f;
     Builder b = c->rings.len ? ir_after(c->rings.data[c->rings.len - 1].value->def) : ir_before(f->body->first);
     b.loc = f->loc;
-    Instr *roles = ir_build(&b, OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);
+    Instr *roles = ir_build(&b, c->p->filler_warps ? OP_FILLED_ROLES : OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0), *ret = ir_terminator(f->body);
     Builder in = ir_at_end(roles->blocks[1]);
     for (Instr *i = roles->next, *next; i && i != ret; i = next) {
         next = i->next;
@@ -268,11 +331,8 @@ static Instr *make_roles(Roles *c)
     }
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     /* nested blocks know their function and parent instruction; their instructions only their block */
-    ValueMap map;
-    value_map_init(&map, &c->s->arena);
-    in = ir_at_end(roles->blocks[0]);
-    ir_clone_block_into(&in, roles->blocks[1], &map, true);
-    copy_marks(roles->blocks[1], roles->blocks[0]);
+    copy_role(c, roles->blocks[1], roles->blocks[0]);
+    if (c->p->filler_warps) copy_role(c, roles->blocks[1], roles->blocks[2]);
     return roles;
 }
 
@@ -284,7 +344,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     if (!consumers) return false;
     kernel_positions_keep(p);
     p->warps = 4 * consumers;
-    p->producer_warps = 4;
+    p->producer_warps = p->filler_warps ? 1 : 4;
     choose_registers(p, consumers);
     p->min_ctas = 1;
     roles_keep_windows(&c);
@@ -293,18 +353,22 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     roles_lend_slots(&c);
     if (p->persistent) make_persistent(&c);
     ir_walk(f->body, clear_mark, NULL);
-    for (size_t k = 0; k < c.loads.len; k++) c.loads.data[k]->mark = 1;
+    for (size_t k = 0; k < c.loads.len; k++) {
+        const Ring *r = roles_ring(&c, c.loads.data[k]);
+        c.loads.data[k]->mark = r->filled ? FILLED + (uint32_t)(r - c.rings.data) : 1;
+    }
     for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 2;
     make_rings(&c);
     Instr *roles = make_roles(&c);
-    roles_make_producer(&c, roles->blocks[0]);
+    roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
+    if (p->filler_warps) roles_make_producer(&c, roles->blocks[2], OP_RING_FILL);
 
     c.loads.len = c.products.len = 0;
     ir_collect(&s->arena, roles->blocks[1], OP_LOAD, &c.loads);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
-        if (l->mark > 1) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
+        if (l->mark > 1 && l->mark < FILLED) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
         else if (l->mark) consume(&c, l);
     }
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);

@@ -2,8 +2,8 @@
 #pragma once
 #include "passes/kernel/schedule.h"
 
-/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL. */
-typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared; Value *value; const Decision *asked; } Ring;
+/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL; of: the load that made it, the only one of a filled ring. */
+typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared, filled; Value *value; const Decision *asked; const Instr *of; } Ring;
 
 /* A load that stands for several whose windows overlap (halo.c): what it was before, and matrix by matrix what its parts replace. */
 typedef struct Halo { Instr *load; Value *index; int axis; int64_t extent; const Type *matrix; ValueList was, parts; } Halo;
@@ -29,6 +29,8 @@ Value *roles_matrix_of(const Instr *load);
 int roles_unit_axis(Roles *, const Instr *load);            /* of that matrix: contiguous in memory */
 const char *roles_instr(DType, bool tf32);                  /* of wgmma; NULL: it does not take this type */
 bool roles_tma_window(Roles *, const Instr *mem);
+bool roles_fill_window(Roles *, const Instr *load);         /* fill.c: filler warps could load it */
+bool roles_filled(Roles *, const Instr *load);              /* and do: TMA cannot, or a schedule asks for it */
 bool roles_product_fits(Roles *, Instr *product);           /* adds the loads of its operands */
 bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets nor what stands around depend on computed tiles */
 
@@ -48,5 +50,7 @@ const Use *roles_product_of(const Value *matrix);
 void roles_lend_slots(Roles *);
 void roles_read_lent(Roles *, Instr *load, const Lent *);
 
-/* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all that they do not need goes. */
-void roles_make_producer(Roles *, Block *);
+/* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all that they do not need goes. With OP_RING_FILL the fillers': those marked FILLED + k, of the k-th ring. */
+enum { FILLED = 0x40000000 };
+Ring *roles_marked(Roles *, const Instr *load);
+void roles_make_producer(Roles *, Block *, Op put);

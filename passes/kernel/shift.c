@@ -100,6 +100,34 @@ const Layout *kernel_shift_layout(Arena *a, const KernelPlan *p, int rank, const
     return v.bytes == 16 ? layout_with_tile(a, l, tile) : NULL;
 }
 
+const Layout *kernel_shift_runs(Arena *a, const Layout *l, int axis)
+{
+    int32_t basis[LAYOUT_INPUTS][LAYOUT_MAX_BITS][LAYOUT_MAX_RANK], flat[LAYOUT_INPUTS][LAYOUT_MAX_BITS * LAYOUT_MAX_RANK];
+    const int32_t *in[LAYOUT_INPUTS];
+    int nbit[LAYOUT_INPUTS];
+    if (!l) return NULL;
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        nbit[k] = l->nbit[k];
+        for (int b = 0; b < nbit[k]; b++)
+            for (int d = 0; d < l->rank; d++) basis[k][b][d] = (int32_t)(l->basis[k][b] >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    }
+    for (int to = 0; to < 4; to++)          /* 1, 2, 4, .. along the axis: the lowest bits, in their order */
+        for (int b = to + 1; b < nbit[LAYOUT_REG]; b++) {
+            int32_t moved[LAYOUT_MAX_RANK];
+            bool pure = basis[LAYOUT_REG][b][axis] == 1 << to;
+            for (int d = 0; d < l->rank; d++) pure = pure && (d == axis || !basis[LAYOUT_REG][b][d]);
+            if (!pure) continue;
+            memcpy(moved, basis[LAYOUT_REG][b], sizeof moved);
+            memmove(basis[LAYOUT_REG][to + 1], basis[LAYOUT_REG][to], (size_t)(b - to) * sizeof moved);
+            memcpy(basis[LAYOUT_REG][to], moved, sizeof moved);
+        }
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        for (int b = 0; b < nbit[k]; b++) memcpy(flat[k] + b * l->rank, basis[k][b], (size_t)l->rank * sizeof(int32_t));
+        in[k] = flat[k];
+    }
+    return layout_from_basis(a, l->rank, l->tile, nbit, in, l->ndigit, l->digit);
+}
+
 typedef struct Note { Session *s; const Func *f; KernelPlan *p; uint64_t named; Text text; } Note;
 
 static void note_access(void *user, Instr *i)

@@ -44,19 +44,22 @@ static void land_some(Cta *cta, Copies *l, void (*land)(Cta *, Copy *))
 
 static void land(Cta *c, Copy *x)
 {
-    if (x->from) memcpy(c->memory + x->at, x->from, x->bytes);
-    else memset(c->memory + x->at, 0, x->bytes);
+    memset(c->memory + x->at, 0, x->bytes);
+    if (x->read) memcpy(c->memory + x->at, x->from, x->read);
     x->done = true;
 }
 
-void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
+void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in) { emu_copy_part(to, from, bytes, in ? bytes : 0); }
+
+void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n)
 {
     to = emu_own(to);
     Fiber *f = emu.fiber;
-    Copy c = { .at = to, .from = in ? from : NULL, .bytes = bytes, .moment = emu_moment() };
-    if (to % bytes || (in && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
+    Copy c = { .at = to, .from = from, .bytes = bytes, .read = n, .moment = emu_moment() };
+    if (n > bytes) emu_fail("a copy of %u bytes that reads %u", bytes, n);
+    if (to % bytes || (n && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
     emu_check_write(to, bytes, NULL, GENERIC);
-    if (in) emu_global_read(from, bytes);
+    if (n) emu_global_read(from, n);
     emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
     if (c.moment == AT_ISSUE) land(emu.cta, &c);
     issue(&f->loads, &c);

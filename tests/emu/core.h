@@ -31,7 +31,7 @@ typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment;  /* when an asynchron
 typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
 
 /* A thread's copy between memory and `at` in shared memory: cp.async, from an address (NULL: zeros), or a TMA store, to a place of a tensor map. */
-typedef struct Copy { uint32_t at, bytes, group; const void *from; uint8_t map[128]; int32_t place[5]; bool done; Moment moment; } Copy;
+typedef struct Copy { uint32_t at, bytes, read, group; const void *from; uint8_t map[128]; int32_t place[5]; bool done; Moment moment; } Copy;
 /* In order of issue, in groups that the thread closes and waits for. */
 typedef struct Copies { Copy *data; uint32_t n, room, group; } Copies;
 

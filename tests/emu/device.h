@@ -233,6 +233,7 @@ EMU void cp_async_b128(u32 a, const void *p, bool in) { emu_copy(a, p, 16, in); 
 #define cp_async_keep_b32 cp_async_b32
 #define cp_async_keep_b64 cp_async_b64
 #define cp_async_keep_b128 cp_async_b128
+EMU void cp_async_part_b128(u32 a, const void *p, i32 n) { emu_copy_part(a, p, 16, (u32)n); }
 EMU void cp_async_commit(void) { emu_copy_commit(); }
 EMU void cp_async_wait(u32 n) { emu_copy_wait(n); }
 

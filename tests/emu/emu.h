@@ -85,6 +85,7 @@ EMU_API void emu_grid_wait(void);
 /* --- asynchronous copies ----------------------------------------------------------------------------------------------------------------- */
 
 EMU_API void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in);
+EMU_API void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n);      /* the first n; zeros behind them */
 EMU_API void emu_copy_commit(void);
 EMU_API void emu_copy_wait(uint32_t groups_left);
 

@@ -285,7 +285,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     }
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5, late = st->late >= 0 ? st->late : st->runs >> 1;
-    st->roles = code.n_maps > 0 || code.cluster > 1;
+    st->roles = code.n_maps > 0 || code.cluster > 1 || strstr(code.text, "wgmma_fence(");
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster;       /* clusters, or CTAs */
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);

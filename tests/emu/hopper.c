@@ -31,6 +31,19 @@ static const Row rows[] = {
     { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4", NULL },     /* contiguous in M: through registers */
     { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" },       /* rings of one slot */
+    /* rings that filler warps fill: rows of B, of A, of both begin anywhere; along M; operands turned over; few steps, and none in a loop; one consumer, three */
+    { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
+    { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
+    { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 fill=1", NULL },
+    { "gemm", "M=201 N=133 K=101", "TM=192 TN=96 TK=32 fill=1", "A:t" },
+    { "gemm", "M=131 N=77 K=67 | M=67 N=300 K=16", "TO=f32 TM=128 TN=64 TK=64 fill=1", "B:t" },
+    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64", NULL },
+    { "gemm", "M=97 N=81 K=271", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64 fill=1", "A:t" },
+    { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32", NULL },
+    { "gemm_bias_gelu", "M=136 N=135 K=200", "TM=128 TN=128 TK=64", NULL },
+    { "conv2d_planes", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },      /* windows that begin before a row */
+    { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
+    { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 fill=1", NULL },
     /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels, programs past the grid's end */
     { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t", .faults = true },
     { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },

@@ -23,6 +23,7 @@ const Case example_cases[] = {
     { "conv2d", "conv2d_nhwc", "TF=16,TP=2,TQ=4,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,P=7,Q=6", "", 4e-3 },
     { "conv2d", "channels_last", "TC=4,TN=8", "B=2,C=5,N=13", "", 0 },
     { "conv2d", "conv2d_rows", "TF=16,TP=2,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,N=42", "", 4e-3 },
+    { "conv2d", "conv2d_planes", "TF=16,TP=2,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,N=42", "", 4e-3 },
     { "copy_first_column", "copy_first_column", "TM=16", "M=37,N=5", "", 0 },
     { "cumsum", "cumsum_rows", "TN=16", "M=3,N=53", "", 1e-5 },
     { "dropout", "dropout", "BLOCK=32", "N=70", "p=0.3,seed=77", 0 },

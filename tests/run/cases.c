@@ -78,6 +78,8 @@ const Recipe recipes[] = {
      want_conv2d_nhwc, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_rows", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,F,N] T", NULL, "T=f16", {"conv2d_rows X WT Y"},
      want_conv2d_rows, 0.75, 64, 0, FLOOR_RMS},
+    {"conv2d_planes", "conv2d", "in X[B,C,H,W] T; in WT[F,R,S,C] T; out Y[B,F,N] T", NULL, "T=f16", {"conv2d_planes X WT Y"},
+     want_conv2d_planes, 0.75, 64, 0, FLOOR_RMS},
     {"channels_last", "conv2d", "in X[B,C,N] T; out Y[B,N,C] T", NULL, "T=f16", {"channels_last X Y"}, want_channels_last, 0, 0, 0},
 
     /* attention rounds its probabilities to T before the second product: half an ulp of a value of V, which is as large as 4 where the typical
@@ -240,6 +242,7 @@ const Case cases[] = {
     {"conv2d_nhwc", "B=2 C=32 H=32 W=32 F=64 R=3 S=3 P=32 Q=32", "T=f16", .heavy = true},
     {"conv2d_rows", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 N=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 N=135", "T=f16 TF=16 TP=2 TC=16 | T=f32 TF=16 TP=2 TC=16"},
     {"conv2d_rows", "B=1 C=20 H=15 W=9 F=17 R=5 S=3 N=77", "T=bf16 PAD=0 TF=16 TP=4 TC=16"},
+    {"conv2d_planes", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 N=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 N=135", "T=f16 TF=16 TP=2 TC=16 | T=f32 TF=16 TP=2 TC=16"},
     {"channels_last", "B=2 C=5 N=135 | B=1 C=72 N=200", "T=f16 | T=f32 TC=64 TN=64"},
 
     {"attention", "B=1 H=1 HK=1 M=1 N=1 D=64 | B=2 H=4 HK=2 M=33 N=33 D=64 | B=1 H=2 HK=1 M=65 N=65 D=128", "T=f16 CAUSAL=true TM=32 TN=32 | T=f16 CAUSAL=false TM=32 TN=32"},

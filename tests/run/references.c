@@ -153,21 +153,28 @@ static void want_conv2d(Problem *p, bool channels_last)
 void want_conv2d_nchw(Problem *p) { want_conv2d(p, false); }
 void want_conv2d_nhwc(Problem *p) { want_conv2d(p, true); }
 
-/* Pixels last, of an input with its channels last. */
-void want_conv2d_rows(Problem *p)
+/* Pixels last, of an input with its channels last, or outermost. */
+static void want_rows(Problem *p, bool channels_last)
 {
     IN(X); IN(WT); WANT(Y); SIZE(B); SIZE(C); SIZE(H); SIZE(W); SIZE(F); SIZE(R); SIZE(S); SIZE(N);
     const char *pad = problem_const(p, "PAD");
     int64_t border = pad ? atoi(pad) : 1, Q = W + 2*border - S + 1;
-    double *last = malloc((size_t)(B*N*F) * sizeof *last);
-    if (!last) abort();
+    double *last = malloc((size_t)(B*N*F) * sizeof *last), *x = malloc((size_t)(B*H*W*C + 1) * sizeof *x);
+    if (!last || !x) abort();
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t c = 0; c < C; c++)
+            for (int64_t n = 0; n < H*W; n++) x[(b*H*W + n)*C + c] = channels_last ? X[(b*H*W + n)*C + c] : X[(b*C + c)*H*W + n];
     RefConv v = {B, C, H, W, F, R, S, N / Q, Q, 1, (int)border, true};
-    ref_conv2d(X, WT, last, &v);
+    ref_conv2d(x, WT, last, &v);
     for (int64_t b = 0; b < B; b++)
         for (int64_t n = 0; n < N; n++)
             for (int64_t f = 0; f < F; f++) Y[(b*F + f)*N + n] = last[(b*N + n)*F + f];
     free(last);
+    free(x);
 }
+
+void want_conv2d_rows(Problem *p) { want_rows(p, true); }
+void want_conv2d_planes(Problem *p) { want_rows(p, false); }
 
 void want_channels_last(Problem *p)
 {

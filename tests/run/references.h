@@ -25,6 +25,7 @@ void want_gemm_gated(Problem *);
 void want_conv2d_nchw(Problem *);
 void want_conv2d_nhwc(Problem *);
 void want_conv2d_rows(Problem *);
+void want_conv2d_planes(Problem *);
 void want_channels_last(Problem *);
 void want_attention(Problem *);
 void want_attention_cross(Problem *);

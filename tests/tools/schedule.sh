@@ -97,7 +97,7 @@ refused 'loop 2 plain' '1: error: there is nothing like that to decide in kernel
 refused 'order rows 8' '1: error: groups of rows want a grid of two axes'
 refused 'order remap' '1: error: the kernel has no remap or raster clause'
 refused 'loop 1 ahead' '1: error: with roles products read their operands from shared memory themselves'
-refused 'load K ring 2 by registers' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'load K ring 0 by registers' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
 refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'order first 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'roles 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'

@@ -14,7 +14,7 @@ static int work_of(const Block *b)
 {
     int n = 0;
     for (const Instr *i = b->first; i; i = i->next) {
-        n += is_product(i->op) ? 1000 : i->op == OP_RING_PUT || i->op == OP_COPY ? 100 : is_tile(i);
+        n += is_product(i->op) ? 1000 : kernel_copies(i->op) ? 100 : is_tile(i);
         for (int k = 0; !is_loop(i) && k < i->n_blocks; k++) n += work_of(i->blocks[k]);
     }
     return n;
@@ -24,7 +24,7 @@ static int work_of(const Block *b)
 static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_t *most)
 {
     for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_ROLES) continue;
+        if (kernel_is_roles(i->op)) continue;
         int64_t inside = is_loop(i) && weight < (int64_t)1 << 40 ? 4 * weight : weight;
         int64_t n = is_loop(i) ? work_of(i->blocks[i->n_blocks - 1]) * inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1) : 0;
         if (n > *most) { *most = n; *best = i; }
@@ -35,7 +35,7 @@ static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_
 static const Instr *find_roles(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_ROLES) return i;
+        if (kernel_is_roles(i->op)) return i;
         for (int k = 0; k < i->n_blocks; k++) {
             const Instr *r = find_roles(i->blocks[k]);
             if (r) return r;
@@ -149,7 +149,7 @@ static void visit(Draw *d, const Instr *i)
     switch ((int)i->op) {
     case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: issue(d, i); return;
     case OP_WGMMA_WAIT: wait_products(d, i); return;
-    case OP_RING_PUT: {
+    case OP_RING_FILL: case OP_RING_PUT: {
         const Type *t = ir_operand(i, 0)->type;
         const char *name = ring_name(d, ir_operand(i, 0));
         step(d, i, LANE_COPY, name, arena_printf(a, "copy %s into a free slot of %lld", name, (long long)t->shape[0]));
@@ -202,6 +202,7 @@ void timeline_build(Session *s, const Func *f, Timeline *out)
     const Instr *roles = find_roles(f->body);
     if (!roles) { add_track(s, f, "every program", f->body, out); return; }
     add_track(s, f, "producer", roles->blocks[0], out);
+    if (roles->op == OP_FILLED_ROLES) add_track(s, f, "fillers", roles->blocks[2], out);
     add_track(s, f, "consumers", roles->blocks[1], out);
 }
 

@@ -1,0 +1,110 @@
+/* fill.c: of warp-roles: rings that threads fill, where TMA cannot.
+ *
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }         producer: for k { ring_put %ra, A }          fillers: for k { ring_fill %rb, B }
+ *
+ * TMA wants addresses and strides that are multiples of 16 bytes, and puts tiles as they lie. A row of 1023 f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand
+ * that memory has contiguous along N must be turned over. A role of its own does that: filler warps bring the rows of a window, in aligned vectors of 16 bytes around them, to a stage of
+ * shared memory by cp.async (whose size operand leaves zeros behind a row's end, so that nothing outside of the tensor is read), and when they are there take from it what a slot
+ * holds side by side: two vectors funnelled into place, or elements of several rows where the slot runs along another axis. In a loop that is done for the window before, while
+ * this one's rows are on their way. A warp has lines of its own, so that fillers never meet; each arrives at the slot's full mbarrier behind a fence towards wgmma's proxy.
+ *
+ * The detour by shared memory takes no registers while rows are on their way: by registers 64 values of 16 bytes a warp would have to be, which consumers need.
+ *
+ * Requires: a tensor that is only read, aligned to 16 bytes at its base, one axis of stride 1 of which the tile has a part without steps, elements of 1, 2 or 4 bytes, pad zero. */
+#include "passes/kernel/roles.h"
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+/* Lines that lie a multiple of 16 bytes apart: all of them, or each 2nd, 4th, .. along the last axis of lines. */
+static void classes_of(const Func *f, const Instr *mem, FillWay *w)
+{
+    const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER), *st = ir_attr(mem, ATTR_STEPS);
+    int last = -1;
+    int64_t by = 16;
+    for (int k = 0; k < w->rank; k++) if (k != w->axis && w->shape[k] > 1) last = k;
+    w->classes = 1;
+    w->uniform = true;
+    for (int a = 0, at = 0; a < q->type->rank; a++) {
+        if (x->v[a] == -1) continue;
+        int k = at++;
+        for (int j = 0; o && j < o->n; j++) if (o->v[j] == at - 1) k = j;
+        if (k == w->axis || w->shape[k] == 1) continue;
+        int64_t each = gcd((q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) * w->bytes, 16);
+        if (k == last) by = each;
+        else if (each != 16) w->uniform = false;
+    }
+    if (by == 16) return;
+    if (w->lines > w->shape[last] && w->shape[last] % (16 / by)) w->uniform = false;
+    if (w->uniform) w->classes = (int)(16 / by);
+}
+
+static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillWay *w)
+{
+    int64_t runs = w->line * w->bytes / w->run;
+    classes_of(f, mem, w);
+    for (w->per = 1; w->per < 32 && w->per < runs;) w->per *= 2;
+    w->group = 32 / w->per;
+    w->parts = (int)((runs + w->per - 1) / w->per);
+    w->of_class = (int)(((w->lines + w->classes - 1) / w->classes + w->group - 1) / w->group);
+    w->units = w->of_class * w->classes;
+    w->share = (w->units + p->filler_warps - 1) / p->filler_warps;
+    w->stage = w->pitch * w->share * w->group;
+}
+
+bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
+{
+    const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
+    int64_t flat[2], shape[TILE_MAX_RANK], all = 1;
+    *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
+    kernel_unit_axis(f, mem, &w->axis);
+    if (w->axis < 0) return false;
+    for (int a = 0; a < x->n; a++) if (x->v[a] != -1) shape[w->rank++] = x->v[a];
+    for (int k = 0; k < w->rank; k++) w->shape[k] = shape[o ? o->v[k] : k];
+    for (int k = 0; k < w->rank; k++) all *= w->shape[k];
+    /* the matrix's rows are the leading axes, its columns the others; a slot may have more rows than are loaded (few rows of a left operand) */
+    flat[1] = slot->tile[1];
+    flat[0] = all / flat[1];
+    if (flat[0] * flat[1] != all || flat[0] > slot->tile[0]) return false;
+    int64_t rows = 1;
+    while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
+    if (rows != flat[0]) return false;
+    w->line = w->shape[w->axis];
+    w->lines = all / w->line;
+    int fast = slot->order[0], side = w->axis < w->split ? 0 : 1;
+    w->turned = fast != side && w->line > 1;
+    /* what lies side by side in a slot: part of a line, or the same element of lines that follow each other along the slot's fast axis, whose last one they have in common */
+    int inner = fast ? w->rank - 1 : w->split - 1;
+    if (!w->turned) {
+        if (inner != w->axis) return false;
+        w->run = (int)gcd(w->line * w->bytes, 16);
+    } else {
+        if (inner < 0) return false;
+        w->run = (int)gcd(w->shape[inner] * w->bytes, 16);
+        w->beside = inner;
+    }
+    if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
+    w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
+    w->pitch = w->vectors * 16;
+    if (!w->turned) { units_of(f, p, mem, w); return true; }
+    int64_t group = w->run / w->bytes;          /* lines that a warp needs together */
+    if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1)) return false;       /* lines follow each other along `inner` */
+    w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);
+    w->stage = w->pitch * w->share;
+    return true;
+}
+
+/* Loads of which nothing but TMA's rules stands in the way. */
+bool roles_fill_window(Roles *c, const Instr *i)
+{
+    MemParts m;
+    if (!ir_mem_parts(i, &m)) return false;
+    const Param *p = &c->f->params[m.param];
+    const Attr *steps = ir_attr(i, ATTR_STEPS), *x = ir_attr(i, ATTR_EXTENTS);
+    int unit = -1;
+    for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
+    for (int a = 0; a < m.rank; a++) if (m.idx[a]->type->kind != TYPE_SCALAR) return false;
+    return !m.token && !m.pad && unit >= 0 && x->v[unit] != -1 && (!steps || steps->v[unit] == 1) && p->align % 16 == 0 && p->kind == PARAM_IN && dtype_bytes(p->type->dtype) <= 4 &&
+           p->type->dtype != DT_BOOL;
+}
