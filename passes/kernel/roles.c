@@ -133,14 +133,8 @@ static void make_persistent(Roles *c)
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
-static int registers_for(int consumers, bool producer)
-{
-    /* 64K registers a multiprocessor; setmaxnreg counts in eights and the sum must not pass the launch's (reference/NOTES). */
-    if (consumers == 1) return producer ? 40 : 232;
-    if (consumers == 2) return producer ? 40 : 232;
-    if (consumers == 3) return producer ? 32 : 160;
-    return producer ? 24 : 120;
-}
+/* Of a producer's thread. */
+static int registers_for(int consumers) { return consumers <= 2 ? 40 : consumers == 3 ? 32 : 24; }
 
 static void asked_programs(KernelPlan *p)
 {
@@ -185,8 +179,8 @@ static void choose_registers(KernelPlan *p, int consumers)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
     int threads = 32 * kernel_cta_warps(p), each = 65536 / threads / 8 * 8, all = each * threads;
-    p->producer_registers = registers_for(consumers, true);
-    p->consumer_registers = registers_for(consumers, false);
+    p->producer_registers = registers_for(consumers);
+    p->consumer_registers = p->warps > 4 ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8 : 232;      /* more, and setmaxnreg would wait for ever */
     if (p->filler_warps) registers_beside_fillers(p, each, all);
     if (d && p->filler_warps) schedule_refuse(p, d, "`fillers N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4) schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
