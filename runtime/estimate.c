@@ -32,8 +32,8 @@ static const double FILLED = 9;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
- * long again); of bytes that go into shared memory beside those that products read there; how long programs that load together wait for each other; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
-static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.5, FILL = 0.75, TOGETHER = 1.015, PANELS = 0.24, TAIL = 0.53;
+ * long again); of bytes that go into shared memory beside those that products read there; programs that load together by twos and fours; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
+static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.5, FILL = 0.75, PAIRS = 1.015, FOURS = 0.985, PANELS = 0.24, TAIL = 0.53;
 /* Memory: what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
@@ -91,7 +91,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double fill = c->filled / FILLED / turns;
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
-    products *= (1 + PANELS * c->panels) * (c->loading > 1 ? TOGETHER : 1);
+    products *= (1 + PANELS * c->panels) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
