@@ -21,6 +21,24 @@ expect 0 "kernel k" "$tilec" k.tile --emit=ast
 expect 0 "store" "$tilec" k.tile --emit=ir -D T=16
 expect 0 "// k<T=32>" "$tilec" k.tile --emit=ir
 "$tilec" k.tile --emit=ir -D T=8,64 | grep -c '^// k<T=' >count; [ "$(cat count)" = 2 ] || fail "-D T=8,64 made $(cat count) variants"
+cat >lines.tile <<'T'
+kernel k(in T X[N], out U Y[N], const type T = f16, const type U = f16, const bool EXACT = true, const int B = 16)
+    grid (cdiv(N, B))
+{
+    let i = program_id();
+    store(Y[i*B +: B], U(load(X[i*B +: B])));
+}
+instantiate k(T in {f16, bf16}, U in {f16, f32});
+instantiate k(T in {f32}, U in {f32}, EXACT in {false, true});
+instantiate k(T in {i8}, U in {i32});
+T
+variants() { want=$1; shift; "$tilec" lines.tile --emit=ir "$@" | sed -n 's,^// k<\(.*\)>.*,\1,p' | tr '\n' ';' >got; [ "$(cat got)" = "$want" ] || fail "$* made $(cat got)"; }
+variants "U=f16, T=f16;U=f32, T=f16;" -D T=f16
+variants "T=f16, U=f32;T=bf16, U=f32;EXACT=false, T=f32, U=f32;EXACT=true, T=f32, U=f32;" -D T=f16,bf16,f32 -D U=f32
+variants "U=f16, T=f64;U=f32, T=f64;U=f32, EXACT=false, T=f64;U=f32, EXACT=true, T=f64;U=i32, T=f64;" -D T=f64
+expect 0 'spec "T=f32, U=f32, EXACT=false"' "$tilec" lines.tile --emit=ir -D T=f16,f32 -D EXACT=false -D U=f32
+expect 0 'spec "T=i8, U=i32, B=32"' "$tilec" lines.tile --emit=ir -D T=i8 -D B=32
+expect 0 'spec "T=i8, U=f32"' "$tilec" lines.tile --emit=ir -D U=f32 -D T=i8
 expect 0 "" "$tilec" k.tile --emit=ir -D T=16 -o k.ir
 "$tilec" k.tile --emit=ir -D T=16 >k.ir2; same k.ir k.ir2
 "$tilec" - --emit=ir -D T=16 <k.tile >k.ir3; same k.ir k.ir3

@@ -109,10 +109,11 @@ refused 'store O tma 0' '1: error: TMA stores from one buffer'
 refused 'warps 4' '1: error: with roles the consumer warpgroups hold the tiles'
 refused 'cluster 2' '1: error: no row of this kernel can be spread over a cluster'
 refused 'cluster 3' '1: error: a cluster has 1, 2, 4 or 8 CTAs'
-refused 'split 2' '1: error: the loop is not divided: '
 refused 'load K ring 2; load K ring 3' '16: error: decided twice'
 refused 'load K "ring' '8: error: a schedule has words, numbers'
 refused 'schedule attention for cuda:sm_1' '24: error: no target `cuda:sm_1`'
+printf 'split 2' >s.txt
+expect 1 's.txt:1:1: error: the loop is not divided: the loop carries more than sums, maxima or minima' "$tilec" "$k/chunk_scan.tile" --target=cuda:sm_90a --schedule=s.txt -o no.cu
 printf 'roles 2' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'load K ring 2 by registers' >s.txt

@@ -293,17 +293,13 @@ static bool knows(const FrontKernel *k, const char *name)
     return frontend_hint_name(name);
 }
 
-/* The kernel's domains: those of `instance` (may be NULL) that no -D replaces, then the -Ds. */
 typedef VEC(FrontDomain) Domains;
+typedef VEC(const FrontInstance *) Lines;
 
-static bool collect_domains(Input *in, const FrontKernel *k, const FrontInstance *instance, Defines *defines, Domains *domains)
+/* The -Ds that the kernel knows. */
+static bool given_domains(Input *in, const FrontKernel *k, Defines *defines, Domains *given)
 {
     Session *s = &in->session;
-    for (int i = 0; instance && i < instance->n; i++) {
-        bool replaced = false;
-        for (size_t d = 0; d < defines->len; d++) replaced |= !strcmp(defines->data[d].name, instance->domains[i].name);
-        if (!replaced) vec_push(&s->arena, domains, instance->domains[i]);
-    }
     for (size_t d = 0; d < defines->len; d++) {
         Define *def = &defines->data[d];
         if (!knows(k, def->name)) continue;
@@ -315,9 +311,50 @@ static bool collect_domains(Input *in, const FrontKernel *k, const FrontInstance
             diag_error(s, (Loc){0}, "-D %s=%s: %s", def->name, def->texts.data[v], why);
             return false;
         }
-        vec_push(&s->arena, domains, ((FrontDomain){ def->name, (int)def->texts.len, values, {0} }));
+        vec_push(&s->arena, given, ((FrontDomain){ def->name, (int)def->texts.len, values, {0} }));
     }
     return true;
+}
+
+static const FrontDomain *domain_of(const FrontDomain *all, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) if (!strcmp(all[i].name, name)) return &all[i];
+    return NULL;
+}
+
+static bool lists(const FrontInstance *line, const char *name, const FrontValue *v)
+{
+    const FrontDomain *d = domain_of(line->domains, (size_t)line->n, name);
+    for (int i = 0; d && i < d->n; i++) if (tune_same_value(&d->values[i], v)) return true;
+    return false;
+}
+
+
+/* A -D chooses among the lines of `instantiate`: those that list one of its values, if there are such. free: of each value, that none does. */
+static void choose_lines(const FrontDomain *d, Lines *lines, bool *free)
+{
+    size_t n = 0;
+    bool all_free = true;
+    for (int v = 0; v < d->n; v++) {
+        free[v] = true;
+        for (size_t i = 0; i < lines->len; i++) free[v] &= !lists(lines->data[i], d->name, &d->values[v]);
+        all_free &= free[v];
+    }
+    for (size_t i = 0; !all_free && i < lines->len; i++) {
+        bool listed = false;
+        for (int v = 0; v < d->n; v++) listed |= lists(lines->data[i], d->name, &d->values[v]);
+        if (listed) lines->data[n++] = lines->data[i];
+    }
+    if (!all_free) lines->len = n;
+}
+
+/* Its values for this line: without those that are another's. */
+static FrontDomain for_line(Arena *a, const FrontDomain *d, const FrontInstance *line, const bool *free)
+{
+    FrontValue *values = arena_array(a, FrontValue, (size_t)d->n);
+    int n = 0;
+    for (int v = 0; v < d->n; v++) if (free[v] || lists(line, d->name, &d->values[v])) values[n++] = d->values[v];
+    return (FrontDomain){ d->name, n, values, d->loc };
 }
 
 static bool already(const Variants *list, const FrontKernel *k, const char *title)
@@ -350,16 +387,28 @@ static bool add_product(Input *in, const FrontKernel *k, const Domains *domains,
 
 static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Variants *list)
 {
-    int instances = 0;
-    for (int i = 0; i < frontend_instance_count(in->ast); i++) {
-        const FrontInstance *instance = frontend_instance(in->ast, i);
-        Domains domains = {0};
-        if (strcmp(instance->kernel, k->name)) continue;
-        instances++;
-        if (!collect_domains(in, k, instance, defines, &domains) || !add_product(in, k, &domains, list)) return false;
+    Arena *a = &in->session.arena;
+    Domains given = {0};
+    Lines lines = {0};
+    if (!given_domains(in, k, defines, &given)) return false;
+    for (int i = 0; i < frontend_instance_count(in->ast); i++)
+        if (!strcmp(frontend_instance(in->ast, i)->kernel, k->name)) vec_push(a, &lines, frontend_instance(in->ast, i));
+    if (!lines.len) return add_product(in, k, &given, list);
+    bool **free = arena_array(a, bool *, given.len);
+    for (int p = 0; p <= k->n_params; p++)      /* in the order of its parameters: types come first */
+        for (size_t d = 0; d < given.len; d++) {
+            if (free[d] || (p < k->n_params && strcmp(k->params[p].name, given.data[d].name))) continue;
+            free[d] = arena_array(a, bool, (size_t)given.data[d].n);
+            choose_lines(&given.data[d], &lines, free[d]);
+        }
+    for (size_t i = 0; i < lines.len; i++) {
+        const FrontInstance *line = lines.data[i];
+        Domains all = {0};
+        for (int d = 0; d < line->n; d++) if (!domain_of(given.data, given.len, line->domains[d].name)) vec_push(a, &all, line->domains[d]);
+        for (size_t d = 0; d < given.len; d++) vec_push(a, &all, for_line(a, &given.data[d], line, free[d]));
+        if (!add_product(in, k, &all, list)) return false;
     }
-    Domains domains = {0};
-    return instances || (collect_domains(in, k, NULL, defines, &domains) && add_product(in, k, &domains, list));
+    return true;
 }
 
 bool input_variants(Input *in, Variants *list)
