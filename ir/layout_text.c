@@ -21,11 +21,25 @@ static void put(Out *o, const char *format, ...)
     if (n > 0) o->len += (size_t)n;
 }
 
+static void put_text(Out *o, const char *text, size_t n)
+{
+    if (o->len < o->cap) memcpy(o->buf + o->len, text, n < o->cap - o->len ? n : o->cap - o->len);
+    o->len += n;
+}
+
+/* Names of types hold these: the choice among configurations prints some ten thousand, for which printf is slow. */
 static void put_list(Out *o, const char *name, const int32_t *v, int n)
 {
-    put(o, "%s[", name);
-    for (int i = 0; i < n; i++) put(o, i ? ",%d" : "%d", v[i]);
-    put(o, "]");
+    put_text(o, name, strlen(name));
+    for (int i = 0; i < n; i++) {
+        char digits[12], *p = digits + sizeof digits;
+        uint32_t x = v[i] < 0 ? 0 - (uint32_t)v[i] : (uint32_t)v[i];
+        do *--p = (char)('0' + x % 10); while (x /= 10);
+        if (v[i] < 0) *--p = '-';
+        put_text(o, i ? "," : "[", 1);
+        put_text(o, p, (size_t)(digits + sizeof digits - p));
+    }
+    put_text(o, n ? "]" : "[]", n ? 1 : 2);
 }
 
 static const char *const input_names[LAYOUT_INPUTS] = {"reg", "lane", "warp", "block"};

@@ -38,9 +38,12 @@ const char *layouts_text(LayoutTable *t, const Layout *l)
 {
     for (size_t i = 0; i < t->rows.len; i++)
         if (t->rows.data[i].layout && layout_equal(t->rows.data[i].layout, l)) return t->rows.data[i].text;
-    size_t n = layout_print(l, NULL, 0);
-    char *buf = arena_alloc(&t->session->arena, n + 1);
-    layout_print(l, buf, n + 1);
+    char room[512], *buf = room;
+    size_t n = layout_print(l, room, sizeof room);
+    if (n >= sizeof room) {
+        buf = arena_alloc(&t->session->arena, n + 1);
+        layout_print(l, buf, n + 1);
+    }
     const char *text = session_intern(t->session, buf, n);
     size_t r = row_of(t, text);
     t->rows.data[r].layout = l;
@@ -49,9 +52,12 @@ const char *layouts_text(LayoutTable *t, const Layout *l)
 
 const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
 {
-    size_t n = layout_shared_print(l, NULL, 0);
-    char *buf = arena_alloc(&t->session->arena, n + 1);
-    layout_shared_print(l, buf, n + 1);
+    char room[256], *buf = room;
+    size_t n = layout_shared_print(l, room, sizeof room);
+    if (n >= sizeof room) {
+        buf = arena_alloc(&t->session->arena, n + 1);
+        layout_shared_print(l, buf, n + 1);
+    }
     const char *text = session_intern(t->session, buf, n);
     size_t r = row_of(t, text);
     t->rows.data[r].shared = l;
