@@ -37,6 +37,7 @@ const PreludeEntry cuda_prelude[] = {
 { "round_odd", NULL, "", "/* double to float, to odd: rounding the result again rounds once */\n" FN "float round_odd(double x) { float y = __double2float_rz(x); u32 b = __float_as_uint(y); if ((double)y != x && x == x) b |= 1u; return __uint_as_float(b); }" },
 { "pack_f16", NULL, "", FN "u32 pack_f16(float lo, float hi) { u32 w; asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(w) : \"f\"(hi), \"f\"(lo)); return w; }" },
 { "pack_bf16", NULL, "", FN "u32 pack_bf16(float lo, float hi) { u32 w; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(w) : \"f\"(hi), \"f\"(lo)); return w; }" },
+#include "backends/cuda/prelude_pairs.def"
 { "to_tf32", NULL, "", FN "u32 to_tf32(u32 x) { u32 y; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(y) : \"f\"(__uint_as_float(x))); return y; }" },
 { "f32_to_$d", "i32", "", FN "i32 f32_to_i32(float x) { return x != x ? 0 : __float2int_rz(x); }" },
 { "f32_to_$d", "u32", "", FN "u32 f32_to_u32(float x) { return x != x ? 0 : __float2uint_rz(x); }" },

@@ -160,6 +160,8 @@ void emit_tidy(Session *, const Text *body, Text *out);
 
 /* --- parts --- */
 bool is_run_op(const Instr *);
+bool run_used_outside(const Value *, uint32_t mark);
+bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);      /* a run in which elements of 16 and 8 bits are computed on by the word (emit_pairs.c); false: none are */
 Instr *emit_run(Emit *, Instr *first);              /* element-wise run; returns the last instruction of it */
 void emit_reduce(Emit *, Instr *);
 void emit_combine(Emit *, Instr *);                 /* across the CTAs of a cluster */

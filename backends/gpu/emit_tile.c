@@ -125,7 +125,7 @@ static bool is_silent(const Instr *i)
     return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE));
 }
 
-static bool used_outside(const Value *v, uint32_t mark)
+bool run_used_outside(const Value *v, uint32_t mark)
 {
     for (const Use *u = v->uses; u; u = u->next) {
         if (u->user->op == OP_BROADCAST && !u->user->operands[0].value->def) return true;
@@ -138,23 +138,6 @@ static bool used_inside(const Value *v, uint32_t mark)
 {
     for (const Use *u = v->uses; u; u = u->next) if (u->user->mark == mark && is_run_op(u->user)) return true;
     return false;
-}
-
-/* max and min of pairs of 16-bit floats in one instruction, where both operands lie in registers as they are. */
-static bool emit_pairs(Emit *e, const Instr *i)
-{
-    Value *r = ir_result(i);
-    DType d = r->type->dtype;
-    if (e->target->kind != TARGET_CUDA || (i->op != OP_MAX && i->op != OP_MIN) || (d != DT_F16 && d != DT_BF16)) return false;
-    for (int k = 0; k < 2; k++) {
-        const Value *v = ir_operand(i, k);
-        if (v->type != r->type || !e->storage[v->id] || (v->def && v->def->op == OP_BROADCAST)) return false;
-    }
-    const char *to = declare_tile(e, r), *fn = use(e, str(e, "%s2_%s", i->op == OP_MAX ? "max" : "min", dtype_name(d)));
-    begin_unrolled(e, "i", array_len(d, (int)layout_regs(layout_of(e, r))));
-    line(e, "%s[i] = %s(%s[i], %s[i]);", to, fn, e->storage[ir_operand(i, 0)->id], e->storage[ir_operand(i, 1)->id]);
-    end_block(e);
-    return true;
 }
 
 /* Does i read a value of the run as a broadcast, from the array that the run fills only behind its last instruction? */
@@ -182,11 +165,11 @@ Instr *emit_run(Emit *e, Instr *first)
         i->mark = mark;
         last = i;
     }
-    if (last == first && emit_pairs(e, first)) return last;
+    if (emit_paired_run(e, first, last, mark)) return last;
     int n = (int)layout_regs(l), p = 1;
     for (Instr *i = first;; i = i->next) {
         if (i->mark == mark && is_run_op(i)) {
-            if (used_outside(ir_result(i), mark)) {
+            if (run_used_outside(ir_result(i), mark)) {
                 declare_tile(e, ir_result(i));
                 if (per_word(ir_result(i)->type->dtype) > p) p = per_word(ir_result(i)->type->dtype);
             }

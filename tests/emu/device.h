@@ -169,6 +169,43 @@ EMU u32 max2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_
 EMU u32 min2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, min_f32); }
 EMU u32 max2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, max_f32); }
 EMU u32 min2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, min_f32); }
+EMU float emu_add(float a, float b) { return a + b; }
+EMU float emu_sub(float a, float b) { return a - b; }
+EMU float emu_mul(float a, float b) { return a * b; }
+EMU bool emu_eq(float a, float b) { return a == b; }
+EMU bool emu_ne(float a, float b) { return a != b; }
+EMU bool emu_lt(float a, float b) { return a < b; }
+EMU bool emu_le(float a, float b) { return a <= b; }
+EMU bool emu_gt(float a, float b) { return a > b; }
+EMU bool emu_ge(float a, float b) { return a >= b; }
+EMU u32 emu_which(u32 a, u32 b, float (*get)(u16), bool (*f)(float, float)) { return (f(get((u16)a), get((u16)b)) ? 0xffffu : 0) | (f(get((u16)(a >> 16)), get((u16)(b >> 16))) ? 0xffff0000u : 0); }
+EMU u32 add2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, emu_add); }
+EMU u32 add2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, emu_add); }
+EMU u32 sub2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, emu_sub); }
+EMU u32 sub2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, emu_sub); }
+EMU u32 mul2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, emu_mul); }
+EMU u32 mul2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, emu_mul); }
+EMU u32 eq2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_eq); }
+EMU u32 eq2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_eq); }
+EMU u32 ne2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_ne); }
+EMU u32 ne2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_ne); }
+EMU u32 lt2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_lt); }
+EMU u32 lt2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_lt); }
+EMU u32 le2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_le); }
+EMU u32 le2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_le); }
+EMU u32 gt2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_gt); }
+EMU u32 gt2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_gt); }
+EMU u32 ge2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_ge); }
+EMU u32 ge2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_ge); }
+EMU float emu_fp8(u32 b, int mantissa)
+{
+    int bias = mantissa == 3 ? 7 : 15, e = (int)(b >> mantissa & (mantissa == 3 ? 15 : 31)), m = (int)(b & ((1u << mantissa) - 1));
+    float x = mantissa == 3 && (b & 127) == 127 ? __builtin_nanf("") : mantissa == 2 && e == 31 ? (m ? __builtin_nanf("") : __builtin_inff()) : e ? __builtin_ldexpf((float)(m | 1 << mantissa), e - bias - mantissa) : __builtin_ldexpf((float)m, 1 - bias - mantissa);
+    return b & 128 ? -x : x;
+}
+EMU u32 emu_half_of(float x) { return x != x ? 0x7fffu : float_to_f16(x); }
+EMU u32 f8e4m3_to_f16x2(u32 w, int k) { return emu_half_of(emu_fp8(w >> 8 * k & 255, 3)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 3)) << 16; }
+EMU u32 f8e5m2_to_f16x2(u32 w, int k) { return emu_half_of(emu_fp8(w >> 8 * k & 255, 2)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 2)) << 16; }
 EMU float rcp_approx(float x) { return 1 / x; }
 EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }

@@ -1,0 +1,371 @@
+/* emit_pairs.c: element-wise runs in which two elements of 16 bits, or four of 8, are computed on in one instruction.
+ *
+ *     x = (f16(w & 15) - z) * s          ->  a = w[i] & 0x0f0f0f0f;  b = u8_to_f16x2(a, 0);  c = sub2_f16(b, both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
+ *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
+ *
+ * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products (f32 holds more than twice the digits and two, so that rounding
+ * twice is rounding once), signs, minima and maxima, comparisons, choices, and widening of bytes. The other operations of a run take and give elements, as in
+ * emit_tile.c; words are put together and taken apart in between. */
+#include "backends/gpu/emit.h"
+#include "ir/scalar.h"
+#include <stdlib.h>
+
+enum { ELEMENTS, WORDS, MASK };     /* how a value of the run is computed; MASK: a comparison, all ones or none by halves */
+
+typedef struct Paired {
+    Emit *e;
+    Instr *first, *last;
+    const Layout *l;
+    uint32_t mark;
+    int p, at;                      /* elements at a time; the first of them, where they are no loop's */
+    bool loop;
+    unsigned char *how;             /* by value */
+    const char **elem, **word;      /* by value, four of each at most */
+} Paired;
+
+static bool of_run(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }
+static bool in_run(const Paired *r, const Value *v) { return v->def && of_run(r, v->def); }
+static bool is_alias(const Value *v) { return v->def && v->def->op == OP_BROADCAST; }
+static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
+static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
+
+/* In an array as the run's values lie. */
+static bool stored_alike(const Paired *r, const Value *v)
+{
+    return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l);
+}
+
+/* A scalar in all places. */
+static const Value *repeated(const Paired *r, const Value *v)
+{
+    while (v->type->kind == TYPE_TILE && v->def && !r->e->storage[v->id] && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    return v->type->kind == TYPE_SCALAR ? v : NULL;
+}
+
+static bool constant_bits(const Paired *r, const Value *v, uint32_t *bits)
+{
+    const Value *s = repeated(r, v);
+    DType d = v->type->dtype;
+    double f;
+    int64_t k;
+    if (!s) return false;
+    if (dtype_is_float(d) && ir_is_const_float(s, &f)) *bits = (uint32_t)scalar_bits(d, scalar_float(f));
+    else if (dtype_is_int(d) && ir_is_const(s, &k)) *bits = (uint32_t)k;
+    else return false;
+    *bits &= dtype_bits(d) == 16 ? 0xffffu : 0xffu;
+    *bits *= dtype_bits(d) == 16 ? 0x10001u : 0x01010101u;
+    return true;
+}
+
+static const char *place(const Paired *r, int x)
+{
+    Emit *e = r->e;
+    if (!r->loop) return str(e, "%d", r->at + x);
+    return r->p == 1 ? "i" : x ? str(e, "%d * i + %d", r->p, x) : str(e, "%d * i", r->p);
+}
+
+/* Word q of the group in an array of which a word holds pw elements. */
+static const char *slot(const Paired *r, int pw, int q)
+{
+    Emit *e = r->e;
+    if (!r->loop) return str(e, "%d", r->at / pw + q);
+    return r->p == pw ? "i" : q ? str(e, "%d * i + %d", r->p / pw, q) : str(e, "%d * i", r->p / pw);
+}
+
+/* A broadcast of what is stored: the tile, and the register that has element x of it. */
+static const Value *broadcast_of(const Paired *r, const Value *v, int x, const char **at)
+{
+    *at = place(r, x);
+    const Layout *l = r->l;
+    while (is_alias(v) && !r->e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
+        v = ir_operand(v->def, 0);
+        *at = map_register(r->e, l, layout_of(r->e, v), *at);
+        l = layout_of(r->e, v);
+    }
+    if (!r->e->storage[v->id] || v->type->kind != TYPE_TILE || !v->type->layout) return NULL;
+    if (!is_alias(v) && l == r->l) *at = map_register(r->e, l, layout_of(r->e, v), *at);
+    return v;
+}
+
+/* Does a word with two elements of v cost no conversion of its own? */
+static bool has_words(const Paired *r, const Value *v)
+{
+    const char *a, *b;
+    uint32_t bits;
+    if (v->type->kind != TYPE_TILE || per_word(v->type->dtype) != 2) return false;
+    if (in_run(r, v) || stored_alike(r, v) || constant_bits(r, v, &bits) || repeated(r, v)) return true;
+    return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && !strcmp(a, b);
+}
+
+static bool bytes_by_word(const Paired *r, const Value *v)
+{
+    return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS));
+}
+
+static bool widens(const Paired *r, const Instr *i)
+{
+    const Value *x = ir_operand(i, 0);
+    const Target *t = r->e->target;
+    DType from = x->type->dtype;
+    if (!is_half(ir_result(i)->type->dtype) || !bytes_by_word(r, x)) return false;
+    return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
+}
+
+static bool shift_of(const Instr *i, int64_t *by) { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
+
+static bool bytes_fit(const Paired *r, const Instr *i)
+{
+    uint32_t bits;
+    int64_t by;
+    bool first = bytes_by_word(r, ir_operand(i, 0));
+    if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
+    switch ((int)i->op) {
+    case OP_AND: case OP_OR: case OP_XOR: return first && (bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits));
+    case OP_SHL: return first && shift_of(i, &by);
+    case OP_SHR: return first && shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
+    default: return false;
+    }
+}
+
+static bool by_words(const Paired *r, const Instr *i)
+{
+    DType d = ir_result(i)->type->dtype;
+    bool half = d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90);
+    if (per_word(d) == 4) return bytes_fit(r, i);
+    if (per_word(d) != 2) return false;
+    switch ((int)i->op) {
+    case OP_ADD: case OP_SUB: case OP_MUL: return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    case OP_MIN: case OP_MAX: return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    case OP_NEG: case OP_ABS: return is_half(d) && has_words(r, ir_operand(i, 0));
+    case OP_WHERE: return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
+    case OP_CAST: return widens(r, i);
+    default: return false;
+    }
+}
+
+/* A comparison of which only choices by the word ask. */
+static bool is_mask(const Paired *r, const Instr *i)
+{
+    if (i->op < OP_EQ || i->op > OP_GE) return false;
+    DType d = ir_operand(i, 0)->type->dtype;
+    if (!(d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90)) || !has_words(r, ir_operand(i, 0)) || !has_words(r, ir_operand(i, 1))) return false;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next)
+        if (!of_run(r, u->user) || u->user->op != OP_WHERE || u != &u->user->operands[0] || r->how[ir_result(u->user)->id] != WORDS) return false;
+    return true;
+}
+
+static bool plan(Paired *r)
+{
+    bool any = false;
+    for (int compare = 0; compare < 2; compare++)
+        for (Instr *i = r->first;; i = i->next) {
+            if (of_run(r, i)) {
+                if (!compare && by_words(r, i)) { r->how[ir_result(i)->id] = WORDS; any = true; }
+                if (compare && is_mask(r, i)) r->how[ir_result(i)->id] = MASK;
+            }
+            if (i == r->last) break;
+        }
+    return any;
+}
+
+/* --- words ------------------------------------------------------------------------------------------------------------------ */
+
+static const char *word_of(Paired *r, const Value *v, int q)
+{
+    Emit *e = r->e;
+    int pw = per_word(v->type->dtype);
+    const char **w = &r->word[v->id * 4 + (uint32_t)q];
+    uint32_t bits;
+    if (*w) return *w;
+    if (in_run(r, v)) {
+        *w = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
+        line(e, "const u32 %s = %s;", *w, pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+        return *w;
+    }
+    if (constant_bits(r, v, &bits)) return *w = str(e, "0x%xu", bits);
+    if (stored_alike(r, v)) return *w = str(e, "%s[%s]", e->storage[v->id], slot(r, pw, q));
+    const Value *s = repeated(r, v);
+    if (s) {
+        const char *x[2] = { name_of(e, s), name_of(e, s) };
+        return *w = pack_expr(e, v->type->dtype, x, 2);
+    }
+    const char *at;
+    const Value *from = broadcast_of(r, v, 2 * q, &at);
+    char *end;
+    long k = strtol(at, &end, 10);
+    if (!*end) return *w = str(e, "%s(%s[%ld], %ld)", use(e, "both_halves"), e->storage[from->id], k / 2, k % 2);
+    return *w = str(e, "%s(%s[(%s) / 2], (%s) %% 2)", use(e, "both_halves"), e->storage[from->id], at, at);
+}
+
+static const char *elem_of(Paired *r, const Value *v, int x)
+{
+    Emit *e = r->e;
+    if (!in_run(r, v)) return element(e, v, r->l, place(r, x));
+    int pw = per_word(v->type->dtype);
+    if (r->how[v->id] == WORDS) return str(e, "%s(%s, %d)", use(e, str(e, "get_%s", dtype_name(v->type->dtype))), word_of(r, v, x / pw), x % pw);
+    return r->elem[v->id * 4 + (uint32_t)x];
+}
+
+static const char *chosen(Paired *r, const Instr *i, int q)
+{
+    Emit *e = r->e;
+    const Value *m = ir_operand(i, 0);
+    const char *a = word_of(r, ir_operand(i, 1), q), *b = word_of(r, ir_operand(i, 2), q), *mask;
+    if (in_run(r, m) && r->how[m->id] == MASK) mask = r->word[m->id * 4 + (uint32_t)q];
+    else {
+        const char *lo = elem_of(r, m, 2 * q), *hi = elem_of(r, m, 2 * q + 1);
+        if (!strcmp(lo, hi)) return str(e, "(%s ? %s : %s)", lo, a, b);
+        mask = str(e, "%s(%s, %s)", use(e, "mask2"), lo, hi);
+    }
+    uint32_t bits;
+    if (constant_bits(r, ir_operand(i, 2), &bits) && !bits) return str(e, "(%s & %s)", a, mask);
+    if (constant_bits(r, ir_operand(i, 1), &bits) && !bits) return str(e, "(%s & ~%s)", b, mask);
+    const char *t = tmp(e, "mask");
+    line(e, "const u32 %s = %s;", t, mask);
+    return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
+}
+
+static const char *bytes_expr(Paired *r, const Instr *i)
+{
+    Emit *e = r->e;
+    const char *a = word_of(r, ir_operand(i, 0), 0);
+    int64_t by;
+    switch ((int)i->op) {
+    case OP_AND: return str(e, "%s & %s", a, word_of(r, ir_operand(i, 1), 0));
+    case OP_OR: return str(e, "%s | %s", a, word_of(r, ir_operand(i, 1), 0));
+    case OP_XOR: return str(e, "%s ^ %s", a, word_of(r, ir_operand(i, 1), 0));
+    default:
+        shift_of(i, &by);
+        return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by, (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
+    }
+}
+
+static const char *widened(Paired *r, const Instr *i, int q)
+{
+    Emit *e = r->e;
+    const Value *x = ir_operand(i, 0);
+    const char *fn = use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
+    if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, word_of(r, x, q / 2), q % 2 * 2);
+    const char *at = place(r, 2 * q);
+    return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
+}
+
+static const char *words_expr(Paired *r, const Instr *i, int q)
+{
+    Emit *e = r->e;
+    const Value *to = ir_result(i);
+    DType d = i->n_operands ? ir_operand(i, 0)->type->dtype : to->type->dtype;
+    static const char *const names[] = { [OP_ADD] = "add2", [OP_SUB] = "sub2", [OP_MUL] = "mul2", [OP_MIN] = "min2", [OP_MAX] = "max2",
+                                         [OP_EQ] = "eq2", [OP_NE] = "ne2", [OP_LT] = "lt2", [OP_LE] = "le2", [OP_GT] = "gt2", [OP_GE] = "ge2" };
+    if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
+    switch ((int)i->op) {
+    case OP_NEG: return str(e, "%s ^ 0x80008000u", word_of(r, ir_operand(i, 0), q));
+    case OP_ABS: return str(e, "%s & 0x7fff7fffu", word_of(r, ir_operand(i, 0), q));
+    case OP_WHERE: return chosen(r, i, q);
+    case OP_CAST: return widened(r, i, q);
+    default: {
+        const char *a = word_of(r, ir_operand(i, 0), q), *b = word_of(r, ir_operand(i, 1), q);
+        return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
+    }
+    }
+}
+
+static bool asked_by_element(const Paired *r, const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (of_run(r, u->user) && r->how[ir_result(u->user)->id] == ELEMENTS) return true;
+    return false;
+}
+
+static void emit_words(Paired *r, const Instr *i)
+{
+    Emit *e = r->e;
+    const Value *v = ir_result(i);
+    int pw = r->how[v->id] == MASK ? 2 : per_word(v->type->dtype);
+    for (int q = 0; q < r->p / pw; q++) {
+        const char *x = words_expr(r, i, q);
+        if (r->first == r->last && e->storage[v->id]) { r->word[v->id * 4 + (uint32_t)q] = x; continue; }
+        const char *name = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
+        line(e, "const u32 %s = %s;", name, x);
+        r->word[v->id * 4 + (uint32_t)q] = name;
+    }
+}
+
+static void emit_elements(Paired *r, const Instr *i)
+{
+    Emit *e = r->e;
+    const Value *v = ir_result(i);
+    const char *args[4];
+    for (int x = 0; x < r->p; x++) {
+        for (int k = 0; k < i->n_operands; k++) args[k] = elem_of(r, ir_operand(i, k), x);
+        const char *name = str(e, "%s%c", name_of(e, v), "abcd"[x]);
+        e->raw = per_word(v->type->dtype) > 1 && !asked_by_element(r, v);
+        line(e, "const %s %s = %s;", ctype(v->type->dtype), name, op_expr(e, i, args));
+        e->raw = false;
+        r->elem[v->id * 4 + (uint32_t)x] = name;
+    }
+}
+
+static void store_words(Paired *r, const Value *v)
+{
+    Emit *e = r->e;
+    int pw = per_word(v->type->dtype);
+    for (int q = 0; q < r->p / pw; q++) {
+        const char *w = r->word[v->id * 4 + (uint32_t)q];
+        line(e, "%s[%s] = %s;", e->storage[v->id], slot(r, pw, q), w ? w : pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+    }
+}
+
+/* What was found for one group of elements is not the next group's; a value stored before its users stays in its word. */
+static void emit_group(Paired *r)
+{
+    memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);
+    for (Instr *i = r->first;; i = i->next) {
+        if (of_run(r, i)) {
+            if (r->how[ir_result(i)->id] == ELEMENTS) emit_elements(r, i);
+            else emit_words(r, i);
+        }
+        if (i == r->last) break;
+    }
+    for (Instr *i = r->first;; i = i->next) {
+        if (of_run(r, i) && r->e->storage[ir_result(i)->id]) store_words(r, ir_result(i));
+        if (i == r->last) break;
+    }
+}
+
+static int elements_at_a_time(const Paired *r)
+{
+    int p = 2, n = (int)layout_regs(r->l);
+    for (Instr *i = r->first;; i = i->next) {
+        if (of_run(r, i)) {
+            int pw = per_word(ir_result(i)->type->dtype);
+            if (pw > p && (n % pw == 0 || run_used_outside(ir_result(i), r->mark))) p = pw;
+        }
+        if (i == r->last) break;
+    }
+    return p;
+}
+
+bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
+{
+    Paired r = { .e = e, .first = first, .last = last, .l = layout_of(e, ir_result(first)), .mark = mark };
+    if (e->target->kind != TARGET_CUDA) return false;
+    int n = (int)layout_regs(r.l);
+    r.p = elements_at_a_time(&r);
+    r.loop = n > r.p;
+    if (n % r.p) return false;
+    r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
+    r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    if (!plan(&r)) return false;
+    for (Instr *i = first;; i = i->next) {
+        if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_tile(e, ir_result(i));
+        if (i == last) break;
+    }
+    if (e->measure) return true;
+    if (r.loop) begin_unrolled(e, "i", n / r.p);
+    else { line(e, "{"); e->indent++; }
+    emit_group(&r);
+    end_block(e);
+    return true;
+}
