@@ -261,12 +261,33 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
     if (*in) end_block(e);
 }
 
+/* Bytes that lie two by two (fragments of 16-bit types, before they are widened): a word of the array is two reads. */
+static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+{
+    uint32_t *own, seen;
+    int words = (int)layout_regs(l) / 4;
+    const char *c[TILE_MAX_RANK];
+    if (per_word(d) != 4 || v->n != 2 || v->reg[0] != 0 || v->reg[1] != 1 || v->mask != 1 || layout_regs(l) % 4 || !linear_offsets(e, l, s, 2, &own, &seen)) return false;
+    for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
+    const char *at = tmp(e, "at"), *fn = use(e, "lds_b16"), *origin = shared_offset(e, s, c), *to = "";
+    /* of an address what is below the alignment of buffers may be XORed as well */
+    bool low = true;
+    for (uint32_t r = 0; r < layout_regs(l); r += 2) low &= (own[r] & seen) < 128;
+    if (low) line(e, "const u32 %s = %s + %s;", at, base, origin);
+    else { to = str(e, "%s + ", base); at = origin; }
+    begin_unrolled(e, "v", words);
+    line(e, "%s[v] = (u32)%s(%s%s) | (u32)%s(%s%s) << 16;", array, fn, to, linear_address(e, at, own, seen, words, 4, "v", true), fn, to, linear_address(e, at, own + 2, seen, words, 4, "v", true));
+    end_block(e);
+    return true;
+}
+
 /* All registers of l (in `array`) to or from the shared tile at `base`. */
 static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
 {
     int regs = (int)layout_regs(l), n = (int)v->n;
     bool padded = false;
     for (int a = 0; a < l->rank; a++) padded |= l->cover[a] != l->tile[a];
+    if (!put && !padded && take_byte_pairs(e, array, d, l, s, v, base)) return;
     if (!put && ((padded || !plain_vector(v, d)) && per_word(d) > 1)) {
         begin_unrolled(e, "i", array_len(d, regs));
         line(e, "%s[i] = 0;", array);

@@ -181,6 +181,60 @@ def gemm(name, rows, T="f16", TO="f16", ta=False, tb=False, must=0.95, peer=None
             b.row(f"gemm {T}{' A^T' if ta else ''}{' B^T' if tb else ''} {M}x{N}x{Kd}", 2 * M * N * Kd, "TFLOPS", [("cublas", p)] + [(n, f(A, B, torch.empty_like(C))) for n, f in tri], [(K.name, plan(K, M, N, Kd)[0]) for K in ks], must)
     return case
 
+# ---- weights of 4 and 8 bits ----------------------------------------------------------------------------------------------------
+
+def gemm_int4(name="int4", rows=((4096, 4096, 4096), (2048, 4096, 4096), (1024, 4096, 4096), (64, 4096, 4096), (16, 4096, 4096), (1, 4096, 4096)), must=0.8):
+    """C = A W^T, W of 4 bits in groups of 128: beside products of the same weights as f16, and PyTorch's own for 4 bits (bf16)"""
+    def problem(M, N, K, G=128):
+        w = torch.randint(0, 16, (N, K), device=dev, dtype=torch.uint8); g = w.view(N, K // G, 2, G // 2)
+        s, z = torch.rand(N, K // G, device=dev).to(torch.float16) * 0.02 + 0.01, torch.randint(0, 16, (N, K // G), device=dev).to(torch.float16)
+        dense = ((w.half().view(N, K // G, G) - z[:, :, None]) * s[:, :, None]).view(N, K)
+        return randn(M, K), (g[:, :, 0] | g[:, :, 1] << 4).reshape(N, K // 2).contiguous(), s, z, dense, w
+    def torch_int4(A, w, s, z):
+        pack = torch._convert_weight_to_int4pack((w[:, ::2] << 4 | w[:, 1::2]).contiguous(), 8)
+        q = torch.stack([s, (8 - z) * s], -1).transpose(0, 1).contiguous().bfloat16(); a = A.bfloat16()
+        f = lambda: torch._weight_int4pack_mm(a, pack, 128, q)
+        f(); return f
+    def plan(k, A, W, s, z, C):
+        M, K = A.shape; N = W.shape[0]
+        return k.plan(dict(A=A, W=W, SCALE=s, ZERO=z, C=C, M=M, N=N, K=K, KHALF=K // 2, GROUPS=K // 128), (cdiv(M, k.const["TM"]), cdiv(N, k.const["TN"])))
+    def case(b):
+        good = []
+        for k in b.named(name):
+            for shape in ((512, 768, 1024), (256, 256, 128), (130, 256, 512)):
+                A, W, s, z, dense, w = problem(*shape); C = torch.empty(shape[0], shape[1], device=dev, dtype=torch.float16)
+                if not b.check(f"{k.name} {shape}", plan(k, A, W, s, z, C), C, lambda: A.double() @ dense.double().T, 1e-3): break
+            else: good.append(k)
+        for M, N, K in rows:
+            A, W, s, z, dense, w = problem(M, N, K); C = torch.empty(M, N, device=dev, dtype=torch.float16)
+            peers = [("cublas f16", lambda: torch.matmul(A, dense.T, out=C))]
+            try: peers.append(("torch int4", torch_int4(A, w, s, z)))
+            except Exception as x: print("torch int4", str(x)[:200])
+            beside = [(k.name, k.plan(dict(A=A, B=dense.T, C=C, M=M, N=N, K=K), (cdiv(M, k.const["TM"]), cdiv(N, k.const["TN"])))) for k in b.named("gemm_nt")] if M >= 128 else []
+            few = lambda k: (k.const["TM"] <= 64) == (M <= 64)
+            b.row(f"int4 weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K // 2, "TFLOPS" if M > 64 else "TB/s", peers, [(k.name, plan(k, A, W, s, z, C)) for k in good if few(k)], must, beside)
+    return case
+
+def gemm_w8(name, Q, rows=((4096, 4096, 4096), (1024, 4096, 4096), (64, 4096, 4096), (16, 4096, 4096)), must=0.8):
+    def problem(M, N, K):
+        w = torch.randint(-128, 128, (N, K), device=dev).to(torch.int8) if Q == "i8" else torch.randn(N, K, device=dev).to(DT[Q])
+        return randn(M, K), w, torch.rand(N, device=dev) * 0.02 + 0.01
+    def plan(k, A, W, s, C):
+        M, K = A.shape; N = W.shape[0]
+        return k.plan(dict(A=A, W=W, SCALE=s, C=C, M=M, N=N, K=K), (cdiv(M, k.const["TM"]), cdiv(N, k.const["TN"])))
+    def case(b):
+        good = []
+        for k in b.named(name):
+            for shape in ((512, 768, 1024), (256, 256, 128), (130, 256, 384)):
+                A, W, s = problem(*shape); C = torch.empty(shape[0], shape[1], device=dev, dtype=torch.float16)
+                if not b.check(f"{k.name} {shape}", plan(k, A, W, s, C), C, lambda: A.double() @ (W.double() * s.double()[:, None]).T, 1e-3): break
+            else: good.append(k)
+        for M, N, K in rows:
+            A, W, s = problem(M, N, K); C = torch.empty(M, N, device=dev, dtype=torch.float16); dense = W.half()
+            few = lambda k: (k.const["TM"] <= 64) == (M <= 64)
+            b.row(f"{Q} weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K, "TFLOPS" if M > 64 else "TB/s", [("cublas f16", lambda: torch.matmul(A, dense.T, out=C))], [(k.name, plan(k, A, W, s, C)) for k in good if few(k)], must)
+    return case
+
 def peer_fp8(A, B, C):
     one = torch.ones((), device=dev)
     return lambda: torch._scaled_mm(A, B, one, one, out_dtype=C.dtype)
@@ -347,6 +401,8 @@ CASES = [
     ("gemm.fp8", gemm("gemm_fp8", cube(8192), T="f8e4m3", tb=True, must=0.9, peer=peer_fp8, bound=2e-3, small=((512, 768, 384), (1024, 1024, 2048)))),
     ("gemm.i8", gemm("gemm_i8", cube(4096), T="i8", TO="i32", tb=True, must=0.9, peer=peer_i8, bound=0, small=((512, 768, 384), (1024, 1024, 2048)))),
     ("gemm.tf32", gemm("gemm_tf32", cube(4096), T="f32", TO="f32", tb=True, must=0.9, peer=peer_tf32)),
+    ("gemm.int4", gemm_int4()),
+    ("gemm.w8", gemm_w8("w8", "i8")), ("gemm.w8f", gemm_w8("w8f", "f8e4m3")),
     ("gemm.fused", fused),
     ("conv", conv), ("conv.small", conv_small),
     ("s.silu", stream("silu", "silu", (32768, 4096), grid=lambda c, M, N: (cdiv(N, c.get("TN", 512)), cdiv(M, c.get("TM", 4))))),

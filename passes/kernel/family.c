@@ -159,6 +159,28 @@ const Layout *group_undivided(Layouter *c, const Type *t, int axis)
     return layout_blocked(&c->s->arena, t->rank, tile, per, lanes, warps, order);
 }
 
+const Layout *group_fragment(Layouter *c, const Instr *mma, int k, const int32_t *tile)
+{
+    static const LayoutRole roles[] = { LAYOUT_A, LAYOUT_B, LAYOUT_C };
+    Group *g = group_of(c, ir_result(mma));
+    if (!g->warps[0]) group_split_warps(c->p, g);
+    LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
+    /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C lies: the product fetches the other. */
+    bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
+    return layout_mma(&c->s->arena, kind, halves ? g->warps[1] == 1 ? LAYOUT_C : LAYOUT_HALVES : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+}
+
+/* What a product takes as left operand from registers lies there as fragments from the start, from where a slot of a ring is read: nothing moves between threads, who
+ * would have to meet for it. Not where the group loads or stores such a tile itself: fragments are pieces of sectors. */
+static const Layout *left_operand(Layouter *c, const Group *g, int rank, const int32_t *tile)
+{
+    enum { FEW = 8 };
+    if (!g->left || g->mma || g->ordered || rank != 2 || FEW * g->most > g->box[0] * g->box[1]) return NULL;
+    const Type *t = ir_operand(g->left, 0)->type;
+    for (int a = 0; a < 2; a++) if (t->shape[a] != g->box[a] || tile[a] != g->box[a]) return NULL;
+    return group_fragment(c, g->left, 0, tile);
+}
+
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -168,7 +190,8 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         if (!g->warps[0]) group_split_warps(c->p, g);
         l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
     } else {
-        l = sliced(c, g, rank, tile);
+        l = left_operand(c, g, rank, tile);
+        if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = reshaped(c, g, rank, tile);
         if (!l) l = group_blocked(c, g, rank, shape);
     }

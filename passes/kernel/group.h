@@ -23,6 +23,8 @@ typedef struct Group {
     int elem_bytes;         /* of the widest element of all */
     const Instr *reshape;   /* makes a value of the group from another group's */
     const Instr *reshape_to;    /* makes another group's value from one of this */
+    const Instr *left;      /* a product that takes a value of the group as left operand from registers */
+    int64_t most;           /* elements of the largest tile that it loads or stores */
     const Instr *combine;   /* makes a value of the group from slices of another group's */
     bool ordered;           /* scanned or sorted: runs of it a thread (kernel_row_layout) */
     bool visiting;
@@ -41,6 +43,7 @@ const LayoutShared *group_copied(Layouter *, const Instr *copy);     /* how it l
 /* family.c */
 void group_assign(Layouter *, Value *);                     /* the group's layout, of the value's own shape */
 void group_split_warps(const KernelPlan *, Group *);
+const Layout *group_fragment(Layouter *, const Instr *mma, int k, const int32_t *tile);      /* operand k of a product on a matrix unit: A, B, C */
 const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 

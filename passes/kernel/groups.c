@@ -61,6 +61,8 @@ static void link_values(void *user, Instr *i)
         unite(c, ir_result(i), ir_operand(i, 0));
     } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA) {
         unite(c, ir_result(i), ir_operand(i, 2));
+    } else if (i->op == OP_OPAQUE) {
+        unite(c, ir_result(i), ir_operand(i, 0));
     } else if (i->op == OP_WGMMA_WAIT) {
         for (int k = 0; k < i->n_results; k++) unite(c, &i->results[k], ir_operand(i, k));
     } else if (i->op == OP_CLUSTER_COMBINE && !ir_attr(i, ATTR_AXIS)) {
@@ -119,6 +121,7 @@ static void note_anchors(void *user, Instr *i)
         if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
         if (!strcmp(name, "fma")) g->fma = true;
         else if (!g->native) { g->kind = kernel_mma_kind(c->s, name); g->native = true; }
+        if (i->op == OP_WGMMA && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left) group_of(c, ir_operand(i, 0))->left = i;
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
             Value *v = ir_operand(i, k);
             while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
@@ -158,11 +161,13 @@ static void note_anchors(void *user, Instr *i)
         if (!group_takes(v) || axis < 0) return;
         Group *g = group_of(c, v);
         /* A load decides before a store of equal size: a store can stage its value. */
+        if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
         int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
         note_shift(c, g, i, v, axis);
         if (bytes > g->access_bytes) { g->access_bytes = bytes; g->unit = axis; g->access_elem = dtype_bytes(v->type->dtype); g->access_width = kernel_access_bytes(c->f, i); }
     }
 }
+
 /* Index tiles and values of gathers, scatters and atomics meet element by element: one layout for all of them. */
 static void link_indexed(void *user, Instr *i)
 {

@@ -161,6 +161,9 @@ bool kernel_order_replaces_remap(KernelPlan *);      /* a schedule's order in pl
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
 void kernel_cluster(Session *, Func *, KernelPlan *);
 void kernel_split(Session *, Func *, KernelPlan *);
+int kernel_axis_before(const Instr *, int axis);            /* of a reshape or permute: the operand's axis behind an axis of the result; -1: merged or divided */
+int kernel_tensor_axis(const Instr *mem, int axis);         /* along which the window's tile has its axis */
+void kernel_halves(Session *, Func *, KernelPlan *);
 void kernel_reciprocal(Session *, Func *);
 void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);

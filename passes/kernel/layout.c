@@ -64,18 +64,10 @@ static void carried_operands(Layouter *c, Instr *y, int first, Value *const *lik
         if (like[k]->type->kind == TYPE_TILE) layouter_need(c, y, k + first, layouts_get(&c->p->layouts, like[k]->type));
 }
 
-/* Operand k of a product on a matrix unit: A, B, C. */
 static const Layout *fragment(Layouter *c, Instr *mma, int k)
 {
-    static const LayoutRole roles[] = { LAYOUT_A, LAYOUT_B, LAYOUT_C };
-    Group *g = group_of(c, ir_result(mma));
     const Type *t = ir_operand(mma, k)->type;
-    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
-    if (!g->warps[0]) group_split_warps(c->p, g);
-    LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
-    /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C lies: the product fetches the other. */
-    bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
-    return layout_mma(&c->s->arena, kind, halves ? g->warps[1] == 1 ? LAYOUT_C : LAYOUT_HALVES : roles[k], 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    return group_fragment(c, mma, k, (int32_t[]){ (int32_t)t->shape[0], (int32_t)t->shape[1] });
 }
 
 static void fix_combine(Layouter *c, Instr *i)
@@ -192,6 +184,9 @@ static void fix_instr(Layouter *c, Instr *i)
             if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1) v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
             layouter_need(c, i, 0, fragment(c, i, 0));
         }
+        return;
+    case OP_OPAQUE:
+        if (ir_result(i)->type->layout) layouter_need(c, i, 0, layouts_get(lt, ir_result(i)->type));
         return;
     case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
     case OP_RING_READ: {

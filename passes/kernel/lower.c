@@ -203,6 +203,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
     kernel_positions(s, f, p);
     if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles) without_positions(s, f, p);
+    kernel_halves(s, f, p);
     schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;

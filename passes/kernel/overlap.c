@@ -71,7 +71,7 @@ static bool slots_for_two(Overlap *c, const Instr *loop)
     return true;
 }
 
-static void release_before(Overlap *c, Builder *b, Instr *loop, InstrList *releases, bool guarded)
+void kernel_release_before(Overlap *c, Builder *b, Instr *loop, const InstrList *releases, bool guarded)
 {
     Value *some = guarded ? ir_bin(b, OP_GT, loop->blocks[0]->args[0], ir_operand(loop, 0)) : ir_bin(b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1));
     Instr *cond = ir_build(b, OP_IF, &some, 1, NO_ATTRS, NULL, 0);
@@ -104,14 +104,14 @@ static void delay_waits(Overlap *c, Instr *loop, InstrList *products)
     }
     Builder b = ir_before(ir_terminator(body));
     ir_build(&b, OP_WGMMA_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, (int64_t)products->len)), NULL, 0);
-    release_before(c, &b, loop, &releases, true);
+    kernel_release_before(c, &b, loop, &releases, true);
     b = ir_after(loop);
     Instr *wait = ir_build(&b, OP_WGMMA_WAIT, accs.data, (int)accs.len, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     for (size_t k = 0; k < accs.len; k++) {
         ir_replace(accs.data[k], &wait->results[k]);
         ir_set_operand(wait, (int)k, accs.data[k]);
     }
-    release_before(c, &b, loop, &releases, false);
+    kernel_release_before(c, &b, loop, &releases, false);
     for (size_t r = 0; r < releases.len; r++) ir_set_operands(releases.data[r], NULL, 0);
     text_printf(&c->note, "  chain: the wait for a product stands behind the issue of the next step's\n");
 }
@@ -145,6 +145,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     if (d->form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);
     if (d->form == LOOP_PLAIN) return true;
     if (d->form == LOOP_CHAIN) {
+        if (!chain && kernel_chain_computed(c, loop, products)) return true;
         if (!chain) return schedule_refuse(p, d, "products of this loop are waited for where they are issued: not all of them only add to what the loop carries");
         if (!slots_for_two(c, loop)) return schedule_refuse(p, d, "a step's operands are given back one step later here: each ring needs slots for two steps");
         delay_waits(c, loop, products);
@@ -167,6 +168,8 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
     if (chain && slots_for_two(c, loop)) {
         form = LOOP_CHAIN;
         delay_waits(c, loop, products);
+    } else if (kernel_chain_computed(c, loop, products)) {
+        form = LOOP_CHAIN;
     } else {
         Instr *late = late_product(products, loop->blocks[0]);
         int later = kernel_issue_first(c, loop->blocks[0]);

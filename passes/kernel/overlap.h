@@ -7,6 +7,10 @@ typedef struct Overlap { Session *s; Func *f; KernelPlan *p; InstrList loops; Te
 void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something changed. */
 Instr *kernel_prefetch(Overlap *, Instr *loop);
+/* A chain of two products or more a step, of left operands that are computed in registers (computed.c). False: nothing but their order changed. */
+bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);
+/* Releases of the rings that `releases` name, if the loop has run: a step (guarded: in its body, behind the first) or any. */
+void kernel_release_before(Overlap *, Builder *, Instr *loop, const InstrList *releases, bool guarded);
 /* Rotates the loop around its late product, across the loop over programs where that can be and pays. False: nothing changed. */
 bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked, bool *across);
 /* Does the product only add to an accumulator that its loop carries, the sum (its result, or that of the wait for it) being the next one? */

@@ -91,7 +91,10 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     Ring *r = roles_ring(c, i);
     r->inner = true;
     if (d) asked_slots(c, r, d, used);
-    else *used += view_bytes(c, view);
+    else {
+        *used += view_bytes(c, view);
+        r->depth = ++r->loads;
+    }
     vec_push(&c->s->arena, &c->loads, i);
 }
 

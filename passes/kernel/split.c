@@ -172,7 +172,7 @@ static int same_axis(const Type *from, int axis, const Type *to)
 }
 
 /* Where the rows of the result come from: the operand's axis behind `axis` of the result; and the other way round. -1: nowhere as a whole. */
-static int axis_before(const Instr *i, int axis)
+int kernel_axis_before(const Instr *i, int axis)
 {
     const Attr *o = ir_attr(i, ATTR_ORDER);
     return i->op == OP_PERMUTE ? (int)o->v[axis] : same_axis(ir_result(i)->type, axis, ir_operand(i, 0)->type);
@@ -189,7 +189,7 @@ static int axis_after(const Instr *i, const Type *whole, int axis)
 static bool reduces(const Instr *i) { return i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE; }
 
 /* Tensor axis along which the window's tile has its axis `axis`. */
-static int tensor_axis(const Instr *mem, int axis)
+int kernel_tensor_axis(const Instr *mem, int axis)
 {
     const Attr *e = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
     if (o) axis = (int)o->v[axis];
@@ -207,7 +207,7 @@ static int64_t gcd(int64_t a, int64_t b)
 static void narrow_window(Ctx *c, Instr *mem, int axis)
 {
     const Attr *e = ir_attr(mem, ATTR_EXTENTS), *steps = ir_attr(mem, ATTR_STEPS), *align = ir_attr(mem, ATTR_ALIGN);
-    int a = tensor_axis(mem, axis);
+    int a = kernel_tensor_axis(mem, axis);
     int64_t extents[TILE_MAX_RANK], step = steps ? steps->v[a] : 1, by;
     memcpy(extents, e->v, sizeof *extents * (size_t)e->n);
     extents[a] /= c->parts;
@@ -250,7 +250,7 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
         return ir_bin(&b, OP_ADD, part, ir_splat(&b, off, 1, part->type->shape));
     }
     if (i->op == OP_LOAD) {
-        if (!ir_mem_parts(i, &m) || m.mask || tensor_axis(i, axis) < 0) return NULL;
+        if (!ir_mem_parts(i, &m) || m.mask || kernel_tensor_axis(i, axis) < 0) return NULL;
         if (!c->make) return v;
         Value *part = clone(c, i, operands, axis);
         narrow_window(c, part->def, axis);
@@ -263,7 +263,7 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
     } else if (i->op == OP_BROADCAST) {
         if (!(operands[0] = slice(c, operands[0], axis, depth + 1))) return NULL;
     } else if (i->op == OP_RESHAPE || i->op == OP_PERMUTE) {
-        int before = axis_before(i, axis);
+        int before = kernel_axis_before(i, axis);
         if (before < 0 || !(operands[0] = slice(c, operands[0], before, depth + 1))) return NULL;
     } else if (i->op != OP_SPLAT) return NULL;
     return c->make ? clone(c, i, operands, axis) : v;
@@ -302,7 +302,7 @@ static bool follow(Ctx *c, Instr *i)
     for (int a = 0; a < whole->rank; a++) shape[a] = whole->shape[a] * (c->make && a == axis ? c->parts : 1);
     whole = type_tile(c->s, whole->dtype, whole->rank, shape);
     if (i->op == OP_STORE) {
-        if (!ir_mem_parts(i, &m) || slice_of(c, m.values[0]) < 0 || tensor_axis(i, axis) < 0) return refuse(c, i->loc, "a store takes more than a slice of the tile");
+        if (!ir_mem_parts(i, &m) || slice_of(c, m.values[0]) < 0 || kernel_tensor_axis(i, axis) < 0) return refuse(c, i->loc, "a store takes more than a slice of the tile");
         if (m.mask && !slice(c, m.mask, axis, 0)) return refuse(c, i->loc, "a store's mask has no slices");
         if (!c->make) return true;
         for (int k = 0; m.mask && k < i->n_operands; k++) if (ir_operand(i, k) == m.mask) ir_set_operand(i, k, slice(c, m.mask, axis, 0));

@@ -75,6 +75,10 @@ static const Row rows[] = {
     { "attention_dq", "B=1 H=1 M=136 N=200 D=128", "CAUSAL=false TM=128 TN=64", NULL },         /* two early, one late */
     { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64", NULL },  /* a slot that two late products read */
     { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64", NULL },       /* left operands out of registers, two slots of a ring */
+    { "gemm_int4", "M=136 N=264 K=640 KHALF=320 GROUPS=5 BYTE=256 SEVEN=7", "TM=64 TN=64", NULL, .faults = true },
+    { "gemm_int4", "M=40 N=136 K=128 KHALF=64 GROUPS=1 BYTE=256 SEVEN=7", "TM=64 TN=128", NULL },
+    { "gemm_w8", "M=136 N=264 K=400", "TM=64 TN=128 TK=128", NULL },     /* one product a step, in halves */
+    { "gemm_w8", "M=72 N=136 K=272", "T=bf16 Q=f8e4m3 TM=72 TN=64 TK=64", NULL },
     { "gemm_grouped", "M=264 N=136 K=136 E=3 E1=4 TILES=6", "TM=128 TN=128 TK=64", NULL },
     { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
@@ -190,6 +194,11 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
+    /* A's ring holds two steps of five: nobody is a program ahead of another, the producer no more than two steps */
+    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1, "the producer has waited for slots that were given back behind the last look at this ticket" },
+    { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
+    { "gemm_int4", "a wait left out", "*", "mbar_wait(W_ring_*_empty *", 1, "W's ring holds four steps" },
+    { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1, "it stands before the scratch is written again, a program later" },
     /* of a cluster, whose CTAs do one program */
     { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1, "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders none but its own behind the cluster's barrier" },
     { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },

@@ -72,6 +72,7 @@ const Recipe recipes[] = {
     /* weights are rounded to T after each of two operations */
     {"gemm_int4", "gemm_int4", "in A[M,K] T; in W[N,KHALF] u8 index:BYTE; in SCALE[N,GROUPS] T unit; in ZERO[N,GROUPS] T int:SEVEN; out C[M,N] T", NULL, "T=f16 TK=128",
      {"gemm_int4 A W SCALE ZERO C"}, want_gemm_int4, 8, 64, 0, FLOOR_RMS, 2},
+    {"gemm_w8", "gemm_int4", "in A[M,K] T; in W[N,K] Q; in SCALE[N] f32; out C[M,N] T", NULL, "T=f16 Q=i8", {"gemm_w8 A W SCALE C"}, want_gemm_w8, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_nchw", "conv2d", "in X[B,C,H,W] T; in WT[F,C,R,S] T; out Y[B,F,P,Q] T", NULL, "T=f16", {"conv2d_nchw X WT Y"},
      want_conv2d_nchw, 0.75, 64, 0, FLOOR_RMS},
     {"conv2d_nhwc", "conv2d", "in X[B,H,W,C] T; in WT[F,R,S,C] T; out Y[B,P,Q,F] T", NULL, "T=f16", {"conv2d_nhwc X WT Y"},
@@ -231,6 +232,8 @@ const Case cases[] = {
     {"moe", "M=65 TOP=2 SLOTS=130 E=3 E1=4 TILES=6 K=64 N=72 | M=33 TOP=3 SLOTS=99 E=8 E1=9 TILES=16 K=96 N=40", "TM=64 TN=64 TK=32 TT=64 | TM=64 TN=32 TK=32 TT=16 T=bf16"},
     {"gemm_grouped", "M=130 N=65 K=49 E=4 E1=5 TILES=9 | M=225 N=33 K=64 E=7 E1=8 TILES=15", "TM=32 TN=32 TK=32 | TM=64 TN=64 TK=32 T=bf16"},
     {"gemm_int4", "M=33 N=65 K=256 KHALF=128 GROUPS=2 BYTE=256 SEVEN=7 | M=1 N=129 K=384 KHALF=192 GROUPS=3 BYTE=256 SEVEN=7", "TM=16 TN=64 | T=bf16 TM=32 TN=32"},
+    {"gemm_w8", "M=33 N=65 K=49 | M=40 N=72 K=256", "TM=16 TN=64 TK=128 | T=bf16 TM=32 TN=32 TK=64 | Q=f8e4m3 TM=16 TN=64 TK=64"},
+    {"gemm_w8", "M=24 N=200 K=320", "Q=f8e5m2 TM=16 TN=128 TK=128 | T=bf16 Q=f8e4m3 TM=16 TN=64 TK=128 | T=bf16 Q=u8 TM=24 TN=64 TK=64 split=2", NULL},
 
     {"conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15", "T=f16 TF=16 TP=2 TQ=8 TC=16 | T=f32 TF=16 TP=2 TQ=8 TC=16"},
     {"conv2d_nchw", "B=1 C=20 H=15 W=9 F=17 R=3 S=3 P=8 Q=5", "T=f16 STRIDE=2 TF=16 TP=4 TQ=8 TC=16"},

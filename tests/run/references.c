@@ -395,3 +395,14 @@ void want_gemm_int4(Problem *p)
     ref_gemm(A, w, C, M, N, K);
     free(w);
 }
+
+/* A scale for each column of C. */
+void want_gemm_w8(Problem *p)
+{
+    IN(A); IN(W); IN(SCALE); WANT(C); SIZE(M); SIZE(N); SIZE(K);
+    double *w = malloc((size_t)(K*N) * sizeof *w);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t k = 0; k < K; k++) w[k*N + n] = W[n*K + k] * SCALE[n];
+    ref_gemm(A, w, C, M, N, K);
+    free(w);
+}

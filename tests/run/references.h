@@ -45,6 +45,7 @@ void want_chunk_scan(Problem *);
 void want_gemm_grouped(Problem *);
 void want_moe(Problem *);
 void want_gemm_int4(Problem *);
+void want_gemm_w8(Problem *);
 void want_spmv_ell(Problem *);
 void want_spmv_csr(Problem *);
 void want_attention_differential(Problem *);
