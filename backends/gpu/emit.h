@@ -19,7 +19,7 @@ typedef struct RingInfo { const Value *value; const char *name; int depth, arriv
 typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
 
 /* A ring_fill: names of what fillers keep for it, its stage in shared memory (`bytes` a warp), the loop in which a window is taken from there a step later (NULL: at once). */
-typedef struct Fill { const Instr *instr, *late; const RingInfo *ring; const char *stage, *low, *first, *turn; int64_t at; int bytes; } Fill;
+typedef struct Fill { const Instr *instr, *late; const RingInfo *ring; const char *stage, *low, *first, *turn; int64_t at; int bytes; FillWay way; } Fill;
 
 typedef struct Stage { const Instr *store; const char *name; } Stage;
 

@@ -20,9 +20,8 @@ typedef struct Filler {
 static void begin(Emit *e, const Fill *f, Filler *x)
 {
     const Type *t = ir_operand(f->instr, 0)->type;
-    *x = (Filler){ .e = e, .f = f, .slot = layouts_shared(&e->plan->layouts, t), .warps = e->plan->filler_warps };
+    *x = (Filler){ .e = e, .f = f, .way = f->way, .slot = layouts_shared(&e->plan->layouts, t), .warps = e->plan->filler_warps };
     window_of(e, f->instr, &x->w);
-    if (!kernel_fill_way(e->f, e->plan, f->instr, t, &x->way)) ir_fail(e->s, f->instr->loc, "fillers have no way to this slot");
     if (!e->ranges) e->ranges = ranges_new(e->f);
     x->aligned = x->w.align % 16 == 0;
     x->heads = x->w.masked && range_of(e->ranges, x->w.offset[x->w.unit]).lo < 0;
@@ -88,12 +87,19 @@ static void begin_some(Emit *e, const char *v, int n)
 /* What of a line is there, from its first element on. */
 typedef struct Reach { const char *ptr, *limit; } Reach;
 
+/* Line `j` of the warp's k-th class. */
+static const char *straight_line(const Filler *x, const char *k, const char *j) { return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
+
 /* Unit `at` of the warp: declares n, the lane's line; says when there is one. */
 static const char *unit_line(const Filler *x, const char *at)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
     const char *unit = str(e, "(warp * %d + %s)", y->share, at), *guard = y->share * x->warps > y->units ? str(e, "%s < %d", unit, y->units) : "", *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
+    if (y->straight) {
+        line(e, "const i32 n = %s;", straight_line(x, str(e, "%s / %d", at, y->of_class), str(e, "%s %% %d * %d%s", at, y->of_class, y->group, own)));
+        return y->classes % x->warps ? str(e, "warp + %d * (%s / %d) < %d", x->warps, at, y->of_class, y->classes) : "";
+    }
     if (y->classes == 1) line(e, "const i32 n = %s * %d%s;", unit, y->group, own);
     else line(e, "const i32 n = %s / %d + %d * (%s %% %d * %d%s);", unit, y->of_class, y->classes, unit, y->of_class, y->group, own);
     if ((int64_t)y->units * y->group > y->lines) guard = both_conditions(e, guard, str(e, "n < %lld", (long long)y->lines));
@@ -149,13 +155,76 @@ static void copy_lines(const Filler *x, const Reach *r, const char *stage)
     if (x->aligned) return;
     int lines = y->share * y->group;
     begin_some(e, "v", (lines + 31) / 32);
-    line(e, "const i32 at = lane + 32 * v, unit = warp * %d + at / %d;", y->share, y->group);
-    if (y->classes == 1) line(e, "const i32 n = unit * %d + at %% %d;", y->group, y->group);
+    if (y->straight) {
+        int each = y->of_class * y->group;
+        line(e, "const i32 at = lane + 32 * v, n = %s;", straight_line(x, str(e, "at / %d", each), str(e, "at %% %d", each)));
+        guard = str(e, "warp + %d * (at / %d) < %d", x->warps, each, y->classes);
+    } else line(e, "const i32 at = lane + 32 * v, unit = warp * %d + at / %d;", y->share, y->group);
+    if (y->straight) ;
+    else if (y->classes == 1) line(e, "const i32 n = unit * %d + at %% %d;", y->group, y->group);
     else line(e, "const i32 n = unit / %d + %d * (unit %% %d * %d + at %% %d);", y->of_class, y->classes, y->of_class, y->group, y->group);
-    guard = str(e, "unit < %d && n < %lld", y->units, (long long)y->lines);
+    if (!y->straight) guard = str(e, "unit < %d && n < %lld", y->units, (long long)y->lines);
     if (lines % 32) { line(e, "if (at < %d) {", lines); e->indent++; }
     copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", stage, y->pitch, 16 * whole), guard);
     if (lines % 32) end_block(e);
+    end_block(e);
+}
+
+/* The tensor's axis that is the tile's outermost axis of lines. */
+static int outer_axis(const Filler *x)
+{
+    int a = 0;
+    while (x->w.tile_axis[a] != x->way.outer) a++;
+    return a;
+}
+
+/* Where all of the outermost axis is there, what a lane copies of each of a class's lines is the same: so much, so many bytes further on. */
+static void copy_straight(const Filler *x, const Reach *r, const char *stage)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    const Window *w = &x->w;
+    int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
+    const char *inside = !w->masked ? "true" : both_conditions(e, axis_condition(e, w, out, "0"), axis_condition(e, w, out, str(e, "%lld", (long long)y->shape[y->outer] - 1)));
+    const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per), *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK], *rows = "", *there;
+    line(e, "if (%s) {", *inside ? inside : "true");
+    e->indent++;
+    line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out), (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
+    text_puts(e->out, "#pragma unroll 1\n");
+    line(e, "for (int k = 0; k < %d; k++) {", y->mine);
+    e->indent++;
+    if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
+    line(e, "const i32 n = %s;", straight_line(x, "k", own));
+    line_coords(x, "n", c);
+    for (int a = 0; w->masked && a < w->rank; a++)
+        if (a != w->unit && a != out) rows = both_conditions(e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+    line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
+    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", scaled(e, r->limit, y->bytes), piece);
+    there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
+    if (x->heads) there = both_conditions(e, there, str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece, scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
+    there = both_conditions(e, there, "left > 0");
+    line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
+    line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, y->of_class * y->group, own, y->pitch, piece);
+    if (whole < y->per) { line(e, "if (%s < %d) {", piece, whole); e->indent++; }
+    begin_unrolled(e, "g", y->of_class);
+    line(e, "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
+    end_block(e);
+    if (whole < y->per) end_block(e);
+    int lines = y->of_class * y->group;
+    if (!x->aligned) {
+        begin_unrolled(e, "v", (lines + 31) / 32);
+        line(e, "const i32 at = lane + 32 * v, n = %s;", straight_line(x, "k", "at"));
+        if (lines % 32) { line(e, "if (at < %d) {", lines); e->indent++; }
+        copy_piece(x, r, str(e, "%d", whole), str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
+        if (lines % 32) end_block(e);
+        end_block(e);
+    }
+    end_block(e);
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    copy_lines(x, r, stage);
     end_block(e);
 }
 
@@ -173,7 +242,8 @@ static void start_lines(const Filler *x, const char *stage, const char *low)
         line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left, (long long)x->way.line, left, (long long)x->way.line);
     }
     if (x->heads) line(e, "const i32 %s_now = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", x->f->first, o, o, (long long)x->way.line, (long long)x->way.line, o);
-    copy_lines(x, &r, stage);
+    if (x->way.straight) copy_straight(x, &r, stage);
+    else copy_lines(x, &r, stage);
     line(e, "%s();", use(e, "cp_async_commit"));
 }
 
@@ -195,6 +265,69 @@ static void funnel(const Filler *x, const char *w, const char *around, const cha
         for (int k = 0; k < 4; k++) line(e, "%s[%d] = %s(%s[%d], %s[%d], 0x3210u + 0x1111u * (%s & 3));", w, k, use(e, "byte_perm"), around, k + word, around, k + word + 1 < 8 ? k + word + 1 : 7, begins);
         end_block(e);
     }
+}
+
+/* One run of each line of a class; `word`: in which its lines begin, -1: as `begins` says. Several are read before the first is written: the compiler keeps the order of both. */
+static void take_class(const Filler *x, const char *from, const char *place, int word)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int words = y->run / 4, raw = x->aligned ? words : y->run == 16 ? 8 : words + 1, some = y->of_class % AT_ONCE == 0 ? AT_ONCE : y->of_class % 2 == 0 ? 2 : 1;
+    text_puts(e->out, y->of_class > 2 * AT_ONCE ? "#pragma unroll 2\n" : "#pragma unroll\n");
+    line(e, "for (int g = 0; g < %d; g += %d) {", y->of_class, some);
+    e->indent++;
+    line(e, "u32 around[%d][%d];", some, raw);
+    begin_unrolled(e, "m", some);
+    const char *at = str(e, "%s + (g + m) * %d", from, y->group * y->pitch);
+    if (x->aligned) line(e, "%s(around[m], %s);", use(e, str(e, "lds_b%d", y->run * 8)), at);
+    else if (y->run == 16) line(e, "%s(around[m], %s); %s(around[m] + 4, %s + 16);", use(e, "lds_b128"), at, use(e, "lds_b128"), at);
+    else for (int k = 0; k <= words; k++) line(e, "%s(around[m] + %d, %s + (begins & 12) + %d);", use(e, "lds_b32"), k, at, 4 * k);
+    end_block(e);
+    begin_unrolled(e, "m", some);
+    line(e, "u32 w[%d];", words);
+    for (int k = 0, first = word > 0 ? word : 0; k < words; k++) {
+        if (x->aligned) line(e, "w[%d] = around[m][%d];", k, k);
+        else line(e, "w[%d] = %s(around[m][%d], around[m][%d], bytes);", k, use(e, "byte_perm"), first + k, first + k + 1 < raw ? first + k + 1 : raw - 1);
+        if (x->heads) line(e, "w[%d] &= keep[%d];", k, k);
+    }
+    line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place, (long long)y->slot_step);
+    end_block(e);
+    end_block(e);
+}
+
+static void take_straight(const Filler *x, const char *stage, const char *to)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run);
+    const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per), *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
+    if (x->heads) {
+        line(e, "u32 keep[%d];", words);
+        for (int k = 0; k < words; k++) line(e, "keep[%d] = %s(0, ~0u, %s - %d * %s - %d);", k, use(e, "low_bytes"), scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
+    }
+    text_puts(e->out, "#pragma unroll 1\n");
+    line(e, "for (int k = 0; k < %d; k++) {", y->mine);
+    e->indent++;
+    if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
+    line_coords(x, straight_line(x, "k", "0"), c);      /* all of its lines begin alike */
+    if (!x->aligned) line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);", line_bytes(x, c));
+    line(e, "const i32 n = %s;", straight_line(x, "k", own));
+    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own, y->pitch, y->run, piece);
+    line_coords(x, "n", c);
+    c[y->axis] = scaled(e, piece, y->run / y->bytes);
+    const char *o = slot_place(x, c);
+    line(e, "const u32 place = %s + %s;", to, o);
+    if (runs < y->per) { line(e, "if (%s < %d) {", piece, runs); e->indent++; }
+    if (x->aligned || y->run < 16) take_class(x, "from", "place", -1);
+    else
+        for (int word = 0; word < 4; word++) {      /* words are chosen by the code that is taken, not by instructions */
+            line(e, word == 3 ? "else {" : word ? "else if (begins >> 2 == %d) {" : "if (begins >> 2 == %d) {", word);
+            e->indent++;
+            take_class(x, "from", "place", word);
+            end_block(e);
+        }
+    if (runs < y->per) end_block(e);
+    end_block(e);
 }
 
 static void take_runs(const Filler *x, const char *stage, const char *to)
@@ -293,6 +426,7 @@ static void finish(const Filler *x, const char *stage, int newer)
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, slot, ring);
     line(e, "const u32 %s = %s + %s * %lld;", to, ring, slot, (long long)x->f->ring->bytes);
     if (x->way.turned) take_across(x, stage, to);
+    else if (x->way.straight) take_straight(x, stage, to);
     else take_runs(x, stage, to);
     line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
@@ -322,14 +456,13 @@ static int late_beside(const Instr *fill)
 void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
     const char *n = r->name;
-    FillWay way;
     Fill f = { .instr = fill, .ring = r, .stage = str(e, "%s_stage", n), .low = str(e, "%s_low", n), .first = str(e, "%s_first", n), .turn = str(e, "%s_turn", n), .late = late_in(fill) };
-    if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &way)) ir_fail(e->s, fill->loc, "fillers have no way to this slot");
-    f.bytes = way.stage;
-    int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * way.stage;
+    if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way)) ir_fail(e->s, fill->loc, "fillers have no way to this slot");
+    f.bytes = f.way.stage;
+    int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * f.way.stage;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     f.at = e->shared_bytes;
-    const Type *t = type_shared(e->s, DT_U8, 3, (int64_t[]){ f.late ? FILL_STAGES : 1, way.stage / way.pitch * e->plan->filler_warps, way.pitch }, NULL);
+    const Type *t = type_shared(e->s, DT_U8, 3, (int64_t[]){ f.late ? FILL_STAGES : 1, f.way.stage / f.way.pitch * e->plan->filler_warps, f.way.pitch }, NULL);
     vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ str(e, "rows of %s", n), t, e->shared_bytes, bytes, fill->loc }));
     e->shared_bytes += bytes;
     vec_push(&e->s->arena, &e->fills, f);

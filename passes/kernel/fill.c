@@ -39,6 +39,56 @@ static void classes_of(const Func *f, const Instr *mem, FillWay *w)
     if (w->uniform) w->classes = (int)(16 / by);
 }
 
+/* Where the first element of a run lies in the slot. */
+static int64_t place_of(const FillWay *w, const LayoutShared *slot, int64_t n, int64_t run)
+{
+    int32_t m[2] = { 0, 0 };
+    int64_t c[TILE_MAX_RANK];
+    for (int a = w->rank - 1; a >= 0; a--) {
+        if (a == w->axis) { c[a] = run * w->run / w->bytes; continue; }
+        c[a] = n % w->shape[a];
+        n /= w->shape[a];
+    }
+    for (int a = 0; a < w->rank; a++) m[a >= w->split] = (int32_t)(m[a >= w->split] * w->shape[a] + c[a]);
+    return (int64_t)layout_shared_offset(slot, m);
+}
+
+static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
+{
+    int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
+    if (w->lines % by || by % w->inner) return false;
+    w->slot_step = count > 1 ? place_of(w, slot, by, 0) - place_of(w, slot, 0, 0) : 0;
+    for (int64_t n = 0; n < by; n++)
+        for (int64_t r = 0; r < runs; r = r < runs - 1 && 2 * r + 1 >= runs ? runs - 1 : 2 * r + 1)      /* swizzles are linear: a run of each bit, and the last */
+            for (int64_t g = 1; g < count; g++) if (place_of(w, slot, n + g * by, r) - place_of(w, slot, n, r) != g * w->slot_step) return false;
+    return true;
+}
+
+/* The fewest classes, of those that begin alike, with which a warp's lines follow each other evenly. */
+static void straighten(const KernelPlan *p, const LayoutShared *slot, FillWay *w)
+{
+    enum { MOST_CLASSES = 64 };
+    w->outer = -1;
+    w->inner = 1;
+    for (int a = w->rank - 1; a >= 0; a--) {
+        if (a == w->axis || w->shape[a] == 1) continue;
+        if (w->outer >= 0) w->inner *= (int)w->shape[w->outer];
+        w->outer = a;
+    }
+    if (!w->uniform || w->outer < 0 || w->parts > 1) return;
+    for (int k = w->classes; k <= MOST_CLASSES; k *= 2) {
+        if (k <= p->filler_warps || !steps_evenly(w, slot, k)) continue;
+        w->straight = true;
+        w->classes = k;
+        w->of_class = (int)(w->lines / ((int64_t)k * w->group));
+        w->units = w->of_class * k;
+        w->mine = (k + p->filler_warps - 1) / p->filler_warps;
+        w->share = w->mine * w->of_class;
+        w->stage = w->pitch * w->share * w->group;
+        return;
+    }
+}
+
 static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillWay *w)
 {
     int64_t runs = w->line * w->bytes / w->run;
@@ -87,7 +137,7 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
     w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
     w->pitch = w->vectors * 16;
-    if (!w->turned) { units_of(f, p, mem, w); return true; }
+    if (!w->turned) { units_of(f, p, mem, w); straighten(p, slot, w); return true; }
     int64_t group = w->run / w->bytes;          /* lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1)) return false;       /* lines follow each other along `inner` */
     w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);

@@ -234,6 +234,11 @@ typedef struct FillWay {
      * class, of which there are `of_class` */
     int per, group, parts, classes, of_class, units;
     bool uniform;
+    /* straight: the units of a class follow each other at equal distances, in memory along the outermost axis of lines and in the slot (slot_step bytes), and classes are shared out among the warps:
+     * the k-th of a warp is warp + fillers * k, and its units lie one after the other in the stage */
+    bool straight;
+    int outer, inner, mine;             /* that axis; lines of one step of it; classes of a warp */
+    int64_t slot_step;
 } FillWay;
 enum { FILL_STAGES = 2 };               /* one is on its way while the one before it goes to its slot */
 /* `view`: the slot's; false: there is no way. */
