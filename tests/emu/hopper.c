@@ -276,8 +276,9 @@ static int below(int n)
 
 typedef struct Text3 { char sizes[200], consts[200], views[40]; } Text3;
 
-/* Mostly extents and strides that TMA takes. */
-static int extent(int most, int unit) { return below(8) ? (1 + below(most / unit)) * unit : 1 + below(most); }
+/* Mostly extents and strides that TMA takes; of ragged problems half. */
+static bool ragged;
+static int extent(int most, int unit) { return below(8) > (ragged ? 3 : 0) ? (1 + below(most / unit)) * unit : 1 + below(most); }
 
 static const char *random_product(Text3 *t)
 {
@@ -322,10 +323,11 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
     Text3 t;
     char why[2000] = "";
     state = seed * 0x9e3779b97f4a7c15ull + 12345;
+    ragged = seed % 3 == 0;
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .early_start = seed % 4 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .early_start = seed % 4 == 0, .fill = seed % 2 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
     if (!below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
     if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);
