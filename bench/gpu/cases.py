@@ -212,7 +212,7 @@ def gemm_int4(name="int4", rows=((4096, 4096, 4096), (2048, 4096, 4096), (1024, 
             except Exception as x: print("torch int4", str(x)[:200])
             beside = [(k.name, k.plan(dict(A=A, B=dense.T, C=C, M=M, N=N, K=K), (cdiv(M, k.const["TM"]), cdiv(N, k.const["TN"])))) for k in b.named("gemm_nt")] if M >= 128 else []
             few = lambda k: (k.const["TM"] <= 64) == (M <= 64)
-            b.row(f"int4 weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K // 2, "TFLOPS" if M > 64 else "TB/s", peers, [(k.name, plan(k, A, W, s, z, C)) for k in good if few(k)], must, beside)
+            b.row(f"int4 weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K // 2, "TFLOPS" if M > 64 else "TB/s", peers, [(k.name, plan(k, A, W, s, z, C)) for k in good if few(k)], must if M > 64 else None, beside)
     return case
 
 def gemm_w8(name, Q, rows=((4096, 4096, 4096), (1024, 4096, 4096), (64, 4096, 4096), (16, 4096, 4096)), must=0.8):
@@ -232,7 +232,7 @@ def gemm_w8(name, Q, rows=((4096, 4096, 4096), (1024, 4096, 4096), (64, 4096, 40
         for M, N, K in rows:
             A, W, s = problem(M, N, K); C = torch.empty(M, N, device=dev, dtype=torch.float16); dense = W.half()
             few = lambda k: (k.const["TM"] <= 64) == (M <= 64)
-            b.row(f"{Q} weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K, "TFLOPS" if M > 64 else "TB/s", [("cublas f16", lambda: torch.matmul(A, dense.T, out=C))], [(k.name, plan(k, A, W, s, C)) for k in good if few(k)], must)
+            b.row(f"{Q} weights {M}x{N}x{K}", 2 * M * N * K if M > 64 else N * K, "TFLOPS" if M > 64 else "TB/s", [("cublas f16", lambda: torch.matmul(A, dense.T, out=C))], [(k.name, plan(k, A, W, s, C)) for k in good if few(k)], must if M > 64 else None)
     return case
 
 def peer_fp8(A, B, C):
