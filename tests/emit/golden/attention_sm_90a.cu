@@ -262,7 +262,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
             const bool lt_352 = (0 < cdiv_29);
             float l_353[2];
             float acc_354[32];
-            float m_355[2];
             if (lt_352) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
@@ -811,10 +810,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 for (int i = 0; i < 32; i++) {
                     acc_354[i] = if_486[i];
                 }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    m_355[i] = m_420[i];
-                }
             } else {
                 float materialize_491[2];
 #pragma unroll
@@ -826,11 +821,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 for (int i = 0; i < 32; i++) {
                     materialize_492[i] = 0.0f;
                 }
-                float materialize_493[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    materialize_493[i] = float_bits(0xff800000u);
-                }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     l_353[i] = materialize_491[i];
@@ -838,10 +828,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
                     acc_354[i] = materialize_492[i];
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    m_355[i] = materialize_493[i];
                 }
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
