@@ -20,7 +20,7 @@ static const DeviceModel models[] = {
 };
 
 /* Nanoseconds, fitted together with the first row: a launch; the way from it to the first load; its end; of a turn of a loop: what nothing hides, the least that a producer takes, a barrier or an
- * exchange among lanes (in a cluster, for each CTA of it, so many of these); the first ticket; a scalar operation of the way to the first load, one of a producer's loop; what a load
+ * exchange among lanes (in a cluster, so many of these); the first ticket; a scalar operation of the way to the first load, one of a producer's loop; what a load
  * takes longer from memory than from L2. */
 static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, STEP = 3, FROM_MEMORY = 700;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
@@ -34,10 +34,10 @@ static double clusters_at_once(int units, int cluster) { return fmax(1, floor((c
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
  * long again); of bytes that go into shared memory beside those that products read there; programs that load together by twos and fours; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
 static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.5, FILL = 0.75, PAIRS = 1.015, FOURS = 0.985, PANELS = 0.24, TAIL = 0.53;
-/* Memory: what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
+/* Memory: how often a word that registers do not hold goes there and comes back (rows of 24576 to 131072 in one CTA: 1.7 to 4); what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
-static const double L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
+static const double SPILLED = 3, L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
 /* Memory alone bounds a launch where it takes so many times what all else does; nearer, both do, and there is something to gain. */
 static const double NEARLY = 1.1;
 
@@ -84,9 +84,10 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
 {
     double n = (double)c->programs / clusters_at_once(units, c->cluster), k = resident(c, m), turns = fmax(1, c->turns);
     if (c->loading > 1) n = (double)c->groups / clusters_at_once(units, c->loading);
+    double mine_of = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;        /* rows spread over a cluster are counted whole */
     /* of one turn, each resource by itself */
     double matrix = (c->wgmma / m->wgmma + c->mma / m->mma) / turns, feed = (c->feed + c->shared + (c->ring > 0 ? FILL * c->in : 0)) / m->shared / turns;
-    double arithmetic = (c->alu / m->alu + c->special / m->special) / turns, l2 = (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT + STEP * c->steps / turns : 0;
+    double arithmetic = mine_of * (c->alu / m->alu + c->special / m->special) / turns, l2 = mine_of * (c->in - c->given + NARROW * c->wasted + TORN * c->torn) / m->l2 / turns, put = c->consumers ? PUT + STEP * c->steps / turns : 0;
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double fill = c->filled / FILLED / turns;
@@ -97,7 +98,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
     double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
-    double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS * c->cluster : 1);
+    double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS : 1);
     double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
@@ -105,7 +106,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     if (c->by_turns && c->consumers == 2) spills *= n <= 1 ? 0.93 : 1.02;
     turn *= spills;
     pace *= spills;
-    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = c->out / m->store, end = END + store + JOIN * c->joins, t;
+    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + JOIN * c->joins, t;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
     bool uneven = c->heaviest > 1.15;
     double mine = uneven ? fmax(n + TAIL, c->heaviest) : ceil(n);
@@ -117,7 +118,8 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     }
     /* what a program reads again comes from memory again unless L2 holds what all of those under way have read */
     double kept = k * units / c->cluster * (c->in - c->again + c->out), lost = kept > L2_KEEPS * (double)l2_bytes ? 1 - L2_KEEPS * (double)l2_bytes / kept : 0;
-    double bytes = (c->memory + (double)c->programs * c->again * lost) * (1 + APART * c->wasted / fmax(1, c->in)), busy = fmin(1, (double)c->programs * c->cluster / (BUSY * units));
+    double kept_over = fmax(c->held, c->words) + 22 - c->room, spilled = kept_over > 0 && !c->consumers && c->mma <= 0 ? SPILLED * 8 * kept_over * c->threads * (double)c->programs * c->cluster : 0;
+    double bytes = (c->memory + (double)c->programs * c->again * lost) * (1 + APART * c->wasted / fmax(1, c->in)) + spilled, busy = fmin(1, (double)c->programs * c->cluster / (BUSY * units));
     double memory = (bytes + fmin(DIRTY * bytes, DIRTY_MOST * (double)l2_bytes)) / (m->memory * busy);
     *limit = memory > NEARLY * t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
     return BLEND(4, t, memory) + START;

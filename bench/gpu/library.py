@@ -156,7 +156,7 @@ class Rows:
         torchs = {"silu": lambda: F.silu(X), "softmax": lambda: torch.softmax(X, -1), "rms": lambda: F.rms_norm(X, (N,), W, 1e-5), "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5), "transpose": lambda: X.T.contiguous()}[what]
         want = {"silu": lambda: F.silu(X.float()), "softmax": lambda: torch.softmax(X.float(), -1), "rms": lambda: F.rms_norm(X.float(), (N,), W.float(), 1e-5), "layer": lambda: F.layer_norm(X.float(), (N,), W.float(), Bb.float(), 1e-5),
                 "transpose": lambda: X.T}[what]
-        long = "_long" if N * X.element_size() > 65536 else ""      # rows that a CTA's registers do not hold are another kernel
+        long = "_long" if N * X.element_size() > 262144 else ""     # rows that the registers of eight CTAs do not hold are another kernel
         file, name = {"silu": ("silu", "silu"), "softmax": ("softmax", "softmax" + long), "rms": ("rms_norm_matrix", "rms_norm_long" if long else "rms_norm_matrix"), "layer": ("layer_norm", "layer_norm" + long), "transpose": ("transpose", "transpose")}[what]
         more = {"rms": (W,), "layer": (W, Bb)}.get(what, ())
         self.show(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], lambda l: l.kernel(file, name, T=T), (X,) + more + (Y,) + ((1e-5,) if more else ()), Y, want, 8e-3 if T == "bf16" else 2e-3,
