@@ -123,6 +123,61 @@ static void copy_piece(const Filler *x, const Reach *r, const char *piece, const
     line(e, "%s(%s, some ? (const void *)((p + 16 * %s) & ~15ull) : %s, some ? left < 16 ? left : 16 : 0);", use(e, "cp_async_part_b128"), to, piece, r->ptr);
 }
 
+/* Coordinates of the line of row `r` that is the `k`-th along the axis of blocks. */
+static void block_coords(const Filler *x, const char *r, const char *k, const char **c)
+{
+    Emit *e = x->e;
+    int64_t below = 1;
+    for (int a = x->way.rank - 1; a >= 0; a--) {
+        c[a] = a == x->way.beside ? k : "0";
+        if (a == x->way.axis || a == x->way.beside || x->way.shape[a] == 1) continue;
+        c[a] = below == 1 ? r : str(e, "(%s) / %lld", r, (long long)below);
+        below *= x->way.shape[a];
+        if (below < x->way.rows) c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
+        c[a] = str(e, "(%s)", c[a]);
+    }
+}
+
+static void open_rows(const Filler *x)
+{
+    Emit *e = x->e;
+    text_puts(e->out, "#pragma unroll 1\n");
+    line(e, "for (int k = 0; k < %d; k++) {", x->way.mine);
+    e->indent++;
+    line(e, "const i32 row = warp + %d * k;", x->warps);
+    if (x->way.rows % x->warps) line(e, "if (row >= %d) break;", x->way.rows);
+}
+
+static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    const Window *w = &x->w;
+    const char *c[TILE_MAX_RANK], *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
+    int chans = (int)y->shape[y->beside], along = 0;
+    while (w->tile_axis[along] != y->beside) along++;
+    line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, along), (long long)(w->step[along] * y->group * y->bytes));
+    open_rows(x);
+    block_coords(x, "row", str(e, "(%s)", own), c);
+    for (int a = 0; w->masked && a < w->rank; a++)
+        if (a != w->unit && a != along) rows = both_conditions(e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+    line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
+    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", scaled(e, r->limit, y->bytes), piece);
+    const char *there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
+    if (x->heads) there = both_conditions(e, there, str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece, scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
+    there = both_conditions(e, there, str(e, "left > 0 && %s < %d", piece, y->vectors));
+    line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
+    line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
+    if (y->per > y->vectors) { line(e, "if (%s < %d) {", piece, y->vectors); e->indent++; }
+    begin_unrolled(e, "g", chans / y->group);
+    const char *in = w->masked ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
+    line(e, *in ? "%s(to + g * %d, q + g * far, %s ? size : 0);" : "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
+    end_block(e);
+    if (y->per > y->vectors) end_block(e);
+    end_block(e);
+}
+
 static void copy_lines(const Filler *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
@@ -242,7 +297,8 @@ static void start_lines(const Filler *x, const char *stage, const char *low)
         line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left, (long long)x->way.line, left, (long long)x->way.line);
     }
     if (x->heads) line(e, "const i32 %s_now = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", x->f->first, o, o, (long long)x->way.line, (long long)x->way.line, o);
-    if (x->way.straight) copy_straight(x, &r, stage);
+    if (x->way.blocks) copy_blocks(x, &r, stage);
+    else if (x->way.straight) copy_straight(x, &r, stage);
     else copy_lines(x, &r, stage);
     line(e, "%s();", use(e, "cp_async_commit"));
 }
@@ -417,6 +473,49 @@ static void take_across(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
+/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an element's eight neighbours side by side. Elements before the line's first (of the vector in which it begins)
+ * and behind its last go to the lane's own bytes behind the stage. */
+static void take_blocks(const Filler *x, const char *stage, const char *to)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, side = y->axis < y->split ? 0 : 1, panel = x->slot->panel * 2, some = chunks % 2 ? 1 : 2;
+    const char *c[TILE_MAX_RANK], *m[2];
+    line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
+    open_rows(x);
+    block_coords(x, "row", "0", c);
+    if (x->aligned) line(e, "const i32 before = 0;");
+    else line(e, "const i32 before = (i32)((%s) & 15) / 2;", line_bytes(x, c));
+    line(e, "const i32 place = lane - before, n = row * %lld + place;", (long long)y->line);
+    m[side] = "n";
+    m[1 - side] = "0";
+    const char *o = shared_offset(e, x->slot, m);
+    line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", stage, chans, y->pitch);
+    text_printf(e->out, "#pragma unroll %d\n", chunks / some > 2 ? 2 : 1);
+    line(e, "for (int h = 0; h < %d; h += %d) {", chunks, some);
+    e->indent++;
+    line(e, "u32 d[%d][%d][4];", some, fours);
+    begin_unrolled(e, "j", some);
+    begin_unrolled(e, "g", fours);
+    const char *piece = y->vectors % 4 ? str(e, "(4 * g + lane / 8 < %d ? 4 * g + lane / 8 : %d)", y->vectors, y->vectors - 1) : "(4 * g + lane / 8)";
+    line(e, "%s(d[j][g], from + (h + j) * %d + 16 * %s);", use(e, "ldmatrix_x4_trans"), 8 * y->pitch, piece);
+    end_block(e);
+    end_block(e);
+    begin_unrolled(e, "j", some);
+    begin_unrolled(e, "g", fours);
+    if (x->heads) {
+        begin_unrolled(e, "b", 4);
+        line(e, "if (8 * (4 * g + b) + lane / 4 - before < %s) d[j][g][b] = 0;", x->f->first);
+        end_block(e);
+    }
+    const char *chunk = chans * 2 > panel ? str(e, "((%s + g * %d) ^ (h + j) %% %d * 16) + (h + j) / %d * %d", o, 32 * x->slot->pitch, panel / 16, panel / 16, x->slot->panel_bytes) : str(e, "((%s + g * %d) ^ (h + j) * 16)", o, 32 * x->slot->pitch);
+    line(e, "%s((u32)(place + 32 * g) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), (long long)y->line, to, chunk);
+    end_block(e);
+    end_block(e);
+    end_block(e);
+    end_block(e);
+}
+
 static void finish(const Filler *x, const char *stage, int newer)
 {
     Emit *e = x->e;
@@ -425,7 +524,8 @@ static void finish(const Filler *x, const char *stage, int newer)
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, slot, ring);
     line(e, "const u32 %s = %s + %s * %lld;", to, ring, slot, (long long)x->f->ring->bytes);
-    if (x->way.turned) take_across(x, stage, to);
+    if (x->way.blocks) take_blocks(x, stage, to);
+    else if (x->way.turned) take_across(x, stage, to);
     else if (x->way.straight) take_straight(x, stage, to);
     else take_runs(x, stage, to);
     line(e, "%s();", use(e, "fence_proxy_async"));
@@ -462,7 +562,7 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
     int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * f.way.stage;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     f.at = e->shared_bytes;
-    const Type *t = type_shared(e->s, DT_U8, 3, (int64_t[]){ f.late ? FILL_STAGES : 1, f.way.stage / f.way.pitch * e->plan->filler_warps, f.way.pitch }, NULL);
+    const Type *t = type_shared(e->s, DT_U8, 3, (int64_t[]){ f.late ? FILL_STAGES : 1, f.way.blocks ? f.way.share * e->plan->filler_warps : f.way.stage / f.way.pitch * e->plan->filler_warps, f.way.pitch }, NULL);
     vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ str(e, "rows of %s", n), t, e->shared_bytes, bytes, fill->loc }));
     e->shared_bytes += bytes;
     vec_push(&e->s->arena, &e->fills, f);

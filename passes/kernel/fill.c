@@ -102,6 +102,49 @@ static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillW
     w->stage = w->pitch * w->share * w->group;
 }
 
+bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
+{
+    const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER), *st = ir_attr(mem, ATTR_STEPS);
+    if (dtype_bytes(q->type->dtype) != 2) return false;
+    for (int a = 0, at = 0; a < q->type->rank; a++) {
+        if (x->v[a] == -1) continue;
+        int k = at++;
+        for (int j = 0; o && j < o->n; j++) if (o->v[j] == at - 1) k = j;
+        if (k == beside) return x->v[a] % 8 == 0 && (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
+    }
+    return false;
+}
+
+static bool in_blocks(const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, FillWay *w)
+{
+    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2;
+    int side = w->axis < w->split ? 0 : 1;
+    if (!kernel_fill_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) || rows < p->filler_warps) return false;
+    for (int a = side ? 0 : w->split; a < (side ? w->split : w->rank); a++) if (a != w->beside && w->shape[a] > 1) return false;
+    for (w->per = 1; w->per < w->vectors;) w->per *= 2;
+    if (w->per > 32 || chans % (32 / w->per)) return false;
+    for (int32_t n = 0; n < rows * w->line; n++)
+        for (int32_t k = 0; k < chans; k += 8) {
+            int32_t m[2], first[2], far[2];
+            m[side] = first[side] = n;
+            far[side] = n + 32;
+            m[1 - side] = k;
+            first[1 - side] = far[1 - side] = 0;
+            int64_t at = layout_shared_offset(slot, first), chunk = k * 2 % bytes;
+            if ((int64_t)layout_shared_offset(slot, m) != (at ^ chunk) + k * 2 / bytes * slot->panel_bytes) return false;
+            if (n + 32 < rows * w->line && (int64_t)layout_shared_offset(slot, far) != at + 32 * slot->pitch) return false;
+        }
+    w->blocks = true;
+    w->group = 32 / w->per;
+    w->rows = (int)rows;
+    w->mine = (w->rows + p->filler_warps - 1) / p->filler_warps;
+    w->pitch = 16 * (w->vectors | 1);           /* eight lines' pieces in different banks */
+    w->share = w->mine * (int)chans;
+    w->stage = w->pitch * w->share + 512;       /* and 16 bytes for each lane that has nothing to write */
+    return true;
+}
+
 bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
 {
     const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
@@ -138,6 +181,7 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
     w->pitch = w->vectors * 16;
     if (!w->turned) { units_of(f, p, mem, w); straighten(p, slot, w); return true; }
+    if (in_blocks(f, p, mem, slot, w)) return true;
     int64_t group = w->run / w->bytes;          /* lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1)) return false;       /* lines follow each other along `inner` */
     w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);

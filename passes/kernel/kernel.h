@@ -237,9 +237,14 @@ typedef struct FillWay {
     /* straight: the units of a class follow each other at equal distances, in memory along the outermost axis of lines and in the slot (slot_step bytes), and classes are shared out among the warps:
      * the k-th of a warp is warp + fillers * k, and its units lie one after the other in the stage */
     bool straight;
+    /* blocks: turned over by ldmatrix and stmatrix, 8 of the lines along `beside` (a multiple of 16 bytes apart) by 8 elements at a time; a row is what the other axes of lines count */
+    bool blocks;
+    int rows;
     int outer, inner, mine;             /* that axis; lines of one step of it; classes of a warp */
     int64_t slot_step;
 } FillWay;
+/* 16 bits, of whose lines along tile axis `beside` eight may be turned over together. */
+bool kernel_fill_blocks(const Func *, const Instr *mem, int beside);
 enum { FILL_STAGES = 2 };               /* one is on its way while the one before it goes to its slot */
 /* `view`: the slot's; false: there is no way. */
 bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);

@@ -127,9 +127,23 @@ static int wanted_side(const Instr *load)
     return u == &u->user->operands[0] ? 1 : 0;
 }
 
+/* Lines of several axes of which the one along K is by itself go to a slot that runs along K: blocks of 8 x 8 are turned over by ldmatrix and stmatrix, without a shift (fill.c). */
+static bool turned_in_blocks(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = v->uses;
+    const Type *t = ir_result(load)->type;
+    if (v == ir_result(load) || !u || u->user->op != OP_MMA_SYNC || t->rank < 3) return false;
+    int k = u == &u->user->operands[0] ? 1 : 0, beside = k ? t->rank - 1 : 0, axis;
+    int64_t rows = type_elements(t) / t->shape[beside];
+    kernel_unit_axis(c->f, load, &axis);
+    return axis >= 0 && axis != beside && memory_side(c, load) != k && t->shape[beside] == v->type->shape[k] && rows / t->shape[axis] >= c->p->filler_warps && kernel_fill_blocks(c->f, load, beside);
+}
+
 int roles_unit_axis(Roles *c, const Instr *load)
 {
     int want = wanted_side(load);
+    if (want < 0 && roles_filled(c, load) && turned_in_blocks(c, load)) return 1 - memory_side(c, load);
     return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
 }
 
