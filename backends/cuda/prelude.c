@@ -13,6 +13,7 @@
 const PreludeEntry cuda_prelude[] = {
 /* --- threads --- */
 { "shared_address", NULL, "", FN "u32 shared_address(const void *p) { u32 a; asm(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(a) : \"l\"(p)); return a; }" },
+{ "elect_lane", NULL, "", "/* true in one lane of the warp, always the same one */\n" FN "bool elect_lane(void) { u32 x; asm volatile(\"{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }\" : \"=r\"(x)); return x; }" },
 { "uniform", NULL, "", "/* the same value in all lanes, known as such to the compiler */\n" FN "int uniform(int x) { int y; asm volatile(\"shfl.sync.idx.b32 %0, %1, 0, 31, 0xffffffff;\" : \"=r\"(y) : \"r\"(x)); return y; }" },
 { "opaque", NULL, "", FN "i32 opaque(i32 x) { asm volatile(\"\" : \"+r\"(x)); return x; }" },
 { "bar_sync", NULL, "", FN "void bar_sync(int id, int threads) { asm volatile(\"barrier.cta.sync.aligned %0, %1;\" :: \"r\"(id), \"r\"(threads) : \"memory\"); }" },

@@ -306,7 +306,7 @@ static void open_role(Emit *e, Block *b, int role)
         if (!consumer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), producer ? p->producer_registers : p->filler_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
-    if (producer) line(e, "if (tid == 0) {");
+    if (producer) line(e, "if (warp == 0 && %s()) {", use(e, "elect_lane"));      /* by a condition on tid ptxas puts a loop over lanes around each copy, whose operands could differ among them */
     else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];

@@ -110,6 +110,7 @@ EMU bool __any_sync(u32 mask, bool x)
 
 EMU u32 shared_address(const void *p) { return ((u32)((const u8 *)p - shared) + EMU_BASE) | (u32)emu_cluster_rank() << 24; }
 EMU int uniform(int x) { return (int)emu_exchange("shfl", &x, 4)[0].w[0]; }
+EMU bool elect_lane(void) { u32 x = 0; emu_exchange("shfl", &x, 4); return emu_lane() == 0; }
 EMU void bar_sync(int id, int threads) { emu_barrier(id, threads, true); }
 EMU void bar_arrive(int id, int threads) { emu_barrier(id, threads, false); }
 EMU void fence_device(void) { emu_global_fence(); }

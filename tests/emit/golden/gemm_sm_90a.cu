@@ -32,6 +32,8 @@ static __device__ __forceinline__ void tma_load_2d(u32 d, const TensorMap *m, u3
 /* the last CTA leaves the counter as it was found */
 static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+/* true in one lane of the warp, always the same one */
+static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
 static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
 static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -86,7 +88,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
     __syncthreads();
     if (warp < 4) {    /* producer: one thread starts the copies */
         setmaxnreg_dec(40);
-        if (tid == 0) {
+        if (warp == 0 && elect_lane()) {
             u32 B_ring_88_phase = 0, B_ring_88_slot = 0;
             u32 A_ring_89_phase = 0, A_ring_89_slot = 0;
             u32 ticket_phase = 0, ticket_slot = 0;
