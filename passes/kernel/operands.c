@@ -147,6 +147,14 @@ int roles_unit_axis(Roles *c, const Instr *load)
     return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
 }
 
+/* A left operand of 32 bits that is contiguous in M goes by TMA and registers. */
+static bool through_registers(const Instr *load)
+{
+    const Value *v = ir_result(load);
+    const Use *u = v->uses;
+    return u && !u->next && u->user->op == OP_MMA_SYNC && u == &u->user->operands[0] && dtype_bytes(v->type->dtype) == 4;
+}
+
 bool roles_filled(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
@@ -158,7 +166,7 @@ bool roles_filled(Roles *c, const Instr *load)
     const Decision *d = schedule_asked_load(c->p, load);
     if (d && d->form == LOAD_RING_REGISTERS) return true;
     int want = wanted_side(load);
-    bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) && (want < 0 || want == memory_side(c, load));
+    bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) && (want < 0 || want == memory_side(c, load) || through_registers(load));
     c->why = why;
     c->why_loc = loc;
     return !tma;
@@ -215,7 +223,7 @@ bool roles_product_fits(Roles *c, Instr *i)
     if (tma_load(c, a)) {
         bool a_k = k_major(c, load_behind(c, a), 1);
         if (!a_k && a->type->shape[0] != m) return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
-        if (!a_k && dtype_bytes(d) == 4 && ir_use_count(ir_result(load_behind(c, a))) == 1) return true;        /* through registers */
+        if (!a_k && through_registers(load_behind(c, a))) return true;
         if (!a_k && dtype_bytes(d) != 2) return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
         add_load(c, load_behind(c, a));
     } else if (load_behind(c, a)) return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
