@@ -90,6 +90,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     uint64_t unit = 0, mask = 0, size = (uint64_t)p->size, offs = 0;     /* offs: bytes of strides, of the unit axis's extent and the base, joined: the zeros below are what all have */
     bool far = false;
     int64_t longest = 0;
+    int repeated = -1;
     for (int d = p->rank; d-- > 0;) {
         int64_t n = v->extent[d] = t.shape[d], stride = t.strides ? t.strides[d] : dense;
         if (n <= 1) {
@@ -103,15 +104,18 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
             if (step < 0) below += step;
             else above += step;
             bad_reach |= step > most || step < -most || dense > most || above - below > most;
-            if (bad_reach || (stride == 0 && p->kind != PARAM_IN)) return bad_extent(k, i, d, n, bad_reach ? stride | 1 : stride);
+            if (bad_reach) return bad_extent(k, i, d, n, stride | 1);
+            if (stride == 0) repeated = d;
             elements *= n;
             longest = n > longest ? n : longest;
             if (stride == 1) unit = (uint64_t)d + 1;
         }
-        mask |= (uint64_t)((((uint64_t)stride * size) & 15) == 0) << d;
+        uint64_t apart = (uint64_t)stride * size;       /* TMA takes strides below 2^40, and none that run backwards */
+        mask |= (uint64_t)(!(apart & 15) & !(apart >> 40)) << d;
         offs |= (uint64_t)(stride != 1 ? stride : n) * size;
         strides[d] = stride;
     }
+    if (repeated >= 0 && elements && p->kind != PARAM_IN) return bad_extent(k, i, repeated, v->extent[repeated], 0);
     uintptr_t base = (uintptr_t)t.data;
     far |= below < 0 || longest >= FITS32_EXTENT || (above - below + 1) * p->size >= INT32_MAX;
     v->data = t.data;

@@ -35,7 +35,7 @@ typedef struct TuneRow { const int *dims; const int64_t *log2, *values; int n; i
 /* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of elements, lo and hi the bytes they lie
  * between, `facts` what code may rely on (FACT_...). Scalars: `word` holds the bits. */
 typedef struct View { char *data; uint64_t word; uintptr_t lo, hi; uint32_t facts; int64_t extent[TILE_MAX_RANK]; } View;
-/* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are multiples of 16 bytes (8 bits); a scalar's
+/* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are multiples of 16 bytes, from 0 to below 2^40 (8 bits); a scalar's
  * sign + 1 (2 bits), a tensor's grain: 1 of 4 bytes, 2 of 8 (2 bits). Above them: no gaps between lo and hi; offsets or extents beyond what fits32 promises;
  * an extent of 2^31 or more. */
 enum { FACT_ALIGNED = 1, FACT_UNIT = 1, FACT_STRIDES = 5, FACT_SIGN = 13, FACT_GRAIN = 13, FACT_KEY = 0xffff, FACT_DENSE = 1 << 16, FACT_FAR = 1 << 17, FACT_LONG = 1 << 18 };

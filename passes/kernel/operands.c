@@ -89,7 +89,7 @@ bool roles_tma_window(Roles *c, const Instr *i)
     if (!kernel_tma_counts(c->f, p)) return roles_refuse(c, i->loc, "an axis of %s may have 2^31 elements or more, and TMA counts them in 32 bits", p->name);
     for (int a = 0; a < m.rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        if (a != unit && s * bytes % 16) return roles_refuse(c, i->loc, "a stride of %s is not known to be a multiple of 16 bytes", p->name);
+        if (a != unit && (s < 0 || s * bytes % 16)) return roles_refuse(c, i->loc, "a stride of %s is not known to be a multiple of 16 bytes, or runs backwards", p->name);
         int64_t step = steps && ir_attr(i, ATTR_EXTENTS)->v[a] > 0 ? steps->v[a] : 1;
         if (step != 1 && (a == unit || step < 1 || step > MOST_STEP)) return roles_refuse(c, i->loc, "the window of %s has steps that TMA does not take: from 1 to %d, and none along the contiguous axis", p->name, MOST_STEP);
         if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] * step > 256) return roles_refuse(c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);

@@ -9,7 +9,7 @@
 
 typedef struct RandomKernel {
     char text[16384];           /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of cases.h */
-    char tensors[256], scalars[64], launch[64], sizes[64];
+    char tensors[256], scalars[64], launch[64], sizes[256];
 } RandomKernel;
 
 /* Kernel number `seed`; the same on every machine. */

@@ -4,7 +4,8 @@
  *     tile_random_test --device=cpu finds/one.tile finds/two.tile
  *
  * A file begins with the lines `// sizes:`, `// scalars:`, `// tensors:` and `// seed:`; its kernel is `random` with the parameters that random kernels have, or what a line
- * `// launch: KERNEL ARGUMENTS..` says.
+ * `// launch: KERNEL ARGUMENTS..` says. Sizes are alternatives divided by `|`, and so are views in a line `// views: A:r B:s | -` (cases.h; `-`: none); each is run with each.
+ * `// special: A` puts NaN and infinities into A.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit status 0, 1, 2 for wrong
  * options, 77 where the device is not there. */
@@ -21,14 +22,14 @@ static void show(const RandomKernel *k, uint64_t seed)
     printf("// sizes: %s\n// scalars: %s\n// tensors: %s\n// seed: %llu\n%s", k->sizes, k->scalars, k->tensors, (unsigned long long)seed, k->text);
 }
 
-static bool run_kernel(Fuzz *z, const RandomKernel *k, uint64_t seed)
+static bool run_kernel(Fuzz *z, const RandomKernel *k, const char *views, const char *special, uint64_t seed)
 {
     char name[32], why[400] = "";
     snprintf(name, sizeof name, "random%d", z->number++);
     /* Integers must be equal. Floats may move by rounding, which the kernels keep from growing: 2^-10 of the typical value; 16 bits by four ulp of it */
     Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch}, oracle_no_reference, 4, 8192, 0, FLOOR_RMS};
     Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
-    Problem *p = v.ok ? problem_make(&r, k->sizes, NULL, NULL, NULL, seed, why, sizeof why) : NULL;
+    Problem *p = v.ok ? problem_make(&r, k->sizes, NULL, views, special, seed, why, sizeof why) : NULL;
     if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
     if (!v.ok) {
@@ -44,7 +45,7 @@ static bool run_seed(Fuzz *z, uint64_t seed)
 {
     RandomKernel *k = malloc(sizeof *k);
     random_kernel(seed, k);
-    bool ok = run_kernel(z, k, seed);
+    bool ok = run_kernel(z, k, NULL, NULL, seed);
     free(k);
     return ok;
 }
@@ -57,10 +58,21 @@ static bool field(const char *text, const char *key, char *out, size_t size)
     return at != NULL;
 }
 
+/* The alternative at *s, without blanks around it; what follows, or NULL. */
+static char *cut(char **s, char *out, size_t size)
+{
+    size_t n = strcspn(*s, "|");
+    char *next = (*s)[n] ? *s + n + 1 : NULL;
+    while (n && **s == ' ') { ++*s; n--; }
+    while (n && (*s)[n - 1] == ' ') n--;
+    snprintf(out, size, "%.*s", (int)n, *s);
+    return next;
+}
+
 static bool run_file(Fuzz *z, const char *path)
 {
     RandomKernel *k = calloc(1, sizeof *k);
-    char seed[32] = "";
+    char seed[32] = "", sizes[sizeof k->sizes], views[256] = "-", special[64] = "";
     FILE *f = fopen(path, "r");
     size_t n = f ? fread(k->text, 1, sizeof k->text - 1, f) : 0;
     if (f) fclose(f);
@@ -68,7 +80,19 @@ static bool run_file(Fuzz *z, const char *path)
     bool ok = n && field(k->text, "// sizes: ", k->sizes, sizeof k->sizes) && field(k->text, "// scalars: ", k->scalars, sizeof k->scalars)
            && field(k->text, "// tensors: ", k->tensors, sizeof k->tensors) && field(k->text, "// seed: ", seed, sizeof seed);
     if (!ok) printf("FAIL %s: cannot be read, or does not start with sizes, scalars, tensors and seed\n", path);
-    else if (!(ok = run_kernel(z, k, strtoull(seed, NULL, 0)))) printf("// in %s\n", path);
+    field(k->text, "// views: ", views, sizeof views);
+    field(k->text, "// special: ", special, sizeof special);
+    memcpy(sizes, k->sizes, sizeof sizes);
+    for (char *s = sizes, *next; ok && s; s = next) {
+        next = cut(&s, k->sizes, sizeof k->sizes);
+        char each[256], view[256];
+        memcpy(each, views, sizeof each);
+        for (char *v = each, *rest; ok && v; v = rest) {
+            rest = cut(&v, view, sizeof view);
+            ok = run_kernel(z, k, strcmp(view, "-") ? view : NULL, *special ? special : NULL, strtoull(seed, NULL, 0));
+            if (!ok) printf("// in %s, sizes %s, views %s\n", path, k->sizes, view);
+        }
+    }
     free(k);
     return ok;
 }

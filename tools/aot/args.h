@@ -164,7 +164,7 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
         int64_t far = 0;
         bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || (p->strides[a] < 0 && v->shape[a] > 1) || __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
         if (big || __builtin_add_overflow(extent, far < 0 ? -far : far, &extent) || extent > INT32_MAX) { *aligned = false; extent = 0; }
-        *aligned &= a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0;
+        *aligned &= a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0 && p->strides[a] >= 0;
     }
     *aligned &= address(l, i) % 16 == 0;
     *divisible &= !p->rank || v->shape[p->rank - 1] % 16 == 0;
