@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 352, MOST_TOGETHER = 256, BEAM = 5, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 352, MOST_TOGETHER = 256, BEAM = 5, AGAIN = 3, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
 typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late, fixed; FrontValue values[MOST_VALUES + 1]; } Name;
@@ -349,8 +349,10 @@ static int walk(Search *z)
         consider_tiles(z, z->point[before].at);
         consider_pairs(z, z->point[before].at);
         estimate_all(z);
-        now = best(z, NULL, 0);
-        improve(z, &now, 1);
+        int last[AGAIN];
+        n = 0;
+        while (n < AGAIN && (now = best(z, last, n)) >= 0) last[n++] = now;
+        improve(z, last, n);
         if (best(z, NULL, 0) == before) break;
     }
     consider_late(z, z->point[best(z, NULL, 0)].at);
