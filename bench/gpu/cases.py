@@ -142,7 +142,7 @@ def decode(b):
     def plan(K, B, H, HK, N):
         S = J.const["S"]; q = randn(B, H, D); k, v = randn(B, HK, N, D), randn(B, HK, N, D); o = torch.empty_like(q)
         pm, pl, po = torch.empty(B, H, S, device=dev), torch.empty(B, H, S, device=dev), torch.empty(B, H, S, D, device=dev)
-        a = K.plan(dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=sc, B=B, H=H, HK=HK, N=N, D=D, S=S), (S, B, HK)); j = J.plan(dict(PM=pm, PL=pl, PO=po, O=o, B=B, H=H, S=S, D=D), (H, B))
+        a = K.plan(dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=sc, B=B, H=H, HK=HK, N=N, D=D, S=S), (HK, B, S)); j = J.plan(dict(PM=pm, PL=pl, PO=po, O=o, B=B, H=H, S=S, D=D), (H, B))
         def go(): a(); j()
         return go, q, k, v, o
     ours = []
