@@ -3,7 +3,7 @@ import math, time
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
-import triton_peers
+import triton_peers, engines
 from bench import cdiv, beat
 
 dev = "cuda"
@@ -420,4 +420,4 @@ CASES = [
     ("s.transpose", stream("transpose", "transpose", (8192, 8192), T="f32", grid=lambda c, M, N: (cdiv(N, c["TN"]), cdiv(M, c["TM"])), must=0.92)),
     ("s.transpose1", stream("transpose1", "transpose", (8191, 8193), T="f32", grid=lambda c, M, N: (cdiv(N, c["TN"]), cdiv(M, c["TM"])), must=0.92)),
     ("rms_vector", rms_vector), ("column", column), ("pool", pool),
-]
+] + engines.CASES

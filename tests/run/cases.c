@@ -117,6 +117,9 @@ const Recipe recipes[] = {
     {"attention_paged", "attention_paged",
      "in Q[B,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; work PM[B,H,S] f32; work PL[B,H,S] f32; work PO[B,H,S,D] f32; out O[B,H,D] T",
      "f32 scale=0.125", "T=f16 G=4 TN=64", {"attention_paged_split Q K V PAGES_OF LEN PM PL PO scale / T G TN", "attention_paged_join PM PL PO O / T"}, want_attention_paged, 8, 64, 0, FLOOR_RMS, 1},
+    {"attention_paged_prefill", "attention_paged",
+     "in Q[R,H,D] T; in K[P,PAGE,HK,D] T; in V[P,PAGE,HK,D] T; in PAGES_OF[B,MOST] i32 index:P; in LEN[B] i32 index:KEYS; in START[B1] i32 offsets:R; out O[R,H,D] T",
+     "f32 scale=0.125; i32 most=150", "T=f16", {"attention_paged_prefill Q K V PAGES_OF LEN START O scale most"}, want_attention_paged_prefill, 8, 64, 0, FLOOR_RMS, 1},
     /* the state is rounded to T once a chunk, what it takes in too */
     {"chunk_scan", "chunk_scan", "in X[BATCH,L,H,P] T; in A[BATCH,L,H] f32 unit; in B[BATCH,L,N] T; in C[BATCH,L,N] T; out Y[BATCH,L,H,P] T", NULL, "T=f16 TC=64",
      {"chunk_scan X A B C Y"}, want_chunk_scan, 16, 64, 0, FLOOR_RMS, 2},
@@ -275,6 +278,8 @@ const Case cases[] = {
     {"attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_differential", "B=2 H=1 TWO=2 M=97 N=97 D=32 DV=64 | B=1 H=1 TWO=2 M=33 N=129 D=64 DV=48", "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16"},
     {"attention_paged", "B=3 H=8 HK=2 D=64 P=7 PAGE=32 MOST=5 KEYS=161 S=2 | B=2 H=4 HK=1 D=128 P=13 PAGE=16 MOST=9 KEYS=145 S=3", "T=f16 | T=bf16"},
+    {"attention_paged_prefill", "B=3 B1=4 R=150 H=4 HK=2 D=64 P=9 PAGE=16 MOST=8 KEYS=129", "TM=64 TN=64 | TM=64 TN=32 T=bf16"},
+    {"attention_paged_prefill", "B=2 B1=3 R=97 H=2 HK=1 D=64 P=5 PAGE=64 MOST=2 KEYS=129", "TM=64 TN=64"},
     {"attention_paged", "B=2 H=4 HK=1 D=64 P=5 PAGE=48 MOST=3 KEYS=145 S=1", "T=f16 TN=96"},
     {"attention_paged", "B=2 H=4 HK=1 D=64 P=3 PAGE=128 MOST=2 KEYS=257 S=1", "T=f16"},
     {"chunk_scan", "BATCH=1 L=97 H=2 P=64 N=32 | BATCH=2 L=33 H=2 P=32 N=48", "TC=32 | TC=64 T=bf16"},

@@ -303,6 +303,33 @@ void want_attention_paged(Problem *p)
     free(v);
 }
 
+/* Sequence by sequence; a query before the first key sees none. */
+void want_attention_paged_prefill(Problem *p)
+{
+    IN(Q); IN(K); IN(V); IN(PAGES_OF); IN(LEN); IN(START); WANT(O); SIZE(B); SIZE(H); SIZE(HK); SIZE(D); SIZE(PAGE); SIZE(MOST);
+    double *s = malloc((size_t)(MOST*PAGE + 1) * sizeof *s);
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t r = (int64_t)START[b]; r < (int64_t)START[b + 1]; r++)
+            for (int64_t h = 0; h < H; h++) {
+                int64_t at = (int64_t)LEN[b] - ((int64_t)START[b + 1] - r);
+                double top = -INFINITY, sum = 0, *o = O + (r*H + h)*D;
+                for (int64_t d = 0; d < D; d++) o[d] = 0;
+                for (int64_t j = 0; j <= at; j++) {
+                    int64_t from = (((int64_t)PAGES_OF[b*MOST + j/PAGE]*PAGE + j%PAGE)*HK + h*HK/H)*D;
+                    s[j] = 0;
+                    for (int64_t d = 0; d < D; d++) s[j] += Q[(r*H + h)*D + d] * K[from + d];
+                    s[j] *= problem_scalar_value(p, "scale");
+                    if (s[j] > top) top = s[j];
+                }
+                for (int64_t j = 0; j <= at; j++) sum += s[j] = exp(s[j] - top);
+                for (int64_t j = 0; j <= at; j++) {
+                    int64_t from = (((int64_t)PAGES_OF[b*MOST + j/PAGE]*PAGE + j%PAGE)*HK + h*HK/H)*D;
+                    for (int64_t d = 0; d < D; d++) o[d] += s[j] / sum * V[from + d];
+                }
+            }
+    free(s);
+}
+
 void want_spmv_ell(Problem *p)
 {
     IN(VALUE); IN(COLUMN); IN(X); WANT(Y); SIZE(M); SIZE(W); SIZE(N);
