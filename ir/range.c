@@ -315,6 +315,7 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     case OP_STRIDE: return of_stride(r->func, i);
     case OP_PROGRAM_ID: case OP_PROGRAM_COORD: case OP_NUM_PROGRAMS: return of_programs(r, i);
     case OP_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
+    case OP_FILL_ROW: return (RangeInfo){ 0, 1023, 1 };
     case OP_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
     case OP_CLUSTER_RANK: return (RangeInfo){ 0, 15, 1 };
     case OP_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };

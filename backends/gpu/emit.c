@@ -257,7 +257,7 @@ static void emit_instr(Emit *e, Instr *i)
 {
     switch ((int)i->op) {
     case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_TOKEN: case OP_JOIN_TOKENS:
-    case OP_PROGRAM: case OP_CTA_ID: case OP_NUM_CTAS: case OP_CLUSTER_RANK: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:
+    case OP_PROGRAM: case OP_FILL_ROW: case OP_CTA_ID: case OP_NUM_CTAS: case OP_CLUSTER_RANK: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:
         return;
     case OP_FOR: emit_for(e, i); return;
     case OP_WHILE: emit_while(e, i); return;

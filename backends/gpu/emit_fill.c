@@ -549,12 +549,62 @@ static const Instr *late_in(const Instr *fill)
 static int late_beside(const Instr *fill)
 {
     int n = 0;
-    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL;
+    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0);
     return n;
+}
+
+/* --- rows that lie anywhere ---------------------------------------------------------------------------------------------------------
+ * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot is full when its copies have arrived, which fillers see a turn
+ * later: until then they hold it (`head` is the slot that is being filled), and start the next one's. */
+
+static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0) > 0; }
+
+static void publish(Emit *e, const Fill *f, int newer)
+{
+    const char *ring = f->ring->name;
+    line(e, "%s(%d);", use(e, "cp_async_wait"), newer);
+    line(e, "%s();", use(e, "fence_proxy_async"));
+    line(e, "%s();", use(e, "warp_sync"));
+    line(e, "if (lane == 0) %s(%s_full + 8 * %s_slot);", use(e, "mbar_arrive"), ring, ring);
+    line(e, "if (++%s_slot == %d) %s_slot = 0;", ring, f->ring->depth, ring);
+}
+
+static void copy_rows(Emit *e, const Fill *f, const Instr *i)
+{
+    const Type *t = ir_operand(i, 0)->type;
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
+    int64_t pass = ir_attr_int(i, ATTR_SLOT, 0), passes = ir_attr_int(i, ATTR_PARTS, 1), rows = s->tile[0];
+    int pieces, wide = 16 / dtype_bytes(t->dtype);
+    const char *ring = f->ring->name;
+    Window w;
+    window_of(e, i, &w);
+    kernel_fill_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
+    if (!pass) line(e, "%s(%s_empty + 8 * %s_head, %s_turn ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
+    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide), *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
+    bool last = (pass + 1) * (e->plan->filler_warps * 32 / pieces) > rows;
+    if (last) { line(e, "if (%s < %lld) {", row, (long long)rows); e->indent++; }
+    const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false), *index = window_index(e, &w, c);
+    line(e, "const bool %s = %s;", in, *cond ? cond : "true");
+    const char *place = shared_offset(e, s, (const char *[]){ row, column });
+    line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring, (long long)f->ring->bytes, place, ptr, in, index, in);
+    if (last) end_block(e);
+    if (pass + 1 < passes) return;
+    line(e, "%s();", use(e, "cp_async_commit"));
+    line(e, "if (++%s_head == %d) { %s_head = 0; %s_turn ^= 1; }", ring, f->ring->depth, ring, ring);
+    if (!f->late) { publish(e, f, 0); return; }
+    line(e, "if (%s_open) {", ring);
+    e->indent++;
+    publish(e, f, late_beside(i));
+    end_block(e);
+    line(e, "%s_open = true;", ring);
 }
 
 void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
+    if (by_rows(fill)) {
+        if (!ir_attr_int(fill, ATTR_SLOT, 0)) vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = late_in(fill) }));
+        return;
+    }
     const char *n = r->name;
     Fill f = { .instr = fill, .ring = r, .stage = str(e, "%s_stage", n), .low = str(e, "%s_low", n), .first = str(e, "%s_first", n), .turn = str(e, "%s_turn", n), .late = late_in(fill) };
     if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way)) ir_fail(e->s, fill->loc, "fillers have no way to this slot");
@@ -574,6 +624,11 @@ void emit_fill_state(Emit *e)
     for (size_t k = 0; k < e->fills.len; k++) {
         const Fill *f = &e->fills.data[k];
         Filler x;
+        if (by_rows(f->instr)) {
+            line(e, "u32 %s_head = 0, %s_turn = 0;", f->ring->name, f->ring->name);
+            if (f->late) line(e, "bool %s_open = false;", f->ring->name);
+            continue;
+        }
         begin(e, f, &x);
         line(e, "const u32 %s = shared_base + %lld + warp * %d;", f->stage, (long long)f->at, f->bytes);
         line(e, "u32 %s = 0, %s = 0;", f->low, f->turn);
@@ -587,7 +642,8 @@ void emit_fill(Emit *e, Instr *i)
 {
     const Fill *f = NULL;
     Filler x;
-    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].instr == i) f = &e->fills.data[k];
+    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].instr == i || (by_rows(i) && e->fills.data[k].ring->value == ir_operand(i, 0))) f = &e->fills.data[k];
+    if (by_rows(i)) { copy_rows(e, f, i); return; }
     begin(e, f, &x);
     const char *low = tmp(e, "low"), *stage = tmp(e, "stage");
     if (!f->late) {
@@ -616,6 +672,14 @@ void emit_fills_left(Emit *e, const Instr *loop)
         const Fill *f = &e->fills.data[k];
         Filler x;
         if (f->late != loop) continue;
+        if (by_rows(f->instr)) {
+            line(e, "if (%s_open) {", f->ring->name);
+            e->indent++;
+            publish(e, f, 0);
+            line(e, "%s_open = false;", f->ring->name);
+            end_block(e);
+            continue;
+        }
         begin(e, f, &x);
         const char *before = tmp(e, "before");
         line(e, "if (%s) {", f->turn);

@@ -159,6 +159,10 @@ const char *name_of(Emit *e, const Value *v)
             }
             return str(e, "%s(%s)", cast, x);
         }
+        case OP_FILL_ROW: {
+            int64_t pieces = ir_attr_int(v->def, ATTR_COUNT, 1);
+            return str(e, "(tid / %lld + %lld)", (long long)pieces, (long long)(ir_attr_int(v->def, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
+        }
         case OP_PROGRAM: case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
         case OP_CLUSTER_RANK: return str(e, "(%s)block", ctype(v->type->dtype));
         case OP_NUM_CTAS: return str(e, "(%s)%s", ctype(v->type->dtype), cta_count(e));

@@ -55,7 +55,7 @@ def prompt_paged(K, lengths, before, H, HK, D=128):
     q, k, v = randn(R, H, D), randn(P, PAGE, HK, D), randn(P, PAGE, HK, D); o = torch.empty_like(q)
     table = torch.randperm(P, device=dev).to(torch.int32).view(B, most); start = F.pad(torch.tensor(lengths, device=dev).cumsum(0), (1, 0)).to(torch.int32)
     n = (torch.tensor(lengths, device=dev) + before).to(torch.int32)
-    go = K.plan(dict(Q=q, K=k, V=v, PAGES_OF=table, LEN=n, START=start, O=o, scale=sc, most=max(lengths), B=B, B1=B + 1, R=R, H=H, HK=HK, D=D, P=P, PAGE=PAGE, MOST=most), (cdiv(max(lengths), TM), H, B))
+    go = K.plan(dict(Q=q, K=k, V=v, PAGES_OF=table, LEN=n, START=start, O=o, scale=sc, most=max(lengths), B=B, B1=B + 1, R=R, H=H, HK=HK, D=D, P=P, PAGE=PAGE, MOST=most), (H, cdiv(max(lengths), TM), B))
     def want():
         r = torch.empty(q.shape, dtype=torch.float64, device=dev)
         for b, m in enumerate(lengths):

@@ -143,6 +143,13 @@ static bool in_blocks(const Func *f, const KernelPlan *p, const Instr *mem, cons
     w->share = w->mine * (int)chans;
     w->stage = w->pitch * w->share + 512;       /* and 16 bytes for each lane that has nothing to write */
     return true;
+int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int bytes, int *pieces)
+{
+    int64_t n = columns * bytes / 16;
+    *pieces = (int)n;
+    if (n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
+    int64_t at_once = 32 * p->filler_warps / n;
+    return (int)((rows + at_once - 1) / at_once);
 }
 
 bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
@@ -153,6 +160,11 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
     if (w->axis < 0) return false;
+    int pieces, passes;
+    if (kernel_parts(mem, NULL) || ir_attr_int(mem, ATTR_PARTS, 0)) {       /* straight to the slot, without a stage */
+        passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
+        return passes > 0 && passes <= MOST_FILL_PASSES && slot->order[0] == 1;
+    }
     for (int a = 0; a < x->n; a++) if (x->v[a] != -1) shape[w->rank++] = x->v[a];
     for (int k = 0; k < w->rank; k++) w->shape[k] = shape[o ? o->v[k] : k];
     for (int k = 0; k < w->rank; k++) all *= w->shape[k];
@@ -198,7 +210,14 @@ bool roles_fill_window(Roles *c, const Instr *i)
     const Attr *steps = ir_attr(i, ATTR_STEPS), *x = ir_attr(i, ATTR_EXTENTS);
     int unit = -1;
     for (int a = 0; a < m.rank; a++) if (p->stride[a] == 1) unit = a;
-    for (int a = 0; a < m.rank; a++) if (m.idx[a]->type->kind != TYPE_SCALAR) return false;
+    int64_t parts = kernel_parts(i, NULL);
+    if (parts) {        /* rows of whole pieces of 16 bytes, as they lie; where nothing but a product reads them and there are many */
+        const Type *t = ir_result(i)->type;
+        int pieces;
+        if (t->rank != 2 || ir_attr(i, ATTR_ORDER) || steps || roles_matrix_of(i) != ir_result(i) || kernel_access_bytes(c->f, i) < 16 || x->v[m.rank - 1] == -1 || unit != m.rank - 1) return false;
+        int passes = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &pieces);
+        if (!passes || passes > MOST_FILL_PASSES) return false;
+    }
     return !m.token && !m.pad && unit >= 0 && x->v[unit] != -1 && (!steps || steps->v[unit] == 1) && p->align % 16 == 0 && p->kind == PARAM_IN && dtype_bytes(p->type->dtype) <= 4 &&
            p->type->dtype != DT_BOOL;
 }

@@ -171,7 +171,7 @@ void kernel_mask_branch(Session *, Func *);
 void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
 void kernel_positions(Session *, Func *, KernelPlan *);
 void kernel_positions_undo(KernelPlan *);
-void kernel_positions_keep(KernelPlan *);
+void kernel_positions_keep(Session *, Func *, KernelPlan *);
 void kernel_position_rows(Session *, Func *);       /* the same for copies of the portable path: a position for each row */
 int64_t kernel_parts(const Instr *load, uint32_t *picked);      /* parts of a window that has positions of its own; 0: none. picked: the tensor axes that have them */
 /* Element `at` of a tile of positions as a scalar; whether `test` holds for every scalar that it is made from. */
@@ -245,6 +245,9 @@ typedef struct FillWay {
 } FillWay;
 /* 16 bits, of whose lines along tile axis `beside` eight may be turned over together. */
 bool kernel_fill_blocks(const Func *, const Instr *mem, int beside);
+/* Rows that lie anywhere: passes that filler warps make over a slot, each thread 16 bytes in each; *pieces: threads that share a row. 0: not so. */
+enum { MOST_FILL_PASSES = 32 };
+int kernel_fill_passes(const KernelPlan *, int64_t rows, int64_t columns, int bytes, int *pieces);
 enum { FILL_STAGES = 2 };               /* one is on its way while the one before it goes to its slot */
 /* `view`: the slot's; false: there is no way. */
 bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);

@@ -6,31 +6,19 @@
  *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128, 64];  mma %q, %k, ..
  *
  * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs on by ones. The load's offset of an axis that is picked is
- * a tile: element n says where part n of the window lies. Nobody but warp-roles knows such a load: it asks for the positions one by one, as scalars (kernel_position), and starts a copy of
+ * a tile: element n says where part n of the window lies. Nobody but warp-roles and stage knows such a load: the producer asks for the positions one by one, as scalars (kernel_position), and starts a copy of
  * each part (producer.c). Without roles kernel_positions_undo puts the gather back. A single position is a scalar, and the load one as any other, for good.
  *
+ * Where positions do not come in a few blocks, warp-roles has filler warps copy the rows (fill.c), and the portable path copies to shared memory for which each row has its position
+ * (kernel_position_rows): registers of the threads that copy, asked for once where a loop does not change them.
+ *
  * Requires: a mask that says nothing but that indices are in range, or one that follows from the first axis alone (a position that is masked off becomes -1, which is out of range); a pad of zero, a tensor that the kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of tensors that are not written. */
-#include "passes/kernel/schedule.h"
+#include "passes/kernel/positions.h"
 
 /* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`. */
 typedef struct Depends { uint32_t on; bool linear; int64_t slope[TILE_MAX_RANK]; } Depends;
 
 enum { MOST_DEPTH = 24 };
-
-/* Axis of `to` that axis k of `from` becomes, in a reshape that only adds or drops axes of extent 1; -1: dropped; -2: another reshape. */
-static int unit_axis(const Type *from, const Type *to, int k)
-{
-    int at[TILE_MAX_RANK], i = 0, j = 0;
-    for (int a = 0; a < from->rank; a++) at[a] = -1;
-    for (;;) {
-        while (i < from->rank && from->shape[i] == 1) i++;
-        while (j < to->rank && to->shape[j] == 1) j++;
-        if (i == from->rank || j == to->rank) break;
-        if (from->shape[i] != to->shape[j]) return -2;
-        at[i++] = j++;
-    }
-    return i == from->rank && j == to->rank ? at[k] : -2;
-}
 
 static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
 
@@ -61,7 +49,7 @@ static bool depends(const Value *v, Depends *d, int depth)
         if (from->kind != TYPE_TILE || !depends(ir_operand(i, 0), &x, depth + 1)) return from->kind == TYPE_SCALAR;
         d->linear = x.linear;
         for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
-            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a, own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
+            int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a, own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
             if (k == -2) return false;
             if (k < 0 || !(x.on >> own & 1) || from->shape[own] == 1) continue;
             d->on |= 1u << k;
@@ -83,78 +71,15 @@ static bool depends(const Value *v, Depends *d, int depth)
     return true;
 }
 
-bool kernel_position_of(const Value *v, ValueTest *test, void *user)
-{
-    if (!is_tile(v)) return test(user, (Value *)v);
-    for (int k = 0; k < v->def->n_operands; k++) {
-        const Value *o = ir_operand(v->def, k);
-        if (o->type->kind != TYPE_TENSOR && !kernel_position_of(o, test, user)) return false;
-    }
-    return true;
-}
-
-static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
-{
-    MemParts m;
-    ir_mem_parts(i, &m);
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
-    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
-    int64_t single[TILE_MAX_RANK];
-    for (int a = 0, t = 0; a < m.rank; a++) {
-        single[a] = -1;
-        ops[1 + a] = m.idx[a];
-        if (ext->v[a] == -1) continue;
-        int k = t++;
-        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
-        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
-        if (steps && steps->v[a] != 1) step = ir_bin(b, OP_MUL, step, ir_const_int(b, step->type->dtype, steps->v[a]));
-        ops[1 + a] = ir_bin(b, OP_ADD, m.idx[a], step);
-    }
-    Attr attrs[3];
-    int n = 0, n_ops = 1 + m.rank;
-    attrs[n++] = a_ints(ATTR_EXTENTS, single, m.rank);
-    if (m.pad) { ops[n_ops++] = m.pad; attrs[n++] = a_int(ATTR_HAS_PAD, 1); }
-    if (ir_attr(i, ATTR_MASKED)) attrs[n++] = *ir_attr(i, ATTR_MASKED);
-    return ir_emit(b, OP_LOAD, ops, n_ops, (Attrs){ attrs, n }, NULL);
-}
-
-Value *kernel_position(Builder *b, const Value *v, Value *const *at)
-{
-    const Instr *i = v->def;
-    if (!is_tile(v)) return (Value *)v;
-    Value *own[TILE_MAX_RANK];
-    switch ((int)i->op) {
-    case OP_SPLAT: return ir_operand(i, 0);
-    case OP_ARANGE: {
-        Value *x = ir_cast(b, at[0], v->type->dtype);
-        int64_t start = ir_attr_int(i, ATTR_START, 0);
-        return start ? ir_bin(b, OP_ADD, x, ir_const_int(b, v->type->dtype, start)) : x;
-    }
-    case OP_LOAD: return position_of_load(b, i, at);
-    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
-        const Type *from = ir_operand(i, 0)->type;
-        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
-            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
-            own[a] = k < 0 || from->shape[a] == 1 ? ir_const_int(b, DT_I32, 0) : at[k];
-        }
-        return kernel_position(b, ir_operand(i, 0), own);
-    }
-    default: break;
-    }
-    for (int k = 0; k < i->n_operands; k++) own[k] = kernel_position(b, ir_operand(i, k), at);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_scalar(b->module->session, v->type->dtype) : NULL);
-}
-
 /* The window of a gather: along which tensor axes its first axis picks, which tensor axis each other axis runs along. */
-typedef struct Picked { uint32_t picks; int along[TILE_MAX_RANK]; VEC(Value *) cuts; } Picked;      /* along: by tensor axis its axis of the result, -1: none; cuts: masks of the first axis */
+typedef struct Picked { uint32_t picks; int along[TILE_MAX_RANK]; VEC(Value *) cuts; const char *why; } Picked;      /* along: by tensor axis its axis of the result, -1: none; cuts: masks of the first axis; why: it is no window row by row */
 
 /* The same numbers, or fewer of them: without what repeats, moves or widens them. */
 static const Value *bare(const Value *v)
 {
     for (const Instr *i = v->def; i; i = v->def) {
         bool widens = i->op == OP_CAST && dtype_is_int(ir_operand(i, 0)->type->dtype) && dtype_bits(v->type->dtype) >= dtype_bits(ir_operand(i, 0)->type->dtype);
-        if (i->op != OP_BROADCAST && i->op != OP_SPLAT && !widens && !(i->op == OP_RESHAPE && is_tile(ir_operand(i, 0)) && unit_axis(ir_operand(i, 0)->type, v->type, 0) != -2)) break;
+        if (i->op != OP_BROADCAST && i->op != OP_SPLAT && !widens && !(i->op == OP_RESHAPE && is_tile(ir_operand(i, 0)) && position_axis(ir_operand(i, 0)->type, v->type, 0) != -2)) break;
         v = ir_operand(i, 0);
     }
     return v;
@@ -267,21 +192,6 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
     return v;
 }
 
-int64_t kernel_parts(const Instr *load, uint32_t *picked)
-{
-    MemParts m;
-    int64_t parts = 0;
-    uint32_t axes = 0;
-    if (load->op != OP_LOAD || !ir_mem_parts(load, &m)) return 0;
-    for (int a = 0; a < m.rank; a++) {
-        if (!is_tile(m.idx[a])) continue;
-        axes |= 1u << a;
-        if (ir_attr(load, ATTR_EXTENTS)->v[a] != -1) parts = ir_attr(load, ATTR_EXTENTS)->v[a];
-    }
-    if (picked) *picked = axes;
-    return parts;
-}
-
 /* v and what only it was made from, up to the memory operation. */
 static void erase_chain(Value *v)
 {
@@ -317,80 +227,8 @@ void kernel_positions_undo(KernelPlan *p)
     p->positions.len = 0;
 }
 
-void kernel_positions_keep(KernelPlan *p)
-{
-    for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
-}
 
 /* --- row by row (the portable path) -------------------------------------------------------------------------------------------------- */
-
-/* v, widened from v of 32 bits or more: the same numbers. */
-static bool only_widens(const Instr *i)
-{
-    const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;
-    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 && dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
-}
-
-static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
-{
-    MemParts m;
-    Session *s = b->module->session;
-    ir_mem_parts(i, &m);
-    const Type *shape = at[0]->type;
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
-    Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
-    for (int a = 0, t = 0; a < m.rank; a++) {
-        Value *from = ir_splat(b, m.idx[a], shape->rank, shape->shape);
-        ops[1 + a] = from;
-        if (ext->v[a] == -1) continue;
-        int k = t++;
-        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
-        Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
-        if (steps && steps->v[a] != 1) {
-            Value *by = ir_splat(b, ir_const_int(b, m.idx[a]->type->dtype, steps->v[a]), shape->rank, shape->shape);
-            step = ir_bin(b, OP_MUL, step, by);
-        }
-        ops[1 + a] = ir_bin(b, OP_ADD, from, step);
-    }
-    int n = 1 + m.rank;
-    if (m.pad) ops[n++] = m.pad;
-    return ir_emit(b, OP_GATHER, ops, n, m.pad ? ATTRS(a_int(ATTR_HAS_PAD, 1)) : NO_ATTRS, type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
-}
-
-/* kernel_position for a tile of coordinates: at[k], all of one shape, says where along axis k of v. `narrow`: the numbers count, not their width. */
-static Value *rows_of(Builder *b, const Value *v, Value *const *at, bool narrow)
-{
-    const Instr *i = v->def;
-    const Type *shape = at[0]->type;
-    Session *s = b->module->session;
-    if (!is_tile(v)) return ir_splat(b, (Value *)v, shape->rank, shape->shape);
-    Value *own[TILE_MAX_RANK];
-    switch ((int)i->op) {
-    case OP_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
-    case OP_ARANGE: {
-        Value *x = ir_cast(b, at[0], v->type->dtype);
-        int64_t start = ir_attr_int(i, ATTR_START, 0);
-        if (!start) return x;
-        Value *first = ir_splat(b, ir_const_int(b, v->type->dtype, start), shape->rank, shape->shape);
-        return ir_bin(b, OP_ADD, x, first);
-    }
-    case OP_LOAD: return rows_of_load(b, i, at);
-    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
-        const Type *from = ir_operand(i, 0)->type;
-        for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
-        for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
-            int k = i->op == OP_RESHAPE ? unit_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
-            own[a] = k < 0 || from->shape[a] == 1 ? ir_splat(b, ir_const_int(b, DT_I32, 0), shape->rank, shape->shape) : at[k];
-        }
-        return rows_of(b, ir_operand(i, 0), own, narrow);
-    }
-    default: break;
-    }
-    if (narrow && only_widens(i)) return rows_of(b, ir_operand(i, 0), at, true);
-    for (int k = 0; k < i->n_operands; k++) own[k] = rows_of(b, ir_operand(i, k), at, false);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_tile(s, v->type->dtype, shape->rank, shape->shape) : NULL);
-}
 
 /* Along the last axis of the result one axis of the tensor, *unit, runs on by ones; the others (bits of w->picks) do not depend on it. */
 static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w, int *unit)
@@ -400,20 +238,25 @@ static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w,
     int last = t->rank - 1;
     double fzero;
     int64_t zero;
-    *w = (Picked){ 0 };
+    *w = (Picked){ .why = "it is no tile of a tensor that is only read" };
     *unit = -1;
     if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
+    w->why = "its pad is not zero";
     if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) && !(ir_is_const_float(m.pad, &fzero) && fzero == 0)) return false;
     for (int a = 0; a < m.rank; a++) {
         Depends d;
+        w->why = "an index is not made of arange, scalars, arithmetic and loads of tensors that are only read";
         if (!depends(m.idx[a], &d, 0)) return false;
         for (int k = 0; k < t->rank; k++) if (t->shape[k] == 1) d.on &= ~(1u << k);
+        w->why = "along the tile's last axis not one axis of the tensor, and that by ones";
         if (d.on >> last & 1) {
             if (*unit >= 0 || d.on != 1u << last || !d.linear || d.slope[last] != 1) return false;
             *unit = a;
         } else if (d.on) w->picks |= 1u << a;
     }
-    return *unit >= 0 && f->params[m.param].stride[*unit] == 1 && w->picks && __builtin_ctz(w->picks) < *unit && (!m.mask || mask_goes(s, f, &m, m.mask, w));
+    if (*unit < 0 || f->params[m.param].stride[*unit] != 1 || !w->picks || __builtin_ctz(w->picks) > *unit) return false;
+    w->why = "its mask says more than that indices are in range, and not row by row";
+    return !m.mask || mask_goes(s, f, &m, m.mask, w);
 }
 
 static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
@@ -468,9 +311,9 @@ static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool
         Builder early = ir_before(first_place(g, m.idx[a], w));
         early.loc = g->loc;
         coordinates(&early, t, line, at);
-        Value *x = rows_of(&early, m.idx[a], at, true);
+        Value *x = position_rows(&early, m.idx[a], at, true);
         for (size_t k = 0; k < w->cuts.len && a == __builtin_ctz(w->picks); k++) {
-            Value *mask = rows_of(&early, w->cuts.data[k], at, false), *out = ir_splat(&early, ir_const_int(&early, x->type->dtype, -1), 2, line);
+            Value *mask = position_rows(&early, w->cuts.data[k], at, false), *out = ir_splat(&early, ir_const_int(&early, x->type->dtype, -1), 2, line);
             x = ir_op(&early, OP_WHERE, NULL, NO_ATTRS, mask, x, out);
         }
         ops[1 + a] = ir_emit(&early, OP_BROADCAST, &x, 1, NO_ATTRS, type_tile(s, x->type->dtype, 2, full));
@@ -478,6 +321,25 @@ static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool
     Attr attrs[2] = { a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_ORDER, order, 2) };
     const Type *type = type_tile(s, t->dtype, 2, full);
     return ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, turned ? 2 : 1 }, &type, 1));
+}
+
+static void note_why(Session *s, const Func *f, const Instr *g, const char *why)
+{
+    diag_perf(s, g->loc, "this gather of %s, an operand of a product, is not started ahead: %s", f->params[ir_operand(g, 0)->index].name, why);
+}
+
+void kernel_positions_keep(Session *s, Func *f, KernelPlan *p)
+{
+    InstrList all = { 0 };
+    for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        int unit;
+        if (!matrix_of(ir_result(all.data[k]), &turned)) continue;
+        note_why(s, f, all.data[k], rows_of_gather(s, f, all.data[k], &w, &unit) ? "it is no window of TMA's nor of filler warps'" : w.why);
+    }
 }
 
 void kernel_position_rows(Session *s, Func *f)
@@ -490,7 +352,10 @@ void kernel_position_rows(Session *s, Func *f)
         int unit;
         Value *old = matrix_of(ir_result(all.data[k]), &turned);
         const Type *t = ir_result(all.data[k])->type;
-        if (!old || !rows_of_gather(s, f, all.data[k], &w, &unit) || old->type->shape[turned ? 0 : 1] != t->shape[t->rank - 1]) continue;
+        if (!old) continue;
+        bool fits = rows_of_gather(s, f, all.data[k], &w, &unit);
+        if (fits && old->type->shape[turned ? 0 : 1] != t->shape[t->rank - 1]) { fits = false; w.why = "its last axis is not one of the matrix"; }
+        if (!fits) { note_why(s, f, all.data[k], w.why); continue; }
         Value *made = load_of_rows(s, all.data[k], &w, unit, turned);
         ir_replace(old, made);
         ir_set_name(made, old->name);

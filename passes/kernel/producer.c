@@ -69,26 +69,44 @@ static void sweep(Live *l, Block *b)
     }
 }
 
+static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
+
+/* Where the positions of a load are worked out: once, before the loops in which they stay the same. */
+static Instr *first_place(Instr *load, uint32_t picked)
+{
+    Instr *at = load;
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_attr_int(loop, ATTR_TICKETS, 0); loop = loop->block->parent) {
+        for (int a = 0; a < m.rank; a++) if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
+        at = loop;
+    }
+    return at;
+}
+
 /* A put for each part of a window that has positions of its own: they are read first, all of them, then the copies are started. */
-static void put_parts(Builder *b, const Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
+static void put_parts(Builder *b, Op put, int pieces, Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
 {
     int rank = n_ops - 2;
     int64_t ext[TILE_MAX_RANK];
     Value *at[TILE_MAX_RANK], *places[MOST_POSITIONS][TILE_MAX_RANK], *number[MOST_POSITIONS];
     const Attr *e = ir_attr(load, ATTR_EXTENTS);
+    Builder early = ir_before(first_place(load, picked));
+    early.loc = load->loc;
     for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
     for (int p = 0; p < parts; p++) {
-        number[p] = at[0] = ir_const_int(b, DT_I32, p);
-        Value *zero = ir_const_int(b, DT_I32, 0);
+        number[p] = at[0] = put == OP_RING_PUT ? ir_const_int(&early, DT_I32, p) : ir_emit(&early, OP_FILL_ROW, NULL, 0, ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, pieces)), type_scalar(b->module->session, DT_I32));
+        Value *zero = ir_const_int(&early, DT_I32, 0);
         for (int k = 1; k < TILE_MAX_RANK; k++) at[k] = zero;
-        for (int a = 0; a < rank; a++) places[p][a] = picked >> a & 1 ? kernel_position(b, ops[2 + a], at) : ops[2 + a];
+        for (int a = 0; a < rank; a++) places[p][a] = picked >> a & 1 ? kernel_position(&early, ops[2 + a], at) : ops[2 + a];
     }
     for (int k = 0; k < n; k++) if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
     attrs[n++] = a_int(ATTR_PARTS, parts);
     for (int p = 0; p < parts; p++) {
         for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
         ops[n_ops] = number[p];
-        ir_build(b, OP_RING_PUT, ops, n_ops + 1, (Attrs){ attrs, n }, NULL, 0);
+        attrs[n] = a_int(ATTR_SLOT, p);
+        ir_build(b, put, ops, n_ops + 1, (Attrs){ attrs, put == OP_RING_PUT ? n : n + 1 }, NULL, 0);
     }
 }
 
@@ -103,7 +121,7 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
         Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
-        Attr attrs[7];
+        Attr attrs[9];
         int n = 0;
         uint32_t picked;
         int64_t parts = kernel_parts(i, &picked);
@@ -111,7 +129,9 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         for (size_t k = 0; k < (put == OP_RING_FILL ? 5 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
-        if (parts) put_parts(&at, i, ops, 2 + m.rank, attrs, n, parts, picked);
+        int pieces = 0;
+        if (parts && put == OP_RING_FILL) parts = kernel_fill_passes(c->p, ir_result(i)->type->shape[0], ir_result(i)->type->shape[1], dtype_bytes(ir_result(i)->type->dtype), &pieces);
+        if (parts) put_parts(&at, put, pieces, i, ops, 2 + m.rank, attrs, n, parts, picked);
         else ir_build(&at, put, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
     }
 }

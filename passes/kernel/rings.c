@@ -186,6 +186,8 @@ bool roles_plan_rings(Roles *c)
     }
     for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
 
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2) return roles_refuse(c, c->rings.data[k].of->loc, "rows that lie anywhere want two slots: one is filled while the one before arrives");
     c->p->spare_shared = limit - used;          /* the limit leaves a kilobyte for mbarriers and tickets */
     if (fit < asked && fit < most) diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;
