@@ -143,6 +143,8 @@ static bool in_blocks(const Func *f, const KernelPlan *p, const Instr *mem, cons
     w->share = w->mine * (int)chans;
     w->stage = w->pitch * w->share + 512;       /* and 16 bytes for each lane that has nothing to write */
     return true;
+}
+
 int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int bytes, int *pieces)
 {
     int64_t n = columns * bytes / 16;
