@@ -35,7 +35,7 @@ def attend_paged(K, J, B, H, HK, N, D=128, ragged=False):
 def attend_contiguous(K, J, B, H, HK, N, D=128):
     S = J.const["S"]; q, k, v = randn(B, H, D), randn(B, HK, N, D), randn(B, HK, N, D); o = torch.empty_like(q)
     pm, pl, po = torch.empty(B, H, S, device=dev), torch.empty(B, H, S, device=dev), torch.empty(B, H, S, D, device=dev)
-    a = K.plan(dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=1 / math.sqrt(D), B=B, H=H, HK=HK, N=N, D=D, S=S), (S, B, HK)); j = J.plan(dict(PM=pm, PL=pl, PO=po, O=o, B=B, H=H, S=S, D=D), (H, B))
+    a = K.plan(dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=1 / math.sqrt(D), B=B, H=H, HK=HK, N=N, D=D, S=S), (HK, B, S)); j = J.plan(dict(PM=pm, PL=pl, PO=po, O=o, B=B, H=H, S=S, D=D), (H, B))
     def go(): a(); j()
     return go
 
