@@ -9,7 +9,7 @@
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 352, MOST_TOGETHER = 256, BEAM = 5, AGAIN = 3, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
-typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late, fixed; FrontValue values[MOST_VALUES + 1]; } Name;
+typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late, fixed, parts; FrontValue values[MOST_VALUES + 1]; } Name;
 typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
 
 typedef struct Worker { Session s; Ast *ast; bool open, runs; pthread_t thread; struct Search *search; } Worker;        /* [0]: the caller's thread */
@@ -52,6 +52,7 @@ static void add_name(Search *z, int domain)
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     Name *n = &z->name[z->n_names];
     *n = (Name){ .name = d->name, .domain = domain, .n = d->n, .declared = -1, .hint = hint, .shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name) };
+    n->parts = hint && !strcmp(d->name, "split");
     n->late = hint && !strcmp(d->name, "turns");        /* its gain does not depend on the others: for the best of them */
     n->together = !n->late && (n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1));      /* on or off */
     if (!z->p->model && !n->shapes_grid && hint) return;
@@ -271,6 +272,7 @@ static void improve(Search *z, int *from, int n)
         for (int k = 0; k < n; k++)
             for (int v = 0; v < z->name[j].n; v++) {
                 uint8_t p[MOST_NAMES];
+                if (z->name[j].parts && z->point[from[k]].programs >= 2 * (int64_t)z->p->units) break;     /* enough programs: parts of them only cost */
                 memcpy(p, z->point[from[k]].at, sizeof p);
                 p[j] = (uint8_t)v;
                 consider(z, p);

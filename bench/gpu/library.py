@@ -5,6 +5,7 @@
 --gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
 --gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
    causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
+--window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][full][:bf16][:heads|:batch]   against FlexAttention, compiled; W: of windows; a bias is the same for all heads, or the batch
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
 --conv=B32C256H56F256[R3][S1][:bf16]              channels last, R x R taps, stride S, against cuDNN's NHWC; beside it its NCHW
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
@@ -140,6 +141,33 @@ class Rows:
         kernel = (lambda l: l.kernel("attention_cross", "attention_cross", T=T)) if mask == "lower" else lambda l: l.kernel("attention", "attention", T=T, CAUSAL="true" if mask == "causal" else "false")
         self.show(f"attention {T} {mask} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M} N{N}{' ' + held if held else ''}", 4 * B * H * D * pairs, "TFLOPS", peers,
                   kernel, (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
+    def variant(self, what, text):
+        import cases
+        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)D(\d+)(?:W(\d+))?(full)?((?::\w+)*)", text)
+        if not m: raise RuntimeError(f"--{what}=B2H16[HK4]M3000D128[W1024][full][:bf16][:heads|:batch], not {text}")
+        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 5)); HK, W, causal, rest = int(m[3] or H), int(m[6] or 1024), not m[7] and what != "bias", m[8].split(":")[1:]; T = next((x for x in rest if x in DT), "f16"); scale = D ** -0.5
+        q, k, v = (torch.randn(B, h, M, D, device="cuda").to(DT[T]) for h in (H, HK, HK)); o = torch.empty_like(q); dev = "cuda"
+        slope = torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device=dev); sink = torch.randn(H, device=dev); bias = None
+        if what == "bias": bias = torch.randn(1 if "batch" in rest else B, 1 if "heads" in rest else H, M, M, device=dev).to(DT[T]).expand(B, H, M, M)
+        def seen(b, h, i, j): return (i >= j) & (i - j < W) if "window" in what else i >= j
+        masked = causal or "window" in what
+        change = {"softcap": lambda s, b, h, i, j: 20.0 * torch.tanh(s / 20.0), "alibi": lambda s, b, h, i, j: s - slope[h] * (i - j).abs(), "bias": lambda s, b, h, i, j: s + bias[b, h, i, j]}.get(what)
+        def want():
+            r, i, j = torch.empty(B, H, M, D, device=dev), torch.arange(M, device=dev)[:, None], torch.arange(M, device=dev)[None]
+            for b in range(B):
+                for h in range(H):
+                    s = q[b, h].float() @ k[b, h * HK // H].float().T * scale
+                    if change: s = s + bias[b, h].float() if what == "bias" else change(s, b, h, i, j)
+                    if masked: s.masked_fill_(~seen(b, h, i, j), -math.inf)
+                    if "sink" in what: s = torch.cat([s, sink[h].expand(M, 1)], 1)
+                    r[b, h] = torch.softmax(s, -1)[:, :M] @ v[b, h * HK // H].float()
+            return r
+        pairs = sum(min(i + 1, W) for i in range(M)) if "window" in what else M * (M + 1) // 2 if causal else M * M
+        more = {"alibi": (slope,), "sink": (sink,), "sink_window": (sink,), "bias": (bias,)}.get(what, ()); last = (scale, 20.0) if what == "softcap" else (scale,)
+        bind = dict(T=T, **({"WINDOW": W} if "window" in what else {"CAUSAL": "true" if causal else "false"}))
+        flex = cases.flex(what + text, q, k, v, change, seen if masked else None)
+        self.show(f"{what}{W if 'window' in what else ''} {T} {'causal' if masked else 'full'} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M}{''.join(' over ' + x for x in rest if x not in DT)}", 4 * B * H * D * pairs, "TFLOPS", [("flex", flex)],
+                  lambda l: l.kernel(f"attention_{what}", f"attention_{what}", **bind), (q, k, v) + more + (o,) + last, o, want, 8e-3 if T == "bf16" else 2e-3, 1.3)
     def conv(self, text):
         import bench
         m = re.fullmatch(r"B(\d+)C(\d+)H(\d+)F(\d+)(?:R(\d+))?(?:S(\d+))?(?::(\w+))?", text)
@@ -162,8 +190,8 @@ class Rows:
         self.show(f"{what} {T} {M}x{N}", 2 * X.numel() * X.element_size(), "TB/s", [("copy", lambda: Z.copy_(X))], lambda l: l.kernel(file, name, T=T), (X,) + more + (Y,) + ((1e-5,) if more else ()), Y, want, 8e-3 if T == "bf16" else 2e-3,
                   0.92 if turn else 0.95, beside=[("torch", torchs)])
 
-FUSED = ("gelu", "residual", "gated")
-WORDS = FUSED + ("gemm", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
+FUSED, VARIANTS = ("gelu", "residual", "gated"), ("window", "softcap", "alibi", "sink", "bias", "sink_window")
+WORDS = FUSED + VARIANTS + ("gemm", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
 def wanted(argv): return [a[2:].split("=", 1) for a in argv if re.match(r"--(" + "|".join(WORDS) + ")=", a)]
 def option(argv, name, otherwise): return next((a.split("=", 1)[1] for a in argv if a.startswith(f"--{name}=")), otherwise)
 
@@ -175,7 +203,7 @@ def run(b, argv):
     if "--declared" in argv: libs.append(("declared", Library(path, kernels, False, flags | AS_DECLARED)))
     rows = Rows(b, libs)
     for what, text in wanted(argv):
-        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.attention(text) if what == "attention" else rows.conv(text) if what == "conv" else rows.stream(what, text)
+        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.variant(what, text) if what in VARIANTS else rows.attention(text) if what == "attention" else rows.conv(text) if what == "conv" else rows.stream(what, text)
         except Exception as x:
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", what, text, str(x)[:300], flush=True)
         torch.cuda.empty_cache()
