@@ -405,7 +405,7 @@ static void one(Walk *w, const Instr *i, double times)
     case OP_LOAD: case OP_STORE: case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: memory(w, i, times); break;
     case OP_CLUSTER_COMBINE:
         w->c.shared += 2.0 * (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times;
-        w->c.joins += times * (1 + (double)type_elements(ir_operand(i, 0)->type) * dtype_bytes(ir_operand(i, 0)->type->dtype) / 50000);
+        w->c.joins += times * (ir_attr(i, ATTR_AXIS) ? 1 : 0.3) * (1 + (double)type_elements(ir_operand(i, 0)->type) * dtype_bytes(ir_operand(i, 0)->type->dtype) / 50000);
         break;
     case OP_PERMUTE: if (ir_operand(i, 0)->type->kind != TYPE_TILE || !ir_operand(i, 0)->type->layout) return;      /* fall through */
     case OP_CONVERT: {

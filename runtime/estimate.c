@@ -77,8 +77,9 @@ static double resident(const Cost *c, const DeviceModel *m)
     return c->persistent ? 1 : fmin(fmax(n, 1), 32);
 }
 
-/* Arithmetic beside products: the part of it that the products of other warpgroups do not hide. */
-static double unhidden(double groups) { return 0.23 + 0.48 / (groups * sqrt(groups)); }
+/* Arithmetic beside products: the part of it that the products of other warpgroups do not hide. With roles fitted on attention (H100, 2026-11-21: D 32 and 64, one to three warpgroups, 55 configurations of 12 shapes). */
+static const double LEFT = 0.2, OTHERS = 1.05;
+static double unhidden(const Cost *c, double groups) { return c->consumers ? LEFT + OTHERS / (groups * groups) : 0.23 + 0.48 / (groups * sqrt(groups)); }
 
 double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
 {
@@ -94,12 +95,12 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
     products *= (1 + PANELS * c->panels) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
-    double pace = BLEND(6, products + unhidden(groups * side) * arithmetic, l2, fill);
+    double pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
     double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
     double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS : 1);
-    double turn = BLEND(6, products + unhidden(groups) * arithmetic, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
+    double turn = BLEND(6, products + unhidden(c, groups) * arithmetic, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */
@@ -107,6 +108,8 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     turn *= spills;
     pace *= spills;
     double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + JOIN * c->joins, t;
+    /* a warpgroup's first turn has no product of an earlier one beside its arithmetic, and its last none behind it */
+    if (c->consumers) end += (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
     bool uneven = c->heaviest > 1.15;
     double mine = uneven ? fmax(n + TAIL, c->heaviest) : ceil(n);
