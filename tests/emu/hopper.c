@@ -194,10 +194,10 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
-    /* A's ring holds two steps of five: nobody is a program ahead of another, the producer no more than two steps */
+    /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1, "the producer has waited for slots that were given back behind the last look at this ticket" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
-    { "gemm_int4", "a wait left out", "*", "mbar_wait(W_ring_*_empty *", 1, "W's ring holds four steps" },
+    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1, "W's slot, for which the producer has waited, is given back behind that of A's first half" },
     { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1, "it stands before the scratch is written again, a program later" },
     /* of a cluster, whose CTAs do one program */
     { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1, "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders none but its own behind the cluster's barrier" },
