@@ -528,7 +528,6 @@ static void finish(const Filler *x, const char *stage, int newer)
     else if (x->way.turned) take_across(x, stage, to);
     else if (x->way.straight) take_straight(x, stage, to);
     else take_runs(x, stage, to);
-    line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_full + 8 * %s);", use(e, "mbar_arrive"), ring, slot);
     if (x->f->ring->depth == 1) line(e, "%s_phase ^= 1;", ring);

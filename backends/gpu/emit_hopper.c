@@ -140,11 +140,20 @@ static void emit_ring_read(Emit *e, Instr *i)
     }
 }
 
+/* Filled by threads, whose writes the reader hands on to wgmma's proxy: the fence waits for all that its thread has under way, which are a filler's copies of the next step (H100: a step took their
+ * latency longer). A fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
+static bool is_filled(const Emit *e, const RingInfo *r)
+{
+    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].ring == r) return true;
+    return false;
+}
+
 static void emit_get(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *n = name_of(e, ir_result(i));
     line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
+    if (is_filled(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "const u32 %s = %s + %s * %lld;", n, r->name, slot, (long long)r->bytes);
     advance(e, r, slot, str(e, "%s_phase", r->name));
     e->storage[ir_result(i)->id] = n;
@@ -345,12 +354,6 @@ static void place_stages(Emit *e, Block *b)
         for (int k = 0; k < i->n_blocks; k++) place_stages(e, i->blocks[k]);
         if (i->op == OP_RING_FILL) emit_fill_stage(e, i, ring_of(e, ir_operand(i, 0)));
     }
-}
-
-static bool is_filled(const Emit *e, const RingInfo *r)
-{
-    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].ring == r) return true;
-    return false;
 }
 
 static void emit_roles(Emit *e, Instr *i)
