@@ -214,17 +214,6 @@ static int rings_filled(const Roles *c)
     return n;
 }
 
-/* With one operand they do: H100, products of 4096, N or K of 1023, in TFLOPS: 156 and 231 where mma.sync has 108 and 216. With both not: 54 and 93 (3001 cubed). */
-static bool fillers_keep_up(Roles *c)
-{
-    bool asked = c->p->options.fill;
-    for (size_t k = 0; k < c->loads.len && !asked; k++) {
-        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
-        asked = d && d->form == LOAD_RING_REGISTERS;
-    }
-    return asked || rings_filled(c) < 2 || roles_refuse(c, c->f->loc, "two tensors that TMA cannot fetch, and warps that fill keep up with one");
-}
-
 static void find_loads(Roles *c)
 {
     c->loads.len = 0;
@@ -277,7 +266,7 @@ static int plan(Roles *c)
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
-    if (ok && roles_plan_rings(c) && fillers_keep_up(c)) {
+    if (ok && roles_plan_rings(c)) {
         if (!rings_filled(c)) p->filler_warps = 0;
         return consumers;
     }

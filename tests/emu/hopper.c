@@ -37,9 +37,9 @@ static const Row rows[] = {
     { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 fill=1", NULL },
     { "gemm", "M=201 N=133 K=101", "TM=192 TN=96 TK=32 fill=1", "A:t" },
     { "gemm", "M=131 N=77 K=67 | M=67 N=300 K=16", "TO=f32 TM=128 TN=64 TK=64 fill=1", "B:t" },
-    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64", NULL },
+    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64 fill=1", NULL },
     { "gemm", "M=97 N=81 K=271", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64 fill=1", "A:t" },
-    { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32", NULL },
+    { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32 fill=1", NULL },
     { "gemm_bias_gelu", "M=136 N=135 K=200", "TM=128 TN=128 TK=64", NULL },
     { "conv2d_planes", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },      /* windows that begin before a row */
     { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
