@@ -28,7 +28,7 @@ static const double JOIN = 2480;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
 static const double STALL = 1;
 /* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
-static const double FILLED = 9;
+static const double FILLED = 18;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
