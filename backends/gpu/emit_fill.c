@@ -170,9 +170,11 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
     line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
     if (y->per > y->vectors) { line(e, "if (%s < %d) {", piece, y->vectors); e->indent++; }
+    line(e, "const u8 *at = q;");
     begin_unrolled(e, "g", chans / y->group);
     const char *in = w->masked ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
-    line(e, *in ? "%s(to + g * %d, q + g * far, %s ? size : 0);" : "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
+    line(e, *in ? "%s(to + g * %d, at, %s ? size : 0);" : "%s(to + g * %d, at, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
+    line(e, "at += far;");
     end_block(e);
     if (y->per > y->vectors) end_block(e);
     end_block(e);
@@ -501,13 +503,21 @@ static void take_blocks(const Filler *x, const char *stage, const char *to)
     line(e, "%s(d[j][g], from + (h + j) * %d + 16 * %s);", use(e, "ldmatrix_x4_trans"), 8 * y->pitch, piece);
     end_block(e);
     end_block(e);
-    begin_unrolled(e, "j", some);
-    begin_unrolled(e, "g", fours);
     if (x->heads) {
+        line(e, "if (%s) {", x->f->first);
+        e->indent++;
+        begin_unrolled(e, "g", fours);
         begin_unrolled(e, "b", 4);
-        line(e, "if (8 * (4 * g + b) + lane / 4 - before < %s) d[j][g][b] = 0;", x->f->first);
+        line(e, "const bool none = 8 * (4 * g + b) + lane / 4 - before < %s;", x->f->first);
+        begin_unrolled(e, "j", some);
+        line(e, "d[j][g][b] = none ? 0 : d[j][g][b];");
+        end_block(e);
+        end_block(e);
+        end_block(e);
         end_block(e);
     }
+    begin_unrolled(e, "j", some);
+    begin_unrolled(e, "g", fours);
     const char *chunk = chans * 2 > panel ? str(e, "((%s + g * %d) ^ (h + j) %% %d * 16) + (h + j) / %d * %d", o, 32 * x->slot->pitch, panel / 16, panel / 16, x->slot->panel_bytes) : str(e, "((%s + g * %d) ^ (h + j) * 16)", o, 32 * x->slot->pitch);
     line(e, "%s((u32)(place + 32 * g) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), (long long)y->line, to, chunk);
     end_block(e);

@@ -283,7 +283,9 @@ def conv(b):
         if K.meta["name"] == "conv2d_nhwc":
             y = torch.empty(B, HW, HW, Fn, device=dev, dtype=torch.float16); a.update(X=xl.permute(0, 2, 3, 1), Y=y)
             return K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TQ"]) * cdiv(HW, c["TP"]), cdiv(B, c.get("TB", 1)))), y.permute(0, 3, 1, 2)
-        y = torch.empty(B, Fn, HW * HW, device=dev, dtype=torch.float16); z = torch.empty(B, HW, HW, C, device=dev, dtype=torch.float16); a.update(X=z, Y=y)
+        y = torch.empty(B, Fn, HW * HW, device=dev, dtype=torch.float16)
+        if K.meta["name"] == "conv2d_planes": a.update(X=x, Y=y); return K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]), B)), y.view(B, Fn, HW, HW)
+        z = torch.empty(B, HW, HW, C, device=dev, dtype=torch.float16); a.update(X=z, Y=y)
         t = T.plan(dict(X=x.view(B, C, HW * HW), Y=z.view(B, HW * HW, C), B=B, C=C, N=HW * HW), (cdiv(HW * HW, T.const["TN"]), cdiv(C, T.const["TC"]), B))
         k = K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]), B))
         def go(): t(); k()

@@ -7,7 +7,7 @@
  * The windows are equal but for constants along the outermost axis that they extend along, so that the rows of each, as a matrix, follow each other in the common one too: a slice is a distance in rows, and the swizzle,
  * which goes by bits of the address, is the same wherever a product begins. The taps of a filter read a tile once a filter's row so, not once a tap.
  *
- * Requires: products that read the tiles along K as it lies in memory, loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by one. Undone where its slots leave no room for a second
+ * Requires: products that read the tiles along K as it lies in memory, or as fillers turn it over on the way (fill.c); loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by one. Undone where its slots leave no room for a second
  * step's. */
 #include "passes/kernel/roles.h"
 
@@ -35,12 +35,30 @@ static bool same_ints(const Attr *a, const Attr *b)
     return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
 }
 
-/* The axis along which rows of a window lie one after the other: the outermost of more than one element; the contiguous one is none. */
+/* Which axis of its matrix is not K: what a product makes rows of (A) or columns (B). */
+static int rows_of(const Instr *load)
+{
+    const Use *u = roles_product_of(roles_matrix_of(load));
+    return u == &u->user->operands[0] ? 0 : 1;
+}
+
+/* The tensor's axis along which rows of a window lie one after the other: the outermost of those merged to the matrix's rows that has more than one element; the contiguous one is none. */
 static int outermost(const Func *f, const Instr *load)
 {
     const Attr *x = ir_attr(load, ATTR_EXTENTS);
-    int unit = kernel_unit_axis(f, load, NULL);
-    for (int a = 0; a < x->n; a++) if (x->v[a] > 1) return a == unit ? -1 : a;
+    const Value *matrix = roles_matrix_of(load);
+    const Type *t = ir_result(load)->type;
+    int unit = kernel_unit_axis(f, load, NULL), side = rows_of(load), split = 0, at = 0;
+    bool along_k = false;
+    kernel_unit_axis(f, load, &at);
+    for (int64_t n = 1; split < t->rank && n < matrix->type->shape[0]; split++) n *= t->shape[split];
+    if (matrix == ir_result(load)) split = 1;
+    along_k = ir_attr(load, ATTR_ORDER) || (at < split ? 0 : 1) != side;        /* the contiguous axis is K, and all others are rows */
+    for (int a = 0, k = 0; a < x->n; a++) {
+        if (x->v[a] < 0) continue;
+        int in = k++;
+        if (x->v[a] > 1 && (along_k || (in < split ? 0 : 1) == side)) return a == unit ? -1 : a;
+    }
     return -1;
 }
 
@@ -97,7 +115,7 @@ static void join(Roles *c, Place *p, size_t n, int axis)
 {
     Halo h = { .load = p[0].load, .index = p[0].mem.idx[axis], .axis = axis, .extent = ir_attr(p[0].load, ATTR_EXTENTS)->v[axis] };
     Value *matrix = roles_matrix_of(h.load);
-    int rows = 1 - roles_unit_axis(c, h.load);
+    int rows = rows_of(h.load);
     int64_t low = p[0].at, high = low, step = matrix->type->shape[rows] / h.extent;
     for (size_t k = 1; k < n; k++) {
         if (p[k].at < low) low = p[k].at;

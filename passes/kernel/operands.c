@@ -122,8 +122,8 @@ static int memory_side(Roles *c, const Instr *load)
 static int wanted_side(const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
-    const Use *u = v->uses;
-    if (!u || u->user->op != OP_MMA_SYNC || dtype_bytes(v->type->dtype) == 2) return -1;
+    const Use *u = roles_product_of(v);
+    if (!u || dtype_bytes(v->type->dtype) == 2) return -1;
     return u == &u->user->operands[0] ? 1 : 0;
 }
 
@@ -131,9 +131,9 @@ static int wanted_side(const Instr *load)
 static bool turned_in_blocks(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
-    const Use *u = v->uses;
+    const Use *u = roles_product_of(v);
     const Type *t = ir_result(load)->type;
-    if (v == ir_result(load) || !u || u->user->op != OP_MMA_SYNC || t->rank < 3) return false;
+    if (v == ir_result(load) || !u || t->rank < 3) return false;
     int k = u == &u->user->operands[0] ? 1 : 0, beside = k ? t->rank - 1 : 0, axis;
     int64_t rows = type_elements(t) / t->shape[beside];
     kernel_unit_axis(c->f, load, &axis);
@@ -158,10 +158,10 @@ static bool through_registers(const Instr *load)
 bool roles_filled(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
-    const Use *u = v->uses;
+    const Use *u = roles_product_of(v);
     const char *why = c->why;
     Loc loc = c->why_loc;
-    if (c->p->options.no_fill || !u || u->user->op != OP_MMA_SYNC || !roles_fill_window(c, load)) return false;
+    if (c->p->options.no_fill || !u || !roles_fill_window(c, load)) return false;
     if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;      /* few rows wait for memory by either instruction */
     const Decision *d = schedule_asked_load(c->p, load);
     if (d && d->form == LOAD_RING_REGISTERS) return true;

@@ -250,7 +250,6 @@ static int steps_that_fit(Roles *c)
 /* One load for several where two steps of it fit, or where nothing does otherwise. */
 static void join_windows(Roles *c)
 {
-    for (size_t k = 0; k < c->loads.len; k++) if (roles_filled(c, c->loads.data[k])) return;     /* a slice of what fillers bring is no operand yet */
     if (c->p->options.no_halo || c->f->hints.cluster > 1 || !roles_join_windows(c)) return;
     int together = steps_that_fit(c);
     if (together < 2) {
