@@ -170,12 +170,18 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
     line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
     if (y->per > y->vectors) { line(e, "if (%s < %d) {", piece, y->vectors); e->indent++; }
-    line(e, "const u8 *at = q;");
-    begin_unrolled(e, "g", chans / y->group);
-    const char *in = w->masked ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
-    line(e, *in ? "%s(to + g * %d, at, %s ? size : 0);" : "%s(to + g * %d, at, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
-    line(e, "at += far;");
-    end_block(e);
+    const char *last = w->masked ? axis_condition(e, w, along, str(e, "%d", chans - 1)) : "";
+    for (int some = 0; some < (*last ? 2 : 1); some++) {         /* most windows have all lines: nothing is asked of each then */
+        if (*last && !some) { line(e, "if (%s) {", last); e->indent++; }
+        if (some) { e->indent--; line(e, "} else {"); e->indent++; }
+        line(e, "const u8 *at = q;");
+        begin_unrolled(e, "g", chans / y->group);
+        const char *in = some ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
+        line(e, *in ? "%s(to + g * %d, at, %s ? size : 0);" : "%s(to + g * %d, at, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
+        line(e, "at += far;");
+        end_block(e);
+    }
+    if (*last) end_block(e);
     if (y->per > y->vectors) end_block(e);
     end_block(e);
 }
@@ -481,7 +487,7 @@ static void take_blocks(const Filler *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, side = y->axis < y->split ? 0 : 1, panel = x->slot->panel * 2, some = chunks % 2 ? 1 : 2;
+    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, side = y->axis < y->split ? 0 : 1, panel = x->slot->panel * 2, some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;        /* a block at a place of each is 4 registers */
     const char *c[TILE_MAX_RANK], *m[2];
     line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
     open_rows(x);
