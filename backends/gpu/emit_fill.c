@@ -305,9 +305,12 @@ static void start_lines(const Filler *x, const char *stage, const char *low)
         line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left, (long long)x->way.line, left, (long long)x->way.line);
     }
     if (x->heads) line(e, "const i32 %s_now = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", x->f->first, o, o, (long long)x->way.line, (long long)x->way.line, o);
+    line(e, "{");       /* several windows of a step have names of their own */
+    e->indent++;
     if (x->way.blocks) copy_blocks(x, &r, stage);
     else if (x->way.straight) copy_straight(x, &r, stage);
     else copy_lines(x, &r, stage);
+    end_block(e);
     line(e, "%s();", use(e, "cp_async_commit"));
 }
 
@@ -540,10 +543,13 @@ static void finish(const Filler *x, const char *stage, int newer)
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, slot, ring);
     line(e, "const u32 %s = %s + %s * %lld;", to, ring, slot, (long long)x->f->ring->bytes);
+    line(e, "{");
+    e->indent++;
     if (x->way.blocks) take_blocks(x, stage, to);
     else if (x->way.turned) take_across(x, stage, to);
     else if (x->way.straight) take_straight(x, stage, to);
     else take_runs(x, stage, to);
+    end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_full + 8 * %s);", use(e, "mbar_arrive"), ring, slot);
     if (x->f->ring->depth == 1) line(e, "%s_phase ^= 1;", ring);

@@ -11,22 +11,22 @@
  * step's. */
 #include "passes/kernel/roles.h"
 
-typedef struct Place { Instr *load; MemParts mem; int64_t at; } Place;
+typedef struct Place { Instr *load; MemParts mem; int64_t at; } Place;      /* at: how far along the axis of rows, from the first one of its group */
 
-/* v = base + at */
-static const Value *split(const Value *v, int64_t *at)
+/* w - v, where that is a number whatever the values are. */
+static bool distance(const Value *v, const Value *w, int64_t *d)
 {
-    int64_t k;
-    *at = 0;
-    for (;;) {
-        const Instr *d = v->def;
-        if (d && d->op == OP_ADD && ir_is_const(ir_operand(d, 1), &k)) *at += k, v = ir_operand(d, 0);
-        else if (d && d->op == OP_ADD && ir_is_const(ir_operand(d, 0), &k)) *at += k, v = ir_operand(d, 1);
-        else if (d && d->op == OP_SUB && ir_is_const(ir_operand(d, 1), &k)) *at -= k, v = ir_operand(d, 0);
-        else break;
+    int64_t a, b;
+    const Instr *i = v->def, *j = w->def;
+    if (v == w) { *d = 0; return true; }
+    if (ir_is_const(v, &a) && ir_is_const(w, &b)) { *d = b - a; return true; }
+    for (int k = 0; k < 2; k++) {
+        if (j && (j->op == OP_ADD || (j->op == OP_SUB && k)) && ir_is_const(ir_operand(j, k), &b) && distance(v, ir_operand(j, 1 - k), d)) { *d += j->op == OP_ADD ? b : -b; return true; }
+        if (i && (i->op == OP_ADD || (i->op == OP_SUB && k)) && ir_is_const(ir_operand(i, k), &a) && distance(ir_operand(i, 1 - k), w, d)) { *d -= i->op == OP_ADD ? a : -a; return true; }
     }
-    if (ir_is_const(v, &k)) { *at += k; return NULL; }
-    return v;
+    if (!i || !j || i->op != j->op || (i->op != OP_ADD && i->op != OP_SUB) || !distance(ir_operand(i, 0), ir_operand(j, 0), &a) || !distance(ir_operand(i, 1), ir_operand(j, 1), &b)) return false;
+    *d = i->op == OP_ADD ? a + b : a - b;
+    return true;
 }
 
 static bool same_ints(const Attr *a, const Attr *b)
@@ -65,13 +65,12 @@ static int outermost(const Func *f, const Instr *load)
 /* Is the second window the first one moved by a constant along `axis`? */
 static bool moved(const Place *a, Place *b, int axis)
 {
-    int64_t from, to;
+    int64_t by;
     if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block) return false;
     if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) || !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER))) return false;
     for (int k = 0; k < a->mem.rank; k++) {
-        const Value *v = split(a->mem.idx[k], &from), *w = split(b->mem.idx[k], &to);
-        if (v != w || (k != axis && from != to)) return false;
-        if (k == axis) b->at = to;
+        if (!distance(a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && by)) return false;
+        if (k == axis) b->at = a->at + by;
     }
     return true;
 }
@@ -85,9 +84,7 @@ static bool eligible(Roles *c, Instr *load, Place *p)
         int k = (int)(u - u->user->operands);
         if (u->user->op != OP_MMA_SYNC || k > 1 || roles_unit_axis(c, load) != (k ? 0 : 1)) return false;
     }
-    int axis = outermost(c->f, load);
-    if (axis >= 0) split(p->mem.idx[axis], &p->at);
-    return axis >= 0;
+    return outermost(c->f, load) >= 0;
 }
 
 static const Type *longer(Roles *c, const Type *t, int axis, int64_t extent)

@@ -87,7 +87,11 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=23 W=15 F=136 R=1 S=1 P=12 Q=8", "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
-    { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64", NULL },      /* products that begin inside an atom of the swizzle */
+    { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64 TR=3", NULL },      /* products that begin inside an atom of the swizzle */
+    { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3", NULL },
+    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split=2", NULL },
+    { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
+    { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
