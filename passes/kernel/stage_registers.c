@@ -149,7 +149,7 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     for (Instr *i = body->first; i; i = i->next) {
         bool staged = false;
         for (int k = 0; k < n + n_straight; k++) staged |= i == loads[k];
-        if (i->op == OP_LOAD && !staged) pass = i;
+        if ((i->op == OP_LOAD || i->op == OP_GATHER) && !staged) pass = i;
         if (i->op == OP_MMA_SYNC && pass) own = pass;
     }
     if (own) later = ir_after(own);
