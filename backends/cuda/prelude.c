@@ -159,6 +159,7 @@ const PreludeEntry cuda_prelude[] = {
 { "cp_async_b64", NULL, "", FN "void cp_async_b64(u32 a, const void *p, bool in) { asm volatile(\"cp.async.ca.shared.global [%0], [%1], 8, %2;\" :: \"r\"(a), \"l\"(p), \"r\"(in ? 8 : 0) : \"memory\"); }" },
 { "cp_async_b128", NULL, "", FN "void cp_async_b128(u32 a, const void *p, bool in) { asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"(a), \"l\"(p), \"r\"(in ? 16 : 0) : \"memory\"); }" },
 { "cp_async_part_b128", NULL, "", "/* the first n bytes; zeros behind them */\n" FN "void cp_async_part_b128(u32 a, const void *p, i32 n) { asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"(a), \"l\"(p), \"r\"(n) : \"memory\"); }" },
+{ "copy_tail_b128", NULL, "", "/* the first n bytes, by themselves; zeros behind them */\n" FN "void copy_tail_b128(u32 a, const void *p, i32 n) { u64 lo = 0, hi = 0; for (int i = 0; i < n; i++) { const u64 x = (u64)((const u8 *)p)[i] << (8 * (i & 7)); if (i < 8) lo |= x; else hi |= x; } asm volatile(\"st.shared.v2.b64 [%0], {%1, %2};\" :: \"r\"(a), \"l\"(lo), \"l\"(hi) : \"memory\"); }" },
 { "cp_async_commit", NULL, "", FN "void cp_async_commit(void) { asm volatile(\"cp.async.commit_group;\" ::: \"memory\"); }" },
 { "cp_async_wait", NULL, "", "#define cp_async_wait(n) asm volatile(\"cp.async.wait_group %0;\" :: \"n\"(n) : \"memory\")" },
 /* --- matrix products of a warp: d += a b --- */

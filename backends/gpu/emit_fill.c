@@ -84,8 +84,8 @@ static void begin_some(Emit *e, const char *v, int n)
 
 /* --- memory to the stage ---------------------------------------------------------------------------------------------------------- */
 
-/* What of a line is there, from its first element on. */
-typedef struct Reach { const char *ptr, *limit; } Reach;
+/* What of a line is there, from its first element on; ends: does the window come near the tensor's end? */
+typedef struct Reach { const char *ptr, *limit, *ends; } Reach;
 
 /* Line `j` of the warp's k-th class. */
 static const char *straight_line(const Filler *x, const char *k, const char *j) { return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
@@ -106,6 +106,14 @@ static const char *unit_line(const Filler *x, const char *at)
     return guard;
 }
 
+/* So many bytes of a vector. The tensor's last ones by themselves: a copy that reads less than it is wide is one that tools take for a read behind the end. */
+static void copy_part(const Filler *x, const Reach *r, const char *to, const char *from, const char *size)
+{
+    Emit *e = x->e;
+    line(e, "if (%s && (u32)(%s - 1) < 15u) %s(%s, %s, %s);", r->ends, size, use(e, "copy_tail_b128"), to, from, size);
+    line(e, "else %s(%s, %s, %s);", use(e, "cp_async_part_b128"), to, from, size);
+}
+
 /* The vector `piece` of line n: declares where it lies and how much of it is there, and copies that much to `to`. */
 static void copy_piece(const Filler *x, const Reach *r, const char *piece, const char *to, const char *guard)
 {
@@ -120,7 +128,9 @@ static void copy_piece(const Filler *x, const Reach *r, const char *piece, const
     if (x->heads) there = both_conditions(e, there, str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece, scaled(e, str(e, "%s_now", x->f->first), x->way.bytes)));
     there = both_conditions(e, there, "left > 0");
     line(e, "const bool some = %s;", without_branches(e, there));
-    line(e, "%s(%s, some ? (const void *)((p + 16 * %s) & ~15ull) : %s, some ? left < 16 ? left : 16 : 0);", use(e, "cp_async_part_b128"), to, piece, r->ptr);
+    line(e, "const void *const from = some ? (const void *)((p + 16 * %s) & ~15ull) : %s;", piece, r->ptr);
+    line(e, "const i32 size = some ? left < 16 ? left : 16 : 0;");
+    copy_part(x, r, to, "from", "size");
 }
 
 /* Coordinates of the line of row `r` that is the `k`-th along the axis of blocks. */
@@ -171,17 +181,21 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
     line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
     if (y->per > y->vectors) { line(e, "if (%s < %d) {", piece, y->vectors); e->indent++; }
     const char *last = w->masked ? axis_condition(e, w, along, str(e, "%d", chans - 1)) : "";
-    for (int some = 0; some < (*last ? 2 : 1); some++) {         /* most windows have all lines: nothing is asked of each then */
-        if (*last && !some) { line(e, "if (%s) {", last); e->indent++; }
-        if (some) { e->indent--; line(e, "} else {"); e->indent++; }
+    for (int some = 0; some < 2; some++) {          /* most windows have all lines: nothing is asked of each then */
+        line(e, some ? "} else {" : "if (%s) {", both_conditions(e, last, str(e, "!%s", r->ends)));
+        e->indent++;
         line(e, "const u8 *at = q;");
         begin_unrolled(e, "g", chans / y->group);
-        const char *in = some ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
-        line(e, *in ? "%s(to + g * %d, at, %s ? size : 0);" : "%s(to + g * %d, at, size);", use(e, "cp_async_part_b128"), y->group * y->pitch, in);
+        const char *in = some && w->masked ? axis_condition(e, w, along, str(e, "(%s + g * %d)", own, y->group)) : "";
+        if (some) {
+            line(e, *in ? "const i32 part = %s ? size : 0;" : "const i32 part = size;", in);
+            copy_part(x, r, str(e, "to + g * %d", y->group * y->pitch), "at", "part");
+        } else line(e, "%s(to + g * %d, at, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
         line(e, "at += far;");
         end_block(e);
+        e->indent--;
     }
-    if (*last) end_block(e);
+    line(e, "}");
     if (y->per > y->vectors) end_block(e);
     end_block(e);
 }
@@ -250,7 +264,7 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
     const char *inside = !w->masked ? "true" : both_conditions(e, axis_condition(e, w, out, "0"), axis_condition(e, w, out, str(e, "%lld", (long long)y->shape[y->outer] - 1)));
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per), *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK], *rows = "", *there;
-    line(e, "if (%s) {", *inside ? inside : "true");
+    line(e, "if (%s) {", both_conditions(e, strcmp(inside, "true") ? inside : "", str(e, "!%s", r->ends)));
     e->indent++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out), (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
     text_puts(e->out, "#pragma unroll 1\n");
@@ -291,6 +305,19 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     end_block(e);
 }
 
+/* Declares whether vectors around the window's lines may reach behind the tensor's last element. */
+static const char *ends_near(const Filler *x, const char *ptr)
+{
+    Emit *e = x->e;
+    const Window *w = &x->w;
+    const char *c[TILE_MAX_RANK], *all = "1", *ends = tmp(e, "ends");
+    for (int a = 0; a < x->way.rank; a++) c[a] = str(e, "%lld", (long long)(a == x->way.axis ? 0 : x->way.shape[a] - 1));
+    for (int a = 0; a < w->rank; a++) all = str(e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
+    line(e, "const bool %s = (u64)(%s + (%s)) + %lld > (u64)(%s + (%s));", ends, ptr, window_index(e, w, c), (long long)(x->way.line * x->way.bytes + 16),
+         slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
+    return ends;
+}
+
 static void start_lines(const Filler *x, const char *stage, const char *low)
 {
     Emit *e = x->e;
@@ -298,6 +325,7 @@ static void start_lines(const Filler *x, const char *stage, const char *low)
     const char *o = name_of(e, w->offset[w->unit]);
     Reach r = { .ptr = window_pointer(e, w), .limit = str(e, "%lld", (long long)x->way.line) };
     line(e, "const u32 %s = (u32)(u64)%s;", low, r.ptr);
+    r.ends = ends_near(x, r.ptr);
     if (w->masked) {
         const char *left = tmp(e, "left");
         line(e, "const i64 %s = (i64)%s - %s;", left, window_extent(e, w->param, w->unit), o);
