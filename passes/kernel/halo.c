@@ -9,23 +9,18 @@
  *
  * Requires: products that read the tiles along K as it lies in memory, or as fillers turn it over on the way (fill.c); loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by one. Undone where its slots leave no room for a second
  * step's. */
+#include "passes/affine.h"
 #include "passes/kernel/roles.h"
 
 typedef struct Place { Instr *load; MemParts mem; int64_t at; } Place;      /* at: how far along the axis of rows, from the first one of its group */
 
 /* w - v, where that is a number whatever the values are. */
-static bool distance(const Value *v, const Value *w, int64_t *d)
+static bool distance(Facts *facts, Value *v, Value *w, int64_t *d)
 {
-    int64_t a, b;
-    const Instr *i = v->def, *j = w->def;
-    if (v == w) { *d = 0; return true; }
-    if (ir_is_const(v, &a) && ir_is_const(w, &b)) { *d = b - a; return true; }
-    for (int k = 0; k < 2; k++) {
-        if (j && (j->op == OP_ADD || (j->op == OP_SUB && k)) && ir_is_const(ir_operand(j, k), &b) && distance(v, ir_operand(j, 1 - k), d)) { *d += j->op == OP_ADD ? b : -b; return true; }
-        if (i && (i->op == OP_ADD || (i->op == OP_SUB && k)) && ir_is_const(ir_operand(i, k), &a) && distance(ir_operand(i, 1 - k), w, d)) { *d -= i->op == OP_ADD ? a : -a; return true; }
-    }
-    if (!i || !j || i->op != j->op || (i->op != OP_ADD && i->op != OP_SUB) || !distance(ir_operand(i, 0), ir_operand(j, 0), &a) || !distance(ir_operand(i, 1), ir_operand(j, 1), &b)) return false;
-    *d = i->op == OP_ADD ? a + b : a - b;
+    Affine from, to;
+    if (!affine_of(facts, v, &from) || !affine_of(facts, w, &to) || !affine_add(&to, &from, -1)) return false;
+    for (int k = 0; k < to.n; k++) if (to.terms[k].coef) return false;
+    *d = to.constant;
     return true;
 }
 
@@ -63,13 +58,13 @@ static int outermost(const Func *f, const Instr *load)
 }
 
 /* Is the second window the first one moved by a constant along `axis`? */
-static bool moved(const Place *a, Place *b, int axis)
+static bool moved(Facts *facts, const Place *a, Place *b, int axis)
 {
     int64_t by;
     if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block) return false;
     if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) || !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER))) return false;
     for (int k = 0; k < a->mem.rank; k++) {
-        if (!distance(a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && by)) return false;
+        if (!distance(facts, a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && by)) return false;
         if (k == axis) b->at = a->at + by;
     }
     return true;
@@ -150,6 +145,7 @@ bool roles_join_windows(Roles *c)
         if (eligible(c, loads.data[k], &p)) vec_push(&c->s->arena, &all, p);
     }
     Place *group = arena_array(&c->s->arena, Place, all.len);
+    Facts *facts = facts_new(&c->s->arena, c->f);          /* asked of the loads' own offsets alone, which stay as they are until their group is joined */
     for (size_t k = 0; k < all.len; k++) {
         Place *first = &all.data[k];
         if (!first->load) continue;
@@ -159,7 +155,7 @@ bool roles_join_windows(Roles *c)
         group[n++] = *first;
         for (size_t j = k + 1; j < all.len; j++) {
             Place *o = &all.data[j];
-            if (!o->load || !moved(first, o, axis)) continue;
+            if (!o->load || !moved(facts, first, o, axis)) continue;
             int64_t l = o->at < low ? o->at : low, h = o->at > high ? o->at : high;
             if (h - l >= extent || extent + h - l > 256) continue;         /* they overlap; TMA's limit */
             low = l, high = h;
