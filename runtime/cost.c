@@ -20,6 +20,7 @@ typedef struct Walk {
     Cost c;
     struct Traffic *traffic;        /* not NULL: only what is loaded is of interest, and programs are those of the kernel's own order */
     int loops;                      /* around, those over programs aside */
+    double rounds;                  /* of the producer's loop */
     bool producer, roles, counted;  /* counted: this loop's round has waited already */
     int threads;                    /* that share the work of a tile */
     KernelPlan *plan;
@@ -163,10 +164,14 @@ static void product(Walk *w, const Instr *i, double times)
     w->c.feed += times * k * size * ((a->kind == TYPE_SHARED ? m * along_n : 0) + (b->kind == TYPE_SHARED ? n * along_m : 0));
 }
 
+/* The tensor is one and the same all along this axis. */
+static bool same_along(const EvalEnv *env, int param, int axis) { return env->strides && env->strides[param][axis] == 0; }
+
 static void meet_window(Walk *w, const Instr *i, int param, int first, int rank, double bytes)
 {
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
     for (int a = 0; a < rank; a++) {
+        if (same_along(w->env, param, a)) continue;
         int64_t at = 0;
         if (!as_int(w, ir_operand(i, first + a), &at)) at = w->linear;
         h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
@@ -308,7 +313,7 @@ static void arithmetic(Walk *w, const Instr *i, double times)
     if (!t || t->kind != TYPE_TILE || !t->layout) return;
     double n = (double)type_elements(t) * times;
     if (n < w->threads * times) n = w->threads * times;     /* copies of a small tile in every thread */
-    if (is_special(i->op, &slow)) { w->c.special += n * (slow ? 2 : 1); w->c.alu += n * (slow ? 6 : 1); }
+    if (is_special(i->op, &slow)) { w->c.special += n * (slow ? 2 : 1); w->c.alu += n * (i->op == OP_TANH ? 12 : slow ? 6 : 1); }
     else if (i->op == OP_CAST) w->c.alu += n * (dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1 ? 2 : 0.5);
     else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
 }
@@ -327,6 +332,7 @@ static void loop(Walk *w, const Instr *i, double times)
     w->c.persistent |= programs;
     bool counted = w->counted;
     w->counted = false;
+    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)turns);
     w->loops += !programs;
     int64_t from;
     if (w->traffic && !programs && known && turns > 1 && turns <= MOST_TURNS_NAMED && !ir_is_const(ir_operand(i, 0), &from)) {
@@ -340,16 +346,69 @@ static void loop(Walk *w, const Instr *i, double times)
     w->counted = counted;
 }
 
+static void one(Walk *w, const Instr *i, double times);
+
+static const Instr *child(const Block *b, Op op)
+{
+    for (const Instr *i = b->first; i; i = i->next) if (i->op == op) return i;
+    return NULL;
+}
+
+/* Of a loop over the steps of all programs (passes/kernel/across.c), where it asks whether this one has ended; NULL: it is no such loop. */
+static const Instr *border_of(const Walk *w, const Instr *loop)
+{
+    if (w->roles && !w->producer)
+        for (const Instr *i = loop->blocks[1]->first; i; i = i->next) if (i->op == OP_IF && child(i->blocks[0], OP_TICKET)) return i;
+    return NULL;
+}
+
+/* The steps of one program, as many as the producer's, the one in the middle standing for all; what is done where it ends, once. */
+static void steps(Walk *w, const Instr *i, const Instr *border, double times)
+{
+    const Value *last = ir_operand(border, 0);
+    const Instr *following = last->def && last->def->n_operands ? ir_operand(last->def, 0)->def : NULL;
+    double n = w->rounds;
+    for (int k = 0; k < i->n_operands; k++) {
+        Known x = get(w, ir_operand(i, k));
+        Value *arg = i->blocks[1]->args[k];
+        int64_t by;
+        if (!x.is) continue;
+        if (following && following->op == OP_ADD && ir_operand(following, 0) == arg && ir_is_const(ir_operand(following, 1), &by)) x.v.i += by * (int64_t)(n / 2);
+        put(w, arg, x.v);
+    }
+    w->loops++;
+    for (const Instr *x = i->blocks[1]->first; x; x = x->next) {
+        bool choice = x->op == OP_IF;
+        if (x == border) {
+            const Instr *stays = border->blocks[1]->last;
+            for (int k = 0; k < stays->n_operands; k++) if (get(w, ir_operand(stays, k)).is) put(w, &border->results[k], get(w, ir_operand(stays, k)).v);
+            w->loops--;
+            walk(w, border->blocks[0], times);
+            w->loops++;
+            w->counted = false;
+        } else if (choice && ir_operand(x, 0) == last) walk(w, x->blocks[0], times);
+        else if (choice && ir_operand(x, 0) == &border->results[0]) walk(w, x->blocks[0], times * n);
+        else one(w, x, times * n);
+    }
+    w->loops--;
+}
+
 static void one(Walk *w, const Instr *i, double times)
 {
     int64_t c;
+    const Instr *inner, *border;
     switch ((int)i->op) {
     case OP_FOR: loop(w, i, times); return;
     case OP_WHILE:
-        w->c.uncertain |= w->roles && !w->producer;     /* consumers that go on across programs: their turns are not counted yet */
+        if ((border = border_of(w, i))) { steps(w, i, border, times); return; }
+        w->c.uncertain |= w->roles && !w->producer;     /* another kind of loop */
         for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
         return;
     case OP_IF:
+        if ((inner = child(i->blocks[0], OP_WHILE)) && border_of(w, inner)) {      /* before it, the early part of the very first step */
+            for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
+            return;
+        }
         if (as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
         else for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
         return;
@@ -452,15 +511,18 @@ static void add(Cost *to, const Cost *c)
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
 
+static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
+{
+    const Param *p = &f->params[param];
+    double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
+    for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++) if (!same_along(env, param, a)) n *= (double)env->dims[p->dims[a]];
+    return n;
+}
+
 static double bytes_touched(const Func *f, const EvalEnv *env)
 {
     double all = 0;
-    for (int k = 0; k < f->n_params; k++) {
-        const Param *p = &f->params[k];
-        double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
-        for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++) n *= (double)env->dims[p->dims[a]];
-        all += n;
-    }
+    for (int k = 0; k < f->n_params; k++) all += tensor_bytes(f, env, k);
     return all;
 }
 
@@ -490,10 +552,8 @@ static double bytes_from_memory(Walk *w, int64_t together, int parts, int loadin
     }
     double waves = (double)programs / ((double)n * part);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
-        const Param *q = &w->f->params[p];
-        double size = q->type->kind == TYPE_TENSOR ? dtype_bytes(q->type->dtype) : 0, loaded = t->bytes[p] * part * waves * parts;
-        for (int a = 0; q->type->kind == TYPE_TENSOR && a < q->type->rank; a++) size *= (double)env->dims[q->dims[a]];
-        if (q->kind != PARAM_IN) { all += size; continue; }
+        double size = tensor_bytes(w->f, env, p), loaded = t->bytes[p] * part * waves * parts;
+        if (w->f->params[p].kind != PARAM_IN) { all += size; continue; }
         all += loaded < size ? loaded : size < 0.4 * (double)l2_bytes ? size : loaded;
     }
     return all;

@@ -83,7 +83,7 @@ def flex(key, q, k, v, score_mod=None, mask_mod=None):
     """PyTorch's compiled FlexAttention"""
     from torch.nn.attention.flex_attention import flex_attention, create_block_mask
     beat("compiling flex " + key, 120)
-    if "f" not in _flex: _flex["f"] = torch.compile(flex_attention, dynamic=False)
+    if "f" not in _flex: _flex["f"] = torch.compile(flex_attention, dynamic=False); torch._dynamo.config.recompile_limit = 1000      # each variant is one more: behind the limit it runs without being compiled
     bm = create_block_mask(mask_mod, None, None, q.shape[2], k.shape[2], device=dev) if mask_mod else None
     go = lambda: _flex["f"](q, k, v, score_mod=score_mod, block_mask=bm, enable_gqa=q.shape[1] != k.shape[1])
     go(); torch.cuda.synchronize()

@@ -5,7 +5,8 @@
 --gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
 --gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
    causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
---window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][full][:bf16][:heads|:batch]   against FlexAttention, compiled; W: of windows; a bias is the same for all heads, or the batch
+--window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]   against FlexAttention, compiled; W: of windows, C: of caps; a bias is the same for all heads, or the batch;
+   beside it cuDNN (bias) and FlashAttention-2 (window, alibi)
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
 --conv=B32C256H56F256[R3][S1][:bf16]              channels last, R x R taps, stride S, against cuDNN's NHWC; beside it its NCHW
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
@@ -143,15 +144,16 @@ class Rows:
                   kernel, (q, k, v, o, scale), o, want, 8e-3 if T == "bf16" else 2e-3, 1.0)
     def variant(self, what, text):
         import cases
-        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)D(\d+)(?:W(\d+))?(full)?((?::\w+)*)", text)
-        if not m: raise RuntimeError(f"--{what}=B2H16[HK4]M3000D128[W1024][full][:bf16][:heads|:batch], not {text}")
-        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 5)); HK, W, causal, rest = int(m[3] or H), int(m[6] or 1024), not m[7] and what != "bias", m[8].split(":")[1:]; T = next((x for x in rest if x in DT), "f16"); scale = D ** -0.5
+        from torch.nn.attention import sdpa_kernel, SDPBackend
+        m = re.fullmatch(r"B(\d+)H(\d+)(?:HK(\d+))?M(\d+)D(\d+)(?:W(\d+))?(?:C(\d+))?(full)?((?::\w+)*)", text)
+        if not m: raise RuntimeError(f"--{what}=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch], not {text}")
+        B, H, M, D = (int(m[i]) for i in (1, 2, 4, 5)); HK, W, cap, causal, rest = int(m[3] or H), int(m[6] or 1024), float(m[7] or 20), not m[8] and what != "bias", m[9].split(":")[1:]; T = next((x for x in rest if x in DT), "f16"); scale = D ** -0.5
         q, k, v = (torch.randn(B, h, M, D, device="cuda").to(DT[T]) for h in (H, HK, HK)); o = torch.empty_like(q); dev = "cuda"
         slope = torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], device=dev); sink = torch.randn(H, device=dev); bias = None
         if what == "bias": bias = torch.randn(1 if "batch" in rest else B, 1 if "heads" in rest else H, M, M, device=dev).to(DT[T]).expand(B, H, M, M)
         def seen(b, h, i, j): return (i >= j) & (i - j < W) if "window" in what else i >= j
         masked = causal or "window" in what
-        change = {"softcap": lambda s, b, h, i, j: 20.0 * torch.tanh(s / 20.0), "alibi": lambda s, b, h, i, j: s - slope[h] * (i - j).abs(), "bias": lambda s, b, h, i, j: s + bias[b, h, i, j]}.get(what)
+        change = {"softcap": lambda s, b, h, i, j: cap * torch.tanh(s / cap), "alibi": lambda s, b, h, i, j: s - slope[h] * (i - j).abs(), "bias": lambda s, b, h, i, j: s + bias[b, h, i, j]}.get(what)
         def want():
             r, i, j = torch.empty(B, H, M, D, device=dev), torch.arange(M, device=dev)[:, None], torch.arange(M, device=dev)[None]
             for b in range(B):
@@ -163,11 +165,19 @@ class Rows:
                     r[b, h] = torch.softmax(s, -1)[:, :M] @ v[b, h * HK // H].float()
             return r
         pairs = sum(min(i + 1, W) for i in range(M)) if "window" in what else M * (M + 1) // 2 if causal else M * M
-        more = {"alibi": (slope,), "sink": (sink,), "sink_window": (sink,), "bias": (bias,)}.get(what, ()); last = (scale, 20.0) if what == "softcap" else (scale,)
-        bind = dict(T=T, **({"WINDOW": W} if "window" in what else {"CAUSAL": "true" if causal else "false"}))
-        flex = cases.flex(what + text, q, k, v, change, seen if masked else None)
-        self.show(f"{what}{W if 'window' in what else ''} {T} {'causal' if masked else 'full'} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M}{''.join(' over ' + x for x in rest if x not in DT)}", 4 * B * H * D * pairs, "TFLOPS", [("flex", flex)],
-                  lambda l: l.kernel(f"attention_{what}", f"attention_{what}", **bind), (q, k, v) + more + (o,) + last, o, want, 8e-3 if T == "bf16" else 2e-3, 1.3)
+        more = {"alibi": (slope,), "sink": (sink,), "sink_window": (sink,), "bias": (bias,)}.get(what, ()); last = (scale, cap) if what == "softcap" else (scale,)
+        bind = dict(T=T, **({"WINDOW": W} if "window" in what else {"CAUSAL": "true" if causal else "false"})); name = "attention_" + what.replace("sink_window", "sink")
+        flex = cases.flex(what + text, q, k, v, change, seen if masked else None); beside = []
+        def flash(**more):
+            a = [x.transpose(1, 2) for x in (q, k, v)]
+            return lambda: torch.ops.aten._flash_attention_forward(*a, None, None, M, M, 0.0, causal or "window" in what, False, scale=scale, **more)
+        def cudnn():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION): return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=H != HK)
+        for name, go in {"window": [("fa2", flash(window_size_left=W - 1, window_size_right=0))], "alibi": [("fa2", flash(alibi_slopes=slope))], "bias": [("cudnn", cudnn)]}.get(what, []):
+            try: go(); torch.cuda.synchronize(); beside.append((name, go))
+            except Exception as x: print(f"{name}: {str(x)[:100]}", flush=True)
+        self.show(f"{what}{W if 'window' in what else ''} {T} {'causal' if masked else 'full'}{f' cap {cap:g}' if what == 'softcap' else ''} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M}{''.join(' over ' + x for x in rest if x not in DT)}", 4 * B * H * D * pairs, "TFLOPS", [("flex", flex)],
+                  lambda l: l.kernel(name, name, **bind), (q, k, v) + more + (o,) + last, o, want, 8e-3 if T == "bf16" else 2e-3, 1.3, beside=beside)
     def conv(self, text):
         import bench
         m = re.fullmatch(r"B(\d+)C(\d+)H(\d+)F(\d+)(?:R(\d+))?(?:S(\d+))?(?::(\w+))?", text)

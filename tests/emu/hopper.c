@@ -93,6 +93,7 @@ static const Row rows[] = {
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
+    { "attention_sink", "B=1 H=2 HK=1 M=225 N=225 D=64", "WINDOW=100 TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */

@@ -267,7 +267,7 @@ const Case cases[] = {
     {"attention_alibi", "B=1 H=4 HK=2 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48"},
     {"attention_bias", "B=1 H=2 HK=1 M=65 N=129 D=64 | B=2 H=2 HK=2 M=33 N=1 D=64", "TM=32 TN=32 | CAUSAL=true TM=32 TN=48"},
     {"attention_bias", "B=2 H=2 HK=2 M=33 N=65 D=64", "TM=32 TN=32", "BIAS:z"},
-    {"attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48"},
+    {"attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=32 TN=32 | CAUSAL=false TM=64 TN=48 | WINDOW=50 TM=32 TN=32"},
     {"attention_cross", "B=1 H=2 HK=1 M=33 N=129 D=64 | B=1 H=2 HK=2 M=65 N=33 D=64 | B=1 H=1 HK=1 M=1 N=225 D=64", "TM=32 TN=32 | T=bf16 TM=16 TN=48"},
     {"attention_decode", "B=2 H=8 HK=2 N=225 S=4 D=64 | B=1 H=4 HK=1 N=1 S=3 D=64 | B=1 H=8 HK=2 N=1009 S=5 D=128", "T=f16 | T=bf16"},
     {"attention_decode", "B=1 H=3 HK=3 N=225 S=2 D=64", "G=1"},
