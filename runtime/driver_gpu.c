@@ -239,14 +239,10 @@ static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const D
     return st;
 }
 
-typedef struct LaunchAttribute { int id; char pad[4]; union { int allowed; char room[64]; } value; } LaunchAttribute;         /* CUlaunchAttribute */
-typedef struct LaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; LaunchAttribute *attributes; unsigned n; } LaunchConfig;  /* CUlaunchConfig */
-enum { PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
-
 static int launch_early(GpuDriver *g, DriverFunction *f, const DriverLaunch *l)
 {
-    LaunchAttribute a = { .id = PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1 };
-    LaunchConfig c = { .grid = { (unsigned)l->blocks, 1, 1 }, .block = { (unsigned)l->threads, 1, 1 }, .shared_bytes = (unsigned)l->shared_bytes, .stream = l->stream, .attributes = &a, .n = 1 };
+    GpuLaunchAttribute a;
+    GpuLaunchConfig c = gpu_early_launch(l->blocks, l->threads, (int64_t)l->shared_bytes, l->stream, &a);
     return g->launch_ex(&c, f, l->params, NULL);
 }
 

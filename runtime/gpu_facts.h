@@ -72,4 +72,15 @@ static inline int gpu_map_promotion(int rank, const int64_t *split, const void *
     for (int i = 1; i < rank; i++) if (split[i] <= 0) all |= strides[i - 1];
     return all % 128 ? 2 : 3;
 }
+
+/* cuLaunchKernelEx's CUlaunchAttribute and CUlaunchConfig. */
+typedef struct GpuLaunchAttribute { int id; char pad[4]; union { int allowed; char room[64]; } value; } GpuLaunchAttribute;
+typedef struct GpuLaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; GpuLaunchAttribute *attributes; unsigned n; } GpuLaunchConfig;
+
+/* A launch that starts while what is before it in its stream still runs: programmatic stream serialization. `a` must last as long as the launch. */
+static inline GpuLaunchConfig gpu_early_launch(int64_t blocks, int threads, int64_t shared_bytes, void *stream, GpuLaunchAttribute *a)
+{
+    *a = (GpuLaunchAttribute){ .id = 6, .value.allowed = 1 };
+    return (GpuLaunchConfig){ .grid = { (unsigned)blocks, 1, 1 }, .block = { (unsigned)threads, 1, 1 }, .shared_bytes = (unsigned)shared_bytes, .stream = stream, .attributes = a, .n = 1 };
+}
 /* end */

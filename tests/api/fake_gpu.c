@@ -150,7 +150,7 @@ EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsign
     return 0;
 }
 
-#ifndef FAKE_HIP
+#if !defined FAKE_HIP && !defined FAKE_OLD
 EXPORT int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra)
 {
     struct { unsigned grid[3], block[3], shared; void *stream; struct { int id; char pad[4]; int value; char rest[60]; } *attributes; unsigned n; } c;

@@ -34,6 +34,34 @@ expect 0 "launched" env LD_LIBRARY_PATH="$work/old" ./oldcheck
 expect 0 "" "$tilec" "$here/bundle.tile" --bundle --kernel=gemm --target=cuda:sm_90a -o only.c -h only.h
 expect 0 "" "$cc" -std=c11 -I. -DOLD_HEADER='"only.h"' -Dk_error=only_error old.c only.c -o onlycheck -ldl -lpthread
 expect 0 "launched" env LD_LIBRARY_PATH="$work/old" ./onlycheck
+# kernels that wait for what is before them in their stream are launched to start early, where device and driver can
+expect 0 "" "$tilec" "$here/bundle.tile" --bundle --early-start --kernel=gemm --target=cuda:sm_80,cuda:sm_90a -o early.c -h early.h
+cat >early_main.c <<'C'
+#include "early.h"
+#include "fake_gpu.h"
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+    static _Alignas(256) unsigned short a[256 * 64], b[64 * 256], c[256 * 256];
+    int64_t sa[] = { 256, 64 }, sb[] = { 64, 256 }, sc[] = { 256, 256 };
+    FakeStateFn *state = (FakeStateFn *)(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_state");
+    for (int arch = 80; arch <= 100; arch += 10) {
+        char context;
+        state()->arch = arch;
+        state()->stream_context = &context + arch;
+        tile_queue q = { .kind = TILE_ON_CUDA, .stream = &context };
+        int status = gemm((tile_view){ a, sa, NULL }, (tile_view){ b, sb, NULL }, (tile_view){ c, sc, NULL }, &q);
+        printf("%d: %d %d\n", arch, status, state()->last.early_start);
+    }
+    return 0;
+}
+C
+expect 0 "" "$cc" -std=c11 -I. -I"$root/tests/api" early_main.c early.c -o earlycheck -ldl -lpthread
+env LD_LIBRARY_PATH="$work/drivers" ./earlycheck >early.txt; printf '80: 0 0\n90: 0 1\n100: 0 1\n' | diff - early.txt || fail "launches that start early"
+env LD_LIBRARY_PATH="$work/old" ./earlycheck >early.txt; printf '80: 0 0\n90: 0 0\n100: 0 0\n' | diff - early.txt || fail "launches where the driver cannot start any early"
+[ "$(grep -o '"early_start": true' early.json | wc -l)" = "$(grep -o '"target": "cuda:sm_90a*"' early.json | wc -l)" ] || fail "the manifest says otherwise who waits"
+grep -q early_start k.json && fail "early starts that nobody asked for"
 if command -v g++ >/dev/null; then
     printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp
     expect 0 "" g++ -std=c++11 -Wall -Wextra -Werror -c h.cpp -o h.o

@@ -53,6 +53,13 @@ static int launch_gemm(const tile_queue *q, int64_t n, int offset)
     return gemm((tile_view){ a + offset, shape, NULL }, (tile_view){ b, shape, NULL }, (tile_view){ c, shape, NULL }, q);
 }
 
+static int launch_row(const tile_queue *q)
+{
+    static _Alignas(16) uint16_t a[128], b[128 * 128], c[128];
+    int64_t one[] = { 1, 128 }, square[] = { 128, 128 }, odd[] = { 7, 1 };
+    return gemm((tile_view){ a, one, odd }, (tile_view){ b, square, NULL }, (tile_view){ c, one, odd }, q);
+}
+
 static int launch_axpy(const tile_queue *q, float a)
 {
     static _Alignas(16) float x[64 * 64], y[64 * 64];
@@ -81,6 +88,9 @@ static void choice_by_device(void)
     EXPECT("a binary", strncmp(gpu->last_image, "FAKEBIN:", 8), 0);
     EXPECT("stream", gpu->last.stream == q.stream, 1);
     int maps = gpu->tensor_maps;
+    EXPECT("gemm of one row, whose stride is nobody's concern", launch_row(&q), TILE_LAUNCH_OK);
+    EXPECT("tensor maps", gpu->tensor_maps > maps, 1);
+    maps = gpu->tensor_maps;
     EXPECT("gemm at an odd address", launch_gemm(&q, 128, 1), TILE_LAUNCH_OK);
     EXPECT("no tensor maps", gpu->tensor_maps, maps);
     EXPECT("no programs", launch_gemm(&q, 0, 0), TILE_LAUNCH_OK);
@@ -149,7 +159,7 @@ static void bad_arguments(void)
 {
     tile_queue q = fresh(90, 0), other = q;
     static _Alignas(16) float x[64 * 64], y[64 * 64];
-    int64_t shape[] = { 64, 64 }, less[] = { 64, 63 }, huge[] = { (int64_t)1 << 31, 64 }, none[] = { 0, 64 }, zero[] = { 0, 0 };
+    int64_t shape[] = { 64, 64 }, less[] = { 64, 63 }, huge[] = { (int64_t)1 << 31, 64 }, none[] = { 0, 64 }, zero[] = { 0, 0 }, apart[] = { 64, 1 };
     tile_view X = { x, shape, NULL }, Y = { y, shape, NULL };
     EXPECT("null", axpy_f32((tile_view){ NULL, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_INVALID);
     SAYS("axpy_f32: argument 1 (X): the address is NULL");
@@ -157,8 +167,9 @@ static void bad_arguments(void)
     SAYS("argument 2 (Y)");
     EXPECT("other extents", axpy_f32(X, (tile_view){ y, less, NULL }, 1, 1, &q), TILE_LAUNCH_SHAPE);
     EXPECT("overlap", axpy_f32((tile_view){ y + 4, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_OVERLAP);
-    EXPECT("too many programs", axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, zero }, 1, 1, &q), TILE_LAUNCH_GRID);
+    EXPECT("too many programs", axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, apart }, 1, 1, &q), TILE_LAUNCH_GRID);
     SAYS("2147483648 programs; a launch takes at most 2147483647");
+    EXPECT("rows on each other", axpy_f32(X, (tile_view){ y, shape, zero }, 1, 1, &q), TILE_LAUNCH_OVERLAP);
     EXPECT("no rows", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, &q), TILE_LAUNCH_OK);
     other.context = &q;
     EXPECT("a stream of another context", axpy_f32(X, Y, 1, 1, &other), TILE_LAUNCH_INVALID);

@@ -60,6 +60,8 @@ static void check_errors(void)
     EXPECT("no extents", axpy_f32((tile_view){ x, NULL, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_SHAPE);
     EXPECT("an odd address", axpy_f32((tile_view){ (char *)x + 1, shape, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_ALIGNMENT);
     EXPECT("overlap", axpy_f32((tile_view){ y + 1, shape, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_OVERLAP);
+    EXPECT("an output that repeats its rows", axpy_f32(X, (tile_view){ y, shape, (int64_t[]){ 0, 1 } }, 1, 1, NULL), TILE_LAUNCH_OVERLAP);
+    EXPECT("an input that does", axpy_f32((tile_view){ x, shape, (int64_t[]){ 0, 1 } }, Y, 1, 1, NULL), TILE_LAUNCH_OK);
     EXPECT("no programs", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, NULL), TILE_LAUNCH_OK);
 }
 

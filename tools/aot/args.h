@@ -152,13 +152,15 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
     Param *p = &l->params[i];
     const tile_view *v = &l->args[i].view;
     int64_t step = 1, extent = 0;
-    bool empty = false;
+    bool empty = false, repeats = false;
     p->shape = v->shape;
     if (!v->shape && p->rank) return TILE_LAUNCH_SHAPE;
     for (int64_t a = p->rank; a-- > 0;) {
         if (v->shape[a] < 0) return TILE_LAUNCH_SHAPE;
         empty |= v->shape[a] == 0;
         p->strides[a] = v->strides ? v->strides[a] : step;
+        if (v->shape[a] == 1) p->strides[a] = a + 1 == p->rank ? 1 : p->bytes < 16 ? 16 / p->bytes : 1;     /* never multiplied by anything but 0: the value is ours to choose */
+        repeats |= v->shape[a] > 1 && p->strides[a] == 0 && (p->kind == PLAN_OUT || p->kind == PLAN_INOUT);
         if (v->shape[a] != 1 && p->strides[a] != step) p->dense = false;
         if (v->shape[a] && __builtin_mul_overflow(step, v->shape[a], &step)) return TILE_LAUNCH_SHAPE;
         int64_t far = 0;
@@ -169,6 +171,7 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
     *aligned &= address(l, i) % 16 == 0;
     *divisible &= !p->rank || v->shape[p->rank - 1] % 16 == 0;
     if (!v->data && !empty) return TILE_LAUNCH_INVALID;
+    if (repeats && !empty) return TILE_LAUNCH_OVERLAP;
     return address(l, i) % (uintptr_t)p->bytes ? TILE_LAUNCH_ALIGNMENT : TILE_LAUNCH_OK;
 }
 

@@ -16,8 +16,8 @@ typedef struct Image {
 /* What cuTensorMapEncodeTiled wants besides the tensor. */
 typedef struct Map { int param, rank, type, element_bytes, swizzle, axes[5]; int64_t split[5]; uint32_t box[5], step[5]; } Map;
 
-/* A kernel in an image, and how many threads it wants. */
-typedef struct Entry { const char *symbol; int image, threads, cluster, persistent; int64_t shared_bytes; int n_maps; const Map *maps; } Entry;
+/* A kernel in an image, and how many threads it wants. early: waits itself for what is before it in its stream, and may start while that runs. */
+typedef struct Entry { const char *symbol; int image, threads, cluster, persistent, early; int64_t shared_bytes; int n_maps; const Map *maps; } Entry;
 
 typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Kernel {

@@ -381,6 +381,15 @@ static int encode_map(const Api *a, const Launch *l, const Map *m, const char *k
     return result ? driver_failed(a, result, kernel, "encoding a tensor map") : TILE_LAUNCH_OK;
 }
 
+/* A kernel that waits itself is launched to start early where the driver can; where it cannot, there is nothing to wait for. */
+static int hand_over(const Api *a, const Entry *e, void *function, int64_t blocks, void *stream, void **pointers)
+{
+    GpuLaunchAttribute early;
+    GpuLaunchConfig c = gpu_early_launch(blocks, e->threads, e->shared_bytes, stream, &early);
+    if (e->early && a->launch_ex) return a->launch_ex(&c, function, pointers, NULL);
+    return a->launch(function, (unsigned)blocks, 1, 1, (unsigned)e->threads, 1, 1, (unsigned)e->shared_bytes, stream, pointers, NULL);
+}
+
 /* In the home's context. `p` stands behind the variant's dims; the grid is known. */
 static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *function, const Launch *l, const int64_t *p, const tile_queue *q)
 {
@@ -413,14 +422,14 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         } else words[i] = s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)q->workspace : slot(l, s, no_own, NULL);
     }
     if (status) return status;
-    int result = a->launch(function, (unsigned)blocks, 1, 1, (unsigned)e->threads, 1, 1, (unsigned)e->shared_bytes, q->stream, pointers, NULL);
+    int result = hand_over(a, e, function, blocks, q->stream, pointers);
     return result ? driver_failed(a, result, k->name, "launch") : TILE_LAUNCH_OK;
 }
 
 static int bad_arguments(const Kernel *k, int status, int argument)
 {
     const char *what = status == TILE_LAUNCH_INVALID ? "the address is NULL" : status == TILE_LAUNCH_ALIGNMENT ? "the address is no multiple of its element's size"
-                     : status == TILE_LAUNCH_OVERLAP ? "an out or inout tensor overlaps another argument" : "the extents are missing, negative or too large";
+                     : status == TILE_LAUNCH_OVERLAP ? "an out or inout tensor overlaps another argument or, with a stride of 0, itself" : "the extents are missing, negative or too large";
     return argument < 0 ? fail(status, "%s: %s", k->name, what) : fail(status, "%s: argument %d (%s): %s", k->name, argument + 1, k->arguments[argument], what);
 }
 

@@ -30,7 +30,7 @@ enum {
     TILE_LAUNCH_UNSUPPORTED = 6,    /* not on this processor */
     TILE_LAUNCH_SHAPE = 8,          /* extents disagree among arguments, or are negative */
     TILE_LAUNCH_ALIGNMENT = 11,     /* an address is no multiple of its element's size */
-    TILE_LAUNCH_OVERLAP = 12,       /* an out or inout tensor overlaps another argument */
+    TILE_LAUNCH_OVERLAP = 12,       /* an out or inout tensor overlaps another argument, or has a stride of 0 */
     TILE_LAUNCH_GRID = 13,          /* too many programs */
     TILE_LAUNCH_REMAP = 14,         /* the kernel's remap is no permutation of this grid */
     TILE_LAUNCH_CHECK = 19          /* a check compiled in with --check failed */

@@ -37,14 +37,13 @@ static const Target *portable_row(const Bundle *b)
     const Target *latest = NULL;
     for (size_t i = 0; i < b->aims.len; i++) {
         const Target *t = b->aims.data[i].target;
-        if (t->kind == TARGET_CUDA && (!latest || is_exact(latest) || (!is_exact(t) && t->arch > latest->arch))) latest = t;
+        if (t->kind == TARGET_CUDA && (!latest || t->arch > latest->arch || (t->arch == latest->arch && !is_exact(t)))) latest = t;
     }
     for (size_t i = 0; latest && is_exact(latest) && target_at(i); i++)
         if (target_at(i)->kind == TARGET_CUDA && target_at(i)->arch == latest->arch && !is_exact(target_at(i))) latest = target_at(i);
     return latest;
 }
 
-/* Is there a compiler for binaries of this vendor? It is kept for later. */
 /* Parts with little shared memory came in every generation: the latest row not after `portable` with as little as any, or the first such row. */
 static const Target *small_row(const Target *portable)
 {
@@ -61,7 +60,7 @@ static const Target *small_row(const Target *portable)
 
 static void close_rtc(void *p) { rtc_close(p); }
 
-/* NVRTC; for HIP clang, else hipRTC. */
+/* Is there a compiler for binaries of this vendor? NVRTC; for HIP clang, else hipRTC. It is kept for later. */
 static bool have_compiler(Session *s, TargetKind kind, Rtc **out, DriverError *e)
 {
     char path[1024];

@@ -62,8 +62,8 @@ static void write_entries(const Bundle *b, Text *t)
     text_puts(t, "static const Entry entries[N_ENTRIES] = {\n");
     for (size_t i = 0; i < b->entries.len; i++) {
         const Artifact *a = b->entries.data[i].artifact;
-        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %lld, %d, ", a->entry, b->entries.data[i].image, a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster,
-                    a->shape.persistent, (long long)a->shape.shared_bytes, a->n_maps);
+        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %d, %lld, %d, ", a->entry, b->entries.data[i].image, a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster,
+                    a->shape.persistent, a->shape.early_start, (long long)a->shape.shared_bytes, a->n_maps);
         if (a->n_maps) text_printf(t, "maps_%zu },\n", i);
         else text_puts(t, "NULL },\n");
     }
@@ -173,6 +173,7 @@ static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)
     text_printf(t, "],\n          \"target\": \"%s\", \"form\": \"%s\", \"image\": %d, \"bytes\": %zu, \"threads\": %d, \"shared_bytes\": %lld, \"cluster\": %d, \"persistent\": %d",
                 m->aim.target->name, kinds[m->aim.kind], e->image, m->size, e->artifact->shape.threads, (long long)e->artifact->shape.shared_bytes,
                 e->artifact->shape.cluster < 1 ? 1 : e->artifact->shape.cluster, e->artifact->shape.persistent);
+    if (e->artifact->shape.early_start) text_puts(t, ", \"early_start\": true");
     if (m->registers >= 0) text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers, m->spill_bytes < 0 ? 0 : m->spill_bytes);
     text_puts(t, " }");
 }

@@ -187,6 +187,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->backend.debug_info = args_has(in->args, FLAG_DEBUG);
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);
     o->passes.print = o->backend.checked || o->backend.debug_info;
+    o->backend.early_start = args_has(in->args, FLAG_EARLY_START);
     o->backend.cpu = args_last(in->args, FLAG_CPU, NULL);
     o->backend.verify_each = o->passes.verify_each = args_has(in->args, FLAG_VERIFY_EACH);
     o->passes.approx = args_has(in->args, FLAG_APPROX);

@@ -33,7 +33,8 @@ static int open_context(Run *r)
     tile_context_desc d = {
         .struct_size = sizeof d, .target = r->interp ? "cpu" : args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
         .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
-                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
+                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) |
+                 (args_has(a, FLAG_EARLY_START) ? TILE_CONTEXT_EARLY_START : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
         .opt_level = level ? (int)level : -1, .threads = (int)threads,
     };
     tile_status st = tile_context_create_error(&d, &r->context, why, sizeof why);
