@@ -55,6 +55,15 @@ static const char *div_expr(Emit *e, const Instr *i, DType d, const char *a, con
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", *op == '/' ? "div" : "rem", d == DT_INDEX ? "i64" : dtype_name(d))), a, b);
 }
 
+/* Does v + c not wrap? */
+static bool sum_fits(Emit *e, const Value *v, int64_t c, DType d)
+{
+    if (dtype_bits(d) < 32) return true;       /* C computes in int */
+    if (!e->ranges) e->ranges = ranges_new(e->f);
+    RangeInfo sum = range_of(e->ranges, v);
+    return !__builtin_add_overflow(sum.hi, c, &sum.hi) && (d != DT_U64 || sum.lo >= 0) && range_fits((RangeInfo){ sum.hi, sum.hi, 1 }, d);
+}
+
 /* a op b of i32 where ranges prove that it does not wrap reads as it stands. */
 static const char *integer(Emit *e, const Instr *i, DType d, const char *op, const char *a, const char *b)
 {
@@ -85,7 +94,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     case OP_REM: return div_expr(e, i, d, x[0], x[1], "%");
     case OP_CDIV: {
         int64_t c;
-        if (ir_is_const(ir_operand(i, 1), &c) && c > 0) return str(e, "((%s + %lld) / %s)", x[0], (long long)c - 1, x[1]);
+        if (ir_is_const(ir_operand(i, 1), &c) && c > 0 && sum_fits(e, ir_operand(i, 0), c - 1, d)) return str(e, "((%s + %lld) / %s)", x[0], (long long)c - 1, x[1]);
         const char *u = d == DT_I32 ? unsigned_division(e, i, d) : NULL;       /* of i32: their sum fits u32 */
         if (u) return str(e, "(i32)(((u32)%s + (u32)%s - 1) / (u32)%s)", x[0], x[1], x[1]);
         return str(e, "%s(%s, %s)", use(e, str(e, "cdiv_%s", name)), x[0], x[1]);
