@@ -203,9 +203,12 @@ void fill_start_lines(const Filler *x, const char *stage, const char *low)
         const char *left = tmp(e, "left");
         line(e, "const i64 %s = (i64)%s - %s;", left, window_extent(e, w->param, w->unit), o);
         r.limit = tmp(e, "limit");
-        line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left, (long long)x->way.line, left, (long long)x->way.line);
+        if (x->heads) {         /* a window that lies before its row reads nothing: what is around it may be no part of the tensor */
+            const char *first = str(e, "%s_now", x->f->first);
+            line(e, "const i32 %s = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", first, o, o, (long long)x->way.line, (long long)x->way.line, o);
+            line(e, "const i32 %s = %s <= %s || %s == %lld ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, first, first, (long long)x->way.line, left, (long long)x->way.line, left, (long long)x->way.line);
+        } else line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left, (long long)x->way.line, left, (long long)x->way.line);
     }
-    if (x->heads) line(e, "const i32 %s_now = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", x->f->first, o, o, (long long)x->way.line, (long long)x->way.line, o);
     line(e, "{");       /* several windows of a step have names of their own */
     e->indent++;
     if (x->way.blocks) copy_blocks(x, &r, stage);

@@ -50,28 +50,15 @@ static void fill_of(const char *list, const char *name, char *out, size_t size)
     }
 }
 
-static const char *type_of(const FrontKernel *k, const char *name)
-{
-    for (int i = 0; i < k->n_params; i++)
-        if (k->params[i].kind == FRONT_CONST_TYPE && !strcmp(k->params[i].name, name) && k->params[i].default_value.kind == FRONT_TYPE) return dtype_name(k->params[i].default_value.type);
-    return name;
-}
-
-static bool bound_in(const char *consts, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *s = strstr(consts, name); s; s = strstr(s + 1, name)) if (s[n] == '=' && (s == consts || s[-1] == ' ')) return true;
-    return false;
-}
-
 static void from_parameters(const FrontKernel *k, KernelFile *f, bool tensors, bool scalars, bool launch)
 {
     static const char *const roles[] = { "in", "out", "inout" };
     if (launch) snprintf(f->launch[0], sizeof f->launch[0], "%s", k->name);
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
+        if (p->kind == FRONT_CONST_TYPE && p->default_value.kind == FRONT_TYPE) put(f->defaults, sizeof f->defaults, "%s=%s ", p->name, dtype_name(p->default_value.type));
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-        const char *type = bound_in(f->consts, p->type_name) ? p->type_name : type_of(k, p->type_name);
+        const char *type = p->type_name;
         if (launch) put(f->launch[0], sizeof f->launch[0], " %s", p->name);
         if (p->kind == FRONT_SCALAR) {
             bool whole = *type == 'i' || *type == 'u';

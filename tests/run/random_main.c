@@ -54,7 +54,7 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
 {
     char name[32], why[2000] = "";
     snprintf(name, sizeof name, "random%d", z->number++);
-    Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch[0], *k->launch[1] ? k->launch[1] : NULL, *k->launch[2] ? k->launch[2] : NULL, *k->launch[3] ? k->launch[3] : NULL},
+    Recipe r = {name, name, k->tensors, k->scalars, k->defaults, {k->launch[0], *k->launch[1] ? k->launch[1] : NULL, *k->launch[2] ? k->launch[2] : NULL, *k->launch[3] ? k->launch[3] : NULL},
                 oracle_no_reference, k->exact ? 0 : 4, k->exact ? 0 : 8192, k->exact ? 0 : 1 << 20, FLOOR_RMS};
     Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
     Problem *p = v.ok ? problem_make(&r, sizes, consts, views, special, seed, why, sizeof why) : NULL;
