@@ -183,7 +183,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &b, "(lane >> 2)"));
     begin_unrolled(e, k, b.n);
     const char *to = buffers > 1 ? str(e, "%s + %s %% %d * %d", stage, k, buffers, b.bytes) : stage;
-    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"), buffers - 1);
+    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"), kernel_bulk_depth(b.n, buffers) - 1);
     line(e, "%s();", use(e, "warp_sync"));
     fill_box(e, &b, from, to, lanes, k, bytes);
     line(e, "%s();", use(e, "fence_proxy_async"));

@@ -11,7 +11,7 @@
 #include "passes/kernel/bulk.h"
 #include "passes/kernel/schedule.h"
 
-enum { MOST_BUFFERS = 4 };
+enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 
 static int span_of(int64_t bytes) { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
 
@@ -152,8 +152,21 @@ static bool once(const Instr *store)
     return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
 }
 
-/* Buffers a warp, at most `most`, that its boxes divide evenly and memory has room for; exactly so many where a schedule asks. 0: not by TMA. */
-static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, int most, const Decision *asked)
+int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }
+
+/* Buffers a warp for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few boxes where fewer would leave a short round (of seven boxes four keep three in flight). */
+static int best_buffers(int boxes, int room)
+{
+    int best = 0, depth = 0;
+    for (int n = 1; n <= boxes && n <= room && n <= MOST_BOXES; n++) {
+        if (n > MOST_BUFFERS && (n != boxes || depth == MOST_BUFFERS)) continue;
+        if (kernel_bulk_depth(boxes, n) > depth) best = n, depth = kernel_bulk_depth(boxes, n);
+    }
+    return best;
+}
+
+/* Buffers a warp, `asked` or as many as memory has room for. 0: not by TMA. */
+static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, const Decision *asked)
 {
     BulkBoxes b;
     int axis, bytes = dtype_bytes(m->values[0]->type->dtype);
@@ -166,11 +179,10 @@ static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, c
         return 0;
     }
     int64_t all = (int64_t)b.bytes * p->warps;
-    int n = b.n < most ? b.n : most;
-    while (n > 0 && (all * n > p->spare_shared || b.n % n)) n--;
-    if (asked && n != most) {
-        if (b.n % most) schedule_refuse(p, asked, "a warp has %d box%s, which %d buffers cannot divide evenly", b.n, b.n == 1 ? "" : "es", most);
-        else schedule_refuse(p, asked, "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", most, (long long)all * most, (long long)p->spare_shared);
+    int room = (int)(p->spare_shared / all), n = asked ? asked->n[0] : best_buffers(b.n, room);
+    if (asked && (n > b.n || n > room)) {
+        if (n > b.n) schedule_refuse(p, asked, "a warp has %d box%s, and %d buffers are more than that", b.n, b.n == 1 ? "" : "es", n);
+        else schedule_refuse(p, asked, "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", n, (long long)all * n, (long long)p->spare_shared);
         return 0;
     }
     p->spare_shared -= all * n;
@@ -183,8 +195,8 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
     const Decision *d = schedule_asked_store(p, f, store);
     if (d && d->form == STORE_TMA && d->n[0] < 1) return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
-    int most = d ? d->form == STORE_TMA ? d->n[0] : 0 : p->options.no_bulk ? 0 : MOST_BUFFERS;
-    int buffers = most ? buffers_for(s, f, p, store, &m, most, d) : 0;
+    bool tma = d ? d->form == STORE_TMA : !p->options.no_bulk;
+    int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
     return buffers > 0;

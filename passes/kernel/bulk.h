@@ -18,6 +18,8 @@ typedef struct BulkBoxes {
 bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *);
 /* Marks the store (bulk = buffers a warp) if all of that holds and there is room; true if so. */
 bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
+/* Boxes of a warp that may be on their way at once: each program begins with the first buffer again, so that one in use by the last but `boxes mod buffers` comes round early. */
+int kernel_bulk_depth(int boxes, int buffers);
 /* The marked store of accumulators laid out like `type`, elements of the same size; NULL: none. */
 Instr *kernel_bulk_store_like(Block *, const Type *);
 /* Where 16-bit rows come from that go through such a store's buffers: a warp's own boxes, one after the other, whole box rows side by side in 16-byte pieces. NULL where

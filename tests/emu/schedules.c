@@ -21,8 +21,9 @@ static const Kernel kernels[] = {
     { "emu_sm_80", "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32", "A B C" },
     { "emu_sm_80", "attention", "B=1 H=2 HK=1 M=100 N=150 D=64", "CAUSAL=true TM=64 TN=32", "Q K V O" },
     { "one_gfx942", "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32", "A B C" },
+    { "emu_sm_90a", "gemm", "M=392 N=232 K=64", "TM=64 TN=224 TK=64", "A B C" },
 };
-enum { KERNELS = sizeof kernels / sizeof *kernels, GEMM90 = 0, RESIDUAL90, GATED90, ATTENTION90, BIAS90, GEMM80, ATTENTION80, GEMM942 };
+enum { KERNELS = sizeof kernels / sizeof *kernels, GEMM90 = 0, RESIDUAL90, GATED90, ATTENTION90, BIAS90, GEMM80, ATTENTION80, GEMM942, SEVEN90 };
 
 static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM90, "load A ring 2; load B ring 4" },
@@ -54,6 +55,9 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM80, "order remap; loop 1 plain" },
     { GEMM80, "order rows 3; loop 1 ahead" },
     { GEMM90, "order rows 2" },
+    { SEVEN90, "store C tma 4; programs strided" },        /* boxes that buffers do not divide */
+    { SEVEN90, "store C tma 3" },
+    { SEVEN90, "store C tma 5" },
     { GEMM942, "load A ring 1 by registers; load B ring 1 by registers" },
     { GEMM942, "order first 1; loop 1 plain" },
     { GEMM942, "load A staged; load B registers; warps 2" },

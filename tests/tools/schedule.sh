@@ -104,7 +104,7 @@ refused 'roles 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups can
 refused 'registers 40 240' '1: error: 128 threads of 40 registers and 256 of 240 take 66560, and the launch gives 64512'
 refused 'registers 40 152' '1: error: the launch gives 168 to each thread'
 refused 'registers 41 232' '1: error: registers are handed over in eights'
-refused 'store O tma 2' '1: error: a warp has 1 box, which 2 buffers cannot divide evenly'
+refused 'store O tma 2' '1: error: a warp has 1 box, and 2 buffers are more than that'
 refused 'store O tma 0' '1: error: TMA stores from one buffer'
 refused 'warps 4' '1: error: with roles the consumer warpgroups hold the tiles'
 refused 'cluster 2' '1: error: no row of this kernel can be spread over a cluster'
