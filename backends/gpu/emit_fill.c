@@ -13,8 +13,8 @@ static void begin(Emit *e, const Fill *f, Filler *x)
     *x = (Filler){ .e = e, .f = f, .way = f->way, .slot = layouts_shared(&e->plan->layouts, t), .warps = e->plan->filler_warps };
     window_of(e, f->instr, &x->w);
     if (!e->ranges) e->ranges = ranges_new(e->f);
-    x->aligned = x->w.align % 16 == 0;
-    x->heads = x->w.masked && range_of(e->ranges, x->w.offset[x->w.unit]).lo < 0;
+    x->aligned = f->way.begins || (!f->way.first && x->w.align % 16 == 0);
+    x->heads = x->w.masked && !f->way.first && range_of(e->ranges, x->w.offset[x->w.unit]).lo < 0;
 }
 
 const char *fill_scaled(Emit *e, const char *x, int64_t by) { return by == 1 ? x : str(e, "%s * %lld", x, (long long)by); }

@@ -197,6 +197,12 @@ void fill_start_lines(const Filler *x, const char *stage, const char *low)
     const Window *w = &x->w;
     const char *o = name_of(e, w->offset[w->unit]);
     Reach r = { .ptr = window_pointer(e, w), .limit = str(e, "%lld", (long long)x->way.line) };
+    if (x->way.first) {
+        const char *window = r.ptr;
+        r.ptr = tmp(e, "lines");
+        line(e, "const %s *const %s = %s + %lld;", pointee(e->f->params[w->param].type->dtype), r.ptr, window, (long long)x->way.first);
+        o = str(e, "(%s + %lld)", o, (long long)x->way.first);
+    }
     line(e, "const u32 %s = (u32)(u64)%s;", low, r.ptr);
     r.ends = ends_near(x, r.ptr);
     if (w->masked) {

@@ -169,23 +169,69 @@ void fill_take_across(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
-/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an element's eight neighbours side by side. Elements before the line's first (of the vector in which it begins)
- * and behind its last go to the lane's own bytes behind the stage. */
-void fill_take_blocks(const Filler *x, const char *stage, const char *to)
+/* Where the eight elements of chunk `c` lie in the slot whose row has its first ones at `o`, `rows` rows further on. */
+static const char *chunk_at(const Filler *x, const char *o, const char *rows, const char *c)
+{
+    Emit *e = x->e;
+    int panel = x->slot->panel * 2;
+    const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->slot->pitch) : o;
+    if (x->way.shape[x->way.beside] * 2 <= panel) return str(e, "((%s) ^ %s * 16)", from, c);
+    return str(e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
+}
+
+/* Declares the offset of the slot's row for element `at` of a row's window, the k-th time that the slot holds it. */
+static const char *block_place(const Filler *x, int k, const char *at)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, side = y->axis < y->split ? 0 : 1, panel = x->slot->panel * 2, some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;        /* a block at a place of each is 4 registers */
-    const char *c[TILE_MAX_RANK], *m[2];
+    int side = y->axis < y->split ? 0 : 1;
+    const char *n = tmp(e, "n"), *m[2];
+    line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width, (long long)y->width, at);
+    m[side] = n;
+    m[1 - side] = "0";
+    return shared_offset(e, x->slot, m);
+}
+
+/* Elements from .. to of a row's window are never there. */
+static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int64_t end)
+{
+    Emit *e = x->e;
+    int chunks = (int)x->way.shape[x->way.beside] / 8;
+    if (from >= end) return;
+    line(e, "for (int u = lane; u < %lld; u += 32) {", (long long)(end - from) * chunks);
+    e->indent++;
+    line(e, "const u32 none[4] = { 0, 0, 0, 0 };");
+    const char *o = block_place(x, k, str(e, "%lld + u / %d", (long long)from, chunks));
+    line(e, "%s(%s + %s, none);", use(e, "sts_b128"), to, chunk_at(x, o, "", str(e, "(u %% %d)", chunks)));
+    end_block(e);
+}
+
+/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an element's eight neighbours side by side, in each of the windows that it is part of. Elements before the
+ * line's first (of the vector in which it begins) and behind its last go to the lane's own bytes behind the stage. */
+void fill_take_blocks(const Filler *x, const char *stage, const char *to)
+{
+    enum { MOST_TIMES = 16 };
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, times = y->shifts ? y->shifts->n : 1;
+    int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;        /* a block at a place of each is 4 registers */
+    const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
+    int64_t lo[MOST_TIMES], hi[MOST_TIMES];
+    if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a slot holds its window too often");
     line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
     fill_open_rows(x);
     fill_block_coords(x, "row", "0", c);
     if (x->aligned) line(e, "const i32 before = 0;");
     else line(e, "const i32 before = (i32)((%s) & 15) / 2;", fill_line_bytes(x, c));
-    line(e, "const i32 place = lane - before, n = row * %lld + place;", (long long)y->line);
-    m[side] = "n";
-    m[1 - side] = "0";
-    const char *o = shared_offset(e, x->slot, m);
+    line(e, "const i32 place = lane - before;");
+    for (int k = 0; k < times; k++) {
+        int64_t shift = y->shifts ? y->shifts->v[k] - y->first : -y->first;
+        lo[k] = shift > 0 ? shift : 0;
+        hi[k] = shift + y->width < y->line ? shift + y->width : y->line;
+        o[k] = block_place(x, k, shift ? str(e, "place + %lld", (long long)-shift) : "place");
+        put_zeros(x, to, k, 0, lo[k] - shift);
+        put_zeros(x, to, k, hi[k] - shift, y->width);
+    }
     line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", stage, chans, y->pitch);
     text_printf(e->out, "#pragma unroll %d\n", chunks / some > 2 ? 2 : 1);
     line(e, "for (int h = 0; h < %d; h += %d) {", chunks, some);
@@ -210,12 +256,15 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
         end_block(e);
         end_block(e);
     }
-    begin_unrolled(e, "j", some);
-    begin_unrolled(e, "g", fours);
-    const char *chunk = chans * 2 > panel ? str(e, "((%s + g * %d) ^ (h + j) %% %d * 16) + (h + j) / %d * %d", o, 32 * x->slot->pitch, panel / 16, panel / 16, x->slot->panel_bytes) : str(e, "((%s + g * %d) ^ (h + j) * 16)", o, 32 * x->slot->pitch);
-    line(e, "%s((u32)(place + 32 * g) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), (long long)y->line, to, chunk);
-    end_block(e);
-    end_block(e);
+    for (int k = 0; k < times; k++) {
+        if (lo[k] >= hi[k]) continue;
+        begin_unrolled(e, "j", some);
+        begin_unrolled(e, "g", fours);
+        const char *in = lo[k] ? str(e, "place + 32 * g - %lld", (long long)lo[k]) : "place + 32 * g";
+        line(e, "%s((u32)(%s) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), in, (long long)(hi[k] - lo[k]), to, chunk_at(x, o[k], "g", "(h + j)"));
+        end_block(e);
+        end_block(e);
+    }
     end_block(e);
     end_block(e);
 }

@@ -116,15 +116,38 @@ bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
     return false;
 }
 
+/* What of a line can be there at all, where the window's place in its row is known; and how far around a line its aligned vectors reach. */
+static void live_part(const Func *f, const Instr *mem, FillWay *w)
+{
+    const int at = kernel_copies(mem->op) ? 2 : 1;
+    const Param *q = &f->params[ir_operand(mem, at - 1)->index];
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
+    int unit = kernel_unit_axis(f, mem, NULL);
+    int64_t from, extent = f->dims[q->dims[unit]].extent, grain = 16;
+    bool known = ir_is_const(ir_operand(mem, at + unit), &from);
+    if (known && from < 0 && -from < w->line) w->first = -from, w->line += from;
+    if (known && extent > 0 && from + w->first < extent && from + w->first + w->line > extent) w->line = extent - from - w->first;
+    for (int a = 0; a < q->type->rank; a++) {
+        if (a == unit) continue;
+        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
+        grain = gcd(grain, (stride < 0 ? -stride : stride) * (st && x->v[a] != -1 ? st->v[a] : 1) * w->bytes);
+    }
+    int64_t begins = known ? (((from + w->first) * w->bytes) % grain + grain) % grain : 16 - w->bytes;
+    if (known) begins += 16 - grain;
+    w->begins = begins == 0;
+    w->vectors = (int)((w->line * w->bytes + begins + 15) / 16);
+}
+
 static bool in_blocks(const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, FillWay *w)
 {
-    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2;
+    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2, all = rows * w->width * (w->shifts ? w->shifts->n : 1);
     int side = w->axis < w->split ? 0 : 1;
     if (!kernel_fill_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) || rows < p->filler_warps) return false;
     for (int a = side ? 0 : w->split; a < (side ? w->split : w->rank); a++) if (a != w->beside && w->shape[a] > 1) return false;
+    live_part(f, mem, w);
     for (w->per = 1; w->per < w->vectors;) w->per *= 2;
     if (w->per > 32 || chans % (32 / w->per)) return false;
-    for (int32_t n = 0; n < rows * w->line; n++)
+    for (int32_t n = 0; n < all; n++)
         for (int32_t k = 0; k < chans; k += 8) {
             int32_t m[2], first[2], far[2];
             m[side] = first[side] = n;
@@ -133,7 +156,7 @@ static bool in_blocks(const Func *f, const KernelPlan *p, const Instr *mem, cons
             first[1 - side] = far[1 - side] = 0;
             int64_t at = layout_shared_offset(slot, first), chunk = k * 2 % bytes;
             if ((int64_t)layout_shared_offset(slot, m) != (at ^ chunk) + k * 2 / bytes * slot->panel_bytes) return false;
-            if (n + 32 < rows * w->line && (int64_t)layout_shared_offset(slot, far) != at + 32 * slot->pitch) return false;
+            if (n + 32 < all && (int64_t)layout_shared_offset(slot, far) != at + 32 * slot->pitch) return false;
         }
     w->blocks = true;
     w->group = 32 / w->per;
@@ -169,7 +192,9 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     }
     for (int a = 0; a < x->n; a++) if (x->v[a] != -1) shape[w->rank++] = x->v[a];
     for (int k = 0; k < w->rank; k++) w->shape[k] = shape[o ? o->v[k] : k];
-    for (int k = 0; k < w->rank; k++) all *= w->shape[k];
+    w->shifts = kernel_shifts(mem);
+    w->width = w->shape[w->axis] - (w->shifts ? w->shifts->v[w->shifts->n - 1] : 0);
+    for (int k = 0; k < w->rank; k++) all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
     /* the matrix's rows are the leading axes, its columns the others; a slot may have more rows than are loaded (few rows of a left operand) */
     flat[1] = slot->tile[1];
     flat[0] = all / flat[1];
@@ -178,7 +203,8 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
     if (rows != flat[0]) return false;
     w->line = w->shape[w->axis];
-    w->lines = all / w->line;
+    w->lines = 1;
+    for (int k = 0; k < w->rank; k++) if (k != w->axis) w->lines *= w->shape[k];
     int fast = slot->order[0], side = w->axis < w->split ? 0 : 1;
     w->turned = fast != side && w->line > 1;
     /* what lies side by side in a slot: part of a line, or the same element of lines that follow each other along the slot's fast axis, whose last one they have in common */
@@ -194,8 +220,11 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
     w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
     w->pitch = w->vectors * 16;
-    if (!w->turned) { units_of(f, p, mem, w); straighten(p, slot, w); return true; }
+    if (!w->turned) { units_of(f, p, mem, w); straighten(p, slot, w); return !w->shifts; }
+    FillWay plain = *w;
     if (in_blocks(f, p, mem, slot, w)) return true;
+    *w = plain;
+    if (w->shifts) return false;
     int64_t group = w->run / w->bytes;          /* lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1)) return false;       /* lines follow each other along `inner` */
     w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);

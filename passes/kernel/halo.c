@@ -7,12 +7,19 @@
  * The windows are equal but for constants along the outermost axis that they extend along, so that the rows of each, as a matrix, follow each other in the common one too: a slice is a distance in rows, and the swizzle,
  * which goes by bits of the address, is the same wherever a product begins. The taps of a filter read a tile once a filter's row so, not once a tap.
  *
+ * Windows that filler warps turn over may overlap along the contiguous axis too (the taps of a row). No row of a slot begins in the middle of another's element, so that what is a distance there would mix two image rows at
+ * their borders: the slot holds the window once for each distance, of rows that are fetched once (fill.c). Distances of rows are addresses, those of columns copies:
+ *
+ *   %u = load X[c, y, x - 1] [32, 6, 58] {shifts = [0, 1, 2]}, a matrix [32, 3 * 6 * 56];  tap (r, s) = slice %u {start = s * 336 + r * 56}
+ *
  * Requires: products that read the tiles along K as it lies in memory, or as fillers turn it over on the way (fill.c); loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by one. Undone where its slots leave no room for a second
  * step's. */
 #include "passes/affine.h"
 #include "passes/kernel/roles.h"
 
-typedef struct Place { Instr *load; MemParts mem; int64_t at; } Place;      /* at: how far along the axis of rows, from the first one of its group */
+/* at, along: how far along the axis of rows, and along the contiguous one, from the first one of its group. */
+typedef struct Place { Instr *load; MemParts mem; int64_t at, along; } Place;
+enum { MOST_SHIFTS = 8 };
 
 /* w - v, where that is a number whatever the values are. */
 static bool distance(Facts *facts, Value *v, Value *w, int64_t *d)
@@ -57,17 +64,26 @@ static int outermost(const Func *f, const Instr *load)
     return -1;
 }
 
-/* Is the second window the first one moved by a constant along `axis`? */
-static bool moved(Facts *facts, const Place *a, Place *b, int axis)
+/* Is the second window the first one moved by constants along `axis`, and along `columns` (-1: along no other)? */
+static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
 {
     int64_t by;
     if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block) return false;
     if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) || !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER))) return false;
     for (int k = 0; k < a->mem.rank; k++) {
-        if (!distance(facts, a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && by)) return false;
+        if (!distance(facts, a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && k != columns && by)) return false;
         if (k == axis) b->at = a->at + by;
+        if (k == columns) b->along = a->along + by;
     }
     return true;
+}
+
+/* The contiguous axis, where fillers turn the tile over so that it is the innermost one of the slot's rows: those of a right operand. -1: not so. */
+static int turned_axis(Roles *c, const Instr *load)
+{
+    const Value *m = roles_matrix_of(load);
+    int axis, unit = kernel_unit_axis(c->f, load, &axis);
+    return roles_filled(c, load) && m != ir_result(load) && rows_of(load) == 1 && axis == ir_result(load)->type->rank - 1 && roles_unit_axis(c, load) == 0 ? unit : -1;
 }
 
 static bool eligible(Roles *c, Instr *load, Place *p)
@@ -102,32 +118,66 @@ static void lengthen(Roles *c, Instr *load, int axis, int64_t extent)
     ir_result(load)->type = longer(c, ir_result(load)->type, in_tile, extent);
 }
 
-/* Puts one load in the place of n, the first of which it is. */
-static void join(Roles *c, Place *p, size_t n, int axis)
+/* The window begins so much later along the axis, and is so long there. */
+static HaloAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
 {
-    Halo h = { .load = p[0].load, .index = p[0].mem.idx[axis], .axis = axis, .extent = ir_attr(p[0].load, ATTR_EXTENTS)->v[axis] };
-    Value *matrix = roles_matrix_of(h.load);
-    int rows = rows_of(h.load);
-    int64_t low = p[0].at, high = low, step = matrix->type->shape[rows] / h.extent;
-    for (size_t k = 1; k < n; k++) {
-        if (p[k].at < low) low = p[k].at;
-        if (p[k].at > high) high = p[k].at;
+    HaloAxis h = { axis, p->mem.idx[axis], ir_attr(p->load, ATTR_EXTENTS)->v[axis] };
+    Builder b = ir_before(p->load);
+    if (by) ir_set_operand(p->load, 1 + axis, ir_bin(&b, OP_ADD, h.index, ir_const_int(&b, h.index->type->dtype, by)));
+    lengthen(c, p->load, axis, extent);
+    return h;
+}
+
+/* The distances along the contiguous axis, ascending, from the lowest one. */
+static int shifts_of(const Place *p, size_t n, int64_t lowest, int64_t *shift)
+{
+    int count = 0;
+    for (size_t k = 0; k < n; k++) {
+        int64_t d = p[k].along - lowest;
+        int at = 0;
+        while (at < count && shift[at] < d) at++;
+        if (at < count && shift[at] == d) continue;
+        memmove(shift + at + 1, shift + at, (size_t)(count - at) * sizeof *shift);
+        shift[at] = d;
+        count++;
     }
+    return count;
+}
+
+typedef struct Span { int64_t low, high; } Span;
+static Span with(Span s, int64_t x) { return (Span){ x < s.low ? x : s.low, x > s.high ? x : s.high }; }
+
+/* Puts one load in the place of n, the first of which it is. */
+static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_at, Span columns_at)
+{
+    Halo h = { .load = p[0].load, .columns = { .axis = -1 } };
+    const Attr *x = ir_attr(h.load, ATTR_EXTENTS);
+    Value *matrix = roles_matrix_of(h.load);
+    int rows = rows_of(h.load), times = 1;
+    int64_t extent = x->v[axis], all = extent + rows_at.high - rows_at.low, step = matrix->type->shape[rows] / extent, *shift = arena_array(&c->s->arena, int64_t, n);
+    bool masked = false;
     h.matrix = matrix->type;
-    Builder b = ir_before(h.load);
-    if (low != p[0].at) ir_set_operand(h.load, 1 + axis, ir_bin(&b, OP_ADD, h.index, ir_const_int(&b, h.index->type->dtype, low - p[0].at)));
     InstrList *users = arena_array(&c->s->arena, InstrList, n);
     for (size_t k = 0; k < n; k++) {
         Value *of = roles_matrix_of(p[k].load);
         for (Use *u = of->uses; u; u = u->next) vec_push(&c->s->arena, &users[k], u->user);
         vec_push(&c->s->arena, &h.was, of);
+        masked |= ir_attr_int(p[k].load, ATTR_MASKED, 1);
     }
-    lengthen(c, h.load, axis, h.extent + high - low);
-    if (matrix->def != h.load) matrix->type = longer(c, matrix->type, rows, step * (h.extent + high - low));
-    b = ir_after(matrix->def);
+    if (masked && !ir_attr_int(h.load, ATTR_MASKED, 1)) ir_set_attr(c->s, h.load, a_int(ATTR_MASKED, 1));
+    h.rows = widen(c, &p[0], axis, rows_at.low - p[0].at, all);
+    if (columns_at.low < columns_at.high) {
+        times = shifts_of(p, n, columns_at.low, shift);
+        h.columns = widen(c, &p[0], columns, columns_at.low - p[0].along, ir_attr(h.load, ATTR_EXTENTS)->v[columns] + columns_at.high - columns_at.low);
+        ir_set_attr(c->s, h.load, a_ints(ATTR_SHIFTS, shift, times));
+    }
+    if (matrix->def != h.load) matrix->type = longer(c, matrix->type, rows, step * all * times);
+    Builder b = ir_after(matrix->def);
     for (size_t k = 0; k < n; k++) {
         Value *of = h.was.data[k];
-        Value *part = ir_emit(&b, OP_SLICE, &matrix, 1, ATTRS(a_int(ATTR_AXIS, rows), a_int(ATTR_START, (p[k].at - low) * step)), h.matrix);
+        int time = 0;
+        while (time + 1 < times && shift[time] < p[k].along - columns_at.low) time++;
+        Value *part = ir_emit(&b, OP_SLICE, &matrix, 1, ATTRS(a_int(ATTR_AXIS, rows), a_int(ATTR_START, (p[k].at - rows_at.low + time * all) * step)), h.matrix);
         for (size_t u = 0; u < users[k].len; u++)
             for (int o = 0; o < 2; o++) if (ir_operand(users[k].data[u], o) == of) ir_set_operand(users[k].data[u], o, part);
         vec_push(&c->s->arena, &h.parts, part);
@@ -135,7 +185,10 @@ static void join(Roles *c, Place *p, size_t n, int axis)
     vec_push(&c->s->arena, &c->halos, h);
 }
 
-bool roles_join_windows(Roles *c)
+/* Do they overlap, within what TMA takes and what a slot holds? */
+static bool overlaps(Span s, int64_t extent) { return s.high - s.low < extent && extent + s.high - s.low <= 256; }
+
+bool roles_join_windows(Roles *c, bool columns)
 {
     VEC(Place) all = { 0 };
     InstrList loads = { 0 };
@@ -149,22 +202,31 @@ bool roles_join_windows(Roles *c)
     for (size_t k = 0; k < all.len; k++) {
         Place *first = &all.data[k];
         if (!first->load) continue;
-        int axis = outermost(c->f, first->load);
-        int64_t extent = ir_attr(first->load, ATTR_EXTENTS)->v[axis], low = first->at, high = low;
+        int axis = outermost(c->f, first->load), along = columns ? turned_axis(c, first->load) : -1;
+        const int64_t *x = ir_attr(first->load, ATTR_EXTENTS)->v;
+        Span at = { first->at, first->at }, over = { first->along, first->along };
         size_t n = 0;
         group[n++] = *first;
         for (size_t j = k + 1; j < all.len; j++) {
             Place *o = &all.data[j];
-            if (!o->load || !moved(facts, first, o, axis)) continue;
-            int64_t l = o->at < low ? o->at : low, h = o->at > high ? o->at : high;
-            if (h - l >= extent || extent + h - l > 256) continue;         /* they overlap; TMA's limit */
-            low = l, high = h;
+            if (!o->load || !moved(facts, first, o, axis, along)) continue;
+            Span a = with(at, o->at), b = with(over, o->along);
+            if (!overlaps(a, x[axis]) || (along >= 0 && (!overlaps(b, x[along]) || b.high - b.low >= MOST_SHIFTS))) continue;
+            at = a, over = b;
             group[n++] = *o;
             o->load = NULL;
         }
-        if (n > 1 && extent + high - low < (int64_t)n * extent) join(c, group, n, axis);
+        if (n > 1 && x[axis] + at.high - at.low < (int64_t)n * x[axis]) join(c, group, n, axis, along, at, over);
     }
     return c->halos.len > 0;
+}
+
+static void narrow(Roles *c, Instr *load, const HaloAxis *h)
+{
+    Value *moved_to = ir_operand(load, 1 + h->axis);
+    ir_set_operand(load, 1 + h->axis, h->index);
+    if (moved_to != h->index && !moved_to->uses) ir_erase(moved_to->def);
+    lengthen(c, load, h->axis, h->extent);
 }
 
 void roles_part_windows(Roles *c)
@@ -174,10 +236,10 @@ void roles_part_windows(Roles *c)
         Value *matrix = roles_matrix_of(h->load);
         for (size_t j = 0; j < h->parts.len; j++) ir_replace(h->parts.data[j], h->was.data[j]), ir_erase(h->parts.data[j]->def);
         if (matrix->def != h->load) matrix->type = h->matrix;
-        Value *moved_to = ir_operand(h->load, 1 + h->axis);
-        ir_set_operand(h->load, 1 + h->axis, h->index);
-        if (moved_to != h->index && !moved_to->uses) ir_erase(moved_to->def);
-        lengthen(c, h->load, h->axis, h->extent);
+        narrow(c, h->load, &h->rows);
+        if (h->columns.axis < 0) continue;
+        narrow(c, h->load, &h->columns);
+        ir_set_attr(c->s, h->load, a_ints(ATTR_SHIFTS, (int64_t[]){ 0 }, 1));
     }
     c->halos.len = 0;
 }

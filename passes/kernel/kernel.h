@@ -226,6 +226,9 @@ typedef struct FillWay {
     int rank, axis, split;              /* axis: contiguous in memory; the first `split` axes are the matrix's rows, the others its columns */
     int64_t shape[TILE_MAX_RANK];
     int64_t line, lines;                /* elements of a line along `axis`, and how many there are */
+    int64_t first;                      /* of the window's elements along `axis`, where a line begins: those before it, and behind the line, are never there (blocks) */
+    const Attr *shifts;                 /* the slot holds the window so many times (blocks), of `width` elements along `axis`; NULL: once */
+    int64_t width;
     int bytes, vectors, pitch;          /* of an element; aligned vectors around a line; bytes of a line in the stage */
     int share, stage;                   /* lines of a warp (turned), or units; and the bytes that they take */
     bool turned;                        /* the slot runs along another axis, `beside` */
@@ -238,11 +241,17 @@ typedef struct FillWay {
      * the k-th of a warp is warp + fillers * k, and its units lie one after the other in the stage */
     bool straight;
     /* blocks: turned over by ldmatrix and stmatrix, 8 of the lines along `beside` (a multiple of 16 bytes apart) by 8 elements at a time; a row is what the other axes of lines count */
-    bool blocks;
+    bool blocks, begins;                /* begins: lines begin at multiples of 16 bytes */
     int rows;
     int outer, inner, mine;             /* that axis; lines of one step of it; classes of a warp */
     int64_t slot_step;
 } FillWay;
+/* Shifts of a filled window, NULL: none. */
+static inline const Attr *kernel_shifts(const Instr *mem)
+{
+    const Attr *a = ir_attr(mem, ATTR_SHIFTS);
+    return a && a->n > 1 ? a : NULL;
+}
 /* 16 bits, of whose lines along tile axis `beside` eight may be turned over together. */
 bool kernel_fill_blocks(const Func *, const Instr *mem, int beside);
 /* Rows that lie anywhere: passes that filler warps make over a slot, each thread 16 bytes in each; *pieces: threads that share a row. 0: not so. */

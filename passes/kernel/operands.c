@@ -162,6 +162,7 @@ bool roles_filled(Roles *c, const Instr *load)
     const char *why = c->why;
     Loc loc = c->why_loc;
     if (c->p->options.no_fill || !u || !roles_fill_window(c, load)) return false;
+    if (kernel_shifts(load)) return true;       /* joined because they are filled */
     if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;      /* few rows wait for memory by either instruction */
     const Decision *d = schedule_asked_load(c->p, load);
     if (d && d->form == LOAD_RING_REGISTERS) return true;

@@ -121,12 +121,12 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
         Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
-        Attr attrs[9];
+        Attr attrs[10];
         int n = 0;
         uint32_t picked;
         int64_t parts = kernel_parts(i, &picked);
-        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED };
-        for (size_t k = 0; k < (put == OP_RING_FILL ? 5 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED, ATTR_SHIFTS };
+        for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
         int pieces = 0;

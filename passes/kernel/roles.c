@@ -250,12 +250,16 @@ static int steps_that_fit(Roles *c)
 /* One load for several where two steps of it fit, or where nothing does otherwise. */
 static void join_windows(Roles *c)
 {
-    if (c->p->options.no_halo || c->f->hints.cluster > 1 || !roles_join_windows(c)) return;
-    int together = steps_that_fit(c);
-    if (together < 2) {
-        roles_part_windows(c);
-        if (together && !steps_that_fit(c)) roles_join_windows(c);
+    if (c->p->options.no_halo || c->f->hints.cluster > 1) return;
+    int steps[2] = { 0, 0 };
+    bool kept = false;
+    for (int columns = 1; columns >= 0 && !kept; columns--) {
+        if (!roles_join_windows(c, columns)) return;
+        steps[columns] = steps_that_fit(c);
+        kept = steps[columns] >= 2;
+        if (!kept) roles_part_windows(c);
     }
+    if (!kept && (steps[1] || steps[0]) && !steps_that_fit(c)) roles_join_windows(c, steps[1] > 0);
     find_loads(c);
     c->why = NULL;
 }

@@ -5,8 +5,9 @@
 /* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or NULL; of: the load that made it, the only one of a filled ring. */
 typedef struct Ring { int param; const Type *view; int depth, loads; bool inner, shared, filled; Value *value; const Decision *asked; const Instr *of; } Ring;
 
-/* A load that stands for several whose windows overlap (halo.c): what it was before, and matrix by matrix what its parts replace. */
-typedef struct Halo { Instr *load; Value *index; int axis; int64_t extent; const Type *matrix; ValueList was, parts; } Halo;
+/* A load that stands for several whose windows overlap (halo.c): what it was before, along its outermost axis of rows and along the contiguous one (-1: it is as it was), and matrix by matrix what its parts replace. */
+typedef struct HaloAxis { int axis; Value *index; int64_t extent; } HaloAxis;
+typedef struct Halo { Instr *load; HaloAxis rows, columns; const Type *matrix; ValueList was, parts; } Halo;
 
 /* A load that takes slots of an operand's ring, which it follows: which ring, how many slots; instr: of the product. */
 typedef struct Lent { Instr *load; size_t ring; int parts; const char *instr; } Lent;
@@ -39,7 +40,7 @@ Ring *roles_ring(Roles *, const Instr *load);               /* made when first a
 bool roles_plan_rings(Roles *);                             /* slots of each, loads beside the products too */
 
 /* Loads of one step whose windows overlap become one, whose parts are slices of its matrix (halo.c): true if there are any; undone; kept for good, before roles are made; the consumers' side: slices of a view. */
-bool roles_join_windows(Roles *);
+bool roles_join_windows(Roles *, bool columns);             /* columns: those too that overlap along the contiguous axis */
 void roles_part_windows(Roles *);
 void roles_keep_windows(Roles *);
 void roles_take_parts(Roles *, Value *matrix, Value *view);

@@ -92,6 +92,11 @@ static const Row rows[] = {
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split=2", NULL },
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
+    /* taps of a row as well: each row fetched once, three times in the slot */
+    { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=16 TR=3 TS=3", NULL },
+    { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=16 TR=3 TS=3", NULL },
+    { "conv2d_planes", "B=1 C=24 H=9 W=20 F=72 R=3 S=5 N=162", "TF=64 TP=4 TC=16 TR=3 TS=5", NULL },
+    { "conv2d_planes", "B=1 C=24 H=9 W=26 F=72 R=3 S=3 N=168", "PAD=0 TF=64 TP=4 TC=16 TR=1 TS=3", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=225 N=225 D=64", "WINDOW=100 TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
