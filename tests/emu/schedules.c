@@ -18,12 +18,14 @@ static const Kernel kernels[] = {
     { "emu_sm_90a", "gemm_gated", "M=136 N=72 K=200", "TM=128 TN=64 TK=64", "A G U C" },
     { "emu_sm_90a", "attention", "B=1 H=4 HK=2 M=200 N=200 D=64", "CAUSAL=true TM=128 TN=64", "Q K V O" },
     { "emu_sm_90a", "attention_bias", "B=1 H=2 HK=1 M=136 N=264 D=64", "TM=64 TN=64", "Q K V BIAS O" },
+    { "emu_sm_90a", "attention", "B=1 H=2 HK=1 M=300 N=330 D=64", "CAUSAL=false TM=256 TN=64", "Q K V O" },
+    { "emu_sm_90a", "gemm", "M=264 N=72 K=456", "TM=256 TN=64 TK=32", "A B C" },
     { "emu_sm_80", "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32", "A B C" },
     { "emu_sm_80", "attention", "B=1 H=2 HK=1 M=100 N=150 D=64", "CAUSAL=true TM=64 TN=32", "Q K V O" },
     { "one_gfx942", "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32", "A B C" },
     { "emu_sm_90a", "gemm", "M=392 N=232 K=64", "TM=64 TN=224 TK=64", "A B C" },
 };
-enum { KERNELS = sizeof kernels / sizeof *kernels, GEMM90 = 0, RESIDUAL90, GATED90, ATTENTION90, BIAS90, GEMM80, ATTENTION80, GEMM942, SEVEN90 };
+enum { KERNELS = sizeof kernels / sizeof *kernels, GEMM90 = 0, RESIDUAL90, GATED90, ATTENTION90, BIAS90, FOUR90, TALL90, GEMM80, ATTENTION80, GEMM942, SEVEN90 };
 
 static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM90, "load A ring 2; load B ring 4" },
@@ -48,6 +50,12 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { BIAS90, "load BIAS ahead; loop 1 plain" },
     { BIAS90, "load BIAS registers; loop 1 late 2" },
     { BIAS90, "load BIAS ring 2; load K ring 3" },
+    { FOUR90, "split 2; roles 4" },
+    { FOUR90, "split 4; roles 4; turns off" },
+    { FOUR90, "split 2; roles 2; loop 1 plain" },
+    { FOUR90, "roles 4; programs tickets" },
+    { TALL90, "split 4; roles 4" },
+    { TALL90, "split 2; roles 1; loop 1 plain" },
     { GEMM80, "load A ring 2; load B ring 2; warps 2" },
     { GEMM80, "load A staged; load B registers" },
     { GEMM80, "load A registers; load B ring 4; occupancy 3" },
@@ -95,7 +103,7 @@ static int below(int n)
 
 static void decision(const Kernel *k, char *out, size_t size)
 {
-    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "order remap", "roles none", "roles 1", "roles 2", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
+    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "order remap", "roles none", "roles 1", "roles 2", "roles 4", "split 2", "split 4", "split 8", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
                                          "rescale always", "rescale lazy", "turns on", "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8", "occupancy 2",
                                          "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1", "loop 1 ahead" };
     static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5", "ring 1 by registers" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
