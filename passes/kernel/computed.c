@@ -60,17 +60,19 @@ static bool operands_fit(const Chain *h)
     return any;
 }
 
-/* The last product that reads the slot; -1: not only products read it. */
-static int last_reader(const Chain *h, const Instr *get)
+/* The last product that reads the slot or a part of it; -1: not only products read it. */
+static int last_reader_of(const Chain *h, const Value *slot)
 {
     int last = -1;
-    for (const Use *u = ir_result(get)->uses; u; u = u->next) {
-        int k = u->user->op == OP_WGMMA ? number_of(h, u->user) : -1;
+    for (const Use *u = slot->uses; u; u = u->next) {
+        int k = u->user->op == OP_WGMMA ? number_of(h, u->user) : u->user->op == OP_SHARED_SLICE ? last_reader_of(h, ir_result(u->user)) : -1;
         if (k < 0) return -1;
         if (k > last) last = k;
     }
     return last;
 }
+
+static int last_reader(const Chain *h, const Instr *get) { return last_reader_of(h, ir_result(get)); }
 
 /* Which product is the last to read each slot; whether rings have slots for what is held at a time. Slots are given back in the order in which they were got. */
 static bool slots_fit(Chain *h)

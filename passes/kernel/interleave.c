@@ -67,19 +67,25 @@ static void place_operands(Order *o, const Instr *i)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next) place_operands(o, x);
 }
 
-/* All products that read the ring's slot are waited for. */
+/* All that read a slot, or a part of it, are done, products waited for. */
+static bool readers_done(const Order *o, const Value *slot)
+{
+    for (const Use *u = slot->uses; u; u = u->next) {
+        const Instr *user = u->user;
+        while (user->block != o->body && user->block->parent) user = user->block->parent;
+        if (user->block != o->body) return false;
+        const Instr *last = user->op == OP_WGMMA ? wait_for(user) : user;
+        if (!o->done[last->mark]) return false;
+        for (int k = 0; k < user->n_results; k++) if (user->results[k].type->kind == TYPE_SHARED && !readers_done(o, &user->results[k])) return false;
+    }
+    return true;
+}
+
 static bool free_to_release(const Order *o, const Instr *release)
 {
     for (size_t k = 0; k < o->all.len; k++) {
         const Instr *get = o->all.data[k];
-        if (get->op != OP_RING_GET || ir_operand(get, 0) != ir_operand(release, 0)) continue;
-        for (const Use *u = ir_result(get)->uses; u; u = u->next) {
-            const Instr *user = u->user;
-            while (user->block != o->body && user->block->parent) user = user->block->parent;
-            if (user->block != o->body) return false;
-            const Instr *last = user->op == OP_WGMMA ? wait_for(user) : user;
-            if (!o->done[last->mark]) return false;
-        }
+        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(release, 0) && !readers_done(o, ir_result(get))) return false;
     }
     return true;
 }

@@ -151,8 +151,10 @@ typedef struct Crossing { Overlap *c; const Split *s; const InstrList *late_issu
 static bool crosses(void *user, Value *v)
 {
     Crossing *x = user;
-    if (v->def && v->def->op == OP_RING_GET && v->def->block == x->s->body) {      /* the slot would have to be kept a step longer */
-        for (size_t k = 0; k < x->late_issue->len; k++) if (x->late_issue->data[k] == v->def) return true;
+    const Instr *get = v->def;
+    while (get && get->op == OP_SHARED_SLICE) get = ir_operand(get, 0)->def;
+    if (get && get->op == OP_RING_GET && get->block == x->s->body) {      /* the slot would have to be kept a step longer */
+        for (size_t k = 0; k < x->late_issue->len; k++) if (x->late_issue->data[k] == get) return true;
         return false;
     }
     bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || v->type->kind == TYPE_SHARED;

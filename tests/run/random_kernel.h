@@ -9,8 +9,11 @@
 
 typedef struct RandomKernel {
     char text[16384];           /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of cases.h */
-    char tensors[256], scalars[64], launch[64], sizes[256];
+    char tensors[512], scalars[64], launch[64], sizes[256];
 } RandomKernel;
 
 /* Kernel number `seed`; the same on every machine. */
 void random_kernel(uint64_t seed, RandomKernel *out);
+
+/* Another kind, made of matrix products (random_product.c). */
+void random_product(uint64_t seed, RandomKernel *out);

@@ -3,7 +3,7 @@
  *     tile_random_test --device=interp --first=1 --count=200
  *     tile_random_test --device=cpu finds/one.tile finds/two.tile
  *
- * Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from: the first of them.
+ * --products: kernels of matrix products (random_product.c); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from: the first of them.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit status 0, 1, 2 for wrong
  * options, 77 where the device is not there. */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Fuzz { Oracle z; int number, draws; uint64_t first_draw; } Fuzz;
+typedef struct Fuzz { Oracle z; void (*make)(uint64_t, RandomKernel *); int number, draws; uint64_t first_draw; } Fuzz;
 
 static void show(const RandomKernel *k, uint64_t seed)
 {
@@ -43,7 +43,7 @@ static bool run_kernel(Fuzz *z, const RandomKernel *k, uint64_t seed)
 static bool run_seed(Fuzz *z, uint64_t seed)
 {
     RandomKernel *k = malloc(sizeof *k);
-    random_kernel(seed, k);
+    z->make(seed, k);
     bool ok = run_kernel(z, k, seed);
     free(k);
     return ok;
@@ -105,22 +105,23 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_random_test [--device=NAME] [--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
+static const char usage[] = "usage: tile_random_test [--device=NAME] [--products] [--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 100, failed = 0, n_files = 0;
     const char *device = "interp", *v;
-    Fuzz z = {.draws = 3};
+    Fuzz z = {.draws = 3, .make = random_kernel};
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) device = v;
         else if ((v = value_of(argv[i], "--first"))) first = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--count"))) count = strtoull(v, NULL, 0);
+        else if (!strcmp(argv[i], "--products")) z.make = random_product;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
             RandomKernel *k = malloc(sizeof *k);
-            random_kernel(strtoull(v, NULL, 0), k);
+            z.make(strtoull(v, NULL, 0), k);
             show(k, strtoull(v, NULL, 0));
             free(k);
             return 0;
