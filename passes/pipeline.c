@@ -3,6 +3,7 @@
  * The order, and why:
  *   inline, check, specialize        one function, and every fact of the launch a constant, before anything is derived
  *   fold, cse, dce                   the canonical form that the others look for
+ *   rows                             programs as the source has them: before anything is moved, and before masks and widths are settled
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over two loops
  *   licm                             before mask-peel, so that invariant values are not copied with the loop
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
@@ -30,7 +31,7 @@ static PassFn *const pass_fn[PASS_COUNT] = {
 
 static const PassId pipeline[] = {
     PASS_INLINE, PASS_CHECK, PASS_SPECIALIZE,
-    PASS_FOLD, PASS_CSE, PASS_DCE,
+    PASS_FOLD, PASS_CSE, PASS_DCE, PASS_ROWS,
     PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
     PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
     PASS_UNROLL, PASS_APPROX, PASS_CONTRACT, PASS_GUESS, PASS_LATENCY, PASS_REMAP,
