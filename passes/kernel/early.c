@@ -20,6 +20,7 @@ enum {
     OTHERS = 8, PARTS = 8,              /* addresses and row values; parts of a sum, of as many warps or CTAs or more */
     AGAIN = 4,                          /* operations that are worth doing twice */
     SMALL = 2,                          /* words of a row value */
+    AS_LOADED = 32, UNDER_WAY = 40 << 10,       /* make_room */
 };
 
 typedef struct Early {
@@ -222,6 +223,50 @@ static void find_loads(Early *c, const Instr *first, const Instr *place)
     }
 }
 
+/* Does every thread hold elements of the tile only? */
+static bool fills(Early *c, const Type *t)
+{
+    const Layout *l = layouts_get(&c->p->layouts, t);
+    int64_t ctas = c->p->cluster > 1 ? c->p->cluster : 1;
+    return (int64_t)layout_regs(l) * c->p->target->wave * c->p->warps * ctas == type_elements(t);
+}
+
+/* Registers of a thread where a multiprocessor holds n of these CTAs. */
+static int registers_at(const KernelPlan *p, int n)
+{
+    int all = FILE_WORDS / (p->warps * p->target->wave * (n > 0 ? n : 1)) / 8 * 8;
+    return all < MOST ? all : MOST;
+}
+
+/* Fewer CTAs than `least` has, where threads hold more of a row than their registers have room for and what is left still has enough under way. H100, TB/s with 64 registers and with more: RMSNorm of 40960, 40
+ * elements a thread 2.76 and 2.95 (80); softmax of 131072, 64 elements 2.06 and 2.94 (80); LayerNorm of 20480, 40 elements and two weights 1.48 and 2.78 (96). Up to 32 elements rows that are held as they were loaded do with 64,
+ * unless threads hold something beyond the row's end (LayerNorm of 14336: 228 bytes spilled) or two rows (a softmax's gradient of 4096: 96). */
+static void make_room(Early *c, Instr *first)
+{
+    KernelPlan *p = c->p;
+    int row = 0, most = 0, tiles = 0;
+    bool whole = true;
+    for (Instr *i = c->f->body->first; i != first; i = i->next) {
+        if (i->op != OP_LOAD) continue;
+        if (kernel_may_shift(c->f, p, i) && kernel_access_bytes(c->f, i) < 16) return;      /* two vectors for each, all on their way at once: what is best is not known */
+        if (under_way(c, i) > words(c, ir_result(i))) return;       /* likewise by elements */
+        row += words(c, ir_result(i));
+        tiles += words(c, ir_result(i)) > SMALL;
+    }
+    for (size_t k = 0; k < c->loads.len; k++) if (under_way(c, c->loads.data[k]) > words(c, ir_result(c->loads.data[k]))) return;
+    for (size_t k = 0; k < c->reductions.len; k++) {
+        int w = words(c, ir_operand(c->reductions.data[k], 0));
+        if (w > most) most = w;
+        whole = whole && fills(c, ir_operand(c->reductions.data[k], 0)->type);
+    }
+    for (int n = p->min_ctas; n >= 2 && n * p->warps * p->target->wave * row * 4 >= UNDER_WAY; n--) {
+        c->budget = registers_at(p, n);
+        if (!fits(c, c->loads.len, false) && !(whole && tiles == 1 && most <= AS_LOADED && fits(c, c->loads.len, true))) continue;
+        p->min_ctas = n;
+        return;
+    }
+}
+
 void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
 {
     Early c = { .s = s, .f = f, .p = p };
@@ -236,14 +281,13 @@ void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
     Instr *first = c.reductions.data[0], *place = first;
     for (Instr *i = f->body->first; i != first; i = i->next) if (i->op == OP_LOAD) place = i->next;
     find_loads(&c, first, place);
-    if (!c.loads.len) return;
-    int threads = p->warps * p->target->wave;
-    c.budget = FILE_WORDS / (threads * (p->min_ctas > 0 ? p->min_ctas : 1)) / 8 * 8;
-    if (c.budget > MOST) c.budget = MOST;
     c.others = OTHERS + (p->warps > PARTS ? p->warps : PARTS);
+    if (!f->hints.occupancy && p->min_ctas > 2) make_room(&c, first);
+    c.budget = registers_at(p, p->min_ctas);
     bool again = false;
     size_t n = c.loads.len;
     for (; n && !fits(&c, n, false); n--) if (fits(&c, n, true)) { again = true; break; }
+    if (!c.loads.len) again = p->min_ctas > 0 && !fits(&c, 0, false) && fits(&c, 0, true);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Decision *d = schedule_asked_load(p, c.loads.data[k]);
         if (k >= n && d) schedule_refuse(p, d, "registers do not last for this tile while rows are reduced: a thread has %d", c.budget);
