@@ -27,6 +27,7 @@ typedef struct Walk {
     double site[MOST_PARAMS];       /* by parameter: what the load that reads most of it reads */
     const Block *products;          /* where products were counted last, and the bytes that they hold there */
     double held;
+    bool slots_only;                /* so far both operands of each lie in slots */
 } Walk;
 
 /* Windows that programs under way together load, each once. */
@@ -143,7 +144,12 @@ static void product(Walk *w, const Instr *i, double times)
     const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
     double m = (double)a->shape[0], k = (double)a->shape[1], n = (double)b->shape[1], size = dtype_bytes(a->dtype), work = m * n * k * times;
     const Type *c = i->results[0].type;
-    if (w->products != i->block) w->held = 0;
+    if (w->products != i->block) {
+        w->held = 0;
+        w->slots_only = true;
+    }
+    w->c.chained |= w->products == i->block && w->slots_only && a->kind == TYPE_TILE;
+    w->slots_only &= a->kind == TYPE_SHARED;
     w->products = i->block;
     const Instr *from = ir_operand(i, 2)->def;      /* the next step of the same sum, in the same registers */
     bool goes_on = from && from->block == i->block && from->op == i->op;
@@ -230,6 +236,14 @@ static double torn(const Walk *w, const Instr *put)
         within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 && stride * dtype_bytes(p->type->dtype) % 32;
     }
     return within ? 0.5 : 0;
+}
+
+/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
+static double pieces(const Walk *w, const Instr *put)
+{
+    int64_t row = row_bytes(w, put);
+    const LayoutShared *slot = w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
+    return slot && slot->pitch < 128 ? ceil((double)row / slot->pitch) * 128 / (double)row : 1;
 }
 
 /* The part of a copied window's places that reach over the end of rows. */
@@ -445,7 +459,7 @@ static void one(Walk *w, const Instr *i, double times)
         if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
         w->c.wasted += bytes * waste;
         if (row_bytes(w, i) % 128) w->c.panels = fmax(w->c.panels, row_bytes(w, i) > 128 && row_bytes(w, i) % 64 ? 2 : 1);      /* passes/kernel/layouts.c */
-        w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * torn(w, i);
+        w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * torn(w, i) * pieces(w, i);
         return;
     }
     case OP_COPY: copy(w, i, times); return;
@@ -506,7 +520,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->filled += c->filled; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->uncertain |= c->uncertain;
+    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->chained |= c->chained; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }

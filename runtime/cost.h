@@ -35,6 +35,7 @@ typedef struct Cost {
     int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;
     bool shifted;                   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */
+    bool chained;                   /* products of what other products gave: each of a step holds its slot for a part of it */
     bool by_turns;                  /* warpgroups take turns to issue products */
     bool uncertain;                 /* not all of it could be counted */
     int cluster, loading;           /* CTAs of one program; programs that load together */

@@ -31,9 +31,9 @@ static const double STALL = 1;
 static const double FILLED = 18;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
-/* Slots of a ring that its reader holds; what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
+/* Slots of a ring that its reader holds, and where one product follows another (K while V is loaded: D 72 and 104 by two slots of 128 keys each); what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
  * long again); of bytes that go into shared memory beside those that products read there; programs that load together by twos and fours; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
-static const double HELD_SLOTS = 1.14, NARROW = 1, TORN = 3.5, FILL = 0.75, PAIRS = 1.015, FOURS = 0.97, PANELS = 0.24, TAIL = 0.53;
+static const double HELD_SLOTS = 1.14, HELD_CHAINED = 0.6, NARROW = 1, TORN = 3.5, FILL = 0.75, PAIRS = 1.015, FOURS = 0.97, PANELS = 0.24, TAIL = 0.53;
 /* Memory: how often a word that registers do not hold goes there and comes back (rows of 24576 to 131072 in one CTA: 1.7 to 4); what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
@@ -78,7 +78,7 @@ static double resident(const Cost *c, const DeviceModel *m)
 }
 
 /* Arithmetic beside products: the part of it that the products of other warpgroups do not hide. With roles fitted on attention (H100, 2026-11-21: D 32 and 64, one to three warpgroups, 55 configurations of 12 shapes). */
-static const double LEFT = 0.2, OTHERS = 1.05;
+static const double LEFT = 0.2, OTHERS = 1.05, ALL = 1.05;
 static double unhidden(const Cost *c, double groups) { return c->consumers ? LEFT + OTHERS / (groups * groups) : 0.23 + 0.48 / (groups * sqrt(groups)); }
 
 double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_bytes, const char **limit)
@@ -93,14 +93,14 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double fill = c->filled / FILLED / turns;
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
-    products *= (1 + PANELS * c->panels) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
+    products *= (1 + PANELS * (c->chained ? fmin(1, c->panels) : c->panels)) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
-    double pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, l2, fill);
+    double all = c->consumers && c->chained ? ALL * arithmetic : 0, pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, all, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
-    double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - HELD_SLOTS, 0.35);
+    double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - (c->chained ? HELD_CHAINED : HELD_SLOTS), 0.35);
     double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS : 1);
-    double turn = BLEND(6, products + unhidden(c, groups) * arithmetic, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
+    double turn = BLEND(6, products + unhidden(c, groups) * arithmetic, all, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */

@@ -6,7 +6,7 @@
 --gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
    causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
 --window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]   against FlexAttention, compiled; W: of windows, C: of caps; a bias is the same for all heads, or the batch;
-   beside it cuDNN (bias) and FlashAttention-2 (window, alibi)
+   beside it cuDNN (bias) and FlashAttention-2 (window)
 --softmax, --rms, --layer, --silu, --transpose=MxN[:f32]                          against a copy; beside it PyTorch
 --conv=B32C256H56F256[R3][S1][:bf16]              channels last, R x R taps, stride S, against cuDNN's NHWC; beside it its NCHW
 Each may be given several times. --table: take FILE.tune beside FILE.tile too (default: no table, so that the choice is the library's own). --declared: also what the source declares;
@@ -167,16 +167,18 @@ class Rows:
         pairs = sum(min(i + 1, W) for i in range(M)) if "window" in what else M * (M + 1) // 2 if causal else M * M
         more = {"alibi": (slope,), "sink": (sink,), "sink_window": (sink,), "bias": (bias,)}.get(what, ()); last = (scale, cap) if what == "softcap" else (scale,)
         bind = dict(T=T, **({"WINDOW": W} if "window" in what else {"CAUSAL": "true" if causal else "false"})); name = "attention_" + what.replace("sink_window", "sink")
-        flex = cases.flex(what + text, q, k, v, change, seen if masked else None); beside = []
+        peers, beside = [], []
+        try: peers.append(("flex", cases.flex(what + text, q, k, v, change, seen if masked else None)))
+        except Exception as x: print(f"flex: {str(x)[:160]}", flush=True)
         def flash(**more):
             a = [x.transpose(1, 2) for x in (q, k, v)]
             return lambda: torch.ops.aten._flash_attention_forward(*a, None, None, M, M, 0.0, causal or "window" in what, False, scale=scale, **more)
         def cudnn():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION): return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=H != HK)
-        for name, go in {"window": [("fa2", flash(window_size_left=W - 1, window_size_right=0))], "alibi": [("fa2", flash(alibi_slopes=slope))], "bias": [("cudnn", cudnn)]}.get(what, []):
-            try: go(); torch.cuda.synchronize(); beside.append((name, go))
-            except Exception as x: print(f"{name}: {str(x)[:100]}", flush=True)
-        self.show(f"{what}{W if 'window' in what else ''} {T} {'causal' if masked else 'full'}{f' cap {cap:g}' if what == 'softcap' else ''} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M}{''.join(' over ' + x for x in rest if x not in DT)}", 4 * B * H * D * pairs, "TFLOPS", [("flex", flex)],
+        for peer, go in {"window": [("fa2", flash(window_size_left=W - 1, window_size_right=0))], "bias": [("cudnn", cudnn)]}.get(what, []):
+            try: go(); torch.cuda.synchronize(); beside.append((peer, go))
+            except Exception as x: print(f"{peer}: {str(x)[:100]}", flush=True)
+        self.show(f"{what}{W if 'window' in what else ''} {T} {'causal' if masked else 'full'}{f' cap {cap:g}' if what == 'softcap' else ''} D{D} B{B} H{H}{f'/{HK}' if HK != H else ''} M{M}{''.join(' over ' + x for x in rest if x not in DT)}", 4 * B * H * D * pairs, "TFLOPS", peers,
                   lambda l: l.kernel(name, name, **bind), (q, k, v) + more + (o,) + last, o, want, 8e-3 if T == "bf16" else 2e-3, 1.3, beside=beside)
     def conv(self, text):
         import bench

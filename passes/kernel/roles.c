@@ -264,6 +264,40 @@ static void join_windows(Roles *c)
     c->why = NULL;
 }
 
+typedef struct Way { bool *seen; } Way;
+
+/* Comes from a product of the same turn. */
+static bool from_product(void *user, Value *v)
+{
+    Way *w = user;
+    Instr *d = v->def;
+    if (!d || w->seen[v->id]) return true;      /* true: go on looking */
+    w->seen[v->id] = true;
+    return d->op != OP_MMA_SYNC && d->op != OP_FOR && ir_all_operands(d, from_product, w);
+}
+
+/* Four warpgroups hide more of what is computed between products than two of two row blocks do, and have half of the registers each: where those hold a row block's products, and what is between them, they are taken
+ * (attention of D 64 by 256 x 64, H100: 4k 1058 us, 1k 79.1, 384 heads of 512 rows 65.1; by two 192 x 128 1035, 82.9, 67.7; D 32 119, 128). */
+static bool four_have_room(Roles *c)
+{
+    enum { ROOM = 84 };         /* words of 112: without addresses and what exponents are computed in */
+    int64_t words = 0;
+    bool between = false;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Instr *i = c->products.data[k], *sum = ir_operand(i, 2)->def;
+        const Type *a = ir_operand(i, 0)->type, *r = ir_result(i)->type;
+        Way w = { arena_array(&c->s->arena, bool, c->f->module->next_id) };
+        bool computed = !from_product(&w, ir_operand(i, 0));
+        if (!sum || sum->op != i->op || sum->block != i->block) words += r->shape[1] / 2;
+        if (computed) words += a->shape[1] * dtype_bytes(a->dtype) / 8;
+        between |= computed;
+        for (const Instr *l = computed ? i->block->first : NULL; l; l = l->next)       /* a bias, say */
+            if (l->op == OP_LOAD && ir_result(l)->type->kind == TYPE_TILE && type_elements(ir_result(l)->type) >= 16 * c->rows && roles_product_of(ir_result(l)) == NULL)
+                words += type_elements(ir_result(l)->type) / c->rows * dtype_bytes(ir_result(l)->type->dtype) / 8;
+    }
+    return between && words <= ROOM;
+}
+
 /* How many consumer warpgroups there are, and the rings; 0: no roles here, and a note or an error says why. */
 static int plan(Roles *c)
 {
@@ -278,7 +312,7 @@ static int plan(Roles *c)
     if (ok) join_windows(c);
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
-    if (ok && consumers == 4) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
+    if (ok && consumers == 4 && !four_have_room(c)) consumers = 2;        /* two warpgroups of two row blocks: more registers each */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
     if (ok && roles_plan_rings(c) && fillers_gain(c)) {
         if (!rings_filled(c)) p->filler_warps = 0;

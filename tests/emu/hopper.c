@@ -121,6 +121,8 @@ static const Row rows[] = {
     { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64", "TM=64 TN=64 split=4", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split=8", NULL },
+    { "attention", "B=1 H=2 HK=1 M=300 N=300 D=64", "TM=256 TN=64", NULL },
+    { "attention", "B=1 H=1 HK=1 M=300 N=500 D=64", "CAUSAL=false TM=256 TN=64 split=2", NULL },
     { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split=2", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true, .early = true },
