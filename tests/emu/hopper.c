@@ -314,7 +314,7 @@ static const char *random_attention(Text3 *t)
     if (!strcmp(recipe, "attention_bias") && below(2)) n = (n + 7) / 8 * 8;
     if (!strcmp(recipe, "attention_window")) m = n;      /* a row without a key in its window has no result */
     snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)), hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
-    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"), ONE_OF(64, 128, 192), 16 * (1 + below(8)));
+    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"), ONE_OF(64, 128, 192, 256), 16 * (1 + below(8)));
     if (!strcmp(recipe, "attention_window")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " WINDOW=%d", 1 + below(200));
     else if (strcmp(recipe, "attention_cross")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " CAUSAL=%s", WORD_OF("true", "false"));
     snprintf(t->views, sizeof t->views, "%s", WORD_OF("", "", "", "Q:s K:s V:s O:s"));
