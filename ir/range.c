@@ -29,10 +29,13 @@ bool range_fits(RangeInfo r, DType d)
     return r.lo >= t.lo && r.hi <= t.hi;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t range_gcd(int64_t a, int64_t b)
 {
+    if (a == INT64_MIN || b == INT64_MIN) return 1;
+    if (a < 0) a = -a;
+    if (b < 0) b = -b;
     while (b) { int64_t t = a % b; a = b; b = t; }
-    return a < 0 ? (a == INT64_MIN ? 1 : -a) : a;
+    return a;
 }
 
 static RangeInfo constant(int64_t c)
@@ -42,7 +45,7 @@ static RangeInfo constant(int64_t c)
 
 static RangeInfo join(RangeInfo a, RangeInfo b)
 {
-    return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, gcd(a.div, b.div) };
+    return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, range_gcd(a.div, b.div) };
 }
 
 /* Both hold; an empty intersection (the code is never reached, or a promise broken) keeps `a`. */
@@ -112,7 +115,7 @@ static RangeInfo remainder_of(RangeInfo a, RangeInfo b)
     Wide lo = a.lo < 0 ? wide_max(a.lo, -most) : 0, hi = a.hi > 0 ? wide_min(a.hi, most) : 0;
     /* 0 <= a < b: unchanged */
     if (a.lo >= 0 && b.lo > 0 && a.hi < b.lo) return a;
-    return (RangeInfo){ (int64_t)lo, (int64_t)hi, gcd(a.div, b.div) ? gcd(a.div, b.div) : 1 };
+    return (RangeInfo){ (int64_t)lo, (int64_t)hi, range_gcd(a.div, b.div) ? range_gcd(a.div, b.div) : 1 };
 }
 
 static RangeInfo shifted(Op op, DType d, RangeInfo a, RangeInfo b)
@@ -163,20 +166,20 @@ RangeInfo range_op(Op op, DType d, const RangeInfo *v)
         Wide most = wide_max(-(Wide)a.lo, a.hi), least = a.lo > 0 ? a.lo : a.hi < 0 ? -(Wide)a.hi : 0;
         return in_dtype(d, least, most, a.div);
     }
-    case OP_ADD: return in_dtype(d, (Wide)a.lo + v[1].lo, (Wide)a.hi + v[1].hi, gcd(a.div, v[1].div));
-    case OP_SUB: return in_dtype(d, (Wide)a.lo - v[1].hi, (Wide)a.hi - v[1].lo, gcd(a.div, v[1].div));
+    case OP_ADD: return in_dtype(d, (Wide)a.lo + v[1].lo, (Wide)a.hi + v[1].hi, range_gcd(a.div, v[1].div));
+    case OP_SUB: return in_dtype(d, (Wide)a.lo - v[1].hi, (Wide)a.hi - v[1].lo, range_gcd(a.div, v[1].div));
     case OP_MUL: return mul(d, a, v[1]);
     case OP_FMA: {
         RangeInfo p = mul(d, a, v[1]);
-        return in_dtype(d, (Wide)p.lo + v[2].lo, (Wide)p.hi + v[2].hi, gcd(p.div, v[2].div));
+        return in_dtype(d, (Wide)p.lo + v[2].lo, (Wide)p.hi + v[2].hi, range_gcd(p.div, v[2].div));
     }
     case OP_DIV: return quotient(d, a, v[1], false);
     case OP_CDIV: return quotient(d, a, v[1], true);
     case OP_REM: return remainder_of(a, v[1]);
     case OP_MIN: case OP_MINNUM:
-        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi, gcd(a.div, v[1].div) };
+        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi, range_gcd(a.div, v[1].div) };
     case OP_MAX: case OP_MAXNUM:
-        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi, gcd(a.div, v[1].div) };
+        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi, range_gcd(a.div, v[1].div) };
     case OP_CLAMP: {
         RangeInfo low[2] = { a, v[1] }, high[2] = { range_op(OP_MAX, d, low), v[2] };
         return range_op(OP_MIN, d, high);
@@ -255,7 +258,7 @@ static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
 {
     RangeInfo lo = get(r, ir_operand(loop, 0), depth), hi = get(r, ir_operand(loop, 1), depth), step = get(r, ir_operand(loop, 2), depth);
     if (loop->blocks[0]->args[0]->type->dtype == DT_U64) return all;
-    RangeInfo iv = { lo.lo, hi.hi == INT64_MIN ? hi.hi : hi.hi - 1, gcd(lo.div, step.div) };
+    RangeInfo iv = { lo.lo, hi.hi == INT64_MIN ? hi.hi : hi.hi - 1, range_gcd(lo.div, step.div) };
     if (iv.hi < iv.lo) iv.hi = iv.lo;       /* never runs */
     if (lo.lo == lo.hi && step.lo == step.hi && step.lo > 0)
         iv.hi = (int64_t)(iv.lo + ((Wide)iv.hi - iv.lo) / step.lo * step.lo);
@@ -287,7 +290,7 @@ static RangeInfo of_carried(Ranges *r, const Instr *loop, int k, int depth)
     Wide n = trips(get(r, ir_operand(loop, 0), depth), get(r, ir_operand(loop, 1), depth), get(r, ir_operand(loop, 2), depth));
     if (n > (Wide)1 << 62) return whole(arg);
     Wide lo = init.lo + wide_min(0, n * by.lo), hi = init.hi + wide_max(0, n * by.hi);
-    return in_dtype(arg->type->dtype, lo, hi, gcd(init.div, by.div));
+    return in_dtype(arg->type->dtype, lo, hi, range_gcd(init.div, by.div));
 }
 
 static RangeInfo of_arg(Ranges *r, const Value *v, int depth)

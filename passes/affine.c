@@ -23,15 +23,6 @@ Facts *facts_new(Arena *a, const Func *f)
     return k;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    if (a == INT64_MIN || b == INT64_MIN) return 1;
-    if (a < 0) a = -a;
-    if (b < 0) b = -b;
-    while (b) { int64_t t = a % b; a = b; b = t; }
-    return a;
-}
-
 RangeInfo value_range(Facts *k, Value *v) { return range_of(k->ranges, v); }
 
 static Value *grid_extent(const Facts *k, int64_t axis)
@@ -313,7 +304,7 @@ static bool numeric_nonneg(Facts *k, const Affine *a)
  * `scale` when the coefficient does not divide. */
 static bool substitute(Facts *k, const Affine *a, int n, int64_t scale, const Affine *bound, int depth)
 {
-    int64_t coef = a->terms[n].coef, g = gcd(coef, scale), times = scale / g, by = coef / g;
+    int64_t coef = a->terms[n].coef, g = range_gcd(coef, scale), times = scale / g, by = coef / g;
     Affine f = { 0 }, rest = *a;
     rest.terms[n] = rest.terms[--rest.n];
     if (!affine_add(&f, &rest, times) || !affine_add(&f, bound, by)) return false;

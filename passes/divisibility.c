@@ -24,12 +24,6 @@ static bool window_inside(Divisibility *d, const Instr *i, int rank)
     return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) { int64_t t = a % b; a = b; b = t; }
-    return a < 0 ? -a : a;
-}
-
 /* The largest power of two, up to 128 bytes, that divides the address of every row; 0 without a contiguous axis. */
 static int64_t row_alignment(Divisibility *d, const Instr *i, const MemParts *p)
 {
@@ -41,9 +35,9 @@ static int64_t row_alignment(Divisibility *d, const Instr *i, const MemParts *p)
     if (inner < 0) return 0;
     for (int a = 0; a < p->rank; a++) {
         int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a], off = value_range(d->facts, p->idx[a]).div, unit;
-        if (a != inner && extents->v[a] > 1) off = gcd(off, steps ? steps->v[a] : 1);
+        if (a != inner && extents->v[a] > 1) off = range_gcd(off, steps ? steps->v[a] : 1);
         if (__builtin_mul_overflow(off, stride, &unit) || __builtin_mul_overflow(unit, bytes, &unit)) unit = bytes;
-        all = gcd(all, unit);
+        all = range_gcd(all, unit);
     }
     int64_t align = 1;
     while (align < 128 && all % (2 * align) == 0) align *= 2;

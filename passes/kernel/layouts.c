@@ -1,5 +1,6 @@
 /* layouts.c: the table between layout texts on types and layout structures; small queries shared by the kernel passes. */
 #include "passes/kernel/kernel.h"
+#include "ir/range.h"
 
 static size_t row_of(LayoutTable *t, const char *text)
 {
@@ -136,12 +137,6 @@ int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
     return unit;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) { int64_t t = a % b; a = b; b = t; }
-    return a < 0 ? -a : a;
-}
-
 enum { DIV_ANY = 1 << 30 };     /* zero is divisible by everything */
 
 static int64_t divisor(const Func *f, const Value *v, int depth)
@@ -151,7 +146,7 @@ static int64_t divisor(const Func *f, const Value *v, int depth)
     if (!d || depth > 12) {
         /* A loop counter from lo in steps of step. */
         if (!d && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 && depth <= 12)
-            return gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1), divisor(f, ir_operand(v->block->parent, 2), depth + 1));
+            return range_gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1), divisor(f, ir_operand(v->block->parent, 2), depth + 1));
         return 1;
     }
     if (ir_is_const(v, &c)) return c ? (c < 0 ? -c : c) : DIV_ANY;
@@ -163,8 +158,8 @@ static int64_t divisor(const Func *f, const Value *v, int depth)
         return a >= DIV_ANY || b >= DIV_ANY || a * b >= DIV_ANY ? DIV_ANY : a * b;
     }
     case OP_ADD: case OP_SUB: case OP_MIN: case OP_MAX:
-        return gcd(divisor(f, ir_operand(d, 0), depth + 1), divisor(f, ir_operand(d, 1), depth + 1));
-    case OP_WHERE: return gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
+        return range_gcd(divisor(f, ir_operand(d, 0), depth + 1), divisor(f, ir_operand(d, 1), depth + 1));
+    case OP_WHERE: return range_gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
     case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) ? divisor(f, ir_operand(d, 0), depth + 1) : 1;
     case OP_SHL: return ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20 ? divisor(f, ir_operand(d, 0), depth + 1) << c : 1;
     default: return 1;
@@ -196,12 +191,12 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
     const Attr *steps = ir_attr(mem, ATTR_STEPS);
     int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);
     if (p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
-    int64_t align = gcd(p->align, 16);
+    int64_t align = range_gcd(p->align, 16);
     for (int a = 0; a < m.rank; a++)
-        align = gcd(align, elem * (a == unit ? kernel_divisor(f, m.idx[a]) : p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a]));
+        align = range_gcd(align, elem * (a == unit ? kernel_divisor(f, m.idx[a]) : p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a]));
     if (ir_attr_int(mem, ATTR_MASKED, 1)) {         /* a vector must lie wholly in or out of range */
         const Dim *d = &f->dims[p->dims[unit]];
-        align = gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
+        align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
     }
     return align > elem ? (int)align : elem;
 }

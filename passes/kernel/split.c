@@ -23,6 +23,7 @@
  * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
 #include "passes/kernel/schedule.h"
+#include "ir/range.h"
 #include <math.h>
 
 typedef struct Sum { Instr *loop; int k; int rmw; } Sum;
@@ -197,12 +198,6 @@ int kernel_tensor_axis(const Instr *mem, int axis)
     return -1;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) { int64_t t = a % b; a = b; b = t; }
-    return a;
-}
-
 /* The window of a load or store shrinks to this CTA's part of it. */
 static void narrow_window(Ctx *c, Instr *mem, int axis)
 {
@@ -217,7 +212,7 @@ static void narrow_window(Ctx *c, Instr *mem, int axis)
     at = ir_bin(&b, OP_ADD, at, ir_bin(&b, OP_MUL, off, ir_const_int(&b, at->type->dtype, by)));
     ir_set_operand(mem, 1 + a, at);
     ir_set_attr(c->s, mem, a_ints(ATTR_EXTENTS, extents, e->n));
-    if (align) ir_set_attr(c->s, mem, a_int(ATTR_ALIGN, gcd(align->i, (by < 0 ? -by : by) * dtype_bytes(c->f->params[ir_operand(mem, 0)->index].type->dtype))));
+    if (align) ir_set_attr(c->s, mem, a_int(ATTR_ALIGN, range_gcd(align->i, (by < 0 ? -by : by) * dtype_bytes(c->f->params[ir_operand(mem, 0)->index].type->dtype))));
 }
 
 static Value *slice(Ctx *, Value *, int axis, int depth);
