@@ -6,6 +6,14 @@ static const char *indexed_value(Emit *e, const Value *v, const Layout *l, const
     return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i);
 }
 
+/* Is an index in range whatever the tensor's extent may be? */
+static bool in_range(Emit *e, const MemParts *m, int axis)
+{
+    if (!e->ranges) e->ranges = ranges_new(e->f);
+    RangeInfo at = range_of(e->ranges, m->idx[axis]);
+    return at.lo >= 0 && at.hi < range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo;
+}
+
 void emit_indexed(Emit *e, Instr *i)
 {
     MemParts m;
@@ -52,12 +60,12 @@ void emit_indexed(Emit *e, Instr *i)
             const char *p = tmp(e, "p"), *x = tmp(e, "x");
             for (int a = 0; a < m.rank; a++) {
                 const char *ix = str(e, "(i64)%s", indexed_value(e, m.idx[a], l, r));
-                cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m.param, a)));
+                if (!in_range(e, &m, a)) cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m.param, a)));
                 const char *t = window_times(e, ix, window_stride(e, m.param, a));
                 at = at ? str(e, "%s + %s", at, t) : t;
             }
             line(e, "%s %s = %s;", ctype(d), x, pad_value(e, m.pad, d));
-            line(e, "if (%s) {", cond);
+            line(e, *cond ? "if (%s) {" : "{", cond);
             e->indent++;
             line(e, "%s%s *const %s = %s + %s;", e->f->params[m.param].kind == PARAM_IN ? "const " : "", pointee(d), p, base, at);
             const char *v0 = m.values[0] ? indexed_value(e, m.values[0], l, r) : NULL;

@@ -12,10 +12,13 @@ typedef struct Life { int from, to, words; } Life;
 typedef struct Extra { int at, words; } Extra;
 typedef struct Ctx { int products; Session *s; KernelPlan *p; Life *life; uint32_t n; int at; VEC(Extra) extra; } Ctx;
 
+/* Never stored: read where it comes from. */
+static bool is_alias(const Value *v) { return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
+
 static int words_of(Ctx *c, const Value *v)
 {
     if (v->type->kind == TYPE_SCALAR) return 0;
-    if (v->type->kind != TYPE_TILE || !v->type->layout) return 0;
+    if (v->type->kind != TYPE_TILE || !v->type->layout || is_alias(v)) return 0;
     int bytes = dtype_bytes(v->type->dtype);
     return (int)(((int64_t)layout_regs(layouts_get(&c->p->layouts, v->type)) * (bytes < 4 && v->type->dtype == DT_BOOL ? 4 : bytes) + 3) / 4);
 }
@@ -34,7 +37,7 @@ static bool passes_through(const Value *v)
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = d;
         while (i && i != u->user && in_run(i)) i = i->next;
-        if (i != u->user || !in_run(i)) return false;
+        if (i != u->user || !in_run(i) || (is_alias(ir_result(i)) && !passes_through(ir_result(i)))) return false;
         last = i;
     }
     return last != NULL;
@@ -56,6 +59,7 @@ static void born(Ctx *c, const Value *v)
 
 static void read(Ctx *c, const Value *v, int at)
 {
+    while (is_alias(v)) v = ir_operand(v->def, 0);
     if (c->life[v->id].to < at) c->life[v->id].to = at;
 }
 
@@ -77,7 +81,7 @@ static int fragments(Ctx *c, const Instr *i)
     for (int k = 0; k < 2; k++) {
         int one = m->k * (k ? m->n : m->m) * m->bits / 8 / 4 / m->lanes * (m->lanes == 32 ? 2 : 1);
         if (ir_operand(i, k)->type->kind == TYPE_SHARED) words += one * side_tiles[k];
-        else if (m->lanes == 32) words += one * side_tiles[k];         /* put together from both halves of the wave */
+        else if (m->lanes == 32 && !(k && read_in_parts(ir_operand(i, k)))) words += one * side_tiles[k];       /* put together from both halves of the wave; a right operand that comes in parts lies so and is counted */
     }
     return words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
 }

@@ -131,7 +131,7 @@ static void need_of(void *user, Instr *i)
 }
 
 /* No scratch, no spill, LDS and registers as planned, a workgroup fits; in the loop of products as many matrix instructions as the arithmetic needs, and no wait ahead of
- * them for what a later step loads. */
+ * them for what a later step loads, where the plan loads ahead at all. */
 static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
 {
     static char log[8192];
@@ -150,7 +150,7 @@ static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, 
     else if (r->limits && h.occupancy < code->planned_waves) wrong = "fewer waves than planned";
     else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
     else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead) wrong = "no load runs ahead";
-    else if (r->limits && h.waits.drained) wrong = "waits for what a later step loads before the products end";
+    else if (r->limits && (need.pipelined || need.packed) && h.waits.drained) wrong = "waits for what a later step loads before the products end";
     if (!r->quiet || wrong)
         printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld matrix %3d of %lld, ahead %d drained %d%s%s\n", wrong ? "FAIL" : "ok  ", title, code->threads, h.vgprs + h.agprs,
                code->planned_registers, h.spills, h.scratch, h.lds, h.occupancy, h.waits.matrix, (long long)(need.n ? need.count[0] : 0), h.waits.ahead, h.waits.drained, wrong ? ": " : "", wrong ? wrong : "");

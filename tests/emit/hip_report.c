@@ -41,28 +41,33 @@ static bool has(const char *line, size_t n, const char *what)
     return false;
 }
 
-/* The smallest stretch from a label to a branch back to it that holds matrix instructions. */
+/* The block at `label` is of the loop: its header, or said by clang to lie in it. */
+static bool of_loop(const char *label, size_t n, const char *header)
+{
+    char own[44], in[60];
+    snprintf(own, sizeof own, ".L%s:", header);
+    snprintf(in, sizeof in, "in Loop: Header=%s ", header);
+    return !strncmp(label, own, strlen(own)) || has(label, n, in);
+}
+
+/* The innermost loop with matrix instructions: of those the one whose blocks lie in the shortest stretch, read from its header on, all around. */
 static void read_loops(const char *text, int depth, HipReport *r)
 {
     size_t best = SIZE_MAX;
-    for (const char *p = text; p; p = strchr(p, '\n')) {
-        while (*p == '\n') p++;
-        size_t n = strcspn(p, "\n");
-        char label[40];
-        if (sscanf(p, "\ts_cbranch_%*s .L%30[A-Z0-9_]", label) != 1 && sscanf(p, "\ts_branch .L%30[A-Z0-9_]", label) != 1) { p += n; if (!*p) break; continue; }
-        char line[48];
-        snprintf(line, sizeof line, "\n.L%s:", label);
-        const char *from = strstr(text, line);
-        if (from && from < p && (size_t)(p - from) < best) {
-            /* the tail of a loop may stand before its head: read from the head on, all around */
-            const char *head = from + 1;
-            for (const char *q = head; q < p; q += strcspn(q, "\n") + 1) if (has(q, strcspn(q, "\n"), "=>This")) { head = q; break; }
-            HipWaits w;
-            hip_waits((const char *const[]){ head, from + 1 }, (const char *const[]){ p, head }, depth, &w);
-            if (w.matrix) { best = (size_t)(p - from); r->waits = w; }
+    for (const char *head = strstr(text, "\n.LBB"); head; head = strstr(head, "\n.LBB")) {
+        head++;
+        size_t n = strcspn(head, "\n");
+        char header[40];
+        if (!has(head, n, "=>This") || sscanf(head, ".L%30[A-Z0-9_]", header) != 1) continue;
+        const char *from = NULL, *to = NULL;
+        for (const char *p = strstr(text, "\n.LBB"); p;) {
+            const char *next = strstr(++p, "\n.LBB"), *end = next ? next + 1 : p + strcspn(p, "\n");
+            if (of_loop(p, strcspn(p, "\n"), header)) { from = from ? from : p; to = end; }
+            p = next;
         }
-        p += n;
-        if (!*p) break;
+        HipWaits w;
+        hip_waits((const char *const[]){ head, from }, (const char *const[]){ to, head }, depth, &w);
+        if (w.matrix && (size_t)(to - from) < best) { best = (size_t)(to - from); r->waits = w; }
     }
 }
 
