@@ -83,7 +83,8 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     if (a->kind != TILE_ARG_DLTENSOR && a->kind != TILE_ARG_TENSOR) return launch_bad(k, TILE_ERROR_DTYPE, i, "a tensor is wanted");
     tile_status st = a->kind == TILE_ARG_DLTENSOR ? read_dltensor(k, i, a->value.dltensor, &t) : read_raw(k, i, a->value.tensor, &t);
     if (st) return st;
-    if (t.rank != p->rank) return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d", t.rank, p->rank);
+    if (t.rank != p->rank)
+        return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d%s", t.rank, p->rank, !t.rank && a->kind == TILE_ARG_TENSOR ? " (a rank of -1 stands for the kernel's)" : "");
     if (p->rank && !t.shape) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
     /* Reach and number of elements stay below 2^55, so that sums and products with an element's size cannot overflow later. */
     int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = INT64_MAX / 256;

@@ -31,6 +31,23 @@ static void adapt(const FrontParam *p, FrontValue *v)
     else if (v->kind == FRONT_INT && (wanted == FRONT_FLOAT || real)) *v = (FrontValue){ FRONT_FLOAT, { .f = (double)v->i } };
 }
 
+/* Appends a name to a list of what there is, for an error. */
+static void list_name(char *list, size_t room, const char *name)
+{
+    size_t n = strlen(list);
+    snprintf(list + n, room - n, "%s%s", n ? ", " : "", name);
+}
+
+static tile_status no_such_name(const tile_kernel *k, const char *name, bool argument)
+{
+    const FrontKernel *f = k->front;
+    char list[400] = "";
+    for (int i = 0; i < f->n_params; i++) if (is_const(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
+    for (int i = 0; i < f->n_dims; i++) list_name(list, sizeof list, f->dims[i]);
+    return context_fail(k->context, TILE_ERROR_NOT_FOUND, "kernel %s has no const, dimension or hint named '%s'%s; consts and dimensions are %s", f->name, name,
+                        argument ? " (it is an argument of the launch)" : "", *list ? list : "none");
+}
+
 static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBinding *out)
 {
     tile_context *c = k->context;
@@ -38,8 +55,7 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     if (!b->name) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
     const FrontParam *p = front_param(f, b->name);
     if (!is_const(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
-        return context_fail(c, TILE_ERROR_NOT_FOUND, "kernel %s has no const, dimension or hint named '%s'%s", f->name, b->name,
-                            p ? " (it is an argument of the launch)" : "");
+        return no_such_name(k, b->name, p != NULL);
     out->name = session_intern(&k->session, b->name, strlen(b->name));
     const char *why = NULL;
     switch (b->kind) {
@@ -274,6 +290,13 @@ static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKerne
     return k;
 }
 
+static tile_status no_such_kernel(const tile_module *m, const char *name)
+{
+    char list[400] = "";
+    for (int i = 0; i < frontend_kernel_count(m->ast); i++) list_name(list, sizeof list, frontend_kernel(m->ast, i)->name);
+    return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'; it has %s", m->sources.files.data[0].name, name, *list ? list : "none");
+}
+
 tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
     if (!m || !out) return TILE_ERROR_INVALID_ARGUMENT;
@@ -281,7 +304,7 @@ tile_status tile_kernel_create(tile_module *m, const char *name, const tile_bind
     *out = NULL;
     if (!name || (n && !b)) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_create: %s is NULL", name ? "the list of bindings" : "the name");
     const FrontKernel *f = frontend_kernel_find(m->ast, name);
-    if (!f) return context_fail(c, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'", m->sources.files.data[0].name, name);
+    if (!f) return no_such_kernel(m, name);
     tile_kernel *k = kernel_new(c, m, f);
     if (!k) return TILE_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&m->lock);
