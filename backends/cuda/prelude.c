@@ -183,6 +183,7 @@ MMA_S32("m16n8k32_u8", "s32.u8.u8.s32"),
 MMA_S32("m16n8k32_i8_u8", "s32.s8.u8.s32"),
 MMA_S32("m16n8k32_u8_i8", "s32.u8.s8.s32"),
 { "mma_m8n8k4_f64_f64", NULL, "", FN "void mma_m8n8k4_f64_f64(double *d, const u32 *a, const u32 *b) { double x = *(const double *)a, y = *(const double *)b; asm volatile(\"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};\" : \"+d\"(d[0]), \"+d\"(d[1]) : \"d\"(x), \"d\"(y)); }" },
+{ "mma_m16n8k16_f64_f64", NULL, "", FN "void mma_m16n8k16_f64_f64(double *d, const u32 *a, const u32 *b) { const double *x = (const double *)a, *y = (const double *)b; asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};\" : \"+d\"(d[0]), \"+d\"(d[1]), \"+d\"(d[2]), \"+d\"(d[3]) : \"d\"(x[0]), \"d\"(x[1]), \"d\"(x[2]), \"d\"(x[3]), \"d\"(x[4]), \"d\"(x[5]), \"d\"(x[6]), \"d\"(x[7]), \"d\"(y[0]), \"d\"(y[1]), \"d\"(y[2]), \"d\"(y[3])); }" },
 /* --- clusters (sm_90 and up; PTX ISA 9.7.13.4, mapa, st.async). A barrier.cluster that releases costs a membar.gl and an invalidated L1: these are relaxed --- */
 { "cluster_rank", NULL, "", FN "int cluster_rank(void) { u32 x; asm volatile(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(x)); return (int)x; }" },
 { "cluster_arrive", NULL, "", FN "void cluster_arrive(void) { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\"); }" },

@@ -180,6 +180,8 @@ void emit_indexed(Emit *, Instr *);                 /* gather, scatter, atomics 
 void emit_shared(Emit *, Instr *);                  /* shared_*, copy* */
 bool emit_turned(Emit *, Instr *permute);            /* a product's result transposed; false: not one of those */
 void emit_mma_sync(Emit *, Instr *);
+void emit_fma(Emit *, Instr *);          /* a product without a matrix unit */
+const char *product_accumulator(Emit *, Instr *);       /* where a product adds to: in place if nobody else wants what is there */
 bool slope_in_loop(const Value *, const Block *body, int64_t *factor);      /* of the loop's counter in it; false: it changes in another way */
 const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);  /* which thread copies what */
 size_t copies_placed(Emit *, const Instr *loop);

@@ -327,7 +327,7 @@ static void round_tf32(Emit *e, const char *words, int n)
 }
 
 /* The accumulator is updated in place when nobody else wants it. */
-static const char *accumulator(Emit *e, Instr *i)
+const char *product_accumulator(Emit *e, Instr *i)
 {
     Value *acc = ir_operand(i, 2), *r = ir_result(i);
     const char *a = e->storage[acc->id];
@@ -339,67 +339,6 @@ static const char *accumulator(Emit *e, Instr *i)
     line(e, "%s[i] = %s[i];", n, a);
     end_block(e);
     return n;
-}
-
-static void emit_fma(Emit *e, Instr *i)
-{
-    const Layout *l = layout_of(e, ir_result(i)), *rows = layout_slice(&e->s->arena, l, 1, true), *cols = layout_slice(&e->s->arena, l, 0, true);
-    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
-    const char *base[2], *acc = accumulator(e, i);
-    const LayoutShared *s[2];
-    int64_t at = 0, bytes = 0;
-    bool spilled = false;
-    for (int k = 0; k < 2; k++) {
-        Value *v = ir_operand(i, k);
-        if (v->type->kind == TYPE_SHARED) { base[k] = name_of(e, v); s[k] = layouts_shared(&e->plan->layouts, v->type); continue; }
-        int32_t tile[2] = { (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] };
-        s[k] = layout_shared_rows(&e->s->arena, 2, tile, (int32_t[]){ 1, 0 }, dtype_bytes(d), 0);
-        base[k] = tmp(e, "sh");
-        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base[k], (long long)bytes);
-        bytes += ((int64_t)s[k]->bytes + 127) / 128 * 128;
-        spilled = true;
-    }
-    if (spilled) {
-        at = scratch(e, bytes);
-        barrier(e);
-        for (int k = 0; k < 2; k++) {
-            Value *v = ir_operand(i, k);
-            if (v->type->kind == TYPE_SHARED) continue;
-            const Layout *vl = layout_of(e, v);
-            const char *c[2];
-            begin_unrolled(e, "i", (int)layout_regs(vl));
-            for (int a = 0; a < 2; a++) c[a] = coord(e, vl, a, "i");
-            const char *o = shared_offset(e, s[k], c), *in = NULL;
-            for (int a = 0; a < 2; a++) if (vl->cover[a] != vl->tile[a]) in = in ? str(e, "%s && %s < %d", in, c[a], vl->tile[a]) : str(e, "%s < %d", c[a], vl->tile[a]);
-            line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), base[k], o, element(e, v, vl, "i"));
-            end_block(e);
-        }
-        barrier(e);
-    }
-    (void)at;
-    int mr = (int)layout_regs(rows), nr = (int)layout_regs(cols);
-    int64_t depth = ir_operand(i, 0)->type->shape[1];
-    const char *a = tmp(e, "a"), *b = tmp(e, "b");
-    text_puts(e->out, "#pragma unroll 4\n");
-    line(e, "for (int k = 0; k < %lld; k++) {", (long long)depth);
-    e->indent++;
-    line(e, "%s %s[%d], %s[%d];", ctype(rd), a, mr, b, nr);
-    for (int side = 0; side < 2; side++) {
-        const Layout *sl = side ? cols : rows;
-        begin_unrolled(e, "i", side ? nr : mr);
-        const char *own = coord(e, sl, side ? 1 : 0, "i"), *c[2] = { side ? "k" : own, side ? own : "k" };
-        int axis = side ? 1 : 0;
-        /* rows of the padding read a row that exists */
-        if (sl->cover[axis] != sl->tile[axis]) c[axis] = str(e, "(%s < %d ? %s : 0)", own, sl->tile[axis], own);
-        const char *o = shared_offset(e, s[side], c);
-        line(e, "%s[i] = (%s)%s(%s + %s);", side ? b : a, ctype(rd), use(e, str(e, "lds_%s", dtype_name(ir_operand(i, side)->type->dtype))), base[side], o);
-        end_block(e);
-    }
-    begin_unrolled(e, "i", (int)layout_regs(l));
-    line(e, "%s[i] = %s;", acc, dtype_is_float(rd) ? str(e, "%s(%s[%s], %s[%s], %s[i])", use(e, rd == DT_F64 ? "fma_f64" : "fma_f32"), a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i"), acc)
-                                                   : str(e, "%s[i] + %s[%s] * %s[%s]", acc, a, map_register(e, l, rows, "i"), b, map_register(e, l, cols, "i")));
-    end_block(e);
-    end_block(e);
 }
 
 /* The order of a product's reads from LDS and its instructions: 8 reads (32 registers) ahead, then both in turn. Left to itself clang reads further ahead
@@ -478,7 +417,7 @@ void emit_mma_sync(Emit *e, Instr *i)
     }
     (void)tc;
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
-    const char *acc = accumulator(e, i), *fn = operand_fn(e, &p), *frag[2];
+    const char *acc = product_accumulator(e, i), *fn = operand_fn(e, &p), *frag[2];
     const char *k = tmp(e, "k");
     line(e, "/* [%lld, %lld] x [%lld, %lld]: %d x %d x %d fragments a warp */", (long long)ta->shape[0], (long long)ta->shape[1],
          (long long)ir_operand(i, 1)->type->shape[0], (long long)ir_operand(i, 1)->type->shape[1], p.mt, p.nt, p.kt);

@@ -4,6 +4,31 @@
 /* Rows that are not aligned go by aligned vectors where that spares an eighth of what elements cost. */
 static bool shifts(const Group *g) { return g->odd && !g->unfit && !g->mma && 8 * g->shifted < 7 * g->by_element; }
 
+/* The axis along which an operand's elements lie side by side in shared memory: tiles in registers go there by rows. */
+static int operand_unit(Layouter *c, const Instr *mma, int side)
+{
+    const Value *v = ir_operand(mma, side);
+    return v->type->kind == TYPE_SHARED ? layouts_shared(&c->p->layouts, v->type)->order[0] : 1;
+}
+
+/* Register blocks for a product without a matrix unit. Lanes stand 4 x 8 and repeat over the tile. Where an operand lies along its own axis a lane takes 16 bytes of it at a
+ * time; where it lies along K, neighbouring rows go to neighbouring lanes, whose vectors along K then meet different banks. */
+static const Layout *group_register_blocks(Layouter *c, const Instr *mma, const int32_t *tile)
+{
+    int32_t per[2] = { 1, 1 }, lanes[2] = { c->p->target->wave / 8, 8 }, warps[2] = { 1, 1 };
+    int bytes = dtype_bytes(ir_operand(mma, 0)->type->dtype), w = c->p->warps;
+    for (int a = 0; a < 2; a++)
+        if (operand_unit(c, mma, a) == a) while (per[a] * bytes < 16 && per[a] < 4 && per[a] * 2 * lanes[a] <= tile[a]) per[a] *= 2;
+    while (w > 1) {
+        bool down = (int64_t)lanes[0] * warps[0] * tile[1] < (int64_t)lanes[1] * warps[1] * tile[0];
+        if ((int64_t)per[down ? 0 : 1] * lanes[down ? 0 : 1] * warps[down ? 0 : 1] >= tile[down ? 0 : 1]) down = !down;
+        int by = w % 2 ? w : 2;
+        warps[down ? 0 : 1] *= by;
+        w /= by;
+    }
+    return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
+}
+
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
@@ -11,20 +36,7 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     order[n++] = unit;
     for (int a = rank - 1; a >= 0; a--) if (a != unit) order[n++] = a;
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
-    if (g->fma && !g->native && rank == 2) {          /* register blocks for a product without a matrix unit: 8 x 4 a thread where the tile allows */
-        int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, warps[2] = { 1, 1 };
-        while (per[0] < 8 && per[0] * 8 <= tile[0]) per[0] *= 2;
-        while (per[1] < 4 && per[1] * 8 <= tile[1]) per[1] *= 2;
-        int32_t l = c->p->target->wave, w = c->p->warps;
-        lanes[1] = 8; lanes[0] = l / 8;
-        while (w > 1) {
-            bool down = (int64_t)per[0] * lanes[0] * warps[0] * tile[1] < (int64_t)per[1] * lanes[1] * warps[1] * tile[0];
-            int by = w % 2 ? w : 2;
-            warps[down ? 0 : 1] *= by;
-            w /= by;
-        }
-        return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
-    }
+    if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
     int ctas = c->p->cluster > 1 && !c->p->split ? c->p->cluster : 1;
     const Layout *s = shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas) : NULL;
     if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
@@ -120,7 +132,7 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
         if (!i) continue;
         Value *own = k ? ir_operand(i, 0) : ir_result(i), *other = k ? ir_result(i) : ir_operand(i, 0);
         const Group *from = group_of(c, other);
-        bool same = own->type->rank == rank && ((from->mma && !from->fma) || (!from->visiting && !g->ordered && (lies_where(g, from) || is_beside(own, other, from))));
+        bool same = own->type->rank == rank && ((from->mma && !from->plain) || (!from->visiting && !g->ordered && (lies_where(g, from) || is_beside(own, other, from))));
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
         if (!same) continue;
         g->visiting = true;

@@ -9,7 +9,8 @@ typedef struct Group {
     LayoutMma kind;         /* of the first one that a matrix unit computes: the others' results are converted where their fragments differ */
     int warps[2];
     bool rows;              /* rows are reduced or feed another product: warps go along M */
-    bool native, fma;       /* a product on a matrix unit; one without */
+    bool native;            /* a product on a matrix unit */
+    const Instr *plain;     /* a product without one */
     int rank;
     int64_t box[TILE_MAX_RANK];
     bool box_of_mma;

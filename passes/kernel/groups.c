@@ -119,7 +119,7 @@ static void note_anchors(void *user, Instr *i)
         const char *name = ir_attr(i, ATTR_INSTR)->s;
         g->mma = true;
         if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
-        if (!strcmp(name, "fma")) g->fma = true;
+        if (!strcmp(name, "fma")) g->plain = i;
         else if (!g->native) { g->kind = kernel_mma_kind(c->s, name); g->native = true; }
         if (i->op == OP_WGMMA && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left) group_of(c, ir_operand(i, 0))->left = i;
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */

@@ -2,7 +2,7 @@
  *
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
- * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4; f32 without tf32 is "fma" (no
+ * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4, from sm_90 on m16n8k16; f32 without tf32 is "fma" (no
  * unit computes it exactly). Where the target lacks the unit for fp8 the operands are widened to f16 (gfx90a: bf16), which holds every
  * fp8 value exactly, and a performance note says so. A permute that feeds an operand from a load becomes the load's order.
  * wgmma is chosen later, by warp-roles, where whole warpgroups fit. Does not touch anything else. */
@@ -54,7 +54,7 @@ static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t 
         switch ((int)d) {
         case DT_F16: case DT_BF16: return "m16n8k16";
         case DT_F32: return tf32 ? "m16n8k8_tf32" : "fma";
-        case DT_F64: return "m8n8k4_f64";
+        case DT_F64: return t->arch >= 90 && m % 16 == 0 && k % 16 == 0 ? "m16n8k16_f64" : "m8n8k4_f64";     /* H100: twice the rate */
         case DT_I8: case DT_U8: return "m16n8k32";
         case DT_F8E4M3: case DT_F8E5M2: return "m16n8k32";
         default: return "fma";

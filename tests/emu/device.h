@@ -296,6 +296,7 @@ EMU void mma_m16n8k32_u8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, 
 EMU void mma_m16n8k32_i8_u8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_S8, EMU_U8); }
 EMU void mma_m16n8k32_u8_i8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_U8, EMU_S8); }
 EMU void mma_m8n8k4_f64_f64(double *d, const u32 *a, const u32 *b) { emu_mma_f64(d, a, b); }
+EMU void mma_m16n8k16_f64_f64(double *d, const u32 *a, const u32 *b) { emu_mma_f64_k16(d, a, b); }
 
 /* --- sm_90a --------------------------------------------------------------------------------------------------------------------------------- */
 

@@ -118,7 +118,8 @@ EMU_API void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans);
 EMU_API void emu_stmatrix(uint32_t address, const uint32_t *words, int count, bool trans);
 /* mma.sync m16n8: one register of K a lane and operand word */
 EMU_API void emu_mma(void *d, const uint32_t *a, const uint32_t *b, EmuType ta, EmuType tb);
-EMU_API void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b);
+EMU_API void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b);             /* m8n8k4 */
+EMU_API void emu_mma_f64_k16(double *d, const uint32_t *a, const uint32_t *b);         /* m16n8k16 */
 
 typedef struct EmuProduct { int n, k; EmuType a, b; bool trans_a, trans_b, integer; } EmuProduct;
 EMU_API void emu_wgmma(const EmuProduct *, void *d, const uint32_t *a_registers, uint32_t alo, uint32_t ahi, uint32_t blo, uint32_t bhi, int accumulate);

@@ -157,6 +157,22 @@ void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b)
         }
 }
 
+/* Element i of A: row g + 8 (i mod 2), column t + 4 (i / 2) of lane 4 g + t; of B: row t + 4 i, column g (9.7.14.5, .f64). */
+void emu_mma_f64_k16(double *d, const uint32_t *a, const uint32_t *b)
+{
+    double x[2][16], y;
+    int lane = emu.fiber->lane;
+    const EmuWord *w = emu_exchange("mma", a, 64);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 16; k++) memcpy(&x[i][k], &w[lane / 4 * 4 + k % 4].w[k / 4 * 2 + i], 8);
+    w = emu_exchange("mma", b, 32);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++) {
+            memcpy(&y, &w[(lane % 4 * 2 + i % 2) * 4 + k % 4].w[k / 4], 8);
+            d[i] = fma(x[i / 2][k], y, d[i]);
+        }
+}
+
 /* --- wgmma: operands in shared memory ---------------------------------------------------------------------------------------------------------- */
 
 /* A descriptor (9.7.15.5.1.2.2). Strides between atoms of 8 rows of `span` bytes; `lead` is used without swizzle, and by operands that run

@@ -1,0 +1,190 @@
+/* emit_fma.c: products that no matrix unit computes: each thread multiplies a block of rows with a block of columns, both read from shared memory,
+ * by vectors of 16 bytes where what lies there side by side is the thread's or the next steps' along K. */
+#include "backends/gpu/emit.h"
+
+/* One operand as a thread reads it: element (register r of `own`, k) lies at T(thread) ^ R(r) ^ K(k). What threads never have of R and K is added
+ * instead (see linear_offsets). */
+typedef struct Operand {
+    const Layout *own;          /* its rows or columns, of extent 1 along K */
+    const LayoutShared *s;
+    const char *base;
+    int axis, regs;             /* the axis that is not K; registers along it */
+    int per_r, per_k;           /* what a vector holds of either; one of them is 1 */
+    int32_t *xr, *pr, *xk, *pk;
+} Operand;
+
+static uint32_t operand_offset(const Operand *o, int r, int thread, int k)
+{
+    int32_t c[TILE_MAX_RANK], at[2];
+    int lanes = (int)layout_lanes(o->own);
+    layout_element(o->own, (uint32_t)r, (uint32_t)(thread % lanes), (uint32_t)(thread / lanes), 0, c);
+    at[o->axis] = c[o->axis];
+    at[1 - o->axis] = k;
+    return layout_shared_offset(o->s, at);
+}
+
+/* Are n elements side by side, at a multiple of their bytes, wherever a vector of them begins? */
+static bool side_by_side(const Operand *o, int n, bool along_k, int depth, int threads)
+{
+    int bytes = o->s->elem_bytes;
+    if ((along_k ? depth : o->regs) % n) return false;
+    for (int t = 0; t < threads; t++)
+        for (int r = 0; r < o->regs; r += along_k ? 1 : n)
+            for (int k = 0; k < depth; k += along_k ? n : 1) {
+                uint32_t first = operand_offset(o, r, t, k);
+                if (first % (uint32_t)(n * bytes)) return false;
+                for (int j = 1; j < n; j++)
+                    if (operand_offset(o, along_k ? r : r + j, t, along_k ? k + j : k) != first + (uint32_t)(j * bytes)) return false;
+            }
+    return true;
+}
+
+static bool plan_operand(Emit *e, Operand *o, int depth)
+{
+    Arena *a = &e->s->arena;
+    int threads = (int)(layout_lanes(o->own) * layout_warps(o->own)), most = 16 / o->s->elem_bytes;
+    if (o->own->cover[o->axis] != o->own->tile[o->axis]) return false;
+    o->per_r = o->per_k = 1;
+    bool along_k = o->s->order[0] != o->axis;
+    int n = most;
+    while (n > 1 && !side_by_side(o, n, along_k, depth, threads)) n /= 2;
+    *(along_k ? &o->per_k : &o->per_r) = n;
+    int nr = o->regs / o->per_r, nk = depth / o->per_k;
+    o->xr = arena_array(a, int32_t, (size_t)nr); o->pr = arena_array(a, int32_t, (size_t)nr);
+    o->xk = arena_array(a, int32_t, (size_t)nk); o->pk = arena_array(a, int32_t, (size_t)nk);
+    uint32_t seen = 0, zero = operand_offset(o, 0, 0, 0);
+    for (int t = 0; t < threads; t++) seen |= operand_offset(o, 0, t, 0);
+    for (int r = 0; r < nr; r++) {
+        uint32_t own = operand_offset(o, r * o->per_r, 0, 0) ^ zero;
+        o->xr[r] = (int32_t)(own & seen);
+        o->pr[r] = (int32_t)(own & ~seen);
+    }
+    for (int k = 0; k < nk; k++) {
+        uint32_t own = operand_offset(o, 0, 0, k * o->per_k) ^ zero;
+        o->xk[k] = (int32_t)(own & seen);
+        o->pk[k] = (int32_t)(own & ~seen);
+    }
+    for (int r = 0; r < nr; r++)
+        for (int k = 0; k < nk; k++) {
+            if (o->pr[r] & o->pk[k]) return false;
+            for (int t = 0; t < threads; t++)
+                if (operand_offset(o, r * o->per_r, t, k * o->per_k) != (operand_offset(o, 0, t, 0) ^ (uint32_t)(o->xr[r] | o->pr[r]) ^ (uint32_t)(o->xk[k] | o->pk[k]))) return false;
+        }
+    return true;
+}
+
+/* Tiles in registers go through shared memory. */
+static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
+{
+    int64_t bytes = 0;
+    for (int side = 0; side < 2; side++) {
+        if (lies[side]) continue;
+        o[side].base = tmp(e, "sh");
+        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", o[side].base, (long long)bytes);
+        bytes += ((int64_t)o[side].s->bytes + 127) / 128 * 128;
+    }
+    scratch(e, bytes);
+    barrier(e);
+    for (int side = 0; side < 2; side++) {
+        Value *v = ir_operand(i, side);
+        if (lies[side]) continue;
+        const Layout *l = layout_of(e, v);
+        const char *c[2], *in = NULL;
+        begin_unrolled(e, "i", (int)layout_regs(l));
+        for (int a = 0; a < 2; a++) c[a] = coord(e, l, a, "i");
+        const char *at = shared_offset(e, o[side].s, c);
+        for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) in = in ? str(e, "%s && %s < %d", in, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+        line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), o[side].base, at, element(e, v, l, "i"));
+        end_block(e);
+    }
+    barrier(e);
+}
+
+/* A step along K of one operand to `to`, where element (r, j) is [r * step + j], or [j * regs + r] where vectors go along r. */
+static void take_vectors(Emit *e, const Operand *o, DType d, const char *origin, const char *to, int step, int depth)
+{
+    int nr = o->regs / o->per_r, nk = step / o->per_k, vector = o->per_r * o->per_k;
+    for (int j = 0; j < nk; j++) {
+        const char *k = nk > 1 ? str(e, "%d * k + %d", nk, j) : "k", *at = origin;
+        begin_unrolled(e, "t", nr);
+        const char *turn[2] = { index_formula(e, o->xr, nr, "t"), index_formula(e, o->xk, depth / o->per_k, k) };
+        const char *add[2] = { index_formula(e, o->pr, nr, "t"), index_formula(e, o->pk, depth / o->per_k, k) }, *place = o->per_r > 1 ? str(e, "%d * t", o->per_r) : step > 1 ? str(e, "%d * t", step) : "t";
+        int first = o->per_r > 1 ? j * o->regs : j * o->per_k;
+        for (int x = 0; x < 2; x++) if (strcmp(turn[x], "0")) at = str(e, "%s ^ %s", at, turn[x]);
+        if (at != origin) at = str(e, "(%s)", at);
+        for (int x = 0; x < 2; x++) if (strcmp(add[x], "0")) at = str(e, "%s + %s", at, add[x]);
+        if (first) place = str(e, "%s + %d", place, first);
+        if (vector == 1) line(e, "%s[%s] = %s(%s + %s);", to, place, use(e, str(e, "lds_%s", dtype_name(d))), o->base, at);
+        else line(e, "%s(&%s[%s], %s + %s);", use(e, str(e, "lds_b%d", vector * o->s->elem_bytes * 8)), to, place, o->base, at);
+        end_block(e);
+    }
+}
+
+static void take_elements(Emit *e, const Operand *o, DType from, DType to, const char *array)
+{
+    begin_unrolled(e, "i", o->regs);
+    const char *own = coord(e, o->own, o->axis, "i"), *c[2] = { "k", "k" };
+    c[o->axis] = own;
+    /* rows of the padding read a row that exists */
+    if (o->own->cover[o->axis] != o->own->tile[o->axis]) c[o->axis] = str(e, "(%s < %d ? %s : 0)", own, o->own->tile[o->axis], own);
+    const char *at = shared_offset(e, o->s, c);
+    line(e, "%s[i] = (%s)%s(%s + %s);", array, ctype(to), use(e, str(e, "lds_%s", dtype_name(from))), o->base, at);
+    end_block(e);
+}
+
+static const char *multiply(Emit *e, DType d, const char *a, const char *b, const char *acc)
+{
+    return dtype_is_float(d) ? str(e, "%s(%s, %s, %s)", use(e, d == DT_F64 ? "fma_f64" : "fma_f32"), a, b, acc) : str(e, "%s + %s * %s", acc, a, b);
+}
+
+enum { LOOP_PRODUCTS = 2048 };      /* multiplications of a thread in the loop's body: what instruction caches hold beside the loads */
+
+void emit_fma(Emit *e, Instr *i)
+{
+    const Layout *l = layout_of(e, ir_result(i));
+    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    const char *acc = product_accumulator(e, i), *to[2], *origin[2];
+    int depth = (int)ir_operand(i, 0)->type->shape[1], step = 1;
+    Operand o[2] = { 0 };
+    bool lies[2], vectors = d == rd && dtype_bytes(d) >= 4;
+    for (int side = 0; side < 2; side++) {
+        Value *v = ir_operand(i, side);
+        lies[side] = v->type->kind == TYPE_SHARED;
+        o[side].own = layout_slice(&e->s->arena, l, 1 - side, true);
+        o[side].axis = side;
+        o[side].regs = (int)layout_regs(o[side].own);
+        if (lies[side]) o[side].base = name_of(e, v);
+        o[side].s = lies[side] ? layouts_shared(&e->plan->layouts, v->type)
+                               : layout_shared_rows(&e->s->arena, 2, (int32_t[]){ (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] }, (int32_t[]){ 1, 0 }, dtype_bytes(d), 0);
+    }
+    if (!lies[0] || !lies[1]) share(e, i, o, lies);
+    for (int side = 0; side < 2; side++) vectors = vectors && plan_operand(e, &o[side], depth);
+    for (int side = 0; side < 2 && vectors; side++) {
+        const char *c[2];
+        c[side] = coord(e, o[side].own, side, "0");
+        c[1 - side] = "0";
+        origin[side] = shared_offset(e, o[side].s, c);
+        if (o[side].per_k > step) step = o[side].per_k;
+    }
+    int regs = (int)layout_regs(l), unroll = LOOP_PRODUCTS / (regs * step);
+    for (int side = 0; side < 2; side++) to[side] = tmp(e, side ? "b" : "a");
+    text_printf(e->out, "#pragma unroll %d\n", vectors ? unroll > 1 ? unroll : 1 : 4);
+    line(e, "for (int k = 0; k < %d; k++) {", depth / step);
+    e->indent++;
+    line(e, "%s %s[%d], %s[%d];", ctype(rd), to[0], o[0].regs * step, to[1], o[1].regs * step);
+    for (int side = 0; side < 2; side++) {
+        if (vectors) take_vectors(e, &o[side], d, origin[side], to[side], step, depth);
+        else take_elements(e, &o[side], d, rd, to[side]);
+    }
+    for (int j = 0; j < step; j++) {
+        begin_unrolled(e, "i", regs);
+        const char *x[2];
+        for (int side = 0; side < 2; side++) {
+            const char *r = map_register(e, l, o[side].own, "i");
+            x[side] = step == 1 ? str(e, "%s[%s]", to[side], r) : o[side].per_r > 1 ? str(e, "%s[%d + %s]", to[side], j * o[side].regs, r) : str(e, "%s[%d * %s + %d]", to[side], step, r, j);
+        }
+        line(e, "%s[i] = %s;", acc, multiply(e, rd, x[0], x[1], str(e, "%s[i]", acc)));
+        end_block(e);
+    }
+    end_block(e);
+}
