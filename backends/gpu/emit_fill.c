@@ -136,12 +136,26 @@ static void finish(const Filler *x, const char *stage, int newer)
 
 /* --- where ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* The loop of which a step's window is taken from the stage a step later: the one around, if nothing in it waits for another loop. */
+static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0) > 0; }
+
+/* Slots of the ring that a step fills. */
+static int slots_a_step(const Instr *fill)
+{
+    int n = 0;
+    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
+    return n;
+}
+
+/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots until they have all of the next step's: with slots for two steps alone
+ * nobody would go on. */
+static bool slots_for_late(const Instr *fill) { return !by_rows(fill) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
+
+/* The loop of which a step's window is taken from the stage a step later: the one around, if nothing in it waits for another loop and rings have slots for it. */
 static const Instr *late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_attr_int(loop, ATTR_TICKETS, 0)) return NULL;
-    for (const Instr *i = fill->block->first; i; i = i->next) if (i->op == OP_FOR) return NULL;
+    for (const Instr *i = fill->block->first; i; i = i->next) if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
     return loop;
 }
 
@@ -152,20 +166,9 @@ static int late_beside(const Instr *fill)
     return n;
 }
 
-/* Slots of the ring that a step fills. */
-static int slots_a_step(const Instr *fill)
-{
-    int n = 0;
-    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
-    return n;
-}
-
 /* --- rows that lie anywhere ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot is full when its copies have arrived, which fillers see a turn
- * later: until then they hold it (`head` is the slot that is being filled), and start the next one's. Consumers may hold a step's slots until they have the next step's: with slots for
- * two steps alone nobody would go on, and a slot's copies are waited for at once. */
-
-static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0) > 0; }
+ * later: until then they hold it (`head` is the slot that is being filled), and start the next one's. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -210,7 +213,7 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
 void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
     if (by_rows(fill)) {
-        if (!ir_attr_int(fill, ATTR_SLOT, 0)) vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = r->depth > 2 * slots_a_step(fill) ? late_in(fill) : NULL }));
+        if (!ir_attr_int(fill, ATTR_SLOT, 0)) vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = late_in(fill) }));
         return;
     }
     const char *n = r->name;
