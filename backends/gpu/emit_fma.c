@@ -13,63 +13,78 @@ typedef struct Operand {
     int32_t *xr, *pr, *xk, *pk;
 } Operand;
 
-static uint32_t operand_offset(const Operand *o, int r, int thread, int k)
+/* Where element (own coordinate, 0) of every register of every thread lies, and what k changes of it by exclusive or; false: not the same for all. */
+typedef struct Places { uint32_t *at, *k; int threads; } Places;
+
+static bool places_of(Arena *a, const Operand *o, int depth, Places *p)
 {
     int32_t c[TILE_MAX_RANK], at[2];
-    int lanes = (int)layout_lanes(o->own);
-    layout_element(o->own, (uint32_t)r, (uint32_t)(thread % lanes), (uint32_t)(thread / lanes), 0, c);
-    at[o->axis] = c[o->axis];
-    at[1 - o->axis] = k;
-    return layout_shared_offset(o->s, at);
+    int lanes = (int)layout_lanes(o->own), extent = o->own->tile[o->axis];
+    p->threads = lanes * (int)layout_warps(o->own);
+    p->at = arena_array(a, uint32_t, (size_t)(o->regs * p->threads));
+    p->k = arena_array(a, uint32_t, (size_t)depth);
+    uint32_t *first = arena_array(a, uint32_t, (size_t)extent);
+    for (int x = 0; x < extent; x++)
+        for (int k = 0; k < depth; k++) {
+            at[o->axis] = x;
+            at[1 - o->axis] = k;
+            uint32_t offset = layout_shared_offset(o->s, at);
+            if (k == 0) first[x] = offset;
+            if (x == 0) p->k[k] = offset ^ first[0];
+            if (offset != (first[x] ^ p->k[k])) return false;
+        }
+    for (int r = 0; r < o->regs; r++)
+        for (int t = 0; t < p->threads; t++) {
+            layout_element(o->own, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
+            p->at[r * p->threads + t] = first[c[o->axis]];
+        }
+    return true;
 }
 
 /* Are n elements side by side, at a multiple of their bytes, wherever a vector of them begins? */
-static bool side_by_side(const Operand *o, int n, bool along_k, int depth, int threads)
+static bool side_by_side(const Operand *o, const Places *p, int n, bool along_k, int depth)
 {
-    int bytes = o->s->elem_bytes;
+    uint32_t bytes = (uint32_t)o->s->elem_bytes, whole = bytes * (uint32_t)n;
     if ((along_k ? depth : o->regs) % n) return false;
-    for (int t = 0; t < threads; t++)
-        for (int r = 0; r < o->regs; r += along_k ? 1 : n)
-            for (int k = 0; k < depth; k += along_k ? n : 1) {
-                uint32_t first = operand_offset(o, r, t, k);
-                if (first % (uint32_t)(n * bytes)) return false;
-                for (int j = 1; j < n; j++)
-                    if (operand_offset(o, along_k ? r : r + j, t, along_k ? k + j : k) != first + (uint32_t)(j * bytes)) return false;
-            }
+    for (int k = 0; k < depth; k++) {
+        uint32_t j = along_k ? (uint32_t)(k % n) : 0;
+        if (p->k[k] % whole != j * bytes || (j && p->k[k] != p->k[k - (int)j] + j * bytes)) return false;
+    }
+    for (int r = 0; r < o->regs; r++)
+        for (int t = 0; t < p->threads; t++) {
+            uint32_t j = along_k ? 0 : (uint32_t)(r % n), here = p->at[r * p->threads + t];
+            if (here % whole != j * bytes || (j && here != p->at[(r - (int)j) * p->threads + t] + j * bytes)) return false;
+        }
     return true;
 }
 
 static bool plan_operand(Emit *e, Operand *o, int depth)
 {
     Arena *a = &e->s->arena;
-    int threads = (int)(layout_lanes(o->own) * layout_warps(o->own)), most = 16 / o->s->elem_bytes;
-    if (o->own->cover[o->axis] != o->own->tile[o->axis]) return false;
-    o->per_r = o->per_k = 1;
+    Places p;
+    if (o->own->cover[o->axis] != o->own->tile[o->axis] || !places_of(a, o, depth, &p)) return false;
     bool along_k = o->s->order[0] != o->axis;
-    int n = most;
-    while (n > 1 && !side_by_side(o, n, along_k, depth, threads)) n /= 2;
-    *(along_k ? &o->per_k : &o->per_r) = n;
+    int n = 16 / o->s->elem_bytes;
+    while (n > 1 && !side_by_side(o, &p, n, along_k, depth)) n /= 2;
+    o->per_k = along_k ? n : 1;
+    o->per_r = along_k ? 1 : n;
     int nr = o->regs / o->per_r, nk = depth / o->per_k;
     o->xr = arena_array(a, int32_t, (size_t)nr); o->pr = arena_array(a, int32_t, (size_t)nr);
     o->xk = arena_array(a, int32_t, (size_t)nk); o->pk = arena_array(a, int32_t, (size_t)nk);
-    uint32_t seen = 0, zero = operand_offset(o, 0, 0, 0);
-    for (int t = 0; t < threads; t++) seen |= operand_offset(o, 0, t, 0);
+    uint32_t seen = 0;
+    for (int t = 0; t < p.threads; t++) seen |= p.at[t];
+    for (int k = 0; k < nk; k++) {
+        o->xk[k] = (int32_t)(p.k[k * o->per_k] & seen);
+        o->pk[k] = (int32_t)(p.k[k * o->per_k] & ~seen);
+    }
     for (int r = 0; r < nr; r++) {
-        uint32_t own = operand_offset(o, r * o->per_r, 0, 0) ^ zero;
+        const uint32_t *mine = p.at + r * o->per_r * p.threads;
+        uint32_t own = mine[0] ^ p.at[0];
         o->xr[r] = (int32_t)(own & seen);
         o->pr[r] = (int32_t)(own & ~seen);
+        for (int t = 0; t < p.threads; t++) if (mine[t] != (p.at[t] ^ own)) return false;
+        for (int k = 0; k < nk; k++) if (o->pr[r] & o->pk[k]) return false;
     }
-    for (int k = 0; k < nk; k++) {
-        uint32_t own = operand_offset(o, 0, 0, k * o->per_k) ^ zero;
-        o->xk[k] = (int32_t)(own & seen);
-        o->pk[k] = (int32_t)(own & ~seen);
-    }
-    for (int r = 0; r < nr; r++)
-        for (int k = 0; k < nk; k++) {
-            if (o->pr[r] & o->pk[k]) return false;
-            for (int t = 0; t < threads; t++)
-                if (operand_offset(o, r * o->per_r, t, k * o->per_k) != (operand_offset(o, 0, t, 0) ^ (uint32_t)(o->xr[r] | o->pr[r]) ^ (uint32_t)(o->xk[k] | o->pk[k]))) return false;
-        }
     return true;
 }
 

@@ -217,6 +217,8 @@ const Case cases[] = {
              " | TM=96 TN=80 TK=48 STAGES=2 GROUP=2"},
     {"gemm", "M=170 N=136 K=104", "TM=96 TN=64 TK=64 STAGES=3 GROUP=1 TURN=true | TM=16 TN=128 TK=64 STAGES=2 GROUP=1 TURN=true | T=bf16 TO=bf16 TM=160 TN=64 TK=32 STAGES=2 GROUP=1 TURN=true | T=bf16 TO=f32 TM=40 TN=64 TK=64 STAGES=2 TURN=true"},      /* transposed */
     {"gemm", "M=35 N=70 K=50", "TM=32 TN=32 TK=32 STAGES=2 TURN=true | T=f32 TO=f32 TM=32 TN=32 TK=32 TURN=true", "A:t"},
+    {"gemm", "M=96 N=96 K=80", "T=f32 TO=f32 TM=64 TN=64 TK=16 | T=f64 ACC=f64 TO=f64 TM=32 TN=64 TK=16", "A:t B:t"},     /* without a matrix unit, operands along their own axes and along K */
+    {"gemm", "M=96 N=96 K=80", "T=f32 TO=f32 TM=64 TN=64 TK=32", "B:t"},
     {"gemm", "M=225 N=225 K=225", "T=f16 | T=f32 TO=f32", .heavy = true},
     {"gemm", "M=1 N=1023 K=1009", "T=f16 TM=16 TN=64", .heavy = true},
     {"gemm", "M=33 N=65 K=49", "T=f16 " SMALL_TILES " | T=f32 TO=f32 " SMALL_TILES " | T=i8 ACC=i32 TO=i32 " SMALL_TILES, "A:t"},
