@@ -32,7 +32,7 @@ static const double FILLED = 18;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds, and where one product follows another (K while V is loaded: D 72 and 104 by two slots of 128 keys each); what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
- * long again); of bytes that go into shared memory beside those that products read there; programs that load together by twos and fours; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs. */
+ * long again); of bytes that go into shared memory beside those that products read there; programs that load together by twos and fours; what operands in narrow panels cost (tiles of 128 x 160 and 128 x 144 with B as it lies and transposed: 3 to 14%, 14 to 33%); how late the last of uneven programs is, in programs, of four a multiprocessor or more. */
 static const double HELD_SLOTS = 1.14, HELD_CHAINED = 0.6, NARROW = 1, TORN = 3.5, FILL = 0.75, PAIRS = 1.015, FOURS = 0.97, PANELS = 0.24, TAIL = 0.53;
 /* Memory: how often a word that registers do not hold goes there and comes back (rows of 24576 to 131072 in one CTA: 1.7 to 4); what L2 keeps of what is read again; what must leave L2 first, as it was written before, of as many bytes as come and of L2 (H100, L2 overwritten before: 117, 134, 235, 470 MB read in 52, 57,
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
@@ -104,19 +104,20 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */
-    if (c->by_turns && c->consumers == 2) spills *= n <= 1 ? 0.93 : 1.02;
+    if (c->consumers == 2 && c->chained && n <= 1) spills *= c->by_turns ? 1.08 : 1.14;
+    else if (c->by_turns && c->consumers == 2) spills *= n <= 1 ? 0.93 : 1.02;
     turn *= spills;
     pace *= spills;
     double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + JOIN * c->joins, t;
     /* a warpgroup's first turn has no product of an earlier one beside its arithmetic, and its last none behind it */
-    if (c->consumers) end += (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
+    if (c->consumers) end += (c->chained ? 1.2 : 1) * (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
     bool uneven = c->heaviest > 1.15;
-    double mine = uneven ? fmax(n + TAIL, c->heaviest) : ceil(n);
+    double tail = TAIL * fmin(1, n / 4), mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
     if (c->persistent) {
         t = begin + TICKET + mine * fmax(turns * BLEND(6, pace, put) + store, turns * turn + end);
     } else {
-        double rounds = uneven ? fmax(n / k + TAIL, c->heaviest) : ceil(ceil(n) / k);
+        double rounds = uneven ? fmax(n / k + tail, c->heaviest) : ceil(ceil(n) / k);
         t = fmax(mine * (turns * pace + store), rounds * (begin + turns * (fmin(k, n) > 1 ? BLEND(6, turn, fmin(k, ceil(n)) * pace) : turn) + end));
     }
     /* what a program reads again comes from memory again unless L2 holds what all of those under way have read */

@@ -137,7 +137,7 @@ static void estimate(Search *z, Worker *w, Point *p)
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
     p->uncertain = cost.uncertain;
-    p->ns = (cost.uncertain ? 2 : cost.joins > 0 ? 1.08 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
+    p->ns = (cost.uncertain ? 2 : cost.joins > 0 && !cost.chained ? 1.08 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
 }
 
 static bool open_worker(Search *z, Worker *w)
