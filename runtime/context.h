@@ -90,6 +90,7 @@ void context_free(tile_context *, void *, size_t);
 void context_report(tile_context *, Session *, const char *kernel);
 void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);
 void context_debug(tile_context *, const char *text, const char *kernel);
+void context_dump(void *context, const char *pass, const char *text);     /* a pass's dump, to the diagnostics callback */
 bool context_debug_has(const tile_context *, const char *what);         /* "time" */
 /* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */
 const char *context_key(tile_context *);
