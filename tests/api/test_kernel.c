@@ -201,7 +201,7 @@ static void test_extents(void)
     tile_kernel *k;
     open_context(NULL, NULL);
     OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
-    for (int64_t d = 48; d <= 64; d += 16) {
+    for (int64_t d = 448; d <= 464; d += 16) {       /* rows of which a program does no more than one */
         int64_t shape[2] = { 5, d };
         tile_tensor tx = { x, shape, NULL, 2, TILE_F32 }, ty = { y, shape, NULL, 1, TILE_F32 };
         tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
