@@ -204,7 +204,10 @@ static void choose_rows(Rows *r)
     int warps = r->f->hints.warps > 0 ? r->f->hints.warps : WARPS;
     int64_t lanes = (int64_t)warps * LANES, bytes = lanes * (r->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     for (r->n = 1; r->n * 2 * r->bytes <= bytes && r->n * 2 * r->elems <= lanes * LANE_ELEMS;) r->n *= 2;
-    while (r->bytes % 16 == 0 && r->n * 2 * r->elems <= lanes * MOST_ELEMS && shared_rows(r, warps)) r->n *= 2;
+    if (r->bytes % 16 == 0 && r->n * 2 * r->elems <= lanes * MOST_ELEMS && shared_rows(r, warps)) {
+        r->n *= 2;
+        if (shared_rows(r, warps)) r->n /= 2;       /* few lanes a row: many rows at once are worse than barriers */
+    }
     if (r->n > 1) r->f->hints.warps = warps;
 }
 

@@ -25,7 +25,8 @@ void emit_store(Emit *e, Instr *i)
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (x->type->kind == TYPE_SCALAR) {
         const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
-        line(e, "if (%s) %s(%s, %s);", both_conditions(e, "tid == 0", in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+        const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 && block == 0" : "tid == 0";      /* a row's result, which all CTAs of its cluster have */
+        line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
         return;
     }
     const Layout *l = layout_of(e, x);

@@ -7,7 +7,7 @@
  * loaded while another is reduced or stored.
  *
  * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows, whose tiles are one row, all of one length, or single elements; at least one
- * reduction along the row, in 32 or 64 bits. Everything else (other loops, products, reshapes, scans, atomics, scalar stores, prints) meets in the shared memory of one CTA or is done
+ * reduction along the row, in 32 or 64 bits. Everything else (other loops, products, reshapes, scans, atomics, prints) meets in the shared memory of one CTA or is done
  * once a program. Keeps: everything; only KernelPlan.cluster and .warps change. Where a row calls for it and the kernel or the target does not allow it, a
  * performance note says why. The hint `cluster = n` asks for another number of CTAs, 1 for none. */
 #include "passes/kernel/schedule.h"
@@ -60,11 +60,7 @@ static bool allowed(const Instr *i)
 {
     switch ((int)i->op) {
     case OP_LOAD: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RETURN: case OP_YIELD:
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE: return true;
-    case OP_STORE: {
-        MemParts m;
-        return ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
-    }
+    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE: case OP_STORE: return true;
     default:
         if (op_info[i->op].flags & OPF_ELEM) return true;
         return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 && (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
