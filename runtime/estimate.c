@@ -85,7 +85,7 @@ static double unhidden(const Cost *c, double groups) { return c->consumers ? LEF
  * a multiprocessor has memory at work: a closed line of k customers with one server (mean value analysis), `serve` the time of a CTA's bytes at the multiprocessor's share of memory, `rest` all else a CTA does.
  * H100, part of a copy's rate, estimated and measured (CTAs a multiprocessor, their bytes in and out): softmax of 10000 by two CTAs 0.95, 0.95 (4, 20 KB), by one 1.00, 1.01 (4, 40 KB); RMSNorm of 5120 0.99, 1.00 (4, 20 KB), RMSNorm of 40960 by
  * eight of 8 warps 0.92, 0.92 (4, 20 KB), of 4 warps 0.99, 1.00 (6, 20 KB); softmax of 98304 0.79, 0.85 (2, 49 KB) and 0.98, 1.01 (4, 49 KB); LayerNorm of 131072 0.86, 0.86 (2, 66 KB). */
-static const double REST = 200, REST_WARP = 60, REST_CLUSTER = 600, REST_CTA = 60;
+static const double REST = 200, REST_WARP = 60, REST_CLUSTER = 550, REST_CTA = 60;
 static double memory_at_work(double k, double serve, double rest)
 {
     double queue = 0, part = 1;
