@@ -287,7 +287,7 @@ def conv(b):
         if K.meta["name"] == "conv2d_planes": a.update(X=x, Y=y); return K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]), B)), y.view(B, Fn, HW, HW)
         z = torch.empty(B, HW, HW, C, device=dev, dtype=torch.float16); a.update(X=z, Y=y)
         t = T.plan(dict(X=x.view(B, C, HW * HW), Y=z.view(B, HW * HW, C), B=B, C=C, N=HW * HW), (cdiv(HW * HW, T.const["TN"]), cdiv(C, T.const["TC"]), B))
-        k = K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]), B))
+        k = K.plan(a, (cdiv(Fn, c["TF"]), cdiv(HW, c["TP"]) * B))
         def go(): t(); k()
         return go, y.view(B, Fn, HW, HW)
     for (B, C, HW, Fn) in ((32, 32, 32, 64), (32, 256, 56, 256), (128, 128, 28, 128)):

@@ -5,7 +5,7 @@
  * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared memory; one lane starts the store of that box and the warp goes on
  * with the next buffer. Instead of lanes exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the tensor's edge.
  *
- * Requires: roles (the store is the consumers', once a program, and the only operation on its tensor, so that nobody waits for it but the kernel's end); a layout of
+ * Requires: roles (the store is the consumers', once a program, and no other operation of the program is on its tensor, so that nobody waits for it but the kernel's end); a layout of
  * accumulators, or of such reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and strides, by launch fact; and buffers beside the
  * rings: they take what the rings left. */
 #include "passes/kernel/bulk.h"
@@ -128,14 +128,24 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
     return unit >= 0 && kernel_tma_begins(f, store, unit);
 }
 
-typedef struct Uses { int param, n; } Uses;
+typedef struct Uses { const Instr *store; int param; bool others; } Uses;
 
-static void count_uses(void *user, Instr *i)
+/* Do the two stand in different branches of one `if`? A program does one of them. */
+static bool exclusive(const Instr *a, const Instr *b)
+{
+    for (const Block *x = a->block; x->parent; x = x->parent->block)
+        for (const Block *y = b->block; y->parent; y = y->parent->block)
+            if (x->parent == y->parent) return x != y && x->parent->op == OP_IF;
+    return false;
+}
+
+static void find_others(void *user, Instr *i)
 {
     Uses *u = user;
+    if (i == u->store) return;
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
-        u->n += v->type->kind == TYPE_TENSOR && v->index == u->param;
+        if (v->type->kind == TYPE_TENSOR && v->index == u->param) u->others |= i->op != OP_STORE || !exclusive(u->store, i);
     }
 }
 
@@ -170,10 +180,10 @@ static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, c
 {
     BulkBoxes b;
     int axis, bytes = dtype_bytes(m->values[0]->type->dtype);
-    Uses u = { .param = m->param };
+    Uses u = { .store = store, .param = m->param };
     kernel_unit_axis(f, store, &axis);
-    ir_walk(f->body, count_uses, &u);
-    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) && u.n == 1 && kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
+    ir_walk(f->body, find_others, &u);
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) && !u.others && kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
     if (!can) {
         if (asked) schedule_refuse(p, asked, "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a tensor that nothing else touches");
         return 0;

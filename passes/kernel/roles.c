@@ -250,7 +250,7 @@ static int steps_that_fit(Roles *c)
 /* One load for several where two steps of it fit, or where nothing does otherwise. */
 static void join_windows(Roles *c)
 {
-    if (c->p->options.no_halo || c->f->hints.cluster > 1) return;
+    if (c->p->options.no_halo) return;
     int steps[2] = { 0, 0 };
     bool kept = false;
     for (int columns = 1; columns >= 0 && !kept; columns--) {

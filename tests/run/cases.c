@@ -250,6 +250,7 @@ const Case cases[] = {
     {"conv2d_nhwc", "B=2 C=32 H=32 W=32 F=64 R=3 S=3 P=32 Q=32", "T=f16", .heavy = true},
     {"conv2d_rows", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 N=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 N=135", "T=f16 TF=16 TP=2 TC=16 | T=f32 TF=16 TP=2 TC=16"},
     {"conv2d_rows", "B=1 C=20 H=15 W=9 F=17 R=5 S=3 N=77", "T=bf16 PAD=0 TF=16 TP=4 TC=16"},
+    {"conv2d_rows", "B=2 C=1 H=1 W=1 F=1 R=3 S=3 N=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 N=135", "T=f16 TF=16 TP=4 TC=16 HALVES=true | T=f32 TF=16 TP=3 TC=16 HALVES=true"},
     {"conv2d_planes", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 N=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 N=135", "T=f16 TF=16 TP=2 TC=16 | T=f32 TF=16 TP=2 TC=16"},
     {"channels_last", "B=2 C=5 N=135 | B=1 C=72 N=200", "T=f16 | T=f32 TC=64 TN=64"},
 
