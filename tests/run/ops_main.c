@@ -253,7 +253,7 @@ static void run_products(Test *z)
             int number = z->kernels++;
             char name[32], tensors[160], why[400] = "";
             if ((z->o.shares && number % z->o.shares != z->o.share) || (z->o.type && strcmp(z->o.type, products[k].a))) continue;
-            snprintf(name, sizeof name, "ops%d", number);
+            snprintf(name, sizeof name, "product%d", number);       /* executors know a source by its name */
             snprintf(tensors, sizeof tensors, "in A[M,K] %s; in B[%s] %s; inout C[M,N] %s int:9", products[k].a, across ? "N,K" : "K,N", products[k].b, products[k].sum);
             write_product((int)k, across, text, sizeof text);
             bool integer = products[k].bound == 0;
