@@ -280,7 +280,7 @@ static void loop(Maker *m, int depth)
     statements(m, 2 + below(m, 4), depth + 1);
     f = pick_full(m, FLOAT);
     i = pick_full(m, INT);
-    if (chance(m, 70)) line(m, "x%d = x%d * 0.5 + %s * tanh(x%d);", n, n, f.name, n);
+    if (chance(m, 70)) line(m, "x%d = x%d * 0.5 + tanh(%s) * tanh(x%d) * 0.5;", n, n, f.name, n);        /* no step makes a difference larger */
     else line(m, "x%d = %s;", n, f.name);
     line(m, chance(m, 50) ? "n%d = n%d + %s;" : "n%d = n%d ^ %s;", n, n, i.name);
     m->indent--;
