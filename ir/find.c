@@ -114,3 +114,17 @@ Instr *ir_last_use_in(const Block *b, const Value *v)
         for (const Use *u = v->uses; u; u = u->next) if (ir_within(b, u->user) == i) last = i;
     return last;
 }
+
+bool ir_counted(const Instr *loop, Counted *c)
+{
+    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last || loop->blocks[0]->last->n_operands <= loop->n_results) return false;
+    const Instr *end = loop->blocks[0]->last, *below = ir_operand(end, 0)->def;
+    if (!below || below->op != OP_LT) return false;
+    const Value *next = ir_operand(below, 0);
+    for (int k = 0; k < loop->n_results; k++) {
+        if (!next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != loop->blocks[0]->args[k] || ir_operand(end, k + 1) != next) continue;
+        *c = (Counted){ k, ir_operand(loop, k), ir_operand(below, 1), ir_operand(next->def, 1) };
+        return ir_operand(loop->blocks[1]->last, k) == loop->blocks[1]->args[k] && ir_defined_outside(c->hi, loop->blocks[0]) && ir_defined_outside(c->step, loop->blocks[0]);
+    }
+    return false;
+}

@@ -243,6 +243,11 @@ void ir_collect(Arena *, const Block *, Op, InstrList *);              /* append
 /* Does the test hold for all operands of the instruction and of what it holds? */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);
 Instr *ir_within(const Block *, Instr *);                           /* the instruction of this very block that is, or holds, the one given; NULL */
+/* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which operand; NULL: there is none. */
+const Instr *ir_flight_fault(Session *, const Func *, int *operand);
+/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn of block 0 at least, and one less of block 1). */
+typedef struct Counted { int at; Value *lo, *hi, *step; } Counted;
+bool ir_counted(const Instr *loop, Counted *);
 Instr *ir_last_use_in(const Block *, const Value *);                /* the last instruction of this very block that is, or holds, a user; NULL */
 
 /* Parts of load, store, gather, scatter, atomics; absent ones are NULL. */

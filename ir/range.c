@@ -265,6 +265,16 @@ static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
     return iv;
 }
 
+/* What a counting `while` counts: lo, or below hi, unless the last step could wrap. */
+static RangeInfo of_counter(Ranges *r, const Instr *loop, const Value *v, int depth)
+{
+    Counted c;
+    if (!ir_counted(loop, &c) || c.at != v->index || v->type->dtype == DT_U64) return whole(v);
+    RangeInfo lo = get(r, c.lo, depth), hi = get(r, c.hi, depth), step = get(r, c.step, depth), d = range_of_dtype(v->type->dtype);
+    if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi || (Wide)lo.hi + step.hi > d.hi) return whole(v);
+    return (RangeInfo){ lo.lo, lo.hi > hi.hi - 1 ? lo.hi : hi.hi - 1, gcd(lo.div, step.div) };
+}
+
 static Wide trips(RangeInfo lo, RangeInfo hi, RangeInfo step)
 {
     Wide span = (Wide)hi.hi - lo.lo;
@@ -304,7 +314,7 @@ static RangeInfo of_arg(Ranges *r, const Value *v, int depth)
         return whole(v);
     }
     if (loop->op == OP_FOR && loop->n_operands >= 3) return v->index == 0 ? of_iv(r, loop, depth) : of_carried(r, loop, v->index - 1, depth);
-    return whole(v);
+    return loop->op == OP_WHILE ? of_counter(r, loop, v, depth) : whole(v);
 }
 
 static RangeInfo of_result(Ranges *r, const Value *v, int depth)

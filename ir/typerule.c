@@ -632,6 +632,14 @@ static const char *rule_RING_GET(Rule *r)
     return give(r, 0, slot_of(r, T(r, 0)));
 }
 
+static const char *rule_RING_RELEASE(Rule *r)
+{
+    if (r->n < 1 || r->n > 2) WHY("%d operands, must be a ring, and perhaps one of its slots", r->n);
+    if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2) WHY("operand 0 is %s, must be a ring", STR(T(r, 0)));
+    if (r->n == 2 && T(r, 1) != slot_of(r, T(r, 0))) WHY("operand 1 is %s, must be a slot: %s", STR(T(r, 1)), STR(slot_of(r, T(r, 0))));
+    return NULL;
+}
+
 static const char *rule_TICKET(Rule *r)
 {
     TRY(declared(r));

@@ -7,6 +7,7 @@
  * - values: defined before use in the same block or in one around it, in the same function, use lists intact, unique ids;
  * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without one; no token is
  *   the memory state of two operations on one path; loops carry the tokens they use;
+ * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
  * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT) feeds.
  *
  * Uses the `mark` of instructions. */
@@ -384,6 +385,13 @@ static void check_barriers(Verifier *v)
     barriers_in(v, v->func->body);
 }
 
+static void check_flights(Verifier *v)
+{
+    int k = 0;
+    const Instr *i = ir_flight_fault(v->s, v->func, &k);
+    BREACH_IF(i, i, "operand %d may be a product in flight, which wgmma_wait has not handed on", k);
+}
+
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth);
 
 static Op terminator_of(const Instr *i, int block)
@@ -480,6 +488,7 @@ static void check_func(Verifier *v)
     check_block(v, f->body, OP_RETURN, IN_BODY, 0);
     if (v->ok) check_return(v);
     if (v->ok) check_barriers(v);
+    if (v->ok) check_flights(v);
     if (f->grid) {
         check_block(v, f->grid, OP_YIELD, IN_GRID, 0);
         if (v->ok) check_launch_block(v, f->grid, "grid", 0);

@@ -413,6 +413,28 @@ static void steps(Walk *w, const Instr *i, const Instr *border, double times)
     w->loops--;
 }
 
+/* A loop whose late products are carried in flight (passes/kernel/carry.c) counts as it would with its first step peeled: that one with the first value, the others with the one in the middle. */
+static bool counted(Walk *w, const Instr *i, double times)
+{
+    Counted c;
+    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    if (!ir_counted(i, &c)) return false;
+    bool known = as_int(w, c.lo, &lo) & as_int(w, c.hi, &hi) & as_int(w, c.step, &step);
+    if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
+    const Block *head = i->blocks[0], *issue = i->blocks[1];
+    if (known) put(w, head->args[c.at], scalar_int(lo));
+    walk(w, head, times);
+    bool met = w->counted;
+    w->counted = false;
+    w->loops++;
+    for (int k = 0; k < 2 && known; k++) put(w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (turns / 2))));
+    if (turns > 0) walk(w, issue, times * (double)turns);
+    if (turns > 0) walk(w, head, times * (double)turns);
+    w->loops--;
+    w->counted = met;
+    return true;
+}
+
 static void one(Walk *w, const Instr *i, double times)
 {
     int64_t c;
@@ -420,6 +442,7 @@ static void one(Walk *w, const Instr *i, double times)
     switch ((int)i->op) {
     case OP_FOR: loop(w, i, times); return;
     case OP_WHILE:
+        if (counted(w, i, times)) return;
         if ((border = border_of(w, i))) { steps(w, i, border, times); return; }
         w->c.uncertain |= w->roles && !w->producer;     /* another kind of loop */
         for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));

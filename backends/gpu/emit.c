@@ -1,181 +1,8 @@
-/* emit.c: kernel IR to C for CUDA and HIP: control flow, and the frame around a kernel. Names and expressions are in emit_names.c, emit_scalar.c.
+/* emit.c: kernel IR to C for CUDA and HIP: operations by kind, and the frame around a kernel. Names and expressions are in emit_names.c, emit_scalar.c, control flow in emit_loop.c.
  * Tiles, memory and matrix products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c, emit_shared.c, emit_mma.c, emit_hopper.c); the functions a
  * kernel calls come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"
-
-/* --- control flow ------------------------------------------------------------------------------------------------------------ */
-
-/* Scalars and addresses of views: one C variable. */
-static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
-static const char *word_type(const Value *v) { return v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype); }
-
-static const char *declare_value(Emit *e, const Value *v)
-{
-    const char *n = name_of(e, v);
-    if (v->type->kind == TYPE_TILE) return declare_tile(e, v);
-    if (by_word(v)) line(e, "%s %s;", word_type(v), n);
-    e->storage[v->id] = n;
-    return n;
-}
-
-static void assign(Emit *e, const Value *to, const Value *from)
-{
-    const char *dst = e->storage[to->id];
-    if (by_word(to)) {
-        const char *src = name_of(e, from);
-        if (strcmp(src, dst)) line(e, "%s = %s;", dst, src);
-        return;
-    }
-    if (to->type->kind != TYPE_TILE) return;
-    const char *src = e->storage[from->id];
-    if (src && !strcmp(src, dst)) return;
-    const Layout *l = layout_of(e, to);
-    int words = array_len(to->type->dtype, (int)layout_regs(l));
-    if (src) {
-        begin_unrolled(e, "i", words);
-        line(e, "%s[i] = %s[i];", dst, src);
-        end_block(e);
-        return;
-    }
-    int n = (int)layout_regs(l), p = per_word(to->type->dtype);
-    bool loop = n % p == 0 && words > 1;
-    if (loop) begin_unrolled(e, "i", words);
-    for (int w = 0; w < (loop ? 1 : words); w++) {
-        const char *x[4];
-        int here = n - w * p < p ? n - w * p : p;
-        for (int k = 0; k < here; k++) x[k] = element(e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
-        line(e, "%s[%s] = %s;", dst, loop ? "i" : str(e, "%d", w), pack_expr(e, to->type->dtype, x, here));
-    }
-    if (loop) end_block(e);
-}
-
-/* args[k] <- values[k], as if at once. */
-static void assign_all(Emit *e, Value *const *args, Value *const *values, int n)
-{
-    const char **saved = arena_array(&e->s->arena, const char *, (size_t)n);
-    for (int k = 0; k < n; k++) {
-        bool clash = false;
-        if (args[k]->type->kind == TYPE_TOKEN) continue;
-        for (int j = 0; j < k; j++) {
-            const char *src = by_word(values[k]) ? name_of(e, values[k]) : e->storage[values[k]->id];
-            clash |= src && e->storage[args[j]->id] && !strcmp(src, e->storage[args[j]->id]);
-        }
-        if (!clash) continue;
-        saved[k] = tmp(e, "old");
-        const char *src = name_of(e, values[k]);
-        if (by_word(values[k])) line(e, "const %s %s = %s;", word_type(values[k]), saved[k], src);
-        else {
-            int words = array_len(values[k]->type->dtype, (int)layout_regs(layout_of(e, values[k])));
-            line(e, "%s %s[%d];", array_type(values[k]->type->dtype), saved[k], words);
-            begin_unrolled(e, "i", words);
-            line(e, "%s[i] = %s[i];", saved[k], e->storage[values[k]->id]);
-            end_block(e);
-        }
-    }
-    for (int k = 0; k < n; k++) {
-        if (args[k]->type->kind == TYPE_TOKEN) continue;
-        const char *keep = e->storage[values[k]->id];
-        if (saved[k]) e->storage[values[k]->id] = saved[k];
-        assign(e, args[k], values[k]);
-        e->storage[values[k]->id] = keep;
-    }
-}
-
-static void uses_of(const Instr *i, Value **out, int from)
-{
-    for (int k = from; k < i->n_operands; k++) out[k - from] = ir_operand(i, k);
-}
-
-static void emit_for(Emit *e, Instr *i)
-{
-    Block *b = i->blocks[0];
-    Value *vals[IR_MAX_RESULTS];
-    for (int k = 0; k < i->n_results; k++) {
-        if (b->args[k + 1]->type->kind == TYPE_TOKEN) continue;
-        declare_value(e, b->args[k + 1]);
-        assign(e, b->args[k + 1], ir_operand(i, k + 3));
-    }
-    const char *iv = name_of(e, b->args[0]), *t = ctype(b->args[0]->type->dtype);
-    e->storage[b->args[0]->id] = iv;
-    int64_t step;
-    const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1 ? str(e, "%s++", iv) : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
-    size_t places = copies_placed(e, i);
-    text_puts(e->out, "#pragma unroll 1\n");
-    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
-    else {
-        const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
-        line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
-    }
-    Turn turn = { .counter = iv }, *around = e->turn;
-    Text body, *out = e->out;
-    e->indent++;
-    if (is_hip(e)) {
-        text_init(&turn.pre, &e->s->arena);
-        text_init(&body, &e->s->arena);
-        turn.indent = e->indent;
-        e->turn = &turn;
-        e->out = &body;
-    }
-    emit_block(e, b);
-    uses_of(ir_terminator(b), vals, 0);
-    assign_all(e, b->args + 1, vals, i->n_results);
-    copies_moved(e, places);
-    if (is_hip(e)) {
-        e->turn = around;
-        e->out = out;
-        text_write(out, turn.pre.data ? turn.pre.data : "", turn.pre.len);
-        text_write(out, body.data ? body.data : "", body.len);
-    }
-    end_block(e);
-    emit_fills_left(e, i);
-    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
-    for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
-}
-
-static void emit_while(Emit *e, Instr *i)
-{
-    Block *c = i->blocks[0], *b = i->blocks[1];
-    Value *vals[IR_MAX_RESULTS + 1];
-    for (int k = 0; k < i->n_results; k++) {
-        if (c->args[k]->type->kind == TYPE_TOKEN) continue;
-        declare_value(e, c->args[k]);
-        assign(e, c->args[k], ir_operand(i, k));
-        e->storage[b->args[k]->id] = e->storage[c->args[k]->id];
-    }
-    text_puts(e->out, "#pragma unroll 1\n");
-    line(e, "for (;;) {");
-    e->indent++;
-    emit_block(e, c);
-    const Instr *t = ir_terminator(c);
-    const char *cond = tmp(e, "go");
-    line(e, "const bool %s = %s;", cond, name_of(e, ir_operand(t, 0)));
-    uses_of(t, vals, 1);
-    assign_all(e, c->args, vals, i->n_results);
-    line(e, "if (!%s) break;", cond);
-    emit_block(e, b);
-    uses_of(ir_terminator(b), vals, 0);
-    assign_all(e, c->args, vals, i->n_results);
-    end_block(e);
-    for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[c->args[k]->id];
-}
-
-static void emit_if(Emit *e, Instr *i)
-{
-    bool other = ir_terminator(i->blocks[1]) != i->blocks[1]->first;
-    for (int k = 0; k < i->n_results; k++) other |= i->results[k].type->kind != TYPE_TOKEN;
-    for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) declare_value(e, &i->results[k]);
-    for (int b = 0; b < (other ? 2 : 1); b++) {
-        if (b == 0) line(e, "if (%s) {", name_of(e, ir_operand(i, 0)));
-        else line(e, "} else {");
-        e->indent++;
-        emit_block(e, i->blocks[b]);
-        const Instr *y = ir_terminator(i->blocks[b]);
-        for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) assign(e, &i->results[k], ir_operand(y, k));
-        if (other && b == 0) e->indent--;
-        else end_block(e);
-    }
-}
 
 static void emit_assert(Emit *e, Instr *i)
 {
@@ -285,7 +112,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_PROGRAM_COORD:
         if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
+    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_NONE: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
     case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
         emit_hopper(e, i); return;
     case OP_ASSERT: emit_assert(e, i); return;
@@ -382,6 +209,9 @@ static void print_param(Emit *e, Text *t, const Slot *s)
 /* `measure`: no text, but all else that code has. */
 static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
 {
+    int operand;
+    const Instr *early = measure ? NULL : ir_flight_fault(s, f, &operand);
+    if (early) ir_fail(s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
     void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
     Text body, pre, text;
     Emit *e = arena_new(&s->arena, Emit);

@@ -13,7 +13,7 @@ typedef struct CopyPlace { const Instr *copy; const char *at, *by, *to, *stride[
 typedef struct Turn { Text pre; VEC(ThreadCoord) coords; const char *counter; int indent; } Turn;
 
 /* A ring in shared memory: `depth` slots of `bytes` at `name`, full and empty mbarriers at name_full and name_empty. */
-typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals, ctas; int64_t bytes; } RingInfo;     /* ctas: of the cluster, that fill it together; 1: this one alone */
+typedef struct RingInfo { const Value *value; const char *name; int depth, arrivals, ctas; int64_t bytes; bool none; } RingInfo;     /* ctas: of the cluster, that fill it together; 1: this one alone; none: a slot that is none is given back, whose mbarrier stands behind the others */
 
 /* A buffer of the shared-memory map. */
 typedef struct SharedUse { const char *name; const Type *type; int64_t offset, bytes; Loc loc; } SharedUse;
@@ -35,6 +35,7 @@ typedef struct Emit {
     Text *pre;                      /* declarations at the top of the running role */
     int indent;
     const char **storage;           /* by value id: C name that holds it (arrays and scalars); NULL: virtual or not yet emitted */
+    const char **place;             /* by value id: the array that it is to be made in; NULL: one of its own (emit_loop.c) */
     uint32_t n_values;
     VEC(const char *) used;         /* prelude functions, in order of first use */
     VEC(ThreadCoord) coords;              /* thread parts of coordinates declared in `pre` */
@@ -203,6 +204,9 @@ void emit_cluster_meet(Emit *);
 void emit_cluster_draw(Emit *, const char *program);
 void emit_cluster_leave(Emit *);
 bool emit_rows(Emit *, Instr *);                    /* scans, sort, topk, argmax: false when not one of them */
+void emit_for(Emit *, Instr *);
+void emit_while(Emit *, Instr *);
+void emit_if(Emit *, Instr *);
 void emit_block(Emit *, Block *);
 const char *slot_name(Emit *, SlotKind, int param, int index, DType);
 

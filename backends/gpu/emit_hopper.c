@@ -17,6 +17,7 @@ static void emit_ring(Emit *e, Instr *i)
     const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
     RingInfo r = { .value = ir_result(i), .depth = (int)t->shape[0], .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1), .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1), .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
     r.name = name_of(e, ir_result(i));
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) r.none |= u->user->op == OP_RING_NONE;
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
     line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name, (long long)e->shared_bytes, r.depth, (long long)r.bytes);
     note_shared(e, i, e->shared_bytes, r.bytes * r.depth);
@@ -159,6 +160,14 @@ static void emit_get(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
+/* The address behind the last slot: one slot more, for all that is asked of it. */
+static void emit_none(Emit *e, Instr *i)
+{
+    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
+    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), r->name, (long long)(r->depth * r->bytes));
+}
+
 /* Rows of a view: the swizzle goes by bits of the address, whatever row a product begins at (H100). */
 static void emit_slice(Emit *e, Instr *i)
 {
@@ -195,10 +204,11 @@ static void emit_release(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
-    const char *slot = r->depth > 1 ? str(e, "%s_free", r->name) : "0";
-    if (r->ctas > 1) line(e, "if (lane < %d) %s(%s_empty + 8 * %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name, slot);      /* all of them write here */
-    else line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, slot);
-    if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
+    bool named = i->n_operands == 2;
+    const char *slot = named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8) : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+    if (r->ctas > 1) line(e, "if (lane < %d) %s(%s_empty + %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name, slot);      /* all of them write here */
+    else line(e, "if (lane == 0) %s(%s_empty + %s);", use(e, "mbar_arrive"), r->name, slot);
+    if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
 /* A ticket: whether there is a program, and its coordinates. */
@@ -365,7 +375,7 @@ static void emit_roles(Emit *e, Instr *i)
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name, (long long)(e->shared_bytes + bars), r->name, r->name, 8 * r->depth);
-        bars += 16 * r->depth;
+        bars += 16 * (r->depth + r->none);
     }
     e->shared_bytes += bars;
     if (i->op == OP_FILLED_ROLES) place_stages(e, i->blocks[2]);
@@ -382,6 +392,7 @@ static void emit_roles(Emit *e, Instr *i)
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, is_filled(e, r) ? p->filler_warps : 1, use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
+        if (r->none) line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"), r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
     if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
@@ -539,6 +550,7 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_RING_GET: emit_get(e, i); return;
     case OP_SHARED_SLICE: emit_slice(e, i); return;
     case OP_RING_READ: emit_ring_read(e, i); return;
+    case OP_RING_NONE: emit_none(e, i); return;
     case OP_RING_RELEASE: emit_release(e, i); return;
     case OP_WGMMA: emit_wgmma(e, i); return;
     case OP_WGMMA_WAIT: emit_wait(e, i); return;

@@ -87,6 +87,7 @@ const char *element(Emit *e, const Value *v, const Layout *l, const char *i)
 
 const char *declare_tile(Emit *e, const Value *v)
 {
+    if (e->place && e->place[v->id]) return e->storage[v->id] = e->place[v->id];
     const Layout *l = layout_of(e, v);
     const char *n = name_of(e, v);
     int words = array_len(v->type->dtype, (int)layout_regs(l));

@@ -9,6 +9,8 @@
  * early part is carried. Operations that repeat values (broadcasts) move to their users instead; casts that only feed the late part
  * are done after its wait, which keeps fewer registers alive.
  *
+ * Its first step is done by the body of the others where that can be (carry.c); what is built here has it peeled, as above.
+ *
  * In a kernel that takes programs from tickets the early part may run ahead across their border too (across.c). */
 #include "passes/kernel/rotate.h"
 
@@ -118,8 +120,7 @@ static void clone_list(Builder *b, const InstrList *list, ValueMap *map)
     for (size_t k = 0; k < list->len; k++) ir_clone(b, list->data[k], map);
 }
 
-/* What follows the issue. A wait leaves those products in flight that were issued after its own. */
-static void clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *map)
+void rotate_clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *map)
 {
     for (size_t k = 0; k < rest->len; k++) {
         Instr *n = ir_clone(b, rest->data[k], map);
@@ -130,18 +131,17 @@ static void clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *
     }
 }
 
-/* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
-static void turn(Overlap *c, Builder *b, Op op)
+void rotate_turn(Overlap *c, Builder *b, Op op)
 {
     if (c->p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
 void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 {
-    turn(c, b, OP_TURN_WAIT);
+    rotate_turn(c, b, OP_TURN_WAIT);
     clone_list(b, &p->early_issue, map);
-    turn(c, b, OP_TURN_PASS);
-    clone_rest(c, b, &p->early_rest, map);
+    rotate_turn(c, b, OP_TURN_PASS);
+    rotate_clone_rest(c, b, &p->early_rest, map);
     clone_list(b, &p->early_casts, map);
 }
 
@@ -189,21 +189,21 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 {
     Overlap *c = r->c;
-    turn(c, b, OP_TURN_WAIT);
+    rotate_turn(c, b, OP_TURN_WAIT);
     clone_list(b, &r->p.early_issue, early);
     clone_list(b, &r->p.late_issue, late);
-    turn(c, b, OP_TURN_PASS);
-    clone_rest(c, b, &r->p.early_rest, early);
-    clone_rest(c, b, &r->p.late_wait, late);
+    rotate_turn(c, b, OP_TURN_PASS);
+    rotate_clone_rest(c, b, &r->p.early_rest, early);
+    rotate_clone_rest(c, b, &r->p.late_wait, late);
     clone_list(b, &r->p.early_casts, early);
 }
 
 void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
 {
-    turn(r->c, b, OP_TURN_WAIT);
+    rotate_turn(r->c, b, OP_TURN_WAIT);
     clone_list(b, &r->p.late_issue, late);
-    turn(r->c, b, OP_TURN_PASS);
-    clone_rest(r->c, b, &r->p.late_wait, late);
+    rotate_turn(r->c, b, OP_TURN_PASS);
+    rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
 static void rotate_within(Rotation *r)
@@ -276,6 +276,6 @@ bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *aske
     *across = rotate_across(&r, wanted, !asked || wanted);
     if (wanted && !*across)
         schedule_refuse(c->p, asked, "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at least once, and what stands around it be free of other products and writes");
-    else if (!*across) rotate_within(&r);
+    else if (!*across && !rotate_carry(&r)) rotate_within(&r);
     return true;
 }

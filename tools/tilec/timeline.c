@@ -26,7 +26,7 @@ static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_
     for (const Instr *i = b->first; i; i = i->next) {
         if (kernel_is_roles(i->op)) continue;
         int64_t inside = is_loop(i) && weight < (int64_t)1 << 40 ? 4 * weight : weight;
-        int64_t n = is_loop(i) ? work_of(i->blocks[i->n_blocks - 1]) * inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1) : 0;
+        int64_t n = is_loop(i) ? (work_of(i->blocks[i->n_blocks - 1]) + (i->n_blocks > 1 ? work_of(i->blocks[0]) : 0)) * inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1) : 0;
         if (n > *most) { *most = n; *best = i; }
         for (int k = 0; k < i->n_blocks; k++) main_loop(i->blocks[k], inside, best, most);
     }
@@ -117,12 +117,19 @@ static void issue(Draw *d, const Instr *i)
     vec_push(&d->s->arena, &d->flying, ((__typeof__(*d->flying.data)){ r, d->track->spans.len - 1 }));
 }
 
+/* What a `while` carries to its head in flight was issued at its end. */
+static const Value *issued_before(const Value *v)
+{
+    const Instr *loop = v->def ? NULL : v->block->parent;
+    return loop && loop->op == OP_WHILE && v->block == loop->blocks[0] ? ir_operand(ir_terminator(loop->blocks[1]), v->index) : v;
+}
+
 static void wait_products(Draw *d, const Instr *i)
 {
     Text names;
     text_init(&names, &d->s->arena);
     for (int k = 0; k < i->n_operands; k++) {
-        const Value *v = ir_operand(i, k);
+        const Value *v = issued_before(ir_operand(i, k));
         for (size_t n = 0; n < d->flying.len; n++) {
             if (d->flying.data[n].v != v) continue;
             Span *span = &d->track->spans.data[d->flying.data[n].span];
@@ -192,6 +199,7 @@ static void add_track(Session *s, const Func *f, const char *title, const Block 
     main_loop(b, 1, &loop, &most);
     if (loop && loop->loc.file) diag_position(s, loop->loc, &track.line, &column);
     walk(&d, loop ? loop->blocks[loop->n_blocks - 1] : b);
+    if (loop && loop->n_blocks > 1) walk(&d, loop->blocks[0]);     /* the arithmetic on what the end of the turn before issued */
     for (size_t k = 0; k < track.spans.len; k++)
         if (track.spans.data[k].open) track.spans.data[k].end = track.steps;
     vec_push(&s->arena, out, track);

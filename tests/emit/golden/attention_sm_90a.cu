@@ -12,7 +12,7 @@
  *   behind them the mbarriers of the rings, a full and an empty one a slot
  * order: heavy first along grid axis 0, in groups whose streams fit L2
  * lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8
- * rotation: the early product runs one step ahead; 3 values cross
+ * rotation: the early product runs one step ahead, both products are carried in flight; 3 values cross
  */
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
@@ -52,6 +52,7 @@ static __device__ __forceinline__ void wgmma_commit(void) { asm volatile("wgmma.
 /* a register is read and written here, as far as the compiler knows */
 #define pin_float(x) asm volatile("" : "+f"(x) :: "memory")
 static __device__ __forceinline__ float float_bits(u32 b) { return __uint_as_float(b); }
+static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
 #define LOWEST_f32 float_bits(0xff800000u)
 static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
@@ -62,7 +63,6 @@ static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xff
 static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
-static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
 static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb_x8(float *d, const u32 *a, const u32 *blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %73, 0; mov.b64 b, {%64, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, b, p, 1, 1, 1; setp.eq.b32 p, 0, 0; mov.b64 b, {%65, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%36,%37,%38,%39}, b, p, 1, 1, 1; mov.b64 b, {%66, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%40,%41,%42,%43}, b, p, 1, 1, 1; mov.b64 b, {%67, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%44,%45,%46,%47}, b, p, 1, 1, 1; mov.b64 b, {%68, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%48,%49,%50,%51}, b, p, 1, 1, 1; mov.b64 b, {%69, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%52,%53,%54,%55}, b, p, 1, 1, 1; mov.b64 b, {%70, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%56,%57,%58,%59}, b, p, 1, 1, 1; mov.b64 b, {%71, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%60,%61,%62,%63}, b, p, 1, 1, 1; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
@@ -107,7 +107,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const u32 K_ring_176_full = shared_base + 163840, K_ring_176_empty = K_ring_176_full + 32;
     const u32 Q_ring_177_full = shared_base + 163904, Q_ring_177_empty = Q_ring_177_full + 16;
     const u32 V_ring_178_full = shared_base + 163936, V_ring_178_empty = V_ring_178_full + 32;
-    const u32 ticket_full = shared_base + 164000, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
+    const u32 ticket_full = shared_base + 164016, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
     if (tid == 0) {
         prefetch_map(&Q_map0);
         prefetch_map(&K_map1);
@@ -116,6 +116,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         for (int i = 0; i < 4; i++) { mbar_init(K_ring_176_full + 8 * i, 1); mbar_init(K_ring_176_empty + 8 * i, 8); }
         for (int i = 0; i < 2; i++) { mbar_init(Q_ring_177_full + 8 * i, 1); mbar_init(Q_ring_177_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(V_ring_178_full + 8 * i, 1); mbar_init(V_ring_178_empty + 8 * i, 8); }
+        mbar_init(V_ring_178_empty + 32, 8);    /* of no slot: nobody waits for it */
         fence_mbarrier_init();
     }
     __syncthreads();
@@ -230,7 +231,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const u32 stage_t54 = shared_base + 164864 + warp * 2048;
+        const u32 stage_t36 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -267,7 +268,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
             if (lt_352) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                const i32 mul_356 = (0 * 128);
                 mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
                 const u32 K_357 = K_ring_176 + K_ring_176_slot * 16384;
                 if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
@@ -287,549 +287,401 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 for (int i = 0; i < 64; i++) {
                     pin_float(s_361[i]);
                 }
-                if (lane == 0) mbar_arrive(K_ring_176_empty + 8 * K_ring_176_free);
-                if (++K_ring_176_free == 4) K_ring_176_free = 0;
-                /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
-#line 23 "examples/kernels/attention.tile"
-                const i32 add_373 = (mul_356 + 127);
-                const bool lt_374 = (add_373 < (i32)N_);
-                const i32 add_377 = (mul_13 + 0);
-                const i32 add_382 = (mul_356 + 127);
-                const bool ge_383 = (add_377 >= add_382);
-                const bool and_384 = (lt_374 & ge_383);
-                float if_385[64];
-                if (and_384) {
-#pragma unroll
-                    for (int i = 0; i < 64; i++) {
-                        if_385[i] = s_361[i];
-                    }
-                } else {
-                    float where_386[64];
-#pragma unroll
-                    for (int i = 0; i < 64; i++) {
-                        const float where_386a = ((((mul_356 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_356 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_361[i] : float_bits(0xff800000u));
-                        where_386[i] = where_386a;
-                    }
-#pragma unroll
-                    for (int i = 0; i < 64; i++) {
-                        if_385[i] = where_386[i];
-                    }
-                }
-                /* let m_new = max(m, max(s, axis = 1)); */
-#line 24 "examples/kernels/attention.tile"
-                float red_t3[8];
-#pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    red_t3[i] = LOWEST_f32;
-                }
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    const float x_t5 = if_385[i];
-                    const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                    red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 2]);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 4]);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t3[i] = max_f32(red_t3[i], red_t3[i + 6]);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float y_t6 = shuffle_xor_f32(red_t3[i], 1);
-                    red_t3[i] = max_f32(red_t3[i], y_t6);
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
-                    red_t3[i] = max_f32(red_t3[i], y_t7);
-                }
-                float reduce_max_387[2];
-                reduce_max_387[0] = red_t3[0];
-                reduce_max_387[1] = red_t3[1];
-                float max_388[2];
-                float abs_392[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float max_388a = max_f32(float_bits(0xff800000u), reduce_max_387[i]);
-                    const float sub_389a = (max_388a - float_bits(0xff800000u));
-                    const float mul_391a = (sub_389a * mul_36);
-                    const float abs_392a = abs_f32(mul_391a);
-                    max_388[i] = max_388a;
-                    abs_392[i] = abs_392a;
-                }
-                bool not_396[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const bool le_395a = (abs_392[i] <= 8.0f);
-                    const bool not_396a = !(le_395a);
-                    not_396[i] = not_396a;
-                }
-                bool any_t10 = false;
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    any_t10 |= not_396[i];
-                }
-                const bool grew_397 = vote_any(any_t10);
-                float where_399[2];
-                float mul_401[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float where_399a = (grew_397 ? max_388[i] : float_bits(0xff800000u));
-                    const float mul_401a = (where_399a * mul_38);
-                    where_399[i] = where_399a;
-                    mul_401[i] = mul_401a;
-                }
-                /* let p     = exp(s - m_new); */
-#line 25 "examples/kernels/attention.tile"
-                float p_404[64];
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    const float fma_403a = fma_f32(if_385[i], mul_36, mul_401[(i / 2 % 2)]);
-                    const float p_404a = exp2_f32(fma_403a);
-                    p_404[i] = p_404a;
-                }
-                /* let alpha = exp(m - m_new); */
-#line 26 "examples/kernels/attention.tile"
-                float alpha_406[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float fma_405a = fma_f32(float_bits(0xff800000u), mul_36, mul_401[i]);
-                    const float alpha_406a = exp2_f32(fma_405a);
-                    alpha_406[i] = alpha_406a;
-                }
-                /* l   = l*alpha + sum(p, axis = 1); */
-#line 27 "examples/kernels/attention.tile"
-                float red_t14[8];
-#pragma unroll
-                for (int i = 0; i < 8; i++) {
-                    red_t14[i] = 0;
-                }
-#pragma unroll
-                for (int i = 0; i < 64; i++) {
-                    const float x_t16 = p_404[i];
-                    const int k_t15 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                    red_t14[k_t15] = red_t14[k_t15] + x_t16;
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t14[i] = red_t14[i] + red_t14[i + 2];
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t14[i] = red_t14[i] + red_t14[i + 4];
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    red_t14[i] = red_t14[i] + red_t14[i + 6];
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float y_t17 = shuffle_xor_f32(red_t14[i], 1);
-                    red_t14[i] = red_t14[i] + y_t17;
-                }
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float y_t18 = shuffle_xor_f32(red_t14[i], 2);
-                    red_t14[i] = red_t14[i] + y_t18;
-                }
-                float reduce_sum_407[2];
-                reduce_sum_407[0] = red_t14[0];
-                reduce_sum_407[1] = red_t14[1];
-                float l_408[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float l_408a = fma_f32(0.0f, alpha_406[i], reduce_sum_407[i]);
-                    l_408[i] = l_408a;
-                }
-                /* acc = mma(T(p), v, acc*alpha); */
-#line 29 "examples/kernels/attention.tile"
-                u32 p_409[32];
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    const float p_409a = p_404[2 * i];
-                    const float p_409b = p_404[2 * i + 1];
-                    p_409[i] = pack_f16(p_409a, p_409b);
-                }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const i32 add_410 = (0 + 1);
-                float materialize_490[32];
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    materialize_490[i] = 0.0f;
-                }
-                float l_418[2];
+                const u32 ring_none_368 = V_ring_178 + 65536;
+                float materialize_467[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_418[i] = l_408[i];
+                    materialize_467[i] = 0.0f;
                 }
-                float acc_419[32];
+                float materialize_468[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_419[i] = materialize_490[i];
+                    materialize_468[i] = 0.0f;
                 }
-                float m_420[2];
+                float materialize_469[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_420[i] = where_399[i];
+                    materialize_469[i] = float_bits(0xff800000u);
                 }
-                float alpha_421[2];
+                float materialize_470[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    alpha_421[i] = alpha_406[i];
+                    materialize_470[i] = 0.0f;
                 }
-                bool grew_422;
-                grew_422 = grew_397;
-                u32 carried_423[32];
+                u32 materialize_471[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    carried_423[i] = p_409[i];
+                    materialize_471[i] = pack_f16(0.0f, 0.0f);
                 }
+                i32 j_378;
+                j_378 = 0;
+                float l_380[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    l_380[i] = materialize_467[i];
+                }
+                float acc_382[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    acc_382[i] = materialize_468[i];
+                }
+                float m_384[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    m_384[i] = materialize_469[i];
+                }
+                float alpha_388[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    alpha_388[i] = materialize_470[i];
+                }
+                bool grew_390;
+                grew_390 = false;
+                u32 carried_392[32];
+#pragma unroll
+                for (int i = 0; i < 32; i++) {
+                    carried_392[i] = materialize_471[i];
+                }
+                u32 V_394;
+                V_394 = ring_none_368;
 #pragma unroll 1
-                for (i32 j_417 = add_410; j_417 < cdiv_29; j_417++) {
+                for (;;) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_424 = (j_417 * 128);
-                    mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
-                    const u32 K_425 = K_ring_176 + K_ring_176_slot * 16384;
-                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
-                    /* var s   = mma(q, transpose(k)); */
-#line 22 "examples/kernels/attention.tile"
-                    float s_429[64];
-                    wgmma_fence();
-                    const u32 b_t21 = K_425 >> 4 | 0x10000u;
-                    const u32 a_t22 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
-#pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_429, a_t22 + (2 * k), 0x40000040u, b_t21 + (2 * k), 0x40000040u, k > 0);
-                    }
-                    wgmma_commit();
-                    /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
-#line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
-                    const u32 V_430 = V_ring_178 + V_ring_178_slot * 16384;
-                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
-                    /* acc = mma(T(p), v, acc*alpha); */
-#line 29 "examples/kernels/attention.tile"
-                    float if_432[32];
-                    if (grew_422) {
-                        float mul_433[32];
-#pragma unroll
-                        for (int i = 0; i < 32; i++) {
-                            const float mul_433a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
-                            mul_433[i] = mul_433a;
-                        }
-#pragma unroll
-                        for (int i = 0; i < 32; i++) {
-                            if_432[i] = mul_433[i];
-                        }
-                    } else {
-#pragma unroll
-                        for (int i = 0; i < 32; i++) {
-                            if_432[i] = acc_419[i];
-                        }
-                    }
-#pragma unroll
-                    for (int i = 0; i < 32; i++) {
-                        pin_float(if_432[i]);
-                    }
-                    wgmma_fence();
-                    const u32 b_t24 = V_430 >> 4 | 0x4000000u;
-                    u32 bs_t27[8];
-#pragma unroll
-                    for (int k = 0; k < 8; k++) {
-                        bs_t27[k] = b_t24 + (128 * k);
-                    }
-                    wgmma_m64n64k16_f16_rs_tb_x8(if_432, carried_423, bs_t27, 0x40000040u, 1);
-                    wgmma_commit();
+                    const i32 mul_396 = (j_378 * 128);
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_wait(1);
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        pin_float(s_429[i]);
+                        pin_float(s_361[i]);
                     }
                     if (lane == 0) mbar_arrive(K_ring_176_empty + 8 * K_ring_176_free);
                     if (++K_ring_176_free == 4) K_ring_176_free = 0;
                     /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                    const i32 add_446 = (mul_424 + 127);
-                    const bool lt_447 = (add_446 < (i32)N_);
-                    const i32 add_450 = (mul_13 + 0);
-                    const i32 add_455 = (mul_424 + 127);
-                    const bool ge_456 = (add_450 >= add_455);
-                    const bool and_457 = (lt_447 & ge_456);
-                    float if_458[64];
-                    if (and_457) {
+                    const i32 add_410 = (mul_396 + 127);
+                    const bool lt_411 = (add_410 < (i32)N_);
+                    const i32 add_414 = (mul_13 + 0);
+                    const i32 add_419 = (mul_396 + 127);
+                    const bool ge_420 = (add_414 >= add_419);
+                    const bool and_421 = (lt_411 & ge_420);
+                    float if_422[64];
+                    if (and_421) {
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_458[i] = s_429[i];
+                            if_422[i] = s_361[i];
                         }
                     } else {
-                        float where_459[64];
+                        float where_423[64];
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            const float where_459a = ((((mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_424 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_429[i] : float_bits(0xff800000u));
-                            where_459[i] = where_459a;
+                            const float where_423a = ((((mul_396 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_396 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_361[i] : float_bits(0xff800000u));
+                            where_423[i] = where_423a;
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_458[i] = where_459[i];
+                            if_422[i] = where_423[i];
                         }
                     }
                     /* let m_new = max(m, max(s, axis = 1)); */
 #line 24 "examples/kernels/attention.tile"
-                    float red_t29[8];
+                    float red_t3[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t29[i] = LOWEST_f32;
+                        red_t3[i] = LOWEST_f32;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t31 = if_458[i];
-                        const int k_t30 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t29[k_t30] = max_f32(red_t29[k_t30], x_t31);
+                        const float x_t5 = if_422[i];
+                        const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 2]);
+                        red_t3[i] = max_f32(red_t3[i], red_t3[i + 2]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 4]);
+                        red_t3[i] = max_f32(red_t3[i], red_t3[i + 4]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t29[i] = max_f32(red_t29[i], red_t29[i + 6]);
+                        red_t3[i] = max_f32(red_t3[i], red_t3[i + 6]);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t32 = shuffle_xor_f32(red_t29[i], 1);
-                        red_t29[i] = max_f32(red_t29[i], y_t32);
+                        const float y_t6 = shuffle_xor_f32(red_t3[i], 1);
+                        red_t3[i] = max_f32(red_t3[i], y_t6);
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t33 = shuffle_xor_f32(red_t29[i], 2);
-                        red_t29[i] = max_f32(red_t29[i], y_t33);
+                        const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
+                        red_t3[i] = max_f32(red_t3[i], y_t7);
                     }
-                    float reduce_max_460[2];
-                    reduce_max_460[0] = red_t29[0];
-                    reduce_max_460[1] = red_t29[1];
-                    float max_461[2];
-                    float abs_465[2];
+                    float reduce_max_424[2];
+                    reduce_max_424[0] = red_t3[0];
+                    reduce_max_424[1] = red_t3[1];
+                    float max_425[2];
+                    float abs_429[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float max_461a = max_f32(m_420[i], reduce_max_460[i]);
-                        const float sub_462a = (max_461a - m_420[i]);
-                        const float mul_464a = (sub_462a * mul_36);
-                        const float abs_465a = abs_f32(mul_464a);
-                        max_461[i] = max_461a;
-                        abs_465[i] = abs_465a;
+                        const float max_425a = max_f32(m_384[i], reduce_max_424[i]);
+                        const float sub_426a = (max_425a - m_384[i]);
+                        const float mul_428a = (sub_426a * mul_36);
+                        const float abs_429a = abs_f32(mul_428a);
+                        max_425[i] = max_425a;
+                        abs_429[i] = abs_429a;
                     }
-                    bool not_469[2];
+                    bool not_433[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const bool le_468a = (abs_465[i] <= 8.0f);
-                        const bool not_469a = !(le_468a);
-                        not_469[i] = not_469a;
+                        const bool le_432a = (abs_429[i] <= 8.0f);
+                        const bool not_433a = !(le_432a);
+                        not_433[i] = not_433a;
                     }
-                    bool any_t36 = false;
+                    bool any_t10 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        any_t36 |= not_469[i];
+                        any_t10 |= not_433[i];
                     }
-                    const bool grew_470 = vote_any(any_t36);
-                    float where_472[2];
-                    float mul_474[2];
+                    const bool grew_434 = vote_any(any_t10);
+                    float where_436[2];
+                    float mul_438[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float where_472a = (grew_470 ? max_461[i] : m_420[i]);
-                        const float mul_474a = (where_472a * mul_38);
-                        where_472[i] = where_472a;
-                        mul_474[i] = mul_474a;
+                        const float where_436a = (grew_434 ? max_425[i] : m_384[i]);
+                        const float mul_438a = (where_436a * mul_38);
+                        where_436[i] = where_436a;
+                        mul_438[i] = mul_438a;
                     }
                     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
-                    float p_477[64];
+                    float p_441[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float fma_476a = fma_f32(if_458[i], mul_36, mul_474[(i / 2 % 2)]);
-                        const float p_477a = exp2_f32(fma_476a);
-                        p_477[i] = p_477a;
+                        const float fma_440a = fma_f32(if_422[i], mul_36, mul_438[(i / 2 % 2)]);
+                        const float p_441a = exp2_f32(fma_440a);
+                        p_441[i] = p_441a;
                     }
                     /* let alpha = exp(m - m_new); */
 #line 26 "examples/kernels/attention.tile"
-                    float alpha_479[2];
+                    float alpha_443[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float fma_478a = fma_f32(m_420[i], mul_36, mul_474[i]);
-                        const float alpha_479a = exp2_f32(fma_478a);
-                        alpha_479[i] = alpha_479a;
+                        const float fma_442a = fma_f32(m_384[i], mul_36, mul_438[i]);
+                        const float alpha_443a = exp2_f32(fma_442a);
+                        alpha_443[i] = alpha_443a;
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-                    float red_t40[8];
+                    float red_t14[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t40[i] = 0;
+                        red_t14[i] = 0;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t42 = p_477[i];
-                        const int k_t41 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t40[k_t41] = red_t40[k_t41] + x_t42;
+                        const float x_t16 = p_441[i];
+                        const int k_t15 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t14[k_t15] = red_t14[k_t15] + x_t16;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t40[i] = red_t40[i] + red_t40[i + 2];
+                        red_t14[i] = red_t14[i] + red_t14[i + 2];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t40[i] = red_t40[i] + red_t40[i + 4];
+                        red_t14[i] = red_t14[i] + red_t14[i + 4];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t40[i] = red_t40[i] + red_t40[i + 6];
+                        red_t14[i] = red_t14[i] + red_t14[i + 6];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t43 = shuffle_xor_f32(red_t40[i], 1);
-                        red_t40[i] = red_t40[i] + y_t43;
+                        const float y_t17 = shuffle_xor_f32(red_t14[i], 1);
+                        red_t14[i] = red_t14[i] + y_t17;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t44 = shuffle_xor_f32(red_t40[i], 2);
-                        red_t40[i] = red_t40[i] + y_t44;
+                        const float y_t18 = shuffle_xor_f32(red_t14[i], 2);
+                        red_t14[i] = red_t14[i] + y_t18;
                     }
-                    float reduce_sum_480[2];
-                    reduce_sum_480[0] = red_t40[0];
-                    reduce_sum_480[1] = red_t40[1];
-                    float l_481[2];
+                    float reduce_sum_444[2];
+                    reduce_sum_444[0] = red_t14[0];
+                    reduce_sum_444[1] = red_t14[1];
+                    float l_445[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float l_481a = fma_f32(l_418[i], alpha_479[i], reduce_sum_480[i]);
-                        l_481[i] = l_481a;
+                        const float l_445a = fma_f32(l_380[i], alpha_443[i], reduce_sum_444[i]);
+                        l_445[i] = l_445a;
                     }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                     wgmma_wait(0);
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(if_432[i]);
+                        pin_float(acc_382[i]);
                     }
-                    if (lane == 0) mbar_arrive(V_ring_178_empty + 8 * V_ring_178_free);
-                    if (++V_ring_178_free == 4) V_ring_178_free = 0;
-                    u32 p_483[32];
+                    if (lane == 0) mbar_arrive(V_ring_178_empty + (V_394 - V_ring_178) / 2048);
+                    u32 p_447[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float p_483a = p_477[2 * i];
-                        const float p_483b = p_477[2 * i + 1];
-                        p_483[i] = pack_f16(p_483a, p_483b);
+                        const float p_447a = p_441[2 * i];
+                        const float p_447b = p_441[2 * i + 1];
+                        p_447[i] = pack_f16(p_447a, p_447b);
+                    }
+                    /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
+#line 19 "examples/kernels/attention.tile"
+                    const i32 add_448 = (j_378 + 1);
+                    const bool lt_449 = (add_448 < cdiv_29);
+                    const bool go_t21 = lt_449;
+                    j_378 = add_448;
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        l_380[i] = l_445[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        l_418[i] = l_481[i];
-                    }
-#pragma unroll
-                    for (int i = 0; i < 32; i++) {
-                        acc_419[i] = if_432[i];
+                        m_384[i] = where_436[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        m_420[i] = where_472[i];
+                        alpha_388[i] = alpha_443[i];
                     }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        alpha_421[i] = alpha_479[i];
-                    }
-                    grew_422 = grew_470;
+                    grew_390 = grew_434;
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        carried_423[i] = p_483[i];
+                        carried_392[i] = p_447[i];
                     }
+                    if (!go_t21) break;
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+#line 20 "examples/kernels/attention.tile"
+                    mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
+                    const u32 K_451 = K_ring_176 + K_ring_176_slot * 16384;
+                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
+                    /* var s   = mma(q, transpose(k)); */
+#line 22 "examples/kernels/attention.tile"
+                    wgmma_fence();
+                    const u32 b_t22 = K_451 >> 4 | 0x10000u;
+                    const u32 a_t23 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        wgmma_m64n128k16_f16_ss(s_361, a_t23 + (2 * k), 0x40000040u, b_t22 + (2 * k), 0x40000040u, k > 0);
+                    }
+                    wgmma_commit();
+                    /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
+#line 28 "examples/kernels/attention.tile"
+                    mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
+                    const u32 V_456 = V_ring_178 + V_ring_178_slot * 16384;
+                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
+                    /* acc = mma(T(p), v, acc*alpha); */
+#line 29 "examples/kernels/attention.tile"
+                    if (grew_390) {
+                        float mul_459[32];
+#pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            const float mul_459a = (acc_382[i] * alpha_388[(i / 2 % 2)]);
+                            mul_459[i] = mul_459a;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 32; i++) {
+                            acc_382[i] = mul_459[i];
+                        }
+                    } else {
+                    }
+#pragma unroll
+                    for (int i = 0; i < 32; i++) {
+                        pin_float(acc_382[i]);
+                    }
+                    wgmma_fence();
+                    const u32 b_t25 = V_456 >> 4 | 0x4000000u;
+                    u32 bs_t28[8];
+#pragma unroll
+                    for (int k = 0; k < 8; k++) {
+                        bs_t28[k] = b_t25 + (128 * k);
+                    }
+                    wgmma_m64n64k16_f16_rs_tb_x8(acc_382, carried_392, bs_t28, 0x40000040u, 1);
+                    wgmma_commit();
+                    V_394 = V_456;
                 }
                 /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
                 mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
-                const u32 V_484 = V_ring_178 + V_ring_178_slot * 16384;
+                const u32 V_461 = V_ring_178 + V_ring_178_slot * 16384;
                 if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                float if_486[32];
-                if (grew_422) {
-                    float mul_487[32];
+                float if_463[32];
+                if (grew_390) {
+                    float mul_464[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float mul_487a = (acc_419[i] * alpha_421[(i / 2 % 2)]);
-                        mul_487[i] = mul_487a;
+                        const float mul_464a = (acc_382[i] * alpha_388[(i / 2 % 2)]);
+                        mul_464[i] = mul_464a;
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_486[i] = mul_487[i];
+                        if_463[i] = mul_464[i];
                     }
                 } else {
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_486[i] = acc_419[i];
+                        if_463[i] = acc_382[i];
                     }
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_486[i]);
+                    pin_float(if_463[i]);
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_word(carried_423[i]);
+                    pin_word(carried_392[i]);
                 }
                 wgmma_fence();
-                const u32 b_t48 = V_484 >> 4 | 0x4000000u;
-                u32 bs_t51[8];
+                const u32 b_t30 = V_461 >> 4 | 0x4000000u;
+                u32 bs_t33[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    bs_t51[k] = b_t48 + (128 * k);
+                    bs_t33[k] = b_t30 + (128 * k);
                 }
-                wgmma_m64n64k16_f16_rs_tb_x8(if_486, carried_423, bs_t51, 0x40000040u, 1);
+                wgmma_m64n64k16_f16_rs_tb_x8(if_463, carried_392, bs_t33, 0x40000040u, 1);
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_486[i]);
+                    pin_float(if_463[i]);
                 }
-                if (lane == 0) mbar_arrive(V_ring_178_empty + 8 * V_ring_178_free);
-                if (++V_ring_178_free == 4) V_ring_178_free = 0;
+                if (lane == 0) mbar_arrive(V_ring_178_empty + (V_461 - V_ring_178) / 2048);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_353[i] = l_418[i];
+                    l_353[i] = l_380[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_354[i] = if_486[i];
+                    acc_354[i] = if_463[i];
                 }
             } else {
-                float materialize_491[2];
+                float materialize_472[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_491[i] = 0.0f;
+                    materialize_472[i] = 0.0f;
                 }
-                float materialize_492[32];
+                float materialize_473[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_492[i] = 0.0f;
+                    materialize_473[i] = 0.0f;
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_353[i] = materialize_491[i];
+                    l_353[i] = materialize_472[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_354[i] = materialize_492[i];
+                    acc_354[i] = materialize_473[i];
                 }
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -855,20 +707,20 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 cast_80[i] = pack_f16(cast_80a, cast_80b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
-            const u32 lanes_t56 = (lane & 16) ^ ((lane & 7) << 4);
+            const u32 lanes_t38 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int box_t55 = 0; box_t55 < 1; box_t55++) {
+            for (int box_t37 = 0; box_t37 < 1; box_t37++) {
                 if (lane == 0) bulk_wait_read(0);
                 warp_sync();
 #pragma unroll
-                for (int q_t57 = 0; q_t57 < 4; q_t57++) {
-                    const int at_t58 = box_t55 * 4 + q_t57;
-                    stmatrix_x4(stage_t54 + (lane & 15) * 128 + ((32 * at_t58) ^ lanes_t56), &cast_80[(4 * at_t58)]);
+                for (int q_t39 = 0; q_t39 < 4; q_t39++) {
+                    const int at_t40 = box_t37 * 4 + q_t39;
+                    stmatrix_x4(stage_t36 + (lane & 15) * 128 + ((32 * at_t40) ^ lanes_t38), &cast_80[(4 * at_t40)]);
                 }
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t54, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
+                    tma_store_4d(&O_map3, stage_t36, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
                     bulk_commit();
                 }
             }
