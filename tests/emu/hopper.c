@@ -209,6 +209,7 @@ static const struct { const char *recipe, *what, *before, *text; int times; cons
     { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
+    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4, "nobody waits for the mbarrier of no slot: its phases say nothing" },
     /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1, "the producer has waited for slots that were given back behind the last look at this ticket" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
