@@ -272,7 +272,7 @@ static RangeInfo of_counter(Ranges *r, const Instr *loop, const Value *v, int de
     if (!ir_counted(loop, &c) || c.at != v->index || v->type->dtype == DT_U64) return whole(v);
     RangeInfo lo = get(r, c.lo, depth), hi = get(r, c.hi, depth), step = get(r, c.step, depth), d = range_of_dtype(v->type->dtype);
     if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi || (Wide)lo.hi + step.hi > d.hi) return whole(v);
-    return (RangeInfo){ lo.lo, lo.hi > hi.hi - 1 ? lo.hi : hi.hi - 1, gcd(lo.div, step.div) };
+    return (RangeInfo){ lo.lo, lo.hi > hi.hi - 1 ? lo.hi : hi.hi - 1, range_gcd(lo.div, step.div) };
 }
 
 static Wide trips(RangeInfo lo, RangeInfo hi, RangeInfo step)

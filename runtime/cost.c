@@ -423,8 +423,10 @@ static bool counted(Walk *w, const Instr *i, double times)
     if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) put(w, head->args[c.at], scalar_int(lo));
+    bool met = w->c.overlapped;
     walk(w, head, times);
-    bool met = w->counted;
+    w->c.overlapped = met;          /* by the other turns' */
+    met = w->counted;
     w->counted = false;
     w->loops++;
     for (int k = 0; k < 2 && known; k++) put(w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (turns / 2))));
