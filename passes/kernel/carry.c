@@ -13,7 +13,7 @@
  * D 128 of 4096 674 TFLOPS for 692.) The slot given back then is none (`ring_none`), whose mbarrier nobody waits for: a branch there would keep what follows from moving up.
  *
  * Requires: slots of the late part's rings are taken by this loop alone; behind the wait for the late products nothing but waits and slots given back; what the early products are waited for stands before all else that follows their issue. Otherwise, where
- * values are too many, and where it would be slower (branches_anyway), the first step is peeled (rotate.c). */
+ * values are too many, and where it would be slower (hides_branch), the first step is peeled (rotate.c). */
 #include "passes/kernel/rotate.h"
 
 typedef struct Carry {
@@ -133,20 +133,22 @@ static bool own_rings(const Carry *c)
     return true;
 }
 
-/* The loop leaves from its middle and jumps back from its end, where the peeled one has one branch. Beside the branch of a mask that is not seen (H100, causal D 64 with turns, 1k, 2k, 4k: 274, 413, 478 TFLOPS
- * for 271, 410, 474), nor where the warpgroups issue as they come (full D 128: 590, 678, 700 for 588, 671, 695); where they take turns and a step has no other branch it is: full D 64 421, 513, 540 for 428, 523, 539. */
-static bool branches_anyway(const Carry *c)
+/* The loop leaves from its middle and jumps back from its end, where the peeled one has one branch. Beside arithmetic on as much as the late sums hold that is not seen (H100, causal D 128, 1k, 2k, 4k: 450, 561, 636
+ * TFLOPS for 451, 562, 634; full 590, 678, 700 for 588, 671, 694), beside less it is (causal D 256 with 64 keys a step, 2k, 4k: 563, 634 for 565, 640), and where warpgroups take turns to issue (full D 64, 2k, 4k:
+ * 510, 533 for 518, 540; causal D 96 471, 552 for 480, 557). */
+static bool hides_branch(const Carry *c)
 {
-    bool any = !c->r->c->p->turns;
-    for (size_t k = 0; k < c->rest.len && !any; k++) any = c->rest.data[k]->op == OP_IF;
-    return any;
+    int64_t early = 0, late = 0;
+    for (size_t k = 0; k < c->waits.len; k++) if (c->waits.data[k]->op == OP_WGMMA_WAIT) early += type_elements(ir_result(c->waits.data[k])->type);
+    for (size_t k = 0; k < c->r->p.late_wait.len; k++) if (c->r->p.late_wait.data[k]->op == OP_WGMMA_WAIT) late += type_elements(ir_result(c->r->p.late_wait.data[k])->type);
+    return !c->r->c->p->turns && early >= late;
 }
 
 static bool plan_carry(Carry *c)
 {
     Rotation *r = c->r;
     Arena *a = &r->c->s->arena;
-    if (!split_rest(c) || !branches_anyway(c) || !late_waits(c) || !own_rings(c) || !needs(c, &c->waits) || !needs(c, &c->rest) || !needs(c, &r->p.early_casts)) return false;
+    if (!split_rest(c) || !hides_branch(c) || !late_waits(c) || !own_rings(c) || !needs(c, &c->waits) || !needs(c, &c->rest) || !needs(c, &r->p.early_casts)) return false;
     for (int k = 0; k < r->n; k++) if (!is_late(r, k) && !need(c, ir_operand(r->yield, k))) return false;
     for (size_t k = 0; k < r->cross.len; k++) {
         need(c, r->cross.data[k]);
