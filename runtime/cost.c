@@ -312,7 +312,13 @@ static void memory(Walk *w, const Instr *i, double times)
     if (!ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
         double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i), shift = shifted(w, i);
-        if (i->op == OP_LOAD) { reads(w, i, m.param, bytes * times); if (whole * 1.0 > 256) wait_for_data(w, times); w->c.ahead += whole; }
+        if (i->op == OP_LOAD) {
+            reads(w, i, m.param, bytes * times);
+            if (whole * 1.0 > 256) wait_for_data(w, times);
+            w->c.ahead += whole;
+            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) / w->threads);      /* elements by themselves take a register each until they are put together */
+            if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
+        }
         else w->c.out += bytes * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
@@ -550,7 +556,7 @@ static void add(Cost *to, const Cost *c)
 {
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->filled += c->filled; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
-    to->held = c->held > to->held ? c->held : to->held; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
+    to->held = c->held > to->held ? c->held : to->held; to->loaded = c->loaded > to->loaded ? c->loaded : to->loaded; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
     to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->chained |= c->chained; to->uncertain |= c->uncertain;
 }
 

@@ -32,6 +32,7 @@ typedef struct Cost {
     int consumers;                  /* warpgroups with products of their own, 0: no roles */
     int threads, registers;  /* registers: of a thread, at most */
     int words;                      /* of a thread, that the largest tile takes */
+    int loaded;                     /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA does not reach */
     int held, room;                 /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;
     bool shifted;                   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */

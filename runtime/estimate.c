@@ -24,7 +24,7 @@ static const DeviceModel models[] = {
  * takes longer from memory than from L2. */
 static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, MEET = 75, CLUSTER_MEETS = 3, TICKET = 1000, SCALAR = 12, STEP = 3, FROM_MEMORY = 700;
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
-static const double JOIN = 2480;
+static const double JOIN = 2480, JOIN_CHAINED = 2100;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
 static const double STALL = 1;
 /* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
@@ -61,7 +61,7 @@ static double blend(double power, int n, const double *x)
  * 136 to 158, 128x64 184 to 244, 128x256 by 8 244); rows that go through registers on their way to shared memory need some that the products cannot spare (128x128 by 4 warps spills 12 to 40 bytes then, else none). */
 static double registers_wanted(const Cost *c)
 {
-    double own = c->consumers ? c->held + 28 : fmax(c->held, (c->shifted ? 2 : 1) * c->words) + 22;
+    double own = c->consumers ? c->held + 28 + (c->chained && c->loaded ? c->loaded + 12 : 0) : fmax(c->held, (c->shifted ? 2 : 1) * c->words) + 22;
     if (c->consumers || c->mma <= 0) return own;
     return fmax(own, c->stalls > 0 ? c->held + 121 : fmin(c->held + 105, c->room));
 }
@@ -78,7 +78,7 @@ static double resident(const Cost *c, const DeviceModel *m)
 }
 
 /* Arithmetic beside products: the part of it that the products of other warpgroups do not hide. With roles fitted on attention (H100, 2026-11-21: D 32 and 64, one to three warpgroups, 55 configurations of 12 shapes). */
-static const double LEFT = 0.2, OTHERS = 1.05, ALL = 1.05;
+static const double LEFT = 0.2, OTHERS = 1.05, ALL = 1.05, ALL_OF_TWO = 1.12;
 static double unhidden(const Cost *c, double groups) { return c->consumers ? LEFT + OTHERS / (groups * groups) : 0.23 + 0.48 / (groups * sqrt(groups)); }
 
 /* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others, stores, and only in the first and last of these is memory at work for it. The part of the time in which some CTA of
@@ -111,7 +111,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
     products *= (1 + PANELS * (c->chained ? fmin(1, c->panels) : c->panels)) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
-    double all = c->consumers && c->chained ? ALL * arithmetic : 0, pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, all, l2, fill);
+    double all = c->consumers && c->chained ? (c->consumers > 2 ? ALL : ALL_OF_TWO) * arithmetic : 0, pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, all, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
     double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - (c->chained ? HELD_CHAINED : HELD_SLOTS), 0.35);
@@ -120,11 +120,11 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
     /* Two warpgroups that begin a long loop together may stay in step, so that both multiply and both do arithmetic; programs that follow each other shift them. Turns keep them apart and cost
      * barriers. Measured, one program each: full D 64 98 to 82 us, D 80 97 to 95, D 96 117 to 98, D 128 110 to 108; several: 0.93 to 1.04 times as long. */
-    if (c->consumers == 2 && c->chained && n <= 1) spills *= c->by_turns ? 1.08 : 1.14;
+    if (c->consumers == 2 && c->chained && n <= 1) spills *= c->by_turns ? 1.12 : 1.18;
     else if (c->by_turns && c->consumers == 2) spills *= n <= 1 ? 0.93 : 1.02;
     turn *= spills;
     pace *= spills;
-    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + JOIN * c->joins, t;
+    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + (c->chained ? JOIN_CHAINED : JOIN) * c->joins, t;
     /* a warpgroup's first turn has no product of an earlier one beside its arithmetic, and its last none behind it */
     if (c->consumers) end += (c->chained ? 1.2 : 1) * (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
