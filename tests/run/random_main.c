@@ -31,13 +31,14 @@ static bool run_kernel(Fuzz *z, const RandomKernel *k, uint64_t seed)
     Problem *p = v.ok ? problem_make(&r, k->sizes, NULL, NULL, NULL, seed, why, sizeof why) : NULL;
     if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
-    if (!v.ok) {
+    bool too_large = !v.ok && !strncmp(v.text, "SKIP:", 5);        /* tiles that no chip's shared memory holds: said, and no wrong result */
+    if (!v.ok && !too_large) {
         printf("FAIL seed %llu: %s\n", (unsigned long long)seed, v.text);
         show(k, seed);
     }
     oracle_forget(&z->z, name);
     problem_free(p);
-    return v.ok;
+    return v.ok || too_large;
 }
 
 static bool run_seed(Fuzz *z, uint64_t seed)
