@@ -3,7 +3,8 @@
 #                  [DEFINES D=64,128 ...]                     as tilec -D
 #                  [KERNELS name...]                          default: all
 #                  [INCLUDES dir...]                          where imports are looked up
-#                  [OPTIONS flag...])                         any other flags of tilec, such as -O3 --wperf --werror
+#                  [OPTIONS flag...])                         any other flags of tilec, such as -O3 --wperf --werror; for GPUs --early-start, and
+#                                                             --bundle-source=missing where NVRTC or clang may not be there when the project is built
 #
 # Compiles .tile files when the project is built and makes a static library NAME of the code, with one generated header a
 # file: `#include "gemm.h"` for gemm.tile, typed launchers in it. Link NAME and call them; nothing of libtile is needed at run time.
