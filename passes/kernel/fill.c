@@ -12,25 +12,22 @@
  *
  * Requires: a tensor that is only read, aligned to 16 bytes at its base, one axis of stride 1 of which the tile has a part without steps, elements of 1, 2 or 4 bytes, pad zero. */
 #include "passes/kernel/roles.h"
-
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+#include "ir/range.h"
 
 /* Lines that lie a multiple of 16 bytes apart: all of them, or each 2nd, 4th, .. along the last axis of lines. */
 static void classes_of(const Func *f, const Instr *mem, FillWay *w)
 {
     const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
-    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER), *st = ir_attr(mem, ATTR_STEPS);
+    const Attr *st = ir_attr(mem, ATTR_STEPS);
     int last = -1;
     int64_t by = 16;
     for (int k = 0; k < w->rank; k++) if (k != w->axis && w->shape[k] > 1) last = k;
     w->classes = 1;
     w->uniform = true;
-    for (int a = 0, at = 0; a < q->type->rank; a++) {
-        if (x->v[a] == -1) continue;
-        int k = at++;
-        for (int j = 0; o && j < o->n; j++) if (o->v[j] == at - 1) k = j;
+    for (int k = 0; k < w->rank; k++) {
         if (k == w->axis || w->shape[k] == 1) continue;
-        int64_t each = gcd((q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) * w->bytes, 16);
+        int a = kernel_tensor_axis(mem, k);
+        int64_t each = range_gcd((q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) * w->bytes, 16);
         if (k == last) by = each;
         else if (each != 16) w->uniform = false;
     }
@@ -105,15 +102,9 @@ static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillW
 bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
 {
     const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
-    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER), *st = ir_attr(mem, ATTR_STEPS);
-    if (dtype_bytes(q->type->dtype) != 2) return false;
-    for (int a = 0, at = 0; a < q->type->rank; a++) {
-        if (x->v[a] == -1) continue;
-        int k = at++;
-        for (int j = 0; o && j < o->n; j++) if (o->v[j] == at - 1) k = j;
-        if (k == beside) return x->v[a] % 8 == 0 && (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
-    }
-    return false;
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
+    int a = kernel_tensor_axis(mem, beside);
+    return dtype_bytes(q->type->dtype) == 2 && a >= 0 && x->v[a] % 8 == 0 && (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
 }
 
 /* What of a line can be there at all, where the window's place in its row is known; and how far around a line its aligned vectors reach. */
@@ -130,7 +121,7 @@ static void live_part(const Func *f, const Instr *mem, FillWay *w)
     for (int a = 0; a < q->type->rank; a++) {
         if (a == unit) continue;
         int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
-        grain = gcd(grain, (stride < 0 ? -stride : stride) * (st && x->v[a] != -1 ? st->v[a] : 1) * w->bytes);
+        grain = range_gcd(grain, (stride < 0 ? -stride : stride) * (st && x->v[a] != -1 ? st->v[a] : 1) * w->bytes);
     }
     int64_t begins = known ? (((from + w->first) * w->bytes) % grain + grain) % grain : 16 - w->bytes;
     if (known) begins += 16 - grain;
@@ -180,8 +171,8 @@ int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int b
 bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
 {
     const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
-    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
-    int64_t flat[2], shape[TILE_MAX_RANK], all = 1;
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS);
+    int64_t flat[2], all = 1;
     *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
     if (w->axis < 0) return false;
@@ -190,8 +181,8 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
         passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
         return passes > 0 && passes <= MOST_FILL_PASSES && slot->order[0] == 1;
     }
-    for (int a = 0; a < x->n; a++) if (x->v[a] != -1) shape[w->rank++] = x->v[a];
-    for (int k = 0; k < w->rank; k++) w->shape[k] = shape[o ? o->v[k] : k];
+    for (int a = 0; a < x->n; a++) w->rank += x->v[a] != -1;
+    for (int k = 0; k < w->rank; k++) w->shape[k] = x->v[kernel_tensor_axis(mem, k)];
     w->shifts = kernel_shifts(mem);
     w->width = w->shape[w->axis] - (w->shifts ? w->shifts->v[w->shifts->n - 1] : 0);
     for (int k = 0; k < w->rank; k++) all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
@@ -211,10 +202,10 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     int inner = fast ? w->rank - 1 : w->split - 1;
     if (!w->turned) {
         if (inner != w->axis) return false;
-        w->run = (int)gcd(w->line * w->bytes, 16);
+        w->run = (int)range_gcd(w->line * w->bytes, 16);
     } else {
         if (inner < 0) return false;
-        w->run = (int)gcd(w->shape[inner] * w->bytes, 16);
+        w->run = (int)range_gcd(w->shape[inner] * w->bytes, 16);
         w->beside = inner;
     }
     if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
