@@ -26,9 +26,9 @@ static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, M
 /* What the CTAs of a cluster take to put a tile together. Measured: 2 to 4 us. */
 static const double JOIN = 2480, JOIN_CHAINED = 2100;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
-static const double STALL = 1;
+static const double STALL = 0.9;
 /* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
-static const double FILLED = 18;
+static const double FILLED = 16;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
 static double clusters_at_once(int units, int cluster) { return fmax(1, floor((cluster > 2 ? units - units / 11 : units) / (double)cluster)); }
 /* Slots of a ring that its reader holds, and where one product follows another (K while V is loaded: D 72 and 104 by two slots of 128 keys each); what counts of a request's unused bytes, and of rows that begin within a sector (a tile of 128 x 256 where every other row of B and A does takes half as
@@ -38,6 +38,9 @@ static const double HELD_SLOTS = 1.14, HELD_CHAINED = 0.6, NARROW = 1, TORN = 3.
  * 90, 167 us); what pieces of rows of less than 128 bytes cost there; the part of the multiprocessors that it takes to
  * keep memory busy. */
 static const double SPILLED = 3, L2_KEEPS = 0.86, DIRTY = 0.75, DIRTY_MOST = 0.8, APART = 0.18, BUSY = 0.56;
+/* The part of what is written that L2 holds when a launch ends; how softly memory's time meets that of programs with products. */
+static const double CROWDED = 1.08, PLAIN_PAIRS = 0.99, PLAIN_FROM_MEMORY = 1000;
+static const double STAYS = 0.8, PRODUCTS_MEMORY = 3;
 /* Memory alone bounds a launch where it takes so many times what all else does; nearer, both do, and there is something to gain. */
 static const double NEARLY = 1.1;
 
@@ -108,13 +111,16 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* L2's rate is the device's: few programs have more of it each */
     l2 *= fmax(0.5, fmin(1, (double)c->programs * c->cluster / units));
     double fill = c->filled / FILLED / turns;
+    /* products and nothing else ask for data fastest: L2 gives less then, what comes from memory comes later, and asking for it together gains more */
+    bool plain = c->special <= 0 && c->consumers && !c->chained;
+    if (plain) l2 *= CROWDED;
     double products = BLEND(8.6, matrix, feed), groups = c->consumers ? c->consumers : c->threads / 128.0;
-    products *= (1 + PANELS * (c->chained ? fmin(1, c->panels) : c->panels)) * (c->loading > 2 ? FOURS : c->loading > 1 ? PAIRS : 1);
+    products *= (1 + PANELS * (c->chained ? fmin(1, c->panels) : c->panels)) * (c->loading > 2 ? plain ? 1 : FOURS : c->loading > 1 ? plain ? PLAIN_PAIRS : PAIRS : 1);
     double side = fmax(1, fmin(k, ceil(n)));         /* programs under way together */
     double all = c->consumers && c->chained ? (c->consumers > 2 ? ALL : ALL_OF_TWO) * arithmetic : 0, pace = BLEND(6, products + unhidden(c, groups * side) * arithmetic, all, l2, fill);
     /* alone: data that come too late, and waits that nothing fills */
     double slots = c->slots ? c->slots : 3, from_memory = c->in > 0 ? fmin(1, c->memory / ((double)c->programs * (c->joins > 0 ? c->cluster : 1) * c->in)) : 0;
-    double wait = (m->latency + FROM_MEMORY * from_memory + l2) / fmax(slots - (c->chained ? HELD_CHAINED : HELD_SLOTS), 0.35);
+    double wait = (m->latency + (plain ? PLAIN_FROM_MEMORY : FROM_MEMORY) * from_memory + l2) / fmax(slots - (c->chained ? HELD_CHAINED : HELD_SLOTS), 0.35);
     double meets = MEET * c->meets / turns * (c->cluster > 1 && c->joins <= 0 ? CLUSTER_MEETS : 1);
     double turn = BLEND(6, products + unhidden(c, groups) * arithmetic, all, l2, wait, put, fill) + TURN + meets + STALL * m->latency * c->stalls / turns;
     double over = registers_wanted(c) - c->room, spills = over > 0 ? 1.3 + (c->consumers ? 0.02 : 0.06) * over : 1;
@@ -139,12 +145,13 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
         t = many ? mine * (turns * pace + store) : fmax(mine * (turns * pace + store), rounds * (begin + turns * (fmin(k, n) > 1 ? BLEND(6, turn, fmin(k, ceil(n)) * pace) : turn) + end));
     }
     /* what a program reads again comes from memory again unless L2 holds what all of those under way have read */
+    double outs = fmin(c->out * (double)c->programs * (c->joins > 0 ? c->cluster : 1), DIRTY_MOST * (double)l2_bytes);
     double kept = k * units / c->cluster * (c->in - c->again + c->out), lost = kept > L2_KEEPS * (double)l2_bytes ? 1 - L2_KEEPS * (double)l2_bytes / kept : 0;
     double kept_over = fmax(c->held, c->words) + (rows ? 16 : 22) - c->room, spilled = kept_over > 0 && !c->consumers && c->mma <= 0 ? SPILLED * 8 * kept_over * c->threads * (double)c->programs * c->cluster : 0;
     double bytes = (c->memory + (double)c->programs * c->again * lost) * (1 + APART * c->wasted / fmax(1, c->in)) + spilled, busy = fmin(1, (double)c->programs * c->cluster / (BUSY * units));
-    double memory = (bytes + fmin(DIRTY * bytes, DIRTY_MOST * (double)l2_bytes)) / (m->memory * busy);
+    double memory = (bytes - (c->wgmma + c->mma > 0 && c->memory > outs ? STAYS * outs : 0) + fmin(DIRTY * bytes, DIRTY_MOST * (double)l2_bytes)) / (m->memory * busy);
     double ctas = (double)c->programs * c->cluster, work = many ? memory_at_work(k, bytes / ctas * units / m->memory, REST + REST_WARP * c->threads / 32 + (c->cluster > 1 ? REST_CLUSTER + REST_CTA * c->cluster : 0)) : 1;
     memory /= work;
     *limit = work < 0.97 ? "loads in flight" : memory > NEARLY * t ? "memory" : turn > 1.2 * pace && wait > products ? "loads in flight" : l2 > products ? "L2" : feed > matrix ? "shared memory" : arithmetic > matrix ? "arithmetic" : "products";
-    return BLEND(4, t, memory) + START;
+    return BLEND(c->wgmma + c->mma > 0 ? PRODUCTS_MEMORY : 4, t, memory) + START;
 }

@@ -6,11 +6,11 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 352, MOST_TOGETHER = 256, BEAM = 5, AGAIN = 3, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_TRIED = 448, MOST_TOGETHER = 512, BEAM = 5, AGAIN = 3, MOST_THREADS = 16, SESSION_ROOM = 24 << 20 };
 
-/* A name of the tune block. The last value is the declared one, where the domain lacks it; for a hint: not given. */
-typedef struct Name { const char *name; int domain, n, declared; bool shapes_grid, together, hint, absent, late, fixed, parts; FrontValue values[MOST_VALUES + 1]; } Name;
-typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain; } Point;
+/* A name of the tune block; with: of another that says something only beside it, or -1. The last value is the declared one, where the domain lacks it; for a hint: not given. */
+typedef struct Name { const char *name; int domain, n, declared; int with; bool shapes_grid, together, hint, absent, late, fixed, parts; FrontValue values[MOST_VALUES + 1]; } Name;
+typedef struct Point { uint8_t at[MOST_NAMES]; double ns; int64_t programs; const char *limit; bool uncertain, products, filled; } Point;
 
 typedef struct Worker { Session s; Ast *ast; bool open, runs; pthread_t thread; struct Search *search; } Worker;        /* [0]: the caller's thread */
 
@@ -51,10 +51,10 @@ static void add_name(Search *z, int domain)
     if (bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     Name *n = &z->name[z->n_names];
-    *n = (Name){ .name = d->name, .domain = domain, .n = d->n, .declared = -1, .hint = hint, .shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name) };
+    *n = (Name){ .name = d->name, .domain = domain, .n = d->n, .declared = -1, .with = -1, .hint = hint, .shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name) };
     n->parts = hint && !strcmp(d->name, "split");
     n->late = hint && !strcmp(d->name, "turns");        /* its gain does not depend on the others: for the best of them */
-    n->together = !n->late && (n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1));      /* on or off */
+    n->together = !n->late && (n->shapes_grid || (hint && d->n == 2 && d->values[0].i + d->values[1].i == 1 && strcmp(d->name, "cluster_axis") && strcmp(d->name, "fill")));      /* on or off; the other two matter to few configurations */
     if (!z->p->model && !n->shapes_grid && hint) return;
     for (int i = 0; i < d->n; i++) {
         n->values[i] = d->values[i];
@@ -137,7 +137,9 @@ static void estimate(Search *z, Worker *w, Point *p)
     Cost cost;
     cost_count(s, f, &code, &env, programs, q->units, q->l2_bytes, &cost);
     p->uncertain = cost.uncertain;
-    p->ns = (cost.uncertain ? 2 : cost.joins > 0 && !cost.chained ? 1.08 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
+    p->filled = cost.filled > 0;
+    p->products = cost.wgmma + cost.mma > 0;
+    p->ns = (cost.uncertain ? 2 : cost.joins > 0 && cost.filled > 0 ? 2 : cost.joins > 0 && !cost.chained ? 1.08 : 1) * cost_estimate(&cost, q->model, q->units, q->l2_bytes, &p->limit);
 }
 
 static bool open_worker(Search *z, Worker *w)
@@ -276,6 +278,8 @@ static void improve(Search *z, int *from, int n)
                 memcpy(p, z->point[from[k]].at, sizeof p);
                 p[j] = (uint8_t)v;
                 consider(z, p);
+                const int with = z->name[j].with;
+                for (int u = 0; with >= 0 && u < z->name[with].n && z->name[j].values[v].i > 1; u++) { p[with] = (uint8_t)u; consider(z, p); }
             }
         estimate_all(z);
         for (int k = 0; k < n; k++)         /* the best with these tiles */
@@ -326,11 +330,24 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names; i++) z->name[i].fixed = !z->p->model && !z->name[i].shapes_grid && z->point[0].ns < INFINITY;
     for (int side = 0; side < 2; side++) {
         memcpy(middle, declared, sizeof middle);
-        for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) middle[i] = (uint8_t)((z->name[i].n - z->name[i].absent - side) / 2);
+        for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) {
+            int values = z->name[i].n - z->name[i].absent;
+            middle[i] = (uint8_t)(side && values % 2 ? values - 1 : (values - side) / 2);
+        }
         consider_tiles(z, middle);
     }
     estimate_all(z);
     if (z->point[0].ns < INFINITY && z->point[0].uncertain) return 0;
+    for (int j = 0; j < z->n_names; j++) {          /* where filler warps would work, all tiles without them too: others are best then */
+        bool filled = false;
+        for (int i = 0; i < z->n_points && !strcmp(z->name[j].name, "fill"); i++) filled |= z->point[i].filled;
+        for (int v = 0; v < z->name[j].n - z->name[j].absent && filled; v++) {
+            if (z->name[j].values[v].i) continue;
+            middle[j] = (uint8_t)v;
+            consider_tiles(z, middle);
+            estimate_all(z);
+        }
+    }
     if (best(z, NULL, 0) < 0) {         /* as declared nothing fits: smaller pipelines may */
         int zero = 0;
         improve(z, &zero, 1);
@@ -409,6 +426,8 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     if (!(z->ast = p->parse(p->user, s)) || !(z->tune = frontend_tune(z->ast, p->kernel))) return false;
     z->front = frontend_kernel_find(z->ast, p->kernel);
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = 0; j < z->n_names; j++) if (!strcmp(z->name[i].name, "cluster") && !strcmp(z->name[j].name, "cluster_axis")) z->name[i].with = j;
     if (!z->n_names) return false;
     pthread_mutex_init(&z->lock, NULL);
     pthread_cond_init(&z->more, NULL);
@@ -419,7 +438,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     close_workers(z);
     const Point *b = &z->point[found], *declared = as_declared(z);
     /* not for nothing: estimates are not that good, less so of what memory bounds, and where the device was not measured they are worse */
-    bool memory = b->limit && declared->limit && !strcmp(b->limit, "memory") && !strcmp(declared->limit, "memory");
+    bool memory = b->limit && declared->limit && !b->products && !strcmp(b->limit, "memory") && !strcmp(declared->limit, "memory");
     if (b->ns > declared->ns * (!p->model ? 0.95 : !p->model->measured ? 0.8 : memory ? 0.85 : 0.96)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
     out->n = b == &z->point[0] ? 0 : bindings_of(z, b, false, config);

@@ -227,7 +227,7 @@ static int count(int argc, char **argv, const char *list)
         }
         printf("\", \"ok\": %s, \"lower_ms\": %.2f, \"count_ms\": %.2f", ok ? "true" : "false", lowered - begin, end - lowered);
 #define D(x) printf(", \"" #x "\": %.6g", (double)cost.x)
-        D(wgmma); D(mma); D(feed); D(shared); D(alu); D(special); D(in); D(out); D(wasted); D(given); D(torn); D(joins); D(loading); D(panels); D(scalar); D(steps); D(again); D(turns); D(stalls); D(meets); D(heaviest); D(unique); D(memory); D(ring); D(slots); D(ahead); D(programs); D(groups); D(consumers);
+        D(wgmma); D(mma); D(feed); D(shared); D(alu); D(special); D(in); D(out); D(wasted); D(filled); D(given); D(torn); D(joins); D(loading); D(panels); D(scalar); D(steps); D(again); D(turns); D(stalls); D(meets); D(heaviest); D(unique); D(memory); D(ring); D(slots); D(ahead); D(programs); D(groups); D(consumers);
         D(threads); D(registers); D(words); D(held); D(room); D(persistent); D(overlapped); D(bulk); D(cluster); D(shared_bytes);
         const char *limit = "";
         const DeviceModel *model = device_model(target);

@@ -2,8 +2,9 @@
 
     python3 bench.py --lib=libtile.so --kernels=examples/kernels --gemm=3000x5000x2000 --attention=B2H16M3000N3000D128causal --softmax=32768x4096 ...
 
---gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt] against cuBLAS (f32: tf32; f8e4m3 and i8: as cuBLAS takes them, :nt)
---gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager; beside it the product alone by cuBLAS       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
+--gemm=MxNxK[:bf16|:f32|:f8e4m3|:i8][:nt|:tn|:tt][:exact] against cuBLAS (f32: tf32, or exact products; f8e4m3 and i8: as cuBLAS takes them, :nt)
+--grouped=E8M4096N4096K2048                       M rows of E matrices, as many each as chance gives, bf16, against torch._grouped_mm
+--gelu, --residual, --gated=MxNxK[:bf16]          fused epilogues, against PyTorch eager (--inductor: and its Inductor); beside it the product alone, by cuBLAS and by ours       --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]   against cuDNN and FlashAttention-2
    causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
 --window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]   against FlexAttention, compiled; W: of windows, C: of caps; a bias is the same for all heads, or the batch;
    beside it cuDNN (bias) and FlashAttention-2 (window)
@@ -82,7 +83,7 @@ def error(o, r): return float((o.double() - r.double()).norm() / r.double().norm
 
 class Rows:
     """b: bench.Bench; libs: [(name, Library)]"""
-    def __init__(self, b, libs): self.b, self.libs = b, libs
+    def __init__(self, b, libs, inductor=False): self.b, self.libs, self.inductor = b, libs, inductor
     def show(self, title, work, unit, peers, kernel, args, out, want, bound, must, beside=()):
         ours = []
         for label, lib in self.libs:
@@ -91,13 +92,13 @@ class Rows:
             if self.b.check(f"{title} {label}", go, out, want, bound): ours.append((label, go)); print(f"{title}: {label}: {said}", flush=True)
         self.b.row(title, work, unit, peers, ours, must, beside=beside)
     def gemm(self, text):
-        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = next((x for x in rest if x in DT), "f16"); turned = next((x for x in rest if re.fullmatch("[nt][nt]", x)), "nn")
+        shape, *rest = text.split(":"); M, N, K = numbers(shape); T = next((x for x in rest if x in DT), "f16"); turned = next((x for x in rest if re.fullmatch("[nt][nt]", x)), "nn"); exact = "exact" in rest
         A = random(K, M, T).T if turned[0] == "t" else random(M, K, T); B = random(N, K, T).T if turned[1] == "t" else random(K, N, T); to = TO.get(T, T)
         out, theirs = (torch.empty(M, N, device="cuda", dtype={"i32": torch.int32}.get(to) or DT[to]) for _ in range(2)); one = torch.ones((), device="cuda")
-        torch.backends.cuda.matmul.allow_tf32 = T == "f32"
+        tf32 = torch.backends.cuda.matmul.allow_tf32 = T == "f32" and not exact
         peer = {"f8e4m3": lambda: torch._scaled_mm(A, B, one, one, out_dtype=out.dtype), "i8": lambda: torch._int_mm(A, B)}.get(T) or (lambda: torch.matmul(A, B, out=theirs))
-        bind = dict(T=T, TO=to, **({"TF32": "true"} if T == "f32" else {"ACC": "i32"} if T == "i8" else {}))
-        self.show(f"gemm {T} {turned} {M}x{N}x{K}", 2 * M * N * K, "TFLOPS", [("cublas", peer)], lambda l: l.kernel("gemm", "gemm", **bind), (A, B, out), out,
+        bind = dict(T=T, TO=to, **({"TF32": "true"} if tf32 else {"ACC": "i32"} if T == "i8" else {}))
+        self.show(f"gemm {'exact ' if exact else ''}{T} {turned} {M}x{N}x{K}", 2 * M * N * K, "TFLOPS", [("cublas", peer)], lambda l: l.kernel("gemm", "gemm", **bind), (A, B, out), out,
                   lambda: A.double() @ B.double() if T in ("f32", "i8") else A.float() @ B.float(), 8e-3 if T == "bf16" else 2e-3, 0.95 if T in ("f16", "bf16") else 0.9)
     def fused(self, what, text):
         shape, *rest = text.split(":"); M, N, K = numbers(shape); T = rest[0] if rest else "f16"
@@ -106,8 +107,28 @@ class Rows:
             "gelu": ("gemm_bias_gelu", (A, B, bias, out), lambda: F.gelu(A @ B + bias), lambda: F.gelu(A.float() @ B.float() + bias.float()), 1),
             "residual": ("gemm_residual", (A, B, S, R, out), lambda: (A @ B) * S[:, None].to(DT[T]) + R, lambda: (A.float() @ B.float()) * S[:, None] + R.float(), 1),
             "gated": ("gemm_gated", (A, B, U, out), lambda: F.silu(A @ B) * (A @ U), lambda: F.silu(A.float() @ B.float()) * (A.float() @ U.float()), 2)}[what]
-        plain = (lambda: A @ B) if times == 1 else (lambda: (A @ B, A @ U))
-        self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", [("eager", eager)], lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=[("product alone", plain)])
+        plain = (lambda: A @ B) if times == 1 else (lambda: (A @ B, A @ U)); peers = [("eager", eager)]
+        if self.inductor:
+            from cases import compiled
+            peers.append(("inductor", compiled(eager)))
+        beside = [("product alone", plain)]
+        if times == 1: beside.append(("ours alone", self.libs[0][1].kernel("gemm", "gemm", T=T, TO=T).plan(A, B, torch.empty_like(out))[0]))
+        self.show(f"{what} {T} {M}x{N}x{K}", 2 * times * M * N * K, "TFLOPS", peers, lambda l: l.kernel(name, name, T=T), args, out, want, 8e-3 if T == "bf16" else 2e-3, 1.0, beside=beside)
+    def grouped(self, text):
+        m = re.fullmatch(r"E(\d+)M(\d+)N(\d+)K(\d+)", text)
+        if not m: raise RuntimeError(f"--grouped=E8M4096N4096K2048, not {text}")
+        E, M, N, K = (int(x) for x in m.groups()); dt, dev = torch.bfloat16, "cuda"
+        sizes = torch.bincount((torch.rand(M, device=dev) ** 1.5 * E).long().clamp_max(E - 1), minlength=E).tolist(); ends = torch.tensor(sizes, device=dev).cumsum(0).to(torch.int32)
+        A, W, out = random(M, K, "bf16"), torch.randn(E, K, N, device=dev, dtype=dt), torch.empty(M, N, device=dev, dtype=dt); start = F.pad(ends, (1, 0)); T = -(-M // 128) + E
+        plan = [torch.empty(T, device=dev, dtype=torch.int32) for _ in range(3)]
+        class Two:                  # which tile takes which rows, then the products
+            def __init__(self, l): self.first, self.second = l.kernel("gemm_grouped", "gemm_grouped_plan", E1=E + 1, TM=128), l.kernel("gemm_grouped", "gemm_grouped", T="bf16", TM=128)
+            def plan(self, *args):
+                (p, _), (g, said) = self.first.plan(start, *plan), self.second.plan(*args)
+                def go(): p(); g()
+                return go, said
+        peers = [("torch", lambda: torch._grouped_mm(A, W, offs=ends))] if hasattr(torch, "_grouped_mm") else []
+        self.show(f"grouped bf16 {E} of {M} rows, {N}x{K}", 2 * M * N * K, "TFLOPS", peers, Two, (A, W, *plan, out), out, lambda: torch.cat([x.float() @ w.float() for x, w in zip(A.split(sizes), W)]), 8e-3, 0.9)
     def attention(self, text):
         from torch.nn.attention import sdpa_kernel, SDPBackend
         from torch.nn.attention.bias import causal_lower_right
@@ -203,7 +224,7 @@ class Rows:
                   0.92 if turn else 0.95, beside=[("torch", torchs)])
 
 FUSED, VARIANTS = ("gelu", "residual", "gated"), ("window", "softcap", "alibi", "sink", "bias", "sink_window")
-WORDS = FUSED + VARIANTS + ("gemm", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
+WORDS = FUSED + VARIANTS + ("gemm", "grouped", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
 def wanted(argv): return [a[2:].split("=", 1) for a in argv if re.match(r"--(" + "|".join(WORDS) + ")=", a)]
 def option(argv, name, otherwise): return next((a.split("=", 1)[1] for a in argv if a.startswith(f"--{name}=")), otherwise)
 
@@ -213,9 +234,9 @@ def run(b, argv):
     flags = NO_CACHE if "--off-cache" in argv else 0
     libs = [("tile", Library(path, kernels, "--table" in argv, flags))]
     if "--declared" in argv: libs.append(("declared", Library(path, kernels, False, flags | AS_DECLARED)))
-    rows = Rows(b, libs)
+    rows = Rows(b, libs, "--inductor" in argv)
     for what, text in wanted(argv):
-        try: rows.gemm(text) if what == "gemm" else rows.fused(what, text) if what in FUSED else rows.variant(what, text) if what in VARIANTS else rows.attention(text) if what == "attention" else rows.conv(text) if what == "conv" else rows.stream(what, text)
+        try: rows.gemm(text) if what == "gemm" else rows.grouped(text) if what == "grouped" else rows.fused(what, text) if what in FUSED else rows.variant(what, text) if what in VARIANTS else rows.attention(text) if what == "attention" else rows.conv(text) if what == "conv" else rows.stream(what, text)
         except Exception as x:
             import traceback; traceback.print_exc(limit=4); print("CASE FAILED", what, text, str(x)[:300], flush=True)
         torch.cuda.empty_cache()
