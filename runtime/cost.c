@@ -24,6 +24,7 @@ typedef struct Walk {
     bool producer, roles, counted;  /* counted: this loop's round has waited already */
     int threads;                    /* that share the work of a tile */
     KernelPlan *plan;
+    double filled;                  /* bytes of the window that was filled last */
     double site[MOST_PARAMS];       /* by parameter: what the load that reads most of it reads */
     const Block *products;          /* where products were counted last, and the bytes that they hold there */
     double held;
@@ -171,6 +172,7 @@ static void product(Walk *w, const Instr *i, double times)
         w->c.feed += times * (m / 64 * n * k * size + (a->kind == TYPE_SHARED ? m * k * size : 0));
         return;
     }
+    w->c.wide |= size == 4;
     double along_n = (double)ir_attr_int(i, ATTR_COUNT, 1), warps = w->threads / 32.0, along_m = along_n > 0 && warps > along_n ? warps / along_n : 1;
     w->c.mma += work;
     w->c.feed += times * k * size * ((a->kind == TYPE_SHARED ? m * along_n : 0) + (b->kind == TYPE_SHARED ? n * along_m : 0));
@@ -228,14 +230,15 @@ static double narrow(const Walk *w, const Instr *put)
 }
 
 /* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at
- * multiples of 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd ones: 5 to 10; 4096x4096x1023: 11.7. */
+ * multiples of 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times
+ * as long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to three times. */
 static double slower_to_fill(const Walk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
     int unit = kernel_unit_axis(w->f, fill, NULL);
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
-    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 1.6);
+    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (row_bytes(w, fill) < 128 ? 1.6 : 1);
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
@@ -494,7 +497,9 @@ static void one(Walk *w, const Instr *i, double times)
         reads(w, i, ir_operand(i, 1)->index, bytes);
         w->c.wasted += bytes * narrow(w, i);
         w->c.shared += 2 * whole * times;           /* from the stage, to the slot */
-        w->c.filled += whole * times * slower_to_fill(w, i);
+        double slower = slower_to_fill(w, i);
+        w->c.filled += (whole * slower + (w->filled && w->filled != whole ? 0.8 * (whole * slower + w->filled) : 0)) * times;
+        w->filled = whole;
         return;
     }
     case OP_RING_PUT: {
@@ -568,7 +573,7 @@ static void add(Cost *to, const Cost *c)
     to->wgmma += c->wgmma; to->mma += c->mma; to->feed += c->feed; to->shared += c->shared; to->alu += c->alu; to->special += c->special;
     to->in += c->in; to->out += c->out; to->wasted += c->wasted; to->given += c->given; to->filled += c->filled; to->torn += c->torn; to->panels = fmax(to->panels, c->panels); to->scalar += c->scalar; to->again += c->again; to->joins += c->joins; to->turns += c->turns; to->stalls += c->stalls; to->steps += c->steps; to->meets += c->meets;
     to->held = c->held > to->held ? c->held : to->held; to->loaded = c->loaded > to->loaded ? c->loaded : to->loaded; to->ring = c->ring; if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots; to->ahead = c->ahead;
-    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->chained |= c->chained; to->uncertain |= c->uncertain;
+    to->consumers = c->consumers; to->persistent |= c->persistent; to->overlapped |= c->overlapped; to->bulk |= c->bulk; to->shifted |= c->shifted; to->by_turns |= c->by_turns; to->wide |= c->wide; to->chained |= c->chained; to->uncertain |= c->uncertain;
 }
 
 static double weight(const Cost *c) { return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }

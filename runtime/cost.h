@@ -37,6 +37,7 @@ typedef struct Cost {
     bool persistent, overlapped, bulk;
     bool shifted;                   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */
     bool chained;                   /* products of what other products gave: each of a step holds its slot for a part of it */
+    bool wide;                      /* operands of 32 bits go to mma.sync */
     bool by_turns;                  /* warpgroups take turns to issue products */
     bool uncertain;                 /* not all of it could be counted */
     int cluster, loading;           /* CTAs of one program; programs that load together */

@@ -27,6 +27,10 @@ static const double START = 1334, BEGIN = 700, END = 476, TURN = 5, PUT = 228, M
 static const double JOIN = 2480, JOIN_CHAINED = 2100;
 /* The part of a wait for loads that nothing runs ahead of which other warps and CTAs do not fill (products with K, N or both of 777, 1023, 3001, 5001). */
 static const double STALL = 0.9;
+/* Registers beside their sums of products whose operands are of 32 bits, from shared memory to mma.sync (tf32, A transposed: 64 x 160 by 4 warps 234 in all, 128 x 128 spills 700 bytes). */
+static const double WIDE = 130;
+/* What a program of such as load together by twos and by fours takes longer to end, as they take their next ticket together (sums of 384 to 2048, tiles of 128 x 256). */
+static const double END_OF_TWO = 200, END_OF_FOUR = 1500;
 /* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
 static const double FILLED = 16;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
@@ -66,6 +70,7 @@ static double registers_wanted(const Cost *c)
 {
     double own = c->consumers ? c->held + 28 + (c->chained && c->loaded ? c->loaded + 12 : 0) : fmax(c->held, (c->shifted ? 2 : 1) * c->words) + 22;
     if (c->consumers || c->mma <= 0) return own;
+    if (c->wide) return fmax(own, c->held + WIDE);
     return fmax(own, c->stalls > 0 ? c->held + 121 : fmin(c->held + 105, c->room));
 }
 
@@ -130,7 +135,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     else if (c->by_turns && c->consumers == 2) spills *= n <= 1 ? 0.93 : 1.02;
     turn *= spills;
     pace *= spills;
-    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + (c->chained ? JOIN_CHAINED : JOIN) * c->joins, t;
+    double begin = m->latency + BEGIN + l2 + SCALAR * c->scalar, store = mine_of * c->out / m->store, end = END + store + (c->chained ? JOIN_CHAINED : JOIN) * c->joins + (c->chained ? 0 : c->loading > 2 ? END_OF_FOUR : c->loading > 1 ? END_OF_TWO : 0), t;
     /* a warpgroup's first turn has no product of an earlier one beside its arithmetic, and its last none behind it */
     if (c->consumers) end += (c->chained ? 1.2 : 1) * (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */

@@ -317,6 +317,18 @@ static void consider_late(Search *z, const uint8_t *at)
         }
 }
 
+/* Names that do not shape the grid: 0, 1: the upper and the lower middle of what they may be, or the last of an odd number of values; 2: the lower middle, or of an odd number the value below the middle. */
+static void set_middle(const Search *z, const uint8_t *declared, int side, uint8_t *out)
+{
+    memcpy(out, declared, MOST_NAMES);
+    for (int i = 0; i < z->n_names; i++) {
+        const Name *m = &z->name[i];
+        int values = m->n - m->absent;
+        if (m->together || m->hint || m->fixed) continue;
+        out[i] = (uint8_t)(side == 2 ? (values - 1) / 2 - values % 2 * (values > 1) : side && values % 2 ? values - 1 : (values - side) / 2);
+    }
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -328,25 +340,15 @@ static int walk(Search *z)
     if (z->point[0].ns < INFINITY && (z->p->only_if_needed || z->point[0].programs >= z->p->units)) return 0;
     /* the number of programs says nothing of these: they are asked only where the declared ones do not fit */
     for (int i = 0; i < z->n_names; i++) z->name[i].fixed = !z->p->model && !z->name[i].shapes_grid && z->point[0].ns < INFINITY;
-    for (int side = 0; side < 2; side++) {
-        memcpy(middle, declared, sizeof middle);
-        for (int i = 0; i < z->n_names; i++) if (!z->name[i].together && !z->name[i].hint && !z->name[i].fixed) {
-            int values = z->name[i].n - z->name[i].absent;
-            middle[i] = (uint8_t)(side && values % 2 ? values - 1 : (values - side) / 2);
-        }
-        consider_tiles(z, middle);
-    }
+    for (int side = 0; side < 2; side++) { set_middle(z, declared, side, middle); consider_tiles(z, middle); }
     estimate_all(z);
     if (z->point[0].ns < INFINITY && z->point[0].uncertain) return 0;
-    for (int j = 0; j < z->n_names; j++) {          /* where filler warps would work, all tiles without them too: others are best then */
+    for (int j = 0; j < z->n_names; j++) {          /* where filler warps would work, all tiles without them too, in few buffers as well: others are best then */
         bool filled = false;
         for (int i = 0; i < z->n_points && !strcmp(z->name[j].name, "fill"); i++) filled |= z->point[i].filled;
-        for (int v = 0; v < z->name[j].n - z->name[j].absent && filled; v++) {
-            if (z->name[j].values[v].i) continue;
-            middle[j] = (uint8_t)v;
-            consider_tiles(z, middle);
-            estimate_all(z);
-        }
+        for (int v = 0; v < z->name[j].n - z->name[j].absent && filled; v++)
+            for (int side = 0; side < 3 && !z->name[j].values[v].i; side++) { set_middle(z, declared, side, middle); middle[j] = (uint8_t)v; consider_tiles(z, middle); }
+        if (filled) estimate_all(z);
     }
     if (best(z, NULL, 0) < 0) {         /* as declared nothing fits: smaller pipelines may */
         int zero = 0;
