@@ -11,7 +11,7 @@
  * busy (H100, TB/s, one row a program and several: softmax of 100 f16 0.66 and 2.90, of 128 0.84 and 2.86, RMSNorm of 64 0.42 and 2.86, LayerNorm of 384 2.48 and 2.91; a copy 2.87 to 2.96). What depends on the program's coordinate gets an axis in front, the rows; what does not (weights) is loaded once for all of them. Rows past the end of a
  * tensor load as zeros and their stores are dropped, as of any window. Each element comes from the same operations on the same values, but for the order in which a reduction's lanes meet.
  *
- * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the offset of windows that are one row there; element-wise operations, reductions, loads of what is
+ * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`); element-wise operations, reductions, loads of what is
  * only read, stores. Runs before index arithmetic is narrowed and masks are settled. Only for CUDA: on AMD nothing was measured; a CPU's programs follow each other without a cost. Hints for a
  * cluster, placement (remap) and schedules written by hand are about programs as they were: then nothing changes. */
 #include "passes/pass.h"
@@ -45,7 +45,7 @@ static int row_axis(const Rows *r, const Instr *i, const MemParts *m)
     int axis = -1;
     for (int a = 0; a < m->rank; a++) {
         if (m->idx[a]->def == r->id) {
-            if (axis >= 0 || !e || e->v[a] != -1) return -2;
+            if (axis >= 0 || !e || (e->v[a] != -1 && e->v[a] != 1)) return -2;
             axis = a;
         } else if (varies(r, m->idx[a])) return -2;
     }
@@ -81,7 +81,7 @@ static bool may(Rows *r, const Instr *i)
     case OP_LOAD: case OP_STORE: return may_access(r, i);
     case OP_PROGRAM_ID: return i == r->id || ir_attr_int(i, ATTR_AXIS, 0) != 0;
     case OP_TOKEN: case OP_RETURN: return true;
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL:
+    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL: case OP_ARGMAX: case OP_ARGMIN:
     case OP_SPLAT: case OP_BROADCAST: break;
     default:
         if (!any && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->op != OP_NUM_PROGRAMS) return true;
@@ -116,6 +116,14 @@ static Value *spread(const Rows *r, Builder *b, Value *v)
 
 static Value *of_rows(Rows *r, Builder *b, Value *v) { return varies(r, v) ? value_map_get(&r->map, v) : spread(r, b, v); }
 
+/* [n, 1, ...] as [n, ...], or back: of a window X[%r +: 1, ...] the one row's axis becomes the rows'. */
+static Value *without_one(Rows *r, Builder *b, Value *v)
+{
+    int64_t shape[TILE_MAX_RANK] = { r->n };
+    for (int a = 2; a < v->type->rank; a++) shape[a - 1] = v->type->shape[a];
+    return ir_op(b, OP_RESHAPE, type_tile(r->c->session, v->type->dtype, v->type->rank - 1, shape), NO_ATTRS, v);
+}
+
 static void access(Rows *r, Builder *b, Instr *i)
 {
     MemParts m;
@@ -126,16 +134,20 @@ static void access(Rows *r, Builder *b, Instr *i)
     ir_mem_parts(i, &m);
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     int axis = row_axis(r, i, &m);
+    bool one = axis >= 0 && e->v[axis] == 1;
     for (int a = 0; a < m.rank; a++) extents[a] = a == axis ? r->n : e->v[a];
     for (int k = 0; k < i->n_attrs; k++) attrs[n++] = i->attrs[k].key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, m.rank) : i->attrs[k];
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
         ops[k] = v == m.values[0] ? of_rows(r, b, v) : value_map_get(&r->map, v);
+        if (v == m.values[0] && one) ops[k] = without_one(r, b, ops[k]);
     }
     Instr *made = ir_build(b, i->op, ops, i->n_operands, (Attrs){ attrs, n }, NULL, 0);
     for (int k = 0; k < i->n_results; k++) {
         ir_set_name(&made->results[k], i->results[k].name);
-        value_map_set(&r->map, &i->results[k], &made->results[k]);
+        Value *x = &made->results[k];
+        if (one && is_tile(x)) x = ir_op(b, OP_RESHAPE, several(r, i->results[k].type), NO_ATTRS, x);
+        value_map_set(&r->map, &i->results[k], x);
     }
 }
 
