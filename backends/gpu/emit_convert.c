@@ -346,14 +346,11 @@ void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     DType d = x->type->dtype;
-    const LayoutConvert *plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
-    if (!plan) ir_fail(e->s, i->loc, "no way from one layout to the other");
     /* Beside rings, shared memory is worth more as a stage, and a barrier would hold warpgroups up for each other: what a warp can do
      * among its lanes is done there (H100, attention N 1024: 401 against 340 TFLOPS). */
-    if (plan->kind == LAYOUT_CONVERT_SHARED && e->role >= 0) {
-        const LayoutConvert *within = layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
-        if (within) plan = within;
-    }
+    const LayoutConvert *plan = e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d)) : NULL;
+    if (!plan) plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
+    if (!plan) ir_fail(e->s, i->loc, "no way from one layout to the other");
     if (e->plan->options.no_swizzle) plan = layout_convert_plain(&e->s->arena, plan, dtype_bytes(d));
     if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
     if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {

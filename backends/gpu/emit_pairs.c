@@ -355,14 +355,14 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     r.loop = n > r.p;
     if (n % r.p) return false;
     r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
-    r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
-    r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
     if (!plan(&r)) return false;
     for (Instr *i = first;; i = i->next) {
         if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_tile(e, ir_result(i));
         if (i == last) break;
     }
     if (e->measure) return true;
+    r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
     if (r.loop) begin_unrolled(e, "i", n / r.p);
     else { line(e, "{"); e->indent++; }
     emit_group(&r);
