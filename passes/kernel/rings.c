@@ -123,7 +123,21 @@ static bool stores_a_tile(const void *user, const Instr *i)
     return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
-/* Room for results on their way out: two buffers a warp, or as the schedule has it. */
+/* A store of accumulators of 16 bits in more than four and up to eight boxes to a row, behind steps of several products (joined windows): a buffer for each serves better than a fourth slot, since one fence serves all of them
+ * (emit_bulk.c; H100, convolution of 56 x 56 with the move: 197.3 us with four slots and four buffers, 195.2 with three slots and seven). 0: other boxes, several
+ * stores, or rings that warps fill, whose slots were not weighed against it. */
+static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
+{
+    MemParts m;
+    if (!c->halos.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
+    for (size_t k = 0; k < c->rings.len; k++) if (c->rings.data[k].filled) return 0;
+    const Type *t = m.values[0]->type;
+    if (t->rank != 2 || t->shape[0] != c->rows || dtype_bytes(t->dtype) != 2) return 0;
+    int64_t row = t->shape[1] * 2, span = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
+    return row % span || row / span <= 4 || row / span > 8 ? 0 : c->rows * row;
+}
+
+/* Room for results on their way out: two buffers a warp, or all of a row's, or as the schedule has it. */
 static int64_t staged_bytes(Roles *c)
 {
     InstrList stores = { 0 };
@@ -133,7 +147,11 @@ static int64_t staged_bytes(Roles *c)
         if (!stores_a_tile(NULL, stores.data[k]) || (c->p->filler_warps && kernel_access_bytes(c->f, stores.data[k]) < 16)) continue;      /* TMA cannot store what begins anywhere */
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
-        else if (!d && !c->p->options.no_bulk && all < one) all = one;
+        else if (!d && !c->p->options.no_bulk) {
+            int64_t rows = whole_rows_bytes(c, &stores);
+            if (all < one) all = one;
+            if (all < rows) all = rows;
+        }
     }
     return all;
 }

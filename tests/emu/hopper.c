@@ -93,6 +93,7 @@ static const Row rows[] = {
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_rows", "B=3 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3 cluster=2 cluster_axis=1", NULL },      /* filters shared by a cluster, windows joined; joined windows shared */
     { "conv2d_rows", "B=2 C=40 H=7 W=32 F=136 R=3 S=3 N=224", "TF=64 TP=4 TC=32 TR=3 cluster=2", NULL },
+    { "conv2d_rows", "B=2 C=40 H=5 W=56 F=136 R=3 S=3 N=280", "TF=128 TP=4 TC=32 TR=3", NULL },      /* stores of seven boxes, a buffer for each */
     { "conv2d_rows", "B=3 C=40 H=6 W=24 F=72 R=3 S=3 N=144", "TF=64 TP=4 TC=32 TR=3 HALVES=true", NULL },      /* two loops of products, of which a program runs one */
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split=2", NULL },
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
