@@ -442,7 +442,9 @@ static void test_split(void)
     if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
     OK(ctx, kernel_of(ctx, split_text, "sums", NULL, 0, &k));      /* four multiprocessors */
     split_launch(k, fake, 64, 16384, 1, 4);         /* one program: four CTAs share its steps */
-    split_launch(k, fake, 64, 64, 1, 1);            /* too few steps for that */
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } } }, 1, &k));
+    split_launch(k, fake, 64, 64, 1, 1);            /* too few steps for that (with 16 rows, if that may be chosen, four programs) */
     split_launch(k, fake, 1024, 64, 16, 16);        /* and here all have work */
     tile_kernel_destroy(k);
     OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "split", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
