@@ -139,7 +139,7 @@ double cost_estimate(const Cost *c, const DeviceModel *m, int units, int64_t l2_
     /* a warpgroup's first turn has no product of an earlier one beside its arithmetic, and its last none behind it */
     if (c->consumers) end += (c->chained ? 1.2 : 1) * (fmax(0, 1 - unhidden(c, groups)) * arithmetic + fmin(products, arithmetic)) / groups;
     /* programs of a multiprocessor: whole rounds, or, where some are heavier, shared out as they end */
-    bool rows = c->turns <= 1 && c->meets > 0 && c->mma + c->wgmma <= 0 && !c->persistent && c->joins <= 0 && c->memory > 0, many = rows && n > k;
+    bool rows = c->turns <= 1 && c->meets > 0 && c->shared <= 0 && c->mma + c->wgmma <= 0 && !c->persistent && c->joins <= 0 && c->memory > 0, many = rows && n > k;
     if (rows && !c->shifted) k = fmin(k, fmax(1, floor((double)m->registers / ((double)c->threads * c->registers))));       /* they take what they may */
     bool uneven = c->heaviest > 1.15;
     double tail = TAIL * fmin(1, n / 4), mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
