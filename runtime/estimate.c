@@ -30,7 +30,7 @@ static const double STALL = 0.9;
 /* Registers beside their sums of products whose operands are of 32 bits, from shared memory to mma.sync (tf32, A transposed: 64 x 160 by 4 warps 234 in all, 128 x 128 spills 700 bytes). */
 static const double WIDE = 130;
 /* What a program of such as load together by twos and by fours takes longer to end, as they take their next ticket together (sums of 384 to 2048, tiles of 128 x 256). */
-static const double END_OF_TWO = 200, END_OF_FOUR = 1500;
+static const double END_OF_TWO = 200, END_OF_FOUR = 500;
 /* Bytes that filler warps bring to slots, by multiprocessor and nanosecond. */
 static const double FILLED = 16;
 /* Clusters that run at once: multiprocessors come in groups, in which some are left over by fours and eights (H100, cuOccupancyMaxActiveClusters: 66 of two, 30 of four, 15 of eight). */
