@@ -332,7 +332,7 @@ static void set_middle(const Search *z, const uint8_t *declared, int side, uint8
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
-    int tops[BEAM], n = 0, now;
+    int tops[BEAM] = { 0 }, n = 0, now;
     for (int i = 0; i < z->n_names; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (Point){ .ns = INFINITY };        /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
