@@ -157,11 +157,11 @@ enum { LOOP_PRODUCTS = 2048 };      /* multiplications of a thread in the loop's
 void emit_fma(Emit *e, Instr *i)
 {
     const Layout *l = layout_of(e, ir_result(i));
-    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    DType d[2] = { ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype }, rd = ir_result(i)->type->dtype;
     const char *acc = product_accumulator(e, i), *to[2], *origin[2];
     int depth = (int)ir_operand(i, 0)->type->shape[1], step = 1;
     Operand o[2] = { 0 };
-    bool lies[2], vectors = d == rd && dtype_bytes(d) >= 4;
+    bool lies[2], vectors = d[0] == rd && d[1] == rd && dtype_bytes(rd) >= 4;
     for (int side = 0; side < 2; side++) {
         Value *v = ir_operand(i, side);
         lies[side] = v->type->kind == TYPE_SHARED;
@@ -170,7 +170,7 @@ void emit_fma(Emit *e, Instr *i)
         o[side].regs = (int)layout_regs(o[side].own);
         if (lies[side]) o[side].base = name_of(e, v);
         o[side].s = lies[side] ? layouts_shared(&e->plan->layouts, v->type)
-                               : layout_shared_rows(&e->s->arena, 2, (int32_t[]){ (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] }, (int32_t[]){ 1, 0 }, dtype_bytes(d), 0);
+                               : layout_shared_rows(&e->s->arena, 2, (int32_t[]){ (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] }, (int32_t[]){ 1, 0 }, dtype_bytes(d[side]), 0);
     }
     if (!lies[0] || !lies[1]) share(e, i, o, lies);
     for (int side = 0; side < 2; side++) vectors = vectors && plan_operand(e, &o[side], depth);
@@ -188,8 +188,8 @@ void emit_fma(Emit *e, Instr *i)
     e->indent++;
     line(e, "%s %s[%d], %s[%d];", ctype(rd), to[0], o[0].regs * step, to[1], o[1].regs * step);
     for (int side = 0; side < 2; side++) {
-        if (vectors) take_vectors(e, &o[side], d, origin[side], to[side], step, depth);
-        else take_elements(e, &o[side], d, rd, to[side]);
+        if (vectors) take_vectors(e, &o[side], rd, origin[side], to[side], step, depth);
+        else take_elements(e, &o[side], d[side], rd, to[side]);
     }
     for (int j = 0; j < step; j++) {
         begin_unrolled(e, "i", regs);

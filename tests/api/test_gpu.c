@@ -327,7 +327,7 @@ static void test_refused(void)
 {
     Vectors v = make_vectors(1000);
     tile_kernel *k;
-    int64_t n = 1000, far = (int64_t)1 << 33;
+    int64_t n = 1000, far = (int64_t)1 << 44;
     tile_tensor t[3];
     tile_arg a[3];
     for (int i = 0; i < 3; i++) { t[i] = (tile_tensor){ (i == 0 ? v.x : i == 1 ? v.y : v.z)->data, &n, NULL, 1, TILE_F32 }; a[i] = tile_arg_tensor(&t[i]); }
@@ -339,8 +339,8 @@ static void test_refused(void)
     CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_ALIGNMENT);
     t[2].data = t[0].data;
     CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_OVERLAP);
-    for (int i = 0; i < 3; i++) t[i] = (tile_tensor){ (void *)((uintptr_t)(i + 1) << 40), &far, NULL, 1, TILE_F32 };
-    tile_binding one[] = { { "BLOCK", TILE_BIND_INT, { .i = 1 } } };
+    for (int i = 0; i < 3; i++) t[i] = (tile_tensor){ (void *)((uintptr_t)(i + 1) << 50), &far, NULL, 1, TILE_F32 };
+    tile_binding one[] = { { "BLOCK", TILE_BIND_INT, { .i = 2048 } } };        /* long enough that a program does one block */
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", one, 1, &k));
     CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), TILE_ERROR_GRID);
     CHECK_TEXT(error_of(ctx), "8589934592 programs");

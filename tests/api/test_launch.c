@@ -280,9 +280,9 @@ static void test_too_many_programs(void)
 {
     open_add();
     tile_kernel *k;
-    tile_binding b[] = { { "BLOCK", TILE_BIND_INT, { .i = 1 } } };
+    tile_binding b[] = { { "BLOCK", TILE_BIND_INT, { .i = 2048 } } };       /* long enough that a program does one block */
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", b, 1, &k));
-    int64_t n = (int64_t)1 << 31, stride = 0, one = 1;
+    int64_t n = (int64_t)1 << 42, stride = 0, one = 1;
     tile_tensor in = { buffer[0], &n, &stride, 1, TILE_F32 }, out = { (void *)((uintptr_t)1 << 40), &n, &one, 1, TILE_F32 };
     tile_arg a[3] = { tile_arg_tensor(&in), tile_arg_tensor(&in), tile_arg_tensor(&out) };
     CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), TILE_ERROR_GRID);
