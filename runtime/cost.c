@@ -1,6 +1,6 @@
 /* cost.c: counts what one program does: see cost.h. Walks kernel IR once for each of a few programs spread over the grid; scalars are evaluated as far as the launch's
  * extents and the program's coordinates decide them, so that trip counts (of a causal loop, say) are those of that program. */
-#include "runtime/cost.h"
+#include "runtime/cost_walk.h"
 #include <math.h>
 
 enum { SAMPLES = 5, MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
@@ -9,38 +9,12 @@ typedef struct Known { bool is; Scalar v; } Known;
 typedef struct Kept { uint32_t walk; Scalar v; } Kept;        /* of an earlier walk: not known in this one, unless ALWAYS: what no program's coordinates decide */
 #define ALWAYS UINT32_MAX
 
-enum { MOST_PARAMS = 64 };
+static bool always(const CostWalk *w, const Value *v) { return w->kept[v->id].walk == ALWAYS; }
+static Known get(const CostWalk *w, const Value *v) { return (Known){ w->kept[v->id].walk == w->walk || always(w, v), w->kept[v->id].v }; }
+static void put(CostWalk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ w->walk, x }; }
+static void put_always(CostWalk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ ALWAYS, x }; }
 
-typedef struct Walk {
-    Session *s;
-    const Func *f;
-    const EvalEnv *env;
-    Kept *kept; uint32_t walk;      /* by value id; this walk, from 1 */
-    int64_t coord[3], programs, linear, rank;      /* rank: in its cluster */
-    Cost c;
-    struct Traffic *traffic;        /* not NULL: only what is loaded is of interest, and programs are those of the kernel's own order */
-    int loops;                      /* around, those over programs aside */
-    double rounds;                  /* of the producer's loop */
-    bool producer, roles, counted;  /* counted: this loop's round has waited already */
-    int threads;                    /* that share the work of a tile */
-    KernelPlan *plan;
-    double filled;                  /* bytes of the window that was filled last */
-    double site[MOST_PARAMS];       /* by parameter: what the load that reads most of it reads */
-    const Block *products;          /* where products were counted last, and the bytes that they hold there */
-    double held;
-    bool slots_only;                /* so far both operands of each lie in slots */
-} Walk;
-
-/* Windows that programs under way together load, each once. */
-enum { MOST_WINDOWS = 4096 };
-typedef struct Traffic { uint64_t seen[MOST_WINDOWS]; double of[MOST_WINDOWS], bytes[MOST_PARAMS]; } Traffic;     /* of: what the program that loads most of it loads */
-
-static bool always(const Walk *w, const Value *v) { return w->kept[v->id].walk == ALWAYS; }
-static Known get(const Walk *w, const Value *v) { return (Known){ w->kept[v->id].walk == w->walk || always(w, v), w->kept[v->id].v }; }
-static void put(Walk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ w->walk, x }; }
-static void put_always(Walk *w, const Value *v, Scalar x) { w->kept[v->id] = (Kept){ ALWAYS, x }; }
-
-static bool as_int(const Walk *w, const Value *v, int64_t *out)
+bool cost_as_int(const CostWalk *w, const Value *v, int64_t *out)
 {
     Known k = get(w, v);
     if (!k.is) return false;
@@ -49,7 +23,7 @@ static bool as_int(const Walk *w, const Value *v, int64_t *out)
 }
 
 /* times: of the way to the first load; around: all in all */
-static void evaluate(Walk *w, const Instr *i, double times, double around)
+static void evaluate(CostWalk *w, const Instr *i, double times, double around)
 {
     const Value *r = &i->results[0];
     Scalar in[4], out;
@@ -82,7 +56,7 @@ static void evaluate(Walk *w, const Instr *i, double times, double around)
     default: break;
     }
     if (i->n_operands > 4) return;
-    void (*keep)(Walk *, const Value *, Scalar) = put_always;
+    void (*keep)(CostWalk *, const Value *, Scalar) = put_always;
     for (int k = 0; k < i->n_operands; k++) {
         Known x = get(w, ir_operand(i, k));
         if (!x.is) return;
@@ -95,41 +69,6 @@ static void evaluate(Walk *w, const Instr *i, double times, double around)
 
 /* --- single operations ------------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of a window that lie inside the tensor, in the mean over its places. */
-static double window_bytes(const Walk *w, const Instr *i, double *whole)
-{
-    MemParts m;
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    const Param *p = NULL;
-    int at = kernel_copies(i->op) ? 1 : 0;
-    if (at) p = &w->f->params[ir_operand(i, 1)->index];
-    else if (ir_mem_parts(i, &m)) p = &w->f->params[m.param];
-    double n = p ? dtype_bytes(p->type->dtype) : 0, all = n;
-    if (!p || p->type->kind != TYPE_TENSOR) return 0;
-    for (int a = 0; e && a < e->n && a < p->type->rank; a++) {
-        double extent = (double)e->v[a], have = (double)w->env->dims[p->dims[a]];
-        if (extent <= 1) continue;
-        double places = have > 0 ? ceil(have / extent) : 1;
-        n *= have > 0 ? have / places : 1;
-        all *= extent;
-    }
-    if (whole) *whole = all;
-    return n;
-}
-
-/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it holds. */
-static double sectors(const Walk *w, const Instr *i, double bytes)
-{
-    MemParts m;
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    if (!e || !ir_mem_parts(i, &m)) return bytes;
-    const Param *p = &w->f->params[m.param];
-    int unit = kernel_unit_axis(w->f, i, NULL), size = dtype_bytes(p->type->dtype);
-    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
-    double have = (double)run * size, moved = ceil(have / 32) * 32;
-    return bytes * (moved > have ? moved / have : 1);
-}
-
 static bool is_special(Op op, bool *slow)
 {
     *slow = false;
@@ -140,7 +79,7 @@ static bool is_special(Op op, bool *slow)
     }
 }
 
-static void product(Walk *w, const Instr *i, double times)
+static void product(CostWalk *w, const Instr *i, double times)
 {
     const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
     double m = (double)a->shape[0], k = (double)a->shape[1], n = (double)b->shape[1], size = dtype_bytes(a->dtype), work = m * n * k * times;
@@ -178,175 +117,7 @@ static void product(Walk *w, const Instr *i, double times)
     w->c.feed += times * k * size * ((a->kind == TYPE_SHARED ? m * along_n : 0) + (b->kind == TYPE_SHARED ? n * along_m : 0));
 }
 
-/* The tensor is one and the same all along this axis. */
-static bool same_along(const EvalEnv *env, int param, int axis) { return env->strides && env->strides[param][axis] == 0; }
-
-static void meet_window(Walk *w, const Instr *i, int param, int first, int rank, double bytes)
-{
-    uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
-    for (int a = 0; a < rank; a++) {
-        if (same_along(w->env, param, a)) continue;
-        int64_t at = 0;
-        if (!as_int(w, ir_operand(i, first + a), &at)) at = w->linear;
-        h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
-        h ^= h >> 32;
-    }
-    h += !h;
-    for (uint64_t k = h % MOST_WINDOWS, n = 0; n < 64; n++, k = (k + 1) % MOST_WINDOWS) {
-        if (w->traffic->seen[k] && w->traffic->seen[k] != h) continue;
-        w->traffic->seen[k] = h;
-        if (bytes > w->traffic->of[k]) {
-            w->traffic->bytes[param] += bytes - w->traffic->of[k];
-            w->traffic->of[k] = bytes;
-        }
-        return;
-    }
-    w->traffic->bytes[param] += bytes;
-}
-
-static void reads(Walk *w, const Instr *i, int param, double bytes)
-{
-    if (w->traffic && param < MOST_PARAMS) {
-        MemParts m;
-        bool load = ir_mem_parts(i, &m);
-        meet_window(w, i, param, load ? 1 : 2, load ? m.rank : w->f->params[param].type->rank, bytes);
-    }
-    w->c.in += bytes;
-    if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
-}
-
-static int64_t row_bytes(const Walk *w, const Instr *put)
-{
-    const Attr *e = ir_attr(put, ATTR_EXTENTS);
-    int unit = kernel_unit_axis(w->f, put, NULL);
-    return (unit >= 0 && unit < e->n ? e->v[unit] : 1) * dtype_bytes(ir_operand(put, 0)->type->dtype);
-}
-
-/* Bytes beyond one that is asked for: a request fetches up to 128 of a row. */
-static double narrow(const Walk *w, const Instr *put)
-{
-    double row = (double)row_bytes(w, put);
-    return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
-}
-
-/* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at
- * multiples of 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times
- * as long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to three times. */
-static double slower_to_fill(const Walk *w, const Instr *fill)
-{
-    const Attr *e = ir_attr(fill, ATTR_EXTENTS);
-    int unit = kernel_unit_axis(w->f, fill, NULL);
-    bool even = true;
-    for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
-    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (row_bytes(w, fill) < 128 ? 1.6 : 1);
-}
-
-/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
- * cubed with 128 x 256 192 us for 180; within sectors 270.) */
-static double torn(const Walk *w, const Instr *put)
-{
-    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
-    const Param *p = &w->f->params[param];
-    const Attr *e = ir_attr(put, ATTR_EXTENTS);
-    int64_t pitch = 1;
-    bool within = false;
-    for (int a = p->type->rank - 1; a >= 0; a--) {
-        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
-        pitch *= w->env->dims[p->dims[a]];
-        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 && stride * dtype_bytes(p->type->dtype) % 32;
-    }
-    return within ? 0.5 : 0;
-}
-
-/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
-static double pieces(const Walk *w, const Instr *put)
-{
-    int64_t row = row_bytes(w, put);
-    const LayoutShared *slot = w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
-    return slot && slot->pitch < 128 ? ceil((double)row / slot->pitch) * 128 / (double)row : 1;
-}
-
-/* The part of a copied window's places that reach over the end of rows. */
-static double over_the_end(const Walk *w, const Instr *i)
-{
-    const Param *p = &w->f->params[ir_operand(i, 1)->index];
-    int unit = kernel_unit_axis(w->f, i, NULL);
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
-    int64_t extent = w->env->dims[p->dims[unit]], n = e->v[unit];
-    return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
-}
-
-/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once; vectors over a row's end one after
- * the other, by elements (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether it is inside. */
-static void copy(Walk *w, const Instr *i, double times)
-{
-    double whole, bytes = window_bytes(w, i, &whole) * times;
-    reads(w, i, ir_operand(i, 1)->index, bytes);
-    if (w->traffic) return;
-    double width = kernel_access_bytes(w->f, i);
-    w->c.wasted += bytes * narrow(w, i);
-    w->c.torn += bytes * torn(w, i);
-    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : ir_attr_int(i, ATTR_MASKED, 1) ? 16 : 4) * times;
-    if (width < 4) w->c.stalls += (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) * times;
-}
-
-static void wait_for_data(Walk *w, double times)
-{
-    if (!w->counted) w->c.turns += times;
-    w->counted = true;
-}
-
-/* Of the buffers that a loop takes from, the one with the fewest slots decides how far loads run ahead. */
-static void slots(Walk *w, const Value *buffer)
-{
-    int n = (int)buffer->type->shape[0];
-    if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
-}
-
-/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for shifting as for moving; 0: it does not go so. */
-static double shifted(const Walk *w, const Instr *i)
-{
-    MemParts m;
-    ShiftChain chain;
-    int axis, heads = 0, by_element;
-    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) || !ir_mem_parts(i, &m)) return 0;
-    const Type *t = (m.result ? m.result : m.values[0])->type;
-    kernel_unit_axis(w->f, i, &axis);
-    if (kernel_access_bytes(w->f, i) >= 16 && t->shape[axis] * dtype_bytes(t->dtype) % 16 == 0) return 0;
-    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis, dtype_bytes(t->dtype), &chain)) return 0;
-    for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
-    return (double)w->threads * chain.vectors * kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
-}
-
-static void memory(Walk *w, const Instr *i, double times)
-{
-    MemParts m;
-    double whole = 0, bytes = window_bytes(w, i, &whole);
-    if (!ir_mem_parts(i, &m)) return;
-    if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i), shift = shifted(w, i);
-        if (i->op == OP_LOAD) {
-            reads(w, i, m.param, bytes * times);
-            if (whole * 1.0 > 256) wait_for_data(w, times);
-            w->c.ahead += whole;
-            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) / w->threads);      /* elements by themselves take a register each until they are put together */
-            if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
-        }
-        else w->c.out += bytes * times;
-        w->c.wasted += (moved - bytes) * times;
-        w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
-        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
-        w->c.shifted |= shift > 0 && i->op == OP_LOAD;
-        return;
-    }
-    const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
-    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1, size = dtype_bytes(w->f->params[m.param].type->dtype);
-    if (i->op == OP_GATHER) { w->c.in += n * size * times; w->c.ahead += n * size; wait_for_data(w, times); } else w->c.out += n * size * times;
-    w->c.alu += n * 8 * times;
-}
-
-static void arithmetic(Walk *w, const Instr *i, double times)
+static void arithmetic(CostWalk *w, const Instr *i, double times)
 {
     const Type *t = i->n_results ? i->results[0].type : NULL;
     bool slow;
@@ -358,13 +129,13 @@ static void arithmetic(Walk *w, const Instr *i, double times)
     else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
 }
 
-static void walk(Walk *w, const Block *b, double times);
+static void walk(CostWalk *w, const Block *b, double times);
 
-static void loop(Walk *w, const Instr *i, double times)
+static void loop(CostWalk *w, const Instr *i, double times)
 {
     int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
     const Value *by = ir_operand(i, 2);
-    bool programs = by->def && by->def->op == OP_NUM_CTAS, known = as_int(w, ir_operand(i, 0), &lo) & as_int(w, ir_operand(i, 1), &hi) & as_int(w, by, &step);
+    bool programs = by->def && by->def->op == OP_NUM_CTAS, known = cost_as_int(w, ir_operand(i, 0), &lo) & cost_as_int(w, ir_operand(i, 1), &hi) & cost_as_int(w, by, &step);
     if (programs) turns = 1;
     else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
     if (programs) put(w, i->blocks[0]->args[0], scalar_int(w->linear));
@@ -386,7 +157,7 @@ static void loop(Walk *w, const Instr *i, double times)
     w->counted = counted;
 }
 
-static void one(Walk *w, const Instr *i, double times);
+static void one(CostWalk *w, const Instr *i, double times);
 
 static const Instr *child(const Block *b, Op op)
 {
@@ -395,7 +166,7 @@ static const Instr *child(const Block *b, Op op)
 }
 
 /* Of a loop over the steps of all programs (passes/kernel/across.c), where it asks whether this one has ended; NULL: it is no such loop. */
-static const Instr *border_of(const Walk *w, const Instr *loop)
+static const Instr *border_of(const CostWalk *w, const Instr *loop)
 {
     if (w->roles && !w->producer)
         for (const Instr *i = loop->blocks[1]->first; i; i = i->next) if (i->op == OP_IF && child(i->blocks[0], OP_TICKET)) return i;
@@ -403,7 +174,7 @@ static const Instr *border_of(const Walk *w, const Instr *loop)
 }
 
 /* The steps of one program, as many as the producer's, the one in the middle standing for all; what is done where it ends, once. */
-static void steps(Walk *w, const Instr *i, const Instr *border, double times)
+static void steps(CostWalk *w, const Instr *i, const Instr *border, double times)
 {
     const Value *last = ir_operand(border, 0);
     const Instr *following = last->def && last->def->n_operands ? ir_operand(last->def, 0)->def : NULL;
@@ -434,12 +205,12 @@ static void steps(Walk *w, const Instr *i, const Instr *border, double times)
 }
 
 /* A loop whose late products are carried in flight (passes/kernel/carry.c) counts as it would with its first step peeled: that one with the first value, the others with the one in the middle. */
-static bool counted(Walk *w, const Instr *i, double times)
+static bool counted(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
     int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
     if (!ir_counted(i, &c)) return false;
-    bool known = as_int(w, c.lo, &lo) & as_int(w, c.hi, &hi) & as_int(w, c.step, &step);
+    bool known = cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) & cost_as_int(w, c.step, &step);
     if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) put(w, head->args[c.at], scalar_int(lo));
@@ -457,7 +228,7 @@ static bool counted(Walk *w, const Instr *i, double times)
     return true;
 }
 
-static void one(Walk *w, const Instr *i, double times)
+static void one(CostWalk *w, const Instr *i, double times)
 {
     int64_t c;
     const Instr *inner, *border;
@@ -474,7 +245,7 @@ static void one(Walk *w, const Instr *i, double times)
             for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
             return;
         }
-        if (as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+        if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
         else for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
         return;
     case OP_ROLES: case OP_FILLED_ROLES:
@@ -493,42 +264,42 @@ static void one(Walk *w, const Instr *i, double times)
         for (int k = 0; k < i->n_results; k++) put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
         return;
     case OP_RING_FILL: {
-        double whole, bytes = window_bytes(w, i, &whole) * times;
-        reads(w, i, ir_operand(i, 1)->index, bytes);
-        w->c.wasted += bytes * narrow(w, i);
+        double whole, bytes = cost_window_bytes(w, i, &whole) * times;
+        cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+        w->c.wasted += bytes * cost_narrow(w, i);
         w->c.shared += 2 * whole * times;           /* from the stage, to the slot */
-        double slower = slower_to_fill(w, i);
+        double slower = cost_slower_to_fill(w, i);
         w->c.filled += (whole * slower + (w->filled && w->filled != whole ? 0.8 * (whole * slower + w->filled) : 0)) * times;
         w->filled = whole;
         return;
     }
     case OP_RING_PUT: {
-        double bytes = window_bytes(w, i, NULL) * times;
-        if (w->traffic) { reads(w, i, ir_operand(i, 1)->index, bytes); return; }
-        double waste = narrow(w, i);
+        double bytes = cost_window_bytes(w, i, NULL) * times;
+        if (w->traffic) { cost_reads(w, i, ir_operand(i, 1)->index, bytes); return; }
+        double waste = cost_narrow(w, i);
         const Instr *ring = ir_operand(i, 0)->def;
         int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1;
-        reads(w, i, ir_operand(i, 1)->index, bytes);
+        cost_reads(w, i, ir_operand(i, 1)->index, bytes);
         if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
         w->c.wasted += bytes * waste;
-        if (row_bytes(w, i) % 128) w->c.panels = fmax(w->c.panels, row_bytes(w, i) > 128 && row_bytes(w, i) % 64 ? 2 : 1);      /* passes/kernel/layouts.c */
-        w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * torn(w, i) * pieces(w, i);
+        if (cost_row_bytes(w, i) % 128) w->c.panels = fmax(w->c.panels, cost_row_bytes(w, i) > 128 && cost_row_bytes(w, i) % 64 ? 2 : 1);      /* passes/kernel/layouts.c */
+        w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
         return;
     }
-    case OP_COPY: copy(w, i, times); return;
+    case OP_COPY: cost_copy(w, i, times); return;
     default: break;
     }
     if (w->producer) { evaluate(w, i, times > 1 ? 0 : times, times); return; }
     switch ((int)i->op) {
     case OP_RING: case OP_SHARED_ALLOC: w->c.ring += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype); break;
     case OP_TURN_WAIT: w->c.by_turns = true; break;
-    case OP_RING_GET: slots(w, ir_operand(i, 0)); wait_for_data(w, times); break;
-    case OP_SHARED_SLOT: slots(w, ir_operand(i, 0)); break;
-    case OP_COPY_WAIT: wait_for_data(w, times); w->c.meets += times; break;
+    case OP_RING_GET: cost_slots(w, ir_operand(i, 0)); cost_wait_for_data(w, times); break;
+    case OP_SHARED_SLOT: cost_slots(w, ir_operand(i, 0)); break;
+    case OP_COPY_WAIT: cost_wait_for_data(w, times); w->c.meets += times; break;
     case OP_BARRIER: w->c.meets += times; break;
     case OP_WGMMA_WAIT: w->c.overlapped |= ir_attr_int(i, ATTR_DEPTH, 0) > 0 && i->n_results > 0; break;
     case OP_WGMMA: case OP_MMA_SYNC: product(w, i, times); break;
-    case OP_LOAD: case OP_STORE: case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: memory(w, i, times); break;
+    case OP_LOAD: case OP_STORE: case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: cost_memory(w, i, times); break;
     case OP_CLUSTER_COMBINE:
         w->c.shared += 2.0 * (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times;
         w->c.joins += times * (ir_attr(i, ATTR_AXIS) ? 1 : 0.3) * (1 + (double)type_elements(ir_operand(i, 0)->type) * dtype_bytes(ir_operand(i, 0)->type->dtype) / 50000);
@@ -540,7 +311,7 @@ static void one(Walk *w, const Instr *i, double times)
         w->c.meets += 2 * times;
         break;
     }
-    case OP_RING_READ: wait_for_data(w, times); w->c.shared += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times; break;
+    case OP_RING_READ: cost_wait_for_data(w, times); w->c.shared += (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times; break;
     case OP_SHARED_READ: case OP_SHARED_WRITE: {
         const Type *t = i->op == OP_SHARED_READ ? ir_result(i)->type : ir_operand(i, 1)->type;       /* a read may take a part of what its view shows */
         w->c.shared += (double)type_elements(t) * dtype_bytes(t->dtype) * times;
@@ -558,7 +329,7 @@ static void one(Walk *w, const Instr *i, double times)
     }
 }
 
-static void walk(Walk *w, const Block *b, double times)
+static void walk(CostWalk *w, const Block *b, double times)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         bool known = w->traffic && i->n_results == 1 && i->results[0].type->kind == TYPE_SCALAR && always(w, &i->results[0]);      /* hundreds of programs are walked for their windows */
@@ -582,7 +353,7 @@ static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
 {
     const Param *p = &f->params[param];
     double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
-    for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++) if (!same_along(env, param, a)) n *= (double)env->dims[p->dims[a]];
+    for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++) if (!cost_same_along(env, param, a)) n *= (double)env->dims[p->dims[a]];
     return n;
 }
 
@@ -593,7 +364,7 @@ static double bytes_touched(const Func *f, const EvalEnv *env)
     return all;
 }
 
-static void start(Walk *w, int64_t linear, const int64_t *coord)
+static void start(CostWalk *w, int64_t linear, const int64_t *coord)
 {
     w->walk++;
     w->linear = linear;
@@ -604,7 +375,7 @@ static void start(Walk *w, int64_t linear, const int64_t *coord)
 }
 
 /* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves, or all of the tensor once where L2 keeps it. */
-static double bytes_from_memory(Walk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
+static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
 {
     Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
     double all = 0, part = 1;
@@ -632,7 +403,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     *out = (Cost){ 0 };
     Kept *kept = arena_array(&s->arena, Kept, f->module->next_id);
     for (int k = 0; k < SAMPLES; k++) {
-        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = (uint32_t)k, .programs = programs, .threads = code->threads, .plan = code->plan };
+        CostWalk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = (uint32_t)k, .programs = programs, .threads = code->threads, .plan = code->plan };
         int64_t coord[3];
         for (int a = 0; a < 3; a++) coord[a] = (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)env->grid[a]);
         start(&w, (int64_t)((2 * k + 1) / (2.0 * SAMPLES) * (double)programs), coord);
@@ -656,7 +427,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     }
     out->memory = out->unique;
     if (out->ring > 0 && programs > units) {
-        Walk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = out->groups * out->loading, .threads = code->threads, .plan = code->plan };
+        CostWalk w = { .s = s, .f = f, .env = env, .kept = kept, .walk = SAMPLES, .programs = out->groups * out->loading, .threads = code->threads, .plan = code->plan };
         int64_t each = 232448 / (code->shared_bytes + 1024);
         int parts = out->joins > 0 && code->cluster > 1 ? code->cluster : 1;       /* of a program, whose first is walked */
         out->memory = bytes_from_memory(&w, (int64_t)units * (code->persistent || each < 1 ? 1 : each > 4 ? 4 : each) / parts, parts, out->loading, l2_bytes);

@@ -1,0 +1,203 @@
+/* cost_memory.c: of cost: the bytes that a program's accesses move, how they lie, and what waits for them. */
+#include "runtime/cost_walk.h"
+#include <math.h>
+
+/* Bytes of a window that lie inside the tensor, in the mean over its places. */
+double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
+{
+    MemParts m;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    const Param *p = NULL;
+    int at = kernel_copies(i->op) ? 1 : 0;
+    if (at) p = &w->f->params[ir_operand(i, 1)->index];
+    else if (ir_mem_parts(i, &m)) p = &w->f->params[m.param];
+    double n = p ? dtype_bytes(p->type->dtype) : 0, all = n;
+    if (!p || p->type->kind != TYPE_TENSOR) return 0;
+    for (int a = 0; e && a < e->n && a < p->type->rank; a++) {
+        double extent = (double)e->v[a], have = (double)w->env->dims[p->dims[a]];
+        if (extent <= 1) continue;
+        double places = have > 0 ? ceil(have / extent) : 1;
+        n *= have > 0 ? have / places : 1;
+        all *= extent;
+    }
+    if (whole) *whole = all;
+    return n;
+}
+
+/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it holds. */
+static double sectors(const CostWalk *w, const Instr *i, double bytes)
+{
+    MemParts m;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    if (!e || !ir_mem_parts(i, &m)) return bytes;
+    const Param *p = &w->f->params[m.param];
+    int unit = kernel_unit_axis(w->f, i, NULL), size = dtype_bytes(p->type->dtype);
+    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
+    double have = (double)run * size, moved = ceil(have / 32) * 32;
+    return bytes * (moved > have ? moved / have : 1);
+}
+
+static void meet_window(CostWalk *w, const Instr *i, int param, int first, int rank, double bytes)
+{
+    uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
+    for (int a = 0; a < rank; a++) {
+        if (cost_same_along(w->env, param, a)) continue;
+        int64_t at = 0;
+        if (!cost_as_int(w, ir_operand(i, first + a), &at)) at = w->linear;
+        h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
+    h += !h;
+    for (uint64_t k = h % MOST_WINDOWS, n = 0; n < 64; n++, k = (k + 1) % MOST_WINDOWS) {
+        if (w->traffic->seen[k] && w->traffic->seen[k] != h) continue;
+        w->traffic->seen[k] = h;
+        if (bytes > w->traffic->of[k]) {
+            w->traffic->bytes[param] += bytes - w->traffic->of[k];
+            w->traffic->of[k] = bytes;
+        }
+        return;
+    }
+    w->traffic->bytes[param] += bytes;
+}
+
+void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
+{
+    if (w->traffic && param < MOST_PARAMS) {
+        MemParts m;
+        bool load = ir_mem_parts(i, &m);
+        meet_window(w, i, param, load ? 1 : 2, load ? m.rank : w->f->params[param].type->rank, bytes);
+    }
+    w->c.in += bytes;
+    if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
+}
+
+int64_t cost_row_bytes(const CostWalk *w, const Instr *put)
+{
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    return (unit >= 0 && unit < e->n ? e->v[unit] : 1) * dtype_bytes(ir_operand(put, 0)->type->dtype);
+}
+
+/* Bytes beyond one that is asked for: a request fetches up to 128 of a row. */
+double cost_narrow(const CostWalk *w, const Instr *put)
+{
+    double row = (double)cost_row_bytes(w, put);
+    return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
+}
+
+/* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at
+ * multiples of 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times
+ * as long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to three times. */
+double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
+{
+    const Attr *e = ir_attr(fill, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, fill, NULL);
+    bool even = true;
+    for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
+    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
+}
+
+/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
+ * cubed with 128 x 256 192 us for 180; within sectors 270.) */
+double cost_torn(const CostWalk *w, const Instr *put)
+{
+    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int64_t pitch = 1;
+    bool within = false;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 && stride * dtype_bytes(p->type->dtype) % 32;
+    }
+    return within ? 0.5 : 0;
+}
+
+/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
+double cost_pieces(const CostWalk *w, const Instr *put)
+{
+    int64_t row = cost_row_bytes(w, put);
+    const LayoutShared *slot = w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
+    return slot && slot->pitch < 128 ? ceil((double)row / slot->pitch) * 128 / (double)row : 1;
+}
+
+/* The part of a copied window's places that reach over the end of rows. */
+static double over_the_end(const CostWalk *w, const Instr *i)
+{
+    const Param *p = &w->f->params[ir_operand(i, 1)->index];
+    int unit = kernel_unit_axis(w->f, i, NULL);
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], n = e->v[unit];
+    return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
+}
+
+/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once; vectors over a row's end one after
+ * the other, by elements (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether it is inside. */
+void cost_copy(CostWalk *w, const Instr *i, double times)
+{
+    double whole, bytes = cost_window_bytes(w, i, &whole) * times;
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+    if (w->traffic) return;
+    double width = kernel_access_bytes(w->f, i);
+    w->c.wasted += bytes * cost_narrow(w, i);
+    w->c.torn += bytes * cost_torn(w, i);
+    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : ir_attr_int(i, ATTR_MASKED, 1) ? 16 : 4) * times;
+    if (width < 4) w->c.stalls += (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) * times;
+}
+
+void cost_wait_for_data(CostWalk *w, double times)
+{
+    if (!w->counted) w->c.turns += times;
+    w->counted = true;
+}
+
+/* Of the buffers that a loop takes from, the one with the fewest slots decides how far loads run ahead. */
+void cost_slots(CostWalk *w, const Value *buffer)
+{
+    int n = (int)buffer->type->shape[0];
+    if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
+}
+
+/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for shifting as for moving; 0: it does not go so. */
+static double shifted(const CostWalk *w, const Instr *i)
+{
+    MemParts m;
+    ShiftChain chain;
+    int axis, heads = 0, by_element;
+    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) || !ir_mem_parts(i, &m)) return 0;
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    kernel_unit_axis(w->f, i, &axis);
+    if (kernel_access_bytes(w->f, i) >= 16 && t->shape[axis] * dtype_bytes(t->dtype) % 16 == 0) return 0;
+    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis, dtype_bytes(t->dtype), &chain)) return 0;
+    for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
+    return (double)w->threads * chain.vectors * kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
+}
+
+void cost_memory(CostWalk *w, const Instr *i, double times)
+{
+    MemParts m;
+    double whole = 0, bytes = cost_window_bytes(w, i, &whole);
+    if (!ir_mem_parts(i, &m)) return;
+    if (i->op == OP_LOAD || i->op == OP_STORE) {
+        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i), shift = shifted(w, i);
+        if (i->op == OP_LOAD) {
+            cost_reads(w, i, m.param, bytes * times);
+            if (whole * 1.0 > 256) cost_wait_for_data(w, times);
+            w->c.ahead += whole;
+            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) / w->threads);      /* elements by themselves take a register each until they are put together */
+            if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
+        }
+        else w->c.out += bytes * times;
+        w->c.wasted += (moved - bytes) * times;
+        w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
+        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
+        w->c.shifted |= shift > 0 && i->op == OP_LOAD;
+        return;
+    }
+    const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
+    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1, size = dtype_bytes(w->f->params[m.param].type->dtype);
+    if (i->op == OP_GATHER) { w->c.in += n * size * times; w->c.ahead += n * size; cost_wait_for_data(w, times); } else w->c.out += n * size * times;
+    w->c.alu += n * 8 * times;
+}
