@@ -11,7 +11,7 @@
  * busy (H100, TB/s, one row a program and several: softmax of 100 f16 0.66 and 2.90, of 128 0.84 and 2.86, RMSNorm of 64 0.42 and 2.86, LayerNorm of 384 2.48 and 2.91; a copy 2.87 to 2.96). What depends on the program's coordinate gets an axis in front, the rows; what does not (weights) is loaded once for all of them. Rows past the end of a
  * tensor load as zeros and their stores are dropped, as of any window. Each element comes from the same operations on the same values, but for the order in which a reduction's lanes meet.
  *
- * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`); element-wise operations, reductions, loads of what is
+ * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`), and that axis of what is stored is as long as the grid; element-wise operations, reductions, loads of what is
  * only read, stores. Runs before index arithmetic is narrowed and masks are settled. Only for CUDA: on AMD nothing was measured; a CPU's programs follow each other without a cost. Hints for a
  * cluster, placement (remap) and schedules written by hand are about programs as they were: then nothing changes. */
 #include "passes/pass.h"
@@ -53,13 +53,23 @@ static int row_axis(const Rows *r, const Instr *i, const MemParts *m)
     return axis;
 }
 
+/* Are the programs along the grid's first axis as many as the tensor's axis has rows? Else rows past the last program's would be stored, that no program did. */
+static bool grid_is_axis(const Rows *r, int param, int axis)
+{
+    const Value *n = ir_operand(ir_terminator(r->f->grid), 0);
+    int dim = r->f->params[param].dims[axis];
+    int64_t c;
+    if (n->def && n->def->op == OP_DIM) return ir_attr_int(n->def, ATTR_DIM, -1) == dim;
+    return ir_is_const(n, &c) && c == r->f->dims[dim].extent;
+}
+
 static bool may_access(Rows *r, const Instr *i)
 {
     MemParts m;
     if (!ir_mem_parts(i, &m) || m.mask || m.pad || ir_attr(i, ATTR_ORDER) || ir_attr(i, ATTR_STEPS)) return false;
     int axis = row_axis(r, i, &m);
     if (i->op == OP_STORE && m.values[0]->def == r->id) return false;
-    if (axis == -2 || (i->op == OP_STORE && axis < 0) || (i->op == OP_LOAD && (r->f->params[m.param].kind != PARAM_IN || i->n_results != 1))) return false;
+    if (axis == -2 || (i->op == OP_STORE && (axis < 0 || !grid_is_axis(r, m.param, axis))) || (i->op == OP_LOAD && (r->f->params[m.param].kind != PARAM_IN || i->n_results != 1))) return false;
     const Type *t = i->op == OP_LOAD ? m.result->type : m.values[0]->type;
     int64_t elems = t->kind == TYPE_TILE ? type_elements(t) : 1;
     if (t->kind == TYPE_TILE && t->rank == TILE_MAX_RANK) return false;
