@@ -240,7 +240,11 @@ bool window_whole_vectors(Emit *, const Window *, int n);   /* an access of n el
 const char *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
 const char *vector_reg(Emit *, const LayoutVector *, const char *base, int k);      /* element k of the vector that starts at register `base` */
 /* The hint as a part of a function's name, "_stream" say, or ""; copy: an access that goes past L1 anyway. */
-const char *window_hint(const Emit *, const Window *, bool copy);
+/* The suffix of a prelude function that carries out a window's `cache = ..`: "_stream", "_keep", "_bypass", or "" where the access has
+ * no such form. cp.async has none: ptxas before 13.4 gives `cp.async .. L2::cache_hint` a policy register that nothing wrote when the
+ * address in shared memory is split in two registers, and the card refuses the instruction (github.com/IST-DASLab/marlin/issues/44). */
+typedef enum CachedAccess { ACCESS_VECTOR, ACCESS_TMA, ACCESS_CP_ASYNC } CachedAccess;
+const char *window_hint(const Emit *, const Window *, CachedAccess);
 const char *window_load_fn(Emit *, const Window *, int bytes);
 const char *tile_condition(Emit *, const Layout *, const char *const *coords);      /* the coordinates lie in the tile, not in its padding; "" when known */
 const char *unique_holder(Emit *, const Layout *);          /* threads that hold copies: only one of them stores */

@@ -213,7 +213,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     line(e, "if (lane == 0) {");
     e->indent++;
     if (at_once) begin_unrolled(e, k, b.n);
-    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, true), w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, ACCESS_TMA), w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
     if (at_once) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
     end_block(e);

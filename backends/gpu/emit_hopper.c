@@ -103,7 +103,7 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
             if (wide) c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o, k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
             else c = str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
-        line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, true), w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
+        line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA), w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
              shared ? str(e, ", %d", r->ctas) : "", c);
     }
     if (number == parts - 1) advance(e, r, slot, str(e, "%s_phase", r->name));

@@ -120,7 +120,7 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, c));
     if (buffer) {           /* no branch: an offset beyond the buffer gives 0 */
         const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d));
-        line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load%s_b%d", window_hint(e, w, false), (int)v->bytes * 8)), dst, buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
+        line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8)), dst, buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
     } else if (!*cond) line(e, "%s;", call);
     else {
         bool whole = window_whole_vectors(e, w, n);

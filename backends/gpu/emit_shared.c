@@ -135,7 +135,7 @@ static void emit_copy(Emit *e, Instr *i)
     if (async) {
         const char *p = tmp(e, "in");
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");
-        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async%s_b%d", window_hint(e, &w, true), bytes * 8)), base, off, ptr, p, index, p);
+        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async%s_b%d", window_hint(e, &w, ACCESS_CP_ASYNC), bytes * 8)), base, off, ptr, p, index, p);
     } else if (n > 1) {
         const char *t = tmp(e, "w");
         line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);

@@ -356,7 +356,7 @@ static void store_vectors(Shift *s, const Exchange *x, bool tails)
     const char *apart = count == n ? "" : any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false");
     if (count && count < n) apart = any_of(e, str(e, "%s", index_formula(e, inner, n, "v")), apart);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
-    if (!tails) line(e, "%s(%s, p, &%s[4 * v]);", use(e, str(e, "stg_if%s_b128", window_hint(e, s->w, false))), both_conditions(e, mine, str(e, "k + %d <= %s", s->n, s->limit)), x->vectors);
+    if (!tails) line(e, "%s(%s, p, &%s[4 * v]);", use(e, str(e, "stg_if%s_b128", window_hint(e, s->w, ACCESS_VECTOR))), both_conditions(e, mine, str(e, "k + %d <= %s", s->n, s->limit)), x->vectors);
     else line(e, "if (%s) %s(true, p, &%s[4 * v], %s, %d);", both_conditions(e, mine, str(e, "k < %s && k + %d > %s", s->limit, s->n, s->limit)), use(e, "stg_low_b128"), x->vectors, as_bytes(s, str(e, "%s - k", s->limit)), s->bytes);
     end_block(e);
 }
@@ -469,8 +469,8 @@ static void store_aligned(Shift *s, const char *from, const char *holder, DType 
     begin_unrolled(e, "v", s->vectors);
     place(s, run_at(s, 0));
     const char *mine = both_conditions(e, holder, s->rows), *whole = both_conditions(e, mine, inside ? "" : str(e, "%s + %d <= %s", s->at, s->n, s->limit)), *words = str(e, "(const u32 *)&%s[%d * v]", from, s->n / per_word(d));
-    if (*whole) line(e, "%s(%s, (void *)(%s + %s), %s);", use(e, str(e, "stg_if%s_b128", window_hint(e, s->w, false))), whole, s->ptr, s->index, words);
-    else line(e, "%s(%s + %s, %s);", use(e, str(e, "stg%s_b128", window_hint(e, s->w, false))), s->ptr, s->index, words);
+    if (*whole) line(e, "%s(%s, (void *)(%s + %s), %s);", use(e, str(e, "stg_if%s_b128", window_hint(e, s->w, ACCESS_VECTOR))), whole, s->ptr, s->index, words);
+    else line(e, "%s(%s + %s, %s);", use(e, str(e, "stg%s_b128", window_hint(e, s->w, ACCESS_VECTOR))), s->ptr, s->index, words);
     if (pieces) {
         const char *some = both_conditions(e, mine, str(e, "%s < %s && %s + %d > %s", s->at, s->limit, s->at, s->n, s->limit));
         line(e, "%s(%s, (void *)(%s + %s), %s, (u32)(%s) & 15, %d);", use(e, "stg_low_b128"), some, s->ptr, s->index, words, as_bytes(s, s->limit), s->bytes);

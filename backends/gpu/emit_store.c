@@ -60,7 +60,7 @@ void emit_store(Emit *e, Instr *i)
         last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
         const char *inside = both_conditions(e, holder, tile_condition(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
         const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false), *both_in = both_conditions(e, window_condition(e, &w, c, false), last_in);
-        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in), use(e, str(e, "stg%s_b%d", window_hint(e, &w, false), (int)v.bytes * 8)), ptr, index, words);
+        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in), use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)), ptr, index, words);
         line(e, "else {");
         e->indent++;
         for (int k = 0; k < n; k++) {
@@ -79,7 +79,7 @@ void emit_store(Emit *e, Instr *i)
     coords_at(e, l, base, c);
     const char *in_window = window_condition(e, &w, c, false), *cond = both_conditions(e, both_conditions(e, holder, tile_condition(e, l, c)), in_window);
     const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"), *index = window_index(e, &w, c);
-    const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg%s_b%d", window_hint(e, &w, false), (int)v.bytes * 8)) : put, ptr, index, what);
+    const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)) : put, ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
     end_block(e);

@@ -208,16 +208,19 @@ const char *pad_word(Emit *e, const Value *pad, DType d)
     return pack_expr(e, d, xs, per_word(d));
 }
 
-const char *window_hint(const Emit *e, const Window *w, bool copy)
+const char *window_hint(const Emit *e, const Window *w, CachedAccess access)
 {
-    if (is_hip(e)) return w->cache == CACHE_STREAM || w->cache == CACHE_BYPASS ? "_stream" : "";      /* non-temporal: the one policy that AMD's accesses have */
-    return w->cache == CACHE_STREAM ? "_stream" : w->cache == CACHE_KEEP ? "_keep" : w->cache == CACHE_BYPASS && !copy ? "_bypass" : "";
+    /* AMD's accesses have one policy, non-temporal. */
+    if (is_hip(e)) return w->cache == CACHE_STREAM || w->cache == CACHE_BYPASS ? "_stream" : "";
+    if (access == ACCESS_CP_ASYNC) return "";
+    if (w->cache == CACHE_BYPASS) return access == ACCESS_VECTOR ? "_bypass" : "";
+    return w->cache == CACHE_STREAM ? "_stream" : w->cache == CACHE_KEEP ? "_keep" : "";
 }
 
 const char *window_load_fn(Emit *e, const Window *w, int bytes)
 {
     bool nc = e->f->params[w->param].kind == PARAM_IN;
-    return use(e, str(e, "%s%s_b%d", nc ? "ldg_nc" : "ldg", window_hint(e, w, false), bytes * 8));
+    return use(e, str(e, "%s%s_b%d", nc ? "ldg_nc" : "ldg", window_hint(e, w, ACCESS_VECTOR), bytes * 8));
 }
 
 void coords_at(Emit *e, const Layout *l, const char *i, const char **c)

@@ -265,12 +265,6 @@ EMU void lds_b128(void *d, u32 a) { emu_load(a, d, 16); }
 EMU void cp_async_b32(u32 a, const void *p, bool in) { emu_copy(a, p, 4, in); }
 EMU void cp_async_b64(u32 a, const void *p, bool in) { emu_copy(a, p, 8, in); }
 EMU void cp_async_b128(u32 a, const void *p, bool in) { emu_copy(a, p, 16, in); }
-#define cp_async_stream_b32 cp_async_b32
-#define cp_async_stream_b64 cp_async_b64
-#define cp_async_stream_b128 cp_async_b128
-#define cp_async_keep_b32 cp_async_b32
-#define cp_async_keep_b64 cp_async_b64
-#define cp_async_keep_b128 cp_async_b128
 EMU void copy_tail_b128(u32 a, const void *p, i32 n) { u32 w[4] = { 0 }; if (n < 1 || n > 15) emu_fail("a tail of %d bytes", n); for (int i = 0; i < n; i++) { u8 x; emu_load_global(&x, (const u8 *)p + i, 1); w[i / 4] |= (u32)x << 8 * (i % 4); } sts_b128(a, w); }
 EMU void cp_async_part_b128(u32 a, const void *p, i32 n) { emu_copy_part(a, p, 16, (u32)n); }
 EMU void cp_async_commit(void) { emu_copy_commit(); }
