@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "frontend/parse.h"
+#include "ir/number.h"
 
 static const char *const node_names[N_COUNT] = {
 #define NODE(ID, name, doc) name,
@@ -60,28 +61,13 @@ Node *parse_int(Parse *p, Loc loc, const char *text, size_t n)
     return node;
 }
 
-/* strtod reads a mantissa with a fraction in the host program's locale. "15e-1" has no decimal point, so the
- * point is moved into the exponent and the result is the nearest double everywhere. */
+/* Digits with an optional point and exponent: number_read would also take `inf` and hexadecimal digits. */
 bool parse_decimal(Session *session, const char *text, size_t n, double *out)
 {
-    char *s = without_separators(session, text, n), *end = NULL, *e = strpbrk(s, "eE");
-    long exponent = 0;
-    if (e) {
-        exponent = strtol(e + 1, &end, 10);
-        if (*end || end == e + 1) return false;
-        if (exponent > 100000) exponent = 100000;
-        if (exponent < -100000) exponent = -100000;
-        *e = 0;
-    }
-    char *dot = strchr(s, '.');
-    if (dot) {
-        size_t fraction = strlen(dot + 1);
-        memmove(dot, dot + 1, fraction + 1);
-        exponent -= (long)fraction;
-    }
-    if (!*s || s[strspn(s, "0123456789")]) return false;
-    *out = strtod(arena_printf(&session->arena, "%se%ld", s, exponent), &end);
-    return true;
+    char *s = without_separators(session, text, n), *end;
+    if (!*s || s[strspn(s, "0123456789.eE+-")]) return false;
+    *out = number_read(s, &end);
+    return !*end && end != s;
 }
 
 Node *parse_float(Parse *p, Loc loc, const char *text, size_t n)

@@ -4,6 +4,7 @@
 #include "frontend/lower.h"
 #include "frontend/parse.h"
 #include "frontend/program.h"
+#include "ir/number.h"
 
 typedef struct KernelInfo {
     FrontKernel k;
@@ -533,15 +534,14 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
 /* The shortest decimal that reads back as the value: as a float where it is one, since most constants are of f32. */
 static void print_float(double v, Text *out)
 {
-    char buf[40];
+    char buf[40], *end;
     bool single = (double)(float)v == v;
     if (!__builtin_isfinite(v)) { text_puts(out, v != v ? "nan" : v < 0 ? "-inf" : "inf"); return; }
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(buf, sizeof buf, "%.*g", digits, v);
-        double back = strtod(buf, NULL);
+        format_text(buf, sizeof buf, "%.*g", digits, v);
+        double back = number_read(buf, &end);
         if (single ? (float)back == (float)v : back == v) break;
     }
-    for (char *p = buf; *p; p++) if (!strchr("+-0123456789e", *p)) *p = '.';      /* the locale's decimal point */
     text_puts(out, buf);
 }
 

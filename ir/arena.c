@@ -90,9 +90,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
     char small[128];
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(small, sizeof small, fmt, ap);
+    int n = format_args(small, sizeof small, fmt, ap);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n >= (int)sizeof small) vsnprintf(p, (size_t)n + 1, fmt, again);
+    if (n >= (int)sizeof small) format_args(p, (size_t)n + 1, fmt, again);
     else if (n > 0) memcpy(p, small, (size_t)n);
     va_end(again);
     return p;
@@ -142,11 +142,11 @@ void text_vprintf(Text *t, const char *fmt, va_list ap)
     va_list again;
     if (t->sink) return;
     va_copy(again, ap);
-    int n = vsnprintf(small, sizeof small, fmt, ap);
+    int n = format_args(small, sizeof small, fmt, ap);
     if (n >= 0 && (size_t)n < sizeof small) text_write(t, small, (size_t)n);
     else if (n > 0) {
         char *big = arena_alloc(t->arena, (size_t)n + 1);
-        vsnprintf(big, (size_t)n + 1, fmt, again);
+        format_args(big, (size_t)n + 1, fmt, again);
         text_write(t, big, (size_t)n);
     }
     va_end(again);

@@ -3,6 +3,7 @@
  * Allocation never returns NULL to its caller: when the underlying allocator fails, the arena longjmps to the
  * recovery point of its owner (session.h), whose arenas are then freed as a whole. */
 #pragma once
+#include "ir/format.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

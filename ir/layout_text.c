@@ -16,7 +16,7 @@ static void put(Out *o, const char *format, ...)
     va_list args;
     va_start(args, format);
     size_t room = o->len < o->cap ? o->cap - o->len : 0;
-    int n = vsnprintf(room ? o->buf + o->len : NULL, room, format, args);
+    int n = format_args(room ? o->buf + o->len : NULL, room, format, args);
     va_end(args);
     if (n > 0) o->len += (size_t)n;
 }

@@ -128,10 +128,9 @@ void irtext_write_float(DType d, double x, Text *out)
     if (dtype_is_float(d) && same_bits(x, scalar_round(d, x))) {
         for (int precision = 1; precision <= 15; precision++) {
             char buf[64];
-            int n = snprintf(buf, sizeof buf, "%.*g", precision, x);
+            int n = format_text(buf, sizeof buf, "%.*g", precision, x);
             bool whole = true;
             for (int i = 0; i < n; i++) {
-                if (!irtext_digit(buf[i]) && buf[i] != '-' && buf[i] != '+' && buf[i] != 'e') buf[i] = '.';   /* the locale's point */
                 if (buf[i] == '.' || buf[i] == 'e') whole = false;
             }
             double y;

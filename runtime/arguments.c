@@ -9,7 +9,7 @@ typedef struct RawTensor { char *data; const int64_t *shape, *strides; int rank;
 static const char *dl_name(DLDataType t, char *buf, size_t room)
 {
     const char *base = t.code == kDLInt ? "i" : t.code == kDLUInt ? "u" : t.code == kDLFloat ? "f" : t.code == kDLBfloat ? "bf" : "type ";
-    snprintf(buf, room, "%s%d%s", base, t.bits, t.lanes == 1 ? "" : " of several lanes");
+    format_text(buf, room, "%s%d%s", base, t.bits, t.lanes == 1 ? "" : " of several lanes");
     return buf;
 }
 
@@ -40,7 +40,7 @@ COLD tile_status launch_bad(tile_kernel *k, tile_status st, int i, const char *f
     char text[600];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    format_args(text, sizeof text, fmt, ap);
     va_end(ap);
     if (i < 0) return context_fail(k->context, st, "%s: %s", k->title, text);
     return context_fail(k->context, st, "%s: argument %d (%s): %s", k->title, i + 1, k->params[i].name, text);

@@ -104,14 +104,14 @@ void cache_open(Cache *c, Allocator alloc, const char *directory, uint64_t limit
     } else if ((root = getenv("XDG_CACHE_HOME")) && *root) below = "/tile";
     else if ((root = getenv("HOME")) && *root) below = "/.cache/tile";
     else root = "";
-    if (!*root || snprintf(c->directory, sizeof c->directory, "%s%s", root, below) >= (int)sizeof c->directory - 100) c->directory[0] = 0;
+    if (!*root || format_text(c->directory, sizeof c->directory, "%s%s", root, below) >= (int)sizeof c->directory - 100) c->directory[0] = 0;
 }
 
 static void entry_path(const Cache *c, const uint8_t key[32], char *out, size_t room)
 {
     char hex[65];
-    for (int i = 0; i < 32; i++) snprintf(hex + 2 * i, 3, "%02x", key[i]);
-    snprintf(out, room, "%s/%s%s", c->directory, hex, suffix);
+    for (int i = 0; i < 32; i++) format_text(hex + 2 * i, 3, "%02x", key[i]);
+    format_text(out, room, "%s/%s%s", c->directory, hex, suffix);
 }
 
 static bool read_all(int fd, char *p, size_t n)
@@ -217,9 +217,9 @@ static void evict(const Cache *c)
 static bool put_file(const Cache *c, const char *path, const void *bytes, size_t size)
 {
     char temporary[1200];
-    snprintf(temporary, sizeof temporary, "%s", c->directory);
+    format_text(temporary, sizeof temporary, "%s", c->directory);
     if (!make_folders(temporary)) return false;
-    snprintf(temporary, sizeof temporary, "%s/.new-XXXXXX", c->directory);
+    format_text(temporary, sizeof temporary, "%s/.new-XXXXXX", c->directory);
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) return false;
     bool ok = write_all(fd, bytes, size);
@@ -240,7 +240,7 @@ bool cache_note_read(const Cache *c, const char *name, char *out, size_t room)
 {
     char path[1200];
     if (!c->directory[0]) return false;
-    snprintf(path, sizeof path, "%s/%s", c->directory, name);
+    format_text(path, sizeof path, "%s/%s", c->directory, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
     if (fd >= 0) close(fd);
@@ -253,7 +253,7 @@ void cache_note_write(const Cache *c, const char *name, const char *text)
 {
     char path[1200];
     if (!c->directory[0]) return;
-    snprintf(path, sizeof path, "%s/%s", c->directory, name);
+    format_text(path, sizeof path, "%s/%s", c->directory, name);
     put_file(c, path, text, strlen(text));
 }
 

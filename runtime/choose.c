@@ -126,13 +126,16 @@ static bool read_choice(tile_kernel *k, Session *s, const uint8_t key[32], int *
     char *text = arena_strndup(&s->arena, bytes, size), *at = text;
     if (strncmp(at, magic, sizeof magic - 1)) return false;
     for (at += sizeof magic - 1; *at && n < 64; n++) {
-        char name[257];
-        long long v;
-        int used = 0, kind;
-        if (sscanf(at, "%256s %d %lld\n%n", name, &kind, &v, &used) != 3 || !used || (kind != FRONT_INT && kind != FRONT_BOOL)) return false;
-        config[n].name = session_intern(s, name, strlen(name));
+        size_t len = strcspn(at, " \n");
+        char *end;
+        if (!len || len > 256 || at[len] != ' ') return false;
+        config[n].name = session_intern(s, at, len);
+        int kind = (int)strtol(at + len, &end, 10);
+        if (*end != ' ' || (kind != FRONT_INT && kind != FRONT_BOOL)) return false;
+        long long v = strtoll(end, &end, 10);
+        if (*end != '\n') return false;
         config[n].value = kind == FRONT_INT ? (FrontValue){ FRONT_INT, { .i = v } } : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
-        at += used;
+        at = end + 1;
     }
     *choice = n ? add_choice(k->chooser, config, n) : 0;
     return true;
@@ -155,9 +158,9 @@ static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model
 {
     char estimate[160] = "";
     if (by_model && r->ns < INFINITY) {
-        snprintf(estimate, sizeof estimate, ", estimated at %.1f us (bound by %s)", r->ns * 1e-3, r->limit);
+        format_text(estimate, sizeof estimate, ", estimated at %.1f us (bound by %s)", r->ns * 1e-3, r->limit);
         size_t n = strlen(estimate);
-        if (r->n && r->declared_ns < INFINITY) snprintf(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
+        if (r->n && r->declared_ns < INFINITY) format_text(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
     }
     if (r->declared_ns == INFINITY) diag_perf(s, k->front->loc, "as declared, %s does not fit %s: %s is taken%s", k->title, k->context->target->name, search_text(s, r), estimate);
     else diag_perf(s, k->front->loc, "no table speaks of this launch: %s, of %d configurations%s", search_text(s, r), r->tried, estimate);
@@ -205,7 +208,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     if (!found) return 0;
     if (context_debug_has(k->context, "time")) {
         char text[80];
-        snprintf(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
+        format_text(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
         context_debug(k->context, text, k->title);
     }
     s->diags = s->last_diag = NULL;

@@ -132,7 +132,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
             const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)p;
             const unsigned char *desc = (const unsigned char *)p + sizeof *n + ((n->n_namesz + 3) & ~3u);
             if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(p + sizeof *n, "GNU", 4))
-                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++) snprintf(b->hex + 2 * k, 3, "%02x", desc[k]);
+                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++) format_text(b->hex + 2 * k, 3, "%02x", desc[k]);
             p = (const char *)desc + ((n->n_descsz + 3) & ~3u);
         }
     }
@@ -145,7 +145,7 @@ static void file_identity(const char *path, char *out, size_t room)
     struct stat st;
     out[0] = 0;
     if (*path && !stat(path, &st))
-        snprintf(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+        format_text(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
 /* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel, so a note in the cache keeps what
@@ -163,22 +163,22 @@ static void compiler_version(tile_context *c, char *out, size_t room)
     sha256_add_text(&sha, c->compiler_library);
     for (int i = 0; i < 3; i++) sha256_add_text(&sha, getenv(search[i]) ? getenv(search[i]) : "");
     sha256_end(&sha, hash);
-    snprintf(name, sizeof name, "compiler-%02x%02x%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3], hash[4], hash[5]);
+    format_text(name, sizeof name, "compiler-%02x%02x%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3], hash[4], hash[5]);
     char *line = cache_note_read(&c->cache, name, note, sizeof note) ? strchr(note, '\n') : NULL;
     if (line && line - note < (ptrdiff_t)sizeof path) {
         *line = 0;                              /* version, then the identity: "path size time" */
         const char *space = strchr(line + 1, ' ');
         if (space && (size_t)(space - line - 1) < sizeof path) {
-            snprintf(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
+            format_text(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
             file_identity(path, identity, sizeof identity);
-            if (*identity && !strcmp(identity, line + 1)) { snprintf(out, room, "%.63s", note); return; }
+            if (*identity && !strcmp(identity, line + 1)) { format_text(out, room, "%.63s", note); return; }
         }
     }
     path[0] = 0;
-    snprintf(out, room, "%s", c->driver->ops->compiler_version(c->driver, path, sizeof path));
+    format_text(out, room, "%s", c->driver->ops->compiler_version(c->driver, path, sizeof path));
     file_identity(path, identity, sizeof identity);
     if (!*out || !*identity || strchr(path, ' ')) return;
-    snprintf(note, sizeof note, "%s\n%s", out, identity);
+    format_text(note, sizeof note, "%s\n%s", out, identity);
     cache_note_write(&c->cache, name, note);
 }
 
@@ -192,7 +192,7 @@ const char *context_key(tile_context *c)
     dl_iterate_phdr(find_build_id, &id);
     char key[sizeof c->key], compiler[64];
     compiler_version(c, compiler, sizeof compiler);
-    snprintf(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
+    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
              c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START), c->opt_level, c->driver->info.name);
     pthread_mutex_lock(&c->lock);
     if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
@@ -251,7 +251,7 @@ void *context_ticket(tile_context *c, void *stream)
 
 static tile_status complain(char *error, size_t room, tile_status st, const char *text)
 {
-    if (room) snprintf(error, room, "%s", text);
+    if (room) format_text(error, room, "%s", text);
     return st;
 }
 
@@ -334,9 +334,9 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
     c->on_diagnostic = d.on_diagnostic;
     c->on_diagnostic_user = d.on_diagnostic_user;
     const char *debug = d.debug ? d.debug : getenv("TILE_DEBUG");
-    if (debug) snprintf(c->debug, sizeof c->debug, "%s", debug);
+    if (debug) format_text(c->debug, sizeof c->debug, "%s", debug);
     collect_dumps(c);
-    if (d.compiler_library) snprintf(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
+    if (d.compiler_library) format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
     DriverError e = { "" };
     const Target *row;
     DriverDesc dd = { .alloc = alloc, .device = d.device, .threads = d.threads, .native_context = d.native_context,
@@ -347,7 +347,7 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
     c->target = row ? row : device;
     c->backend = driver_backend(c->target->kind);
     if (!runs_on(c->target, device)) {
-        snprintf(e.text, sizeof e.text, "code for %s does not run on %s (%s)", c->target->name, c->driver->info.name, device->name);
+        format_text(e.text, sizeof e.text, "code for %s does not run on %s (%s)", c->target->name, c->driver->info.name, device->name);
         free_context(c);
         return complain(error, room, TILE_ERROR_UNSUPPORTED, e.text);
     }
@@ -402,7 +402,7 @@ tile_status tile_context_device(tile_context *c, tile_device_info *info)
                            .memory_bytes = (uint64_t)i->memory_bytes, .l2_bytes = (uint64_t)i->l2_bytes, .shared_bytes = (uint64_t)i->shared_bytes,
                            .clock_khz = i->clock_khz, .driver_version = i->version };
     memcpy(d.name, i->name, sizeof d.name);
-    snprintf(d.target, sizeof d.target, "%s", c->target->name);
+    format_text(d.target, sizeof d.target, "%s", c->target->name);
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
 }

@@ -7,7 +7,7 @@ void driver_error(DriverError *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    format_args(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
 }
 

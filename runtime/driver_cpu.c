@@ -38,13 +38,13 @@ static int usable_threads(void)
 
 static void cpu_name(char *out, size_t room)
 {
-    snprintf(out, room, "host CPU");
+    format_text(out, room, "host CPU");
     FILE *f = fopen("/proc/cpuinfo", "r");
     char line[256];
     while (f && fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) || !colon) continue;
-        snprintf(out, room, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        format_text(out, room, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
         break;
     }
     if (f) fclose(f);
@@ -61,7 +61,7 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
     DriverInfo *info = &c->base.info;
     c->base.ops = &driver_cpu;
     cpu_name(info->name, sizeof info->name);
-    snprintf(info->target, sizeof info->target, "cpu");
+    format_text(info->target, sizeof info->target, "cpu");
     info->dl.device_type = kDLCPU;
     info->multiprocessors = c->threads;
     info->warp = 1;

@@ -52,7 +52,7 @@ static tile_status read_device(GpuDriver *g, DriverError *e)
         driver_error(e, "%s is sm_%d; kernels need sm_80 or later", info->name, g->arch);
         return TILE_ERROR_UNSUPPORTED;
     }
-    snprintf(info->target, sizeof info->target, "%s", t->name);
+    format_text(info->target, sizeof info->target, "%s", t->name);
     return TILE_OK;
 }
 

@@ -23,7 +23,7 @@ GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
     memset(g, 0, sizeof *g);
     g->base.ops = ops;
     g->alloc = d->alloc;
-    if (d->compiler_library) snprintf(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
+    if (d->compiler_library) format_text(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
     pthread_mutex_init(&g->rtc_lock, NULL);
     return g;
 }
@@ -50,7 +50,7 @@ tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *cons
     for (int i = 0; !g->library && names[i]; i++) {
         g->library = dlopen(opened = names[i], RTLD_NOW | RTLD_LOCAL);
         size_t n = strlen(tried);
-        snprintf(tried + n, sizeof tried - n, "%s%s", i ? ", " : "", names[i]);
+        format_text(tried + n, sizeof tried - n, "%s%s", i ? ", " : "", names[i]);
     }
     if (!g->library) {
         driver_error(e, "no %s driver on this machine (looked for %s)", what, tried);
@@ -137,8 +137,8 @@ tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
     if (!rtc) return st;
     atomic_store(&g->prepared, true);
     char arch[32];
-    if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch) snprintf(arch, sizeof arch, "sm_%d", g->arch);
-    else snprintf(arch, sizeof arch, "%s", strchr(c->target->name, ':') + 1);
+    if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch) format_text(arch, sizeof arch, "sm_%d", g->arch);
+    else format_text(arch, sizeof arch, "%s", strchr(c->target->name, ':') + 1);
     st = rtc_compile(rtc, c, arch, c->form == DRIVER_BINARY ? RTC_BINARY : RTC_PTX, e);
     if (st || c->form != DRIVER_LINKED) return st;
     char beside[512];
@@ -163,7 +163,7 @@ void gpudrv_compiler_prepare(Driver *d)
     tile_status st;
     char arch[32];
     Rtc *rtc = d->ops->kind == TARGET_CUDA && !atomic_exchange(&g->prepared, true) ? rtc_of(g, &ignored, &st) : NULL;
-    snprintf(arch, sizeof arch, "sm_%d", g->arch);
+    format_text(arch, sizeof arch, "sm_%d", g->arch);
     if (rtc) rtc_prepare(rtc, arch);
 }
 
@@ -234,7 +234,7 @@ static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const D
     }
     if (st == TILE_ERROR_RESOURCES && !g->function_get(&registers, F_REGISTERS, f) && registers) {
         size_t n = strlen(e->text);
-        snprintf(e->text + n, sizeof e->text - n, " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers, l->shared_bytes);
+        format_text(e->text + n, sizeof e->text - n, " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers, l->shared_bytes);
     }
     return st;
 }

@@ -22,7 +22,7 @@ static tile_status read_arch(GpuDriver *g, DriverError *e)
     g->alloc.realloc(g->alloc.user, props, PROPERTIES_ROOM, 0);
     if (r) return gpudrv_result(g, r, "asking the device what it is", e);
     if (!found) { driver_error(e, "the HIP driver does not tell the architecture of %s", info->name); return TILE_ERROR_UNSUPPORTED; }
-    snprintf(info->target, sizeof info->target, "hip:%s", arch);
+    format_text(info->target, sizeof info->target, "hip:%s", arch);
     const Target *t = target_find(info->target);
     if (!t) { driver_error(e, "%s is %s, which no target row serves", info->name, arch); return TILE_ERROR_UNSUPPORTED; }
     g->arch = t->arch;

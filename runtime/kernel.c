@@ -35,7 +35,7 @@ static void adapt(const FrontParam *p, FrontValue *v)
 static void list_name(char *list, size_t room, const char *name)
 {
     size_t n = strlen(list);
-    snprintf(list + n, room - n, "%s%s", n ? ", " : "", name);
+    format_text(list + n, room - n, "%s%s", n ? ", " : "", name);
 }
 
 static tile_status no_such_name(const tile_kernel *k, const char *name, bool argument)

@@ -43,7 +43,7 @@ static void *open_linker(const char *beside, Linker *l)
     char path[600];
     if (named) return open_one(named, l);
     void *library = open_one(beside, l);                /* one library with both */
-    if (!library && slash && snprintf(path, sizeof path, "%.*s/libnvJitLink.so", (int)(slash - beside), beside) < (int)sizeof path) library = open_one(path, l);
+    if (!library && slash && format_text(path, sizeof path, "%.*s/libnvJitLink.so", (int)(slash - beside), beside) < (int)sizeof path) library = open_one(path, l);
     for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++) library = open_one(names[i], l);
     return library;
 }
@@ -82,7 +82,7 @@ tile_status link_ptx(Allocator alloc, const char *beside, const char *arch, Driv
     }
     char option[40];
     const char *options[] = { option };
-    snprintf(option, sizeof option, "-arch=%s", arch);
+    format_text(option, sizeof option, "-arch=%s", arch);
     int r = l.create(&handle, 1, options);
     if (r) driver_error(e, "nvJitLink: error %d for %s", r, option);
     tile_status st = r ? TILE_ERROR_COMPILE : run(&l, handle, alloc, image, e);

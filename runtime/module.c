@@ -171,7 +171,7 @@ static tile_status load(tile_context *c, const char *name, const char *text, siz
         char path[4096];
         size_t n = strlen(name), ext = n > 5 && !strcmp(name + n - 5, ".tile") ? 5 : 0;
         if (d.tune_file) st = tile_module_load_tune(m, d.tune_file);
-        else if (!text && snprintf(path, sizeof path, "%.*s.tune", (int)(n - ext), name) < (int)sizeof path) {
+        else if (!text && format_text(path, sizeof path, "%.*s.tune", (int)(n - ext), name) < (int)sizeof path) {
             FILE *f = fopen(path, "rbe");
             if (f) { fclose(f); st = tile_module_load_tune(m, path); }
         }

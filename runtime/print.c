@@ -17,10 +17,10 @@ static void put(PrintSink *s, const char *format, ...)
     va_list ap, again;
     va_start(ap, format);
     va_copy(again, ap);
-    int n = p->context->on_diagnostic ? vsnprintf(piece, sizeof piece, format, ap) : 0;
+    int n = p->context->on_diagnostic ? format_args(piece, sizeof piece, format, ap) : 0;
     size_t at = p->line.size;
     if (n > 0 && driver_blob_resize(p->context->alloc, &p->line, at + (size_t)n + 2)) {   /* out of memory: the line is shorter */
-        vsnprintf((char *)p->line.data + at, (size_t)n + 1, format, again);
+        format_args((char *)p->line.data + at, (size_t)n + 1, format, again);
         p->line.size = at + (size_t)n;
     }
     va_end(again);

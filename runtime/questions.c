@@ -43,8 +43,8 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
     bool dim16[k->n_dims + 1];
     LaunchFacts all;
     kernel_facts(k, v->key, facts, dim16, &all);
-    size_t n = (size_t)snprintf(out, room, "%s", v->compiled.spec);
-#define ADD(...) do { if (n < room) n += (size_t)snprintf(out + n, room - n, __VA_ARGS__); } while (0)
+    size_t n = (size_t)format_text(out, room, "%s", v->compiled.spec);
+#define ADD(...) do { if (n < room) n += (size_t)format_text(out + n, room - n, __VA_ARGS__); } while (0)
     for (int d = 0; d < k->n_dims; d++)
         if (dim16[d]) ADD("%s%s%%16=0", n ? "; " : "", k->dims[d].name);
     for (int i = 0; i < k->n_params; i++) {

@@ -8,7 +8,7 @@ tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
     char text[sizeof c->error];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    format_args(text, sizeof text, fmt, ap);
     va_end(ap);
     pthread_mutex_lock(&c->lock);
     memcpy(c->error, text, sizeof text);
@@ -27,7 +27,7 @@ static void launched_last(tile_context *c, char *out, size_t room)
         const char *title = atomic_load_explicit(&c->launched[(at - i) % LAUNCHED], memory_order_acquire);
         for (unsigned k = 0; k < i && title; k++)
             if (atomic_load(&c->launched[(at - k) % LAUNCHED]) == title) title = NULL;
-        if (title && n < room) n += (size_t)snprintf(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
+        if (title && n < room) n += (size_t)format_text(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -54,7 +54,7 @@ size_t tile_context_error(tile_context *c, char *buf, size_t size)
     if (!c) return 0;
     pthread_mutex_lock(&c->lock);
     size_t n = strlen(c->error);
-    if (size) snprintf(buf, size, "%s", c->error);
+    if (size) format_text(buf, size, "%s", c->error);
     pthread_mutex_unlock(&c->lock);
     return n;
 }

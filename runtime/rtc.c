@@ -66,7 +66,7 @@ static const char *const hiprtc_names[] = { "libhiprtc.so", "libhiprtc.so.8", "l
 static void *open_nvrtc_in(const char *root, const char *below)
 {
     char path[600];
-    if (!root || !*root || snprintf(path, sizeof path, "%s%s/libnvrtc.so", root, below) >= (int)sizeof path) return NULL;
+    if (!root || !*root || format_text(path, sizeof path, "%s%s/libnvrtc.so", root, below) >= (int)sizeof path) return NULL;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -108,7 +108,7 @@ tile_status rtc_open(TargetKind kind, const char *path, Allocator alloc, Rtc **o
         rtc_close(r);
         return TILE_ERROR_UNSUPPORTED;
     }
-    snprintf(r->version, sizeof r->version, "%s %d.%d", kind == TARGET_CUDA ? "nvrtc" : "hiprtc", r->major, r->minor);
+    format_text(r->version, sizeof r->version, "%s %d.%d", kind == TARGET_CUDA ? "nvrtc" : "hiprtc", r->major, r->minor);
     *out = r;
     return TILE_OK;
 }
@@ -126,7 +126,7 @@ const char *rtc_version(const Rtc *r) { return r->version; }
 void rtc_path(const Rtc *r, char *out, size_t room)
 {
     Dl_info info;
-    snprintf(out, room, "%s", dladdr(*(void *const *)&r->get_version, &info) && info.dli_fname ? info.dli_fname : "");
+    format_text(out, room, "%s", dladdr(*(void *const *)&r->get_version, &info) && info.dli_fname ? info.dli_fname : "");
 }
 
 /* Waits at most 30 s for a child. True if it ended with status 0. */
@@ -154,7 +154,7 @@ static bool probe(Rtc *r, const char *arch)
         int null = open("/dev/null", O_RDWR);
         if (null >= 0) { dup2(null, 0); dup2(null, 1); dup2(null, 2); }
         char option[40];
-        snprintf(option, sizeof option, "--offload-arch=%s", arch);
+        format_text(option, sizeof option, "--offload-arch=%s", arch);
         const char *options[] = { option };
         void *p = NULL;
         int bad = r->create(&p, "extern \"C\" __attribute__((global)) void k(int *x) { *x = 1; }", "probe", 0, NULL, NULL) ||
@@ -173,7 +173,7 @@ static bool trusted(Rtc *r, const char *arch)
     if (!known) {
         good = probe(r, arch);
         if (r->n_probed < (int)(sizeof r->probed / sizeof *r->probed)) {
-            snprintf(r->probed[r->n_probed].arch, sizeof r->probed->arch, "%s", arch);
+            format_text(r->probed[r->n_probed].arch, sizeof r->probed->arch, "%s", arch);
             r->probed[r->n_probed++].good = good;
         }
     }
@@ -216,7 +216,7 @@ typedef struct Options { char text[8][64]; const char *list[8]; int n; bool ptx;
 
 static void add_option(Options *o, const char *fmt, const char *arg)
 {
-    snprintf(o->text[o->n], sizeof o->text[0], fmt, arg);
+    format_text(o->text[o->n], sizeof o->text[0], fmt, arg);
     o->list[o->n] = o->text[o->n];
     o->n++;
 }
@@ -234,7 +234,7 @@ static void choose_arch(Rtc *r, const char *arch, RtcForm form, Options *o)
         }
         if (!known && best) {
             char virtual_arch[24];
-            snprintf(virtual_arch, sizeof virtual_arch, "compute_%d", best);
+            format_text(virtual_arch, sizeof virtual_arch, "compute_%d", best);
             add_option(o, "--gpu-architecture=%s", virtual_arch);
             o->ptx = true;
             return;

@@ -1,6 +1,7 @@
 /* tune.c: the reader of tuning tables (tune.h): JSON of two fixed levels. The text is a user's file: everything is checked, nesting
  * cannot run away since only the shapes of the format are followed. */
 #include "runtime/tune.h"
+#include "ir/number.h"
 #include <stdlib.h>
 
 bool tune_same_value(const FrontValue *a, const FrontValue *b)
@@ -77,7 +78,7 @@ static FrontValue value(Json *j)
         number[n] = 0;
         char *end = number;
         if (n && !strpbrk(number, ".eE")) v = (FrontValue){ FRONT_INT, { .i = strtoll(number, &end, 10) } };
-        else if (n) v = (FrontValue){ FRONT_FLOAT, { .f = strtod(number, &end) } };
+        else if (n) v = (FrontValue){ FRONT_FLOAT, { .f = number_read(number, &end) } };
         if (!n || *end) complain(j, "a number, true, false or a type was expected");
         else j->at += n;
     }

@@ -11,7 +11,7 @@ void tune_fail(Candidate *c, tile_tune_state state, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(c->reason, sizeof c->reason, fmt, ap);
+    format_args(c->reason, sizeof c->reason, fmt, ap);
     va_end(ap);
     c->state = state;
 }

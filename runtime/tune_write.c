@@ -49,14 +49,6 @@ static void write_items(Text *out, const TuneItem *items, int n)
     text_puts(out, " }");
 }
 
-static void write_number(Text *out, double v)
-{
-    char buf[40];
-    snprintf(buf, sizeof buf, "%.6g", v);
-    for (char *p = buf; *p; p++) if (*p == ',') *p = '.';       /* the locale's decimal point */
-    text_puts(out, buf);
-}
-
 static void write_entry(Text *out, const TuneEntry *e, bool last)
 {
     text_printf(out, "    { \"kernel\": \"%s\", \"target\": \"%s\",", e->kernel, e->target);
@@ -65,7 +57,7 @@ static void write_entry(Text *out, const TuneEntry *e, bool last)
     write_items(out, e->key, e->n_key);
     text_puts(out, ",\n      \"config\": ");
     write_items(out, e->config, e->n_config);
-    if (e->ms > 0) { text_puts(out, ", \"ms\": "); write_number(out, e->ms); }
+    if (e->ms > 0) text_printf(out, ", \"ms\": %.6g", e->ms);
     if (*e->note) text_printf(out, ", \"note\": \"%s\"", e->note);
     text_printf(out, " }%s\n", last ? "" : ",");
 }

@@ -136,7 +136,7 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
             if (!st) return TILE_OK;
         }
         size_t n = strlen(all.text);
-        snprintf(all.text + n, sizeof all.text - n, "; %s: %s", names[form], mine.text);
+        format_text(all.text + n, sizeof all.text - n, "; %s: %s", names[form], mine.text);
         if (!st || (!mine.refused && st == TILE_ERROR_OUT_OF_MEMORY)) break;
     }
     *e = all;
@@ -204,8 +204,8 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
     v->ms = clock_ms() - start;
     if (!st && context_debug_has(c, "time")) {
         char text[200];
-        if (v->from_cache) snprintf(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);
-        else snprintf(text, sizeof text, "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms, m.vendor_ms, m.load_ms);
+        if (v->from_cache) format_text(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);
+        else format_text(text, sizeof text, "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms, m.vendor_ms, m.load_ms);
         context_debug(c, text, k->title);
     }
     session_free(&s);

@@ -36,7 +36,7 @@ typedef struct Loader {
 
 static bool fail(Loader *l, const char *what, const char *name)
 {
-    snprintf(l->err, l->err_size, "%s%s%s", what, name ? ": " : "", name ? name : "");
+    format_text(l->err, l->err_size, "%s%s%s", what, name ? ": " : "", name ? name : "");
     return false;
 }
 

@@ -9,7 +9,7 @@ static LLVMValueRef walker(Gen *g, bool store, DType d, int lanes, LLVMTypeRef *
 {
     char name[64];
     LLVMTypeRef elem = gen_mem_type(g, d, 1), vec = gen_mem_type(g, d, lanes);
-    snprintf(name, sizeof name, "tile.%s.%s.%d", store ? "store" : "load", dtype_name(d), lanes);
+    format_text(name, sizeof name, "tile.%s.%s.%d", store ? "store" : "load", dtype_name(d), lanes);
     LLVMTypeRef args[] = { g->ptr, g->i64, g->i64, g->i64, g->i64, store ? vec : elem };
     LLVMTypeRef type = *type_out = LLVMFunctionType(store ? g->voidt : vec, args, 6, false);
     LLVMValueRef f = helper_find(g, name);

@@ -205,7 +205,7 @@ static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, 
 {
     char name[64];
     char *text = LLVMPrintTypeToString(elem);
-    snprintf(name, sizeof name, "tile.transpose.%s.%d.%lld", text, n, (long long)stride);
+    format_text(name, sizeof name, "tile.transpose.%s.%d.%lld", text, n, (long long)stride);
     LLVMDisposeMessage(text);
     *type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, false);
     LLVMValueRef f = helper_find(g, name), x[64];
@@ -464,7 +464,7 @@ void mma_emit(Gen *g, Step *s)
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
     Kernel x = { .g = g, .s = s, .lanes = vector_lanes(g->target, s->mma), .m = r->shape[0], .n = r->shape[1], .k = a->shape[1], .acc = r->dtype };
     char name[96];
-    snprintf(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    format_text(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
     LLVMTypeRef type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
     LLVMValueRef f = helper_find(g, name);
     if (!f) {

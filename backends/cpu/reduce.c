@@ -171,7 +171,7 @@ static LLVMValueRef fold(Gen *g, const Sink *k, LLVMValueRef x)
 {
     if (gen_lanes(x) <= 4 || k->instr->op == OP_REDUCE) return halves(g, k, x);
     char name[64];
-    snprintf(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)), gen_lanes(x));
+    format_text(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)), gen_lanes(x));
     LLVMTypeRef arg = LLVMTypeOf(x), type = LLVMFunctionType(gen_type(g, reduce_dtype(k), 1), &arg, 1, false);
     LLVMValueRef f = helper_find(g, name);
     if (!f) {

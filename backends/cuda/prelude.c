@@ -256,9 +256,11 @@ const char cuda_prelude_head[] =
  * PTX ISA 9.7.15.5.2; the accumulator's registers are those of the fragment. */
 const char *cuda_wgmma(Session *s, const char *name)
 {
-    int n = 0, k = 0, used = 0, steps = 1;
-    char rest[48] = "";
-    if (sscanf(name, "wgmma_m64n%dk%d_%47s%n", &n, &k, rest, &used) < 3 || name[used]) return NULL;
+    char rest[48] = "", *end;
+    if (strncmp(name, "wgmma_m64n", 10)) return NULL;
+    int n = (int)strtol(name + 10, &end, 10), k = *end == 'k' ? (int)strtol(end + 1, &end, 10) : 0, steps = 1;
+    if (*end != '_' || !end[1] || strlen(end + 1) >= sizeof rest) return NULL;
+    strcpy(rest, end + 1);
     char *times = strstr(rest, "_x");
     if (times) { steps = atoi(times + 2); *times = 0; }
     bool ta = strstr(rest, "_ta") != NULL, tb = strstr(rest, "_tb") != NULL, rs = strstr(rest, "_rs") || !strncmp(rest, "rs", 2);

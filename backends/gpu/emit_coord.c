@@ -1,6 +1,6 @@
 /* emit_coord.c: coordinates of registers as C expressions: formulas for tables of numbers, the parts of a thread and of a register. */
 #include "backends/gpu/emit.h"
-#include <ctype.h>
+#include "ir/text.h"
 #include <stdlib.h>
 
 const Layout *layout_of(Emit *e, const Value *v) { return layouts_get(&e->plan->layouts, v->type); }
@@ -46,14 +46,14 @@ bool linear_index(const char *i, int *scale, const char **name, int *add)
     *scale = 1;
     *add = 0;
     while (*i == '(') i++;
-    if (isdigit((unsigned char)*i)) {
+    if (irtext_digit(*i)) {
         char *end;
         *scale = (int)strtol(i, &end, 10);
         if (strncmp(end, " * ", 3)) return false;
         i = end + 3;
     }
-    for (n = 0; isalnum((unsigned char)i[n]) || i[n] == '_'; n++) {}
-    if (!n || isdigit((unsigned char)*i)) return false;
+    for (n = 0; irtext_name_char(i[n]); n++) {}
+    if (!n || irtext_digit(*i)) return false;
     *name = i;
     i += n;
     while (*i == ')') i++;
@@ -77,7 +77,7 @@ const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
     /* of a * v + b only every a-th entry counts */
     if (linear_index(i, &scale, &name, &add) && scale < n && add < n) {
         size_t len = 0;
-        while (isalnum((unsigned char)name[len]) || name[len] == '_') len++;
+        while (irtext_name_char(name[len])) len++;
         i = str(e, "%.*s", (int)len, name);
         if (scale > 1 || add) {
             int m = (n - add + scale - 1) / scale;

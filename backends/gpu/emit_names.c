@@ -1,6 +1,6 @@
 /* emit_names.c: lines of text, and the names in them: types, literals, values, parameters, what a target calls its barriers and its CTA. */
 #include "backends/gpu/emit.h"
-#include <ctype.h>
+#include "ir/text.h"
 #include <math.h>
 
 void line(Emit *e, const char *fmt, ...)
@@ -93,8 +93,8 @@ static bool reserved(const char *n)
     };
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) if (!strcmp(n, words[k])) return true;
     size_t len = strlen(n), digits = 0;
-    while (digits < len && isdigit((unsigned char)n[len - 1 - digits])) digits++;
-    if (len - digits <= 1) return islower((unsigned char)*n);                               /* counters and coordinates: i, v, c0 */
+    while (digits < len && irtext_digit(n[len - 1 - digits])) digits++;
+    if (len - digits <= 1) return *n >= 'a' && *n <= 'z';                              /* counters and coordinates: i, v, c0 */
     return digits && (n[len - 1 - digits] == '_' || n[len - 1 - digits] == 't');
 }
 

@@ -9,7 +9,7 @@
  * A store rotates each run by s; a vector is then the upper part of a lane's run and the lower part of the run before, which is the lane before's (the last lane's of
  * the register before): one exchange. Vectors at the ends of a chain of runs, which others share, go in pieces of 8, 4, 2 and 1 bytes. */
 #include "backends/gpu/emit.h"
-#include <ctype.h>
+#include "ir/text.h"
 #include <stdlib.h>
 
 typedef struct Shift {
@@ -335,7 +335,7 @@ typedef struct Exchange { const char *vectors, *rest, *shift, *first, *holder; c
 static void begin_vector(Shift *s, const Exchange *x, const char *v)
 {
     Emit *e = s->e;
-    place(s, isdigit((unsigned char)*v) ? str(e, "%d", s->n * atoi(v)) : str(e, "%d * %s", s->n, v));
+    place(s, irtext_digit(*v) ? str(e, "%d", s->n * atoi(v)) : str(e, "%d * %s", s->n, v));
     line(e, "const %s *const at = %s + %s;", pointee(e->f->params[s->w->param].type->dtype), s->ptr, s->index);
     line(e, "const u32 s = %s;", s->one_row ? x->shift : shift_of(s, "at"));
     line(e, "u8 *const p = (u8 *)at - s;");

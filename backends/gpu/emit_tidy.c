@@ -5,7 +5,7 @@
  *
  * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number, or are coordinates (c0, c1, ..), and stand for one value in a kernel, or are counted as if they did. */
 #include "backends/gpu/emit.h"
-#include <ctype.h>
+#include "ir/text.h"
 
 typedef struct Name { const char *text; uint32_t len; int uses; int next; } Name;
 typedef struct Line { const char *text; size_t len; int declares; bool gone; } Line;      /* declares: a name that may go, or -1 */
@@ -16,7 +16,7 @@ typedef struct Tidy {
     int *bucket; uint32_t mask;
 } Tidy;
 
-static bool in_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool in_word(char c) { return irtext_name_char(c); }
 
 static uint32_t hash(const char *p, uint32_t n)
 {
@@ -42,9 +42,9 @@ static const char *next_name(const char *p, const char *end, uint32_t *n)
         const char *b = p;
         while (p < end && in_word(*p)) p++;
         const char *digit = p;
-        while (digit > b && isdigit((unsigned char)digit[-1])) digit--;
+        while (digit > b && irtext_digit(digit[-1])) digit--;
         bool coordinate = digit == b + 1 && *b == 'c';         /* c0, c1, .. of emit_coord.c */
-        if (digit < p && (coordinate || (digit > b + 1 && digit[-1] == '_' && !isdigit((unsigned char)*b)))) { *n = (uint32_t)(p - b); return b; }
+        if (digit < p && (coordinate || (digit > b + 1 && digit[-1] == '_' && !irtext_digit(*b)))) { *n = (uint32_t)(p - b); return b; }
     }
     return NULL;
 }

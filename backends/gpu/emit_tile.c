@@ -1,6 +1,6 @@
 /* emit_tile.c: tiles in registers: their elements, element-wise runs, what goes through shared memory element by element. */
 #include "backends/gpu/emit.h"
-#include <ctype.h>
+#include "ir/text.h"
 #include <stdlib.h>
 
 /* --- elements ------------------------------------------------------------------------------------------------------------ */
@@ -16,7 +16,7 @@ const char *stored_element(Emit *e, const char *array, DType d, const char *i)
     const char *part = *end ? str(e, "(%s) %% %d", i, p) : str(e, "%ld", k % p);
     if (*end && linear_index(i, &scale, &name, &add) && scale % p == 0) {
         size_t len = 0;
-        while (isalnum((unsigned char)name[len]) || name[len] == '_') len++;
+        while (irtext_name_char(name[len])) len++;
         const char *v = scale == p ? str(e, "%.*s", (int)len, name) : str(e, "%d * %.*s", scale / p, (int)len, name);
         word = add / p ? str(e, "%s[%s + %d]", array, v, add / p) : str(e, "%s[%s]", array, v);
         part = str(e, "%d", add % p);

@@ -5,7 +5,7 @@
  * d, a and b hold the registers of one fragment of ir/layout_mma.c, a and b packed in words. tests/emu computes the same from AMD's
  * matrix instruction calculator. gfx90a takes and gives denormals of f16 and bf16 as zero (CDNA2 ISA 7.3). */
 #include "backends/hip/prelude.h"
-#include <stdio.h>
+#include <stdlib.h>
 
 enum { A90 = 1, A942 = 2, A950 = 4, A11 = 8, CDNA = A90 | A942 | A950, CDNA23 = A90 | A942, CDNA34 = A942 | A950 };
 
@@ -81,17 +81,15 @@ const char *hip_matrix(Session *s, const Target *t, const char *name)
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
         if (!strcmp(matrices[i].name, name) && matrices[i].chips & chip_of(t)) m = &matrices[i];
     if (!m) return NULL;
-    char type[16];
-    int elements = 0;
-    sscanf(m->operand, "%15s %d", type, &elements);
+    int len = (int)strcspn(m->operand, " "), elements = atoi(m->operand + len);
     Text o;
     text_init(&o, &s->arena);
     text_printf(&o, "/* machine */\nstatic __device__ __forceinline__ void %s(%s *d, const u32 *a, const u32 *b)\n{\n", name, m->d);
     text_printf(&o, "    typedef %s D __attribute__((vector_size(%d)));\n", m->d, m->n * (*m->d == 'd' ? 8 : 4));
     if (m->words > 1) text_printf(&o, "    typedef u32 W __attribute__((vector_size(%d)));\n", m->words * 4);
     else text_puts(&o, "    typedef u32 W;\n");
-    if (elements) text_printf(&o, "    typedef %s T __attribute__((vector_size(%d)));\n", type, m->words * 4);
-    else text_printf(&o, "    typedef %s T;\n", type);
+    if (elements) text_printf(&o, "    typedef %.*s T __attribute__((vector_size(%d)));\n", len, m->operand, m->words * 4);
+    else text_printf(&o, "    typedef %.*s T;\n", len, m->operand);
     text_puts(&o, "    D c = ");
     list(&o, "d", m->n);
     text_puts(&o, ";\n    const W x = ");

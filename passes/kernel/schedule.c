@@ -5,7 +5,7 @@
  *
  * What stands before any head applies to every kernel. */
 #include "passes/kernel/schedule.h"
-#include <ctype.h>
+#include "ir/text.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ typedef struct Word { const char *text; Loc loc; bool quoted; } Word;
 typedef VEC(Word) Words;
 typedef struct Reader { KernelPlan *plan; const Func *f; const Source *source; uint32_t file; bool applies, any; } Reader;
 
-static bool plain(char c) { return isalnum((unsigned char)c) || strchr("_.:-", c); }
+static bool plain(char c) { return irtext_name_char(c) || strchr(".:-", c); }
 
 /* The words of one line; *at moves behind it. */
 static bool read_line(Reader *r, size_t *at, Words *line)
@@ -34,7 +34,7 @@ static bool read_line(Reader *r, size_t *at, Words *line)
     for (; t[*at] && t[*at] != '\n' && t[*at] != ';';) {
         size_t from = *at;
         if (t[from] == '#') { *at += strcspn(t + from, "\n"); break; }
-        if (isspace((unsigned char)t[from])) { ++*at; continue; }
+        if (strchr(" \t\r\v\f", t[from])) { ++*at; continue; }
         bool quoted = t[from] == '"';
         if (quoted) *at += 1 + strcspn(t + from + 1, "\"\n");
         else while (t[*at] && plain(t[*at])) ++*at;

@@ -4,6 +4,7 @@
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the kernel's slots,
  * evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
+#include <locale.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,12 +75,25 @@ static void run_threads(Job *j, int n)
         if (s[i].runs) pthread_join(s[i].id, NULL);
 }
 
-/* Objects made with -g or --check print to standard output. The layout is PrintSink's of ir/abi.h. */
+/* Objects made with -g or --check print to standard output. The layout is PrintSink's of ir/abi.h. A line is written in
+ * the C locale, which the thread has for as long: a locale with a decimal comma must not change what kernels print. */
 typedef struct Sink Sink;
-struct Sink { void (*begin)(Sink *), (*put)(Sink *, const char *format, ...), (*end)(Sink *); };
+struct Sink { void (*begin)(Sink *), (*put)(Sink *, const char *format, ...), (*end)(Sink *); locale_t plain, callers; };
 
-static void print_begin(Sink *s) { (void)s; flockfile(stdout); }
-static void print_end(Sink *s) { (void)s; putchar('\n'); funlockfile(stdout); }
+static void print_begin(Sink *s)
+{
+    flockfile(stdout);          /* from here on the sink is this thread's */
+    if (!s->plain) s->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (s->plain) s->callers = uselocale(s->plain);
+}
+
+static void print_end(Sink *s)
+{
+    if (s->plain) uselocale(s->callers);
+    putchar('\n');
+    funlockfile(stdout);
+}
+
 static void print_put(Sink *s, const char *format, ...)
 {
     (void)s;
@@ -101,7 +115,7 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
 {
     uint64_t slots[PLAN_MAX_SLOTS];
     int64_t own[8] = { 0 };         /* a check record, or a counter */
-    Sink sink = { print_begin, print_put, print_end };
+    Sink sink = { print_begin, print_put, print_end, (locale_t)0, (locale_t)0 };
     const int64_t *s = p + 1, n_slots = *p, *sizes = s + 3 * n_slots;
     int status = find_programs(l, p);
     if (status || !l->programs) return status;
@@ -117,6 +131,7 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
     else if (t->run) t->run(t->pool, n, work, &job);
     else run_threads(&job, n);
     free(block);
+    if (sink.plain) freelocale(sink.plain);
     return job.failed ? TILE_LAUNCH_CHECK : TILE_LAUNCH_OK;
 }
 

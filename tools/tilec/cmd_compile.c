@@ -149,7 +149,7 @@ static int check_usage(Tool *t, const Args *a)
 int cmd_compile(Tool *t, const Args *a)
 {
     if (args_has(a, FLAG_VERSION)) {
-        fprintf(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR, TILE_VERSION_PATCH, target_names(t));
+        format_file(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR, TILE_VERSION_PATCH, target_names(t));
         return EXIT_OK;
     }
     int code = check_usage(t, a);

@@ -100,9 +100,9 @@ static int measure(Run *r)
     for (size_t i = 0; i < r->n_params; i++) bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
     tile_variant_info v = { .struct_size = sizeof v };
     TRY(r, tile_kernel_variant(r->kernel, r->launch_args, r->n_params, &v));
-    fprintf(r->tool->out, "%s, %s\n%s\n%lld programs; compiled in %.1f ms%s\n", r->device.name, r->device.target, v.specialization, (long long)v.programs,
+    format_file(r->tool->out, "%s, %s\n%s\n%lld programs; compiled in %.1f ms%s\n", r->device.name, r->device.target, v.specialization, (long long)v.programs,
             v.compile_ms, v.from_cache ? " (from the cache)" : "");
-    fprintf(r->tool->out, "%d launches: median %.4f ms, least %.4f, most %.4f; %.2f GB/s of arguments\n", n, ms[n / 2], ms[0], ms[n - 1], bytes * 1e-6 / ms[n / 2]);
+    format_file(r->tool->out, "%d launches: median %.4f ms, least %.4f, most %.4f; %.2f GB/s of arguments\n", n, ms[n / 2], ms[0], ms[n - 1], bytes * 1e-6 / ms[n / 2]);
     return EXIT_OK;
 }
 

@@ -1,6 +1,7 @@
 /* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the other. */
 #include "tools/tilec/input.h"
 #include "tools/tilec/sim.h"
+#include "ir/number.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -116,7 +117,7 @@ static bool read_scalars(Sim *s, Scalar *out)
             const char *name, *value;
             char *end = NULL;
             if (!read_set(s, set->data[i], &name, &value) || strcmp(name, q->name)) continue;
-            if (real) out[p].f = strtod(value, &end);
+            if (real) out[p].f = number_read(value, &end);
             else if (!strcmp(value, "true") || !strcmp(value, "false")) out[p].i = *value == 't';
             else if (!text_to_int(value, &out[p].i)) end = (char *)value;
             if (end && (*end || end == value)) { diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: no value of type %s", name, value, dtype_name(q->type->dtype)); return false; }

@@ -2,6 +2,7 @@
  * a table. */
 #include "tools/tilec/json.h"
 #include "tools/tilec/run.h"
+#include "ir/number.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -29,11 +30,11 @@ static void on_progress(void *user, const tile_tune_progress *p)
     if (!bad && !last && p->done > 1 && clock_ns() - t->said < 500000000) return;
     t->said = clock_ns();
     switch (p->stage) {
-    case TILE_TUNE_COMPILING: fprintf(err, "compiling %zu/%zu: %s", p->done, p->total, e->config); break;
-    case TILE_TUNE_CHECKING: fprintf(err, "checking %zu/%zu: %s", p->done, p->total, e->config); break;
-    case TILE_TUNE_TIMING: fprintf(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms); break;
+    case TILE_TUNE_COMPILING: format_file(err, "compiling %zu/%zu: %s", p->done, p->total, e->config); break;
+    case TILE_TUNE_CHECKING: format_file(err, "checking %zu/%zu: %s", p->done, p->total, e->config); break;
+    case TILE_TUNE_TIMING: format_file(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms); break;
     }
-    fprintf(err, "%s%s\n", bad ? ": " : "", bad ? e->reason : "");
+    format_file(err, "%s%s\n", bad ? ": " : "", bad ? e->reason : "");
 }
 
 /* --- the command line ----------------------------------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ static bool number(Tool *t, const Args *a, FlagId flag, double *value)
     const char *text = args_last(a, flag, NULL);
     char *end;
     if (!text) return true;
-    *value = strtod(text, &end);
+    *value = number_read(text, &end);
     if (end != text && !*end && *value > 0 && *value < 1e30) return true;
     tool_usage(t, "%s wants a number above 0, not `%s`", flag_info[flag].spelling, text);
     return false;
@@ -77,8 +78,8 @@ static const char *table_path(Run *r)
 static void print_rate(const Tuning *t, double ms)
 {
     FILE *out = t->run.tool->out;
-    fprintf(out, "%10.4f ms %9.1f GB/s", ms, t->bytes * 1e-6 / ms);
-    if (t->work > 0) fprintf(out, " %8.1f TFLOPS", t->work * 1e-9 / ms);
+    format_file(out, "%10.4f ms %9.1f GB/s", ms, t->bytes * 1e-6 / ms);
+    if (t->work > 0) format_file(out, " %8.1f TFLOPS", t->work * 1e-9 / ms);
 }
 
 static void print_results(Tuning *t)
@@ -87,23 +88,23 @@ static void print_results(Tuning *t)
     FILE *out = r->tool->out;
     size_t n = tile_tune_count(t->results), shown = 0, count[5] = { 0 };
     tile_tune_entry e = { .struct_size = sizeof e };
-    fprintf(out, "%s on %s, %s:", r->kernel_name, r->device.name, r->device.target);
-    for (size_t i = 0; i < r->known.len; i++) fprintf(out, "%s %s=%lld", i ? "," : "", r->known.data[i].name, (long long)r->known.data[i].value);
-    fprintf(out, "\n");
+    format_file(out, "%s on %s, %s:", r->kernel_name, r->device.name, r->device.target);
+    for (size_t i = 0; i < r->known.len; i++) format_file(out, "%s %s=%lld", i ? "," : "", r->known.data[i].name, (long long)r->known.data[i].value);
+    format_file(out, "\n");
     for (size_t i = 0; i < n; i++) {
         tile_tune_result(t->results, i, &e);
         count[e.state]++;
         if (e.state == TILE_TUNE_TIMED && (shown++ < SHOWN || e.is_default)) {
             print_rate(t, e.ms);
-            fprintf(out, "  %s%s", e.config, e.is_default ? " (declared)" : "");
-            if (e.registers > 0) fprintf(out, "; %d registers", e.registers);
-            if (e.spill_bytes > 0) fprintf(out, ", %d bytes spilled", e.spill_bytes);
-            if (e.shared_bytes) fprintf(out, ", %llu bytes shared", (unsigned long long)e.shared_bytes);
-            fprintf(out, "\n");
+            format_file(out, "  %s%s", e.config, e.is_default ? " (declared)" : "");
+            if (e.registers > 0) format_file(out, "; %d registers", e.registers);
+            if (e.spill_bytes > 0) format_file(out, ", %d bytes spilled", e.spill_bytes);
+            if (e.shared_bytes) format_file(out, ", %llu bytes shared", (unsigned long long)e.shared_bytes);
+            format_file(out, "\n");
         }
-        if (e.state == TILE_TUNE_FAILED || e.state == TILE_TUNE_WRONG) fprintf(out, "%14s  %s: %s\n", e.state == TILE_TUNE_WRONG ? "wrong" : "failed", e.config, e.reason);
+        if (e.state == TILE_TUNE_FAILED || e.state == TILE_TUNE_WRONG) format_file(out, "%14s  %s: %s\n", e.state == TILE_TUNE_WRONG ? "wrong" : "failed", e.config, e.reason);
     }
-    fprintf(out, "%zu configurations: %zu timed, %zu failed, %zu wrong, %zu the same as another, %zu not tried\n", n, count[TILE_TUNE_TIMED], count[TILE_TUNE_FAILED],
+    format_file(out, "%zu configurations: %zu timed, %zu failed, %zu wrong, %zu the same as another, %zu not tried\n", n, count[TILE_TUNE_TIMED], count[TILE_TUNE_FAILED],
             count[TILE_TUNE_WRONG], count[TILE_TUNE_SAME], count[TILE_TUNE_UNTRIED]);
 }
 
@@ -139,7 +140,7 @@ static int write_table(Tuning *t)
     if (!path) return EXIT_OK;
     if (gmtime_r(&now, &tm)) strftime(date, sizeof date, "%Y-%m-%d", &tm);
     TRY(&t->run, tile_tune_write(t->results, path, date));
-    fprintf(t->run.tool->out, "written to %s\n", path);
+    format_file(t->run.tool->out, "written to %s\n", path);
     return EXIT_OK;
 }
 

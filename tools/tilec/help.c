@@ -23,42 +23,42 @@ static const char *flag_usage(Tool *t, const FlagInfo *f)
 static void print_flag(Tool *t, const FlagInfo *f, FILE *out)
 {
     const char *usage = flag_usage(t, f), *doc = f->doc;
-    fprintf(out, "  %-22s", usage);
-    if (strlen(usage) > 21) fprintf(out, "\n%24s", "");
+    format_file(out, "  %-22s", usage);
+    if (strlen(usage) > 21) format_file(out, "\n%24s", "");
     for (;;) {
         size_t n = strcspn(doc, "\n");
-        fprintf(out, "%.*s\n", (int)n, doc);
+        format_file(out, "%.*s\n", (int)n, doc);
         doc += n;
         if (!*doc++) return;
-        fprintf(out, "%24s", "");
+        format_file(out, "%24s", "");
     }
 }
 
 void help_print(Tool *t, CommandId c, FILE *out)
 {
-    fprintf(out, "usage: tilec %s\n\n%s\n", command_info[c].synopsis, command_info[c].doc);
+    format_file(out, "usage: tilec %s\n\n%s\n", command_info[c].synopsis, command_info[c].doc);
     if (!c) {
-        fprintf(out, "\ncommands (`tilec COMMAND --help` for each):\n");
-        for (int i = 0; i < CMD_COUNT; i++) fprintf(out, "  tilec %s\n", command_info[i].synopsis);
+        format_file(out, "\ncommands (`tilec COMMAND --help` for each):\n");
+        for (int i = 0; i < CMD_COUNT; i++) format_file(out, "  tilec %s\n", command_info[i].synopsis);
     }
     const char *title = NULL;
     for (int i = 0; i < N_ROWS; i++) {
         if (rows[i].title) { title = rows[i].title; continue; }
         if (!belongs(rows[i].flag, c)) continue;
-        if (title) fprintf(out, "\n%s:\n", title);
+        if (title) format_file(out, "\n%s:\n", title);
         title = NULL;
         print_flag(t, &flag_info[rows[i].flag], out);
     }
     if (!c) {
-        fprintf(out, "\nstages:\n");
-        for (int s = 0; s < STAGE_COUNT; s++) fprintf(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
-        fprintf(out, "\npasses:\n");
+        format_file(out, "\nstages:\n");
+        for (int s = 0; s < STAGE_COUNT; s++) format_file(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
+        format_file(out, "\npasses:\n");
         Text passes;
         text_init(&passes, &t->arena);
         passes_print_list(&passes);
         fputs(passes.data ? passes.data : "", out);
     }
-    if (!c) fprintf(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, 2 a wrong command line.\n");
+    if (!c) format_file(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, 2 a wrong command line.\n");
 }
 
 /* --- man page ------------------------------------------------------------------------------------------------------- */
@@ -81,13 +81,13 @@ static void man_option(Tool *t, const FlagInfo *f, FILE *out)
 {
     fputs(".TP\n\\fB", out);
     roff(out, f->spelling);
-    fprintf(out, "\\fR%s\\fI", f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "");
+    format_file(out, "\\fR%s\\fI", f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "");
     roff(out, f->value);
     fputs("\\fR\n", out);
     roff(out, f->doc);
     fputs("\n.br\n(", out);
     for (int c = 0, n = 0; c < CMD_COUNT; c++)
-        if (f->commands >> c & 1) fprintf(out, "%s%s", n++ ? ", " : "", command_info[c].name);
+        if (f->commands >> c & 1) format_file(out, "%s%s", n++ ? ", " : "", command_info[c].name);
     fputs(")\n", out);
 }
 
@@ -105,7 +105,7 @@ void help_man(Tool *t, FILE *out)
           "into CUDA C or HIP C, or into C with the binaries embedded; it also runs a kernel on .npy files, times it, and prints\n"
           "every stage in between. It needs neither a GPU nor an SDK.\n.SH COMMANDS\n", out);
     for (int c = 0; c < CMD_COUNT; c++) {
-        fprintf(out, ".TP\n\\fB%s\\fR\n", command_info[c].name);
+        format_file(out, ".TP\n\\fB%s\\fR\n", command_info[c].name);
         roff(out, command_info[c].doc);
         fputc('\n', out);
     }
@@ -131,13 +131,13 @@ static void bash_words(CommandId c, FILE *out)
         if (info->form == FORM_JOINED && strchr(info->value, '|')) {
             for (const char *v = info->value; ; v++) {
                 size_t len = strcspn(v, "|");
-                fprintf(out, "%s%s%.*s", n++ ? " " : "", info->spelling, (int)len, v);
+                format_file(out, "%s%s%.*s", n++ ? " " : "", info->spelling, (int)len, v);
                 v += len;
                 if (!*v) break;
             }
             continue;
         }
-        fprintf(out, "%s%s%s", n++ ? " " : "", info->spelling, info->form == FORM_VALUE ? "=" : "");
+        format_file(out, "%s%s%s", n++ ? " " : "", info->spelling, info->form == FORM_VALUE ? "=" : "");
     }
 }
 
@@ -163,15 +163,15 @@ void help_bash(Tool *t, FILE *out)
           "        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=(\"${COMP_WORDS[@]}\") cword=$COMP_CWORD\n"
           "    fi\n", out);
     fputs("    local commands='", out);
-    for (int c = 0; c < CMD_COUNT; c++) fprintf(out, "%s%s", c ? " " : "", command_info[c].name);
+    for (int c = 0; c < CMD_COUNT; c++) format_file(out, "%s%s", c ? " " : "", command_info[c].name);
     fputs("'\n    if ((cword > 1)); then case ${words[1]} in\n", out);
-    for (int c = 0; c < CMD_COUNT; c++) fprintf(out, "        %s) command=%s ;;\n", command_info[c].name, command_info[c].name);
+    for (int c = 0; c < CMD_COUNT; c++) format_file(out, "        %s) command=%s ;;\n", command_info[c].name, command_info[c].name);
     fputs("    esac; fi\n    case $prev in\n", out);
     for (int f = 0; f < FLAG_COUNT; f++) {
         const FlagInfo *info = &flag_info[f];
         if (info->form == FORM_NONE || info->form == FORM_JOINED) continue;
-        if (!strcmp(info->value, "FILE")) fprintf(out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);
-        if (!strcmp(info->value, "DIR")) fprintf(out, "        %s) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", info->spelling);
+        if (!strcmp(info->value, "FILE")) format_file(out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);
+        if (!strcmp(info->value, "DIR")) format_file(out, "        %s) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", info->spelling);
     }
     fputs("    esac\n    case $cur in\n", out);
     for (int f = 0; f < FLAG_COUNT; f++) {
@@ -179,14 +179,14 @@ void help_bash(Tool *t, FILE *out)
         if (info->form != FORM_VALUE) continue;
         const char *words = closed_set(t, info);
         if (words) {
-            fprintf(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n", info->spelling, words);
+            format_file(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n", info->spelling, words);
         } else if (!strcmp(info->value, "FILE")) {
-            fprintf(out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
+            format_file(out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
         }
     }
     fputs("    esac\n    case $cur in\n    -*)\n        case $command in\n", out);
     for (int c = 0; c < CMD_COUNT; c++) {
-        fprintf(out, "        %s) COMPREPLY=($(compgen -W '", command_info[c].name);
+        format_file(out, "        %s) COMPREPLY=($(compgen -W '", command_info[c].name);
         bash_words((CommandId)c, out);
         fputs("' -- \"$cur\")) ;;\n", out);
     }

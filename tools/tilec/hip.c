@@ -13,7 +13,7 @@ const char *hip_compiler(char *path, size_t room)
     if (named) return access(named, X_OK) ? NULL : named;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (const char *p = folders ? folders : ""; *p; p += strcspn(p, ":"), p += *p == ':') {
-            int n = snprintf(path, room, "%.*s/%s", (int)strcspn(p, ":"), p, names[i]);
+            int n = format_text(path, room, "%.*s/%s", (int)strcspn(p, ":"), p, names[i]);
             if (n > 0 && n < (int)room && !access(path, X_OK)) return path;
         }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -27,7 +27,7 @@ static void run_child(const char *clang, const char *arch, const char *in, const
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDONLY);
     if (fd >= 0) { dup2(fd, 1); dup2(fd, 2); }
     if (null >= 0) dup2(null, 0);
-    snprintf(option, sizeof option, "--offload-arch=%s", arch);
+    format_text(option, sizeof option, "--offload-arch=%s", arch);
     const char *argv[20] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-o", out, in };
     int n = 14;
     if (assembly) argv[n++] = "-S";
@@ -64,15 +64,15 @@ bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size
     const char *clang = hip_compiler(path, sizeof path), *temporary = getenv("TMPDIR");
     size_t log_size;
     int status = -1;
-    if (!clang) { snprintf(why, why_room, "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)"); return false; }
+    if (!clang) { format_text(why, why_room, "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)"); return false; }
     char *folder = arena_printf(&s->arena, "%s/tilec-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) { snprintf(why, why_room, "cannot make a folder for temporary files"); return false; }
+    if (!mkdtemp(folder)) { format_text(why, why_room, "cannot make a folder for temporary files"); return false; }
     const char *in = arena_printf(&s->arena, "%s/kernel.hip", folder), *out = arena_printf(&s->arena, "%s/kernel.out", folder), *log = arena_printf(&s->arena, "%s/log", folder);
     bool ok = write_file(in, text, text_size);
     pid_t child = ok ? fork() : -1;
     if (child == 0) run_child(clang, strchr(t->name, ':') + 1, in, out, assembly, debug_info, log);
     ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status) && read_file(&s->arena, out, &bytes, size);
-    if (!ok) snprintf(why, why_room, "clang failed: %.300s", read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
+    if (!ok) format_text(why, why_room, "clang failed: %.300s", read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
     *data = bytes;
     unlink(in); unlink(out); unlink(log);
     rmdir(folder);

@@ -77,7 +77,7 @@ static void print_diagnostics(Input *in)
     for (const Diag *d = in->session.diags; d; d = d->next)
         if (d->severity != SEV_PERF || perf) diag_render(&in->session, d, &text);
     if (text.data) fwrite(text.data, 1, text.len, in->tool->err);
-    if (in->times.len) fprintf(in->tool->err, "%-14s      %9.3f ms\n%s", "parse, check", (double)in->parse_ns * 1e-6, in->times.data);
+    if (in->times.len) format_file(in->tool->err, "%-14s      %9.3f ms\n%s", "parse, check", (double)in->parse_ns * 1e-6, in->times.data);
     in->session.diags = in->session.last_diag = NULL;
 }
 
@@ -147,7 +147,7 @@ static const char *joined(Input *in, FlagId f)
 static void dump(void *user, const char *pass, const char *text)
 {
     Input *in = user;
-    fprintf(in->tool->err, "// after %s\n%s", pass, text);
+    format_file(in->tool->err, "// after %s\n%s", pass, text);
 }
 
 /* libclang, if it is to read what is emitted for GPUs; false after a diagnostic. */

@@ -4,8 +4,8 @@
 
 static void message(Tool *t, const char *kind, const char *fmt, va_list ap)
 {
-    fprintf(t->err, "tilec: %s: ", kind);
-    vfprintf(t->err, fmt, ap);
+    format_file(t->err, "tilec: %s: ", kind);
+    format_file_args(t->err, fmt, ap);
     fputc('\n', t->err);
 }
 

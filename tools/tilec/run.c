@@ -1,5 +1,6 @@
 /* run.c: see run.h. */
 #include "tools/tilec/run.h"
+#include "ir/number.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
 int run_failed(Run *r, tile_status st)
 {
     char text[1024];
-    if (tile_context_error(r->context, text, sizeof text) == 0) snprintf(text, sizeof text, "%s", tile_status_name(st));
+    if (tile_context_error(r->context, text, sizeof text) == 0) format_text(text, sizeof text, "%s", tile_status_name(st));
     return r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
 }
 
@@ -156,7 +157,7 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     dtype_of(p->info.dtype, &d);
     bool truth = !strcmp(p->set, "true") || !strcmp(p->set, "false"), ok = true;
     if (dtype_is_float(d)) {
-        double f = strtod(p->set, &end);
+        double f = number_read(p->set, &end);
         *arg = tile_arg_float(f);
         ok = !*end && end != p->set && (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI"));       /* inf only where it is said */
     } else if (d == DT_BOOL && truth) {

@@ -1,6 +1,7 @@
 /* tensor.c: see tensor.h. */
 #include "tools/tilec/tensor.h"
 #include "tools/tilec/npy.h"
+#include "ir/number.h"
 #include <stdlib.h>
 
 bool dtype_of(tile_dtype t, DType *d)
@@ -214,7 +215,7 @@ static bool take_number(const char **p, double *v)
 {
     char *end;
     if (**p != ':') return false;
-    *v = strtod(*p + 1, &end);
+    *v = number_read(*p + 1, &end);
     if (end == *p + 1 || !(*v >= -0x1p53 && *v <= 0x1p53)) return false;
     *p = end;
     return true;
