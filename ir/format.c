@@ -92,7 +92,7 @@ static void scientific(Real *r, const Decimal *d, int precision, char letter)
     r->n_exponent = n;
 }
 
-/* %g: `precision` digits in all, in the shorter of both forms, without zeros at the end unless `#` is given. */
+/* %g: `precision` digits in all, in the shorter of both forms, without zeros at the end unless `#` says so. */
 static void general(Real *r, Decimal *d, const Spec *s, int precision, char letter)
 {
     if (!precision) precision = 1;
@@ -181,7 +181,7 @@ static void put_double(Out *o, const Spec *s, double x)
 typedef enum Length {
     LENGTH_INT, LENGTH_CHAR, LENGTH_SHORT, LENGTH_LONG, LENGTH_LLONG, LENGTH_SIZE, LENGTH_MAX, LENGTH_PTRDIFF
 } Length;
-typedef struct Arguments { va_list ap; } Arguments;     /* a va_list may be an array: its address is no va_list * */
+typedef struct Arguments { va_list ap; } Arguments;     /* a va_list may be an array */
 
 static int64_t signed_argument(Arguments *a, Length l)
 {

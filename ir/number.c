@@ -158,7 +158,7 @@ static size_t word(const char *s, const char *name)
     return name[n] ? 0 : n;
 }
 
-/* An exponent behind its letter; without digits nothing is read. Large ones are cut: no double is that large. */
+/* An exponent behind its letter; without digits nothing is read. Large ones are cut. */
 static const char *read_exponent(const char *s, int *out)
 {
     const char *p = s + 1;
@@ -209,7 +209,7 @@ static double binary_value(uint64_t m, int e)
     return at > BIAS ? INFINITY : from_parts(m, at);
 }
 
-/* Hexadecimal digits behind `0x`. 60 bits are kept; a digit behind them sets the last bit, so that ties stay apart. */
+/* Hexadecimal digits behind `0x`. 60 bits are kept; a digit behind them sets the last one: ties stay apart. */
 static const char *read_hex(const char *s, double *out)
 {
     uint64_t m = 0;
