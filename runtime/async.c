@@ -37,6 +37,7 @@ static void copy_view(const tile_kernel *k, int i, const LaunchArgs *l, ArgCopy 
 
 tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size_t n, tile_compile **out)
 {
+    FLOAT_STATE_DEFAULT();
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
     LAUNCH_ARGS(l, k);

@@ -313,6 +313,7 @@ static void free_context(tile_context *c)
 
 tile_status tile_context_create_error(const tile_context_desc *desc, tile_context **out, char *error, size_t room)
 {
+    FLOAT_STATE_DEFAULT();
     tile_context_desc d;
     if (!out) return complain(error, room, TILE_ERROR_INVALID_ARGUMENT, "tile_context_create: out is NULL");
     *out = NULL;

@@ -5,6 +5,7 @@
  * functions may be called from any thread. They make the device's context current for the length of the call and put back what was current. */
 #pragma once
 #include "backends/backend.h"
+#include "ir/float_state.h"
 #include "tile/tile.h"
 
 /* Text of a failure: "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid". */

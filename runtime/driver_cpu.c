@@ -146,6 +146,13 @@ static void run_share(Run *r)
     if (s) scratch_give(r->c, s);
 }
 
+/* In a thread of OpenMP's pool, which may have any floating-point state; the launching thread entered the default one. */
+static void run_in_pool(Run *r)
+{
+    FLOAT_STATE_DEFAULT();
+    run_share(r);
+}
+
 /* A failed check is not a failed launch: the caller reads the check record. */
 static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverLaunch *l, DriverError *e)
 {
@@ -157,7 +164,7 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     if (threads > 1) {
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
-        run_share(&r);
+        run_in_pool(&r);
 #else
         run_share(&r);
 #endif

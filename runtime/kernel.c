@@ -299,6 +299,7 @@ static tile_status no_such_kernel(const tile_module *m, const char *name)
 
 tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
+    FLOAT_STATE_DEFAULT();
     if (!m || !out) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = m->context;
     *out = NULL;

@@ -159,6 +159,7 @@ static tile_status check_size(tile_kernel *k, const LaunchShape *s, int64_t prog
 
 tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
 {
+    FLOAT_STATE_DEFAULT();
     tile_status st;
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     if (memo_launch(k, args, n_args, desc, &st)) return st;

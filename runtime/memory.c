@@ -231,6 +231,7 @@ tile_status tile_event_synchronize(tile_context *c, void *event)
 
 tile_status tile_event_elapsed(tile_context *c, void *start, void *end, double *ms)
 {
+    FLOAT_STATE_DEFAULT();
     OPS(c);
     NEED(c, start && end && ms, "an event or the result is NULL");
     *ms = 0;

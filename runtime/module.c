@@ -158,6 +158,7 @@ static tile_status load_body(tile_module *m, const char *name, const char *text,
 
 static tile_status load(tile_context *c, const char *name, const char *text, size_t len, const tile_module_desc *desc, tile_module **out)
 {
+    FLOAT_STATE_DEFAULT();
     tile_module_desc d;
     if (!c || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
@@ -238,6 +239,7 @@ void tune_release(TuneTable *t)
 
 tile_status tile_module_load_tune(tile_module *m, const char *path)
 {
+    FLOAT_STATE_DEFAULT();
     if (!m) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = m->context;
     if (!path) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_module_load_tune: path is NULL");

@@ -21,12 +21,14 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
 
 tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_args)
 {
+    FLOAT_STATE_DEFAULT();
     Answer a;
     return k ? ask(k, args, n_args, &a) : TILE_ERROR_INVALID_ARGUMENT;
 }
 
 tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n_args, size_t *bytes)
 {
+    FLOAT_STATE_DEFAULT();
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     if (!bytes) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_workspace: bytes is NULL");
     Answer a;
@@ -60,6 +62,7 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
 
 tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_args, tile_variant_info *info)
 {
+    FLOAT_STATE_DEFAULT();
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     if (!info || info->struct_size < sizeof(size_t)) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_variant: struct_size is not set");
     Answer a;

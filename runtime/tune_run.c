@@ -249,6 +249,7 @@ static tile_status open_run(tile_tune *t, tile_kernel *k, const tile_launch_desc
 
 tile_status tile_kernel_tune(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *launch, const tile_tune_desc *desc, tile_tune **out)
 {
+    FLOAT_STATE_DEFAULT();
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = k->context;
     *out = NULL;

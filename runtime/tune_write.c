@@ -132,6 +132,7 @@ static tile_status write_best(const tile_tune *t, Session *s, const char *path, 
 
 tile_status tile_tune_write(const tile_tune *t, const char *path, const char *note)
 {
+    FLOAT_STATE_DEFAULT();
     if (!t) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = t->context;
     if (!path) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_tune_write: path is NULL");

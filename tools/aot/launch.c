@@ -4,6 +4,7 @@
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the kernel's slots,
  * evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
+#include "ir/float_state.h"
 #include <locale.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -47,8 +48,10 @@ typedef struct Job {
     int failed;
 } Job;
 
+/* Threads of a pool may have any floating-point state. */
 static void work(void *arg, int thread)
 {
+    FLOAT_STATE_DEFAULT();
     Job *j = arg;
     void *scratch = j->scratch + thread * j->scratch_bytes;
     for (;;) {
@@ -137,6 +140,7 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
 
 int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args, const int64_t *consts, const tile_threads *threads)
 {
+    FLOAT_STATE_DEFAULT();
     Launch l = { .args = args, .n_params = (int)plan[1], .level = processor_level() };
     const int64_t *p, *v = plan + 4 + 5 * plan[1];
     int status = read_params(&l, plan + 4), last = TILE_LAUNCH_NO_VARIANT;

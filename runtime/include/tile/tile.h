@@ -14,6 +14,8 @@
  *   destroy functions: no other call may be using the object then.
  * - The library prints nothing, never exits, keeps no global state, and takes all of its memory from the context's
  *   allocator (LLVM, the GPU driver and its compilers allocate for themselves).
+ * - Results do not depend on the caller's floating-point state (rounding mode, flush-to-zero, exception masks) nor on its
+ *   locale. Calls compute, compile and call back in the default state and leave the caller's state as it was, flags included.
  * - "May block" is said where a call can wait for a compiler, a file, another thread or the device.
  * - Strides are in elements, sizes and pitches in bytes, times in milliseconds. Tensors are row-major unless strides say otherwise.
  * - Descriptor structs start with struct_size = sizeof(the struct); fields added later are appended and zero means the old behaviour.
