@@ -245,6 +245,10 @@ bool ir_all_operands(const Instr *, ValueTest *, void *user);
 Instr *ir_within(const Block *, Instr *);                           /* the instruction of this very block that is, or holds, the one given; NULL */
 /* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which operand; NULL: there is none. */
 const Instr *ir_flight_fault(Session *, const Func *, int *operand);
+/* held.c: does the operation take this operand from registers that hold it whole? Is the tile held so? The first operand of which one is true and not the other; NULL: there is none. */
+bool ir_held_operand(const Instr *, int k);
+bool ir_is_held(const Value *);
+const Instr *ir_held_fault(const Func *, int *operand);
 /* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn of block 0 at least, and one less of block 1). */
 typedef struct Counted { int at; Value *lo, *hi, *step; } Counted;
 bool ir_counted(const Instr *loop, Counted *);

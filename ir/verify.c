@@ -392,6 +392,13 @@ static void check_flights(Verifier *v)
     BREACH_IF(i, i, "operand %d may be a product in flight, which wgmma_wait has not handed on", k);
 }
 
+static void check_held(Verifier *v)
+{
+    int k = 0;
+    const Instr *i = ir_held_fault(v->func, &k);
+    BREACH_IF(i, i, "operand %d is in no registers: a materialize must put it there", k);
+}
+
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth);
 
 static Op terminator_of(const Instr *i, int block)
@@ -489,6 +496,7 @@ static void check_func(Verifier *v)
     if (v->ok) check_return(v);
     if (v->ok) check_barriers(v);
     if (v->ok) check_flights(v);
+    if (v->ok) check_held(v);
     if (f->grid) {
         check_block(v, f->grid, OP_YIELD, IN_GRID, 0);
         if (v->ok) check_launch_block(v, f->grid, "grid", 0);

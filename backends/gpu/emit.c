@@ -212,6 +212,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     int operand;
     const Instr *early = measure ? NULL : ir_flight_fault(s, f, &operand);
     if (early) ir_fail(s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
+    const Instr *nowhere = ir_held_fault(f, &operand);
+    if (nowhere) ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
     void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
     Text body, pre, text;
     Emit *e = arena_new(&s->arena, Emit);

@@ -115,6 +115,7 @@ void begin_unrolled(Emit *, const char *i, int n);
 void end_block(Emit *);
 /* Declares a register array for v and makes it v's storage. */
 const char *declare_tile(Emit *, const Value *);
+const char *registers_of(Emit *, const Value *);    /* the array that holds v, which must be held (ir/held.c) */
 
 /* Combination of two scalars by a reduction or scan, in the dtype it accumulates in, and its neutral element. May emit lines (user blocks). */
 const char *combine_expr(Emit *, Instr *, DType acc, const char *x, const char *y);

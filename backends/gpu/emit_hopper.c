@@ -441,29 +441,22 @@ static void emit_wgmma(Emit *e, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
     const Layout *c = layout_of(e, r);
-    bool fresh = !e->storage[acc->id], regs_a = a->type->kind == TYPE_TILE, tf32 = b->type->dtype == DT_F32;
+    bool fresh = !acc->type->layout, regs_a = a->type->kind == TYPE_TILE, tf32 = b->type->dtype == DT_F32;
     int n = (int)r->type->shape[1], per_m = n / 2, words = (int)layout_regs(c), mt = words / per_m;
     LayoutWgmma wa, wb;
     if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) || (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
         ir_fail(e->s, i->loc, "an operand's shared layout has no wgmma descriptor");
-    /* the accumulator in place if this is its last use here */
-    Block *home = acc->def ? acc->def->block : acc->block;
-    const char *d;
-    if (!fresh && ir_use_count(acc) == 1 && home == i->block) d = e->storage[r->id] = e->storage[acc->id];
-    else {
-        d = declare_tile(e, r);
-        if (!fresh) { begin_unrolled(e, "i", words); line(e, "%s[i] = %s[i];", d, e->storage[acc->id]); end_block(e); }
-    }
+    const char *d = fresh ? declare_tile(e, r) : product_accumulator(e, i);
     bool fl = dtype_is_float(r->type->dtype);
     /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight must not be touched */
     if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin(e, d, words, fl);
     int ksteps = wb.ksteps;
-    const char *words_a = regs_a ? e->storage[a->id] : "";
+    const char *words_a = regs_a ? registers_of(e, a) : "";
     if (regs_a && a->type->dtype == DT_F32) {
         words_a = tmp(e, "words");
         line(e, "u32 %s[%d];", words_a, mt * ksteps * 4);
         begin_unrolled(e, "i", mt * ksteps * 4);
-        line(e, "%s[i] = %s(%s[i]);", words_a, use(e, "float_word"), e->storage[a->id]);
+        line(e, "%s[i] = %s(%s[i]);", words_a, use(e, "float_word"), registers_of(e, a));
         end_block(e);
     }
     if (regs_a && a->def) pin(e, words_a, mt * ksteps * 4, false);
@@ -496,7 +489,7 @@ static void emit_wgmma(Emit *e, Instr *i)
         if (!regs_a) line(e, "%s[k] = %s + %s;", as, ad, index_formula(e, ta, ksteps, "k"));
         end_block(e);
         const char *steps = use(e, str(e, "%s_x%d", fn, ksteps));
-        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, 1);", steps, d, words_a, bs, wb.hi);
+        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, %d);", steps, d, words_a, bs, wb.hi, !fresh);
         else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, d, as, wa.hi, bs, wb.hi, !fresh);
         line(e, "%s();", use(e, "wgmma_commit"));
         return;
@@ -519,7 +512,7 @@ static void emit_wait(Emit *e, Instr *i)
     line(e, "%s(%lld);", use(e, "wgmma_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
     for (int k = 0; k < i->n_results; k++) {
         Value *v = ir_operand(i, k);
-        e->storage[i->results[k].id] = e->storage[v->id];
+        e->storage[i->results[k].id] = registers_of(e, v);
         pin(e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
     }
 }

@@ -67,7 +67,7 @@ static void assign_all(Emit *e, Value *const *args, Value *const *values, int n)
             int words = array_len(values[k]->type->dtype, (int)layout_regs(layout_of(e, values[k])));
             line(e, "%s %s[%d];", array_type(values[k]->type->dtype), saved[k], words);
             begin_unrolled(e, "i", words);
-            line(e, "%s[i] = %s[i];", saved[k], e->storage[values[k]->id]);
+            line(e, "%s[i] = %s[i];", saved[k], registers_of(e, values[k]));
             end_block(e);
         }
     }

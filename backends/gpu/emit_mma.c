@@ -326,13 +326,23 @@ static void round_tf32(Emit *e, const char *words, int n)
     end_block(e);
 }
 
+/* Does nobody else read the registers of v from here on? What a conversion or reshape that moves nothing gives lies where its operand does. */
+static bool alone_in_registers(const Emit *e, const Value *v, const Block *here)
+{
+    if (ir_use_count(v) != 1 || (v->def ? v->def->block : v->block) != here) return false;
+    for (int k = 0; v->def && k < v->def->n_operands; k++) {
+        const Value *x = ir_operand(v->def, k);
+        if (x->type->kind == TYPE_TILE && e->storage[x->id] == e->storage[v->id] && !alone_in_registers(e, x, here)) return false;
+    }
+    return true;
+}
+
 /* The accumulator is updated in place when nobody else wants it. */
 const char *product_accumulator(Emit *e, Instr *i)
 {
     Value *acc = ir_operand(i, 2), *r = ir_result(i);
-    const char *a = e->storage[acc->id];
-    Block *home = acc->def ? acc->def->block : acc->block;
-    if (a && ir_use_count(acc) == 1 && home == i->block) { e->storage[r->id] = a; return a; }
+    const char *a = registers_of(e, acc);
+    if (alone_in_registers(e, acc, i->block)) { e->storage[r->id] = a; return a; }
     const char *n = declare_tile(e, r);
     int words = array_len(r->type->dtype, (int)layout_regs(layout_of(e, r)));
     begin_unrolled(e, "i", words);
@@ -432,11 +442,11 @@ void emit_mma_sync(Emit *e, Instr *i)
         if (v->type->kind == TYPE_SHARED) {
             int n = load_fragments(e, &p, side, v, frag[side], k);
             reads = n && reads >= 0 ? reads + n : -1;
-        } else if (side == 0 && layout_regs(layout_of(e, v)) < layout_regs(p.frag[0])) load_halves(e, &p, frag[0], e->storage[v->id], k);
+        } else if (side == 0 && layout_regs(layout_of(e, v)) < layout_regs(p.frag[0])) load_halves(e, &p, frag[0], registers_of(e, v), k);
         else {
             begin_unrolled(e, "t", tiles);
             begin_unrolled(e, "w", p.words[side]);
-            line(e, "%s[t * %d + w] = ((const u32 *)%s)[(%s) * %d + w];", frag[side], p.words[side], e->storage[v->id],
+            line(e, "%s[t * %d + w] = ((const u32 *)%s)[(%s) * %d + w];", frag[side], p.words[side], registers_of(e, v),
                  side ? str(e, "%s * %d + t", k, tiles) : str(e, "t * %d + %s", p.kt, k), p.words[side]);
             end_block(e);
             end_block(e);

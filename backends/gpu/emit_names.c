@@ -3,12 +3,39 @@
 #include "ir/text.h"
 #include <math.h>
 
+/* Is a string among the arguments missing? What has no name must not become text. */
+static bool lacks_name(const char *fmt, va_list ap)
+{
+    for (const char *p = strchr(fmt, '%'); p; p = strchr(p + 1, '%')) {
+        int longs = 0;
+        for (p++; *p && strchr("-+ #0123456789.*lhz", *p); p++) {
+            if (*p == '*') (void)va_arg(ap, int);
+            longs += *p == 'l' || *p == 'z';
+        }
+        if (*p == 's' && !va_arg(ap, const char *)) return true;
+        if (*p == 'p') (void)va_arg(ap, void *);
+        if (*p && strchr("eEfFgGa", *p)) (void)va_arg(ap, double);
+        if (*p && strchr("cdiuoxX", *p)) (void)(longs ? va_arg(ap, long long) : va_arg(ap, int));
+    }
+    return false;
+}
+
+static void check_names(Emit *e, const char *fmt, va_list ap)
+{
+    va_list copy;
+    va_copy(copy, ap);
+    bool lacks = lacks_name(fmt, copy);
+    va_end(copy);
+    if (lacks) ir_fail(e->s, e->here ? e->here->loc : e->f->loc, "a value without a name would be written into \"%s\"", fmt);
+}
+
 void line(Emit *e, const char *fmt, ...)
 {
     va_list ap;
     if (e->measure) return;
     for (int k = 0; k < e->indent; k++) text_puts(e->out, "    ");
     va_start(ap, fmt);
+    check_names(e, fmt, ap);
     text_vprintf(e->out, fmt, ap);
     va_end(ap);
     text_putc(e->out, '\n');
@@ -19,6 +46,7 @@ const char *str(Emit *e, const char *fmt, ...)
     va_list ap;
     if (e->measure) return "?";     /* nobody reads it */
     va_start(ap, fmt);
+    check_names(e, fmt, ap);
     const char *r = arena_vprintf(&e->s->arena, fmt, ap);
     va_end(ap);
     return r;

@@ -98,6 +98,13 @@ const char *declare_tile(Emit *e, const Value *v)
     return n;
 }
 
+const char *registers_of(Emit *e, const Value *v)
+{
+    const char *array = e->storage[v->id];
+    if (!array) ir_fail(e->s, v->def ? v->def->loc : e->f->loc, "the registers of %s are asked for, which is held nowhere", type_string(e->s, v->type));
+    return array;
+}
+
 void begin_unrolled(Emit *e, const char *i, int n)
 {
     text_puts(e->out, "#pragma unroll\n");
@@ -251,7 +258,7 @@ void emit_opaque_tile(Emit *e, const Instr *i)
 {
     const Value *v = ir_operand(i, 0);
     DType d = v->type->dtype;
-    const char *array = e->storage[v->id];
+    const char *array = registers_of(e, v);
     int words = array_len(d, (int)layout_regs(layout_of(e, v)));
     begin_unrolled(e, "i", words);
     line(e, "%s(%s[i]);", use(e, !strcmp(array_type(d), "float") ? "pin_float" : "pin_word"), array);

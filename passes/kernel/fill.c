@@ -163,7 +163,7 @@ int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int b
 {
     int64_t n = columns * bytes / 16;
     *pieces = (int)n;
-    if (n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
+    if (!p->filler_warps || n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
     int64_t at_once = 32 * p->filler_warps / n;
     return (int)((rows + at_once - 1) / at_once);
 }
@@ -175,7 +175,7 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     int64_t flat[2], all = 1;
     *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
-    if (w->axis < 0) return false;
+    if (w->axis < 0 || !p->filler_warps) return false;
     int pieces, passes;
     if (kernel_parts(mem, NULL) || ir_attr_int(mem, ATTR_PARTS, 0)) {       /* straight to the slot, without a stage */
         passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);

@@ -135,6 +135,7 @@ void kernel_halves(Session *s, Func *f, KernelPlan *p)
     InstrList products = { 0 };
     if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles || p->options.no_overlap) return;
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
+    p->filler_warps = roles_fillers(p);     /* whether a product fits is asked as roles will ask it */
     for (size_t k = 0; k < products.len; k++) {
         Instr *i = products.data[k];
         Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
@@ -144,4 +145,5 @@ void kernel_halves(Session *s, Func *f, KernelPlan *p)
         if (a->type->shape[1] % 2 || a->type->shape[1] / 2 * dtype_bytes(b->type->dtype) % LEAST || !half_of(&h, a, 1, 0) || !h.loads || !half_of(&h, b, 0, 0)) continue;
         halve(&h);
     }
+    p->filler_warps = 0;
 }

@@ -7,7 +7,8 @@
  * product, else blocked along the unit-stride axis of its widest memory access), and each value the family's layout of its
  * own shape: an axis of extent 1 is a slice of the group's box, so a row statistic lies where its tile's rows lie. Cheap
  * functions of coordinates (masks, index tiles, constants) get none: they stay virtual and are evaluated by each user.
- * Where a user needs another layout than a value has, a `convert` (or, for virtual values, `materialize`) goes in between.
+ * Where a user needs another layout than a value has, a `convert` (or, for virtual values, `materialize`) goes in between;
+ * a `materialize` too where a user takes a broadcast whole (ir/held.c).
  * Operations that move elements between positions (reshape, permute, concat, slice, sort, scan, ...) take any layouts. */
 #include "passes/kernel/group.h"
 
@@ -218,12 +219,26 @@ static void fix(Layouter *c, Block *blk)
     }
 }
 
+/* --- third walk: what an operation takes whole is put into registers (ir/held.c) ------------------------------------ */
+
+static void hold(void *user, Instr *i)
+{
+    (void)user;
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *v = ir_operand(i, k);
+        if (!ir_held_operand(i, k) || ir_is_held(v)) continue;
+        Builder b = ir_before(i);
+        ir_set_operand(i, k, ir_emit(&b, OP_MATERIALIZE, &v, 1, NO_ATTRS, v->type));
+    }
+}
+
 void kernel_layout(Session *s, Func *f, KernelPlan *p)
 {
     Layouter c = { .s = s, .f = f, .p = p };
     group_all(&c);
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
+    ir_walk(f->body, hold, NULL);
     kernel_bulk_loads(s, f, p);
     kernel_shift_note(s, f, p);
 }

@@ -154,14 +154,25 @@ static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
 /* The rest of the producer's warpgroup, since ptxas wants room for the widest product in what the launch gives each thread: of 384 that is 168, of 512 128. */
 enum { FILLERS = 3, FILLER_REGISTERS = 88 };
 
+static const char *fillers_wrong(const Decision *d)
+{
+    if (d->n[0] != 3 && d->n[0] != 7) return "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are handed over";
+    return d->n[1] % 8 || d->n[1] < 24 || d->n[1] > 240 ? "registers are handed over in eights, from 24 to 240 a thread" : NULL;
+}
+
+int roles_fillers(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
+    return d && !fillers_wrong(d) ? d->n[0] : FILLERS;
+}
+
 static void asked_fillers(KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_FILLERS);
-    p->filler_warps = FILLERS;
-    p->filler_registers = FILLER_REGISTERS;
-    if (d && d->n[0] != 3 && d->n[0] != 7) schedule_refuse(p, d, "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are handed over");
-    else if (d && (d->n[1] % 8 || d->n[1] < 24 || d->n[1] > 240)) schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
-    else if (d) { p->filler_warps = d->n[0]; p->filler_registers = d->n[1]; }
+    const char *wrong = d ? fillers_wrong(d) : NULL;
+    p->filler_warps = roles_fillers(p);
+    p->filler_registers = d && !wrong ? d->n[1] : FILLER_REGISTERS;
+    if (wrong) schedule_refuse(p, d, "%s", wrong);
 }
 
 /* What fillers and the producer leave of the launch's registers goes to the consumers. */

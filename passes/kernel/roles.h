@@ -32,6 +32,7 @@ const char *roles_instr(DType, bool tf32);                  /* of wgmma; NULL: i
 bool roles_tma_window(Roles *, const Instr *mem);
 bool roles_fill_window(Roles *, const Instr *load);         /* fill.c: filler warps could load it */
 bool roles_filled(Roles *, const Instr *load);              /* and do: TMA cannot, or a schedule asks for it */
+int roles_fillers(KernelPlan *);                      /* warps that fill, where some are needed: as the schedule asks if it can be */
 bool roles_product_fits(Roles *, Instr *product);           /* adds the loads of its operands */
 bool roles_control_fits(Roles *, const Instr *load);        /* neither offsets nor what stands around depend on computed tiles */
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* -nostdlib: the C library is found in the test program. */
-#define FLAGS " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE "
+#define FLAGS " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE " EMU_UNSET " "
 
 enum { MOST_BUILT = 64 };       /* the oldest go */
 typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
