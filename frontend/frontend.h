@@ -31,10 +31,10 @@ void frontend_print_ast(const Ast *, Text *);
 
 typedef enum FrontParamKind { FRONT_IN, FRONT_OUT, FRONT_INOUT, FRONT_SCALAR, FRONT_CONST, FRONT_CONST_TYPE } FrontParamKind;
 
-typedef enum FrontValueKind { FRONT_NOTHING, FRONT_INT, FRONT_FLOAT, FRONT_BOOL, FRONT_TYPE } FrontValueKind;
+typedef enum FrontValueKind { FRONT_NOTHING, FRONT_INT, FRONT_FLOAT, FRONT_BOOL, FRONT_TYPE, FRONT_UINT } FrontValueKind;
 typedef struct FrontValue {
     FrontValueKind kind;
-    union { int64_t i; double f; bool b; DType type; };
+    union { int64_t i; double f; bool b; DType type; };     /* i: of FRONT_INT; of FRONT_UINT, an integer above 2^63 - 1, its bits */
 } FrontValue;
 
 /* A name bound to a value: a const, a const type, a dimension. Values are checked against the declaration. */

@@ -135,6 +135,7 @@ static V bound_value(FrontValue v)
 {
     switch (v.kind) {
     case FRONT_INT: return value_int(v.i);
+    case FRONT_UINT: return value_int((uint64_t)v.i);
     case FRONT_FLOAT: return value_float(v.f);
     case FRONT_BOOL: return value_bool(v.b);
     case FRONT_TYPE: return value_type(v.type);
@@ -444,16 +445,18 @@ void lower_eval_scope(Lower *l, const Node *kernel)
     if (kernel) bind_consts(l, kernel->kids[0]);
 }
 
+static FrontValue front_int(__int128 v) { return (FrontValue){ v > INT64_MAX ? FRONT_UINT : FRONT_INT, { .i = (int64_t)v } }; }
+
 static FrontValue front_value(V v)
 {
     switch ((int)v.kind) {
-    case V_INT: return (FrontValue){ FRONT_INT, { .i = (int64_t)v.big } };
+    case V_INT: return front_int(v.big);
     case V_FLOAT: return (FrontValue){ FRONT_FLOAT, { .f = v.f } };
     case V_TYPE: return (FrontValue){ FRONT_TYPE, { .type = v.dtype } };
     case V_CONST:
         if (v.dtype == DT_BOOL) return (FrontValue){ FRONT_BOOL, { .b = v.c.i != 0 } };
         if (dtype_is_float(v.dtype)) return (FrontValue){ FRONT_FLOAT, { .f = v.c.f } };
-        return (FrontValue){ FRONT_INT, { .i = v.c.i } };
+        return front_int(v.dtype == DT_U64 ? (__int128)(uint64_t)v.c.i : v.c.i);
     default: return (FrontValue){ FRONT_NOTHING };
     }
 }

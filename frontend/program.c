@@ -451,10 +451,11 @@ bool frontend_grid_names(const Ast *ast, const char *kernel, const char *name)
 
 /* --- values as text ------------------------------------------------------------------------------------------------------------------ */
 
-static bool read_int(const char *text, int64_t *out)
+/* An integer of i64 or u64; one above 2^63 - 1 is FRONT_UINT. */
+static bool read_int(const char *text, FrontValue *out)
 {
     bool minus = *text == '-';
-    uint64_t v = 0, most = (uint64_t)INT64_MAX + minus;
+    uint64_t v = 0, most = minus ? (uint64_t)INT64_MAX + 1 : UINT64_MAX;
     unsigned base = 10;
     text += minus || *text == '+';
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) { base = 16; text += 2; }
@@ -465,7 +466,7 @@ static bool read_int(const char *text, int64_t *out)
         if (d >= base || v > (most - d) / base) return false;
         v = v * base + d;
     }
-    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
+    *out = (FrontValue){ !minus && v > INT64_MAX ? FRONT_UINT : FRONT_INT, { .i = (int64_t)(minus ? 0 - v : v) } };
     return true;
 }
 
@@ -485,7 +486,7 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
 {
     out->kind = kind;
     switch (kind) {
-    case FRONT_INT: return read_int(text, &out->i);
+    case FRONT_INT: case FRONT_UINT: return read_int(text, out);
     case FRONT_FLOAT: return read_float(s, text, &out->f);
     case FRONT_BOOL:
         out->b = !strcmp(text, "true") || !strcmp(text, "1");
@@ -509,7 +510,7 @@ bool frontend_hint_name(const char *name)
 
 bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
 {
-    static const char *const wants[] = { "", "an integer", "a number", "true or false", "a type like f32" };
+    static const char *const wants[] = { "", "an integer from -2^63 to 2^64 - 1", "a number", "true or false", "a type like f32", "" };
     FrontValueKind kind = FRONT_NOTHING;
     *out = (FrontValue){ FRONT_NOTHING };
     for (int i = 0; i < k->n_params; i++) {
@@ -549,6 +550,7 @@ void frontend_print_value(FrontValue v, Text *out)
 {
     switch (v.kind) {
     case FRONT_INT: text_printf(out, "%lld", (long long)v.i); return;
+    case FRONT_UINT: text_printf(out, "%llu", (unsigned long long)v.i); return;
     case FRONT_FLOAT: print_float(v.f, out); return;
     case FRONT_BOOL: text_puts(out, v.b ? "true" : "false"); return;
     case FRONT_TYPE: text_puts(out, dtype_name(v.type)); return;

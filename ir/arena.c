@@ -13,7 +13,7 @@ static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_siz
     return realloc(ptr, new_size);
 }
 
-const Allocator allocator_libc = { libc_realloc, NULL };
+const Allocator allocator_libc = { libc_realloc, NULL, 0 };
 
 void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
 {
@@ -41,13 +41,13 @@ void *arena_alloc(Arena *a, size_t bytes)
     bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     ArenaChunk *c = a->chunk;
     if (!c || c->size - c->used < bytes) {
-        size_t size = bytes > CHUNK / 4 ? bytes : CHUNK;
+        size_t chunk = a->alloc.chunk ? a->alloc.chunk : CHUNK, size = bytes > chunk / 4 ? bytes : chunk;
         ArenaChunk *fresh = a->alloc.realloc(a->alloc.user, NULL, 0, HEAD + size);
         if (!fresh) arena_oom(a);
         fresh->size = size;
         fresh->used = 0;
         a->total += size;
-        if (c && size != CHUNK) {       /* a big block goes behind the current chunk, which still has room */
+        if (c && size != chunk) {       /* a big block goes behind the current chunk, which still has room */
             fresh->next = c->next;
             c->next = fresh;
         } else {

@@ -15,6 +15,7 @@
 typedef struct Allocator {
     void *(*realloc)(void *user, void *ptr, size_t old_size, size_t new_size);
     void *user;
+    size_t chunk;       /* bytes that an arena asks for at a time; 0: 64 KiB. Tests take little, so that nearly every allocation comes here */
 } Allocator;
 
 extern const Allocator allocator_libc;
@@ -48,7 +49,8 @@ _Noreturn void arena_oom(Arena *);
 #define VEC(T) struct { T *data; size_t len, cap; }
 #define vec_push(a, v, x) \
     ((v)->len == (v)->cap ? (void)((v)->data = arena_grow((a), (v)->data, (v)->len * sizeof *(v)->data, \
-        ((v)->cap = (v)->cap ? 2 * (v)->cap : 8) * sizeof *(v)->data)) : (void)0, (void)((v)->data[(v)->len++] = (x)))
+        VEC_NEXT((v)->cap) * sizeof *(v)->data), (v)->cap = VEC_NEXT((v)->cap)) : (void)0, (void)((v)->data[(v)->len++] = (x)))
+#define VEC_NEXT(cap) ((cap) ? 2 * (cap) : 8)       /* the capacity changes after the allocation: it may leave */
 
 /* Text buffer in an arena; always NUL-terminated once written to. A sink takes what is written and stays empty. */
 typedef struct Text { Arena *arena; char *data; size_t len, cap; bool sink; } Text;

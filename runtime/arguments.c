@@ -55,7 +55,7 @@ static tile_status read_dltensor(tile_kernel *k, int i, const DLTensor *t, RawTe
     if (!device_matches(k->context, t->device))
         return launch_bad(k, TILE_ERROR_DEVICE, i, "lies on DLPack device (%d, %d), the context's is (%d, %d)", (int)t->device.device_type, t->device.device_id,
                    (int)k->context->driver->info.dl.device_type, k->context->driver->info.dl.device_id);
-    *out = (RawTensor){ t->data ? (char *)t->data + t->byte_offset : NULL, t->shape, t->strides, t->ndim };
+    *out = (RawTensor){ dl_address(t), t->shape, t->strides, t->ndim };
     return TILE_OK;
 }
 

@@ -98,6 +98,9 @@ CompileOptions context_compile_options(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
 void *context_ticket(tile_context *, void *stream);
 
+/* The address of a tensor's first element, counted in integers: it may be NULL, lie on a device, and byte_offset may be any number. */
+static inline char *dl_address(const DLTensor *t) { return t->data ? (char *)((uintptr_t)t->data + t->byte_offset) : NULL; }
+
 DType dtype_of_public(tile_dtype);      /* DT_COUNT for TILE_NONE or nonsense */
 tile_dtype dtype_to_public(DType);
 /* Size of a caller's descriptor that is at least `least` and at most `most` bytes long, copied to a zeroed one of ours. */

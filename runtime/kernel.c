@@ -29,6 +29,7 @@ static void adapt(const FrontParam *p, FrontValue *v)
     bool real = p && p->type_known && dtype_is_float(p->dtype), truth = p && p->type_known && p->dtype == DT_BOOL;
     if (v->kind == FRONT_INT && (wanted == FRONT_BOOL || truth) && (v->i == 0 || v->i == 1)) *v = (FrontValue){ FRONT_BOOL, { .b = v->i != 0 } };
     else if (v->kind == FRONT_INT && (wanted == FRONT_FLOAT || real)) *v = (FrontValue){ FRONT_FLOAT, { .f = (double)v->i } };
+    else if (v->kind == FRONT_UINT && (wanted == FRONT_FLOAT || real)) *v = (FrontValue){ FRONT_FLOAT, { .f = (double)(uint64_t)v->i } };
 }
 
 /* Appends a name to a list of what there is, for an error. */
@@ -357,6 +358,7 @@ tile_status tile_kernel_param(const tile_kernel *k, size_t i, tile_param_info *i
     for (int a = 0; a < p->rank; a++) d.dims[a] = p->text[a];
     d.has_default = p->otherwise.kind != FRONT_NOTHING;
     if (p->otherwise.kind == FRONT_INT) d.default_value = (tile_scalar){ p->otherwise.i, (double)p->otherwise.i };
+    else if (p->otherwise.kind == FRONT_UINT) d.default_value = (tile_scalar){ p->otherwise.i, (double)(uint64_t)p->otherwise.i };
     else if (p->otherwise.kind == FRONT_BOOL) d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
     else if (p->otherwise.kind == FRONT_FLOAT) d.default_value.f = p->otherwise.f;
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);

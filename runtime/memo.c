@@ -76,7 +76,7 @@ static inline bool given(const tile_arg *a, int rank, Given *g)
         memcpy(&g->device, &t->device, sizeof g->device);
         g->shape = t->shape;
         g->strides = t->strides;
-        g->data = t->data ? (char *)t->data + t->byte_offset : NULL;
+        g->data = dl_address(t);
         has = type;
     } else if (a->kind == TILE_ARG_TENSOR) {
         const tile_tensor *t = a->value.tensor;

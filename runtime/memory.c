@@ -156,8 +156,8 @@ tile_status tile_tensor_copy(tile_context *c, const DLTensor *dst, const DLTenso
     }
     if (!n) return TILE_OK;
     NEED(c, dst->data && src->data, "the data pointer is NULL");
-    char *to = (char *)dst->data + dst->byte_offset;
-    const char *from = (const char *)src->data + src->byte_offset;
+    char *to = dl_address(dst);
+    const char *from = dl_address(src);
     Axes x = merge(dst, src, size);
     if (x.n == 1) return tile_copy(c, to, from, (size_t)x.extent[0], stream);
     if (x.n == 2 && x.dst[1] >= x.extent[0] && x.src[1] >= x.extent[0])

@@ -9,7 +9,7 @@ bool tune_same_value(const FrontValue *a, const FrontValue *b)
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case FRONT_NOTHING: return true;
-    case FRONT_INT: return a->i == b->i;
+    case FRONT_INT: case FRONT_UINT: return a->i == b->i;
     case FRONT_FLOAT: return a->f == b->f;
     case FRONT_BOOL: return a->b == b->b;
     case FRONT_TYPE: return a->type == b->type;

@@ -151,6 +151,14 @@ static void test_empty(void)
 {
     open_add();
     OK(ctx, launch_add(0, NULL, NULL, NULL, NULL, NULL));
+    int64_t none = 0;
+    DLTensor t = { .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &none, .byte_offset = 64 };
+    tile_arg a[3] = { tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) };
+    OK(ctx, tile_launch(add, a, 3, NULL));      /* no elements: an offset from no address is none */
+    OK(ctx, tile_tensor_copy(ctx, &t, &t, NULL));
+    none = 4;
+    CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_TEXT(error_of(ctx), "the data pointer is NULL");
     CU_ASSERT_EQUAL(fake->launches, 0);
     close_add();
 }

@@ -59,6 +59,25 @@ expect 0 "" "$tilec" run copy.tile --kernel=wide --in 'X=ones:f32[20]' --in 'I=r
 expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --repeat=3
 expect 1 "copy.tile:12: wide: gather out of range" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
 
+# all of u64 and of i64 by text, as a scalar and as a const; beyond it is said what the type holds
+cat >whole.tile <<'T'
+kernel whole(out u64 Y[1], u64 a, i64 b, u8 c = 7, const u64 K = 1, const i64 L = 2) grid (1) { store(Y[0], a + K); print("", a, b, c, K, L); }
+T
+for t in cpu interp; do
+    w=("$tilec" run whole.tile --target=$t)
+    expect 0 "18446744073709551615 -9223372036854775808 255 1 2" "${w[@]}" --set a=18446744073709551615 --set b=-9223372036854775808 --set c=255
+    expect 0 "9223372036854775808 9223372036854775807 0 1 2" "${w[@]}" --set a=0x8000000000000000 --set b=0x7fffffffffffffff --set c=0
+    expect 0 "3 4 7 18446744073709551615 -9223372036854775808" "${w[@]}" --set a=3 --set b=4 --set K=18446744073709551615 --set L=-9223372036854775808
+    expect 2 "--set a=18446744073709551616: out of range of u64 (0 to 18446744073709551615)" "${w[@]}" --set a=18446744073709551616 --set b=0
+    expect 2 "--set a=-1: out of range of u64" "${w[@]}" --set a=-1 --set b=0
+    expect 2 "--set b=9223372036854775808: out of range of i64 (-9223372036854775808 to 9223372036854775807)" "${w[@]}" --set a=0 --set b=9223372036854775808
+    expect 2 "--set b=-9223372036854775809: out of range of i64" "${w[@]}" --set a=0 --set b=-9223372036854775809
+    expect 2 "--set c=256: out of range of u8 (0 to 255)" "${w[@]}" --set a=0 --set b=0 --set c=256
+    expect 1 "constant -1 is out of range of \`u64\`" "${w[@]}" --set a=3 --set b=4 --set K=-1
+    expect 1 "constant 9223372036854775808 is out of range of \`i64\`" "${w[@]}" --set a=3 --set b=4 --set L=9223372036854775808
+    expect 1 "\`K\` must be an integer from -2^63 to 2^64 - 1" "${w[@]}" --set a=3 --set b=4 --set K=18446744073709551616
+done
+
 # the interpreter as the target: the same as the CPU where nothing rounds, and what is printed; from standard input too
 cat >both.tile <<'T'
 fn nearer(a, b) { if abs(b) < abs(a) { return b; } else if abs(b) == abs(a) { return max(a, b); } return a; }

@@ -43,6 +43,29 @@ bool text_to_int(const char *s, int64_t *value)
     return true;
 }
 
+const char *text_to_integer(Arena *a, const char *s, DType d, int64_t *value)
+{
+    bool truth = d == DT_BOOL && (!strcmp(s, "true") || !strcmp(s, "false")), minus = *s == '-', hex;
+    uint64_t v = 0;
+    const char *p = s + minus;
+    hex = p[0] == '0' && (p[1] == 'x' || p[1] == 'X');
+    p += hex ? 2 : 0;
+    if (truth) { *value = *s == 't'; return NULL; }
+    size_t digits = strspn(p, hex ? "0123456789abcdefABCDEF" : "0123456789");
+    if (!digits || p[digits]) return arena_printf(a, "no value of type %s", dtype_name(d));
+    errno = 0;
+    v = strtoull(p, NULL, hex ? 16 : 10);
+    int bits = d == DT_BOOL ? 1 : 8 * dtype_bytes(d);
+    bool with_sign = d != DT_BOOL && dtype_is_signed(d);
+    uint64_t most = with_sign ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits);
+    if (errno || v > (minus ? (with_sign ? most + 1 : 0) : most)) {
+        if (with_sign) return arena_printf(a, "out of range of %s (-%llu to %llu)", dtype_name(d), (unsigned long long)most + 1, (unsigned long long)most);
+        return arena_printf(a, "out of range of %s (0 to %llu)", dtype_name(d), (unsigned long long)most);
+    }
+    *value = (int64_t)(minus ? 0 - v : v);
+    return NULL;
+}
+
 bool args_int(Tool *t, const Args *a, FlagId f, int64_t lo, int64_t hi, int64_t *value)
 {
     const char *s = args_last(a, f, NULL);

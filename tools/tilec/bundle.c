@@ -58,16 +58,15 @@ static const Target *small_row(const Target *portable)
     return found;
 }
 
-static void close_rtc(void *p) { rtc_close(p); }
+static void close_rtc(void *p) { if (*(Rtc **)p) rtc_close(*(Rtc **)p); }
 
 /* Is there a compiler for binaries of this vendor? NVRTC; for HIP clang, else hipRTC. It is kept for later. */
-static bool have_compiler(Session *s, TargetKind kind, Rtc **out, DriverError *e)
+static bool have_compiler(Input *in, TargetKind kind, Rtc **out, DriverError *e)
 {
     char path[1024];
     if (*out || (kind == TARGET_HIP && hip_compiler(path, sizeof path))) return true;
-    if (rtc_open(kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), allocator_libc, out, e)) return false;
-    session_defer(s, close_rtc, *out);
-    return true;
+    session_defer(&in->session, close_rtc, out);
+    return !rtc_open(kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), in->tool->alloc, out, e);
 }
 
 static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1])
@@ -78,7 +77,7 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
         const Target *t = target_find(names->data[i]);
         DriverError e = { "" };
         if (t->kind == TARGET_CPU) { b->cpu = true; continue; }
-        bool always = !strcmp(source, "always"), have = !always && have_compiler(s, t->kind, &rtc[t->kind], &e);
+        bool always = !strcmp(source, "always"), have = !always && have_compiler(b->in, t->kind, &rtc[t->kind], &e);
         if (!always && !have && !strcmp(source, "never")) {
             Diag *d = diag_error(s, (Loc){0}, "no binary for %s can be made here: %s", t->name, e.text);
             diag_note(s, d, (Loc){0}, "TILE_NVRTC or TILE_HIPRTC names the compiler's library; with --bundle-source=missing the bundle holds source text, which is compiled where the program runs");
@@ -166,7 +165,7 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
 /* --- binaries --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct Task { MadeImage *image; Rtc *rtc; DriverCompile compile; tile_status status; DriverError error; } Task;
-typedef struct Work { Task *tasks; int n, next; } Work;
+typedef struct Work { Tool *tool; Task *tasks; int n, next; } Work;
 
 static void *work(void *p)
 {
@@ -205,10 +204,21 @@ static bool finish(Bundle *b, Task *t)
     return copy != NULL;
 }
 
+static void free_tasks(void *p)
+{
+    Work *w = p;
+    for (int i = 0; i < w->n; i++) {
+        driver_blob_free(w->tool->alloc, &w->tasks[i].compile.binary);
+        driver_blob_free(w->tool->alloc, &w->tasks[i].compile.log);
+    }
+}
+
 static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
 {
     Arena *a = &b->in->session.arena;
-    Work w = { arena_array(a, Task, b->images.len), 0, 0 };
+    Work *w = arena_new(a, Work);
+    *w = (Work){ b->in->tool, arena_array(a, Task, b->images.len), 0, 0 };
+    session_defer(&b->in->session, free_tasks, w);
     bool ok = true;
     for (size_t i = 0; i < b->images.len; i++) {
         MadeImage *m = &b->images.data[i];
@@ -221,14 +231,10 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
         }
         DriverCompile c = { .text = m->source, .name = arena_printf(a, "%s.cu", m->entry), .entry = m->entry, .target = m->aim.target,
                             .debug_info = args_has(b->in->args, FLAG_DEBUG) };
-        w.tasks[w.n++] = (Task){ m, rtc[m->aim.target->kind], c, TILE_OK, { "" } };
+        w->tasks[w->n++] = (Task){ m, rtc[m->aim.target->kind], c, TILE_OK, { "" } };
     }
-    run_tasks(&w);
-    for (int i = 0; i < w.n; i++) ok &= finish(b, &w.tasks[i]);
-    for (int i = 0; i < w.n; i++) {
-        driver_blob_free(allocator_libc, &w.tasks[i].compile.binary);
-        driver_blob_free(allocator_libc, &w.tasks[i].compile.log);
-    }
+    run_tasks(w);
+    for (int i = 0; i < w->n; i++) ok &= finish(b, &w->tasks[i]);
     return ok;
 }
 
@@ -267,7 +273,7 @@ int bundle_compile(Input *in, const Variants *list, const Strings *targets, Outp
     Arena *kept = &in->tool->arena;
     const char *path = args_last(in->args, FLAG_OUTPUT, NULL), *header = args_last(in->args, FLAG_HEADER, NULL);
     Bundle b = { .in = in, .stem = identifier(&s->arena, path) };
-    Rtc *rtc[TARGET_HIP + 1] = { NULL };
+    Rtc **rtc = arena_array(&s->arena, Rtc *, TARGET_HIP + 1);      /* the session closes them */
     if (!choose_aims(&b, targets, rtc)) return EXIT_INPUT;
     for (size_t i = 0; i < list->len; i++)
         if (!add_variant(&b, list, &list->data[i])) return EXIT_INPUT;

@@ -82,20 +82,17 @@ static int measure(Run *r)
     int64_t repeat = 0;
     if (!args_int(r->tool, r->args, FLAG_REPEAT, 1, MAX, &repeat)) return EXIT_USAGE;
     double *ms = arena_array(&r->tool->arena, double, MAX), bytes = 0;
-    void *begin = NULL, *end = NULL;
     int n = 0;
     r->measuring = true;
-    TRY(r, tile_event_create(r->context, &begin));
-    TRY(r, tile_event_create(r->context, &end));
+    TRY(r, tile_event_create(r->context, &r->begin));
+    TRY(r, tile_event_create(r->context, &r->end));
     for (int64_t start = clock_ns(); n < (repeat ? repeat : MAX) && (repeat || n < 3 || clock_ns() - start < 1000000000); n++) {
-        TRY(r, tile_event_record(r->context, begin, NULL));
+        TRY(r, tile_event_record(r->context, r->begin, NULL));
         TRY(r, tile_launch(r->kernel, r->launch_args, r->n_params, &r->desc));
-        TRY(r, tile_event_record(r->context, end, NULL));
-        TRY(r, tile_event_synchronize(r->context, end));
-        TRY(r, tile_event_elapsed(r->context, begin, end, &ms[n]));
+        TRY(r, tile_event_record(r->context, r->end, NULL));
+        TRY(r, tile_event_synchronize(r->context, r->end));
+        TRY(r, tile_event_elapsed(r->context, r->begin, r->end, &ms[n]));
     }
-    tile_event_destroy(r->context, begin);
-    tile_event_destroy(r->context, end);
     qsort(ms, (size_t)n, sizeof *ms, compare);
     for (size_t i = 0; i < r->n_params; i++) bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
     tile_variant_info v = { .struct_size = sizeof v };
@@ -121,10 +118,11 @@ static int run(Run *r, bool timed, Outputs *outputs)
 static int run_or_bench(Tool *t, const Args *a, bool timed)
 {
     if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec run --help` shows how)", a->inputs.len);
-    Run r = { .tool = t, .args = a };
+    Run *r = arena_new(&t->arena, Run);
     Outputs outputs = {0};
-    int code = run(&r, timed, &outputs);
-    run_close(&r);
+    run_init(r, t, a);
+    int code = run(r, timed, &outputs);
+    run_close(r);
     return code ? code : outputs_commit(t, &outputs);
 }
 

@@ -109,18 +109,19 @@ static bool read_scalars(Sim *s, Scalar *out)
         for (int i = 0; i < s->kernel->n_params; i++)
             if (!strcmp(s->kernel->params[i].name, q->name)) {
                 FrontValue d = s->kernel->params[i].default_value;
+                if (d.kind == FRONT_UINT) out[p] = real ? scalar_float((double)(uint64_t)d.i) : scalar_int(d.i);
                 if (d.kind == FRONT_INT) out[p] = real ? scalar_float((double)d.i) : scalar_int(d.i);
                 if (d.kind == FRONT_FLOAT) out[p].f = d.f;
                 if (d.kind == FRONT_BOOL) out[p].i = d.b;
             }
         for (size_t i = 0; i < set->len; i++) {
-            const char *name, *value;
+            const char *name, *value, *why = NULL;
             char *end = NULL;
             if (!read_set(s, set->data[i], &name, &value) || strcmp(name, q->name)) continue;
             if (real) out[p].f = number_read(value, &end);
-            else if (!strcmp(value, "true") || !strcmp(value, "false")) out[p].i = *value == 't';
-            else if (!text_to_int(value, &out[p].i)) end = (char *)value;
-            if (end && (*end || end == value)) { diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: no value of type %s", name, value, dtype_name(q->type->dtype)); return false; }
+            else why = text_to_integer(&s->in->session.arena, value, q->type->dtype, &out[p].i);
+            if (end && (*end || end == value)) why = arena_printf(&s->in->session.arena, "no value of type %s", dtype_name(q->type->dtype));
+            if (why) { diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why); return false; }
         }
     }
     return true;
@@ -168,7 +169,7 @@ static bool check_remap(Sim *s, const Func *f, const EvalCode *remap)
     Loc loc = f->loc;
     for (const Instr *i = f->remap->first; i; i = i->next)      /* of the clause, if it is still to be seen */
         if (i->loc.file && (i->loc.begin != f->loc.begin || i->loc.end != f->loc.end)) loc = i->loc;
-    switch (eval_check_remap(remap, &env, n, allocator_libc, &clash)) {
+    switch (eval_check_remap(remap, &env, n, s->in->tool->alloc, &clash)) {
     case EVAL_BIJECTION: return true;
     case EVAL_COLLISION:
         diag_error(x, loc, "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld", (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
@@ -226,7 +227,7 @@ static void *work(void *user)
     Sim *s = user;
     for (int k; (k = atomic_fetch_add(&s->next, 1)) < s->report.n;) {
         SimCase *c = &s->report.cases[k];
-        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .drift = s->drift, .chiplet_of = c->chiplet_of, .alloc = allocator_libc };
+        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .drift = s->drift, .chiplet_of = c->chiplet_of, .alloc = s->in->tool->alloc };
         if (!same_case(&s->report, k)) c->status = sim_replay(s->report.trace, &s->device, c->remap, &o, &c->result);
     }
     return NULL;

@@ -15,6 +15,7 @@ typedef struct Tuning {
     int failed;
     int64_t said;                   /* when the last line of progress was printed */
     tile_tune *results;
+    ToolCleanup cleanup;            /* of the results */
 } Tuning;
 
 /* --- progress ---------------------------------------------------------------------------------------------------------------- */
@@ -160,14 +161,17 @@ static int tune(Tuning *t, Outputs *outputs)
     return write_table(t);
 }
 
+static void free_results(void *p) { tile_tune_destroy(((Tuning *)p)->results); }
+
 int cmd_tune(Tool *tool, const Args *a)
 {
     if (a->inputs.len != 1) return tool_usage(tool, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec tune --help` shows how)", a->inputs.len);
-    Tuning t = { .run = { .tool = tool, .args = a } };
+    Tuning *t = arena_new(&tool->arena, Tuning);
     Outputs outputs = {0};
-    int code = tune(&t, &outputs);
-    tile_tune_destroy(t.results);
-    run_close(&t.run);
+    run_init(&t->run, tool, a);
+    tool_at_end(tool, &t->cleanup, free_results, t);
+    int code = tune(t, &outputs);
+    run_close(&t->run);
     int written = outputs_commit(tool, &outputs);
     return code ? code : written;
 }

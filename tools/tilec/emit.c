@@ -97,8 +97,17 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
     return true;
 }
 
-static void close_rtc(void *p) { rtc_close(p); }
-static void free_data(void *p) { free(p); }
+static void close_rtc(void *p) { if (*(Rtc **)p) rtc_close(*(Rtc **)p); }
+
+/* What the vendor's compiler made, until the session ends. */
+typedef struct Made { Tool *tool; DriverCompile d; } Made;
+
+static void free_made(void *p)
+{
+    Made *m = p;
+    driver_blob_free(m->tool->alloc, &m->d.binary);
+    driver_blob_free(m->tool->alloc, &m->d.log);
+}
 
 /* The vendor's log, a line a note. */
 static void note_log(Session *s, Diag *to, const char *log, size_t n)
@@ -117,25 +126,26 @@ bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled 
     Session *s = &in->session;
     DriverError e = { "" };
     if (!in->rtc) {
-        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), allocator_libc, &in->rtc, &e)) { diag_error(s, (Loc){0}, "%s", e.text); return false; }
-        session_defer(s, close_rtc, in->rtc);
+        session_defer(s, close_rtc, &in->rtc);
+        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), in->tool->alloc, &in->rtc, &e)) { diag_error(s, (Loc){0}, "%s", e.text); return false; }
     }
-    DriverCompile d = { .text = c->artifact.data, .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry), .entry = c->artifact.entry, .target = o->target,
-                        .debug_info = o->backend.debug_info };
+    Made *made = arena_new(&s->arena, Made);
+    DriverCompile *d = &made->d;
+    *made = (Made){ in->tool, { .text = c->artifact.data, .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry), .entry = c->artifact.entry,
+                                .target = o->target, .debug_info = o->backend.debug_info } };
+    session_defer(s, free_made, made);
     int64_t begin = clock_ns();
-    tile_status st = rtc_compile(in->rtc, &d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
+    tile_status st = rtc_compile(in->rtc, d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
     compile_time(o, "NVRTC", begin);
-    if (d.binary.data) session_defer(s, free_data, d.binary.data);
-    if (d.log.data) session_defer(s, free_data, d.log.data);
     if (st) {
         Diag *to = diag_error(s, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, e.text);
-        if (d.log.data) note_log(s, to, d.log.data, strnlen(d.log.data, d.log.size));
+        if (d->log.data) note_log(s, to, d->log.data, strnlen(d->log.data, d->log.size));
         return false;
     }
-    c->artifact.registers = d.registers;
-    c->artifact.spill_bytes = d.spill_bytes;
-    *data = d.binary.data;
-    *size = d.binary.size;
+    c->artifact.registers = d->registers;
+    c->artifact.spill_bytes = d->spill_bytes;
+    *data = d->binary.data;
+    *size = d->binary.size;
     return true;
 }
 

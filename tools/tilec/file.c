@@ -2,6 +2,7 @@
 #include "tools/tilec/file.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
 
 void outputs_add(Tool *t, Outputs *o, const char *path, const void *data, size_t len)
 {
-    vec_push(&t->arena, &o->list, ((Output){ path, NULL, data, len }));
+    vec_push(&t->arena, &o->list, ((Output){ .path = path, .data = data, .len = len }));
 }
 
 static bool write_all(int fd, const char *p, size_t n)
@@ -72,11 +73,8 @@ static bool in_place(const char *path)
 /* A symbolic link keeps being one: the file it names is replaced. */
 static const char *real_target(Tool *t, const char *path)
 {
-    char *real = realpath(path, NULL);
-    if (!real) return path;
-    path = arena_strdup(&t->arena, real);
-    free(real);
-    return path;
+    char real[PATH_MAX];
+    return realpath(path, real) ? arena_strdup(&t->arena, real) : path;
 }
 
 static bool same_file(const char *a, const char *b)
@@ -102,10 +100,13 @@ int outputs_commit(Tool *t, Outputs *o)
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i; k++)
             if (same_file(o->list.data[i].path, o->list.data[k].path)) return tool_error(t, "two outputs go to %s", o->list.data[i].path);
-    for (size_t i = 0; i < n && !failed; i++) {
+    for (size_t i = 0; i < n; i++) {        /* all names before the first file: memory may run out here, and leaves no file behind */
         if (in_place(o->list.data[i].path)) continue;
-        const char *path = real_target(t, o->list.data[i].path);
-        o->list.data[i].temporary = arena_printf(&t->arena, "%s.tmp%ld", path, (long)getpid());
+        o->list.data[i].target = real_target(t, o->list.data[i].path);
+        o->list.data[i].temporary = arena_printf(&t->arena, "%s.tmp%ld", o->list.data[i].target, (long)getpid());
+    }
+    for (size_t i = 0; i < n && !failed; i++) {
+        if (!o->list.data[i].temporary) continue;
         unlink(o->list.data[i].temporary);
         if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, 0666, o->list.data[i].data, o->list.data[i].len)) {
             failed = o->list.data[i].path;
@@ -115,7 +116,7 @@ int outputs_commit(Tool *t, Outputs *o)
     int error = errno;
     for (; renamed < n && !failed; renamed++) {
         const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
-        bool ok = tmp ? !rename(tmp, real_target(t, path)) : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
+        bool ok = tmp ? !rename(tmp, o->list.data[renamed].target) : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
         if (!ok) { failed = path; error = errno; break; }
     }
     if (!failed) return EXIT_OK;

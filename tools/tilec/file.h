@@ -9,7 +9,7 @@ bool file_read(Tool *, const char *path, size_t limit, FileText *);
 
 /* Outputs are collected in memory and written by outputs_commit: each into a new file beside its target, and only when
  * all are complete are they renamed into place. A run that fails leaves what was there before. */
-typedef struct Output { const char *path, *temporary; const void *data; size_t len; } Output;
+typedef struct Output { const char *path, *target, *temporary; const void *data; size_t len; } Output;    /* target: the file that path names */
 typedef struct Outputs { VEC(Output) list; } Outputs;
 
 /* `data` is not copied. `-` is standard output; devices and pipes are written to in place. */

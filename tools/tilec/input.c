@@ -103,6 +103,25 @@ Ast *input_parse_again(Input *in, Session *s)
     return frontend_check(ast) ? ast : NULL;
 }
 
+static void free_session(void *s) { session_free(s); }
+
+/* process and print_diagnostics, from wherever they leave. */
+static int guarded(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
+{
+    volatile int code = EXIT_INPUT, left = 0;
+    left = setjmp(in->session.oom);
+    if (!left) {
+        text_init(&in->times, &in->session.arena);
+        code = process(in, outputs, fn);
+    }
+    if (left != 1) {
+        if (setjmp(in->session.oom)) left = 1;
+        else print_diagnostics(in);
+    }
+    if (left == 1) return tool_error(in->tool, "out of memory");
+    return left ? tool_error(in->tool, "this is an error of tilec; please report it") : code;
+}
+
 int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
 {
     Input *in = arena_new(&t->arena, Input);
@@ -113,20 +132,15 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     in->args = a;
     in->path = path;
     in->user = user;
-    session_init(&in->session, allocator_libc);
+    session_init(&in->session, t->alloc);
+    tool_at_end(t, &in->cleanup, free_session, &in->session);
     in->session.error_limit = limit ? (int)limit : 1 << 30;
-    text_init(&in->times, &in->session.arena);
     in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
-    volatile int code = EXIT_INPUT;
-    int left = setjmp(in->session.oom);
-    if (!left) code = process(in, outputs, fn);
-    if (left == 1) code = tool_error(t, "out of memory");
-    if (left != 1 && !setjmp(in->session.oom)) print_diagnostics(in);
-    if (left > 1) code = tool_error(t, "this is an error of tilec; please report it");
+    int code = guarded(in, outputs, fn);
     if (in->session.n_errors && code == EXIT_OK) code = EXIT_INPUT;
     for (size_t i = 0; i < in->files.len && code == EXIT_OK; i++) if (!outputs_spare(t, outputs, in->files.data[i])) code = EXIT_INPUT;
     if (code == EXIT_OK) code = outputs_commit(t, outputs);
-    session_free(&in->session);
+    tool_end(t, &in->cleanup);
     return code;
 }
 

@@ -15,6 +15,7 @@ typedef struct Input {
     int64_t parse_ns;
     Text times;                 /* --time-passes: what was compiled, and how long each stage took */
     void *user;                 /* what input_with was given */
+    ToolCleanup cleanup;        /* of the session */
     struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
     struct EmissionChecker *checker;    /* with --check-emission */
 } Input;

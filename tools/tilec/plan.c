@@ -178,7 +178,7 @@ int64_t plan_value(FrontValue v)
     int64_t bits = 0;
     switch (v.kind) {
     case FRONT_NOTHING: return 0;
-    case FRONT_INT: return v.i;
+    case FRONT_INT: case FRONT_UINT: return v.i;
     case FRONT_BOOL: return v.b;
     case FRONT_TYPE: return dtype_number(v.type);
     case FRONT_FLOAT: memcpy(&bits, &v.f, sizeof bits); return bits;

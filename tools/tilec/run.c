@@ -36,7 +36,7 @@ static int open_context(Run *r)
         .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
                  (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) |
                  (args_has(a, FLAG_EARLY_START) ? TILE_CONTEXT_EARLY_START : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
-        .opt_level = level ? (int)level : -1, .threads = (int)threads,
+        .opt_level = level ? (int)level : -1, .threads = (int)threads, .allocator = { r->tool->alloc.realloc, r->tool->alloc.user },
     };
     tile_status st = tile_context_create_error(&d, &r->context, why, sizeof why);
     if (st == TILE_ERROR_INVALID_ARGUMENT) return tool_usage(r->tool, "%s", why);
@@ -95,9 +95,8 @@ static int make_kernel(Run *r)
     const char *name = kernel_name(r), *left, *right;
     const Strings *set = &r->args->flag[FLAG_SET];
     if (!name) return EXIT_USAGE;
-    tile_kernel *probe = NULL;
-    TRY(r, tile_kernel_create(r->module, name, NULL, 0, &probe));
-    int code = read_params(r, probe);
+    TRY(r, tile_kernel_create(r->module, name, NULL, 0, &r->probe));
+    int code = read_params(r, r->probe);
     tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 1);
     size_t n = 0;
     for (size_t i = 0; i < set->len && !code; i++) {
@@ -110,7 +109,8 @@ static int make_kernel(Run *r)
         b[n++].value.text = right;
         if (text_to_int(right, &extent)) vec_push(&r->tool->arena, &r->known, ((Extent){ left, extent, "--set" }));
     }
-    tile_kernel_destroy(probe);
+    tile_kernel_destroy(r->probe);
+    r->probe = NULL;
     if (code) return code;
     r->kernel_name = name;
     r->bindings = b;
@@ -155,18 +155,17 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     }
     if (!p->set) return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
     dtype_of(p->info.dtype, &d);
-    bool truth = !strcmp(p->set, "true") || !strcmp(p->set, "false"), ok = true;
+    const char *why = NULL;
     if (dtype_is_float(d)) {
         double f = number_read(p->set, &end);
         *arg = tile_arg_float(f);
-        ok = !*end && end != p->set && (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI"));       /* inf only where it is said */
-    } else if (d == DT_BOOL && truth) {
-        *arg = tile_arg_int(!strcmp(p->set, "true"));
+        bool ok = !*end && end != p->set && (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI"));      /* inf only where it is said */
+        if (!ok) why = arena_printf(&r->tool->arena, "no value of type %s", dtype_name(d));
     } else {
-        ok = text_to_int(p->set, &i);
+        why = text_to_integer(&r->tool->arena, p->set, d, &i);
         *arg = tile_arg_int(i);
     }
-    return ok ? EXIT_OK : tool_usage(r->tool, "--set %s=%s: no value of type %s", p->info.name, p->set, tile_dtype_name(p->info.dtype));
+    return why ? tool_usage(r->tool, "--set %s=%s: %s", p->info.name, p->set, why) : EXIT_OK;
 }
 
 /* In tensors first, so that the extents of the others are known. */
@@ -215,14 +214,26 @@ int run_open(Run *r)
     return code ? code : upload(r);
 }
 
-void run_close(Run *r)
+static void close_run(void *p)
 {
+    Run *r = p;
+    if (r->begin) tile_event_destroy(r->context, r->begin);
+    if (r->end) tile_event_destroy(r->context, r->end);
     if (r->context && r->desc.workspace) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->desc.workspace);
     for (size_t i = 0; i < r->n_params && r->params; i++) {
         if (r->params[i].device) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->params[i].device);
         free(r->params[i].host.data);
     }
+    tile_kernel_destroy(r->probe);
     tile_kernel_destroy(r->kernel);
     tile_module_destroy(r->module);
     tile_context_destroy(r->context);
 }
+
+void run_init(Run *r, Tool *t, const Args *a)
+{
+    *r = (Run){ .tool = t, .args = a };
+    tool_at_end(t, &r->cleanup, close_run, r);
+}
+
+void run_close(Run *r) { tool_end(r->tool, &r->cleanup); }

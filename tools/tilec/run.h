@@ -18,7 +18,9 @@ typedef struct Run {
     const Args *args;
     tile_context *context;
     tile_module *module;
-    tile_kernel *kernel;
+    tile_kernel *kernel, *probe;    /* probe: tells the parameters while bindings are read */
+    void *begin, *end;              /* events, while launches are timed */
+    ToolCleanup cleanup;
     Parameter *params; size_t n_params;
     tile_arg *launch_args;
     const char *kernel_name;
@@ -35,6 +37,8 @@ typedef struct Run {
 int run_failed(Run *, tile_status);
 #define TRY(r, call) do { tile_status st_ = (call); if (st_) return run_failed((r), st_); } while (0)
 
+/* An empty run, in the tool's arena. It is closed by run_close, or at the end of the command. */
+void run_init(Run *, Tool *, const Args *);
 /* Device, module, kernel, and its arguments there; an exit code. */
 int run_open(Run *);
 void run_close(Run *);
