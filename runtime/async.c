@@ -7,7 +7,8 @@ struct tile_compile {
     tile_kernel *kernel;
     pthread_t thread;
     bool joined;
-    pthread_mutex_t lock;           /* guards joined */
+    Lock lock;                      /* guards joined */
+    unsigned forks;                 /* fork_count() when the thread was started */
     atomic_int done;
     tile_status status;             /* valid once done */
     size_t n, bytes;
@@ -47,15 +48,16 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     tile_compile *h = context_alloc(k->context, bytes);
     if (!h) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     h->kernel = k;
+    h->forks = fork_count();
     h->n = n;
     h->bytes = bytes;
     h->copies = (ArgCopy *)(h + 1);
     h->args = (tile_arg *)(h->copies + n);
     for (size_t i = 0; i < n; i++) copy_view(k, (int)i, &l, &h->copies[i], &h->args[i], &args[i]);
     atomic_fetch_add(&k->references, 1);
-    pthread_mutex_init(&h->lock, NULL);
+    lock_init(&h->lock);
     if (pthread_create(&h->thread, NULL, compile_thread, h)) {
-        pthread_mutex_destroy(&h->lock);
+        lock_destroy(&h->lock);
         context_free(k->context, h, bytes);
         st = context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "no thread could be started");
         tile_kernel_destroy(k);
@@ -65,19 +67,30 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     return TILE_OK;
 }
 
+/* The thread is the parent process's: a child has none to wait for. */
+static bool of_parent(const tile_compile *h) { return h->forks != fork_count(); }
+
+static tile_status left_behind(tile_compile *h)
+{
+    return context_fail(h->kernel->context, TILE_ERROR_UNSUPPORTED, "%s was being compiled by a thread of the parent process when it forked; a launch here compiles it anew",
+                        h->kernel->title);
+}
+
 tile_status tile_compile_poll(tile_compile *h)
 {
     if (!h) return TILE_ERROR_INVALID_ARGUMENT;
-    return atomic_load_explicit(&h->done, memory_order_acquire) ? h->status : TILE_PENDING;
+    if (atomic_load_explicit(&h->done, memory_order_acquire)) return h->status;
+    return of_parent(h) ? left_behind(h) : TILE_PENDING;
 }
 
 tile_status tile_compile_wait(tile_compile *h)
 {
     if (!h) return TILE_ERROR_INVALID_ARGUMENT;
-    pthread_mutex_lock(&h->lock);
+    if (of_parent(h)) return atomic_load(&h->done) ? h->status : left_behind(h);
+    lock_enter(&h->lock);
     if (!h->joined) pthread_join(h->thread, NULL);
     h->joined = true;
-    pthread_mutex_unlock(&h->lock);
+    lock_leave(&h->lock);
     return h->status;
 }
 
@@ -86,7 +99,7 @@ void tile_compile_destroy(tile_compile *h)
     if (!h) return;
     tile_compile_wait(h);
     tile_kernel *k = h->kernel;
-    pthread_mutex_destroy(&h->lock);
+    lock_destroy(&h->lock);
     context_free(k->context, h, h->bytes);
     tile_kernel_destroy(k);
 }

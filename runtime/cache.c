@@ -1,7 +1,13 @@
-/* cache.c: compiled kernels on disk: one file an entry, named by the SHA-256 of everything that decides its content. Entries
- * appear by rename, so readers and other processes see whole files or none; what a file holds is checked by its reader (artifact.c). Use moves
- * an entry's modification time; when the folder outgrows its limit, the entries longest unused go. Nothing here reports errors: a cache that does not
- * work is a cache that misses. */
+/* cache.c: results on disk: one file an entry, named by the SHA-256 of its key. The key is everything that decides the content; the entry holds the whole
+ * of it, and the reader compares it. Entries appear by rename, so readers and other processes see whole files or none. Use moves an entry's
+ * modification time; when the folder outgrows its limit, the entries longest unused go.
+ *
+ * Code that is loaded from here runs in the process, so the reader takes only what its own user can have written: the folder and the entry must
+ * belong to the effective user and be writable by nobody else, and the entry must be a regular file, not a link. Files are opened relative to the
+ * folder that was looked at, without following links and without waiting, so that a FIFO cannot hold a launch up. What an entry holds is checked
+ * by the caller too (artifact.c).
+ *
+ * Nothing here fails: a cache that does not work is a cache that misses. Why an entry was not taken is a message of TILE_DEBUG=cache. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
 #include <dirent.h>
@@ -107,16 +113,92 @@ void cache_open(Cache *c, Allocator alloc, const char *directory, uint64_t limit
     if (!*root || format_text(c->directory, sizeof c->directory, "%s%s", root, below) >= (int)sizeof c->directory - 100) c->directory[0] = 0;
 }
 
-static void entry_path(const Cache *c, const uint8_t key[32], char *out, size_t room)
+CacheKey cache_key(const char *bytes, size_t n)
 {
-    char hex[65];
-    for (int i = 0; i < 32; i++) format_text(hex + 2 * i, 3, "%02x", key[i]);
-    format_text(out, room, "%s/%s%s", c->directory, hex, suffix);
+    CacheKey k = { bytes, n, suffix, { 0 } };
+    Sha256 sha;
+    sha256_init(&sha);
+    sha256_add(&sha, bytes, n);
+    sha256_end(&sha, k.hash);
+    return k;
 }
 
-static bool read_all(int fd, char *p, size_t n)
+CacheKey cache_note_key(const char *bytes, size_t n)
 {
-    while (n) {
+    CacheKey k = cache_key(bytes, n);
+    k.suffix = ".note";
+    return k;
+}
+
+static void entry_name(const CacheKey *k, char out[80])
+{
+    for (int i = 0; i < 32; i++) format_text(out + 2 * i, 3, "%02x", k->hash[i]);
+    format_text(out + 64, 16, "%s", k->suffix);
+}
+
+/* --- what is not trusted ------------------------------------------------------------------------------------------------------ */
+
+static void say(const Cache *c, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(const Cache *c, const char *name, const char *fmt, ...)
+{
+    char text[1400], why[200];
+    va_list ap;
+    if (!c->debug) return;
+    va_start(ap, fmt);
+    format_args(why, sizeof why, fmt, ap);
+    va_end(ap);
+    format_text(text, sizeof text, "cache: %s%s%s is ignored: %s", c->directory, *name ? "/" : "", name, why);
+    c->debug(c->debug_user, text);
+}
+
+/* Whose it is, and who else may write it. */
+static bool is_ours(const Cache *c, const char *name, const struct stat *st)
+{
+    if (st->st_uid != geteuid()) say(c, name, "it belongs to user %ld, not to %ld", (long)st->st_uid, (long)geteuid());
+    else if (st->st_mode & (S_IWGRP | S_IWOTH)) say(c, name, "its mode %03o lets others write to it", (unsigned)st->st_mode & 0777);
+    else return true;
+    return false;
+}
+
+/* The folder, or -1. A link to a folder may stand in its place: what it leads to is looked at. */
+static int open_folder(const Cache *c)
+{
+    struct stat st;
+    int fd = c->directory[0] ? open(c->directory, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        if (c->directory[0] && errno != ENOENT) say(c, "", "%s", strerror(errno));
+        return -1;
+    }
+    if (!fstat(fd, &st) && is_ours(c, "", &st)) return fd;
+    close(fd);
+    return -1;
+}
+
+/* A regular file of ours, or -1. */
+static int open_file(const Cache *c, int folder, const char *name, struct stat *st)
+{
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) {
+        if (errno == ELOOP) say(c, name, "it is a symbolic link");
+        else if (errno != ENOENT) say(c, name, "%s", strerror(errno));
+        return -1;
+    }
+    bool ok = !fstat(fd, st);
+    if (ok && !S_ISREG(st->st_mode)) { say(c, name, "it is no regular file"); ok = false; }
+    if (ok && is_ours(c, name, st)) return fd;
+    close(fd);
+    return -1;
+}
+
+/* --- entries -------------------------------------------------------------------------------------------------------------------- */
+
+/* What stands before the key; behind the key comes the content. */
+typedef struct EntryHead { char magic[8]; uint64_t key_bytes, bytes, checksum; } EntryHead;
+static const char magic[8] = "TILEKEY1";
+
+static bool read_all(int fd, void *to, size_t n)
+{
+    for (char *p = to; n;) {
         ssize_t r = read(fd, p, n);
         if (r < 0 && errno == EINTR) continue;
         if (r <= 0) return false;
@@ -126,28 +208,73 @@ static bool read_all(int fd, char *p, size_t n)
     return true;
 }
 
-/* The file is closed by the session if memory runs out between. */
-static void close_fd(void *fd) { close((int)(intptr_t)fd - 1); }
-
-bool cache_read(const Cache *c, const uint8_t key[32], Arena *arena, const void **bytes, size_t *size)
+static bool same_key(int fd, const CacheKey *k)
 {
-    char path[1200];
+    char piece[1024];
+    for (size_t at = 0, n; at < k->n; at += n) {
+        n = k->n - at < sizeof piece ? k->n - at : sizeof piece;
+        if (!read_all(fd, piece, n) || memcmp(piece, k->bytes + at, n)) return false;
+    }
+    return true;
+}
+
+/* An entry up to its content, or -1. */
+static int open_entry(const Cache *c, const CacheKey *k, EntryHead *head)
+{
+    char name[80];
     struct stat st;
-    if (!c->directory[0]) return false;
-    entry_path(c, key, path, sizeof path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int folder = open_folder(c);
+    if (folder < 0) return -1;
+    entry_name(k, name);
+    int fd = open_file(c, folder, name, &st);
+    close(folder);
+    if (fd < 0) return -1;
+    uint64_t size = (uint64_t)st.st_size;
+    if (!read_all(fd, head, sizeof *head) || memcmp(head->magic, magic, sizeof magic) || size > ENTRY_MAX || head->bytes > size || head->key_bytes > size ||
+        sizeof *head + head->key_bytes + head->bytes != size) say(c, name, "it is damaged, or of another version");
+    else if (head->key_bytes != k->n || !same_key(fd, k)) say(c, name, "it is the entry of another key");
+    else {
+        futimens(fd, (struct timespec[2]){ { 0, UTIME_NOW }, { 0, UTIME_NOW } });
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+static bool read_content(const Cache *c, const CacheKey *k, int fd, const EntryHead *head, char *to)
+{
+    char name[80];
+    if (read_all(fd, to, head->bytes) && artifact_checksum(to, head->bytes) == head->checksum) return true;
+    entry_name(k, name);
+    say(c, name, "it is damaged");
+    return false;
+}
+
+bool cache_read(const Cache *c, const CacheKey *k, Arena *arena, const void **bytes, size_t *size)
+{
+    EntryHead head;
+    int fd = open_entry(c, k, &head);
     if (fd < 0) return false;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > ENTRY_MAX) { close(fd); return false; }
     jmp_buf *outer = arena->on_oom, here;
     arena->on_oom = &here;
-    if (setjmp(here)) { close_fd((void *)(intptr_t)(fd + 1)); arena->on_oom = outer; arena_oom(arena); }
-    char *p = arena_alloc(arena, (size_t)st.st_size);
+    if (setjmp(here)) { close(fd); arena->on_oom = outer; arena_oom(arena); }
+    char *p = arena_alloc(arena, head.bytes + 1);
     arena->on_oom = outer;
-    bool ok = read_all(fd, p, (size_t)st.st_size);
-    if (ok) futimens(fd, (struct timespec[2]){ { 0, UTIME_NOW }, { 0, UTIME_NOW } });
+    bool ok = read_content(c, k, fd, &head, p);
     close(fd);
     *bytes = p;
-    *size = (size_t)st.st_size;
+    *size = head.bytes;
+    return ok;
+}
+
+bool cache_read_text(const Cache *c, const CacheKey *k, char *out, size_t room)
+{
+    EntryHead head;
+    int fd = open_entry(c, k, &head);
+    if (fd < 0) return false;
+    bool ok = head.bytes < room && read_content(c, k, fd, &head, out);
+    close(fd);
+    if (ok) out[head.bytes] = 0;
     return ok;
 }
 
@@ -195,10 +322,12 @@ static size_t list_entries(const Cache *c, DIR *d, Entry *list, size_t room, uin
     return n;
 }
 
-static void evict(const Cache *c)
+static void evict(const Cache *c, int folder)
 {
     enum { ROOM = 16384 };
-    DIR *d = opendir(c->directory);
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);      /* of its own: a stream closes what it reads */
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d && again >= 0) close(again);
     Entry *list = d ? c->alloc.realloc(c->alloc.user, NULL, 0, ROOM * sizeof *list) : NULL;
     uint64_t total = 0;
     if (list) {
@@ -213,54 +342,47 @@ static void evict(const Cache *c)
     if (d) closedir(d);
 }
 
-/* A whole file at `path`, or what was there before. */
-static bool put_file(const Cache *c, const char *path, const void *bytes, size_t size)
+/* A whole file of that name, or what was there before. */
+static bool put_file(const Cache *c, int folder, const char *name, const EntryHead *head, const CacheKey *k, const void *bytes)
 {
-    char temporary[1200];
-    format_text(temporary, sizeof temporary, "%s", c->directory);
-    if (!make_folders(temporary)) return false;
-    format_text(temporary, sizeof temporary, "%s/.new-XXXXXX", c->directory);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return false;
-    bool ok = write_all(fd, bytes, size);
-    ok = close(fd) == 0 && ok && !rename(temporary, path);
-    if (!ok) unlink(temporary);
+    char temporary[64];
+    int fd = -1;
+    for (unsigned tries = 0; fd < 0 && tries < 16; tries++) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        format_text(temporary, sizeof temporary, ".new-%lx-%lx-%x", (long)getpid(), now.tv_nsec, tries);
+        fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    if (fd < 0) { say(c, name, "it cannot be written: %s", strerror(errno)); return false; }
+    bool ok = write_all(fd, (const char *)head, sizeof *head) && write_all(fd, k->bytes, k->n) && write_all(fd, bytes, head->bytes);
+    ok = close(fd) == 0 && ok && !renameat(folder, temporary, folder, name);
+    if (!ok) unlinkat(folder, temporary, 0);
     return ok;
 }
 
-void cache_write(const Cache *c, const uint8_t key[32], const void *bytes, size_t size)
+void cache_write(const Cache *c, const CacheKey *k, const void *bytes, size_t size)
 {
-    char path[1200];
-    if (!c->directory[0] || size > ENTRY_MAX || size > c->limit) return;
-    entry_path(c, key, path, sizeof path);
-    if (put_file(c, path, bytes, size)) evict(c);
+    char name[80], path[sizeof c->directory];
+    EntryHead head = { .key_bytes = k->n, .bytes = size, .checksum = artifact_checksum(bytes, size) };
+    memcpy(head.magic, magic, sizeof magic);
+    if (!c->directory[0] || size > ENTRY_MAX - sizeof head - k->n || size > c->limit) return;
+    memcpy(path, c->directory, sizeof path);
+    if (!make_folders(path)) return;
+    int folder = open_folder(c);
+    if (folder < 0) return;
+    entry_name(k, name);
+    if (put_file(c, folder, name, &head, k, bytes)) evict(c, folder);
+    close(folder);
 }
 
-bool cache_note_read(const Cache *c, const char *name, char *out, size_t room)
+void cache_drop(const Cache *c, const CacheKey *k)
 {
-    char path[1200];
-    if (!c->directory[0]) return false;
-    format_text(path, sizeof path, "%s/%s", c->directory, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, room - 1);
-    if (fd >= 0) close(fd);
-    if (n < 0) return false;
-    out[n] = 0;
-    return true;
-}
-
-void cache_note_write(const Cache *c, const char *name, const char *text)
-{
-    char path[1200];
-    if (!c->directory[0]) return;
-    format_text(path, sizeof path, "%s/%s", c->directory, name);
-    put_file(c, path, text, strlen(text));
-}
-
-void cache_drop(const Cache *c, const uint8_t key[32])
-{
-    char path[1200];
-    if (!c->directory[0]) return;
-    entry_path(c, key, path, sizeof path);
-    unlink(path);
+    char name[80];
+    int folder = open_folder(c);
+    if (folder < 0) return;
+    entry_name(k, name);
+    say(c, name, "what it holds does not load");
+    unlinkat(folder, name, 0);
+    close(folder);
 }

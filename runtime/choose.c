@@ -98,25 +98,25 @@ static int add_choice(struct Chooser *c, const FrontBinding *config, int n)
 
 static const char magic[] = "tile-choice-1\n";
 
-static void cache_key(tile_kernel *k, const uint64_t *words, size_t n, uint8_t out[32])
+static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t n)
 {
-    Sha256 sha;
+    Text t;
     tile_context *c = k->context;
     int64_t device[3] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes, c->driver->info.l2_bytes };
     uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
-    sha256_init(&sha);
-    sha256_add_text(&sha, magic);
-    sha256_add_text(&sha, context_key(c));
-    sha256_add(&sha, device, sizeof device);
-    sha256_add(&sha, &declared, sizeof declared);
-    sha256_add(&sha, k->module->digest, sizeof k->module->digest);
-    sha256_add_text(&sha, k->title);
-    sha256_add(&sha, words, n * sizeof *words);
-    sha256_end(&sha, out);
+    text_init(&t, &s->arena);
+    cache_key_text(&t, magic);
+    cache_key_text(&t, context_key(c));
+    text_write(&t, (const char *)device, sizeof device);
+    text_write(&t, (const char *)&declared, sizeof declared);
+    text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
+    cache_key_text(&t, k->title);
+    text_write(&t, (const char *)words, n * sizeof *words);
+    return cache_key(t.data, t.len);
 }
 
 /* Lines NAME VALUE; anything else says nothing. */
-static bool read_choice(tile_kernel *k, Session *s, const uint8_t key[32], int *choice)
+static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *choice)
 {
     const void *bytes;
     size_t size;
@@ -141,7 +141,7 @@ static bool read_choice(tile_kernel *k, Session *s, const uint8_t key[32], int *
     return true;
 }
 
-static void write_choice(tile_kernel *k, Session *s, const uint8_t key[32], const SearchResult *r)
+static void write_choice(tile_kernel *k, Session *s, const CacheKey *key, const SearchResult *r)
 {
     Text t;
     if (k->context->flags & TILE_CONTEXT_NO_CACHE) return;
@@ -183,7 +183,7 @@ static void prepared(void *p)
     q->runs = false;
 }
 
-static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const uint8_t digest[32])
+static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name)
 {
     const DriverInfo *d = &k->context->driver->info;
     Ask ask = { k, l };
@@ -215,7 +215,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     s->n_errors = 0;
     if (!p.only_if_needed || r.n) say(k, s, &r, p.model != NULL);
     context_report(k->context, s, k->title);
-    write_choice(k, s, digest, &r);
+    write_choice(k, s, name, &r);
     return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
 }
 
@@ -223,13 +223,12 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
 static int search_or_read(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
 {
     Session s;
-    uint8_t digest[32];
     volatile int choice = 0;
     session_init(&s, k->context->alloc);
     if (!setjmp(s.oom) && !setjmp(k->chooser->session.oom)) {
         int got = 0;
-        cache_key(k, words, n, digest);
-        if (!read_choice(k, &s, digest, &got)) got = search(k, &s, l, key, digest);
+        CacheKey name = key_of(k, &s, words, n);
+        if (!read_choice(k, &s, &name, &got)) got = search(k, &s, l, key, &name);
         choice = got;
     }
     session_free(&s);
@@ -295,7 +294,7 @@ int kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
     uint64_t hash = hash_words(words, n);
     const Chosen *m = recall(c, words, n, hash);
     if (m) return m->choice;
-    pthread_mutex_lock(&k->lock);
+    lock_enter(&k->lock);
     m = recall(c, words, n, hash);
     int choice = m ? m->choice : -1;
     bool known = m;
@@ -305,7 +304,7 @@ int kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
         c->searched++;
     }
     if (!known) remember(k, words, n, hash, choice);
-    pthread_mutex_unlock(&k->lock);
+    lock_leave(&k->lock);
     return choice;
 }
 

@@ -152,8 +152,8 @@ static void file_identity(const char *path, char *out, size_t room)
  * it was, for the same search path, as long as the file that was found then is unchanged. */
 static void compiler_version(tile_context *c, char *out, size_t room)
 {
-    char name[40], note[1200], path[600] = "", identity[700];
-    uint8_t hash[32];
+    static const char kind[] = "tile-compiler";
+    char note[1200], path[600] = "", identity[700], key[sizeof kind + 32];
     Sha256 sha;
     out[0] = 0;
     if (!c->driver->ops->compiler_version) return;
@@ -162,9 +162,10 @@ static void compiler_version(tile_context *c, char *out, size_t room)
     sha256_add_text(&sha, c->driver->ops->name);
     sha256_add_text(&sha, c->compiler_library);
     for (int i = 0; i < 3; i++) sha256_add_text(&sha, getenv(search[i]) ? getenv(search[i]) : "");
-    sha256_end(&sha, hash);
-    format_text(name, sizeof name, "compiler-%02x%02x%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3], hash[4], hash[5]);
-    char *line = cache_note_read(&c->cache, name, note, sizeof note) ? strchr(note, '\n') : NULL;
+    memcpy(key, kind, sizeof kind);
+    sha256_end(&sha, (uint8_t *)key + sizeof kind);
+    CacheKey name = cache_note_key(key, sizeof key);
+    char *line = cache_read_text(&c->cache, &name, note, sizeof note) ? strchr(note, '\n') : NULL;
     if (line && line - note < (ptrdiff_t)sizeof path) {
         *line = 0;                              /* version, then the identity: "path size time" */
         const char *space = strchr(line + 1, ' ');
@@ -179,14 +180,14 @@ static void compiler_version(tile_context *c, char *out, size_t room)
     file_identity(path, identity, sizeof identity);
     if (!*out || !*identity || strchr(path, ' ')) return;
     format_text(note, sizeof note, "%s\n%s", out, identity);
-    cache_note_write(&c->cache, name, note);
+    cache_write(&c->cache, &name, note, strlen(note));
 }
 
 const char *context_key(tile_context *c)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     bool made = c->key_made;
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
     if (made) return c->key;
     BuildId id = { .self = (const char *)(uintptr_t)&find_build_id };
     dl_iterate_phdr(find_build_id, &id);
@@ -194,10 +195,10 @@ const char *context_key(tile_context *c)
     compiler_version(c, compiler, sizeof compiler);
     format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
              c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START), c->opt_level, c->driver->info.name);
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
     c->key_made |= *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
     return c->key;
 }
 
@@ -210,7 +211,7 @@ static void *ticket_memory(tile_context *c)
     DriverError e;
     const DriverOps *ops = c->driver->ops;
     size_t bytes = (size_t)(TICKET_SLOTS + TICKET_POOL) * 8;
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     tile_status st = TILE_OK;
     if (!(p = atomic_load(&c->tickets))) {
         st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
@@ -220,7 +221,7 @@ static void *ticket_memory(tile_context *c)
         }
         if (!st) atomic_store_explicit(&c->tickets, p, memory_order_release);
     }
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
     if (st) { context_driver_fail(c, st, &e, "counters of persistent kernels"); return NULL; }
     return p;
 }
@@ -306,10 +307,12 @@ static void free_context(tile_context *c)
         if (tickets) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, tickets, &ignored);
         c->driver->ops->close(c->driver);
     }
-    pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->report_lock);
+    lock_destroy(&c->lock);
+    lock_destroy(&c->report_lock);
     context_free(c, c, sizeof *c);
 }
+
+static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
 
 tile_status tile_context_create_error(const tile_context_desc *desc, tile_context **out, char *error, size_t room)
 {
@@ -327,8 +330,8 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
     if (!c) return complain(error, room, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     memset(c, 0, sizeof *c);
     c->alloc = alloc;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_mutex_init(&c->report_lock, NULL);
+    lock_init(&c->lock);
+    lock_init(&c->report_lock);
     atomic_store(&c->references, 1);
     c->flags = d.flags;
     c->opt_level = d.opt_level == 0 ? 3 : d.opt_level < 0 ? 0 : d.opt_level;
@@ -352,7 +355,10 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
         free_context(c);
         return complain(error, room, TILE_ERROR_UNSUPPORTED, e.text);
     }
-    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_open(&c->cache, alloc, d.cache_directory, d.cache_limit);
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) {
+        cache_open(&c->cache, alloc, d.cache_directory, d.cache_limit);
+        if (context_debug_has(c, "cache")) { c->cache.debug = cache_debug; c->cache.debug_user = c; }
+    }
     *out = c;
     return TILE_OK;
 }
@@ -382,8 +388,8 @@ tile_context *context_share(tile_context *of)
     memcpy(c->compiler_library, of->compiler_library, sizeof c->compiler_library);
     memcpy(c->key, context_key(of), sizeof c->key);
     c->key_made = of->key_made;
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_mutex_init(&c->report_lock, NULL);
+    lock_init(&c->lock);
+    lock_init(&c->report_lock);
     atomic_store(&c->references, 1);
     atomic_fetch_add(&of->references, 1);
     return c;

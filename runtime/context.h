@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/compile.h"
 #include "runtime/driver.h"
+#include "runtime/fork.h"
 #include "runtime/tune.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@ typedef struct Cache {              /* cache.c */
     Allocator alloc;
     char directory[1024];           /* "": none */
     uint64_t limit;
+    void (*debug)(void *user, const char *text); void *debug_user;      /* TILE_DEBUG=cache, or NULL */
 } Cache;
 
 enum { LAUNCHED = 4 };
@@ -29,8 +31,8 @@ struct tile_context {
     char compiler_library[512];
     Cache cache;
     atomic_int references;          /* the owner's, one a module and kernel */
-    pthread_mutex_t lock;           /* guards error, key and the ticket pool's making */
-    pthread_mutex_t report_lock;    /* one call of on_diagnostic at a time */
+    Lock lock;                      /* guards error, key and the ticket pool's making */
+    Lock report_lock;               /* one call of on_diagnostic at a time */
     char error[2048];
     bool key_made;
     /* Titles of the variants launched last, for faults that come to light later. A kernel that goes takes its own out, under the lock. */
@@ -58,7 +60,7 @@ struct tile_module {
     tile_context *context;
     atomic_int references;
     Session session;                /* sources, syntax tree, tables below; guarded by lock once the module is public */
-    pthread_mutex_t lock;
+    Lock lock;
     Ast *ast;
     SourceSet sources;
     uint8_t digest[32];             /* of all texts and names */
@@ -119,12 +121,17 @@ void sha256_add(Sha256 *, const void *, size_t);
 void sha256_add_text(Sha256 *, const char *);           /* with its terminator */
 void sha256_end(Sha256 *, uint8_t out[32]);
 
+/* Everything that decides an entry's content, and its hash. The first text of a key says what kind of entry it is. */
+typedef struct CacheKey { const char *bytes; size_t n; const char *suffix; uint8_t hash[32]; } CacheKey;
+CacheKey cache_key(const char *bytes, size_t n);
+CacheKey cache_note_key(const char *bytes, size_t n);    /* of a small text beside the entries, which stays */
+static inline void cache_key_text(Text *t, const char *s) { text_write(t, s, strlen(s) + 1); }
 void cache_open(Cache *, Allocator, const char *directory, uint64_t limit);
 /* The entry's bytes in the arena, or false. Marks it as used. */
-bool cache_read(const Cache *, const uint8_t key[32], Arena *, const void **bytes, size_t *size);
+bool cache_read(const Cache *, const CacheKey *, Arena *, const void **bytes, size_t *size);
+/* The same for a short text, which ends with its terminator. */
+bool cache_read_text(const Cache *, const CacheKey *, char *out, size_t room);
 /* Writes an entry by rename and evicts the oldest ones over the limit. Failure is silent: a cache may be missing. */
-void cache_write(const Cache *, const uint8_t key[32], const void *bytes, size_t size);
-void cache_drop(const Cache *, const uint8_t key[32]);
-/* Small texts beside the entries, by name; read gives false when there is none. */
-bool cache_note_read(const Cache *, const char *name, char *out, size_t room);
-void cache_note_write(const Cache *, const char *name, const char *text);
+void cache_write(const Cache *, const CacheKey *, const void *bytes, size_t size);
+/* Takes an entry away whose content the caller cannot use. */
+void cache_drop(const Cache *, const CacheKey *);

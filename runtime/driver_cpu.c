@@ -1,8 +1,10 @@
 /* driver_cpu.c: the host as a device. Memory is the C library's, streams exist in name only (work is done when a launch
- * returns), events are clock readings. A launch spreads the grid over OpenMP threads where the library was built with OpenMP; each thread
- * takes chunks of programs from a shared counter, so that uneven programs balance. */
+ * returns), events are clock readings. A launch spreads the grid over OpenMP threads where the library was built with OpenMP, else, and in a child
+ * process that OpenMP's threads did not follow, over threads of its own; each thread takes chunks of programs from a shared counter, so that uneven
+ * programs balance. */
 #define _GNU_SOURCE
 #include "runtime/driver.h"
+#include "runtime/fork.h"
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,6 +65,7 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
     cpu_name(info->name, sizeof info->name);
     format_text(info->target, sizeof info->target, "cpu");
     info->dl.device_type = kDLCPU;
+    fork_count();                       /* from now on forks are counted */
     info->multiprocessors = c->threads;
     info->warp = 1;
     info->max_blocks = INT64_MAX;
@@ -153,6 +156,30 @@ static void run_in_pool(Run *r)
     run_share(r);
 }
 
+static void *run_thread(void *r) { run_in_pool(r); return NULL; }
+
+/* Threads of this launch alone: where OpenMP's pool is not to be used. A thread that cannot be had leaves its share to the others. */
+static void run_threads(Run *r, int threads)
+{
+    pthread_t id[threads];
+    int started = 0;
+    while (started < threads - 1 && !pthread_create(&id[started], NULL, run_thread, r)) started++;
+    run_share(r);
+    while (started > 0) pthread_join(id[--started], NULL);
+}
+
+static void run_team(Run *r, int threads)
+{
+#ifdef _OPENMP
+    if (!fork_lost_threads()) {
+#pragma omp parallel num_threads(threads)
+        run_in_pool(r);
+        return;
+    }
+#endif
+    run_threads(r, threads);
+}
+
 /* A failed check is not a failed launch: the caller reads the check record. */
 static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverLaunch *l, DriverError *e)
 {
@@ -161,15 +188,8 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     int threads = l->programs < c->threads ? (int)l->programs : c->threads;
     int64_t shares = (int64_t)threads * 8;
     r.chunk = l->programs > shares ? l->programs / shares : 1;
-    if (threads > 1) {
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-        run_in_pool(&r);
-#else
-        run_share(&r);
-#endif
-    } else
-        run_share(&r);
+    if (threads > 1) run_team(&r, threads);
+    else run_share(&r);
     if (atomic_load(&r.no_memory)) { driver_error(e, "out of memory: %zu bytes of scratch for each thread", l->scratch_bytes); return TILE_ERROR_OUT_OF_MEMORY; }
     return TILE_OK;
 }

@@ -84,7 +84,7 @@ static tile_status start(GpuDriver *g, const DriverDesc *d, DriverError *e)
 static void cuda_close(Driver *d)
 {
     GpuDriver *g = (GpuDriver *)d;
-    if (g->own_context) g->primary_release(g->device);
+    if (g->own_context && !gpudrv_forked(g)) g->primary_release(g->device);
     gpudrv_free(g);
 }
 

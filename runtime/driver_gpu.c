@@ -14,6 +14,7 @@ enum {
     R_STACK_ERROR = 714, R_ILLEGAL_INSTRUCTION = 715, R_MISALIGNED = 716, R_ADDRESS_SPACE = 717, R_INVALID_PC = 718, R_LAUNCH_FAILED = 719,
     F_STATIC_SHARED = 1, F_LOCAL = 3, F_REGISTERS = 4, F_MAX_DYNAMIC_SHARED = 8,
     STREAM_NON_BLOCKING = 1,
+    R_NOT_INITIALIZED = 3, R_FORKED = -1,       /* R_FORKED: ours; the driver is not asked */
 };
 
 GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
@@ -23,15 +24,16 @@ GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
     memset(g, 0, sizeof *g);
     g->base.ops = ops;
     g->alloc = d->alloc;
+    g->forks = fork_count();
     if (d->compiler_library) format_text(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
-    pthread_mutex_init(&g->rtc_lock, NULL);
+    lock_init(&g->rtc_lock);
     return g;
 }
 
 void gpudrv_free(GpuDriver *g)
 {
     rtc_close(g->rtc);
-    pthread_mutex_destroy(&g->rtc_lock);
+    lock_destroy(&g->rtc_lock);
     if (g->library) dlclose(g->library);
     g->alloc.realloc(g->alloc.user, g, sizeof *g, 0);
 }
@@ -67,10 +69,17 @@ tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *cons
     return TILE_OK;
 }
 
+bool gpudrv_forked(const GpuDriver *g) { return g->forks != fork_count(); }
+
 tile_status gpudrv_result(GpuDriver *g, int r, const char *what, DriverError *e)
 {
     if (r == 0) return TILE_OK;
     if (r == R_NOT_READY) return TILE_PENDING;
+    if (r == R_FORKED) {
+        driver_error(e, "%s: this process was forked after its %s context was opened, and a driver does not work across fork(); open the context in the child, "
+                     "and use the device in the parent only after the last fork", what, g->base.ops->name);
+        return TILE_ERROR_UNSUPPORTED;
+    }
     const char *name = NULL, *text = NULL;
     if (g->error_name_cuda) {
         g->error_name_cuda(r, &name);
@@ -79,7 +88,8 @@ tile_status gpudrv_result(GpuDriver *g, int r, const char *what, DriverError *e)
         name = g->error_name(r);
         text = g->error_text(r);
     }
-    driver_error(e, "%s: %s (%d)%s%s", what, name ? name : "unknown error", r, text ? ": " : "", text ? text : "");
+    driver_error(e, "%s: %s (%d)%s%s%s", what, name ? name : "unknown error", r, text ? ": " : "", text ? text : "",
+                 r == R_NOT_INITIALIZED && fork_count() ? "; a child of a process that used the driver before fork() cannot use it" : "");
     switch (r) {
     case R_OUT_OF_MEMORY: return TILE_ERROR_OUT_OF_MEMORY;
     case R_NO_DEVICE: case R_INVALID_DEVICE: return TILE_ERROR_NO_DEVICE;
@@ -92,6 +102,7 @@ tile_status gpudrv_result(GpuDriver *g, int r, const char *what, DriverError *e)
 
 int gpudrv_enter(GpuDriver *g, GpuScope *s)
 {
+    if (gpudrv_forked(g)) return R_FORKED;
     if (g->context_get) {
         int r = g->context_get(&s->context);
         return r || s->context == g->context ? r : g->context_set(g->context);
@@ -120,10 +131,10 @@ void gpudrv_leave(GpuDriver *g, const GpuScope *s)
 static Rtc *rtc_of(GpuDriver *g, DriverError *e, tile_status *st)
 {
     *st = TILE_OK;
-    pthread_mutex_lock(&g->rtc_lock);
+    lock_enter(&g->rtc_lock);
     if (!g->rtc) *st = rtc_open(g->base.ops->kind, g->compiler_library[0] ? g->compiler_library : NULL, g->alloc, &g->rtc, e);
     Rtc *rtc = g->rtc;
-    pthread_mutex_unlock(&g->rtc_lock);
+    lock_leave(&g->rtc_lock);
     return rtc;
 }
 

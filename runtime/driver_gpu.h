@@ -1,6 +1,7 @@
 /* driver_gpu.h: what driver_cuda.c and driver_hip.c share: the two vendors' driver interfaces differ in spelling more than in kind. */
 #pragma once
 #include "runtime/driver.h"
+#include "runtime/fork.h"
 #include "runtime/rtc.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,9 +13,10 @@ typedef struct GpuDriver {
     int device;                         /* the driver's handle */
     void *context;                      /* CUDA: what calls run in */
     bool own_context;                   /* retained from the device */
+    unsigned forks;                     /* fork_count() when it was opened */
     int arch;                           /* 90; 0x942 */
     const char *(*error_name)(int), *(*error_text)(int);    /* HIP */
-    pthread_mutex_t rtc_lock;           /* guards the opening of the compiler, not its use */
+    Lock rtc_lock;                      /* guards the opening of the compiler, not its use */
     Rtc *rtc;
     atomic_bool prepared;               /* rtc has compiled something, or is about to */
     char compiler_library[512];
@@ -31,6 +33,8 @@ void gpudrv_free(GpuDriver *);
 tile_status gpudrv_result(GpuDriver *, int result, const char *what, DriverError *);
 /* Makes the device current; gpudrv_leave puts back what was. */
 typedef struct GpuScope { void *context; int device; } GpuScope;
+/* Was the process forked since the driver was opened? Then no call of it works, and gpudrv_enter fails. */
+bool gpudrv_forked(const GpuDriver *);
 int gpudrv_enter(GpuDriver *, GpuScope *);
 void gpudrv_leave(GpuDriver *, const GpuScope *);
 

@@ -250,8 +250,7 @@ static void kernel_free(tile_kernel *k)
     chooser_close(k);
     session_free(&k->session);
     tune_release(k->tune);
-    pthread_mutex_destroy(&k->lock);
-    pthread_cond_destroy(&k->changed);
+    lock_destroy(&k->lock);
     module_release(k->module);      /* and with it the context's reference */
     context_free(c, k, sizeof *k);
     context_release(c);
@@ -285,8 +284,7 @@ static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKerne
     atomic_store(&k->references, 1);
     atomic_fetch_add(&m->references, 1);
     atomic_fetch_add(&c->references, 1);
-    pthread_mutex_init(&k->lock, NULL);
-    pthread_cond_init(&k->changed, NULL);
+    lock_init(&k->lock);
     session_init(&k->session, c->alloc);
     return k;
 }
@@ -309,10 +307,10 @@ tile_status tile_kernel_create(tile_module *m, const char *name, const tile_bind
     if (!f) return no_such_kernel(m, name);
     tile_kernel *k = kernel_new(c, m, f);
     if (!k) return TILE_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_lock(&m->lock);
+    lock_enter(&m->lock);
     k->tune = m->tune;
     if (k->tune) atomic_fetch_add(&k->tune->references, 1);
-    pthread_mutex_unlock(&m->lock);
+    lock_leave(&m->lock);
     int jumped = setjmp(k->session.oom);
     tile_status st = jumped ? context_session_failed(c, &k->session, jumped, name) : create_body(k, b, n);
     if (st) { kernel_free(k); return st; }
@@ -429,28 +427,30 @@ static Variant *add(tile_kernel *k, const uint64_t *key, uint64_t hash)
  * next launch; what does not compile is remembered. */
 static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Variant **out)
 {
-    pthread_mutex_lock(&k->lock);
+    lock_enter(&k->lock);
     Variant *v = find(atomic_load_explicit(&k->table, memory_order_relaxed), key, k->key_words, hash);
     if (!v && !(v = add(k, key, hash))) {
-        pthread_mutex_unlock(&k->lock);
+        lock_leave(&k->lock);
         return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     }
-    while (atomic_load(&v->state) == VARIANT_COMPILING) pthread_cond_wait(&k->changed, &k->lock);
+    while (atomic_load(&v->state) == VARIANT_COMPILING && v->forks == fork_count()) lock_wait(&k->lock);
     int state = atomic_load(&v->state);
+    if (state == VARIANT_COMPILING) state = VARIANT_EMPTY;      /* by a thread of the parent process, which is not here: from the start */
     tile_status st = TILE_OK;
     if (state == VARIANT_FAILED) {
         st = context_fail(k->context, v->failure, "%s", v->error ? v->error : k->title);
     } else if (state == VARIANT_EMPTY) {
         bool permanent = false;
         atomic_store(&v->state, VARIANT_COMPILING);
-        pthread_mutex_unlock(&k->lock);
+        v->forks = fork_count();
+        lock_leave(&k->lock);
         st = variant_make(k, v, &permanent);
-        pthread_mutex_lock(&k->lock);
+        lock_enter(&k->lock);
         v->failure = st;
         atomic_store_explicit(&v->state, !st ? VARIANT_READY : permanent ? VARIANT_FAILED : VARIANT_EMPTY, memory_order_release);
-        pthread_cond_broadcast(&k->changed);
+        lock_wake(&k->lock);
     }
-    pthread_mutex_unlock(&k->lock);
+    lock_leave(&k->lock);
     *out = v;
     return st;
 }

@@ -64,6 +64,7 @@ typedef struct VariantMemos {
 typedef struct Variant {
     struct Variant *next;           /* all of the kernel's */
     atomic_int state;
+    unsigned forks;                 /* fork_count() when it was last compiled */
     uint64_t hash;
     tile_status failure;            /* FAILED: what every launch of it answers, with `error` */
     char *error; size_t error_size;
@@ -92,8 +93,7 @@ struct tile_kernel {
     tile_module *module;
     atomic_int references;
     Session session;                /* memory of what follows; not touched after creation */
-    pthread_mutex_t lock;           /* guards variants, table's replacement, states */
-    pthread_cond_t changed;         /* a variant's state did */
+    Lock lock;                      /* guards variants, table's replacement, states; woken when a variant's state has changed */
     const char *name, *title;       /* "attention", "attention<D=64>" */
     const FrontKernel *front;
     FrontBinding *bindings; int n_bindings;

@@ -111,7 +111,7 @@ static tile_module *module_new(tile_context *c)
     m->context = c;
     atomic_store(&m->references, 1);
     atomic_fetch_add(&c->references, 1);
-    pthread_mutex_init(&m->lock, NULL);
+    lock_init(&m->lock);
     session_init(&m->session, c->alloc);
     return m;
 }
@@ -122,7 +122,7 @@ void module_release(tile_module *m)
     tile_context *c = m->context;
     tune_release(m->tune);
     session_free(&m->session);
-    pthread_mutex_destroy(&m->lock);
+    lock_destroy(&m->lock);
     context_free(c, m, sizeof *m);
     context_release(c);
 }
@@ -261,10 +261,10 @@ tile_status tile_module_load_tune(tile_module *m, const char *path)
         }
     }
     if (st) { tune_release(t); return st; }
-    pthread_mutex_lock(&m->lock);
+    lock_enter(&m->lock);
     TuneTable *old = m->tune;
     m->tune = t;
-    pthread_mutex_unlock(&m->lock);
+    lock_leave(&m->lock);
     tune_release(old);
     return TILE_OK;
 }

@@ -10,9 +10,9 @@ tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
     va_start(ap, fmt);
     format_args(text, sizeof text, fmt, ap);
     va_end(ap);
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     memcpy(c->error, text, sizeof text);
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
     return st;
 }
 
@@ -21,7 +21,7 @@ static void launched_last(tile_context *c, char *out, size_t room)
 {
     size_t n = 0;
     *out = 0;
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     unsigned at = atomic_load(&c->launched_at);
     for (unsigned i = 0; i < LAUNCHED; i++) {
         const char *title = atomic_load_explicit(&c->launched[(at - i) % LAUNCHED], memory_order_acquire);
@@ -29,15 +29,15 @@ static void launched_last(tile_context *c, char *out, size_t room)
             if (atomic_load(&c->launched[(at - k) % LAUNCHED]) == title) title = NULL;
         if (title && n < room) n += (size_t)format_text(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
     }
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
 }
 
 void context_forget(tile_context *c, const char *title)
 {
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     for (int i = 0; i < LAUNCHED; i++)
         if (atomic_load(&c->launched[i]) == title) atomic_store(&c->launched[i], NULL);
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
 }
 
 tile_status context_driver_fail(tile_context *c, tile_status st, const DriverError *e, const char *doing)
@@ -52,19 +52,19 @@ size_t tile_context_error(tile_context *c, char *buf, size_t size)
 {
     if (size) buf[0] = 0;
     if (!c) return 0;
-    pthread_mutex_lock(&c->lock);
+    lock_enter(&c->lock);
     size_t n = strlen(c->error);
     if (size) format_text(buf, size, "%s", c->error);
-    pthread_mutex_unlock(&c->lock);
+    lock_leave(&c->lock);
     return n;
 }
 
 static void give(tile_context *c, const tile_diagnostic *d)
 {
     if (!c->on_diagnostic) return;
-    pthread_mutex_lock(&c->report_lock);
+    lock_enter(&c->report_lock);
     c->on_diagnostic(c->on_diagnostic_user, d);
-    pthread_mutex_unlock(&c->report_lock);
+    lock_leave(&c->report_lock);
 }
 
 static void give_diag(tile_context *c, Session *s, const Diag *d, const char *kernel)
@@ -107,7 +107,9 @@ void context_print(tile_context *c, const char *line, const char *rendered, cons
 
 void context_debug(tile_context *c, const char *text, const char *kernel)
 {
-    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_DEBUG, .file = "", .message = text, .rendered = text,
+    char rendered[CONTEXT_MESSAGE];
+    format_text(rendered, sizeof rendered, "%s%s%s\n", kernel ? kernel : "", kernel ? ": " : "", text);
+    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_DEBUG, .file = "", .message = text, .rendered = rendered,
                                 .kernel = kernel ? kernel : "" });
 }
 

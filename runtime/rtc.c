@@ -2,6 +2,7 @@
  * libhiprtc from HIP 6 on. */
 #define _GNU_SOURCE
 #include "runtime/rtc.h"
+#include "runtime/fork.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@ struct Rtc {
     void *library;
     char version[32];
     int major, minor;
-    pthread_mutex_t lock;           /* guards the list of probed architectures */
+    Lock lock;                      /* guards the list of probed architectures */
     struct { char arch[24]; bool good; } probed[16];
     int n_probed;
     int (*get_version)(int *, int *);
@@ -100,7 +101,7 @@ tile_status rtc_open(TargetKind kind, const char *path, Allocator alloc, Rtc **o
     memset(r, 0, sizeof *r);
     r->alloc = alloc;
     r->kind = kind;
-    pthread_mutex_init(&r->lock, NULL);
+    lock_init(&r->lock);
     r->library = open_library(kind, path, e);
     if (!r->library) { rtc_close(r); return TILE_ERROR_UNSUPPORTED; }
     if (!find(r) || r->get_version(&r->major, &r->minor)) {
@@ -117,7 +118,7 @@ void rtc_close(Rtc *r)
 {
     if (!r) return;
     if (r->library) dlclose(r->library);
-    pthread_mutex_destroy(&r->lock);
+    lock_destroy(&r->lock);
     r->alloc.realloc(r->alloc.user, r, sizeof *r, 0);
 }
 
@@ -167,7 +168,7 @@ static bool probe(Rtc *r, const char *arch)
 static bool trusted(Rtc *r, const char *arch)
 {
     bool good = false, known = false;
-    pthread_mutex_lock(&r->lock);
+    lock_enter(&r->lock);
     for (int i = 0; i < r->n_probed && !known; i++)
         if (!strcmp(r->probed[i].arch, arch)) { good = r->probed[i].good; known = true; }
     if (!known) {
@@ -177,7 +178,7 @@ static bool trusted(Rtc *r, const char *arch)
             r->probed[r->n_probed++].good = good;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    lock_leave(&r->lock);
     return good;
 }
 

@@ -12,7 +12,7 @@ typedef struct Making {
     const FrontBinding *bindings; size_t n_bindings;
     LaunchFacts facts;
     const char *title;
-    uint8_t cache_key[32];
+    CacheKey cache_key;
     double vendor_ms, load_ms;      /* of the making: the vendor's compiler, the driver */
 } Making;
 
@@ -46,16 +46,17 @@ static void make_cache_key(Making *m)
 {
     tile_kernel *k = m->k;
     tile_context *c = k->context;
-    Sha256 sha;
-    sha256_init(&sha);
-    sha256_add_text(&sha, context_key(c));
+    Text t;
+    text_init(&t, &m->s->arena);
+    cache_key_text(&t, "tile-code");
+    cache_key_text(&t, context_key(c));
     const char *print = c->backend->fingerprint ? c->backend->fingerprint(m->s, c->target, &m->options.backend) : NULL;
-    sha256_add_text(&sha, print ? print : "");
-    sha256_add(&sha, k->module->digest, sizeof k->module->digest);
-    sha256_add_text(&sha, m->title);
-    sha256_add(&sha, m->v->key, 8);     /* fits32 and extents31; the row only chose bindings, which the title has, but its number costs little */
-    sha256_add(&sha, m->v->key + 1, (size_t)(k->key_words - 1) * 8);
-    sha256_end(&sha, m->cache_key);
+    cache_key_text(&t, print ? print : "");
+    text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
+    cache_key_text(&t, m->title);
+    /* fits32, extents31 and all facts; the row only chose bindings, which the title has, but its number costs little */
+    text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
+    m->cache_key = cache_key(t.data, t.len);
 }
 
 /* The artifact's bytes into the variant's own memory, and from there into the device. */
@@ -110,9 +111,9 @@ static bool from_cache(Making *m)
     const void *bytes;
     size_t size;
     DriverError e = { "", false };
-    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] || !cache_read(&c->cache, m->cache_key, &m->s->arena, &bytes, &size)) return false;
+    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] || !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size)) return false;
     if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
-    cache_drop(&c->cache, m->cache_key);        /* corrupt, foreign, or nothing the device takes */
+    cache_drop(&c->cache, &m->cache_key);       /* nothing that this library or the device takes */
     forget(m->v);
     return false;
 }
@@ -166,7 +167,7 @@ static tile_status compile(Making *m)
     tile_status st = adopt(m, bytes, size, &e);
     if (st && e.refused && text.artifact.kind == ARTIFACT_TEXT) st = other_forms(m, &text, &e, &bytes, &size);
     if (st) return context_fail(c, st, "%s: %s", m->title, e.text);
-    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, m->cache_key, bytes, size);
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, &m->cache_key, bytes, size);
     return TILE_OK;
 }
 

@@ -11,10 +11,22 @@ static char dir[64];
 static FakeState *fake;
 static _Alignas(256) float buffer[3][4096];
 
+/* What TILE_DEBUG=cache says of the run. */
+static char said[4000];
+
+static void on_diagnostic(void *user, const tile_diagnostic *d)
+{
+    size_t n = strlen(said);
+    if (d->severity == TILE_SEVERITY_DEBUG) snprintf(said + n, sizeof said - n, "%s", d->rendered);
+}
+
 static tile_context *open_context(uint32_t flags, uint64_t limit)
 {
     tile_context *c;
     tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
+    d.debug = "cache";
+    d.on_diagnostic = on_diagnostic;
+    said[0] = 0;
     d.flags = flags;
     d.cache_directory = dir;
     d.cache_limit = limit;
@@ -114,7 +126,7 @@ static void test_note(void)
     CU_ASSERT_EQUAL(fake->versions, 1);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
     CU_ASSERT_EQUAL(fake->versions, 1);
-    snprintf(command, sizeof command, "for f in %s/compiler-*; do echo nonsense > $f; done", dir);
+    snprintf(command, sizeof command, "for f in %s/*.note; do echo nonsense > $f; done", dir);
     if (system(command)) exit(1);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
     CU_ASSERT_EQUAL(fake->versions, 2);
@@ -179,6 +191,108 @@ static void test_broken(void)
     free(bad);
 }
 
+/* Runs the kernel whose entry was tampered with: it is compiled, the reason is said, and the entry is good again. */
+static void ignored(const char *why)
+{
+    alarm(60);                                  /* what waits for a FIFO would wait for ever */
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
+    alarm(0);
+    CHECK_TEXT(said, why);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    CU_ASSERT_STRING_EQUAL(said, "");
+}
+
+static void must(bool ok, const char *what)
+{
+    if (!ok) { perror(what); exit(1); }
+}
+
+static void copy(const char *from, const char *to)
+{
+    size_t n;
+    char *p = slurp(from, &n);
+    spill(to, p, n);
+    free(p);
+}
+
+/* An entry is taken only if this user wrote it for this key: not one copied over another's name, of another owner or mode, a FIFO, or a link. */
+static void test_trust(void)
+{
+    char path[400], other[400], kept[100];
+    fake = fake_open(FAKE_CUDA);
+    clear();
+    cached(0, vector_add_text, 1024);
+    CU_ASSERT_EQUAL_FATAL(entries(other, sizeof other, NULL), 1);
+    snprintf(kept, sizeof kept, "%s-kept", dir);
+    copy(other, kept);
+    clear();
+    cached(0, vector_add_text, 512);
+    CU_ASSERT_EQUAL_FATAL(entries(path, sizeof path, NULL), 1);
+    copy(kept, path);                           /* intact, by its checksum; of another block size */
+    ignored("it is the entry of another key");
+    must(!chmod(path, 0620), "chmod");
+    ignored("its mode 620 lets others write to it");
+    must(!chmod(path, 0602), "chmod");
+    ignored("its mode 602 lets others write to it");
+    copy(path, kept);
+    must(!unlink(path) && !symlink(kept, path), "symlink");
+    ignored("it is a symbolic link");
+    must(!unlink(path) && !mkfifo(path, 0600), "mkfifo");
+    ignored("it is no regular file");
+    unlink(kept);
+    if (geteuid()) { fprintf(stderr, "(not root: no entry of another user) "); return; }
+    must(!chown(path, 1234, 0), "chown");
+    ignored("it belongs to user 1234, not to 0");
+}
+
+/* The same of the folder: nothing is read from it or written to it. */
+static void test_trust_folder(void)
+{
+    fake = fake_open(FAKE_CUDA);
+    clear();
+    cached(0, vector_add_text, 512);
+    static const struct { unsigned mode; unsigned owner; const char *why; } cases[] = {
+        { 0770, 0, "its mode 770 lets others write to it" }, { 0707, 0, "its mode 707 lets others write to it" }, { 0700, 1234, "it belongs to user 1234" } };
+    for (int i = 0; i < (geteuid() ? 2 : 3); i++) {
+        must(!chmod(dir, cases[i].mode) && (geteuid() || !chown(dir, cases[i].owner, 0)), "chmod");
+        CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
+        CHECK_TEXT(said, cases[i].why);
+        CU_ASSERT_EQUAL(cached(0, vector_add_text, 1024), 0);
+        CU_ASSERT_EQUAL(entries(NULL, 0, NULL), 1);
+    }
+    must(!chmod(dir, 0700) && (geteuid() || !chown(dir, 0, 0)), "chmod");
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    char keep[50], fifo[64];
+    snprintf(keep, sizeof keep, "%.40s", dir);
+    snprintf(fifo, sizeof fifo, "%s/fifo", keep);
+    must(!mkfifo(fifo, 0600), "mkfifo");
+    snprintf(dir, sizeof dir, "%s", fifo);
+    alarm(60);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
+    alarm(0);
+    CHECK_TEXT(said, "Not a directory");
+    strcpy(dir, keep);
+}
+
+/* The note about the compiler is looked at in the same way. */
+static void test_trust_note(void)
+{
+    char command[200];
+    fake = fake_open(FAKE_CUDA);
+    clear();
+    cached(0, vector_add_text, 512);
+    CU_ASSERT_EQUAL(fake->versions, 1);
+    snprintf(command, sizeof command, "for f in %s/*.note; do rm $f && mkfifo $f || exit 1; done", dir);
+    must(!system(command), command);
+    alarm(60);
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    alarm(0);
+    CU_ASSERT_EQUAL(fake->versions, 2);
+    CHECK_TEXT(said, "it is no regular file");
+    CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
+    CU_ASSERT_EQUAL(fake->versions, 2);
+}
+
 /* A cache that cannot be written is none. */
 static void test_no_folder(void)
 {
@@ -239,9 +353,10 @@ int main(int argc, char **argv)
 {
     strcpy(dir, "/tmp/tile-cache-XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "note", test_note }, { "broken", test_broken }, { "no_folder", test_no_folder },
+    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "note", test_note }, { "broken", test_broken }, { "trust", test_trust },
+                                      { "trust_folder", test_trust_folder }, { "trust_note", test_trust_note }, { "no_folder", test_no_folder },
                                       { "two_processes", test_two_processes }, { "limit", test_limit } };
-    int r = unit_run("cache", tests, 7, argc, argv);
+    int r = unit_run("cache", tests, sizeof tests / sizeof *tests, argc, argv);
     clear();
     rmdir(dir);
     return r;

@@ -12,7 +12,9 @@
  * - On failure nothing is created: out-pointers receive NULL (or are left alone where the function says so).
  * - Threads: all functions may be called from any thread at the same time, on the same objects too. The exceptions are the
  *   destroy functions: no other call may be using the object then.
- * - The library prints nothing, never exits, keeps no global state, and takes all of its memory from the context's
+ * - fork(): on the CPU a child process goes on with the objects of its parent. What is on a GPU does not survive: the first call in the child returns
+ *   TILE_ERROR_UNSUPPORTED, and says so; contexts that the child opens itself work, if no ancestor has used the driver.
+ * - The library prints nothing, never exits, keeps no global state but a count of the process's forks, and takes all of its memory from the context's
  *   allocator (LLVM, the GPU driver and its compilers allocate for themselves).
  * - Results do not depend on the caller's floating-point state (rounding mode, flush-to-zero, exception masks) nor on its
  *   locale. Calls compute, compile and call back in the default state and leave the caller's state as it was, flags included.
@@ -116,7 +118,7 @@ typedef enum tile_severity {
     TILE_SEVERITY_ERROR = 0, TILE_SEVERITY_WARNING = 1,
     TILE_SEVERITY_PERFORMANCE = 2,      /* what was not optimized, why, and what would mend it */
     TILE_SEVERITY_NOTE = 3,             /* belongs to the diagnostic before it */
-    TILE_SEVERITY_DEBUG = 4,            /* output of TILE_DEBUG: dumps and timings */
+    TILE_SEVERITY_DEBUG = 4,            /* output of TILE_DEBUG: dumps, timings, entries of the disk cache that are ignored */
     TILE_SEVERITY_PRINT = 5,            /* a line that a kernel's print wrote on the CPU; from the threads of the launch, before it returns */
 } tile_severity;
 
@@ -163,7 +165,7 @@ typedef struct tile_context_desc {
     void *native_context;               /* CUDA: the CUcontext to work in; NULL: the device's primary context. Kept current only during calls */
     const char *driver_library;         /* path in place of libcuda.so.1 / libamdhip64.so.*; NULL: the system's */
     const char *compiler_library;       /* path in place of libnvrtc.so.* / libhiprtc.so.*; NULL: the system's */
-    const char *debug;                  /* as TILE_DEBUG: "dump:cse,time"; NULL: the environment's TILE_DEBUG */
+    const char *debug;                  /* as TILE_DEBUG: "dump:cse,time,cache"; NULL: the environment's TILE_DEBUG */
 } tile_context_desc;
 
 /* Opens a device. The descriptor and its text are copied. desc NULL: all defaults.
