@@ -22,6 +22,7 @@ struct EmissionChecker {
     void (*spelled)(ClangLocation, void **, unsigned *, unsigned *, unsigned *);
     const char *(*text)(ClangString);
     void (*dispose_string)(ClangString);
+    ClangString (*version)(void);
 };
 
 static const char *const libraries[] = {
@@ -40,13 +41,23 @@ EmissionChecker *emission_checker(Session *s, const char *library, const char **
         { &c->dispose_unit, "clang_disposeTranslationUnit" }, { &c->n_diagnostics, "clang_getNumDiagnostics" }, { &c->diagnostic, "clang_getDiagnostic" },
         { &c->dispose_diagnostic, "clang_disposeDiagnostic" }, { &c->severity, "clang_getDiagnosticSeverity" }, { &c->spelling, "clang_getDiagnosticSpelling" },
         { &c->location, "clang_getDiagnosticLocation" }, { &c->presumed, "clang_getPresumedLocation" }, { &c->spelled, "clang_getSpellingLocation" },
-        { &c->text, "clang_getCString" }, { &c->dispose_string, "clang_disposeString" },
+        { &c->text, "clang_getCString" }, { &c->dispose_string, "clang_disposeString" }, { &c->version, "clang_getClangVersion" },
     };
     *why = "the libclang here is too old";
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         if (!(*(void **)symbols[i].slot = dlsym(handle, symbols[i].name))) return NULL;
     *why = NULL;
     return c;
+}
+
+int emission_checker_version(const EmissionChecker *c)
+{
+    ClangString words = c->version();       /* "Debian clang version 22.1.8 (...)" */
+    const char *at = c->text(words) ? strstr(c->text(words), "version ") : NULL;
+    int major = 0;
+    for (at += at ? 8 : 0; at && *at >= '0' && *at <= '9' && major < 1000; at++) major = 10 * major + (*at - '0');
+    c->dispose_string(words);
+    return major;
 }
 
 /* What NVRTC declares of itself, as far as emissions use it. */

@@ -105,7 +105,9 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
     if (!driver_backend(t->kind)) { diag_error(s, (Loc){0}, "this build has no backend for %s", t->name); return false; }
-    if (!input_options(b->in, t, &o)) return false;
+    bool text = false;                      /* in the bundle as it is: nothing compiles it before it is delivered */
+    for (size_t i = 0; i < b->aims.len; i++) text |= b->aims.data[i].target == t && b->aims.data[i].kind == IMAGE_TEXT;
+    if (!input_options(b->in, t, &o) || !input_checker(b->in, text, &o)) return false;
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
     const LaunchFacts *facts = input_facts(b->in, v->kernel, assume);

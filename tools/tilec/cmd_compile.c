@@ -74,7 +74,7 @@ static int print_stage(Input *in, Outputs *outputs, StageId stage, const Target 
     Variants list = {0};
     Text text;
     text_init(&text, &in->session.arena);
-    if (!input_options(in, target, &o)) return EXIT_USAGE;
+    if (!input_options(in, target, &o) || !input_checker(in, stage == STAGE_CUDA || stage == STAGE_HIP, &o)) return EXIT_USAGE;
     if (stage != STAGE_AST && !input_variants(in, &list)) return EXIT_INPUT;
     int code = emit_stage(in, stage, &list, &o, &text);
     if (!code) add_text(in, outputs, args_last(in->args, FLAG_OUTPUT, "-"), &text);
@@ -95,7 +95,7 @@ static int compile_file(Input *in, Outputs *outputs)
         Strings targets = args_list(in->tool, a, FLAG_TARGET);
         return input_variants(in, &list) ? bundle_compile(in, &list, &targets, outputs) : EXIT_INPUT;
     }
-    if (!input_options(in, target, &o)) return EXIT_USAGE;
+    if (!input_options(in, target, &o) || !input_checker(in, true, &o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
     if (target->kind == TARGET_CPU) return object_compile(in, &list, &o, outputs);
     Text text;
@@ -136,6 +136,7 @@ static int check_usage(Tool *t, const Args *a)
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
+    if (args_has(a, FLAG_CHECK_EMISSION) && args_has(a, FLAG_NO_CHECK_EMISSION)) return tool_usage(t, "--check-emission and --no-check-emission contradict each other");
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");

@@ -170,15 +170,17 @@ int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOpti
 int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *out)
 {
     bool several = list->len > 1;
+    CompileOptions alone = *o;
+    if (several) alone.check = NULL;        /* all are read together below: no name may stand there twice */
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         const char *symbol = several ? variant_symbol(&in->session.arena, v) : NULL;
         Compiled c;
-        if (!compiled(in, v, o, EMIT_TEXT, symbol, &c)) return EXIT_INPUT;
+        if (!compiled(in, v, &alone, EMIT_TEXT, symbol, &c)) return EXIT_INPUT;
         if (several) text_printf(out, "// %s\nnamespace variant_%s {\n", v->title, symbol);
         text_write(out, c.artifact.data, c.artifact.size);
         if (several) text_printf(out, "}\n\n");
     }
-    if (several && o->check && !emission_check(o->check, &in->session, o->target, out->data, out->len, "all.cu")) return EXIT_INPUT;      /* together: no name twice */
+    if (several && o->check && !emission_check(o->check, &in->session, o->target, out->data, out->len, "all.cu")) return EXIT_INPUT;
     return EXIT_OK;
 }

@@ -164,18 +164,20 @@ static void dump(void *user, const char *pass, const char *text)
     format_file(in->tool->err, "// after %s\n%s", pass, text);
 }
 
-/* libclang, if it is to read what is emitted for GPUs; false after a diagnostic. */
-static bool open_checker(Input *in)
+bool input_checker(Input *in, bool output, CompileOptions *o)
 {
-    bool asked = args_has(in->args, FLAG_CHECK_EMISSION), debug = false;
-    const char *why;
-#ifndef NDEBUG
-    debug = true;
-#endif
-    if (in->checker || (!asked && !debug)) return true;
-    in->checker = emission_checker(&in->session, getenv("TILE_LIBCLANG"), &why);
-    if (!in->checker && asked) diag_error(&in->session, (Loc){0}, "--check-emission: %s", why);
-    return in->checker || !asked;
+    bool asked = args_has(in->args, FLAG_CHECK_EMISSION);
+    const char *why, *library = getenv("TILE_LIBCLANG");
+    if (o->target->kind == TARGET_CPU || args_has(in->args, FLAG_NO_CHECK_EMISSION) || (!asked && !output)) return true;
+    if (!in->checker && !in->no_checker) {
+        in->checker = emission_checker(&in->session, library, &why);
+        if (!in->checker && asked) { diag_error(&in->session, (Loc){0}, "--check-emission: %s", why); return false; }
+        /* one that was not asked for by name or by option must know what it reads */
+        if (in->checker && !asked && !library && emission_checker_version(in->checker) < EMISSION_VERSION) in->checker = NULL;
+        in->no_checker = !in->checker;
+    }
+    o->check = in->checker;
+    return true;
 }
 
 static bool read_schedule(Input *in, CompileOptions *o)
@@ -193,10 +195,8 @@ static bool read_schedule(Input *in, CompileOptions *o)
 bool input_options(Input *in, const Target *target, CompileOptions *o)
 {
     int64_t level = 2;
-    if (target->kind != TARGET_CPU && !open_checker(in)) return false;
     if (!args_int(in->tool, in->args, FLAG_OPT, 0, 3, &level)) return false;
     *o = compile_options_default(target);
-    o->check = in->checker;
     o->backend.opt_level = o->passes.opt_level = (int)level;
     o->backend.debug_info = args_has(in->args, FLAG_DEBUG);
     o->backend.checked = o->passes.check = args_has(in->args, FLAG_CHECK);

@@ -17,7 +17,7 @@ typedef struct Input {
     void *user;                 /* what input_with was given */
     ToolCleanup cleanup;        /* of the session */
     struct Rtc *rtc;            /* the vendor's compiler, once it was needed */
-    struct EmissionChecker *checker;    /* with --check-emission */
+    struct EmissionChecker *checker; bool no_checker;   /* libclang, once it was looked for; see input_checker */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left through an error; outputs
@@ -42,6 +42,9 @@ bool input_variants(Input *, Variants *);
 
 /* Options as the command line gives them; false after a message. */
 bool input_options(Input *, const Target *, CompileOptions *);
+/* Adds to the options that libclang reads what is emitted for a GPU, where there is a libclang that can. `output`: the text is what the user gets; else
+ * (a vendor's compiler reads it next) it is read with --check-emission only. False after a message: it was asked for, and there is none. */
+bool input_checker(Input *, bool output, CompileOptions *);
 
 /* What a launch promises of a kernel's arguments: bits.
  * ALIGNED: addresses and strides are multiples of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits.
