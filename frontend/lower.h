@@ -166,6 +166,7 @@ V lower_atomic_cas(Lower *, const Call *);
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
 bool lower_fn_is_pure(Lower *, const Node *fn);   /* no memory, no launch, no messages, in it or what it calls */
+bool lower_is_pure(Lower *, const Node *);        /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_combine.c: fills the block of a reduce or scan from the fn that `name` names; false after an error */

@@ -1,6 +1,7 @@
 /* lower_flow.h: statements to structured IR (lower_flow.c, lower_if.c, lower_loop.c, lower_stmt.c). A `var` is an SSA value that changes; loops and
  * ifs carry those that their bodies change.
  *
+ * A return inside a loop ends the loop: its test asks for the flag.
  * An early return sets the frame's `done` flag and the frame's return values, which are carried like variables. What follows a
  * statement that may have returned stands under `if !done`. Where nothing follows the whole (tail position),
  *     if c { ...; return; }  rest     becomes     if c { ... } else { rest }     and no flag is needed. */
@@ -30,6 +31,8 @@ bool flow_condition(Lower *, const Node *, const char *what, V *out);   /* a sca
 /* lower_if.c */
 void lower_branch(Lower *, Branch, bool tail);
 void lower_guarded(Lower *, Branch, bool tail);         /* under `if !done` where the path may have returned already */
+/* A condition that has effects is evaluated only where the path has not returned; elsewhere it is false. */
+bool lower_guarded_condition(Lower *, const Node *, const char *what, V *out);
 void lower_if(Lower *, const Node *, Branch rest, bool tail);
 const Node *lower_const_if(Lower *, const Node *);      /* the branch that is chosen, or NULL */
 

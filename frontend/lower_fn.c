@@ -42,6 +42,7 @@ static bool is_pure(Lower *l, const Node *fn, int depth)
 }
 
 bool lower_fn_is_pure(Lower *l, const Node *fn) { return is_pure(l, fn, 0); }
+bool lower_is_pure(Lower *l, const Node *n) { return pure_node(l, n, 0); }
 
 /* --- arguments ------------------------------------------------------------------------------------------------------------------ */
 

@@ -158,6 +158,32 @@ void lower_guarded(Lower *l, Branch b, bool tail)
     else if (!flow_branch_returns(b)) l->frame->done.v = done;
 }
 
+bool lower_guarded_condition(Lower *l, const Node *n, const char *what, V *out)
+{
+    V done = l->frame->done.v;
+    if (done.kind != V_IR || lower_is_pure(l, n)) return flow_condition(l, n, what, out);
+    if (!lower_enter_blocks(l, n->loc, 1)) return false;
+    Value *go = ir_un(&l->b, OP_NOT, done.value);
+    Vars tokens = flow_changeable(l, NULL, 0);
+    V *before = flow_values(l, tokens);
+    Var result = { .name = "go" };
+    Builder outer = l->b;
+    Join j = { .blocks = { ir_block_new(l->func, NULL), ir_block_new(l->func, NULL) } };
+    l->b = ir_at_end(j.blocks[0]);
+    l->b.loc = n->loc;
+    bool ok = flow_condition(l, n, what, out);
+    j.end[0] = l->b;
+    j.end[1] = ir_at_end(j.blocks[1]);
+    j.end[1].loc = n->loc;
+    l->b = outer;
+    for (size_t i = 0; i < tokens.len; i++) join_variable(l, n->loc, &j, tokens.data[i], tokens.data[i]->v, before[i]);
+    join_variable(l, n->loc, &j, &result, ok ? *out : value_bool(true), value_bool(false));
+    join(l, n->loc, &j, go);
+    lower_leave_blocks(l, 1);
+    *out = result.v;
+    return ok;
+}
+
 void lower_if(Lower *l, const Node *n, Branch rest, bool tail)
 {
     Branch then_branch = { n->kids[1], NULL, 0, 0 }, else_branch = { n->kids[2], NULL, 0, 0 };

@@ -1,5 +1,5 @@
 /* lower_loop.c: loops. Bodies are lowered into loose blocks with every variable that might change as an argument; what did not change is taken out
- * again before the instruction is built. */
+ * again before the instruction is built. A `for` whose body returns is built as a `while` that counts: the return ends the loop. */
 #include "frontend/lower_flow.h"
 
 /* Erases what was lowered into a loose block. */
@@ -120,13 +120,96 @@ static Value **next_values(Lower *l, CarriedList list, Loc loc)
     return next;
 }
 
-static void leave_loop(Lower *l, Instr *i, CarriedList list)
+/* From here on the variables are the loop's results, from number `first` on. */
+static void leave_loop(Lower *l, Instr *i, CarriedList list, int first)
 {
     for (size_t k = 0; k < list.len; k++) {
-        list.data[k].var->v = value_ir(&i->results[k]);
-        ir_set_name(&i->results[k], list.data[k].var->name);
+        Value *result = &i->results[(size_t)first + k];
+        list.data[k].var->v = value_ir(result);
+        ir_set_name(result, list.data[k].var->name);
     }
 }
+
+/* --- loops that end by a test ------------------------------------------------------------------------------------------------ */
+
+/* The counter of a `for` that is built as a `while`: an argument of each of its two blocks. */
+typedef struct Counter { Value *lo, *hi, *by, *arg[2]; } Counter;
+
+/* The test, in the first block. It asks whether the path has returned, too. */
+static Value *loop_test(Lower *l, const Node *n, const Counter *count)
+{
+    V done = l->frame->done.v, c;
+    if (count) c = value_ir(ir_bin(&l->b, OP_LT, count->arg[0], count->hi));
+    else if (!lower_guarded_condition(l, n->kids[0], "while", &c)) c = value_bool(false);
+    Value *go = lower_materialize(l, c, n->kids[0]->loc);
+    return done.kind == V_IR ? ir_bin(&l->b, OP_AND, go, ir_un(&l->b, OP_NOT, done.value)) : go;
+}
+
+/* Ends the two blocks and builds the instruction around them. A counter is the first value that the loop carries. */
+static void build_while(Lower *l, const Node *n, Block *const *blocks, Builder *ends, CarriedList list, const Counter *count,
+                        Value *go, Value *const *passed, Value *const *next)
+{
+    Value *init[IR_MAX_RESULTS], *test[IR_MAX_RESULTS + 1] = { go }, *yield[IR_MAX_RESULTS];
+    const Type *types[IR_MAX_RESULTS];
+    int k = 0;
+    if (count) {
+        init[k] = count->lo;
+        test[k + 1] = count->arg[0];
+        yield[k] = ir_bin(&ends[1], OP_ADD, count->arg[1], count->by);
+        types[k++] = count->lo->type;
+    }
+    for (size_t i = 0; i < list.len; i++, k++) {
+        init[k] = list.data[i].init;
+        test[k + 1] = passed[i];
+        yield[k] = next[i];
+        types[k] = init[k]->type;
+    }
+    ir_build(&ends[0], OP_CONDITION, test, k + 1, NO_ATTRS, NULL, 0);
+    ir_build(&ends[1], OP_YIELD, yield, k, NO_ATTRS, NULL, 0);
+    l->b.loc = n->loc;
+    Instr *loop = ir_build(&l->b, OP_WHILE, init, k, NO_ATTRS, types, k);
+    flow_attach(loop, 0, blocks[0]);
+    flow_attach(loop, 1, blocks[1]);
+    leave_loop(l, loop, list, count != NULL);
+}
+
+/* A `while`, or a `for` that a `return` may leave. */
+static void lower_tested(Lower *l, const Node *n, Counter *count)
+{
+    Block *blocks[2] = { ir_block_new(l->func, NULL), ir_block_new(l->func, NULL) };
+    for (int k = 0; k < 2 && count; k++) count->arg[k] = ir_block_arg(blocks[k], type_scalar(l->s, DT_INDEX), n->name);
+    CarriedList list = enter_loop(l, n, blocks, 2);
+    Builder outer = l->b, ends[2];
+    Scope inner;
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
+    l->b = ir_at_end(blocks[0]);
+    l->b.loc = n->loc;
+    Value *go = loop_test(l, n, count), **passed = next_values(l, list, n->loc);
+    ends[0] = l->b;
+    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[1]);
+    if (l->frame->done.v.kind == V_IR) l->frame->done.v = value_bool(false);
+    l->b = ir_at_end(blocks[1]);
+    l->b.loc = n->loc;
+    lower_scope_push(l, &inner);
+    if (count) lower_scope_add(l, n->name, n->name_loc, value_ir(count->arg[1]), false);
+    lower_branch(l, (Branch){ n->kids[n->n - 1], NULL, 0, 0 }, false);
+    lower_scope_pop(l);
+    l->b.loc = n->loc;
+    Value **next = next_values(l, list, n->loc);
+    ends[1] = l->b;
+    keep_changed(&list, passed, next, &go, blocks, 2);
+    l->b = outer;
+    if (flow_too_many(l, n->loc, list.len + (count != NULL))) { l->stopped = true; return; }
+    build_while(l, n, blocks, ends, list, count, go, passed, next);
+}
+
+void lower_while(Lower *l, const Node *n)
+{
+    learn_returns(l, n, NULL);
+    lower_tested(l, n, NULL);
+}
+
+/* --- for ---------------------------------------------------------------------------------------------------------------------- */
 
 /* `hint (unroll = n)` of a loop; 0: none. */
 static int64_t loop_unroll(Lower *l, const Node *hint)
@@ -136,14 +219,9 @@ static int64_t loop_unroll(Lower *l, const Node *hint)
     return a && lower_const_int(l, a, "unroll", 1, 64, &n) ? n : 0;
 }
 
-void lower_for(Lower *l, const Node *n)
+/* A `for` that runs to its end. */
+static void lower_counted(Lower *l, const Node *n, const Counter *count, Attr unroll)
 {
-    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"), *hi = lower_index_value(l, n->kids[1], "the end of a loop");
-    int64_t step = 1;
-    bool ok = !n->kids[2] || lower_const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
-    if (!lo || !hi || !ok) lo = hi = ir_index(&l->b, 0);
-    Value *by = ir_index(&l->b, step);
-    learn_returns(l, n, n->name);
     Block *body = ir_block_new(l->func, NULL);
     Value *counter = ir_block_arg(body, type_scalar(l->s, DT_INDEX), n->name);
     CarriedList list = enter_loop(l, n, &body, 1);
@@ -154,7 +232,7 @@ void lower_for(Lower *l, const Node *n)
     l->b.loc = n->loc;
     lower_scope_push(l, &inner);
     lower_scope_add(l, n->name, n->name_loc, value_ir(counter), false);
-    lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
+    lower_branch(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
     lower_scope_pop(l);
     l->b.loc = n->loc;
     Value **next = next_values(l, list, n->loc);
@@ -163,55 +241,26 @@ void lower_for(Lower *l, const Node *n)
     l->b = outer;
     if (flow_too_many(l, n->loc, list.len)) { l->stopped = true; return; }
     ir_build(&end, OP_YIELD, next, (int)list.len, NO_ATTRS, NULL, 0);
-    Value *operands[IR_MAX_RESULTS + 3] = { lo, hi, by };
+    Value *operands[IR_MAX_RESULTS + 3] = { count->lo, count->hi, count->by };
     const Type *types[IR_MAX_RESULTS];
     for (size_t i = 0; i < list.len; i++) { operands[i + 3] = list.data[i].init; types[i] = list.data[i].init->type; }
     l->b.loc = n->loc;
-    Attr unroll = a_int(ATTR_UNROLL, loop_unroll(l, n->kids[3]));
     Instr *loop = ir_build(&l->b, OP_FOR, operands, (int)list.len + 3, (Attrs){ &unroll, unroll.i != 0 }, types, (int)list.len);
     flow_attach(loop, 0, body);
-    leave_loop(l, loop, list);
+    leave_loop(l, loop, list, 0);
 }
 
-void lower_while(Lower *l, const Node *n)
+void lower_for(Lower *l, const Node *n)
 {
-    learn_returns(l, n, NULL);
-    Block *blocks[2] = { ir_block_new(l->func, NULL), ir_block_new(l->func, NULL) };
-    CarriedList list = enter_loop(l, n, blocks, 2);
-    Builder outer = l->b;
-    V c;
-    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[0]);
-    l->b = ir_at_end(blocks[0]);
-    l->b.loc = n->loc;
-    V done = l->frame->done.v;
-    if (!flow_condition(l, n->kids[0], "while", &c)) c = value_bool(false);
-    Value *go = lower_materialize(l, c, n->kids[0]->loc);
-    if (done.kind == V_IR) go = ir_bin(&l->b, OP_AND, go, ir_un(&l->b, OP_NOT, done.value));
-    Value **passed = next_values(l, list, n->loc);
-    Builder test = l->b;
-    for (size_t i = 0; i < list.len; i++) list.data[i].var->v = value_ir(list.data[i].arg[1]);
-    if (done.kind == V_IR) l->frame->done.v = value_bool(false);
-    l->b = ir_at_end(blocks[1]);
-    l->b.loc = n->loc;
-    lower_branch(l, (Branch){ n->kids[1], NULL, 0, 0 }, false);
-    l->b.loc = n->loc;
-    Value **next = next_values(l, list, n->loc);
-    Builder end = l->b;
-    keep_changed(&list, passed, next, &go, blocks, 2);
-    l->b = outer;
-    if (flow_too_many(l, n->loc, list.len)) { l->stopped = true; return; }
-    Value *operands[IR_MAX_RESULTS + 1];
-    operands[0] = go;
-    for (size_t i = 0; i < list.len; i++) operands[i + 1] = passed[i];
-    ir_build(&test, OP_CONDITION, operands, (int)list.len + 1, NO_ATTRS, NULL, 0);
-    ir_build(&end, OP_YIELD, next, (int)list.len, NO_ATTRS, NULL, 0);
-    const Type *types[IR_MAX_RESULTS];
-    for (size_t i = 0; i < list.len; i++) { operands[i] = list.data[i].init; types[i] = list.data[i].init->type; }
-    l->b.loc = n->loc;
-    Instr *loop = ir_build(&l->b, OP_WHILE, operands, (int)list.len, NO_ATTRS, types, (int)list.len);
-    flow_attach(loop, 0, blocks[0]);
-    flow_attach(loop, 1, blocks[1]);
-    leave_loop(l, loop, list);
+    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"), *hi = lower_index_value(l, n->kids[1], "the end of a loop");
+    int64_t step = 1;
+    bool ok = !n->kids[2] || lower_const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
+    if (!lo || !hi || !ok) lo = hi = ir_index(&l->b, 0);
+    Counter count = { lo, hi, ir_index(&l->b, step), { NULL, NULL } };
+    Attr unroll = a_int(ATTR_UNROLL, loop_unroll(l, n->kids[3]));
+    learn_returns(l, n, n->name);
+    if (flow_returns(n)) lower_tested(l, n, &count);
+    else lower_counted(l, n, &count, unroll);
 }
 
 void lower_const_for(Lower *l, const Node *n)

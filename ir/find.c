@@ -128,3 +128,25 @@ bool ir_counted(const Instr *loop, Counted *c)
     }
     return false;
 }
+
+/* The bound that `test` puts on v: v < bound is one of the things that must hold. */
+static Value *bound_in(const Value *test, const Value *v, int depth)
+{
+    const Instr *i = test->def;
+    if (!i || depth > 8) return NULL;
+    if (i->op == OP_LT) return ir_operand(i, 0) == v ? ir_operand(i, 1) : NULL;
+    if (i->op != OP_AND) return NULL;
+    Value *first = bound_in(ir_operand(i, 0), v, depth + 1);
+    return first ? first : bound_in(ir_operand(i, 1), v, depth + 1);
+}
+
+bool ir_tested(const Instr *loop, int at, Counted *c)
+{
+    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last || at >= loop->n_results) return false;
+    const Block *test = loop->blocks[0], *body = loop->blocks[1];
+    if (test->last->n_operands <= at + 1 || body->last->n_operands <= at || ir_operand(test->last, at + 1) != test->args[at]) return false;
+    Value *hi = bound_in(ir_operand(test->last, 0), test->args[at], 0), *next = ir_operand(body->last, at);
+    if (!hi || !next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != body->args[at]) return false;
+    *c = (Counted){ at, ir_operand(loop, at), hi, ir_operand(next->def, 1) };
+    return ir_defined_outside(hi, test) && ir_defined_outside(c->step, body);
+}

@@ -252,6 +252,8 @@ const Instr *ir_held_fault(const Func *, int *operand);
 /* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn of block 0 at least, and one less of block 1). */
 typedef struct Counted { int at; Value *lo, *hi, *step; } Counted;
 bool ir_counted(const Instr *loop, Counted *);
+/* A `while` whose test holds only where the value that it carries at `at` is below hi, and whose body adds step to it. */
+bool ir_tested(const Instr *loop, int at, Counted *);
 Instr *ir_last_use_in(const Block *, const Value *);                /* the last instruction of this very block that is, or holds, a user; NULL */
 
 /* Parts of load, store, gather, scatter, atomics; absent ones are NULL. */

@@ -265,11 +265,24 @@ static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
     return iv;
 }
 
+/* The same of a `while` that tests the counter first: below hi in the body; at the test a step further. */
+static RangeInfo of_tested(Ranges *r, const Value *v, const Counted *c, bool body, int depth)
+{
+    RangeInfo lo = get(r, c->lo, depth), hi = get(r, c->hi, depth), step = get(r, c->step, depth), d = range_of_dtype(v->type->dtype);
+    if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi) return whole(v);
+    int64_t div = range_gcd(lo.div, step.div);
+    if (body) return (RangeInfo){ lo.lo, hi.hi <= lo.lo ? lo.lo : hi.hi - 1, div };
+    Wide last = wide_max(lo.hi, (Wide)hi.hi - 1 + step.hi);
+    return (RangeInfo){ lo.lo, (int64_t)last, div };
+}
+
 /* What a counting `while` counts: lo, or below hi, unless the last step could wrap. */
 static RangeInfo of_counter(Ranges *r, const Instr *loop, const Value *v, int depth)
 {
     Counted c;
-    if (!ir_counted(loop, &c) || c.at != v->index || v->type->dtype == DT_U64) return whole(v);
+    if (v->type->dtype == DT_U64) return whole(v);
+    if (ir_tested(loop, v->index, &c)) return of_tested(r, v, &c, v->block == loop->blocks[1], depth);
+    if (!ir_counted(loop, &c) || c.at != v->index) return whole(v);
     RangeInfo lo = get(r, c.lo, depth), hi = get(r, c.hi, depth), step = get(r, c.step, depth), d = range_of_dtype(v->type->dtype);
     if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi || (Wide)lo.hi + step.hi > d.hi) return whole(v);
     return (RangeInfo){ lo.lo, lo.hi > hi.hi - 1 ? lo.hi : hi.hi - 1, range_gcd(lo.div, step.div) };
