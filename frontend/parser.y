@@ -46,7 +46,8 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %token FOR "`for`" WHILE "`while`" IF "`if`" ELSE "`else`" RETURN "`return`" IMPORT "`import`" TUNE "`tune`"
 %token INSTANTIATE "`instantiate`" TRUE "`true`" FALSE "`false`" NONE "`None`"
 %token PLUSCOLON "`+:`" DOTDOT "`..`" ANDAND "`&&`" OROR "`||`" EQ "`==`" NE "`!=`" LE "`<=`" GE "`>=`" SHL "`<<`" SHR "`>>`"
-%token ADDEQ "`+=`" SUBEQ "`-=`" MULEQ "`*=`" DIVEQ "`/=`"
+%token ADDEQ "`+=`" SUBEQ "`-=`" MULEQ "`*=`" DIVEQ "`/=`" REMEQ "`%=`" ANDEQ "`&=`" OREQ "`|=`" XOREQ "`^=`"
+%token SHLEQ "`<<=`" SHREQ "`>>=`"
 %token '(' "`(`" ')' "`)`" '[' "`[`" ']' "`]`" '{' "`{`" '}' "`}`" ',' "`,`" ';' "`;`" ':' "`:`" '.' "`.`" '=' "`=`" '?' "`?`"
 %token '+' "`+`" '-' "`-`" '*' "`*`" '/' "`/`" '%' "`%`" '<' "`<`" '>' "`>`" '!' "`!`" '~' "`~`" '&' "`&`" '|' "`|`" '^' "`^`"
 
@@ -178,6 +179,7 @@ if_chain: IF expr block                 { $$ = NODE(N_IF, @$, $2, $3, NULL); }
     | IF expr block ELSE error block    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     ;
 assign: '=' { $$ = OPR_NONE; } | ADDEQ { $$ = OPR_ADD; } | SUBEQ { $$ = OPR_SUB; } | MULEQ { $$ = OPR_MUL; } | DIVEQ { $$ = OPR_DIV; }
+    | REMEQ { $$ = OPR_REM; } | ANDEQ { $$ = OPR_AND; } | OREQ { $$ = OPR_OR; } | XOREQ { $$ = OPR_XOR; } | SHLEQ { $$ = OPR_SHL; } | SHREQ { $$ = OPR_SHR; }
     ;
 target: target_name
     | '(' name_list ')'                 { $$ = $2; }

@@ -123,7 +123,7 @@ static void run_indexed(Interp *in, const Instr *i, const MemParts *m)
         bool ok = true, on = !mask || mask[k].i;
         for (int a = 0; a < m->rank; a++) at[a] = as_index(m->idx[a]->type->dtype, idx[a][k].i, &ok);
         char *p = on ? element(in, m->param, at, ok) : NULL;
-        if (on && !p && in->opt->check)
+        if (on && !p && in->opt->check && i->op == OP_GATHER)
             interp_stop(in, i->loc, "%s of %s by program %lld of @%s is out of range", op_info[i->op].name, q->name, (long long)in->program, in->kernel->name);
         if (!p) {
             if (out) out[k] = i->op == OP_GATHER ? pad : zero;
@@ -138,7 +138,7 @@ static void run_indexed(Interp *in, const Instr *i, const MemParts *m)
             continue;
         }
         Scalar x = i->op == OP_ATOMIC_RMW ? rmw(ir_attr_int(i, ATTR_RMW, RMW_ADD), d, old, v[0][k]) : v[0][k];
-        check_nan(in, i, d, x, m->param);
+        if (i->op == OP_SCATTER) check_nan(in, i, d, x, m->param);
         scalar_store(d, x, p);
     }
 }

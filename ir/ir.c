@@ -165,6 +165,11 @@ int ir_dim_new(Func *f, const char *name, int64_t extent)
     return f->n_dims++;
 }
 
+void ir_dim_promise(Dim *d, int64_t div)
+{
+    if (d->extent < 0 && d->div < div) d->div = div;
+}
+
 Builder ir_at_end(Block *b) { return (Builder){ .module = b->func->module, .block = b }; }
 Builder ir_before(Instr *i) { return (Builder){ .module = i->block->func->module, .block = i->block, .before = i, .loc = i->loc }; }
 Builder ir_after(Instr *i) { return (Builder){ .module = i->block->func->module, .block = i->block, .before = i->next, .loc = i->loc }; }

@@ -161,6 +161,8 @@ Value *ir_block_arg(Block *, const Type *, const char *name);       /* appends a
 /* A parameter with no facts known (align = element size, strides unknown); adds the matching argument to body. */
 Value *ir_param_new(Func *, const char *name, ParamKind, const Type *, const int *dims);
 int ir_dim_new(Func *, const char *name, int64_t extent);            /* returns the index */
+/* The launch promises that the extent is a multiple of `div`, a power of two. Of a known extent the number itself says more. */
+void ir_dim_promise(Dim *, int64_t div);
 
 /* Where instructions go: before `before`, or at the end of `block` when that is NULL. */
 typedef struct Builder { Module *module; Block *block; Instr *before; Loc loc; } Builder;

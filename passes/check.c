@@ -5,11 +5,11 @@
  *                                            %x = gather %X[%i] mask %m
  *     %t = store %Y[%o] = %v                 assert (%v == %v) | (element out of range) {message = "store: NaN into 'Y'"}
  *
- * Gathers, scatters and atomics out of range, NaN stored by store and scatter (elements that are dropped do not count), the program's own asserts. The
- * CPU backend checks ranges and NaN itself, closer to the access: for it only the asserts are left in place.
+ * Gathers out of range where their mask holds, NaN stored by store and scatter (elements that are dropped do not count), the program's
+ * own asserts. Every target gets the same checks from here; the interpreter makes them itself (ir/interp_mem.c).
  *
- * Requires: nothing; runs before anything that removes masks. Keeps: results. Does not do: windows of load and store, whose
- * range is part of their meaning. */
+ * Requires: nothing; runs before anything that removes masks. Keeps: results. Does not do: windows of load and store, scatters and
+ * atomics, which leave out what is out of range: kernels of ragged edges and histograms are written by that. */
 #include "passes/pass.h"
 
 typedef struct Check { PassContext *c; Func *f; int64_t ranges, nans, removed, prints; } Check;
@@ -82,12 +82,11 @@ static void check_nan(Check *x, Instr *i, const MemParts *p)
 static void visit(void *user, Instr *i)
 {
     Check *x = user;
-    const Target *t = x->c->options->target;
     MemParts p;
     if (i->op == OP_ASSERT && !x->c->options->check) { ir_erase(i); x->removed++; return; }
     if (i->op == OP_PRINT && !x->c->options->print) { ir_erase(i); x->prints++; return; }
-    if (!x->c->options->check || (t && t->kind == TARGET_CPU) || !ir_mem_parts(i, &p)) return;
-    if (i->op != OP_LOAD && i->op != OP_STORE) check_indices(x, i, &p);
+    if (!x->c->options->check || !ir_mem_parts(i, &p)) return;
+    if (i->op == OP_GATHER) check_indices(x, i, &p);
     if (i->op == OP_STORE || i->op == OP_SCATTER) check_nan(x, i, &p);
 }
 

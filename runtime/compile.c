@@ -52,13 +52,13 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
             Dim *d = &f->dims[p->dims[a]];
             if (a == q->unit_axis) {
                 p->stride[a] = 1;
-                if (d->extent < 0 && d->div < grain / size) d->div = grain / size;
+                ir_dim_promise(d, grain / size);
             } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
         }
     }
     for (int d = 0; d < facts->n_dims && d < k->n_dims; d++)
         for (int i = 0; facts->dim16[d] && i < f->n_dims; i++)
-            if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) f->dims[i].div = 16;
+            if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) ir_dim_promise(&f->dims[i], 16);
     f->fits32 = facts->fits32;
     f->extents31 = facts->extents31;
 }

@@ -18,18 +18,7 @@ static void indexed(Eval *e, Instr *i, LLVMValueRef *coord, int va, Indexed *x)
         LLVMValueRef o = LLVMBuildMul(g->b, idx, step, "");
         off = off ? LLVMBuildAdd(g->b, off, o, "") : o;
     }
-    x->ok = inside;
-    if (x->m.mask) {
-        LLVMValueRef mask = nest_eval(e, x->m.mask, coord, va);
-        if (g->options->checked) x->ok = both(g, inside, mask);
-        inside = LLVMBuildOr(g->b, inside, LLVMBuildNot(g->b, mask, ""), "");
-        x->ok = both(g, x->ok, mask);
-    }
-    if (g->options->checked && i->op == OP_GATHER) {
-        LLVMValueRef bad = LLVMBuildNot(g->b, inside, "");
-        if (e->lanes > 1) bad = gen_intrinsic(g, "llvm.vector.reduce.or", (LLVMTypeRef[]){ LLVMTypeOf(bad) }, 1, &bad, 1);
-        gen_check(g, bad, i->loc, "gather out of range");
-    }
+    x->ok = x->m.mask ? both(g, inside, nest_eval(e, x->m.mask, coord, va)) : inside;
     x->ptr = LLVMBuildGEP2(g->b, g->i8, gen_slot(g, SLOT_DATA, x->m.param, 0, DT_U64), &off, 1, "");
 }
 

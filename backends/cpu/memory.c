@@ -108,30 +108,6 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return phi;
 }
 
-static LLVMValueRef iota_from(Gen *g, LLVMValueRef c, int n)
-{
-    LLVMValueRef x = gen_splat(g, c, n);
-    return n > 1 ? LLVMBuildAdd(g->b, x, gen_iota(g, g->i64, n), "") : x;
-}
-
-/* Elements that are dropped may be NaN. */
-static void check_nan(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef v, LLVMValueRef c)
-{
-    if (!g->options->checked || !dtype_is_float(w->dtype)) return;
-    LLVMValueRef x = w->dtype == DT_F64 ? v : to_f32(g, w->dtype, v);
-    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, "");
-    int n = gen_lanes(v);
-    if (r->hi && !c) {
-        nan = LLVMBuildAnd(g->b, nan, r->hi, "");
-    } else if (r->hi) {
-        LLVMValueRef at = iota_from(g, c, n);
-        nan = LLVMBuildAnd(g->b, nan, icmp(g, LLVMIntSLT, at, gen_splat(g, r->hi, n)), "");
-        nan = LLVMBuildAnd(g->b, nan, icmp(g, LLVMIntSGE, at, gen_splat(g, r->lo, n)), "");
-    }
-    if (gen_lanes(nan) > 1) nan = gen_intrinsic(g, "llvm.vector.reduce.or", (LLVMTypeRef[]){ LLVMTypeOf(nan) }, 1, &nan, 1);
-    gen_check(g, nan, w->instr->loc, "NaN is stored");
-}
-
 /* LLVM knows stores past the caches of integers only, and turns casts in front of a store back into a store of what was cast; hence the
  * freeze, in front of the branch. Vectors of 16 bits go out in the halves in which they are rounded: joining two takes a turn of
  * the shuffler, which widening and rounding need as well (silu 9.8 to 9.5 cycles for 16 elements). */
@@ -175,7 +151,6 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     Gen *g = e->g;
     WindowRow *r = memory_row(e, w, coord, va);
     int lanes = gen_lanes(v);
-    check_nan(g, w, r, v, va >= 0 ? coord[va] : NULL);
     LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr, cond = plain_chunk(e, w, r, coord, va, lanes);
     if (lanes > 1 && w->not_unit[va]) { walk_store(g, w, r, v, coord[va], va); return; }
     if (!cond) { plain_store(g, w, r, v, ptr); return; }

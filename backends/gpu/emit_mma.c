@@ -263,6 +263,15 @@ static int load_fragments(Emit *e, const Product *p, int side, const Value *view
     return 0;
 }
 
+/* No layout holds the operand: it has more elements than a warp's registers can be counted for. The kernel is refused for it after emission
+ * (backend.c), with what else does not fit; no text is needed. */
+static void beyond_registers(Emit *e, const Instr *i, const Type *operand)
+{
+    int64_t words = type_elements(operand) * dtype_bits(operand->dtype) / 32 / e->plan->target->wave;
+    if (words < LAYOUT_MAX_REGS) words = LAYOUT_MAX_REGS;
+    if (words > e->largest.words) e->largest = (RegisterUse){ i->loc, operand, words > INT32_MAX ? INT32_MAX : (int)words };
+}
+
 /* A step's fragments in registers, ahead of their product (passes/kernel/ahead.c). */
 void emit_fragments(Emit *e, Instr *i)
 {
@@ -274,7 +283,7 @@ void emit_fragments(Emit *e, Instr *i)
     Product p = { .instr = i, .info = layout_mma_info(kind) };
     const Layout *own = layout_of(e, ir_result(i));
     p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, (int32_t[]){ (int32_t)layout_warps(own) / p.info->warps / along_n, along_n });
-    if (!p.frag[side]) ir_fail(e->s, i->loc, "no fragment layout for %s", type_string(e->s, view));
+    if (!p.frag[side]) { beyond_registers(e, i, view); declare_tile(e, ir_result(i)); return; }
     p.kt = tile[side ? 0 : 1] / p.info->k;
     int per = (side ? p.info->k * p.info->n : p.info->m * p.info->k) / p.info->lanes;
     *(side ? &p.nt : &p.mt) = (int)layout_regs(own) / per;
@@ -421,7 +430,7 @@ void emit_mma_sync(Emit *e, Instr *i)
         const Type *t = ir_operand(i, side)->type;
         int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
         p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile, warps);
-        if (!p.frag[side]) ir_fail(e->s, i->loc, "no fragment layout for operand %d of %s", side, name);
+        if (!p.frag[side]) { beyond_registers(e, i, t); product_accumulator(e, i); return; }
         int regs = (int)layout_regs(p.frag[side]) / ((side ? p.nt : p.mt) * p.kt);
         p.words[side] = regs * dtype_bytes(d) / 4;
     }

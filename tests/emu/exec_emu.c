@@ -244,6 +244,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!f) return false;
     if (run->passes) launch_facts(f, l, false);
     PassOptions o = pass_options_default(st->target);
+    o.verify_each = true;
     if (!run->passes) o.opt_level = 0;
     if (!passes_run(m, &o, NULL) || !(f = ir_func_find(m, l->kernel))) return false;
     GpuCode code;

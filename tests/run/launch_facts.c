@@ -72,7 +72,7 @@ void launch_facts(Func *f, const Launch *l, bool exact)
             Dim *d = &f->dims[p->dims[axis]];
             if (exact || stride == 1) p->stride[axis] = stride;
             p->stride_div[axis] = stride < 0 ? 1 : stride ? power_of_two_in((uint64_t)stride, 16) : 16;
-            if (d->extent < 0) d->div = extent ? power_of_two_in((uint64_t)extent, 16) : 1;
+            ir_dim_promise(d, extent ? power_of_two_in((uint64_t)extent, 16) : 1);
             if (exact) d->extent = extent;
         }
     }

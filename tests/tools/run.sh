@@ -57,7 +57,28 @@ expect 0 "" "$tilec" run copy.tile --kernel=wide --in 'X=ones:f32[20]' --in 'I=r
 [ "$(elements z.npy 160 | od -An -v -tf4 | tr -s ' \n' '\n' | sort -u | tr -d '\n')" = 1 ] || fail "gather of ones"
 [ "$(stat -c %s y.npy)" = $((128 + 160)) ] || fail "Y[2*N] is $(stat -c %s y.npy) bytes"
 expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --repeat=3
-expect 1 "copy.tile:12: wide: gather out of range" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+expect 1 "copy.tile:12: wide: gather: index out of range of 'X'" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
+
+# --check: a gather out of range ends a launch where its mask holds; scatters and atomics leave it out; on the CPU as in the interpreter
+cat >range.tile <<'T'
+kernel range(in i32 I[K], in f32 X[N], inout f32 S[N], inout i32 A[N], out f32 G[K], const int WHAT = 0, const bool MASK = true) grid (1) {
+    let i = load(I[0 +: 8]);
+    let mask = MASK ? i >= 0 && i < 4 : i < 1000;
+    const if WHAT == 0 { store(G[0 +: 8], gather(X[i], mask = mask, pad = 7.0)); }
+    const if WHAT == 1 { scatter(S[i], f32(i), mask = mask); }
+    const if WHAT == 2 { atomic_add(A[i], 1, mask = mask); }
+    const if WHAT == 3 { atomic_cas(A[i], 0, 1, mask = mask); }
+}
+T
+for t in cpu interp; do
+    # shellcheck disable=SC2086
+    for low in -6 4; do
+        run="$tilec run range.tile --target=$t --in I=random:i32[8]:1:$low:$((low + 4)) --in X=ones:f32[4] --in S=zeros:f32[4] --in A=zeros:i32[4]"
+        for what in 0 1 2 3; do expect 0 "" $run --check --set WHAT=$what; expect 0 "" $run --set MASK=false --set WHAT=$what; done
+        expect 1 "gather" $run --check --set MASK=false --set WHAT=0
+        for what in 1 2 3; do expect 0 "" $run --check --set MASK=false --set WHAT=$what; done
+    done
+done
 
 # all of u64 and of i64 by text, as a scalar and as a const; beyond it is said what the type holds
 cat >whole.tile <<'T'
