@@ -251,6 +251,8 @@ const Instr *ir_flight_fault(Session *, const Func *, int *operand);
 bool ir_held_operand(const Instr *, int k);
 bool ir_is_held(const Value *);
 const Instr *ir_held_fault(const Func *, int *operand);
+/* An operation for which the roles of a kernel would wait for each other for ever (roles.c), and why; NULL: there is none. */
+const Instr *ir_roles_fault(const Func *, const char **why);
 /* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn of block 0 at least, and one less of block 1). */
 typedef struct Counted { int at; Value *lo, *hi, *step; } Counted;
 bool ir_counted(const Instr *loop, Counted *);

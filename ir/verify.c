@@ -8,6 +8,7 @@
  * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without one; no token is
  *   the memory state of two operations on one path; loops carry the tokens they use;
  * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
+ * - roles (kernel IR) agree on their tickets and rings (roles.c);
  * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT) feeds.
  *
  * Uses the `mark` of instructions. */
@@ -399,6 +400,13 @@ static void check_held(Verifier *v)
     BREACH_IF(i, i, "operand %d is in no registers: a materialize must put it there", k);
 }
 
+static void check_roles(Verifier *v)
+{
+    const char *why;
+    const Instr *i = ir_roles_fault(v->func, &why);
+    BREACH_IF(i, i, "%s", why);
+}
+
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth);
 
 static Op terminator_of(const Instr *i, int block)
@@ -497,6 +505,7 @@ static void check_func(Verifier *v)
     if (v->ok) check_barriers(v);
     if (v->ok) check_flights(v);
     if (v->ok) check_held(v);
+    if (v->ok) check_roles(v);
     if (f->grid) {
         check_block(v, f->grid, OP_YIELD, IN_GRID, 0);
         if (v->ok) check_launch_block(v, f->grid, "grid", 0);

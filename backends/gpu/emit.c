@@ -214,6 +214,9 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     if (early) ir_fail(s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
     const Instr *nowhere = ir_held_fault(f, &operand);
     if (nowhere) ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
+    const char *why;
+    const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
+    if (apart) ir_fail(s, apart->loc, "%s", why);
     void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
     Text body, pre, text;
     Emit *e = arena_new(&s->arena, Emit);

@@ -216,6 +216,26 @@ enum { TICKET_BYTES = 16 };
 
 static void next_ticket(Emit *e) { line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
 
+/* Lane 0 gives a ticket back for its warp: shuffles bring the lanes together but order nothing (PTX ISA 8.9), so all of them meet once they have read. */
+static void give_ticket_back(Emit *e)
+{
+    line(e, "%s();", use(e, "warp_sync"));
+    line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    next_ticket(e);
+}
+
+/* A ticket is taken whole where the loop's body begins: all who take tickets give each of them back, whatever they use of it. */
+static void take_ticket(Emit *e, const Block *body)
+{
+    for (const Instr *i = body->first; i; i = i->next) {
+        if (i->op != OP_PROGRAM_COORD) continue;
+        const char *n = name_of(e, ir_result(i));
+        line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), TICKET_BYTES, 4 + 4 * (int)ir_attr_int(i, ATTR_AXIS, 0));
+        e->storage[ir_result(i)->id] = n;
+    }
+    give_ticket_back(e);
+}
+
 /* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
  * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
  * when the launch ends. */
@@ -223,7 +243,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
     e->tickets = true;
-    if (e->role == 0) {
+    if (e->role == ROLE_PRODUCER) {
         if (e->plan->multicast) emit_cluster_draw(e, iv);
         else {
             line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
@@ -241,27 +261,24 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
         line(e, "const i32 %s = 0;", iv);
         line(e, "if (!uniform((i32)%s(ticket_word + %d * ticket_slot))) break;", use(e, "lds_w32"), TICKET_BYTES);
+        take_ticket(e, loop->blocks[0]);
     }
     e->indent--;
 }
 
+/* The last coordinate goes to the others with the ticket (ir/roles.c: the producer's loop holds them all). */
 bool emit_program_coord(Emit *e, Instr *i)
 {
     if (!e->tickets || e->role < 0) return false;
+    if (e->role != ROLE_PRODUCER) return true;          /* taken with its ticket */
     const char *n = name_of(e, ir_result(i));
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-    bool last = axis == ir_attr_int(i, ATTR_COUNT, 1) - 1;
-    if (e->role == 0) {
-        line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
-        line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES, 4 + 4 * axis, n);
-        if (last) line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    } else {
-        line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), TICKET_BYTES, 4 + 4 * axis);
-        if (last) line(e, "%s();", use(e, "warp_sync"));        /* shuffles bring the lanes together but order nothing (PTX ISA 8.9): all have read */
-        if (last) line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    }
+    line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
+    line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES, 4 + 4 * axis, n);
     e->storage[ir_result(i)->id] = n;
-    if (last) next_ticket(e);
+    if (axis < ir_attr_int(i, ATTR_COUNT, 1) - 1) return true;
+    line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
+    next_ticket(e);
     return true;
 }
 
@@ -274,9 +291,7 @@ static void emit_ticket(Emit *e, Instr *i)
     line(e, "if (%s) {", go);
     e->indent++;
     for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), TICKET_BYTES, 4 * k);
-    line(e, "%s();", use(e, "warp_sync"));        /* as in emit_program_coord */
-    line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
-    next_ticket(e);
+    give_ticket_back(e);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
 }

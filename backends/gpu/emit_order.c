@@ -156,12 +156,6 @@ static bool harmless(const Pair *p, const Instr *before, const MemParts *b)
     return commute(p, before, b) || windows_apart(p, before, b);
 }
 
-static bool is_persistent(const Instr *loop)
-{
-    const Value *lo = uncast(ir_operand(loop, 0));
-    return ir_attr_int(loop, ATTR_TICKETS, 0) || (lo->def && lo->def->op == OP_CTA_ID);
-}
-
 static bool must_meet(Pair *p, const Value *token);
 
 static bool within(const Block *b, const Block *outer)
@@ -178,7 +172,7 @@ static bool must_meet_loop(Pair *p, const Value *token)
     if (loop->op != OP_FOR || token->index < 1) return true;
     const Value *init = ir_operand(loop, token->index + 2), *next = ir_operand(ir_terminator(body), token->index - 1);
     if (must_meet(p, init)) return true;
-    if (next == token || is_persistent(loop)) return false;
+    if (next == token || kernel_over_programs(loop)) return false;
     for (int k = 0; k < p->n_seen; k++) if (p->seen[k] == body) return false;
     if (p->n_seen == 8) return true;
     const Block *turns = p->turns;

@@ -217,6 +217,9 @@ void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32
 /* Shared by the passes. */
 static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }      /* (view or ring, tensor, offsets...) */
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
+/* The loop over the programs of a persistent CTA: by tickets, or by stride from the CTA's own number. Its turns are no steps of a program,
+ * and those by tickets are not known ahead: nothing may be taken from one turn to another. */
+bool kernel_over_programs(const Instr *loop);
 bool kernel_is_cheap(const Value *);        /* a function of coordinates and scalars: virtual until someone needs registers */
 bool kernel_is_zero(const Value *);         /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);   /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */

@@ -241,13 +241,17 @@ static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
     if (!loop) return true;
-    if (loop->op == OP_FOR && d) return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
+    if (loop->op == OP_FOR && d) {      /* what a loop leaves behind follows from its number of turns too */
+        for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(d, k))) return false;
+        return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
+    }
     if (!d) {
         if (loop->op != OP_FOR) return false;
         return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) && scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
     }
+    /* a load on a chain of tokens is of a tensor that the kernel writes: the producer does none of the writes, and would read at another time than the consumers */
     for (int k = 0; k < d->n_operands; k++)
-        if (ir_operand(d, k)->type->kind != TYPE_TOKEN && !scalar_only(c, ir_operand(d, k))) return false;
+        if (ir_operand(d, k)->type->kind == TYPE_TOKEN || !scalar_only(c, ir_operand(d, k))) return false;
     if (d->op == OP_IF) return scalar_only(c, ir_operand(ir_terminator(d->blocks[0]), v->index)) && scalar_only(c, ir_operand(ir_terminator(d->blocks[1]), v->index));
     return !d->n_blocks && (op_info[d->op].flags & OPF_WRITE) == 0;
 }
@@ -272,10 +276,10 @@ bool roles_control_fits(Roles *c, const Instr *load)
 {
     MemParts m;
     ir_mem_parts(load, &m);
-    for (int a = 0; a < m.rank; a++) if (!kernel_position_of(m.idx[a], scalar_test, c)) return roles_refuse(c, load->loc, "an offset depends on computed tiles");
+    for (int a = 0; a < m.rank; a++) if (!kernel_position_of(m.idx[a], scalar_test, c)) return roles_refuse(c, load->loc, "an offset depends on computed tiles, or on a tensor that the kernel writes");
     for (const Instr *p = load->block->parent; p; p = p->block->parent) {
-        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k))) return roles_refuse(c, p->loc, "a loop's bounds depend on computed tiles"); }
-        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0))) return roles_refuse(c, p->loc, "a condition depends on computed tiles"); }
+        if (p->op == OP_FOR) { for (int k = 0; k < 3; k++) if (!scalar_only(c, ir_operand(p, k))) return roles_refuse(c, p->loc, "a loop's bounds depend on computed tiles, or on a tensor that the kernel writes"); }
+        else if (p->op == OP_IF) { if (!scalar_only(c, ir_operand(p, 0))) return roles_refuse(c, p->loc, "a condition depends on computed tiles, or on a tensor that the kernel writes"); }
         else return roles_refuse(c, p->loc, "a load stands inside a while loop");
     }
     return true;

@@ -9,7 +9,10 @@
  * 2. Rotation (rotate.c): a late product needs, through arithmetic, the result of an early product of the same step, and the early one
  *    does not need the late one's (attention: P V after softmax(Q K)). The early part runs one step ahead.
  *
- * 3. Neither, or several late products, whose operands would not fit registers a step long: within the step (interleave.c). */
+ * 3. Neither, or several late products, whose operands would not fit registers a step long: within the step (interleave.c).
+ *
+ * Products that stand directly in the loop over programs have no steps around them: the next program is known when its ticket
+ * has been taken, and not before. They keep their order. */
 #include "passes/kernel/overlap.h"
 
 static bool is_wait_of(const Instr *w, const Instr *product)
@@ -129,7 +132,8 @@ static Instr *late_product(InstrList *products, Block *body)
     return late;
 }
 
-static const char PLAIN_NOTE[] = "  plain order: products are waited for where they are issued\n", ISSUE_NOTE[] = "  order: products are issued as soon as their operands are there\n";
+static const char PLAIN_NOTE[] = "  plain order: products are waited for where they are issued\n";
+static const char ISSUE_NOTE[] = "  order: products are issued as soon as their operands are there\n";
 
 static int number_of(const InstrList *products, const Instr *late)
 {
@@ -183,11 +187,27 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
     schedule_take_loop(c->p, c->loop, form, number);
 }
 
+/* Products that a program has outside of inner loops: it stores what they give, so they stay in the program's order. */
+static void overlap_program(Overlap *c, Instr *loop, const Decision *d)
+{
+    if (d && d->form != LOOP_PLAIN) {
+        schedule_refuse(c->p, d, "these products stand in no loop of a program: the only order that they have is `plain`");
+        return;
+    }
+    if (d || !c->p->options.no_overlap) kernel_join_sums(loop->blocks[0]);
+    text_puts(&c->note, PLAIN_NOTE);
+    schedule_take_loop(c->p, c->loop, LOOP_PLAIN, 0);
+}
+
 static void overlap_loop(Overlap *c, Instr *loop)
 {
     InstrList products = { 0 };
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;
+    if (kernel_over_programs(loop)) {
+        overlap_program(c, loop, schedule_asked_loop(c->p, ++c->loop));
+        return;
+    }
     loop = kernel_prefetch(c, loop);
     const Decision *d = schedule_asked_loop(c->p, ++c->loop);
     if (!d && c->p->options.no_overlap) {

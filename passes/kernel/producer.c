@@ -84,21 +84,47 @@ static Instr *first_place(Instr *load, uint32_t picked)
     return at;
 }
 
-/* A put for each part of a window that has positions of its own: they are read first, all of them, then the copies are started. */
-static void put_parts(Builder *b, Op put, int pieces, Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
+/* Does the position of a row come from a load that was proved in range, for the rows that the tile has? */
+static bool reads_unmasked(const Value *v)
+{
+    const Instr *d = v->def;
+    if (v->type->kind != TYPE_TILE) return false;
+    if (d->op == OP_LOAD) return !ir_attr_int(d, ATTR_MASKED, 1);
+    for (int k = 0; k < d->n_operands; k++) if (reads_unmasked(ir_operand(d, k))) return true;
+    return false;
+}
+
+/* Passes of filler threads over the rows of a tile: `pieces` threads share a row, `rows` of them are the tile's, `at_once` a pass's. */
+typedef struct Passes { int pieces; int64_t rows, at_once; } Passes;
+
+/* The row whose position is read. The last pass may go beyond the tile's rows: a thread without a row copies nothing, and reads the position of the last one. */
+static Value *row_to_read(Builder *b, const Passes *over, int pass, Value *row, const Value *position)
+{
+    if (!over->rows || (pass + 1) * over->at_once <= over->rows || !reads_unmasked(position)) return row;
+    return ir_bin(b, OP_MIN, row, ir_const_int(b, DT_I32, over->rows - 1));
+}
+
+/* A put for each part of a window that has positions of its own: they are read first, all of them, then the copies are started. `over`: with rows, of fillers. */
+static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
 {
     int rank = n_ops - 2;
     int64_t ext[TILE_MAX_RANK];
     Value *at[TILE_MAX_RANK], *places[MOST_POSITIONS][TILE_MAX_RANK], *number[MOST_POSITIONS];
+    const Type *i32 = type_scalar(b->module->session, DT_I32);
     const Attr *e = ir_attr(load, ATTR_EXTENTS);
     Builder early = ir_before(first_place(load, picked));
     early.loc = load->loc;
     for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
     for (int p = 0; p < parts; p++) {
-        number[p] = at[0] = put == OP_RING_PUT ? ir_const_int(&early, DT_I32, p) : ir_emit(&early, OP_FILL_ROW, NULL, 0, ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, pieces)), type_scalar(b->module->session, DT_I32));
+        number[p] = over->rows ? ir_emit(&early, OP_FILL_ROW, NULL, 0, ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, over->pieces)), i32) : ir_const_int(&early, DT_I32, p);
         Value *zero = ir_const_int(&early, DT_I32, 0);
         for (int k = 1; k < TILE_MAX_RANK; k++) at[k] = zero;
-        for (int a = 0; a < rank; a++) places[p][a] = picked >> a & 1 ? kernel_position(&early, ops[2 + a], at) : ops[2 + a];
+        for (int a = 0; a < rank; a++) {
+            places[p][a] = ops[2 + a];
+            if (!(picked >> a & 1)) continue;
+            at[0] = row_to_read(&early, over, p, number[p], ops[2 + a]);
+            places[p][a] = kernel_position(&early, ops[2 + a], at);
+        }
     }
     for (int k = 0; k < n; k++) if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
     attrs[n++] = a_int(ATTR_PARTS, parts);
@@ -106,7 +132,7 @@ static void put_parts(Builder *b, Op put, int pieces, Instr *load, Value **ops, 
         for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
         ops[n_ops] = number[p];
         attrs[n] = a_int(ATTR_SLOT, p);
-        ir_build(b, put, ops, n_ops + 1, (Attrs){ attrs, put == OP_RING_PUT ? n : n + 1 }, NULL, 0);
+        ir_build(b, over->rows ? OP_RING_FILL : OP_RING_PUT, ops, n_ops + 1, (Attrs){ attrs, over->rows ? n + 1 : n }, NULL, 0);
     }
 }
 
@@ -129,9 +155,14 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
-        int pieces = 0;
-        if (parts && put == OP_RING_FILL) parts = kernel_fill_passes(c->p, ir_result(i)->type->shape[0], ir_result(i)->type->shape[1], dtype_bytes(ir_result(i)->type->dtype), &pieces);
-        if (parts) put_parts(&at, put, pieces, i, ops, 2 + m.rank, attrs, n, parts, picked);
+        Passes over = { 0 };
+        if (parts && put == OP_RING_FILL) {
+            const Type *t = ir_result(i)->type;
+            parts = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &over.pieces);
+            over.rows = t->shape[0];
+            over.at_once = 32 * c->p->filler_warps / over.pieces;
+        }
+        if (parts) put_parts(&at, &over, i, ops, 2 + m.rank, attrs, n, parts, picked);
         else ir_build(&at, put, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
     }
 }
