@@ -118,13 +118,25 @@ static void take_away(const char *base)
     }
 }
 
+/* The compiler's first error. */
+static void rejected(const char *kernel, const char *base, char *why, size_t why_size)
+{
+    char path[320], said[300] = "";
+    snprintf(path, sizeof path, "%s.txt", base);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(said, sizeof said, f) && !strstr(said, "error: ")) {}
+    if (f) fclose(f);
+    const char *error = strstr(said, "error: ");
+    snprintf(why, why_size, "%s: the host compiler rejects %s.cpp: %.*s", kernel, base, error ? (int)strcspn(error, "\n") : 0, error ? error : "");
+}
+
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t why_size)
 {
     State *st = state;
     uint64_t h = hash_of(code->text);
     char base[256], path[320], command[1600];
     for (int k = 0; k < MOST_BUILT; k++) if (st->built[k].launch && st->built[k].hash == h) return st->built[k].launch;
-    snprintf(base, sizeof base, "%s/%s_%d", st->folder, code->name, st->n);
+    snprintf(base, sizeof base, "%s/%s_%d_%d", st->folder, code->name, (int)getpid(), st->n);       /* processes forked from one share the folder */
     snprintf(path, sizeof path, "%s.cpp", base);
     FILE *f = fopen(path, "wb");
     if (!f) { snprintf(why, why_size, "%s cannot be written", path); return NULL; }
@@ -132,7 +144,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     else cuda_write_source(f, code, st->faults);
     fclose(f);
     snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
-    if (system(command)) { snprintf(why, why_size, "%s: the host compiler rejects %s (see %s.txt)", code->name, path, base); st->keep = true; return NULL; }
+    if (system(command)) { rejected(code->name, base, why, why_size); st->keep = true; return NULL; }
     snprintf(path, sizeof path, "%s.so", base);
     Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) }, *at = &st->built[st->n++ % MOST_BUILT];
     if (b.lib) *(void **)&b.launch = dlsym(b.lib, "emu_launch");

@@ -12,7 +12,7 @@ typedef struct Recipe {
     const char *name;           /* unique; the example's name, and a suffix where it has several kernels */
     const char *file;           /* examples/kernels/<file>.tile */
     /* "role NAME[dims] type fill; ...", role one of in, out, inout, work; type a type or a const type; dims names or numbers.
-     * fill (inputs): normal (the default; small whole numbers for integer types), unit, ones, int:K (whole numbers in -K..K),
+     * fill (inputs): normal (the default; small whole numbers for integer types), unit, ones, int:K (whole numbers in -K..K), extremes:K (the same, one in 40 NaN, infinite, -0 or large),
      * index:DIM (whole numbers in 0..DIM-1), offsets:DIM (ascending from 0 to DIM: where parts begin and end), mask (normal, a quarter of it -inf), masked-start (first half of the row -inf) */
     const char *tensors;
     const char *scalars;        /* "type NAME=value; ..." */

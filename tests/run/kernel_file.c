@@ -116,6 +116,7 @@ bool kernel_file_read(const char *path, KernelFile *f, char *why, size_t why_siz
     field(f->text, "// fill: ", f->fill, sizeof f->fill);
     field(f->text, "// scalars: ", f->scalars, sizeof f->scalars);
     field(f->text, "// tensors: ", f->tensors, sizeof f->tensors);
+    field(f->text, "// bounds: ", f->bounds, sizeof f->bounds);
     field(f->text, "// seed: ", seed, sizeof seed);
     f->exact = strstr(f->text, "// exact\n") != NULL;
     f->drawn = strstr(f->sizes, "..") != NULL;

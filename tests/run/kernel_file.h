@@ -8,6 +8,7 @@
  *     // special: A                                             gets NaN and infinities: in every other draw, or always where nothing is drawn
  *     // launch: first X PART; second PART Y                    without: the first kernel with its parameters
  *     // tensors: in A[M,N] f16; out Y[M] f32                   without: the first kernel's
+ *     // bounds: 4 8192 1048576                                of results of 8 and 16 bits, of f32, of f64, in ulp; without: these; 0 0 0 as exact
  *     // exact                                                  results are the oracle's bit for bit
  *     // seed: 7 */
 #pragma once
@@ -16,7 +17,7 @@
 #include <stdint.h>
 
 typedef struct KernelFile {
-    char text[16384], tensors[1024], scalars[256], launch[4][160], sizes[512], consts[256], defaults[128], views[256], special[64], fill[256];
+    char text[16384], tensors[1024], scalars[256], launch[4][160], sizes[512], consts[256], defaults[128], views[256], special[64], fill[256], bounds[64];
     bool exact, drawn;          /* drawn: sizes hold ranges. defaults: of const types that the alternatives leave out */
     uint64_t seed;
 } KernelFile;

@@ -153,6 +153,13 @@ static bool lay_out(Maker *k, Tensor *t, char view)
 
 /* --- values --- */
 
+/* What a sum of products shows without losing a bit: NaN, infinities, -0, the ends of small integers, numbers much larger than others. */
+static double rare(RefRandom *r, RefType type)
+{
+    static const double floats[] = {NAN, INFINITY, -INFINITY, -0.0, 240, -240}, wholes[] = {-128, 127, 255, 0};
+    return ref_type_is_float(type) ? floats[ref_random_below(r, 6)] : wholes[ref_random_below(r, 4)];
+}
+
 static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64_t limit)
 {
     RefRandom *r = &k->random;
@@ -165,6 +172,8 @@ static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64
     if (!strcmp(fill, "unit")) return ref_random_unit(r);
     if (!strcmp(fill, "ones")) return 1;
     if (!strncmp(fill, "int:", 4)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
+    if (!strncmp(fill, "extremes:", 9) && ref_random_below(r, 40) == 0) return rare(r, t->type);
+    if (!strncmp(fill, "extremes:", 9)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
     if (!strncmp(fill, "index:", 6)) return (double)ref_random_below(r, (uint64_t)limit);
     if (!strncmp(fill, "offsets:", 8)) return i == 0 ? 0 : i == t->count - 1 ? (double)limit : (double)ref_random_below(r, (uint64_t)limit + 1);
     if (!strcmp(fill, "mask")) return ref_random_below(r, 4) == 0 ? -INFINITY : ref_random_normal(r);
@@ -183,7 +192,7 @@ static int ascending(const void *a, const void *b)
 
 static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
 {
-    static const char *const known[] = {"normal", "unit", "ones", "int:", "index:", "offsets:", "mask", "masked-start"};
+    static const char *const known[] = {"normal", "unit", "ones", "int:", "extremes:", "index:", "offsets:", "mask", "masked-start"};
     bool found = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= !strncmp(fill, known[i], strlen(known[i]));
     if (!found) return fail(k, "table: fill '%s'", fill);

@@ -7,7 +7,7 @@
 #include "cases.h"
 #include "ref_compare.h"
 
-enum { MAX_RANK = 6, MAX_TENSORS = 16, MAX_SCALARS = 4, MAX_BINDS = 24 };
+enum { MAX_RANK = 6, MAX_TENSORS = 24, MAX_SCALARS = 4, MAX_BINDS = 24 };
 
 typedef enum Role { ROLE_IN, ROLE_OUT, ROLE_INOUT, ROLE_WORK } Role;
 

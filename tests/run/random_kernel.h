@@ -9,7 +9,8 @@
 
 typedef struct RandomKernel {
     char text[16384];           /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of cases.h */
-    char tensors[512], scalars[64], launch[64], sizes[256];
+    char tensors[1024], scalars[64], launch[160], sizes[256];
+    char views[128], bounds[64];        /* as in a kernel's file (kernel_file.h); empty: none, the usual ones */
 } RandomKernel;
 
 /* Kernel number `seed`; the same on every machine. */
@@ -17,3 +18,6 @@ void random_kernel(uint64_t seed, RandomKernel *out);
 
 /* Another kind, made of matrix products (random_product.c). */
 void random_product(uint64_t seed, RandomKernel *out);
+
+/* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
+void random_arrangement(uint64_t seed, RandomKernel *out);

@@ -3,49 +3,26 @@
  *     tile_random_test --device=interp --first=1 --count=200
  *     tile_random_test --device=cpu finds/one.tile finds/two.tile
  *
- * --products: kernels of matrix products (random_product.c); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from: the first of them.
+ * --products: kernels of matrix products (random_product.c); --arrangements: of products in every arrangement (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from: the first of them.
  *
  * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit status 0, 1, 2 for wrong
  * options, 77 where the device is not there. */
 #include "kernel_file.h"
 #include "oracle.h"
-#include "random_kernel.h"
+#include "random_check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct Fuzz { Oracle z; void (*make)(uint64_t, RandomKernel *); int number, draws; uint64_t first_draw; } Fuzz;
 
-static void show(const RandomKernel *k, uint64_t seed)
-{
-    printf("// sizes: %s\n// scalars: %s\n// tensors: %s\n// seed: %llu\n%s", k->sizes, k->scalars, k->tensors, (unsigned long long)seed, k->text);
-}
-
-static bool run_kernel(Fuzz *z, const RandomKernel *k, uint64_t seed)
-{
-    char name[32], why[400] = "";
-    snprintf(name, sizeof name, "random%d", z->number++);
-    /* Integers must be equal. Floats may move by rounding, which the kernels keep from growing: 2^-10 of the typical value; 16 bits by four ulp of it */
-    Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch}, oracle_no_reference, 4, 8192, 0, FLOOR_RMS};
-    Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
-    Problem *p = v.ok ? problem_make(&r, k->sizes, NULL, NULL, NULL, seed, why, sizeof why) : NULL;
-    if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
-    else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
-    bool too_large = !v.ok && !strncmp(v.text, "SKIP:", 5);        /* tiles that no chip's shared memory holds: said, and no wrong result */
-    if (!v.ok && !too_large) {
-        printf("FAIL seed %llu: %s\n", (unsigned long long)seed, v.text);
-        show(k, seed);
-    }
-    oracle_forget(&z->z, name);
-    problem_free(p);
-    return v.ok || too_large;
-}
-
 static bool run_seed(Fuzz *z, uint64_t seed)
 {
     RandomKernel *k = malloc(sizeof *k);
     z->make(seed, k);
-    bool ok = run_kernel(z, k, seed);
+    char why[2000];
+    bool ok = random_check(&z->z, k, seed, why, sizeof why);
+    if (!ok) printf("FAIL seed %llu: %s\n", (unsigned long long)seed, why), random_show(stdout, k, seed);
     free(k);
     return ok;
 }
@@ -57,6 +34,7 @@ static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const c
     snprintf(name, sizeof name, "random%d", z->number++);
     Recipe r = {name, name, k->tensors, k->scalars, k->defaults, {k->launch[0], *k->launch[1] ? k->launch[1] : NULL, *k->launch[2] ? k->launch[2] : NULL, *k->launch[3] ? k->launch[3] : NULL},
                 oracle_no_reference, k->exact ? 0 : 4, k->exact ? 0 : 8192, k->exact ? 0 : 1 << 20, FLOOR_RMS};
+    if (*k->bounds) sscanf(k->bounds, "%lf %lf %lf", &r.narrow, &r.f32, &r.f64);
     Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
     Problem *p = v.ok ? problem_make(&r, sizes, consts, views, special, seed, why, sizeof why) : NULL;
     if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
@@ -106,7 +84,7 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_random_test [--device=NAME] [--products] [--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
+static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --arrangements] [--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
 int main(int argc, char **argv)
 {
@@ -118,12 +96,13 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--first"))) first = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--count"))) count = strtoull(v, NULL, 0);
         else if (!strcmp(argv[i], "--products")) z.make = random_product;
+        else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--show"))) {
             RandomKernel *k = malloc(sizeof *k);
             z.make(strtoull(v, NULL, 0), k);
-            show(k, strtoull(v, NULL, 0));
+            random_show(stdout, k, strtoull(v, NULL, 0));
             free(k);
             return 0;
         } else if (*argv[i] == '-') return fputs(usage, stderr), 2;

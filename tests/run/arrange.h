@@ -1,0 +1,69 @@
+/* arrange.h: the parts of random_arrangement (random_kernel.h): kernels of one to four products in every arrangement.
+ *
+ * Operands are small whole numbers, and what a product made is divided by a power of two, rounded and clamped before it is an operand again: all sums are exact, so that results must be
+ * equal whatever the order of additions. Only after a softmax values are rounded (`loose`): such a tile never meets a rounding to whole numbers, and the kernel says its bounds. */
+#pragma once
+#include "random_kernel.h"
+#include "ref_random.h"
+
+typedef enum Elem { F16, BF16, E4M3, E5M2, F32, F64, I8, U8, I32, N_ELEMS } Elem;
+
+/* What a window's axis runs along: the program's rows, its columns, a product's depth. */
+typedef enum Along { ROWS, COLS, DEEP } Along;
+
+enum { MOST_TILES = 48, MOST_TENSORS = 20, MOST_LOOPS = 3, EXPR = 400 };
+
+/* A named tile; small: of whole numbers that may be operands as they are; loose: rounded on the way. */
+typedef struct Tile { char name[12]; int rows, cols; Elem type; bool small, loose; } Tile;
+typedef struct TensorOf { char name[8], dims[3][8], fill[16]; int rank; Elem type; bool out; } TensorOf;
+
+typedef struct Arranger {
+    RandomKernel *k;
+    RefRandom random;
+    char body[12000];
+    size_t length;
+    int indent, names, n_tiles, n_tensors, n_loops, products;
+    Tile tiles[MOST_TILES];
+    TensorOf tensors[MOST_TENSORS];
+    char loops[MOST_LOOPS][8];          /* variables of the loops around */
+    int axes, shape[4], depth[2];       /* of the grid; extents of tiles, of products */
+    Elem type;                          /* the kernel's favourite */
+    bool extremes;
+    int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
+    double work;                        /* multiplications of one program, loops taken three times */
+} Arranger;
+
+int below(Arranger *, int n);
+bool chance(Arranger *, int percent);
+void arrange_line(Arranger *, const char *format, ...);
+#define CHOOSE(a, ...) ((const char *const[]){__VA_ARGS__})[below(a, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))]
+#define ONE_OF(a, ...) ((const int[]){__VA_ARGS__})[below(a, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))]
+
+const char *elem_name(Elem);
+Elem elem_sum(Elem);                    /* the accumulator's type */
+bool elem_whole(Elem);
+int elem_bits(Elem);                    /* of the significand */
+
+/* Tiles known so far. */
+Tile *tile_add(Arranger *, const char *name, int rows, int cols, Elem, bool small, bool loose);
+const Tile *tile_pick(Arranger *, bool (*wanted)(const Tile *, const void *), const void *);
+void fresh_name(Arranger *, const char *prefix, char *out, size_t size);
+
+/* arrange_memory.c: an input tensor's name (NULL: there are too many); expressions of windows of inputs. */
+const char *tensor_in(Arranger *, Elem, int rank, const Along *, const char *fill);
+const char *tensor_out(Arranger *, Elem, int rank, const char *const *dims);
+void base_of(Arranger *, Along, int extent, char *out, size_t size);
+void load_tile(Arranger *, Elem, int rows, int cols, Along r, Along c, bool turned, char *out, size_t size);
+void load_vector(Arranger *, Elem, int extent, Along, char *out, size_t size);
+void load_count(Arranger *, char *out, size_t size);
+void gather_rows(Arranger *, Elem, int rows, int cols, Along c, char *out, size_t size);
+
+/* arrange_values.c */
+void arrange_convert(Arranger *, const Tile *, Elem to, char *out, size_t size);
+bool convertible(const Tile *, Elem to);
+void operand(Arranger *, Elem, int rows, int cols, Along r, Along c, Tile *out);        /* writes a `let`, or finds a tile */
+void accumulator(Arranger *, Elem sum, int rows, int cols, bool whole_shape, char *out, size_t size);
+
+/* arrange_ends.c */
+void finish(Arranger *, Tile);          /* what follows a product, within its block */
+void outputs(Arranger *);

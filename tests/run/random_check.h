@@ -1,0 +1,11 @@
+/* random_check.h: one random kernel on a device against the interpreter. */
+#pragma once
+#include "oracle.h"
+#include "random_kernel.h"
+#include <stdio.h>
+
+/* The kernel as a file that kernel_file.h reads. */
+void random_show(FILE *, const RandomKernel *, uint64_t seed);
+
+/* True where the device agrees, or says that the tiles are larger than its memory. False: what is wrong. */
+bool random_check(Oracle *, const RandomKernel *, uint64_t seed, char *why, size_t why_size);
