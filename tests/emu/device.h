@@ -121,12 +121,15 @@ EMU u32 shuffle_index_u32(u32 x, u32 lane) { return (u32)emu_exchange("shfl", &x
 EMU i32 opaque(i32 x) { return x; }
 EMU void warp_sync(void) { emu_warp_sync(); }
 
+template <class T> EMU void emu_put(u32 a, T x) { emu_store(a, &x, sizeof x); }
+EMU void emu_put(u32 a, float x) { emu_store_float(a, &x, 4); }
+EMU void emu_put(u32 a, double x) { emu_store_float(a, &x, 8); }
 /* C pointers into shared memory: (T *)(shared + offset) is written so. */
 template <class T> struct EmuCell {
     u32 a;
     explicit EmuCell(u32 address) : a(address) {}
     operator T() const { T x; emu_load(a, &x, sizeof x); return x; }
-    const EmuCell &operator=(T x) const { emu_store(a, &x, sizeof x); return *this; }
+    const EmuCell &operator=(T x) const { emu_put(a, x); return *this; }
     const EmuCell &operator=(const EmuCell &o) const { return *this = (T)o; }
 };
 template <class T> struct EmuArray {

@@ -155,6 +155,15 @@ EMU float __builtin_amdgcn_rcpf(float x) { return emu_flush(1 / emu_flush(x)); }
 EMU float __builtin_amdgcn_rsqf(float x) { return 1 / __builtin_sqrtf(emu_flush(x)); }
 EMU float __builtin_amdgcn_sqrtf(float x) { return __builtin_sqrtf(emu_flush(x)); }
 EMU double __builtin_amdgcn_rcp(double x) { return 1 / x; }
+/* v_max and v_min take +0 for larger than -0 (the ISA guides' V_MAX_F32): lanes that combine in different order hold the same. */
+EMU float emu_fmaxf(float a, float b) { return a == b ? (__builtin_signbit(a) ? b : a) : __builtin_fmaxf(a, b); }
+EMU float emu_fminf(float a, float b) { return a == b ? (__builtin_signbit(a) ? a : b) : __builtin_fminf(a, b); }
+EMU double emu_fmax(double a, double b) { return a == b ? (__builtin_signbit(a) ? b : a) : __builtin_fmax(a, b); }
+EMU double emu_fmin(double a, double b) { return a == b ? (__builtin_signbit(a) ? a : b) : __builtin_fmin(a, b); }
+#define __builtin_fmaxf emu_fmaxf
+#define __builtin_fminf emu_fminf
+#define __builtin_fmax emu_fmax
+#define __builtin_fmin emu_fmin
 EMU float __builtin_amdgcn_fmed3f(float a, float b, float c) { return __builtin_fmaxf(__builtin_fminf(a, b), __builtin_fminf(__builtin_fmaxf(a, b), c)); }
 
 /* gfx950: v_maximum3, v_minimum3, v_cvt_pk_bf16_f32, v_cvt_f32_fp8 */

@@ -174,12 +174,12 @@ static void bounds(Arranger *a, int tile, char *out, size_t size)
 }
 
 /* What opens a block, by kind; the name of the variable that counts, "" for none. */
-static void open_block(Arranger *a, int tile, char *counter, size_t size, bool *countdown)
+static void open_block(Arranger *a, int tile, char *counter, size_t size, char *countdown)
 {
     char range[128], count[80];
     int how = below(a, 100);
     *counter = 0;
-    *countdown = false;
+    *countdown = 0;
     if (how < 70) {
         fresh_name(a, "k", counter, size);
         bounds(a, tile, range, sizeof range);
@@ -188,11 +188,12 @@ static void open_block(Arranger *a, int tile, char *counter, size_t size, bool *
         fresh_name(a, "k", counter, size);
         arrange_line(a, "const for %s in 0 .. %d {", counter, 1 + below(a, 3));
     } else if (how < 88) {
-        fresh_name(a, "t", counter, size);
+        fresh_name(a, "t", countdown, size);
+        fresh_name(a, "k", counter, size);
         load_count(a, count, sizeof count);
-        arrange_line(a, "var %s = i32(%s);", counter, count);
-        arrange_line(a, "while %s > 0 {", counter);
-        *countdown = true;
+        arrange_line(a, "var %s = index(%s);", countdown, count);
+        arrange_line(a, "while %s > 0 {", countdown);
+        arrange_line(a, "    let %s = %s;", counter, countdown);
     } else if (how < 94) {
         load_count(a, count, sizeof count);
         arrange_line(a, "if %s > 1 {", count);
@@ -203,10 +204,9 @@ static void block(Arranger *a, int nest)
 {
     Sum sums[2];
     int n = 1 + (a->products > 1 && chance(a, 40)), kept;
-    char counter[8];
-    bool countdown;
+    char counter[8], countdown[8];
     for (int i = 0; i < n; i++) sums[i] = declare(a);
-    open_block(a, sums[0].k, counter, sizeof counter, &countdown);
+    open_block(a, sums[0].k, counter, sizeof counter, countdown);
     a->indent++;
     kept = a->n_tiles;
     if (*counter) snprintf(a->loops[a->n_loops++], sizeof a->loops[0], "%s", counter);
@@ -216,7 +216,7 @@ static void block(Arranger *a, int nest)
         if (i == 0 && chance(a, 15)) *tile_add(a, sums[0].t.name, 1, 1, F32, false, false) = sums[0].t;
     }
     if (a->products > 0 && nest < 2 && chance(a, 15)) stage(a, nest + 1);
-    if (countdown) arrange_line(a, "%s = %s - 1;", counter, counter);
+    if (*countdown) arrange_line(a, "%s = %s - 1;", countdown, countdown);
     if (*counter) a->n_loops--;
     a->n_tiles = kept;
     a->indent--;

@@ -1,5 +1,6 @@
 /* random_check.c: see random_check.h. */
 #include "random_check.h"
+#include <stdlib.h>
 #include <string.h>
 
 void random_show(FILE *f, const RandomKernel *k, uint64_t seed)
@@ -12,7 +13,46 @@ void random_show(FILE *f, const RandomKernel *k, uint64_t seed)
     fprintf(f, "// seed: %llu\n%s", (unsigned long long)seed, k->text);
 }
 
-bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, char *why, size_t why_size)
+static void field(const char *text, const char *key, char *out, size_t size)
+{
+    const char *at = strstr(text, key);
+    *out = 0;
+    if (at) snprintf(out, size, "%.*s", (int)strcspn(at + strlen(key), "\n"), at + strlen(key));
+}
+
+bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
+{
+    char number[32], text[sizeof k->text + 4096];
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = 0;
+    const char *body = strstr(text, "\nkernel random(");
+    if (!body) return false;
+    memset(k, 0, sizeof *k);
+    snprintf(k->text, sizeof k->text, "%s", body + 1);
+    field(text, "// sizes: ", k->sizes, sizeof k->sizes);
+    field(text, "// scalars: ", k->scalars, sizeof k->scalars);
+    field(text, "// tensors: ", k->tensors, sizeof k->tensors);
+    field(text, "// views: ", k->views, sizeof k->views);
+    field(text, "// bounds: ", k->bounds, sizeof k->bounds);
+    field(text, "// seed: ", number, sizeof number);
+    *seed = strtoull(number, NULL, 0);
+    snprintf(k->launch, sizeof k->launch, "random");
+    for (const char *p = k->tensors; (p = strchr(p, '[')); p++) {       /* role NAME[ */
+        const char *name = p;
+        while (name > k->tensors && name[-1] != ' ') name--;
+        snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %.*s", (int)(p - name), name);
+    }
+    for (const char *p = k->scalars; (p = strchr(p, '=')); p++) {       /* type NAME= */
+        const char *name = p;
+        while (name > k->scalars && name[-1] != ' ') name--;
+        snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %.*s", (int)(p - name), name);
+    }
+    return true;
+}
+
+bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, bool both, char *why, size_t why_size)
 {
     char name[32];
     snprintf(name, sizeof name, "random%llu", (unsigned long long)seed);
@@ -23,7 +63,7 @@ bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, char *why, si
     if (!oracle_write(z, name, k->text)) return snprintf(why, why_size, "cannot write the kernel's file"), false;
     Problem *p = problem_make(&r, k->sizes, NULL, *k->views ? k->views : NULL, NULL, seed, why, why_size);
     Verdict v = {.ok = false};
-    if (p) v = oracle_check(z, p, z->executor != z->oracle, true);
+    if (p) v = oracle_check(z, p, both && z->executor != z->oracle, true);
     if (p) snprintf(why, why_size, "%s", v.text);
     oracle_forget(z, name);
     problem_free(p);
