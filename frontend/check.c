@@ -420,9 +420,10 @@ static void check_remap(Check *c, const Node *clause)
     leave_to(c, outer);
 }
 
+const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "fill", "turns", "schedule", NULL };
+
 static void check_clauses(Check *c, const Node *kernel)
 {
-    static const char *const hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "fill", "turns", "schedule" };
     static const char *const raster[] = { "group" };
     const Node *clauses = kernel->kids[1];
     bool grid = false;
@@ -444,7 +445,7 @@ static void check_clauses(Check *c, const Node *kernel)
             }
         } else if (!strcmp(k->name, "remap")) check_remap(c, k);
         else if (!strcmp(k->name, "raster")) check_hint_arguments(c, k, raster, 1);
-        else if (!strcmp(k->name, "hint")) check_hint_arguments(c, k, hints, sizeof hints / sizeof *hints);
+        else if (!strcmp(k->name, "hint")) check_hint_arguments(c, k, frontend_hints, sizeof frontend_hints / sizeof *frontend_hints - 1);
         else hint(c, fault(c, k->name_loc, "unknown clause `%s`", k->name), "there are grid, remap, raster and hint");
     }
     if (!grid) hint(c, fault(c, kernel->name_loc, "kernel `%s` has no grid clause", kernel->name), "`grid (cdiv(N, BLOCK))` after the parameters says how many programs run");

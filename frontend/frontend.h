@@ -67,6 +67,7 @@ typedef struct FrontKernel {
 
 /* Kernels in source order, those of imported files first. */
 int frontend_kernel_count(const Ast *);
+extern const char *const frontend_hints[];          /* what hint (...) takes, ended by NULL */
 const FrontKernel *frontend_kernel(const Ast *, int);
 const FrontKernel *frontend_kernel_find(const Ast *, const char *name);     /* NULL: no such kernel */
 

@@ -154,6 +154,10 @@ static tile_status compile(Making *m)
     bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
     if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
+    if (ok && compiled.artifact.kind == ARTIFACT_TEXT && context_debug_has(c, "text")) {
+        const Artifact *a = &compiled.artifact;
+        context_debug(c, arena_printf(&m->s->arena, "%.*s", (int)a->size, (const char *)a->data), m->title);
+    }
     if (ok) {
         double start = clock_ms();
         text = compiled;

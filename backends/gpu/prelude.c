@@ -50,6 +50,27 @@ static bool matches(const char *pattern, Word d, Word o, const char *name)
     return !*name;
 }
 
+void prelude_each(const PreludeEntry *table, PreludeVisit *visit, void *user)
+{
+    for (const PreludeEntry *e = table; e->name; e++) {
+        const char *colon = e->dtypes ? strchr(e->dtypes, ':') : NULL, *ops = colon ? e->dtypes : "-";
+        Word o, d;
+        if (!e->dtypes) visit(user, e->name, e);
+        while (e->dtypes && word(&ops, ':', &o)) {
+            const char *ds = colon ? colon + 1 : e->dtypes;
+            while (word(&ds, 0, &d)) {
+                char name[128] = "";
+                for (const char *p = e->name; *p; p += *p == '$' ? 2 : 1) {
+                    Word by = p[0] != '$' ? (Word){ p, 1 } : p[1] == 'd' ? d : p[1] == 'o' ? o : (Word){ "", 0 };
+                    strncat(name, by.text, by.n < sizeof name - 1 - strlen(name) ? by.n : sizeof name - 1 - strlen(name));
+                }
+                visit(user, name, e);
+            }
+            if (*ops == ':') break;
+        }
+    }
+}
+
 static bool take(Pick *k, const char *name);
 
 /* A row behind those it calls. */

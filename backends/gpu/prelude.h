@@ -6,6 +6,10 @@
  * deps: names of entries this one calls, blank-separated, with the same substitutions. Ends with name NULL. */
 typedef struct PreludeEntry { const char *name, *dtypes, *deps, *text; } PreludeEntry;
 
+/* Every name that a table gives, its types and operations filled in. */
+typedef void PreludeVisit(void *user, const char *name, const PreludeEntry *);
+void prelude_each(const PreludeEntry *table, PreludeVisit *, void *user);
+
 extern const PreludeEntry cuda_prelude[];
 extern const char cuda_prelude_head[];
 /* The text of a wgmma wrapper by its name, or NULL. */

@@ -271,7 +271,7 @@ static void parameters(Arranger *a)
         snprintf(k->tensors + strlen(k->tensors), sizeof k->tensors - strlen(k->tensors), "%s%s %s[%s] %s %s", i ? "; " : "", t->out ? "out" : "in", t->name, dims,
                  elem_name(t->type), t->out ? "" : t->fill);
         snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %s", t->name);
-        if (t->rank && chance(a, 7)) {
+        if (t->rank && chance(a, a->tidy ? 1 : 7)) {
             char kind = "sxrbtz"[below(a, 6)];
             if ((kind == 't' && t->rank < 2) || (kind == 'z' && (t->out || t->rank < 2))) continue;
             snprintf(k->views + strlen(k->views), sizeof k->views - strlen(k->views), "%s%s:%c", *k->views ? " " : "", t->name, kind);
@@ -286,7 +286,8 @@ static void parameters(Arranger *a)
 /* An extent of n tiles, the last one whole, ragged, or a multiple of 16. */
 static int sized(Arranger *a, int tile, int n)
 {
-    int v = tile * n - (chance(a, 40) ? 0 : below(a, tile));
+    int v = tile * n - (chance(a, a->tidy ? 70 : 40) ? 0 : below(a, tile));
+    if (a->tidy) return (v + 15) / 16 * 16;
     return chance(a, 50) ? (v + 15) / 16 * 16 : v;
 }
 
@@ -304,15 +305,16 @@ static void sizes(Arranger *a)
 
 void random_arrangement(uint64_t seed, RandomKernel *out)
 {
-    static const int extents[] = { 16, 32, 64, 64, 64, 64, 128, 128, 8, 24, 40, 48, 96 };
+    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96 };
     memset(out, 0, sizeof *out);
     Arranger arranger = {.k = out, .random = {seed * 7 + 3}}, *a = &arranger;
+    a->tidy = chance(a, 50);
     a->axes = ONE_OF(a, 0, 1, 1, 1, 2, 2, 2);
     a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, E4M3, E4M3, E5M2, F32, F32, F64, I8, I8, U8);
     a->extremes = chance(a, 33);
     a->products = 1 + below(a, 4);
-    for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, (int)(sizeof extents / sizeof *extents))];
-    for (int i = 0; i < 2; i++) a->depth[i] = ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
+    for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, a->tidy ? 8 : (int)(sizeof extents / sizeof *extents))];
+    for (int i = 0; i < 2; i++) a->depth[i] = a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16) : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
     head(a);
     while (a->products > 0) stage(a, 0);
     outputs(a);

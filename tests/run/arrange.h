@@ -29,6 +29,7 @@ typedef struct Arranger {
     int axes, shape[4], depth[2];       /* of the grid; extents of tiles, of products */
     Elem type;                          /* the kernel's favourite */
     bool extremes;
+    bool tidy;                          /* whole tiles, windows as products have them: what the fast ways of a target are for */
     int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
     double work;                        /* multiplications of one program, loops taken three times */
 } Arranger;

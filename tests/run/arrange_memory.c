@@ -6,7 +6,7 @@
 static const char *dim_of(Arranger *a, Along along)
 {
     static const char *const usual[] = { "M", "N", "K" };
-    return chance(a, 70) ? usual[along] : CHOOSE(a, "M", "N", "K", "L", "16", "29", "64", "96", "128", "1");
+    return chance(a, a->tidy ? 95 : 70) ? usual[along] : CHOOSE(a, "M", "N", "K", "L", "16", "29", "64", "96", "128", "1");
 }
 
 static TensorOf *add(Arranger *a, const char *prefix, Elem type, int rank, bool out)
@@ -50,7 +50,7 @@ const char *tensor_out(Arranger *a, Elem type, int rank, const char *const *dims
 void base_of(Arranger *a, Along along, int extent, char *out, size_t size)
 {
     const char *inner = a->n_loops ? a->loops[a->n_loops - 1] : NULL, *outer = a->n_loops ? a->loops[below(a, a->n_loops)] : NULL;
-    if (chance(a, 75)) {        /* as it is usual */
+    if (chance(a, a->tidy ? 97 : 75)) {        /* as it is usual */
         if (along == ROWS) snprintf(out, size, "i*%d", extent);
         else if (along == COLS) snprintf(out, size, a->axes > 1 ? "j*%d" : "0", extent);
         else if (inner) snprintf(out, size, "%s*%d", inner, extent);
@@ -74,7 +74,7 @@ static void subscript(Arranger *a, Along along, int extent, char *out, size_t si
 {
     char base[40];
     base_of(a, along, extent, base, sizeof base);
-    if (chance(a, 6)) snprintf(out, size, "%s +: %d : %d", base, extent, 2 + below(a, 2));
+    if (chance(a, a->tidy ? 1 : 6)) snprintf(out, size, "%s +: %d : %d", base, extent, 2 + below(a, 2));
     else snprintf(out, size, "%s +: %d", base, extent);
 }
 

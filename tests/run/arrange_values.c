@@ -90,9 +90,9 @@ void operand(Arranger *a, Elem type, int rows, int cols, Along r, Along c, Tile 
     const Wanted w = { type, rows, cols };
     char e[2 * EXPR];
     int how = below(a, 100);
-    if (how < 35 && known_operand(a, w, out)) return;
-    if (how < 75) load_tile(a, type, rows, cols, r, c, chance(a, 30), e, sizeof e);
-    else if (how < 83) gather_rows(a, type, rows, cols, c, e, sizeof e);
+    if (how < (a->tidy ? 20 : 35) && known_operand(a, w, out)) return;
+    if (how < (a->tidy ? 92 : 75)) load_tile(a, type, rows, cols, r, c, chance(a, 30), e, sizeof e);
+    else if (how < (a->tidy ? 95 : 83)) gather_rows(a, type, rows, cols, c, e, sizeof e);
     else computed_operand(a, w, r, c, e, sizeof e);
     fresh_name(a, "a", out->name, sizeof out->name);
     arrange_line(a, "let %s = %s;", out->name, e);

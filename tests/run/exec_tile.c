@@ -19,12 +19,16 @@ typedef struct Device {
 
 enum { MOST_KERNELS = 64 };     /* compiled code is not small */
 
-typedef struct State { Device device[2]; char messages[600]; } State;     /* without and with passes */
+typedef struct State { Device device[2]; char messages[600], *text; } State;     /* without and with passes; text: what was emitted last */
 
 static void collect(void *user, const tile_diagnostic *d)
 {
     State *s = user;
     size_t n = strlen(s->messages);
+    if (d->severity == TILE_SEVERITY_DEBUG) {
+        free(s->text);
+        s->text = strdup(d->rendered);
+    }
     if (d->severity == TILE_SEVERITY_ERROR) snprintf(s->messages + n, sizeof s->messages - n, "%s ", d->rendered);
 }
 
@@ -32,7 +36,7 @@ static bool open_device(State *s, Device *d, const char *target, bool passes, ch
 {
     tile_context_desc desc = {
         .struct_size = sizeof desc, .target = target, .flags = TILE_CONTEXT_NO_CACHE,
-        .on_diagnostic = collect, .on_diagnostic_user = s, .opt_level = passes ? 0 : -1,
+        .on_diagnostic = collect, .on_diagnostic_user = s, .debug = "text", .opt_level = passes ? 0 : -1,
     };
     if (tile_context_create_error(&desc, &d->context, why, why_size) != TILE_OK) return false;
     tile_device_info info = {.struct_size = sizeof info};
@@ -69,8 +73,11 @@ void exec_tile_close(void *state)
     State *s = state;
     close_device(&s->device[0]);
     close_device(&s->device[1]);
+    free(s->text);
     free(s);
 }
+
+const char *exec_tile_text(const void *state) { return ((const State *)state)->text; }
 
 void *exec_tile_open(const char *name, char *why, size_t why_size)
 {

@@ -30,6 +30,7 @@ typedef struct Executor {
     /* Runs and leaves the results in the tensors' own memory. False and the reason on failure */
     bool (*run)(void *state, const Run *, char *why, size_t why_size);
     void (*close)(void *state);
+    const char *(*text)(const void *state);     /* what was emitted for the last run; NULL: nothing is */
 } Executor;
 
 /* All executors of this build, ended by one without a name. */

@@ -9,9 +9,9 @@
 
 const Executor executors[] = {
 #ifdef RUN_WITH_TILE
-    {"cpu", "libtile on this machine's processor", exec_tile_open, exec_tile_run, exec_tile_close},
-    {"cuda", "libtile on an NVIDIA GPU", exec_tile_open, exec_tile_run, exec_tile_close},
-    {"hip", "libtile on an AMD GPU", exec_tile_open, exec_tile_run, exec_tile_close},
+    {"cpu", "libtile on this machine's processor", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text},
+    {"cuda", "libtile on an NVIDIA GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text},
+    {"hip", "libtile on an AMD GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text},
 #endif
 #ifdef RUN_WITH_INTERP
     {"interp", "the interpreter of the tile IR", exec_interp_open, exec_interp_run, exec_interp_close},

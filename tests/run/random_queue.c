@@ -1,40 +1,47 @@
-/* random_queue.c: tile_random_queue: many random kernels on one device, each in a process of its own, so that one that ends in a signal, an illegal instruction or never is one line of the report.
+/* random_queue.c: tile_random_queue: many random kernels on one device, in processes of their own, so that a kernel that ends in a signal, an illegal instruction or never is one line of the report.
  *
  *     tile_random_queue --device=one_sm_90a --kind=arrangement --first=1 --count=1000 --jobs=2 --limit=60 --seconds=500 --save=DIR
  *
- * --file=NAME: one kernel that --save wrote. --reduce: kernels that fail are made small first; with --jobs=1. --limit: seconds for one kernel; --seconds: for all, after which no kernel is begun; --save: kernels that fail are written there, as files that tile_random_test takes, their first line what happened.
- * Every fourth kernel runs without passes too.
+ * --jobs: processes at a time; --batch: kernels of one process, which ends with the first that fails; --limit: seconds for one kernel; --seconds: for all, after which no kernel is begun;
+ * --save: kernels that fail are written there, as files that tile_random_test takes, their first line what happened; --list: which hints, cache modes and functions of the prelude the kernels used;
+ * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1. Every fourth kernel runs without passes too, one of --file always.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
+#include "coverage.h"
 #include "random_check.h"
 #include "random_reduce.h"
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_JOBS = 64, SKIPPED = 3, NO_DEVICE = 77 };
+enum { MOST_JOBS = 64, NO_DEVICE = 77 };
 
 typedef void MakeKernel(uint64_t, RandomKernel *);
-typedef struct Job { pid_t pid; uint64_t seed; time_t begun; bool late; } Job;
+/* What a child tells its parent: which kernel it is at, how many it has done; and where the parent makes it end. */
+typedef struct Progress { volatile uint64_t at, to, ran, skipped; } Progress;
+typedef struct Job { pid_t pid; int index; uint64_t from, to, seen; time_t begun; bool late; } Job;
 typedef struct Queue {
-    const char *device, *save, *file;
+    const char *device, *save, *file, *list;
     MakeKernel *make;
-    uint64_t first, count;
+    uint64_t first, count, batch, next;
     int jobs, limit, seconds;
     char folder[32];                    /* of what the children say */
     Job job[MOST_JOBS];
+    Progress *progress;                 /* shared; the last for the kernel that is made small */
     uint64_t ran, failed, skipped;
     Oracle oracle;
     RandomKernel kernel;
+    Coverage coverage;
     bool reduce;
     bool fresh;                         /* a driver's state and threads do not survive a fork: each child opens the device */
 } Queue;
 
-static void said_path(const Queue *q, uint64_t seed, char *out, size_t size) { snprintf(out, size, "%s/%llu", q->folder, (unsigned long long)seed); }
+static void path_of(const Queue *q, int index, const char *what, char *out, size_t size) { snprintf(out, size, "%s/%s%d", q->folder, what, index); }
 
 /* Kernel number `seed`, or the file. */
 static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
@@ -45,40 +52,67 @@ static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
     return k;
 }
 
-/* In the child: 0 right, 1 wrong, SKIPPED, NO_DEVICE. What it prints goes to a file. */
-static int child(Queue *q, const RandomKernel *k, uint64_t seed)
+/* --- in a child --------------------------------------------------------------------------------------------------------------------- */
+
+/* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: what runs instead of kernel number j->from. */
+static int child(Queue *q, const Job *j, const RandomKernel *k)
 {
-    char path[80], why[2000];
-    said_path(q, seed, path, sizeof path);
+    char path[80], used[80], why[2000];
+    path_of(q, j->index, "said", path, sizeof path);
+    path_of(q, j->index, "used", used, sizeof used);
     if (!freopen(path, "w", stdout)) return 1;
     dup2(fileno(stdout), 2);
+    FILE *list = fopen(used, "w");
     int status = q->fresh ? oracle_open(&q->oracle, q->device) : 0;
     if (status) return status;
-    bool ok = random_check(&q->oracle, k, seed, q->file || seed % 4 == 0, why, sizeof why);
+    Progress *p = &q->progress[j->index];
+    for (uint64_t seed = j->from; seed < p->to; seed++) {
+        p->at = seed;
+        const RandomKernel *kernel = k ? k : made(q, seed, &q->kernel);
+        bool ok = random_check(&q->oracle, kernel, seed, k || q->file || seed % 4 == 0, why, sizeof why);
+        if (q->oracle.executor->text && list) coverage_write(&q->coverage, list, kernel->text, q->oracle.executor->text(q->oracle.state));
+        if (!ok) { puts(why); fflush(NULL); return 1; }
+        p->skipped += !strncmp(why, "SKIP:", 5);
+        p->ran++;
+    }
     if (q->fresh) oracle_close(&q->oracle);
-    if (*why) puts(why);
-    fflush(stdout);
-    return !ok ? 1 : strncmp(why, "SKIP:", 5) ? 0 : SKIPPED;
+    fflush(NULL);
+    return 0;
 }
 
-static void begin(Queue *q, Job *j, const RandomKernel *k, uint64_t seed)
+static void begin(Queue *q, Job *j, const RandomKernel *k)
 {
+    Progress *p = &q->progress[j->index];
     fflush(NULL);
-    *j = (Job){.seed = seed, .begun = time(NULL), .pid = fork()};
+    p->at = j->seen = j->from;
+    p->to = j->to;
+    p->ran = p->skipped = 0;
+    j->late = false;
+    j->begun = time(NULL);
+    j->pid = fork();
     if (j->pid) return;
     setpgid(0, 0);
-    _exit(child(q, k, seed));
+    _exit(child(q, j, k));
 }
 
-static void read_said(const Queue *q, uint64_t seed, char *said, size_t size)
+/* A child's time is that of the kernel that it is at. */
+static void watch(Queue *q, Job *j)
+{
+    uint64_t at = q->progress[j->index].at;
+    if (at != j->seen) j->seen = at, j->begun = time(NULL);
+    if (!j->late && time(NULL) - j->begun > q->limit) j->late = true, kill(-j->pid, SIGKILL);
+}
+
+/* --- a failure ---------------------------------------------------------------------------------------------------------------------- */
+
+static void read_said(const Queue *q, const Job *j, char *said, size_t size)
 {
     char path[80];
-    said_path(q, seed, path, sizeof path);
+    path_of(q, j->index, "said", path, sizeof path);
     FILE *f = fopen(path, "r");
     size_t n = f ? fread(said, 1, size - 1, f) : 0;
     said[n] = 0;
     if (f) fclose(f);
-    unlink(path);
     for (size_t i = 0; i < n; i++) if (said[i] == '\n') said[i] = i + 1 < n ? ' ' : 0;
 }
 
@@ -88,12 +122,10 @@ static void describe(const Queue *q, const Job *j, int status, char *what, size_
     *what = 0;
     if (j->late) snprintf(what, size, "not done after %d s. ", q->limit);
     else if (WIFSIGNALED(status)) snprintf(what, size, "signal %d. ", WTERMSIG(status));
-    else if (WEXITSTATUS(status) == 1) snprintf(what, size, "wrong. ");
+    else if (WEXITSTATUS(status)) snprintf(what, size, "wrong. ");
     size_t n = strlen(what);
-    if (n) read_said(q, j->seed, what + n, size - n);
+    if (n) read_said(q, j, what + n, size - n);
 }
-
-/* --- made small --- */
 
 typedef struct Alike { Queue *q; uint64_t seed; char kind[200]; } Alike;
 
@@ -110,87 +142,125 @@ static void kind_of(const char *what, char *out, size_t size)
 static bool fails_alike(const RandomKernel *k, void *user)
 {
     Alike *a = user;
-    Job j = {0};
+    Job j = {.index = MOST_JOBS, .from = a->seed, .to = a->seed + 1};
     char what[1200], kind[200];
     int status;
-    begin(a->q, &j, k, a->seed);
+    begin(a->q, &j, k);
     while (waitpid(j.pid, &status, WNOHANG) == 0) {
-        if (!j.late && time(NULL) - j.begun > a->q->limit) j.late = true, kill(-j.pid, SIGKILL);
+        watch(a->q, &j);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
     describe(a->q, &j, status, what, sizeof what);
-    char path[80];
-    said_path(a->q, a->seed, path, sizeof path);
-    unlink(path);
     kind_of(what, kind, sizeof kind);
     return *what && !strcmp(kind, a->kind);
 }
 
-/* A failure: its last words, and the kernel, made small if that is asked for, as a file. */
-static void report(Queue *q, const Job *j, const char *what)
+/* Its last words, and the kernel, made small if that is asked for, as a file. */
+static void report(Queue *q, uint64_t seed, const char *what)
 {
     static RandomKernel k;
     char path[400];
-    printf("FAIL seed %llu: %s\n", (unsigned long long)j->seed, what);
+    printf("FAIL seed %llu: %s\n", (unsigned long long)seed, what);
     fflush(stdout);
     if (!q->save && !q->reduce) return;
-    made(q, j->seed, &k);
+    made(q, seed, &k);
     if (q->reduce) {
-        Alike alike = {.q = q, .seed = j->seed};
+        Alike alike = {.q = q, .seed = seed};
         kind_of(what, alike.kind, sizeof alike.kind);
         random_reduce(&k, fails_alike, &alike);
     }
-    if (q->save) snprintf(path, sizeof path, "%s/%s_%llu.tile", q->save, q->device, (unsigned long long)j->seed);
+    if (q->save) snprintf(path, sizeof path, "%s/%s_%llu.tile", q->save, q->device, (unsigned long long)seed);
     FILE *f = q->save ? fopen(path, "w") : stdout;
     if (!f) return;
-    fprintf(f, "// %s, seed %llu: %s\n", q->device, (unsigned long long)j->seed, what);
-    random_show(f, &k, j->seed);
+    fprintf(f, "// %s, seed %llu: %s\n", q->device, (unsigned long long)seed, what);
+    random_show(f, &k, seed);
     if (q->save) fclose(f);
 }
 
-/* False: the device is not there. */
+/* --- in the parent ------------------------------------------------------------------------------------------------------------------ */
+
+/* What is left of a child's kernels is the job's next. False: the device is not there. */
 static bool end(Queue *q, Job *j, int status)
 {
     char what[1200], path[80];
     if (WIFEXITED(status) && WEXITSTATUS(status) == NO_DEVICE) return false;
-    q->ran++;
-    q->skipped += WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED;
+    const Progress *p = &q->progress[j->index];
+    q->ran += p->ran;
+    q->skipped += p->skipped;
     describe(q, j, status, what, sizeof what);
-    said_path(q, j->seed, path, sizeof path);
-    unlink(path);
+    path_of(q, j->index, "used", path, sizeof path);
+    FILE *used = fopen(path, "r");
+    if (used) coverage_read(&q->coverage, used), fclose(used);
     j->pid = 0;
-    if (*what) q->failed++, report(q, j, what);
+    j->from = j->to;
+    if (!*what) return true;
+    q->ran++;
+    q->failed++;
+    report(q, p->at, what);
+    j->from = p->at + 1;
     return true;
 }
 
-static int run(Queue *q)
+/* Gives an idle job the next kernels. False: there are none. */
+static bool give(Queue *q, Job *j)
+{
+    if (j->from == j->to) {
+        uint64_t left = q->first + q->count - q->next;
+        if (!left) return false;
+        j->from = q->next;
+        q->next += left < q->batch ? left : q->batch;
+        j->to = q->next;
+    }
+    begin(q, j, NULL);
+    return true;
+}
+
+static int loop(Queue *q)
 {
     time_t from = time(NULL);
-    uint64_t next = q->first;
-    int busy = 0;
-    q->fresh = !strcmp(q->device, "cpu") || !strncmp(q->device, "cuda", 4) || !strncmp(q->device, "hip", 3);
-    int opened = q->fresh ? 0 : oracle_open(&q->oracle, q->device);
-    if (opened) return opened;
-    if (!mkdtemp(q->folder)) return perror(q->folder), 1;
-    for (;;) {
-        bool more = next < q->first + q->count && time(NULL) - from < q->seconds;
-        for (int i = 0; i < q->jobs && more; i++)
-            if (!q->job[i].pid && next < q->first + q->count) begin(q, &q->job[i], made(q, next, &q->kernel), next), next++, busy++;
+    for (int busy = 0;;) {
+        for (int i = 0; i < q->jobs && time(NULL) - from < q->seconds; i++)
+            if (!q->job[i].pid) busy += give(q, &q->job[i]);
         if (!busy) break;
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
         for (int i = 0; i < q->jobs; i++) {
             Job *j = &q->job[i];
             if (pid > 0 && j->pid == pid) { busy--; if (!end(q, j, status)) return NO_DEVICE; }
-            else if (j->pid && !j->late && time(NULL) - j->begun > q->limit) j->late = true, kill(-j->pid, SIGKILL);
+            else if (j->pid) {
+                watch(q, j);
+                if (time(NULL) - from >= q->seconds) q->progress[i].to = j->to = q->progress[i].at + 1;
+            }
         }
         if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    rmdir(q->folder);
-    if (!q->fresh) oracle_close(&q->oracle);
     printf("%llu kernels on %s from seed %llu, %llu failed, %llu larger than the device, %ld s\n", (unsigned long long)q->ran, q->device,
            (unsigned long long)q->first, (unsigned long long)q->failed, (unsigned long long)q->skipped, (long)(time(NULL) - from));
     return q->failed > 0;
+}
+
+static int run(Queue *q)
+{
+    char path[80];
+    q->fresh = !strcmp(q->device, "cpu") || !strncmp(q->device, "cuda", 4) || !strncmp(q->device, "hip", 3);
+    int status = q->fresh ? 0 : oracle_open(&q->oracle, q->device);
+    if (status) return status;
+    q->progress = mmap(NULL, (MOST_JOBS + 1) * sizeof *q->progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (q->progress == MAP_FAILED || !mkdtemp(q->folder)) return perror(q->folder), 1;
+    for (int i = 0; i < MOST_JOBS; i++) q->job[i].index = i;
+    q->next = q->first;
+    coverage_open(&q->coverage);
+    status = loop(q);
+    for (int i = 0; i <= MOST_JOBS; i++) {
+        path_of(q, i, "said", path, sizeof path), unlink(path);
+        path_of(q, i, "used", path, sizeof path), unlink(path);
+    }
+    rmdir(q->folder);
+    FILE *list = q->list ? fopen(q->list, "w") : NULL;
+    if (list) coverage_print(&q->coverage, list), fclose(list);
+    coverage_close(&q->coverage);
+    if (!q->fresh) oracle_close(&q->oracle);
+    return status;
 }
 
 static const char *value_of(const char *arg, const char *name)
@@ -199,30 +269,33 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
+static bool take_option(Queue *q, const char *arg)
+{
+    static const struct { const char *name; MakeKernel *make; } kinds[] = { { "arrangement", random_arrangement }, { "products", random_product }, { "kernel", random_kernel } };
+    const char *v;
+    if ((v = value_of(arg, "--device"))) q->device = v;
+    else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
+    else if ((v = value_of(arg, "--list"))) q->list = v;
+    else if ((v = value_of(arg, "--first"))) q->first = strtoull(v, NULL, 0);
+    else if ((v = value_of(arg, "--count"))) q->count = strtoull(v, NULL, 0);
+    else if ((v = value_of(arg, "--batch"))) q->batch = strtoull(v, NULL, 0);
+    else if ((v = value_of(arg, "--jobs"))) q->jobs = atoi(v);
+    else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
+    else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
+    else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1, random_read(v, &q->kernel, &q->first);
+    else if (!strcmp(arg, "--reduce")) q->reduce = true;
+    else if ((v = value_of(arg, "--kind"))) {
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) if (!strcmp(kinds[k].name, v)) return q->make = kinds[k].make, true;
+        return false;
+    } else return false;
+    return q->jobs > 0 && q->jobs <= MOST_JOBS && q->batch > 0;
+}
+
 int main(int argc, char **argv)
 {
-    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .jobs = 1, .limit = 60, .seconds = 1 << 30, .folder = "/tmp/tile-queue-XXXXXX"};
-    static const struct { const char *name; MakeKernel *make; } kinds[] = { { "arrangement", random_arrangement }, { "products", random_product }, { "kernel", random_kernel } };
-    for (int i = 1; i < argc; i++) {
-        const char *v;
-        bool known = true;
-        if ((v = value_of(argv[i], "--device"))) q.device = v;
-        else if ((v = value_of(argv[i], "--save"))) q.save = v, mkdir(v, 0777);
-        else if (!strcmp(argv[i], "--reduce")) q.reduce = true;
-        else if ((v = value_of(argv[i], "--file"))) {
-            q.file = v, q.count = 1;
-            known = random_read(v, &q.kernel, &q.first);
-        }
-        else if ((v = value_of(argv[i], "--first"))) q.first = strtoull(v, NULL, 0);
-        else if ((v = value_of(argv[i], "--count"))) q.count = strtoull(v, NULL, 0);
-        else if ((v = value_of(argv[i], "--jobs"))) q.jobs = atoi(v);
-        else if ((v = value_of(argv[i], "--limit"))) q.limit = atoi(v);
-        else if ((v = value_of(argv[i], "--seconds"))) q.seconds = atoi(v);
-        else if ((v = value_of(argv[i], "--kind"))) {
-            known = false;
-            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) if (!strcmp(kinds[k].name, v)) q.make = kinds[k].make, known = true;
-        } else known = false;
-        if (!known || q.jobs < 1 || q.jobs > MOST_JOBS) return fprintf(stderr, "tile_random_queue: '%s' is no option\n", argv[i]), 2;
-    }
+    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1, .jobs = 1, .limit = 60, .seconds = 1 << 30,
+                      .folder = "/tmp/tile-queue-XXXXXX"};
+    for (int i = 1; i < argc; i++)
+        if (!take_option(&q, argv[i])) return fprintf(stderr, "tile_random_queue: '%s' is no option\n", argv[i]), 2;
     return run(&q);
 }
