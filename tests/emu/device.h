@@ -156,8 +156,9 @@ EMU double emu_fmin(double a, double b) { return a == b ? (__builtin_signbit(a) 
 #define fminf emu_fminf
 #define fmax emu_fmax
 #define fmin emu_fmin
-EMU float max_f32(float a, float b) { return a != a ? a : b != b ? b : fmaxf(a, b); }
-EMU float min_f32(float a, float b) { return a != a ? a : b != b ? b : fminf(a, b); }
+/* .NaN: a NaN is the canonical one, whichever operand it comes from */
+EMU float max_f32(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : fmaxf(a, b); }
+EMU float min_f32(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : fminf(a, b); }
 /* .NaN.f16x2 and bf16x2: halves by themselves; a NaN is the canonical one */
 template <class F> EMU u32 emu_halves(u32 a, u32 b, float (*get)(u16), F put, float (*f)(float, float))
 {

@@ -4,7 +4,7 @@
  *
  * --jobs: processes at a time; --batch: kernels of one process, which ends with the first that fails; --limit: seconds for one kernel; --seconds: for all, after which no kernel is begun;
  * --save: kernels that fail are written there, as files that tile_random_test takes, their first line what happened; --list: which hints, cache modes and functions of the prelude the kernels used;
- * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1. Every fourth kernel runs without passes too, one of --file always.
+ * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1. Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "coverage.h"
 #include "random_check.h"
@@ -37,7 +37,7 @@ typedef struct Queue {
     Oracle oracle;
     RandomKernel kernel;
     Coverage coverage;
-    bool reduce;
+    bool reduce, both;
     bool fresh;                         /* a driver's state and threads do not survive a fork: each child opens the device */
 } Queue;
 
@@ -69,7 +69,7 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
     for (uint64_t seed = j->from; seed < p->to; seed++) {
         p->at = seed;
         const RandomKernel *kernel = k ? k : made(q, seed, &q->kernel);
-        bool ok = random_check(&q->oracle, kernel, seed, k || q->file || seed % 4 == 0, why, sizeof why);
+        bool ok = random_check(&q->oracle, kernel, seed, q->both || seed % 4 == 0, why, sizeof why);
         if (q->oracle.executor->text && list) coverage_write(&q->coverage, list, kernel->text, q->oracle.executor->text(q->oracle.state));
         if (!ok) { puts(why); fflush(NULL); return 1; }
         p->skipped += !strncmp(why, "SKIP:", 5);
@@ -284,6 +284,7 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
     else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1, random_read(v, &q->kernel, &q->first);
     else if (!strcmp(arg, "--reduce")) q->reduce = true;
+    else if (!strcmp(arg, "--both")) q->both = true;
     else if ((v = value_of(arg, "--kind"))) {
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) if (!strcmp(kinds[k].name, v)) return q->make = kinds[k].make, true;
         return false;
