@@ -14,6 +14,10 @@
 #pragma once
 #include "ir/interp.h"
 
+/* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends of integers; every ninth denormals and numbers near the largest as well,
+ * where sums may overflow in one order and not in another: there, what is large or infinite counts as the same. */
+#define GEN_EXTREMES 1000000000u
+
 enum { GEN_MAX_PARAMS = 16 };
 enum {
     GEN_POW2 = 1,           /* tile extents are powers of two */
