@@ -329,7 +329,11 @@ bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
             diag_render_all(&s, &text);
             /* tiles may be larger than a chip's shared memory; that is said, and is no wrong result */
             if (strstr(refused, "bytes of shared memory") && strstr(refused, " needs ")) snprintf(why, why_size, "SKIP: %s", refused);
-            else snprintf(why, why_size, "%s: %.*s", run->launches[i].kernel, (int)text.len, text.data);
+            else {      /* the refusal; notes on performance may stand before it */
+                const char *from = strstr(text.data, "error: ");
+                while (from && from > text.data && from[-1] != '\n') from--;
+                snprintf(why, why_size, "%s: %s", run->launches[i].kernel, from ? from : text.data);
+            }
         }
         session_free(&s);
         if (!ok) return false;
