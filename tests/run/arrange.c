@@ -7,8 +7,10 @@
 /* --- elements --- */
 
 static const struct { const char *name; Elem sum; bool whole; int bits; } elems[N_ELEMS] = {
-    [F16] = { "f16", F32, false, 11 }, [BF16] = { "bf16", F32, false, 8 }, [E4M3] = { "f8e4m3", F32, false, 4 }, [E5M2] = { "f8e5m2", F32, false, 3 },
-    [F32] = { "f32", F32, false, 11 }, [F64] = { "f64", F64, false, 53 }, [I8] = { "i8", I32, true, 7 }, [U8] = { "u8", I32, true, 8 }, [I32] = { "i32", I32, true, 31 },
+    [F16] = { "f16", F32, false, 11 }, [BF16] = { "bf16", F32, false, 8 },
+    [E4M3] = { "f8e4m3", F32, false, 4 }, [E5M2] = { "f8e5m2", F32, false, 3 },
+    [F32] = { "f32", F32, false, 11 }, [F64] = { "f64", F64, false, 53 }, [I8] = { "i8", I32, true, 7 },
+    [U8] = { "u8", I32, true, 8 }, [I32] = { "i32", I32, true, 31 },
 };
 
 const char *elem_name(Elem e) { return elems[e].name; }
@@ -35,11 +37,15 @@ void arrange_line(Arranger *a, const char *format, ...)
     if (a->length + 2 < sizeof a->body) a->body[a->length++] = '\n', a->body[a->length] = 0;
 }
 
-void fresh_name(Arranger *a, const char *prefix, char *out, size_t size) { snprintf(out, size, "%s%d", prefix, a->names++); }
+void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
+{
+    snprintf(out, size, "%s%d", prefix, a->names++);
+}
 
 Tile *tile_add(Arranger *a, const char *name, int rows, int cols, Elem type, bool small, bool loose)
 {
-    if (a->n_tiles == MOST_TILES) a->n_tiles--;         /* the last goes: those of outer blocks stay in place */
+    /* the last goes: those of outer blocks stay in place */
+    if (a->n_tiles == MOST_TILES) a->n_tiles--;
     Tile *t = &a->tiles[a->n_tiles++];
     *t = (Tile){.rows = rows, .cols = cols, .type = type, .small = small, .loose = loose};
     snprintf(t->name, sizeof t->name, "%s", name);
@@ -76,7 +82,7 @@ static Elem operand_type(Arranger *a)
 
 typedef struct Shape { int m, n; Elem type; } Shape;
 
-/* The extents and types of a product; chained: an earlier result becomes one of its operands where they fit. */
+/* Extents and types of a product. Chained: an earlier result becomes one of its operands where they fit. */
 static Shape shape_of(Arranger *a, int *k)
 {
     Shape s = { extent(a), extent(a), operand_type(a) };
@@ -115,7 +121,8 @@ static void straight(Arranger *a)
     Elem sum = elem_sum(s.type);
     if (how < 70) accumulator(a, sum, s.m, s.n, false, acc, sizeof acc);
     bool loose = product(a, s, k, acc, e, sizeof e);
-    for (int i = 0; i < a->n_tiles; i++) if (a->tiles[i].loose && !a->tiles[i].small && strstr(acc, a->tiles[i].name)) loose = true;
+    for (int i = 0; i < a->n_tiles; i++)
+        if (a->tiles[i].loose && !a->tiles[i].small && strstr(acc, a->tiles[i].name)) loose = true;
     fresh_name(a, "c", name, sizeof name);
     arrange_line(a, "let %s = %s;", name, e);
     finish(a, *tile_add(a, name, s.m, s.n, sum, false, loose));
@@ -139,7 +146,8 @@ static Sum declare(Arranger *a)
     bool loose = false;
     for (int i = 0; i < a->n_tiles; i++) loose |= a->tiles[i].loose && strstr(acc, a->tiles[i].name) != NULL;
     arrange_line(a, "var %s = %s;", s.t.name, acc);
-    s.t.rows = shape.m, s.t.cols = shape.n, s.t.type = elem_sum(shape.type), s.t.small = false, s.t.loose = loose;
+    s.t.rows = shape.m, s.t.cols = shape.n, s.t.type = elem_sum(shape.type), s.t.small = false,
+        s.t.loose = loose;
     return s;
 }
 
@@ -149,7 +157,8 @@ static void add_to(Arranger *a, Sum *s)
     snprintf(scaled, sizeof scaled, "%s", s->t.name);
     if (chance(a, 12)) {
         load_vector(a, s->t.type, s->t.rows, ROWS, v, sizeof v);
-        snprintf(scaled, sizeof scaled, "%s * clamp(%s, %s)[:, None]", s->t.name, v, elem_whole(s->t.type) ? "-1, 1" : "-1.0, 1.0");
+        const char *ends = elem_whole(s->t.type) ? "-1, 1" : "-1.0, 1.0";
+        snprintf(scaled, sizeof scaled, "%s * clamp(%s, %s)[:, None]", s->t.name, v, ends);
     }
     Shape shape = { s->t.rows, s->t.cols, s->operand };
     s->t.loose |= product(a, shape, s->k, scaled, e, sizeof e);
@@ -221,7 +230,10 @@ static void block(Arranger *a, int nest)
     a->n_tiles = kept;
     a->indent--;
     arrange_line(a, "}");
-    for (int i = 0; i < n; i++) finish(a, *tile_add(a, sums[i].t.name, sums[i].t.rows, sums[i].t.cols, sums[i].t.type, false, sums[i].t.loose));
+    for (int i = 0; i < n; i++) {
+        const Tile t = sums[i].t;
+        finish(a, *tile_add(a, t.name, t.rows, t.cols, t.type, false, t.loose));
+    }
 }
 
 static void stage(Arranger *a, int nest)
@@ -235,10 +247,12 @@ static void stage(Arranger *a, int nest)
 static void hints(Arranger *a, char *out, size_t size)
 {
     *out = 0;
-    if (chance(a, 55))
-        snprintf(out, size, " hint (%s)", CHOOSE(a, "split = 2", "split = 4", "cluster = 2", "fill = 1", "fill = 0", "stages = 2", "stages = 3", "persistent = 0", "roles = 0",
-                                                  "warps = 8", "warps = 4", "warps = 2", "turns = 1", "turns = 0", "cluster = 2, cluster_axis = 0", "fill = 1, split = 2",
-                                                  "occupancy = 2", "cluster = 4", "persistent = 0, roles = 0", "cluster = 1", "occupancy = 1, warps = 12"));
+    if (!chance(a, 55)) return;
+    const char *which = CHOOSE(a, "split = 2", "split = 4", "cluster = 2", "fill = 1", "fill = 0",
+        "stages = 2", "stages = 3", "persistent = 0", "roles = 0", "warps = 8", "warps = 4", "warps = 2",
+        "turns = 1", "turns = 0", "cluster = 2, cluster_axis = 0", "fill = 1, split = 2", "occupancy = 2", "cluster = 4",
+        "persistent = 0, roles = 0", "cluster = 1", "occupancy = 1, warps = 12");
+    snprintf(out, size, " hint (%s)", which);
 }
 
 static void head(Arranger *a)
@@ -246,8 +260,10 @@ static void head(Arranger *a)
     char h[80];
     const char *order = "";
     hints(a, h, sizeof h);
-    if (chance(a, 25)) order = CHOOSE(a, " remap (w) = num_programs() - 1 - w", " remap = auto", " remap = chunk", " remap = head", " remap = xcd");
-    else if (a->axes > 1 && chance(a, 25)) order = CHOOSE(a, " raster (group = 2)", " raster (group = 8)", " raster (group = 3)");
+    if (chance(a, 25)) order = CHOOSE(a, " remap (w) = num_programs() - 1 - w", " remap = auto",
+        " remap = chunk", " remap = head", " remap = xcd");
+    else if (a->axes > 1 && chance(a, 25)) order = CHOOSE(a, " raster (group = 2)", " raster (group = 8)",
+        " raster (group = 3)");
     a->indent = 1;
     if (a->axes == 0) arrange_line(a, "grid (%s)%s", CHOOSE(a, "1", "1", "3"), h);
     else if (a->axes == 1) arrange_line(a, "grid (cdiv(M, %d))%s%s", a->shape[0], order, h);
@@ -258,29 +274,45 @@ static void head(Arranger *a)
     arrange_line(a, a->axes > 1 ? "let (j, i) = program_id();" : "let i = program_id();");
 }
 
+__attribute__((format(printf, 3, 4))) static void append(char *out, size_t size, const char *format, ...)
+{
+    size_t n = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + n, size - n, format, args);
+    va_end(args);
+}
+
+/* Strides of a tensor, one in a while: kinds of cases.h. */
+static void view(Arranger *a, const TensorOf *t)
+{
+    RandomKernel *k = a->k;
+    if (!t->rank || !chance(a, a->tidy ? 1 : 7)) return;
+    char kind = "sxrbtz"[below(a, 6)];
+    if ((kind == 't' && t->rank < 2) || (kind == 'z' && (t->out || t->rank < 2))) return;
+    append(k->views, sizeof k->views, "%s%s:%c", *k->views ? " " : "", t->name, kind);
+}
+
 static void parameters(Arranger *a)
 {
     RandomKernel *k = a->k;
-    size_t n = (size_t)snprintf(k->text, sizeof k->text, "kernel random(");
-    snprintf(k->launch, sizeof k->launch, "random");
+    append(k->text, sizeof k->text, "kernel random(");
+    append(k->launch, sizeof k->launch, "random");
     for (int i = 0; i < a->n_tensors; i++) {
         const TensorOf *t = &a->tensors[i];
+        const char *role = t->out ? "out" : "in", *type = elem_name(t->type);
         char dims[32] = "";
-        for (int d = 0; d < t->rank; d++) snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%s", d ? "," : "", t->dims[d]);
-        n += (size_t)snprintf(k->text + n, sizeof k->text - n, "%s%s %s %s[%s]", i ? ", " : "", t->out ? "out" : "in", elem_name(t->type), t->name, dims);
-        snprintf(k->tensors + strlen(k->tensors), sizeof k->tensors - strlen(k->tensors), "%s%s %s[%s] %s %s", i ? "; " : "", t->out ? "out" : "in", t->name, dims,
-                 elem_name(t->type), t->out ? "" : t->fill);
-        snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %s", t->name);
-        if (t->rank && chance(a, a->tidy ? 1 : 7)) {
-            char kind = "sxrbtz"[below(a, 6)];
-            if ((kind == 't' && t->rank < 2) || (kind == 'z' && (t->out || t->rank < 2))) continue;
-            snprintf(k->views + strlen(k->views), sizeof k->views - strlen(k->views), "%s%s:%c", *k->views ? " " : "", t->name, kind);
-        }
+        for (int d = 0; d < t->rank; d++) append(dims, sizeof dims, "%s%s", d ? "," : "", t->dims[d]);
+        append(k->text, sizeof k->text, "%s%s %s %s[%s]", i ? ", " : "", role, type, t->name, dims);
+        append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", i ? "; " : "", role, t->name, dims, type,
+               t->out ? "" : t->fill);
+        append(k->launch, sizeof k->launch, " %s", t->name);
+        view(a, t);
     }
     /* names that only the text has need tensors that bind them */
-    n += (size_t)snprintf(k->text + n, sizeof k->text - n, ", in f32 ZM[M], in f32 ZN[N], in f32 ZK[K])\n%s", a->body);
-    snprintf(k->tensors + strlen(k->tensors), sizeof k->tensors - strlen(k->tensors), "; in ZM[M] f32; in ZN[N] f32; in ZK[K] f32");
-    snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " ZM ZN ZK");
+    append(k->text, sizeof k->text, ", in f32 ZM[M], in f32 ZN[N], in f32 ZK[K])\n%s", a->body);
+    append(k->tensors, sizeof k->tensors, "; in ZM[M] f32; in ZN[N] f32; in ZK[K] f32");
+    append(k->launch, sizeof k->launch, " ZM ZN ZK");
 }
 
 /* An extent of n tiles, the last one whole, ragged, or a multiple of 16. */
@@ -294,13 +326,17 @@ static int sized(Arranger *a, int tile, int n)
 static void sizes(Arranger *a)
 {
     int most = a->work > 4e6 ? 2 : a->work > 1e6 ? 3 : 6;
-    int m = sized(a, a->shape[0], 1 + below(a, most)), n = sized(a, a->shape[1], 1 + below(a, a->axes > 1 ? (most + 1) / 2 : 2)), k = sized(a, a->depth[0], ONE_OF(a, 1, 2, 3, 5));
+    int m = sized(a, a->shape[0], 1 + below(a, most)),
+        n = sized(a, a->shape[1], 1 + below(a, a->axes > 1 ? (most + 1) / 2 : 2)),
+        k = sized(a, a->depth[0], ONE_OF(a, 1, 2, 3, 5));
     snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d", m, n, k, 1 + below(a, 150));
     if (a->loose_bits) {
         /* what an operand's rounding moves, four times over, in ulp of each type of result */
         double error = 4.0 / (1 << (a->loose_bits < 11 ? a->loose_bits : 11));
-        snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24), error * 0x1p53);
-    } else snprintf(a->k->bounds, sizeof a->k->bounds, "1 2 2");      /* sums are exact but for a rare one above 2^24 */
+        snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24),
+            error * 0x1p53);
+    /* sums are exact but for a rare one above 2^24 */
+    } else snprintf(a->k->bounds, sizeof a->k->bounds, "1 2 2");
 }
 
 void random_arrangement(uint64_t seed, RandomKernel *out)
@@ -313,8 +349,11 @@ void random_arrangement(uint64_t seed, RandomKernel *out)
     a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, E4M3, E4M3, E5M2, F32, F32, F64, I8, I8, U8);
     a->extremes = chance(a, 33);
     a->products = 1 + below(a, 4);
-    for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, a->tidy ? 8 : (int)(sizeof extents / sizeof *extents))];
-    for (int i = 0; i < 2; i++) a->depth[i] = a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16) : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
+    const int n_extents = a->tidy ? 8 : (int)(sizeof extents / sizeof *extents);
+    for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, n_extents)];
+    for (int i = 0; i < 2; i++)
+        a->depth[i] = a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16)
+                              : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
     head(a);
     while (a->products > 0) stage(a, 0);
     outputs(a);

@@ -1,7 +1,10 @@
-/* arrange.h: the parts of random_arrangement (random_kernel.h): kernels of one to four products in every arrangement.
+/* arrange.h: the parts of random_arrangement (random_kernel.h): kernels of one to four products in every
+ * arrangement.
  *
- * Operands are small whole numbers, and what a product made is divided by a power of two, rounded and clamped before it is an operand again: all sums are exact, so that results must be
- * equal whatever the order of additions. Only after a softmax values are rounded (`loose`): such a tile never meets a rounding to whole numbers, and the kernel says its bounds. */
+ * Operands are small whole numbers, and what a product made is divided by a power of two, rounded and
+ * clamped before it is an operand again: all sums are exact, so that results must be
+ * equal whatever the order of additions. Only after a softmax values are rounded (`loose`): such a tile
+ * never meets a rounding to whole numbers, and the kernel says its bounds. */
 #pragma once
 #include "random_kernel.h"
 #include "ref_random.h"
@@ -29,7 +32,8 @@ typedef struct Arranger {
     int axes, shape[4], depth[2];       /* of the grid; extents of tiles, of products */
     Elem type;                          /* the kernel's favourite */
     bool extremes;
-    bool tidy;                          /* whole tiles, windows as products have them: what the fast ways of a target are for */
+    /* whole tiles, windows as products have them: what the fast ways of a target are for */
+    bool tidy;
     int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
     double work;                        /* multiplications of one program, loops taken three times */
 } Arranger;
@@ -37,8 +41,10 @@ typedef struct Arranger {
 int below(Arranger *, int n);
 bool chance(Arranger *, int percent);
 void arrange_line(Arranger *, const char *format, ...);
-#define CHOOSE(a, ...) ((const char *const[]){__VA_ARGS__})[below(a, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))]
-#define ONE_OF(a, ...) ((const int[]){__VA_ARGS__})[below(a, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))]
+#define AMONG(a, type, ...) \
+    ((const type[]){__VA_ARGS__})[below(a, (int)(sizeof((const type[]){__VA_ARGS__}) / sizeof(type)))]
+#define CHOOSE(a, ...) AMONG(a, char *const, __VA_ARGS__)
+#define ONE_OF(a, ...) AMONG(a, int, __VA_ARGS__)
 
 const char *elem_name(Elem);
 Elem elem_sum(Elem);                    /* the accumulator's type */
@@ -62,7 +68,8 @@ void gather_rows(Arranger *, Elem, int rows, int cols, Along c, char *out, size_
 /* arrange_values.c */
 void arrange_convert(Arranger *, const Tile *, Elem to, char *out, size_t size);
 bool convertible(const Tile *, Elem to);
-void operand(Arranger *, Elem, int rows, int cols, Along r, Along c, Tile *out);        /* writes a `let`, or finds a tile */
+/* writes a `let`, or finds a tile */
+void operand(Arranger *, Elem, int rows, int cols, Along r, Along c, Tile *out);
 void accumulator(Arranger *, Elem sum, int rows, int cols, bool whole_shape, char *out, size_t size);
 
 /* arrange_ends.c */

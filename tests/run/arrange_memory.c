@@ -6,7 +6,8 @@
 static const char *dim_of(Arranger *a, Along along)
 {
     static const char *const usual[] = { "M", "N", "K" };
-    return chance(a, a->tidy ? 95 : 70) ? usual[along] : CHOOSE(a, "M", "N", "K", "L", "16", "29", "64", "96", "128", "1");
+    return chance(a, a->tidy ? 95 : 70) ? usual[along]
+        : CHOOSE(a, "M", "N", "K", "L", "16", "29", "64", "96", "128", "1");
 }
 
 static TensorOf *add(Arranger *a, const char *prefix, Elem type, int rank, bool out)
@@ -22,11 +23,13 @@ const char *tensor_in(Arranger *a, Elem type, int rank, const Along *along, cons
 {
     bool again = chance(a, 35);
     char filled[16];
-    snprintf(filled, sizeof filled, "%s", fill ? fill : a->extremes && chance(a, 40) ? "extremes:2" : "int:2");
+    snprintf(filled, sizeof filled, "%s", fill ? fill : a->extremes && chance(a, 40) ? "extremes:2"
+        : "int:2");
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; again && i < a->n_tensors; i++) {
             const TensorOf *t = &a->tensors[i];
-            if (!t->out && t->type == type && t->rank == rank && !strncmp(t->fill, "index", 5) == !(fill && !strncmp(fill, "index", 5))
+            if (!t->out && t->type == type && t->rank == rank && !strncmp(t->fill, "index", 5)
+                == !(fill && !strncmp(fill, "index", 5))
                 && (!fill || !strcmp(fill, t->fill)) && (pass || chance(a, 50))) return t->name;
         }
         again = true;
@@ -49,7 +52,8 @@ const char *tensor_out(Arranger *a, Elem type, int rank, const char *const *dims
 
 void base_of(Arranger *a, Along along, int extent, char *out, size_t size)
 {
-    const char *inner = a->n_loops ? a->loops[a->n_loops - 1] : NULL, *outer = a->n_loops ? a->loops[below(a, a->n_loops)] : NULL;
+    const char *inner = a->n_loops ? a->loops[a->n_loops - 1] : NULL, *outer = a->n_loops
+        ? a->loops[below(a, a->n_loops)] : NULL;
     if (chance(a, a->tidy ? 97 : 75)) {        /* as it is usual */
         if (along == ROWS) snprintf(out, size, "i*%d", extent);
         else if (along == COLS) snprintf(out, size, a->axes > 1 ? "j*%d" : "0", extent);
@@ -80,18 +84,21 @@ static void subscript(Arranger *a, Along along, int extent, char *out, size_t si
 
 static void options(Arranger *a, Elem type, char *out, size_t size)
 {
-    snprintf(out, size, "%s%s%s", chance(a, 50) ? CHOOSE(a, ", latency = 2", ", latency = 3", ", latency = 4", ", latency = 1") : "",
+    snprintf(out, size, "%s%s%s", chance(a, 50) ? CHOOSE(a, ", latency = 2", ", latency = 3",
+        ", latency = 4", ", latency = 1") : "",
              chance(a, 20) ? CHOOSE(a, ", cache = keep", ", cache = stream", ", cache = bypass") : "",
              chance(a, 5) ? elem_whole(type) ? ", pad = 1" : ", pad = 1.0" : "");
 }
 
 /* turned: the window is [cols, rows], the tile [rows, cols] by transpose or order. */
-void load_tile(Arranger *a, Elem type, int rows, int cols, Along r, Along c, bool turned, char *out, size_t size)
+void load_tile(Arranger *a, Elem type, int rows, int cols, Along r, Along c, bool turned, char *out,
+    size_t size)
 {
     const Along along[2] = { turned ? c : r, turned ? r : c };
     const char *name = tensor_in(a, type, 2, along, NULL);
     char at[2][64], with[80];
-    if (!name) { snprintf(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(type) ? "1" : "1.0", elem_name(type)); return; }
+    if (!name) { snprintf(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(type) ? "1" : "1.0",
+        elem_name(type)); return; }
     subscript(a, along[0], turned ? cols : rows, at[0], sizeof at[0]);
     subscript(a, along[1], turned ? rows : cols, at[1], sizeof at[1]);
     options(a, type, with, sizeof with);
@@ -104,7 +111,8 @@ void load_vector(Arranger *a, Elem type, int extent, Along along, char *out, siz
 {
     const char *name = tensor_in(a, type, 1, &along, NULL);
     char at[64];
-    if (!name) { snprintf(out, size, "full([%d], %s, %s)", extent, elem_whole(type) ? "2" : "2.0", elem_name(type)); return; }
+    if (!name) { snprintf(out, size, "full([%d], %s, %s)", extent, elem_whole(type) ? "2" : "2.0",
+        elem_name(type)); return; }
     subscript(a, along, extent, at, sizeof at);
     snprintf(out, size, "load(%s[%s])", name, at);
 }
@@ -121,13 +129,15 @@ void load_count(Arranger *a, char *out, size_t size)
 void gather_rows(Arranger *a, Elem type, int rows, int cols, Along c, char *out, size_t size)
 {
     const Along along[2] = { ROWS, c };
-    const char *ids = tensor_in(a, I32, 1, along, "index:70"), *table = ids ? tensor_in(a, type, 2, along, NULL) : NULL;
+    const char *ids = tensor_in(a, I32, 1, along, "index:70"), *table = ids
+        ? tensor_in(a, type, 2, along, NULL) : NULL;
     char base[40], at[40], id[12], mask[64] = "";
     if (!table) { load_tile(a, type, rows, cols, ROWS, c, false, out, size); return; }
     base_of(a, ROWS, rows, base, sizeof base);
     base_of(a, c, cols, at, sizeof at);
     fresh_name(a, "g", id, sizeof id);
-    arrange_line(a, "let %s = load(%s[%s +: %d], pad = %s);", id, ids, base, rows, CHOOSE(a, "-1", "1000", "0"));
+    arrange_line(a, "let %s = load(%s[%s +: %d], pad = %s);", id, ids, base, rows,
+        CHOOSE(a, "-1", "1000", "0"));
     if (chance(a, 40)) snprintf(mask, sizeof mask, ", mask = (%s %% 3 != 1)[:, None]", id);
     snprintf(out, size, "gather(%s[%s[:, None], (%s + arange(%d))[None, :]]%s)", table, id, at, cols, mask);
 }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char hint_kind[] = "hint", cache_kind[] = "cache", function_kind[] = "prelude", product_kind[] = "wgmma";
+static const char hint_kind[] = "hint", cache_kind[] = "cache", function_kind[] = "prelude",
+    product_kind[] = "wgmma";
 
 static Covered *find(Coverage *c, const char *name, size_t n)
 {
@@ -34,12 +35,14 @@ static Covered *add(Coverage *c, const char *kind, const char *name, size_t n)
 static void add_function(void *user, const char *name, const PreludeEntry *e)
 {
     if (!strchr(e->text, '(') || !strcmp(name, "")) return;
-    add(user, function_kind, name, strlen(name))->instruction = strstr(e->text, "asm") || strstr(e->text, "__");
+    add(user, function_kind, name, strlen(name))->instruction = strstr(e->text, "asm")
+        || strstr(e->text, "__");
 }
 
 void coverage_open(Coverage *c)
 {
-    static const char *const calls[] = { "load", "store", "gather", "scatter" }, *const modes[] = { "stream", "keep", "bypass" };
+    static const char *const calls[] = { "load", "store", "gather", "scatter" },
+        *const modes[] = { "stream", "keep", "bypass" };
     *c = (Coverage){0};
     prelude_each(cuda_prelude, add_function, c);
     for (int i = 0; frontend_hints[i]; i++) {
@@ -112,7 +115,8 @@ void coverage_read(Coverage *c, FILE *f)
     char name[128];
     while (fgets(name, sizeof name, f)) {
         size_t n = strcspn(name, "\n");
-        const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind : !strncmp(name, "hint ", 5) ? hint_kind : cache_kind;
+        const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind : !strncmp(name, "hint ", 5)
+            ? hint_kind : cache_kind;
         if (n) add(c, kind, name, n)->times++;
     }
 }

@@ -1,4 +1,5 @@
-/* coverage.h: what the kernels that ran made use of: hints, cache modes, functions of the CUDA prelude. The names that there are come from the compiler's own tables. */
+/* coverage.h: what the kernels that ran made use of: hints, cache modes, functions of the CUDA prelude. The
+ * names that there are come from the compiler's own tables. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +10,8 @@ typedef struct Coverage { Covered *all; int n, room; } Coverage;
 
 void coverage_open(Coverage *);
 void coverage_close(Coverage *);
-/* Writes a line for each name that the kernel's text or its emission (NULL: none) mentions; coverage_read counts such lines. */
+/* Writes a line for each name that the kernel's text or its emission (NULL: none) mentions; coverage_read
+ * counts such lines. */
 void coverage_write(Coverage *, FILE *, const char *source, const char *emitted);
 void coverage_read(Coverage *, FILE *);
 /* What was never used, then how often what was. */

@@ -1,10 +1,15 @@
-/* random_queue.c: tile_random_queue: many random kernels on one device, in processes of their own, so that a kernel that ends in a signal, an illegal instruction or never is one line of the report.
+/* random_queue.c: tile_random_queue: many random kernels on one device, in processes of their own, so that a
+ * kernel that ends in a signal, an illegal instruction or never is one line of the report.
  *
- *     tile_random_queue --device=one_sm_90a --kind=arrangement --first=1 --count=1000 --jobs=2 --limit=60 --seconds=500 --save=DIR
+ *     tile_random_queue --device=one_sm_90a --kind=arrangement --first=1 --count=1000 --jobs=2
+ *                       --limit=60 --seconds=500 --save=DIR
  *
- * --jobs: processes at a time; --batch: kernels of one process, which ends with the first that fails; --limit: seconds for one kernel; --seconds: for all, after which no kernel is begun;
- * --save: kernels that fail are written there, as files that tile_random_test takes, their first line what happened; --list: which hints, cache modes and functions of the prelude the kernels used;
- * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1. Every fourth kernel runs without passes too, with --both each.
+ * --jobs: processes at a time; --batch: kernels of one process, which ends with the first that fails;
+ * --limit: seconds for one kernel; --seconds: for all, after which no kernel is begun;
+ * --save: kernels that fail are written there, as files that tile_random_test takes, their first line what
+ * happened; --list: which hints, cache modes and functions of the prelude the kernels used;
+ * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1.
+ * Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "coverage.h"
 #include "random_check.h"
@@ -22,7 +27,8 @@
 enum { MOST_JOBS = 64, NO_DEVICE = 77 };
 
 typedef void MakeKernel(uint64_t, RandomKernel *);
-/* What a child tells its parent: which kernel it is at, how many it has done; and where the parent makes it end. */
+/* What a child tells its parent: which kernel it is at, how many it has done; and where the parent makes it
+ * end. */
 typedef struct Progress { volatile uint64_t at, to, ran, skipped; } Progress;
 typedef struct Job { pid_t pid; int index; uint64_t from, to, seen; time_t begun; bool late; } Job;
 typedef struct Queue {
@@ -38,10 +44,14 @@ typedef struct Queue {
     RandomKernel kernel;
     Coverage coverage;
     bool reduce, both;
-    bool fresh;                         /* a driver's state and threads do not survive a fork: each child opens the device */
+    /* a driver's state and threads do not survive a fork: each child opens the device */
+    bool fresh;
 } Queue;
 
-static void path_of(const Queue *q, int index, const char *what, char *out, size_t size) { snprintf(out, size, "%s/%s%d", q->folder, what, index); }
+static void path_of(const Queue *q, int index, const char *what, char *out, size_t size)
+{
+    snprintf(out, size, "%s/%s%d", q->folder, what, index);
+}
 
 /* Kernel number `seed`, or the file. */
 static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
@@ -52,9 +62,9 @@ static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
     return k;
 }
 
-/* --- in a child --------------------------------------------------------------------------------------------------------------------- */
+/* --- in a child --- */
 
-/* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: what runs instead of kernel number j->from. */
+/* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: runs in place of kernel number j->from. */
 static int child(Queue *q, const Job *j, const RandomKernel *k)
 {
     char path[80], used[80], why[2000];
@@ -70,7 +80,8 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
         p->at = seed;
         const RandomKernel *kernel = k ? k : made(q, seed, &q->kernel);
         bool ok = random_check(&q->oracle, kernel, seed, q->both || seed % 4 == 0, why, sizeof why);
-        if (q->oracle.executor->text && list) coverage_write(&q->coverage, list, kernel->text, q->oracle.executor->text(q->oracle.state));
+        const char *(*text)(const void *) = q->oracle.executor->text;
+        if (text && list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
         if (!ok) { puts(why); fflush(NULL); return 1; }
         p->skipped += !strncmp(why, "SKIP:", 5);
         p->ran++;
@@ -103,7 +114,7 @@ static void watch(Queue *q, Job *j)
     if (!j->late && time(NULL) - j->begun > q->limit) j->late = true, kill(-j->pid, SIGKILL);
 }
 
-/* --- a failure ---------------------------------------------------------------------------------------------------------------------- */
+/* --- a failure --- */
 
 static void read_said(const Queue *q, const Job *j, char *said, size_t size)
 {
@@ -177,7 +188,7 @@ static void report(Queue *q, uint64_t seed, const char *what)
     if (q->save) fclose(f);
 }
 
-/* --- in the parent ------------------------------------------------------------------------------------------------------------------ */
+/* --- in the parent --- */
 
 /* What is left of a child's kernels is the job's next. False: the device is not there. */
 static bool end(Queue *q, Job *j, int status)
@@ -234,8 +245,9 @@ static int loop(Queue *q)
         }
         if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
-    printf("%llu kernels on %s from seed %llu, %llu failed, %llu larger than the device, %ld s\n", (unsigned long long)q->ran, q->device,
-           (unsigned long long)q->first, (unsigned long long)q->failed, (unsigned long long)q->skipped, (long)(time(NULL) - from));
+    printf("%llu kernels on %s from seed %llu, %llu failed, %llu larger than the device, %ld s\n",
+           (unsigned long long)q->ran, q->device, (unsigned long long)q->first, (unsigned long long)q->failed,
+           (unsigned long long)q->skipped, (long)(time(NULL) - from));
     return q->failed > 0;
 }
 
@@ -245,7 +257,8 @@ static int run(Queue *q)
     q->fresh = !strcmp(q->device, "cpu") || !strncmp(q->device, "cuda", 4) || !strncmp(q->device, "hip", 3);
     int status = q->fresh ? 0 : oracle_open(&q->oracle, q->device);
     if (status) return status;
-    q->progress = mmap(NULL, (MOST_JOBS + 1) * sizeof *q->progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    q->progress = mmap(NULL, (MOST_JOBS + 1) * sizeof *q->progress, PROT_READ | PROT_WRITE,
+        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (q->progress == MAP_FAILED || !mkdtemp(q->folder)) return perror(q->folder), 1;
     for (int i = 0; i < MOST_JOBS; i++) q->job[i].index = i;
     q->next = q->first;
@@ -271,7 +284,8 @@ static const char *value_of(const char *arg, const char *name)
 
 static bool take_option(Queue *q, const char *arg)
 {
-    static const struct { const char *name; MakeKernel *make; } kinds[] = { { "arrangement", random_arrangement }, { "products", random_product }, { "kernel", random_kernel } };
+    static const struct { const char *name; MakeKernel *make; } kinds[] = {
+        { "arrangement", random_arrangement }, { "products", random_product }, { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
@@ -282,11 +296,13 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--jobs"))) q->jobs = atoi(v);
     else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
-    else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1, random_read(v, &q->kernel, &q->first);
+    else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1,
+        random_read(v, &q->kernel, &q->first);
     else if (!strcmp(arg, "--reduce")) q->reduce = true;
     else if (!strcmp(arg, "--both")) q->both = true;
     else if ((v = value_of(arg, "--kind"))) {
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) if (!strcmp(kinds[k].name, v)) return q->make = kinds[k].make, true;
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            if (!strcmp(kinds[k].name, v)) return q->make = kinds[k].make, true;
         return false;
     } else return false;
     return q->jobs > 0 && q->jobs <= MOST_JOBS && q->batch > 0;
@@ -294,9 +310,11 @@ static bool take_option(Queue *q, const char *arg)
 
 int main(int argc, char **argv)
 {
-    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1, .jobs = 1, .limit = 60, .seconds = 1 << 30,
+    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1,
+        .jobs = 1, .limit = 60, .seconds = 1 << 30,
                       .folder = "/tmp/tile-queue-XXXXXX"};
     for (int i = 1; i < argc; i++)
-        if (!take_option(&q, argv[i])) return fprintf(stderr, "tile_random_queue: '%s' is no option\n", argv[i]), 2;
+        if (!take_option(&q, argv[i]))
+            return fprintf(stderr, "tile_random_queue: '%s' is no option\n", argv[i]), 2;
     return run(&q);
 }

@@ -1,4 +1,5 @@
-/* random_reduce.c: see random_reduce.h. Text is taken as lines; a line that opens a block goes with what it holds, or its head and end go alone. */
+/* random_reduce.c: see random_reduce.h. Text is taken as lines; a line that opens a block goes with what it
+ * holds, or its head and end go alone. */
 #include "random_reduce.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -15,7 +16,10 @@ static bool keep(Reducer *r)
     return true;
 }
 
-static void cut(char *text, size_t from, size_t to) { memmove(text + from, text + to, strlen(text + to) + 1); }
+static void cut(char *text, size_t from, size_t to)
+{
+    memmove(text + from, text + to, strlen(text + to) + 1);
+}
 
 /* --- lines --- */
 
@@ -59,8 +63,10 @@ static bool lines(Reducer *r)
 static bool options(Reducer *r)
 {
     static const struct { const char *begin, *stops; bool with_stop; } all[] = {
-        { ", latency = ", ",)", false }, { ", cache = ", ",)", false }, { ", pad = ", ",)", false }, { ", mask = ", "\n", false }, { ", precision = ", ",)", false },
-        { " hint (", ")", true }, { " raster (", ")", true }, { " remap = ", " \n", false }, { " remap (w) = num_programs() - 1 - w", "\n ", false },
+        { ", latency = ", ",)", false }, { ", cache = ", ",)", false }, { ", pad = ", ",)", false },
+            { ", mask = ", "\n", false }, { ", precision = ", ",)", false },
+        { " hint (", ")", true }, { " raster (", ")", true }, { " remap = ", " \n", false },
+            { " remap (w) = num_programs() - 1 - w", "\n ", false },
     };
     bool changed = false;
     for (size_t o = 0; o < sizeof all / sizeof *all; o++)
@@ -107,7 +113,8 @@ static bool parameters(Reducer *r)
     bool changed = false;
     for (int i = 0; i < 32;) {
         *r->tried = *r->k;
-        if (!cut_element(r->tried->text, strlen("kernel random("), ", ", ')', i) || !cut_element(r->tried->tensors, 0, "; ", 0, i)
+        if (!cut_element(r->tried->text, strlen("kernel random("), ", ", ')', i)
+            || !cut_element(r->tried->tensors, 0, "; ", 0, i)
             || !cut_element(r->tried->launch, strlen("random "), " ", 0, i)) break;
         if (keep(r)) changed = true;
         else i++;

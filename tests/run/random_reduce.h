@@ -1,4 +1,5 @@
-/* random_reduce.h: a kernel that fails, made small: statements, blocks, options, parameters and sizes go as long as it fails alike. */
+/* random_reduce.h: a kernel that fails, made small: statements, blocks, options, parameters and sizes go as
+ * long as it fails alike. */
 #pragma once
 #include "random_kernel.h"
 
