@@ -350,7 +350,7 @@ void emit_convert(Emit *e, Instr *i)
      * among its lanes is done there (H100, attention N 1024: 401 against 340 TFLOPS). */
     const LayoutConvert *plan = e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d)) : NULL;
     if (!plan) plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
-    if (!plan) ir_fail(e->s, i->loc, "no way from one layout to the other");
+    if (!plan) ir_fail(e->s, i->loc, "no way from %s to %s", type_string(e->s, x->type), type_string(e->s, r->type));
     if (e->plan->options.no_swizzle) plan = layout_convert_plain(&e->s->arena, plan, dtype_bytes(d));
     if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
     if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {

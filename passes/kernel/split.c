@@ -125,8 +125,20 @@ static bool is_cut(const Ctx *c, const Instr *i)
     return false;
 }
 
-/* The start of a loop's sum: what another such loop left needs no joining. */
-static bool goes_on(const Ctx *c, const Use *u) { return u->user->op == OP_FOR && is_cut(c, u->user) && u - u->user->operands >= 3; }
+/* The start of what a loop carries. */
+static bool starts(const Ctx *c, const Use *u) { return u->user->op == OP_FOR && is_cut(c, u->user) && u - u->user->operands >= 3; }
+
+/* A loop's sum that goes on in another such loop needs no joining in between: where both are sums of one kind, under the same maximum if under any. */
+static bool goes_on(const Ctx *c, const Use *u)
+{
+    const Value *v = u->value;
+    if (!starts(c, u) || !v->def || !is_cut(c, v->def)) return false;
+    const Online *x = online_of(c, v->def), *y = online_of(c, u->user);
+    int k = v->index, j = (int)(u - u->user->operands) - 3;
+    bool under = x && x->under[k];
+    if (under != (y && y->under[j]) || sum_kind(c, v->def, k) != sum_kind(c, u->user, j)) return false;
+    return !under || ir_operand(u->user, 3 + y->max) == &v->def->results[x->max];
+}
 
 static bool find_sums(Ctx *c)
 {
@@ -366,16 +378,27 @@ static bool ordered(Ctx *c)
         for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_token, &inside);
         if (inside) return refuse(c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
         if (!ir_mem_parts(i, &a) || !a.token) continue;
-        bool starts = i->op == OP_LOAD;             /* the sums start from it: read before anybody has all parts */
-        for (const Use *u = starts ? ir_result(i)->uses : NULL; u; u = u->next) starts &= goes_on(c, u);
-        for (Instr *o = c->f->body->first; o && !starts; o = o->next) {
+        bool before = i->op == OP_LOAD;             /* the sums start from it: read before anybody has all parts */
+        for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= starts(c, u);
+        for (Instr *o = c->f->body->first; o && !before; o = o->next) {
             if (o->op != OP_STORE || o == i || !ir_mem_parts(o, &b) || b.param != a.param) continue;
             if (!agree(i, &a, o, &b)) return refuse(c, i->loc, "a tensor that it stores to is accessed elsewhere too");
             for (const Use *u = i->op == OP_LOAD ? ir_result(i)->uses : NULL; u; u = u->next)
-                if (!is_touched(c, u->user) && !goes_on(c, u)) return refuse(c, i->loc, "a tensor that it stores to is read whole");
+                if (!is_touched(c, u->user) && !starts(c, u)) return refuse(c, i->loc, "a tensor that it stores to is read whole");
         }
     }
     return true;
+}
+
+/* Does i, or what it holds, want more than a slice of what each CTA has a slice of? */
+static bool wants_whole(const Ctx *c, const Instr *i)
+{
+    for (size_t k = 0; k < c->sliced.len; k++)
+        for (const Use *u = c->sliced.data[k].v->uses; u; u = u->next) {
+            if (u->user == i && is_cut(c, i) && !goes_on(c, u)) return true;
+            for (int b = 0; b < i->n_blocks; b++) if (ir_is_ancestor(i->blocks[b], u->user->block)) return true;
+        }
+    return false;
 }
 
 static bool follow_all(Ctx *c, int axis)
@@ -390,11 +413,8 @@ static bool follow_all(Ctx *c, int axis)
         note_slice(c, v, axis);
     }
     for (Instr *i = c->f->body->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+        if (wants_whole(c, i)) return refuse(c, i->loc, "a sum is used under a condition or in a loop");
         if (is_cut(c, i)) continue;
-        for (int b = 0; b < i->n_blocks; b++)
-            for (size_t k = 0; k < c->sliced.len; k++)
-                for (const Use *u = c->sliced.data[k].v->uses; u; u = u->next)
-                    if (ir_is_ancestor(i->blocks[b], u->user->block)) return refuse(c, i->loc, "a sum is used under a condition or in a loop");
         if (!follow(c, i)) return false;
     }
     return ordered(c);
