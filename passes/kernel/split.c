@@ -20,6 +20,8 @@
  *
  * What follows is done once: each CTA finishes a slice of the tile along one axis, with the narrower windows of loads and stores; the last axis that all of it can follow.
  *
+ * A loop's sum may go on in another such loop, as the beginning of a sum of the same kind; that loop uses nothing else that follows from a sum, of which a CTA has a slice only.
+ *
  * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
 #include "passes/kernel/schedule.h"
