@@ -217,11 +217,17 @@ static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     }
 }
 
+/* What `v` is computed from, in e->lanes lanes: a load whose element is the same for the whole chunk gives one. */
+static LLVMValueRef eval_def(Eval *e, Value *v, LLVMValueRef *coord, int va)
+{
+    return gen_splat(e->g, eval_instr(e, v->def, coord, va), e->lanes);
+}
+
 LLVMValueRef eval_fresh(Eval *e, Value *v, LLVMValueRef *coord, int va)
 {
     Memo *m = memo_find(e, v, coord, va);
     if (m) return m->result;
-    return memo_add(e, v, coord, va, eval_instr(e, v->def, coord, va));
+    return memo_add(e, v, coord, va, eval_def(e, v, coord, va));
 }
 
 LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
@@ -241,5 +247,5 @@ LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
     if (m) return m->result;
     const Buf *b = plan_info(g->plan, v)->buf;
     bool here = e->step && plan_info(g->plan, v)->at == e->step;
-    return memo_add(e, v, coord, va, b && !here ? buf_load(e, b, coord, va) : eval_instr(e, v->def, coord, va));
+    return memo_add(e, v, coord, va, b && !here ? buf_load(e, b, coord, va) : eval_def(e, v, coord, va));
 }
