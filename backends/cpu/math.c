@@ -42,7 +42,12 @@ static LLVMValueRef abs_(Gen *g, LLVMValueRef x) { return call(g, "llvm.fabs", &
 static LLVMValueRef round_(Gen *g, LLVMValueRef x) { return call(g, "llvm.roundeven", &x, 1); }
 static LLVMValueRef as_int(Gen *g, LLVMValueRef x) { return LLVMBuildBitCast(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""); }
 static LLVMValueRef as_float(Gen *g, LLVMValueRef x) { return LLVMBuildBitCast(g->b, x, gen_vec(g->f32, gen_lanes(x)), ""); }
-static LLVMValueRef to_int(Gen *g, LLVMValueRef x) { return LLVMBuildFPToSI(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""); }
+/* Of NaN and of what i32 does not hold: any integer, which the caller does not use or multiplies a NaN by. Without the freeze
+ * the result would be poison, and so would everything be that LLVM computes of a constant NaN. */
+static LLVMValueRef to_int(Gen *g, LLVMValueRef x)
+{
+    return LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""), "");
+}
 
 /* c[0] + c[1] x + ... */
 static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
@@ -295,7 +300,7 @@ static LLVMValueRef sincos_(Gen *g, LLVMValueRef x, unsigned quarter)
     LLVMValueRef first[] = { n, K(g, d, -0x1.921fb54442d18p+0), d };
     LLVMValueRef second[] = { n, K(g, d, -0x1.1a62633145c07p-54), call(g, "llvm.fma", first, 3) };     /* must be fused */
     LLVMValueRef r = call(g, "llvm.fma", second, 3);
-    LLVMValueRef q = LLVMBuildFPToSI(g->b, n, gen_vec(g->i32, lanes), "");
+    LLVMValueRef q = to_int(g, n);
     LLVMValueRef rf = LLVMBuildFPTrunc(g->b, r, gen_vec(g->f32, lanes), "");
     LLVMValueRef cell_r = gen_alloca(g, LLVMTypeOf(rf), "r"), cell_q = gen_alloca(g, LLVMTypeOf(q), "q"), quadrant = gen_alloca(g, g->i32, "quadrant");
     LLVMBuildStore(g->b, rf, cell_r);
@@ -350,7 +355,7 @@ static LLVMValueRef tanh_(Gen *g, LLVMValueRef x)
     LLVMValueRef small = fma_(g, mul(g, x, z), poly(g, z, c, 6), x);
     LLVMValueRef e = exp_(g, at_most(g, add(g, a, a), 40));
     LLVMValueRef large = sub(g, one, quotient(g, K(g, x, 2), add(g, e, one)));
-    return sel(g, lt(g, a, K(g, x, 0.625)), small, with_sign_of(g, large, x));
+    return with_sign_of(g, sel(g, lt(g, a, K(g, x, 0.625)), small, large), x);       /* of -0 too */
 }
 
 static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
