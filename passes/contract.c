@@ -8,7 +8,7 @@
  * and sum; --skip-pass=contract gives them back. Deciding it here, once, makes all targets round alike.
  *
  * Requires: after fold (x * 1 and the like gone), after exp2. Keeps: everything but the last rounding. Does not do: products used twice,
- * both sides products (the first is taken). */
+ * a difference of two squares. Where both sides are products, the first is taken. */
 #include "passes/pass.h"
 
 typedef struct Contract { PassContext *c; int64_t n; } Contract;
@@ -20,6 +20,17 @@ static Instr *lone_product(const Value *v, const Instr *user)
     return i;
 }
 
+static bool is_square(const Value *v)
+{
+    return v->def && v->def->op == OP_MUL && ir_operand(v->def, 0) == ir_operand(v->def, 1);
+}
+
+/* x*x - y*y is 0 for x = y, and never negative for |x| > |y|, only if both squares are rounded. */
+static bool is_difference_of_squares(const Instr *i)
+{
+    return i->op == OP_SUB && is_square(ir_operand(i, 0)) && is_square(ir_operand(i, 1));
+}
+
 static Value *negated(Builder *b, Value *v) { return ir_un(b, OP_NEG, v); }
 
 static void visit(void *user, Instr *i)
@@ -28,7 +39,7 @@ static void visit(void *user, Instr *i)
     if ((i->op != OP_ADD && i->op != OP_SUB) || (i->results[0].type->dtype != DT_F32 && i->results[0].type->dtype != DT_F64)) return;
     int side = lone_product(ir_operand(i, 0), i) ? 0 : 1;
     Instr *p = lone_product(ir_operand(i, side), i);
-    if (!p) return;
+    if (!p || is_difference_of_squares(i)) return;
     Builder b = ir_before(i);
     Value *a = ir_operand(p, 0), *m = ir_operand(p, 1), *z = ir_operand(i, 1 - side);
     if (i->op == OP_SUB && side == 0) z = negated(&b, z);

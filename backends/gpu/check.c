@@ -72,7 +72,7 @@ static const char cuda_stub[] =
     "D void __syncthreads(); D void __syncwarp(unsigned = ~0u); D void __threadfence(); D void __threadfence_block(); D void __threadfence_system(); D void __trap(); D void __nanosleep(unsigned);\n"
     "D float __uint_as_float(unsigned); D unsigned __float_as_uint(float); D int __float_as_int(float); D float __int_as_float(int);\n"
     "D double __longlong_as_double(long long); D long long __double_as_longlong(double);\n"
-    "D float __fdiv_rn(float, float); D float __fsqrt_rn(float); D float __frsqrt_rn(float); D float __fmaf_rn(float, float, float); D float __fadd_rn(float, float); D float __fmul_rn(float, float); D float __frcp_rn(float);\n"
+    "D float __fdiv_rn(float, float); D float __fsqrt_rn(float); D float __frsqrt_rn(float); D float __fmaf_rn(float, float, float); D float __fadd_rn(float, float); D float __fmul_rn(float, float); D double __dmul_rn(double, double); D float __frcp_rn(float);\n"
     "D float __fdividef(float, float); D float __expf(float); D float __logf(float); D float __log2f(float); D float __sinf(float); D float __cosf(float);\n"
     "D int __float2int_rz(float); D unsigned __float2uint_rz(float); D long long __float2ll_rz(float); D unsigned long long __float2ull_rz(float);\n"
     "D int __double2int_rz(double); D unsigned __double2uint_rz(double); D long long __double2ll_rz(double); D unsigned long long __double2ull_rz(double);\n"

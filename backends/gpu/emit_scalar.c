@@ -1,5 +1,6 @@
 /* emit_scalar.c: expressions of scalars, and of elements: what an operation of the IR is in C. */
 #include "backends/gpu/emit.h"
+#include <math.h>
 
 const char *round_to(Emit *e, DType d, const char *x)
 {
@@ -75,6 +76,58 @@ static const char *integer(Emit *e, const Instr *i, DType d, const char *op, con
     return wrapped(e, d, op, a, b);
 }
 
+static bool reaches_sum(const Value *v, int depth);
+
+/* The values that `u`, which yields, hands `v` on to: results of its loop or branch, and the arguments of the loop's body. */
+static bool yield_reaches_sum(const Use *u, int depth)
+{
+    const Instr *parent = u->user->block->parent;
+    int k = (int)(u - u->user->operands);
+    if (!parent || k >= parent->n_results) return true;
+    if (reaches_sum(&parent->results[k], depth)) return true;
+    if (parent->op == OP_IF) return false;
+    const Block *body = parent->blocks[parent->n_blocks - 1];
+    int skip = parent->op == OP_FOR ? 1 : 0;
+    return k + skip >= body->n_args || reaches_sum(body->args[k + skip], depth);
+}
+
+/* Whether a sum or a difference takes the value, as it is or negated, moved, selected. Beyond some steps: yes. */
+static bool reaches_sum(const Value *v, int depth)
+{
+    enum { DEEP = 6 };
+    if (depth > DEEP) return true;
+    for (const Use *u = v->uses; u; u = u->next)
+        switch ((int)u->user->op) {
+        case OP_ADD: case OP_SUB: return true;
+        case OP_NEG: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_CONCAT: case OP_CONVERT: case OP_MATERIALIZE: case OP_WHERE:
+            if (reaches_sum(ir_result(u->user), depth + 1)) return true;
+            break;
+        case OP_YIELD: case OP_CONDITION:
+            if (yield_reaches_sum(u, depth + 1)) return true;
+            break;
+        default: break;
+        }
+    return false;
+}
+
+/* The vendors' compilers make one fma of a product and a sum. Which of them are rounded once is for the pass `contract` to
+ * say: a product that still meets a sum is one that they must leave alone. */
+static const char *product(Emit *e, const Instr *i, DType d, const char *const *x)
+{
+    bool alone = (d == DT_F32 || d == DT_F64) && !ir_attr_int(i, ATTR_APPROX, 0) && reaches_sum(ir_result(i), 0);
+    return alone ? str(e, "%s(%s, %s)", use(e, d == DT_F64 ? "mul_alone_f64" : "mul_alone_f32"), x[0], x[1])
+                 : round_to(e, d, str(e, "(%s * %s)", x[0], x[1]));
+}
+
+/* fma(x, y, -0.0) is how the language spells a product that is rounded by itself (docs/language.md). */
+static const char *multiply_add(Emit *e, const Instr *i, DType d, const char *const *x)
+{
+    double z;
+    if (!dtype_is_float(d)) return wrapped(e, d, "+", wrapped(e, d, "*", x[0], x[1]), x[2]);
+    if (ir_is_const_float(ir_operand(i, 2), &z) && z == 0 && signbit(z)) return product(e, i, d, x);
+    return round_to(e, d, str(e, "%s(%s, %s, %s)", use(e, d == DT_F64 ? "fma_f64" : "fma_f32"), x[0], x[1], x[2]));
+}
+
 const char *op_expr(Emit *e, const Instr *i, const char *const *x)
 {
     const Value *r = ir_result(i);
@@ -85,7 +138,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     switch ((int)i->op) {
     case OP_ADD: return fl ? ROUND(str(e, "(%s + %s)", x[0], x[1])) : integer(e, i, d, "+", x[0], x[1]);
     case OP_SUB: return fl ? ROUND(str(e, "(%s - %s)", x[0], x[1])) : integer(e, i, d, "-", x[0], x[1]);
-    case OP_MUL: return fl ? ROUND(str(e, "(%s * %s)", x[0], x[1])) : integer(e, i, d, "*", x[0], x[1]);
+    case OP_MUL: return fl ? product(e, i, d, x) : integer(e, i, d, "*", x[0], x[1]);
     case OP_DIV:
         if (!fl) return div_expr(e, i, d, x[0], x[1], "/");
         if (ir_attr_int(i, ATTR_APPROX, 0) == 2 && !f64) return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]) : str(e, "%s(%s)", use(e, "rcp_ulp"), x[1]);      /* x[0] is 1 */
@@ -101,7 +154,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     }
     case OP_NEG: return fl ? str(e, "(-%s)", x[0]) : wrapped(e, d, "-", "0", x[0]);
     case OP_ABS: return fl ? str(e, "%s(%s)", use(e, f64 ? "abs_f64" : "abs_f32"), x[0]) : dtype_is_signed(d) ? str(e, "(%s < 0 ? %s : %s)", x[0], wrapped(e, d, "-", "0", x[0]), x[0]) : x[0];
-    case OP_FMA: return fl ? ROUND(str(e, "%s(%s, %s, %s)", use(e, f64 ? "fma_f64" : "fma_f32"), x[0], x[1], x[2])) : wrapped(e, d, "+", wrapped(e, d, "*", x[0], x[1]), x[2]);
+    case OP_FMA: return multiply_add(e, i, d, x);
     case OP_MIN: case OP_MAX: {
         const char *m = i->op == OP_MIN ? "min" : "max";
         if (fl) return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", m, sfx)), x[0], x[1]);

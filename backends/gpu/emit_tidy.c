@@ -60,7 +60,7 @@ static void count(Tidy *t, const char *p, const char *end, int by)
 
 static bool is_arithmetic(const char *p, size_t n)
 {
-    static const char *const calls[] = { "opaque", "div_", "rem_", "cdiv_", "f32_to_", "f64_to_", "min_", "max_", "shl_", "shr_", "float_bits", "fmaf", "round_", "rcp_" };
+    static const char *const calls[] = { "opaque", "div_", "rem_", "cdiv_", "f32_to_", "f64_to_", "min_", "max_", "shl_", "shr_", "float_bits", "fmaf", "round_", "rcp_", "mul_alone_" };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         size_t len = strlen(calls[i]);
         if (n >= len && !memcmp(p, calls[i], len) && (n == len || calls[i][len - 1] == '_')) return true;

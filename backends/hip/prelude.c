@@ -94,6 +94,8 @@ const PreludeEntry hip_prelude[] = {
 { "minnum_f64", NULL, "", FN "double minnum_f64(double a, double b) { return __builtin_fmin(a, b); }" },
 { "abs_f32", NULL, "", FN "float abs_f32(float x) { return __builtin_fabsf(x); }" },
 { "abs_f64", NULL, "", FN "double abs_f64(double x) { return __builtin_fabs(x); }" },
+{ "mul_alone_f32", NULL, "", FN "float mul_alone_f32(float a, float b) {\n#if defined(__clang__)\n#pragma clang fp contract(off)\n#endif\n    return a * b;\n}" },
+{ "mul_alone_f64", NULL, "", FN "double mul_alone_f64(double a, double b) {\n#if defined(__clang__)\n#pragma clang fp contract(off)\n#endif\n    return a * b;\n}" },
 { "fma_f32", NULL, "", FN "float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }" },
 { "fma_f64", NULL, "", FN "double fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }" },
 { "div_f32", NULL, "", FN "float div_f32(float a, float b) { return a / b; }" },

@@ -125,6 +125,7 @@ static Value *stream_bytes(Ctx *c, Builder *b)
             x = ir_bin(b, OP_MUL, x, d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
         }
         named(x, "stream_bytes");
+        if (x->def->op == OP_MUL) ir_set_attr(c->s, x->def, a_int(ATTR_APPROX, 1));     /* an estimate: may be rounded once with the sum */
         sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
     }
     return sum;

@@ -82,6 +82,8 @@ EMU u32 __double2uint_rz(double x) { return emu_saturate<u32>(x, 0, 4294967296.0
 EMU i64 __double2ll_rz(double x) { return emu_saturate<i64>(x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1, 9223372036854775807ll); }
 EMU u64 __double2ull_rz(double x) { return emu_saturate<u64>(x, 0, 18446744073709551616.0, 0, ~0ull); }
 EMU float __fdiv_rn(float a, float b) { return a / b; }
+EMU float __fmul_rn(float a, float b) { return a * b; }
+EMU double __dmul_rn(double a, double b) { return a * b; }
 EMU float __fsqrt_rn(float a) { return sqrtf(a); }
 EMU float rsqrtf(float a) { return 1 / sqrtf(a); }
 EMU double rsqrt(double a) { return 1 / sqrt(a); }
