@@ -1,5 +1,6 @@
 /* eval.c: see eval.h. Values live in numbered registers; structured control flow becomes jumps. */
 #include "ir/eval.h"
+#include "ir/range.h"
 
 /* Instructions beside the operations of the IR. */
 enum { EV_MOVE = OP_COUNT, EV_JUMP, EV_JUMP_IF_NOT, EV_LINEAR, EV_SCALAR, EV_LOOP, EV_CHECK_STEP, EV_COUNT };
@@ -352,6 +353,30 @@ static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_
         return EVAL_COLLISION;
     }
     return EVAL_BIJECTION;
+}
+
+bool eval_grid_size(const int64_t *extent, int n, int64_t *programs)
+{
+    *programs = 1;
+    for (int i = 0; i < n; i++)
+        if (extent[i] <= 0) { *programs = 0; return true; }
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(*programs, extent[i], programs) || *programs > RANGE_MAX_PROGRAMS) return false;
+    return true;
+}
+
+const char *eval_grid_text(const int64_t *extent, int n, char out[EVAL_GRID_TEXT])
+{
+    int64_t product = 1;
+    bool beyond = false;
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        beyond |= __builtin_mul_overflow(product, extent[i], &product);
+        at += (size_t)format_text(out + at, EVAL_GRID_TEXT - at, "%s%lld", i ? " x " : "", (long long)extent[i]);
+    }
+    if (n == 1 || beyond) format_text(out + at, EVAL_GRID_TEXT - at, " programs");
+    else format_text(out + at, EVAL_GRID_TEXT - at, " (%lld programs)", (long long)product);
+    return out;
 }
 
 EvalVerdict eval_check_remap(const EvalCode *e, EvalEnv *env, int64_t n, Allocator alloc, EvalClash *clash)

@@ -34,6 +34,12 @@ bool eval_valid(const void *p, size_t bytes, int n_dims, int n_params);
 /* Compiles and runs at once, with the memory of the function's session. */
 bool ir_eval_block(const Func *, const Block *, const EvalEnv *, int64_t *out, int n);
 
+/* The number of programs of a grid; 0 where an extent is 0 or less. False: more than RANGE_MAX_PROGRAMS, which code for every target relies on. */
+bool eval_grid_size(const int64_t *extent, int n, int64_t *programs);
+/* "4096 programs", "64 x 64 (4096 programs)". Without the product where it is beyond 2^63. */
+enum { EVAL_GRID_TEXT = 120 };
+const char *eval_grid_text(const int64_t *extent, int n, char out[EVAL_GRID_TEXT]);
+
 typedef enum EvalVerdict {
     EVAL_BIJECTION,
     EVAL_COLLISION,         /* a and b are both sent to `to` */

@@ -1,6 +1,9 @@
 /* interp.c: the run of a kernel, control flow, and element-wise operations. See interp.h. */
 #include "ir/interp_impl.h"
+#include "ir/eval.h"
+#include "ir/range.h"
 #include <math.h>
+#include <stdatomic.h>
 
 _Noreturn void interp_stop(Interp *in, Loc loc, const char *fmt, ...)
 {
@@ -70,6 +73,11 @@ static void copy_to_results(Interp *in, const Instr *i, Value *const *from)
 
 static int64_t scalar_operand(Interp *in, const Instr *i, int k) { return interp_value(in, ir_operand(i, k))->i; }
 
+static void tell(Interp *in)
+{
+    if (in->opt->progress) atomic_store_explicit(&in->opt->progress->steps, in->opt->max_steps - in->steps_left, memory_order_relaxed);
+}
+
 /* --- control ------------------------------------------------------------------------------------------------------------ */
 
 static void run_for(Interp *in, const Instr *i)
@@ -85,6 +93,7 @@ static void run_for(Interp *in, const Instr *i)
     uint64_t span = (uint64_t)hi - (uint64_t)lo, trips = some ? (span - 1) / (uint64_t)step + 1 : 0;
     for (uint64_t t = 0; t < trips; t++) {
         interp_count(in, i, 1);
+        tell(in);
         interp_value(in, b->args[0])->i = (int64_t)((uint64_t)lo + t * (uint64_t)step);
         interp_block(in, b);
         copy_values(in, i->loc, b->args + 1, b->last->operands, i->n_results);
@@ -98,6 +107,7 @@ static void run_while(Interp *in, const Instr *i)
     copy_values(in, i->loc, test->args, i->operands, i->n_results);
     for (;;) {
         interp_count(in, i, 1);
+        tell(in);
         interp_block(in, test);
         const Use *passed = test->last->operands;
         bool on = scalar_operand(in, test->last, 0) != 0;
@@ -179,6 +189,9 @@ static void run_print(Interp *in, const Instr *i)
         if (v->type->kind == TYPE_TILE) text_putc(out, ']');
     }
     text_putc(out, '\n');
+    if (!in->opt->on_print) return;
+    in->opt->on_print(in->opt->on_print_user, out->data, out->len);
+    out->len = 0;
 }
 
 static void run_assert(Interp *in, const Instr *i)
@@ -315,14 +328,15 @@ static void find_grid(Interp *in)
     const Func *f = in->kernel;
     bind_args(in, f->grid, 0);
     interp_block(in, f->grid);
-    in->n_programs = 1;
+    int axes = f->grid->last->n_operands;
     for (int k = 0; k < 3; k++) {
-        in->grid[k] = k < f->grid->last->n_operands ? interp_value(in, ir_operand(f->grid->last, k))->i : 1;
+        in->grid[k] = k < axes ? interp_value(in, ir_operand(f->grid->last, k))->i : 1;
         if (in->grid[k] < 0) interp_stop(in, f->loc, "axis %d of the grid is %lld", k, (long long)in->grid[k]);
-        if (__builtin_mul_overflow(in->n_programs, in->grid[k], &in->n_programs) || in->n_programs > INT32_MAX)
-            interp_stop(in, f->loc, "the grid of %lld x %lld x %lld programs is too large", (long long)in->grid[0], (long long)in->grid[1], (long long)in->grid[2]);
         in->opt->grid[k] = in->grid[k];
     }
+    char text[EVAL_GRID_TEXT];
+    if (!eval_grid_size(in->grid, axes, &in->n_programs))
+        interp_stop(in, f->loc, "the grid of %s is too large; at most %d programs run in one launch", eval_grid_text(in->grid, axes, text), RANGE_MAX_PROGRAMS);
 }
 
 static int64_t remapped(Interp *in, int64_t w)
@@ -345,12 +359,16 @@ static void run_programs(Interp *in)
     bind_args(in, in->kernel->body, 0);
     if (in->kernel->remap) bind_args(in, in->kernel->remap, 1);
     int64_t first = in->opt->first, end = in->opt->count ? first + in->opt->count : in->n_programs;
+    InterpProgress *p = in->opt->progress;
+    if (p) atomic_store(&p->total, (end < in->n_programs ? end : in->n_programs) - first);
     for (int64_t w = first; w < end && w < in->n_programs; w++) {
         in->program = remapped(in, w);
         in->coord[0] = in->program % in->grid[0];
         in->coord[1] = in->program / in->grid[0] % in->grid[1];
         in->coord[2] = in->program / in->grid[0] / in->grid[1];
         interp_block(in, in->kernel->body);
+        tell(in);
+        if (p) atomic_store_explicit(&p->done, w + 1 - first, memory_order_relaxed);
     }
 }
 

@@ -21,11 +21,17 @@ typedef struct InterpArg {
     Scalar scalar;                      /* scalar parameter, wrapped or rounded to its dtype by the callee */
 } InterpArg;
 
+/* How far a run is, for other threads and signal handlers: programs, and steps up to the last program or turn of a loop. */
+typedef struct InterpProgress { _Atomic int64_t done, total, steps; } InterpProgress;
+
 typedef struct InterpOptions {
     int64_t max_steps;      /* elements computed before the run is given up; 0: 2^32 */
     int64_t max_bytes;      /* memory for values; 0: 4 GiB */
     bool check;             /* --check: failed asserts, gathers out of range and stored NaN are errors */
     Text *prints;           /* where print writes, or NULL */
+    void (*on_print)(void *user, const char *line, size_t n);       /* takes each line instead of leaving it in `prints`, or NULL */
+    void *on_print_user;
+    InterpProgress *progress;       /* or NULL */
     void (*on_value)(void *user, const Value *, const Scalar *elements);    /* after each value is computed, or NULL */
     void *on_value_user;
     /* each element read or written, or NULL: bytes from element [0, 0, ...] of the parameter's tensor */

@@ -1,6 +1,7 @@
 /* arguments.c: a launch's arguments: read, checked against the kernel's parameters and each other, its dimensions bound to their extents. */
 #define _GNU_SOURCE
 #include "runtime/launch.h"
+#include "ir/range.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -86,8 +87,8 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     if (t.rank != p->rank)
         return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d%s", t.rank, p->rank, !t.rank && a->kind == TILE_ARG_TENSOR ? " (a rank of -1 stands for the kernel's)" : "");
     if (p->rank && !t.shape) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
-    /* Reach and number of elements stay below 2^55, so that sums and products with an element's size cannot overflow later. */
-    int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = INT64_MAX / 256;
+    /* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, which code relies on; sums and products with an element's size do not overflow. */
+    int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = RANGE_MAX_EXTENT;
     uint64_t unit = 0, mask = 0, size = (uint64_t)p->size, offs = 0;     /* offs: bytes of strides, of the unit axis's extent and the base, joined: the zeros below are what all have */
     bool far = false;
     int64_t longest = 0;

@@ -110,6 +110,8 @@ struct DriverOps {
     tile_status (*event_synchronize)(Driver *, void *event, DriverError *);
     tile_status (*event_elapsed)(Driver *, void *start, void *end, double *ms, DriverError *);
     tile_status (*synchronize)(Driver *, DriverError *);
+    /* Programs of the running launch that are done, and all of them; 0, 0 when none runs. From any thread, and from signal handlers. NULL on GPUs. */
+    void (*progress)(Driver *, int64_t *done, int64_t *total);
 };
 
 extern const DriverOps driver_cpu, driver_cuda, driver_hip;

@@ -25,6 +25,7 @@ typedef struct CpuDriver {
     Allocator alloc;
     int threads;
     _Atomic(Scratch *) scratch[SCRATCH_SLOTS];
+    _Atomic int64_t done, total;        /* of the launch that began last, while it runs */
 } CpuDriver;
 
 typedef struct CpuFunction { CpuModule *module; CpuKernelFn *fn; } CpuFunction;
@@ -133,18 +134,44 @@ static void scratch_give(CpuDriver *c, Scratch *s)
 }
 
 /* What the threads of one launch share. */
-typedef struct Run { CpuDriver *c; CpuKernelFn *fn; const DriverLaunch *l; int64_t chunk; _Atomic int64_t next; _Atomic int failed, no_memory; } Run;
+typedef struct Run { CpuDriver *c; CpuKernelFn *fn; const DriverLaunch *l; int64_t chunk; _Atomic int64_t next, done; _Atomic int failed, no_memory; } Run;
+
+
+/* Milliseconds, of little cost and a resolution of a few. */
+static int64_t coarse_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Programs [begin, end) in pieces that take a fraction of a second, so that the count of those done moves. `piece`: programs of the next one; 1 at first, and
+ * more as long as a piece takes no time. False: a check failed. */
+static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch)
+{
+    enum { MOST = 4096 };
+    for (int64_t n; begin < end; begin += n) {
+        n = end - begin < *piece ? end - begin : *piece;
+        int64_t start = *piece < MOST ? coarse_ms() : 0;
+        if (r->fn(r->l->slots, begin, begin + n, scratch)) return false;
+        int64_t done = atomic_fetch_add_explicit(&r->done, n, memory_order_relaxed) + n;
+        atomic_store_explicit(&r->c->done, done, memory_order_relaxed);
+        if (*piece < MOST && coarse_ms() == start) *piece *= 64;
+    }
+    return true;
+}
 
 static void run_share(Run *r)
 {
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
+    int64_t piece = r->chunk > 1 ? 1 : INT32_MAX;       /* chunks of one program are pieces already */
     if (l->scratch_bytes && !(s = scratch_take(r->c, l->scratch_bytes))) { atomic_store(&r->no_memory, 1); return; }
     for (;;) {
         int64_t begin = atomic_fetch_add(&r->next, r->chunk);
         if (begin >= l->programs || begin < 0) break;
         int64_t end = l->programs - begin < r->chunk ? l->programs : begin + r->chunk;
-        if (r->fn(l->slots, begin, end, s ? s + 1 : NULL)) { atomic_store(&r->failed, 1); break; }
+        if (!run_pieces(r, begin, end, &piece, s ? s + 1 : NULL)) { atomic_store(&r->failed, 1); break; }
     }
     if (s) scratch_give(r->c, s);
 }
@@ -188,8 +215,11 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     int threads = l->programs < c->threads ? (int)l->programs : c->threads;
     int64_t shares = (int64_t)threads * 8;
     r.chunk = l->programs > shares ? l->programs / shares : 1;
+    atomic_store_explicit(&c->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->total, l->programs, memory_order_relaxed);
     if (threads > 1) run_team(&r, threads);
     else run_share(&r);
+    atomic_store_explicit(&c->total, 0, memory_order_relaxed);
     if (atomic_load(&r.no_memory)) { driver_error(e, "out of memory: %zu bytes of scratch for each thread", l->scratch_bytes); return TILE_ERROR_OUT_OF_MEMORY; }
     return TILE_OK;
 }
@@ -261,11 +291,18 @@ static tile_status cpu_event_elapsed(Driver *d, void *start, void *end, double *
 
 static tile_status cpu_synchronize(Driver *d, DriverError *e) { return TILE_OK; }
 
+static void cpu_progress(Driver *d, int64_t *done, int64_t *total)
+{
+    CpuDriver *c = (CpuDriver *)d;
+    *total = atomic_load_explicit(&c->total, memory_order_relaxed);
+    *done = *total ? atomic_load_explicit(&c->done, memory_order_relaxed) : 0;
+}
+
 const DriverOps driver_cpu = {
     .name = "cpu", .kind = TARGET_CPU, .memory_word = "memory",
     .open = cpu_open, .close = cpu_close, .module_load = cpu_module_load, .module_unload = cpu_module_unload, .launch = cpu_launch,
     .memory_alloc = cpu_memory_alloc, .memory_free = cpu_memory_free, .copy = cpu_copy, .copy_2d = cpu_copy_2d, .fill = cpu_fill,
     .stream_create = small_new, .stream_destroy = small_free, .stream_synchronize = cpu_stream_synchronize, .stream_wait = cpu_stream_wait,
     .event_create = small_new, .event_destroy = small_free, .event_record = cpu_event_record, .event_query = cpu_event_done,
-    .event_synchronize = cpu_event_done, .event_elapsed = cpu_event_elapsed, .synchronize = cpu_synchronize,
+    .event_synchronize = cpu_event_done, .event_elapsed = cpu_event_elapsed, .synchronize = cpu_synchronize, .progress = cpu_progress,
 };

@@ -1,5 +1,6 @@
 /* grid.c: how many programs a launch has: the variant's grid evaluated for its extents, and the proof that a remap of the programs is a permutation. */
 #include "runtime/launch.h"
+#include "ir/range.h"
 
 /* Extents by the variant's dimensions. Axes with a dimension's name were compared when they were bound. */
 static tile_status bind_dims(tile_kernel *k, const Compiled *c, const View *views, int64_t *dims)
@@ -13,21 +14,22 @@ static tile_status bind_dims(tile_kernel *k, const Compiled *c, const View *view
     return TILE_OK;
 }
 
+/* Code for every target counts programs in 32 bits. */
+static COLD tile_status grid_too_large(tile_kernel *k, const int64_t *extent, int n)
+{
+    char text[EVAL_GRID_TEXT];
+    return launch_bad(k, TILE_ERROR_GRID, -1, "the grid of %s is too large for %s; at most %d programs run in one launch", eval_grid_text(extent, n, text),
+                      k->context->target->name, RANGE_MAX_PROGRAMS);
+}
+
 static tile_status eval_grid(tile_kernel *k, const EvalCode *grid, EvalEnv *env, int64_t *programs)
 {
     int64_t extent[3] = { 1, 1, 1 };
     int n = eval_results(grid);
     *programs = 0;
     if (!eval_run(grid, env, extent)) return launch_bad(k, TILE_ERROR_GRID, -1, "the grid's expression does not end");
-    int64_t total = 1;
-    bool none = false;
-    for (int i = 0; i < n; i++) none |= extent[i] <= 0;
-    for (int i = 0; i < 3; i++) {
-        env->grid[i] = i < n ? extent[i] : 1;
-        if (!none && __builtin_mul_overflow(total, env->grid[i], &total)) return launch_bad(k, TILE_ERROR_GRID, -1, "more than 2^63 programs");
-    }
-    *programs = none ? 0 : total;
-    return TILE_OK;
+    for (int i = 0; i < 3; i++) env->grid[i] = i < n ? extent[i] : 1;
+    return eval_grid_size(extent, n, programs) ? TILE_OK : grid_too_large(k, extent, n);
 }
 
 static uint64_t mix(uint64_t h, uint64_t w)

@@ -146,14 +146,18 @@ static COLD tile_status printing_launch(LaunchState *l, int64_t programs, int64_
     return st;
 }
 
-static tile_status check_size(tile_kernel *k, const LaunchShape *s, int64_t programs, int64_t blocks)
+static tile_status check_size(tile_kernel *k, const LaunchShape *s, const int64_t *grid, int64_t programs, int64_t blocks)
 {
+    char text[EVAL_GRID_TEXT];
+    int axes = grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1;
     const tile_context *c = k->context;
     TargetKind kind = c->driver->ops->kind;
     if (kind != TARGET_CPU && blocks > c->driver->info.max_blocks)
-        return launch_bad(k, TILE_ERROR_GRID, -1, "%lld programs; the device takes at most %lld in one launch", (long long)programs, (long long)c->driver->info.max_blocks);
+        return launch_bad(k, TILE_ERROR_GRID, -1, "the grid of %s is too large for %s: it takes %lld blocks, and the device runs at most %lld in one launch", eval_grid_text(grid, axes, text),
+                          c->target->name, (long long)blocks, (long long)c->driver->info.max_blocks);
     if (kind == TARGET_HIP && blocks * s->threads >= (int64_t)1 << 32)
-        return launch_bad(k, TILE_ERROR_GRID, -1, "%lld programs of %d threads: HIP takes less than 2^32 threads in one launch", (long long)programs, s->threads);
+        return launch_bad(k, TILE_ERROR_GRID, -1, "the grid of %s is too large for %s: with %d threads each, it takes 2^32 threads or more, and HIP runs fewer in one launch",
+                          eval_grid_text(grid, axes, text), c->target->name, s->threads);
     return TILE_OK;
 }
 
@@ -177,7 +181,7 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     EvalEnv env;
     if ((st = launch_grid(k, v, &a, extents, &env, &programs)) || programs == 0) return st;
     int64_t blocks = launch_blocks(k->context, shape, programs);
-    if ((st = check_size(k, shape, programs, blocks))) return st;
+    if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
     size_t workspace = launch_workspace(k->context, shape, blocks);
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
         return launch_bad(k, TILE_ERROR_WORKSPACE, -1, "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace, d.workspace_size,

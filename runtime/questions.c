@@ -81,3 +81,11 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
 }
+
+tile_status tile_context_progress(tile_context *c, int64_t *done, int64_t *total)
+{
+    if (!c || !done || !total) return TILE_ERROR_INVALID_ARGUMENT;
+    *done = *total = 0;
+    if (c->driver->ops->progress) c->driver->ops->progress(c->driver, done, total);
+    return TILE_OK;
+}

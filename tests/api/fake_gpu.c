@@ -6,8 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#ifdef FAKE_HIP
+static FakeState state = { .arch = 0x942, .devices = 1 };
+#else
 static FakeState state = { .arch = 90, .devices = 1 };
+#endif
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #ifndef FAKE_HIP
 static __thread void *current;
@@ -81,7 +86,8 @@ EXPORT int cuCtxGetDevice(int *d) { ENTER(); *d = 0; return current ? 0 : 201; }
 EXPORT int cuCtxGetId(void *c, unsigned long long *id) { *id = (unsigned long long)(uintptr_t)c; return 0; }
 EXPORT int cuStreamGetCtx(void *s, void **c) { ENTER(); *c = state.stream_context ? state.stream_context : current ? current : &context_object; return 0; }
 #endif
-EXPORT int N(cuCtxSynchronize, hipDeviceSynchronize)(void) { ENTER(); return 0; }
+/* With FAKE_HANG in the environment the device never finishes. */
+EXPORT int N(cuCtxSynchronize, hipDeviceSynchronize)(void) { ENTER(); while (getenv("FAKE_HANG")) pause(); return 0; }
 
 /* What a library leaves on a device that is lost (a failure asked for here) is no leak of the host. */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));

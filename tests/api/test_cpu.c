@@ -132,6 +132,31 @@ static void test_launch(void)
     }
 }
 
+/* Code counts programs in 32 bits: one program more than that is refused, whatever the axes. */
+static void test_grid(void)
+{
+    static const char text[] = "kernel g(inout f32 Y[1], i64 a, i64 b) grid (a, b) { let (i, j) = program_id(); if i + j < 0 { store(Y[0], 1.0); } }";
+    static const struct { int64_t a, b; const char *why; } grids[] = {
+        { (int64_t)1 << 31, 1, "the grid of 2147483648 x 1 (2147483648 programs) is too large for cpu; at most 2147483647 programs run in one launch" },
+        { 65536, 32768, "65536 x 32768 (2147483648 programs)" }, { (int64_t)1 << 40, (int64_t)1 << 40, "1099511627776 x 1099511627776 programs" },
+        { INT64_MAX, 2, "9223372036854775807 x 2 programs" }, { INT64_MAX, 0, NULL }, { -5, INT64_MAX, NULL }, { 1000, 1000, NULL } };
+    float y = 0;
+    int64_t one = 1, done = 1, total = 1;
+    tile_kernel *k;
+    tile_tensor t = { &y, &one, NULL, 1, TILE_F32 };
+    open_cpu(0, 2);
+    OK(ctx, kernel_of(ctx, text, "g", NULL, 0, &k));
+    for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+        tile_arg a[3] = { tile_arg_tensor(&t), tile_arg_int(grids[i].a), tile_arg_int(grids[i].b) };
+        CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), grids[i].why ? TILE_ERROR_GRID : TILE_OK);
+        if (grids[i].why) CHECK_TEXT(error_of(ctx), grids[i].why);
+    }
+    OK(ctx, tile_context_progress(ctx, &done, &total));
+    CU_ASSERT(done == 0 && total == 0);         /* nothing runs */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 static void test_checked(void)
 {
     if (!HAVE_CPU) return;
@@ -202,4 +227,4 @@ static void test_print(void)
             tile_context_destroy(ctx);
         }
 }
-UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies}, {"launch", test_launch}, {"checked", test_checked}, {"print", test_print})
+UNIT_MAIN("cpu", {"memory", test_memory}, {"copies", test_copies}, {"launch", test_launch}, {"grid", test_grid}, {"checked", test_checked}, {"print", test_print})

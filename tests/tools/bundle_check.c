@@ -168,7 +168,7 @@ static void bad_arguments(void)
     EXPECT("other extents", axpy_f32(X, (tile_view){ y, less, NULL }, 1, 1, &q), TILE_LAUNCH_SHAPE);
     EXPECT("overlap", axpy_f32((tile_view){ y + 4, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_OVERLAP);
     EXPECT("too many programs", axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, apart }, 1, 1, &q), TILE_LAUNCH_GRID);
-    SAYS("2147483648 programs; a launch takes at most 2147483647");
+    SAYS("the grid of 2147483648 programs is too large; at most 2147483647 programs run in one launch");
     EXPECT("rows on each other", axpy_f32(X, (tile_view){ y, shape, zero }, 1, 1, &q), TILE_LAUNCH_OVERLAP);
     EXPECT("no rows", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, &q), TILE_LAUNCH_OK);
     other.context = &q;

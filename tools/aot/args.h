@@ -267,7 +267,7 @@ static int find_programs(Launch *l, const int64_t *p)
     for (int i = 0; i < 3; i++)
         if (l->grid[i] <= 0) l->programs = 0;
     for (int i = 0; i < 3 && l->programs; i++)
-        if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs)) return TILE_LAUNCH_GRID;
+        if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs) || l->programs > INT32_MAX) return TILE_LAUNCH_GRID;    /* code counts programs in 32 bits */
     bool memory = true;
     if (!l->programs || !remap[2]) return TILE_LAUNCH_OK;
     if (l->programs <= 1 << 24 && is_known_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;

@@ -407,7 +407,7 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         if (blocks > most) blocks = most;
     }
     blocks *= ctas;             /* else a program is a cluster */
-    if (blocks > INT32_MAX) return fail(TILE_LAUNCH_GRID, "%s: %lld programs; a launch takes at most %d", k->name, (long long)blocks, INT32_MAX);
+    if (blocks > INT32_MAX) return fail(TILE_LAUNCH_GRID, "%s: the grid of %lld programs is too large: it takes %lld blocks, and a launch at most %d", k->name, (long long)l->programs, (long long)blocks, INT32_MAX);
     int64_t workspace = sizes[1] + sizes[2] * blocks;
     if (workspace && (!q->workspace || q->workspace_bytes < (size_t)workspace || (uintptr_t)q->workspace % 256))
         return fail(TILE_LAUNCH_WORKSPACE, "%s: needs a workspace of %lld bytes at a multiple of 256", k->name, (long long)workspace);
@@ -433,6 +433,16 @@ static int bad_arguments(const Kernel *k, int status, int argument)
     return argument < 0 ? fail(status, "%s: %s", k->name, what) : fail(status, "%s: argument %d (%s): %s", k->name, argument + 1, k->arguments[argument], what);
 }
 
+static int fail_programs(int status, const Launch *l, const char *name)
+{
+    const int64_t *g = l->grid;
+    if (status == TILE_LAUNCH_REMAP) return fail(status, "%s: the remap is no permutation of this grid", name);
+    if (status != TILE_LAUNCH_GRID) return fail(status, "%s: out of memory", name);
+    if (g[1] == 1 && g[2] == 1) return fail(status, "%s: the grid of %lld programs is too large; at most %d programs run in one launch", name, (long long)g[0], INT32_MAX);
+    return fail(status, "%s: the grid of %lld x %lld x %lld programs is too large; at most %d programs run in one launch", name, (long long)g[0], (long long)g[1],
+                (long long)g[2], INT32_MAX);
+}
+
 static int launch_on(const Api *a, Home *h, const Kernel *k, Launch *l, const int64_t *consts, const tile_queue *q)
 {
     const int64_t *p, *v = k->plan + 4 + 5 * k->plan[1];
@@ -455,7 +465,7 @@ static int launch_on(const Api *a, Home *h, const Kernel *k, Launch *l, const in
         if (!function && (status = load_entry(a, h, number, k->name)) == TILE_LAUNCH_UNSUPPORTED) { refused = true; continue; }
         if (!function && status) return status;
         if (!function) function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
-        if ((status = find_programs(l, p))) return fail(status, status == TILE_LAUNCH_REMAP ? "%s: the remap is no permutation of this grid" : "%s: too many programs", k->name);
+        if ((status = find_programs(l, p))) return fail_programs(status, l, k->name);
         if (!l->programs) return TILE_LAUNCH_OK;
         Scope scope;
         int result = enter(a, h, &scope);

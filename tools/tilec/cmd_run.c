@@ -8,11 +8,14 @@
 static int launch(Run *r)
 {
     r->desc = (tile_launch_desc){ .struct_size = sizeof r->desc };
+    watch_doing(&r->watch, "compiling", "");
     TRY(r, tile_kernel_workspace(r->kernel, r->launch_args, r->n_params, &r->desc.workspace_size));
     if (r->desc.workspace_size) {
         TRY(r, tile_memory_alloc(r->context, TILE_MEMORY_DEVICE, r->desc.workspace_size, &r->desc.workspace));
         TRY(r, tile_fill(r->context, r->desc.workspace, 0, r->desc.workspace_size, NULL));
     }
+    if (strcmp(r->device.target, "cpu")) watch_doing(&r->watch, "waiting for the device", "");
+    else watch_doing(&r->watch, "running", "programs");
     TRY(r, tile_launch(r->kernel, r->launch_args, r->n_params, &r->desc));
     TRY(r, tile_context_synchronize(r->context));
     return EXIT_OK;
@@ -35,7 +38,8 @@ static int interpret_kernel(Run *r)
         memcpy(args[i].shape, p->host.shape, sizeof args[i].shape);
         memcpy(args[i].stride, p->host.strides, sizeof args[i].stride);
     }
-    InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params };
+    InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params, &r->progress };
+    watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, r->args, &job);
 }
 
@@ -84,6 +88,7 @@ static int measure(Run *r)
     double *ms = arena_array(&r->tool->arena, double, MAX), bytes = 0;
     int n = 0;
     r->measuring = true;
+    watch_doing(&r->watch, "timing", "launches");
     TRY(r, tile_event_create(r->context, &r->begin));
     TRY(r, tile_event_create(r->context, &r->end));
     for (int64_t start = clock_ns(); n < (repeat ? repeat : MAX) && (repeat || n < 3 || clock_ns() - start < 1000000000); n++) {
@@ -92,6 +97,7 @@ static int measure(Run *r)
         TRY(r, tile_event_record(r->context, r->end, NULL));
         TRY(r, tile_event_synchronize(r->context, r->end));
         TRY(r, tile_event_elapsed(r->context, r->begin, r->end, &ms[n]));
+        atomic_store(&r->timed, n + 1);
     }
     qsort(ms, (size_t)n, sizeof *ms, compare);
     for (size_t i = 0; i < r->n_params; i++) bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
@@ -103,15 +109,26 @@ static int measure(Run *r)
     return EXIT_OK;
 }
 
+/* For the watch: launches that were timed, programs of the interpreter or of the launch that runs. */
+static void how_far(void *user, WatchCount *c)
+{
+    Run *r = user;
+    if (r->measuring) c->done = atomic_load(&r->timed);
+    else if (r->interp) *c = (WatchCount){ atomic_load(&r->progress.done), atomic_load(&r->progress.total), atomic_load(&r->progress.steps) };
+    else if (r->context) tile_context_progress(r->context, &c->done, &c->total);
+}
+
 static int run(Run *r, bool timed, Outputs *outputs)
 {
     const char *target = args_last(r->args, FLAG_TARGET, "cpu");
     r->interp = !strcmp(target, "interp");
     if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
+    watch_begin(&r->watch, r->tool, how_far, r);
     int code = run_open(r);
     if (!code) code = r->interp ? interpret_kernel(r) : launch(r);
     if (!code) code = download(r, outputs);     /* before timing, which runs inout tensors on */
     if (!code && timed) code = measure(r);
+    watch_end(&r->watch);
     return code;
 }
 

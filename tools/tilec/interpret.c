@@ -52,6 +52,14 @@ static bool nothing(Input *in, const InterpretJob *job, const FrontBinding *b, s
     return true;
 }
 
+/* At once: a kernel that never ends has printed too. */
+static void print_line(void *user, const char *line, size_t n)
+{
+    Tool *t = user;
+    fwrite(line, 1, n, t->out);
+    fflush(t->out);
+}
+
 static int run(Input *in, Outputs *outputs)
 {
     const InterpretJob *job = in->user;
@@ -72,10 +80,8 @@ static int run(Input *in, Outputs *outputs)
     if (!compile_to_ir(s, in->ast, job->kernel, b, n, NULL, &o, &report, &f)) return EXIT_INPUT;
     Text prints;
     text_init(&prints, &s->arena);
-    InterpOptions io = { .check = o.passes.check, .prints = &prints, .max_steps = (int64_t)1 << 36 };
-    bool ok = interp_run_with(s, f, job->args, job->n_args, &io);
-    if (prints.len) fwrite(prints.data, 1, prints.len, in->tool->out);
-    return ok ? EXIT_OK : EXIT_INPUT;
+    InterpOptions io = { .check = o.passes.check, .prints = &prints, .max_steps = (int64_t)1 << 36, .on_print = print_line, .on_print_user = in->tool, .progress = job->progress };
+    return interp_run_with(s, f, job->args, job->n_args, &io) ? EXIT_OK : EXIT_INPUT;
 }
 
 int interpret(Tool *t, const Args *a, const InterpretJob *job)

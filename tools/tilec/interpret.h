@@ -9,6 +9,7 @@ typedef struct InterpretJob {
     const tile_binding *bindings; size_t n_bindings;
     const Extents *known;
     const InterpArg *args; int n_args;
+    InterpProgress *progress;
 } InterpretJob;
 
 /* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the passes before it (default 0:

@@ -11,6 +11,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
     fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT ? r->tool->out : r->tool->err);
+    if (d->severity == TILE_SEVERITY_PRINT) fflush(r->tool->out);       /* a kernel that never ends has printed too */
 }
 
 /* Says why a call failed, unless diagnostics have. */

@@ -2,6 +2,8 @@
 #pragma once
 #include "tools/tilec/input.h"
 #include "tools/tilec/tensor.h"
+#include "tools/tilec/watch.h"
+#include "ir/interp.h"
 #include "tile/tile.h"
 
 typedef struct Parameter {
@@ -21,6 +23,9 @@ typedef struct Run {
     tile_kernel *kernel, *probe;    /* probe: tells the parameters while bindings are read */
     void *begin, *end;              /* events, while launches are timed */
     ToolCleanup cleanup;
+    Watch watch;
+    InterpProgress progress;        /* --target=interp */
+    atomic_int timed;               /* launches, while they are timed */
     Parameter *params; size_t n_params;
     tile_arg *launch_args;
     const char *kernel_name;

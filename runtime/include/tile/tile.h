@@ -199,6 +199,10 @@ TILE_API tile_status tile_context_device(tile_context *, tile_device_info *);
 /* Waits for all work of the context's device. May block. TILE_ERROR_DEVICE_FAULT when some of it faulted. */
 TILE_API tile_status tile_context_synchronize(tile_context *);
 
+/* How far a launch on the CPU is that runs now, in another thread: its programs that are done, and all of them. 0 and 0 when none runs, and on GPUs, which do not
+ * tell. Of several launches at a time: the one that began last. Takes no lock and may be called from a signal handler. */
+TILE_API tile_status tile_context_progress(tile_context *, int64_t *done, int64_t *total);
+
 /* --- module --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct tile_module_desc {
