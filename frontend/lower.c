@@ -127,6 +127,10 @@ static V const_value(Lower *l, const Node *type, V v, Loc loc)
 
 void lower_const(Lower *l, const Node *n)
 {
+    if (n->kids[1] && n->kids[1]->kind == N_TABLE) {
+        lower_scope_add(l, n->name, n->name_loc, lower_table(l, n->kids[0], n->kids[1]), false);
+        return;
+    }
     V v = lower_expr(l, n->kids[1]);
     lower_scope_add(l, n->name, n->name_loc, const_value(l, n->kids[0], v, n->kids[1]->loc), false);
 }

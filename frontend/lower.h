@@ -18,6 +18,7 @@ typedef enum VKind {
     V_TENSOR,       /* kernel parameter `param` */
     V_NONE,
     V_STRING,
+    V_TABLE,        /* `n` constants of type `dtype` */
 } VKind;
 
 typedef struct V V;
@@ -30,7 +31,7 @@ struct V {
         double f;               /* V_FLOAT */
         Scalar c;               /* V_CONST */
         Value *value;           /* V_IR */
-        V *items;               /* V_TUPLE */
+        V *items;               /* V_TUPLE, V_TABLE */
         const char *text;       /* V_STRING */
     };
 };
@@ -151,6 +152,11 @@ bool lower_const_bool(Lower *, const Node *, const char *what, bool *out);
 bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
 bool lower_const_dtype(Lower *, const Node *, DType *out);
 Value *lower_index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
+
+/* lower_part.c */
+V lower_part(Lower *, const Node *, Value *);                           /* a tile with subscripts: N_INDEX */
+V lower_table(Lower *, const Node *type, const Node *table);            /* N_TABLE */
+V lower_table_entry(Lower *, const Node *, V table);
 
 /* lower_call.c, lower_memory.c */
 V lower_call(Lower *, const Node *);

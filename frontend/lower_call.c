@@ -365,6 +365,45 @@ static V call_split(Lower *l, const Call *c, int op)
     return value_tuple(l, (int)parts, items);
 }
 
+/* What comes in where shift moves elements away: a scalar of the tile's type. */
+static Value *fill_of(Lower *l, const Node *n, DType d, Loc loc)
+{
+    V v = n ? lower_expr(l, n) : d == DT_BOOL ? value_bool(false) : value_int(0);
+    if (n) loc = n->loc;
+    if (value_is_untyped(v)) v = lower_adapt(l, v, d, loc);
+    if (v.kind == V_ERROR) return NULL;
+    if ((v.kind == V_CONST || v.kind == V_IR) && !value_rank(v) && value_dtype(v) == d) return lower_materialize(l, v, loc);
+    lower_error(l, loc, "fill is %s, must be a scalar `%s`", value_describe(l, v), dtype_name(d));
+    return NULL;
+}
+
+/* Element i of the result is element i - count. */
+static V call_shift(Lower *l, const Call *c, int op)
+{
+    Value *x = tile_operand(l, c, ARG(c, 0));
+    int64_t axis = 0, count, shape[TILE_MAX_RANK];
+    if (!x) return value_error();
+    if (!ARG(c, 2) && x->type->rank != 1)
+        return lower_error_note(l, c->node->loc, "give `axis = a`", "`shift` of a tile of %d axes needs an axis", x->type->rank);
+    if (ARG(c, 2) && !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
+    if (!lower_const_int(l, ARG(c, 1), "the count of shift", -((int64_t)1 << 40), (int64_t)1 << 40, &count)) return value_error();
+    Value *fill = fill_of(l, ARG(c, 3), x->type->dtype, c->node->loc);
+    if (!fill) return value_error();
+    int64_t length = x->type->shape[axis], gap = count < 0 ? -count : count;
+    if (!gap) return value_ir(x);
+    memcpy(shape, x->type->shape, sizeof shape);
+    l->b.loc = c->node->loc;
+    if (gap >= length) return value_ir(lower_to_shape(l, fill, x->type->rank, shape));
+    shape[axis] = gap;
+    Value *in = lower_to_shape(l, fill, x->type->rank, shape);
+    shape[axis] = length - gap;
+    V rest = lower_emit(l, c->node->loc, "shift", OP_SLICE, &x, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, count < 0 ? gap : 0)),
+                        type_tile(l->s, x->type->dtype, x->type->rank, shape));
+    if (rest.kind == V_ERROR) return rest;
+    Value *parts[2] = { count > 0 ? in : rest.value, count > 0 ? rest.value : in };
+    return lower_emit(l, c->node->loc, "shift", OP_CONCAT, parts, 2, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
+}
+
 /* --- making tiles ------------------------------------------------------------------------------------------------------------------ */
 
 static V call_arange(Lower *l, const Call *c, int op)

@@ -194,7 +194,7 @@ static V lower_name(Lower *l, const Node *n)
     return lower_error(l, n->loc, "unknown name `%s`", n->name);
 }
 
-/* --- x[:, None], t[0] ---------------------------------------------------------------------------------------------------------- */
+/* --- x[:, None], t[0], LUT[i] ---------------------------------------------------------------------------------------------------------- */
 
 static V index_tuple(Lower *l, const Node *n, V t)
 {
@@ -210,25 +210,12 @@ static V lower_index(Lower *l, const Node *n)
     V x = lower_expr(l, n->kids[0]);
     if (x.kind == V_ERROR) return x;
     if (x.kind == V_TUPLE) return index_tuple(l, n, x);
+    if (x.kind == V_TABLE) return lower_table_entry(l, n, x);
     if (x.kind == V_TENSOR)
         return lower_error_note(l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
     Value *v = lower_materialize(l, x, n->kids[0]->loc);
     if (!v) return value_error();
-    int64_t shape[TILE_MAX_RANK];
-    int rank = 0, axis = 0, of = v->type->kind == TYPE_TILE ? v->type->rank : 0;
-    for (uint32_t i = 1; i < n->n; i++) {
-        const Node *a = n->kids[i];
-        if (rank == TILE_MAX_RANK) return lower_error(l, n->loc, "a tile has at most %d axes", TILE_MAX_RANK);
-        if (a->kind == N_NONE) { shape[rank++] = 1; continue; }
-        if (a->kind != N_ALL)
-            return lower_error_note(l, a->loc, "windows are of tensors; split(x, n, axis = a) cuts a tile into parts", "a tile takes only `:` and `None` as subscripts");
-        if (axis < of) shape[rank++] = v->type->shape[axis];
-        axis++;
-    }
-    if (axis != of) return lower_error(l, n->loc, "%d `:` for a tile of %d axes", axis, of);
-    if (rank == of) return value_ir(v);
-    l->b.loc = n->loc;
-    return value_ir(ir_emit(&l->b, OP_RESHAPE, &v, 1, NO_ATTRS, type_value(l->s, v->type->dtype, rank, shape)));
+    return lower_part(l, n, v);
 }
 
 static V lower_tuple(Lower *l, const Node *n)

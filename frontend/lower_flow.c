@@ -88,7 +88,7 @@ bool flow_same(V a, V b)
     case V_CONST: return a.dtype == b.dtype && scalar_bits(a.dtype, a.c) == scalar_bits(b.dtype, b.c);
     case V_TYPE: return a.dtype == b.dtype;
     case V_VOID: case V_ERROR: case V_NONE: return true;
-    case V_TUPLE: case V_TENSOR: case V_STRING: return false;
+    case V_TUPLE: case V_TENSOR: case V_STRING: case V_TABLE: return false;
     }
     return false;
 }

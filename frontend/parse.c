@@ -225,6 +225,11 @@ Node *parse_tuple(Parse *p, Loc loc, Node *first, NodeList rest)
     return parse_list(p, N_TUPLE, loc, prepend(p, first, (const Node *const *)rest.data, rest.len));
 }
 
+Node *parse_table(Parse *p, Loc loc, Node *length, NodeList entries)
+{
+    return parse_list(p, N_TABLE, loc, prepend(p, length, (const Node *const *)entries.data, entries.len));
+}
+
 Node *parse_tensor(Parse *p, Loc loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims)
 {
     NodeList kids = prepend(p, parse_word(p, type, type_loc), (const Node *const *)dims.data, dims.len);

@@ -43,6 +43,7 @@ NodeList parse_push(Parse *, NodeList, Node *);
 Node *parse_append(Parse *, Node *list, Node *);
 Node *parse_list(Parse *, NodeKind, Loc, NodeList);
 Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
+Node *parse_table(Parse *, Loc, Node *length, NodeList entries);
 Node *parse_tensor(Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
 Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
 Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *hint, Node *body);

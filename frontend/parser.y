@@ -72,6 +72,8 @@ item: kernel
     | TUNE IDENT '{' entries '}'        { $$ = parse_named(p, parse_list(p, N_TUNE, @$, $4), $2, @2); }
     | INSTANTIATE IDENT '(' domains ')' ';'     { $$ = parse_named(p, parse_list(p, N_INSTANCE, @$, $4), $2, @2); }
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    | CONST IDENT IDENT '[' expr ']' '=' '{' exprs comma '}' ';'
+                                        { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), parse_table(p, loc_join(@8, @11), $5, $9)); }
     | KERNEL error block                { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | FN error block                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | TUNE error '}'                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
@@ -149,6 +151,8 @@ statements: %empty                      { $$ = (NodeList){ 0 }; }
 statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4); }
     | VAR target '=' expr ';'           { $$ = parse_bind(p, N_VAR, @$, $2, $4); }
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    | CONST IDENT IDENT '[' expr ']' '=' '{' exprs comma '}' ';'
+                                        { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), parse_table(p, loc_join(@8, @11), $5, $9)); }
     | expr assign expr ';'              { $$ = OPER(N_ASSIGN, $2, @$, $1, $3); }
     | expr ';'                          { $$ = NODE(N_EXPR, @$, $1); }
     | FOR IDENT IN expr DOTDOT expr step loop_hint block         { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, $7, $8, $9); }
@@ -253,6 +257,8 @@ primary: IDENT                          { $$ = parse_word(p, $1, @1); }
     ;
 expr_list: %empty                       { $$ = (NodeList){ 0 }; }
     | exprs
+    ;
+comma: %empty | ','
     ;
 exprs: expr                             { $$ = parse_push(p, (NodeList){ 0 }, $1); }
     | exprs ',' expr                    { $$ = parse_push(p, $1, $3); }

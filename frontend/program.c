@@ -100,20 +100,37 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
 
 static void demand_here(Keys *k, const Node *n, const Env *env) { if (n) demand(k, n, env, n->loc); }
 
+/* A table of constants, which values may subscript. */
+static bool is_table(Keys *k, const Node *n, const Env *env)
+{
+    for (int hops = 0; n && n->kind == N_NAME && hops < 64; hops++) {
+        const Env *e = lookup(k, env, n->name);
+        const Node *global = e ? NULL : names_get(&k->ast->consts, n->name);
+        if (!e) return global && global->kids[1] && global->kids[1]->kind == N_TABLE;
+        n = e->init;
+        env = e->init_env;
+    }
+    return n && n->kind == N_TABLE;
+}
+
+/* Subscripts of tiles are constants, those of tensors and tables may be values. */
 static void walk_index(Keys *k, const Node *n, const Env *env)
 {
     const Node *t = tensor_param(k, n->kids[0], env);
+    bool constant = !t && !is_table(k, n->kids[0], env);
     if (!t) walk(k, n->kids[0], env);
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_ALL) { if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc); continue; }
         if (a->kind == N_WINDOW) {
             walk(k, a->kids[0], env);
+            if (constant) demand_here(k, a->kids[0], env);
             demand_here(k, a->kids[1], env);
             demand_here(k, a->kids[2], env);
             continue;
         }
         walk(k, a, env);
+        if (constant && a->kind != N_NONE) demand_here(k, a, env);
     }
 }
 
@@ -143,7 +160,7 @@ static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
 static void walk_call(Keys *k, const Node *n, const Env *env)
 {
     static const struct { const char *call; uint32_t position; const char *name; } constant[] = {
-        { "arange", 0, "count" }, { "topk", 1, "count" }, { "split", 1, "parts" },
+        { "arange", 0, "count" }, { "topk", 1, "count" }, { "split", 1, "parts" }, { "shift", 1, "count" },
     };
     static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending", "approx", "ftz" };
     for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);

@@ -58,6 +58,7 @@ const char *value_describe(Lower *l, V v)
     case V_TENSOR: return "a tensor";
     case V_NONE: return "None";
     case V_STRING: return "a string";
+    case V_TABLE: return "a table of constants";
     }
     return "";
 }
