@@ -153,6 +153,9 @@ bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64
 bool lower_const_dtype(Lower *, const Node *, DType *out);
 Value *lower_index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
 
+/* lower_bits.c */
+V lower_bits(Lower *, const Node *call, V);                             /* popcount, clz, ffs */
+
 /* lower_part.c */
 V lower_part(Lower *, const Node *, Value *);                           /* a tile with subscripts: N_INDEX */
 V lower_table(Lower *, const Node *type, const Node *table);            /* N_TABLE */

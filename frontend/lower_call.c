@@ -278,6 +278,8 @@ static V call_topk(Lower *l, const Call *c, int op)
     return value_tuple(l, 2, (V[]){ value_ir(&i->results[0]), value_ir(&i->results[1]) });
 }
 
+static V call_bits(Lower *l, const Call *c, int op) { return lower_bits(l, c->node, lower_expr(l, ARG(c, 0))); }
+
 /* --- shapes ------------------------------------------------------------------------------------------------------------------------ */
 
 static V call_reshape(Lower *l, const Call *c, int op)
