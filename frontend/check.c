@@ -5,7 +5,7 @@
 #include "frontend/program.h"
 
 typedef struct Name Name;
-struct Name { const char *name; Loc loc; bool is_var; int level; Name *outer, *hidden; };
+struct Name { const char *name; Loc loc; bool is_var; int level; Name *outer, *hidden; bool is_array; };
 
 typedef struct Check {
     Session *s;
@@ -272,7 +272,9 @@ static void check_target(Check *c, const Node *t)
 {
     if (t->kind == N_TUPLE) { for (uint32_t i = 0; i < t->n; i++) check_target(c, t->kids[i]); return; }
     if (t->kind == N_INDEX) {
+        const Name *array = t->kids[0]->kind == N_NAME ? find(c, t->kids[0]->name) : NULL;
         check_expr(c, t);
+        if (array && array->is_array) return;
         hint(c, fault(c, t->loc, "an element cannot be assigned"), "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)");
         return;
     }
@@ -282,6 +284,8 @@ static void check_target(Check *c, const Node *t)
     const Name *n = find(c, t->name);
     if (!n && !is_dimension(c->kernel, t->name)) {
         hint(c, fault(c, t->loc, "unknown variable `%s`", t->name), arena_printf(&c->s->arena, "`var %s = ...` declares it", t->name));
+    } else if (n && n->is_array) {
+        hint(c, fault(c, t->loc, "`%s` is an array of variables", t->name), arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
     } else if (!n || !n->is_var) {
         Diag *d = fault(c, t->loc, "`%s` cannot be assigned: it is not a `var`", t->name);
         if (n) diag_note(c->s, d, n->loc, "declared here");
@@ -295,6 +299,14 @@ static void check_stmt(Check *c, const Node *n)
         check_expr(c, n->kids[0]);
         for (uint32_t i = 1; i < n->n; i++) declare(c, n->kids[i]->name, n->kids[i]->loc, n->kind == N_VAR);
         return;
+    case N_ARRAY: {
+        check_expr(c, n->kids[0]);
+        check_expr(c, n->kids[1]);
+        declare(c, n->name, n->name_loc, true);
+        Name *array = find(c, n->name);
+        if (array) array->is_array = true;
+        return;
+    }
     case N_CONSTANT:
         check_type_name(c, n->kids[0], true);
         check_expr(c, n->kids[1]);

@@ -44,6 +44,7 @@ struct Var {
     Loc loc;
     Var *next;                  /* of the same scope */
     int64_t mark;               /* collect_assigned: the walk that met it last */
+    Var *elements; int n_elements;      /* of an array of variables, each a variable of its own; `v` is then unused */
 };
 
 typedef struct Scope Scope;

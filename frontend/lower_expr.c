@@ -175,9 +175,21 @@ static V lower_cond(Lower *l, const Node *n)
 
 /* --- names ------------------------------------------------------------------------------------------------------------------- */
 
+/* What an array of variables holds now, as a tuple. */
+static V array_values(Lower *l, const Var *array)
+{
+    V items[LIMIT_ARRAY];
+    for (int k = 0; k < array->n_elements; k++) {
+        items[k] = array->elements[k].v;
+        if (items[k].kind == V_ERROR) return value_error();
+    }
+    return value_tuple(l, array->n_elements, items);
+}
+
 static V lower_name(Lower *l, const Node *n)
 {
     Var *v = lower_scope_find(l, n->name);
+    if (v && v->elements) return array_values(l, v);
     if (v) return v->v;
     if (l->func && l->frame && l->frame->is_kernel)
         for (int d = 0; d < l->func->n_dims; d++) {

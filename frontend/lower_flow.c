@@ -41,8 +41,10 @@ static void collect_assigned(Lower *l, const Node *n, Vars *vars)
         const Node *t = n->kids[0];
         for (uint32_t i = 0; i < (t->kind == N_TUPLE ? t->n : 1); i++) {
             const Node *name = t->kind == N_TUPLE ? t->kids[i] : t;
-            Var *v = name->kind == N_NAME ? lower_scope_find(l, name->name) : NULL;
-            if (v && v->is_var) add_var(l, vars, v);
+            bool element = name->kind == N_INDEX && name->kids[0]->kind == N_NAME;
+            Var *v = element ? lower_scope_find(l, name->kids[0]->name) : name->kind == N_NAME ? lower_scope_find(l, name->name) : NULL;
+            for (int e = 0; v && element && e < v->n_elements; e++) add_var(l, vars, &v->elements[e]);
+            if (v && v->is_var && !element) add_var(l, vars, v);
         }
         return;
     }

@@ -36,35 +36,62 @@ static void lower_bind(Lower *l, const Node *n)
     for (int k = 0; k < names; k++) bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
 }
 
+/* `var name[length] = value`: each element has the value, or its own of a tuple. */
+static void lower_array(Lower *l, const Node *n)
+{
+    int64_t length;
+    bool ok = lower_const_int(l, n->kids[0], "the length of an array", 1, LIMIT_ARRAY, &length);
+    V v = lower_expr(l, n->kids[1]);
+    if (ok && v.kind == V_TUPLE && v.n != length) v = lower_error(l, n->kids[1]->loc, "an array of %d elements and %s", (int)length, value_describe(l, v));
+    if (ok && v.kind != V_TUPLE) v = variable_value(l, v, n->kids[1]->loc, n->name);
+    if (!ok || v.kind == V_ERROR) { lower_scope_add(l, n->name, n->name_loc, value_error(), true); return; }
+    Var *array = lower_scope_add(l, n->name, n->name_loc, value_void(), false);
+    array->elements = arena_array(&l->s->arena, Var, (size_t)length);
+    array->n_elements = (int)length;
+    for (int k = 0; k < length; k++)
+        array->elements[k] = (Var){ .name = n->name, .v = variable_value(l, v.kind == V_TUPLE ? v.items[k] : v, n->kids[1]->loc, n->name), .is_var = true, .loc = n->name_loc };
+}
+
+/* The variable that a target of an assignment names; NULL after an error. */
+static Var *target_variable(Lower *l, const Node *target)
+{
+    const Node *name = target->kind == N_INDEX ? target->kids[0] : target;
+    Var *var = name->kind == N_NAME ? lower_scope_find(l, name->name) : NULL;
+    int64_t k;
+    if (target->kind == N_INDEX && var && var->v.kind == V_ERROR) return NULL;
+    if (target->kind == N_INDEX && var && var->elements) {
+        if (target->n == 2 && target->kids[1]->kind != N_ALL && target->kids[1]->kind != N_WINDOW && target->kids[1]->kind != N_NONE)
+            return lower_const_int(l, target->kids[1], "the subscript of an array", 0, var->n_elements - 1, &k) ? &var->elements[k] : NULL;
+        lower_error(l, target->loc, "an array of variables takes one constant subscript");
+    } else if (target->kind == N_INDEX) {
+        lower_error_note(l, target->loc, "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)", "an element cannot be assigned");
+    } else if (target->kind != N_NAME) {
+        lower_error(l, target->loc, "only a variable can be assigned");
+    } else if (!var) {
+        lower_error_note(l, target->loc, arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`", target->name);
+    } else if (!var->is_var) {
+        lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
+    } else return var;
+    return NULL;
+}
+
 static void assign_name(Lower *l, const Node *target, V v, Loc loc)
 {
-    Var *var = target->kind == N_NAME ? lower_scope_find(l, target->name) : NULL;
     if (target->kind == N_NAME && !strcmp(target->name, "_")) return;
-    if (target->kind == N_INDEX) {
-        lower_error_note(l, target->loc, "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)", "an element cannot be assigned");
-        return;
-    }
-    if (target->kind != N_NAME) { lower_error(l, target->loc, "only a variable can be assigned"); return; }
-    if (!var) {
-        lower_error_note(l, target->loc, arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`", target->name);
-        return;
-    }
-    if (!var->is_var) {
-        lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
-        return;
-    }
+    Var *var = target_variable(l, target);
+    if (!var) return;
     if (v.kind == V_ERROR || var->v.kind == V_ERROR) return;
     const Type *t = var->v.value->type;
     if (value_is_untyped(v)) v = lower_adapt(l, v, t->dtype, loc);
     if (v.kind == V_ERROR) return;
     if ((v.kind != V_CONST && v.kind != V_IR) || flow_type(l, v) != t) {
-        if (v.kind == V_TENSOR || v.kind == V_VOID) { lower_error(l, loc, "`%s` is `%s`; this is %s", target->name, type_string(l->s, t), value_describe(l, v)); return; }
-        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s", target->name, type_string(l->s, t), value_describe(l, v));
+        if (v.kind == V_TENSOR || v.kind == V_VOID) { lower_error(l, loc, "`%s` is `%s`; this is %s", var->name, type_string(l->s, t), value_describe(l, v)); return; }
+        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s", var->name, type_string(l->s, t), value_describe(l, v));
         return;
     }
     /* A fresh name only for a fresh value: `m = m_new` leaves m_new its own. */
     Value *x = lower_materialize(l, v, loc);
-    if (!x->name) ir_set_name(x, target->name);
+    if (!x->name) ir_set_name(x, var->name);
     var->v = value_ir(x);
 }
 
@@ -144,6 +171,7 @@ static void dispatch(Lower *l, const Node *n, bool tail)
     l->b.loc = n->loc;
     switch ((int)n->kind) {
     case N_LET: case N_VAR: lower_bind(l, n); return;
+    case N_ARRAY: lower_array(l, n); return;
     case N_CONSTANT: lower_const(l, n); return;
     case N_ASSIGN: lower_assign(l, n); return;
     case N_EXPR:

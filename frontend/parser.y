@@ -153,6 +153,7 @@ statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4);
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
     | CONST IDENT IDENT '[' expr ']' '=' '{' exprs comma '}' ';'
                                         { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), parse_table(p, loc_join(@8, @11), $5, $9)); }
+    | VAR IDENT '[' expr ']' '=' expr ';'   { $$ = NAMED(N_ARRAY, $2, @2, @$, $4, $7); }
     | expr assign expr ';'              { $$ = OPER(N_ASSIGN, $2, @$, $1, $3); }
     | expr ';'                          { $$ = NODE(N_EXPR, @$, $1); }
     | FOR IDENT IN expr DOTDOT expr step loop_hint block         { $$ = parse_for(p, @$, 0, $2, @2, $4, $6, $7, $8, $9); }

@@ -178,6 +178,7 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
         walk(k, s, env);
         if (s->kind == N_LET && !s->op) env = extend(k, env, s->kids[1]->name, s->kids[0], env);
         else if (s->kind == N_LET || s->kind == N_VAR) for (uint32_t j = 1; j < s->n; j++) env = extend(k, env, s->kids[j]->name, NULL, NULL);
+        else if (s->kind == N_ARRAY) env = extend(k, env, s->name, NULL, NULL);
         else if (s->kind == N_CONSTANT) env = extend(k, env, s->name, s->kids[1], env);
     }
 }
@@ -189,6 +190,7 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
     case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
     case N_CALL: walk_call(k, n, env); return;
     case N_BLOCK: walk_block(k, n, env); return;
+    case N_ARRAY: demand_here(k, n->kids[0], env); walk(k, n->kids[1], env); return;
     case N_CONSTANT: demand_here(k, n->kids[1], env); return;
     case N_FOR: {
         for (int i = 0; i < 3; i++) { walk(k, n->kids[i], env); if (n->op || i == 2) demand_here(k, n->kids[i], env); }
