@@ -145,6 +145,7 @@ const PreludeEntry cuda_prelude[] = {
 { "lds_b8", NULL, "", FN "u32 lds_b8(u32 a) { u32 x; asm volatile(\"ld.shared.u8 %0, [%1];\" : \"=r\"(x) : \"r\"(a) : \"memory\"); return x; }" },
 { "lds_b16", NULL, "", FN "u16 lds_b16(u32 a) { u16 x; asm volatile(\"ld.shared.b16 %0, [%1];\" : \"=h\"(x) : \"r\"(a) : \"memory\"); return x; }" },
 { "lds_w32", NULL, "", FN "u32 lds_w32(u32 a) { u32 x; asm volatile(\"ld.shared.b32 %0, [%1];\" : \"=r\"(x) : \"r\"(a) : \"memory\"); return x; }" },
+{ "first_lane_word", NULL, "lds_w32 uniform", "/* a word of shared memory as lane 0 reads it, for all lanes */\n" FN "int first_lane_word(u32 a, int lane) { u32 x = 0; if (lane == 0) x = lds_w32(a); return uniform((int)x); }" },
 { "lds_w64", NULL, "", FN "u64 lds_w64(u32 a) { u64 x; asm volatile(\"ld.shared.b64 %0, [%1];\" : \"=l\"(x) : \"r\"(a) : \"memory\"); return x; }" },
 { "sts_w8", NULL, "", FN "void sts_w8(u32 a, u32 x) { asm volatile(\"st.shared.u8 [%0], %1;\" :: \"r\"(a), \"r\"(x) : \"memory\"); }" },
 { "sts_w16", NULL, "", FN "void sts_w16(u32 a, u16 x) { asm volatile(\"st.shared.b16 [%0], %1;\" :: \"r\"(a), \"h\"(x) : \"memory\"); }" },

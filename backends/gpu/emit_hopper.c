@@ -216,10 +216,18 @@ enum { TICKET_BYTES = 16 };
 
 static void next_ticket(Emit *e) { line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
 
-/* Lane 0 gives a ticket back for its warp: shuffles bring the lanes together but order nothing (PTX ISA 8.9), so all of them meet once they have read. */
+/* A ticket goes from one thread to one of each warp and back: the producer writes it and arrives; lane 0 has waited for that, reads it, hands it to its
+ * warp by shuffles, and arrives when it has read. Nobody else touches the words, so both directions are ordered by one arrival, which releases what its
+ * own thread did, and one wait, which acquires it (PTX ISA 8.8, 9.7.13.15). The shuffles also hold lane 0 back until all lanes have come past the wait: none
+ * comes a phase late to it. */
+static const char *ticket_word(Emit *e, int at)
+{
+    const char *place = at ? str(e, "ticket_word + %d * ticket_slot + %d", TICKET_BYTES, at) : str(e, "ticket_word + %d * ticket_slot", TICKET_BYTES);
+    return str(e, "%s(%s, lane)", use(e, "first_lane_word"), place);
+}
+
 static void give_ticket_back(Emit *e)
 {
-    line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(ticket_empty + 8 * ticket_slot);", use(e, "mbar_arrive"));
     next_ticket(e);
 }
@@ -230,7 +238,7 @@ static void take_ticket(Emit *e, const Block *body)
     for (const Instr *i = body->first; i; i = i->next) {
         if (i->op != OP_PROGRAM_COORD) continue;
         const char *n = name_of(e, ir_result(i));
-        line(e, "const i32 %s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", n, use(e, "lds_w32"), TICKET_BYTES, 4 + 4 * (int)ir_attr_int(i, ATTR_AXIS, 0));
+        line(e, "const i32 %s = %s;", n, ticket_word(e, 4 + 4 * (int)ir_attr_int(i, ATTR_AXIS, 0)));
         e->storage[ir_result(i)->id] = n;
     }
     give_ticket_back(e);
@@ -260,7 +268,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         e->indent++;
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
         line(e, "const i32 %s = 0;", iv);
-        line(e, "if (!uniform((i32)%s(ticket_word + %d * ticket_slot))) break;", use(e, "lds_w32"), TICKET_BYTES);
+        line(e, "if (!%s) break;", ticket_word(e, 0));
         take_ticket(e, loop->blocks[0]);
     }
     e->indent--;
@@ -286,11 +294,11 @@ static void emit_ticket(Emit *e, Instr *i)
 {
     const char *go = name_of(e, ir_result(i));
     line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
-    line(e, "const bool %s = uniform((i32)%s(ticket_word + %d * ticket_slot));", go, use(e, "lds_w32"), TICKET_BYTES);
+    line(e, "const bool %s = %s;", go, ticket_word(e, 0));
     for (int k = 1; k < i->n_results; k++) line(e, "i32 %s = 0;", name_of(e, &i->results[k]));
     line(e, "if (%s) {", go);
     e->indent++;
-    for (int k = 1; k < i->n_results; k++) line(e, "%s = uniform((i32)%s(ticket_word + %d * ticket_slot + %d));", name_of(e, &i->results[k]), use(e, "lds_w32"), TICKET_BYTES, 4 * k);
+    for (int k = 1; k < i->n_results; k++) line(e, "%s = %s;", name_of(e, &i->results[k]), ticket_word(e, 4 * k));
     give_ticket_back(e);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);

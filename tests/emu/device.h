@@ -138,6 +138,7 @@ template <class T> struct EmuArray {
     u32 a;
     explicit EmuArray(u32 offset) : a(EMU_BASE + offset) {}
     EmuCell<T> operator[](i64 k) const { return EmuCell<T>(a + (u32)(k * (i64)sizeof(T))); }
+    EmuCell<T> operator*() const { return EmuCell<T>(a); }
 };
 
 /* --- number formats -------------------------------------------------------------------------------------------------------------------- */

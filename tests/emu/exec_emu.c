@@ -248,7 +248,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     FrontBinding b[64];
     char *text = source_of(s, run->path);
     if (!text) { snprintf(why, why_size, "%s cannot be read", run->path); return false; }
-    Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), NULL, NULL);
+    Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), launch_import, NULL);
     const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
     int n = k ? launch_bind(s, k, l, b) : 0;
     Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16 };
+enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16, MOST_SEVERAL = 0xffff };
 
 /* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a warp. */
 static uint32_t tag_of(int agent, int lane, uint16_t epoch) { return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
@@ -221,6 +221,7 @@ static void write_again(uint32_t a)
 {
     Cta *c = emu.cta;
     const Warp *w = emu.warp;
+    if (c->n_several == MOST_SEVERAL) forget(c);        /* before anything of what was is taken up: epochs begin again */
     uint32_t tag = c->tags[a];
     int agent = (int)(tag >> 24);
     Several s = { { 0 } };
@@ -231,7 +232,6 @@ static void write_again(uint32_t a)
     s.lane[w->index] = (uint8_t)emu.fiber->lane;
     for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
         if (!memcmp(&c->several[k], &s, sizeof s)) { c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k); return; }
-    if (c->n_several == 0xffff) forget(c);
     if (c->n_several == c->several_room) {
         c->several_room = c->several_room ? 2 * c->several_room : 64;
         c->several = realloc(c->several, (size_t)c->several_room * sizeof *c->several);

@@ -96,6 +96,26 @@ static void outside(const uint64_t *args) { lds(S + 64 * 1024); }
 static void misaligned(const uint64_t *args) { lds(S + 2); }
 static void poisoned(const uint64_t *args) { uint32_t w = lds(S); float x; memcpy(&x, &w, 4); expect(x != x, "poison"); }
 
+/* Each lane of two warps writes the value that is there over what a lane of the other wrote, in every pair of lanes, and so often that the machine cannot keep all of
+ * these pairs; a third warp reads what they wrote, behind a barrier. */
+static void pairs_of_writers(const uint64_t *args)
+{
+    enum { LANES = 32, ROUNDS = 40 };
+    for (int round = 0; round < ROUNDS; round++) {
+        for (uint32_t k = 0, lane = (uint32_t)emu_lane(); k < LANES && tid() < 2 * LANES; k++) sts(S + 4 * (tid() < LANES ? lane * LANES + k : k * LANES + lane), 7);
+        emu_syncthreads();
+        for (uint32_t k = 0; k < LANES && tid() >= 2 * LANES; k++) expect(lds(S + 4 * (k * LANES + (uint32_t)emu_lane())) == 7, "a value that two warps wrote");
+        emu_syncthreads();
+    }
+}
+/* Then one reads, and one writes another value, with nothing between. */
+static void pairs_unordered(const uint64_t *args)
+{
+    pairs_of_writers(args);
+    if (tid() == 0) sts(S, 8);
+    if (tid() == 64) lds(S);
+}
+
 static void test_races(void)
 {
     between = 0;
@@ -105,6 +125,8 @@ static void test_races(void)
     fails(32, write_read_in_warp, NULL, "race");
     works(64, same_value, NULL);
     works(64, halves, NULL);
+    works(96, pairs_of_writers, NULL);
+    fails(96, pairs_unordered, NULL, "race");
     between = WARP_BARRIER;
     fails(64, write_read, NULL, "race");
     works(32, write_read_in_warp, NULL);

@@ -44,7 +44,7 @@ static const Func *lower(Session *s, State *state, const Run *run, const Launch 
 {
     FrontBinding bindings[64];
     uint32_t file = diag_add_source(s, run->path, NULL, state->text, state->length);
-    Ast *ast = frontend_parse(s, file, NULL, NULL);
+    Ast *ast = frontend_parse(s, file, launch_import, NULL);
     if (!frontend_check(ast)) return NULL;
     const FrontKernel *k = frontend_kernel_find(ast, l->kernel);
     if (!k) return diag_error(s, (Loc){0}, "no kernel %s", l->kernel), NULL;

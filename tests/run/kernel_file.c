@@ -1,5 +1,6 @@
 /* kernel_file.c: see kernel_file.h. */
 #include "kernel_file.h"
+#include "launch_facts.h"
 #include "ref_random.h"
 #include "frontend/frontend.h"
 #include <ctype.h>
@@ -85,7 +86,7 @@ static bool derive(const char *path, KernelFile *f, char *why, size_t why_size)
     session_init(&s, allocator_libc);
     volatile bool ok = false;
     if (!setjmp(s.oom)) {
-        Ast *ast = frontend_parse(&s, diag_add_source(&s, path, NULL, f->text, strlen(f->text)), NULL, NULL);
+        Ast *ast = frontend_parse(&s, diag_add_source(&s, path, NULL, f->text, strlen(f->text)), launch_import, NULL);
         if (ast && frontend_check(ast) && frontend_kernel_count(ast)) {
             from_parameters(frontend_kernel(ast, 0), f, tensors, scalars, launch);
             ok = true;
@@ -99,6 +100,27 @@ static bool derive(const char *path, KernelFile *f, char *why, size_t why_size)
     } else snprintf(why, why_size, "out of memory");
     session_free(&s);
     return ok;
+}
+
+/* The text is written to another folder to be run: what it imports beside its file is imported by its whole path. */
+static bool whole_imports(const char *path, KernelFile *f)
+{
+    char folder[4096], text[sizeof f->text];
+    static const char import[] = "import \"";
+    size_t n = 0;
+    if (!realpath(path, folder)) return false;
+    *strrchr(folder, '/') = 0;
+    for (const char *p = f->text, *line; *p; p = line) {
+        line = p + strcspn(p, "\n");
+        line += *line == '\n';
+        bool beside = !strncmp(p, import, sizeof import - 1) && p[sizeof import - 1] != '/';
+        int more = beside ? snprintf(text + n, sizeof text - n, "%s%s/%.*s", import, folder, (int)(line - p - (int)sizeof import + 1), p + sizeof import - 1)
+                          : snprintf(text + n, sizeof text - n, "%.*s", (int)(line - p), p);
+        n += (size_t)more;
+        if (n >= sizeof text) return false;
+    }
+    memcpy(f->text, text, n + 1);
+    return true;
 }
 
 bool kernel_file_read(const char *path, KernelFile *f, char *why, size_t why_size)
@@ -130,6 +152,7 @@ bool kernel_file_read(const char *path, KernelFile *f, char *why, size_t why_siz
             at += length;
         }
     }
+    if (!whole_imports(path, f)) return snprintf(why, why_size, "imports by paths that are too long"), false;
     return derive(path, f, why, why_size);
 }
 

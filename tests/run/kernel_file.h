@@ -1,4 +1,5 @@
 /* kernel_file.h: any .tile file as a test problem. Comments at its head say what its text does not; the rest follows from the kernel's parameters or is drawn.
+ * What it imports is found from its own folder.
  *
  *     // sizes: M=5 N=3..40 K=8*1..9 P=2*M+1 | M=1 N=1 K=8      alternatives; of a range each draw takes one; names stand for what is on their left
  *     // consts: T=f16 TM=16 | T=bf16                           alternatives; without: the kernel's defaults

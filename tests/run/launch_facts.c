@@ -1,7 +1,24 @@
 /* launch_facts.c: see launch_facts.h. */
 #include "launch_facts.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+uint32_t launch_import(void *unused, Session *s, uint32_t from, const char *path)
+{
+    const char *own = diag_source(s, from)->name, *slash = strrchr(own, '/');
+    const char *full = *path == '/' || !slash ? path : arena_printf(&s->arena, "%.*s/%s", (int)(slash - own), own, path);
+    for (uint32_t i = 1; i < s->sources.len; i++) if (!strcmp(s->sources.data[i].name, full)) return i;
+    FILE *f = fopen(full, "rb");
+    if (!f) return 0;
+    Text t;
+    char chunk[4096];
+    text_init(&t, &s->arena);
+    text_puts(&t, "");
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;) text_write(&t, chunk, n);
+    fclose(f);
+    return diag_add_source(s, full, NULL, t.data, t.len);
+}
 
 int launch_bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding *out)
 {

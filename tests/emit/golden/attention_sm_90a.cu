@@ -41,7 +41,8 @@ static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadf
 /* true in one lane of the warp, always the same one */
 static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
 static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
-static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+/* a word of shared memory as lane 0 reads it, for all lanes */
+static __device__ __forceinline__ int first_lane_word(u32 a, int lane) { u32 x = 0; if (lane == 0) x = lds_w32(a); return uniform((int)x); }
 static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 0; }"
@@ -68,6 +69,7 @@ static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb_x8(float *d, co
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "r"(a[16]), "r"(a[17]), "r"(a[18]), "r"(a[19]), "r"(a[20]), "r"(a[21]), "r"(a[22]), "r"(a[23]), "r"(a[24]), "r"(a[25]), "r"(a[26]), "r"(a[27]), "r"(a[28]), "r"(a[29]), "r"(a[30]), "r"(a[31]), "r"(blo[0]), "r"(blo[1]), "r"(blo[2]), "r"(blo[3]), "r"(blo[4]), "r"(blo[5]), "r"(blo[6]), "r"(blo[7]), "r"(bhi), "r"(acc)); }
 #define pin_word(x) asm volatile("" : "+r"(x) :: "memory")
+static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 /* within 1 ulp, denormal results too */
 static __device__ __forceinline__ float rcp_ulp(float x) { float y; asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 /* the buffers of all but the n newest groups have been read */
@@ -237,11 +239,10 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
-            const i32 i_146 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
-            const i32 h_147 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
-            const i32 b_148 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 12));
-            warp_sync();
+            if (!first_lane_word(ticket_word + 16 * ticket_slot, lane)) break;
+            const i32 i_146 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
+            const i32 h_147 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
+            const i32 b_148 = first_lane_word(ticket_word + 16 * ticket_slot + 12, lane);
             if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
             if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */

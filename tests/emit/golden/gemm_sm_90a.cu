@@ -35,7 +35,8 @@ static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadf
 /* true in one lane of the warp, always the same one */
 static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
 static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
-static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+/* a word of shared memory as lane 0 reads it, for all lanes */
+static __device__ __forceinline__ int first_lane_word(u32 a, int lane) { u32 x = 0; if (lane == 0) x = lds_w32(a); return uniform((int)x); }
 static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss_tb(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 1; }"
@@ -48,6 +49,7 @@ static __device__ __forceinline__ void wgmma_commit(void) { asm volatile("wgmma.
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
 /* the buffers of all but the n newest groups have been read */
 #define bulk_wait_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) : "memory")
+static __device__ __forceinline__ void warp_sync(void) { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 static __device__ __forceinline__ void stmatrix_x4(u32 a, const u32 *s) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(a), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3]) : "memory"); }
 static __device__ __forceinline__ void fence_proxy_async(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 static __device__ __forceinline__ void tma_store_2d(const TensorMap *m, u32 s, i32 c0, i32 c1) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(m), "r"(s), "r"(c0), "r"(c1) : "memory"); }
@@ -171,10 +173,9 @@ gemm(const __grid_constant__ TensorMap A_map0,
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            if (!uniform((i32)lds_w32(ticket_word + 16 * ticket_slot))) break;
-            const i32 i_81 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 4));
-            const i32 j_82 = uniform((i32)lds_w32(ticket_word + 16 * ticket_slot + 8));
-            warp_sync();
+            if (!first_lane_word(ticket_word + 16 * ticket_slot, lane)) break;
+            const i32 i_81 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
+            const i32 j_82 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
             if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
             if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
             /* for k in 0 .. cdiv(K, TK) { */
