@@ -468,7 +468,7 @@ static V call_mma(Lower *l, const Call *c, int op)
     if (ARG(c, 3)) {
         const Node *p = ARG(c, 3);
         precision = p->kind == N_NAME ? attr_enum_parse(ATTR_PRECISION, p->name, strlen(p->name)) : -1;
-        if (precision < 0) return lower_error(l, p->loc, "precision must be one of full, tf32");
+        if (precision < 0) return lower_error(l, p->loc, "precision must be one of full, tf32, fast_accum");
     }
     if (!x[0] || !x[1] || acc.kind == V_ERROR) return value_error();
     if (x[0]->type->rank != 2 || x[1]->type->rank != 2)

@@ -27,7 +27,7 @@ bool ir_held_operand(const Instr *i, int k)
     const Value *v = ir_operand(i, k), *made = NULL;
     if (v->type->kind != TYPE_TILE) return false;
     if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);      /* "fma" takes elements of a and b one by one, through shared memory */
-    if (i->op == OP_WGMMA && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);                   /* to a zero its first step does not add */
+    if ((i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);                   /* to a zero its first step does not add */
     if (i->op == OP_OPAQUE) made = ir_result(i);
     if (i->op == OP_WGMMA_WAIT) made = &i->results[k];
     if (i->op == OP_YIELD || i->op == OP_CONDITION) made = handed_to(i, k);

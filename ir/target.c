@@ -22,3 +22,16 @@ const Target *target_find(const char *name)
         if (!strcmp(targets[i].name, name)) return &targets[i];
     return NULL;
 }
+
+static const UnitSum sums[] = {
+#define SUM(kind, arch, instr, bits, promote) { TARGET_##kind, arch, instr, bits, promote },
+#include "ir/sums.def"
+#undef SUM
+};
+
+const UnitSum *target_unit_sum(const Target *t, const char *instr)
+{
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (sums[i].kind == t->kind && sums[i].arch == t->arch && !strcmp(sums[i].instr, instr)) return &sums[i];
+    return NULL;
+}

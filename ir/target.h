@@ -23,6 +23,18 @@ typedef struct Target {
     unsigned features;
 } Target;
 
+/* A matrix instruction whose sums of fp8 products keep fewer bits than f32's 24: sums.def. */
+typedef struct UnitSum {
+    TargetKind kind;
+    int arch;
+    const char *instr;          /* as ir/layout.h names it */
+    int bits;                   /* of a sum, the leading one included */
+    int promote;                /* a multiple of its K: after so many positions a sum is to go on in f32 */
+} UnitSum;
+
+/* NULL: the instruction adds fp8 products to 24 bits, or has none of them. */
+const UnitSum *target_unit_sum(const Target *, const char *instr);
+
 /* The table's row, or NULL. */
 const Target *target_find(const char *name);
 /* Row i, or NULL past the end. */

@@ -379,6 +379,8 @@ static const char *rule_MMA(Rule *r)
     if (!fp8 && !i8 && a->dtype != DT_F16 && a->dtype != DT_BF16 && a->dtype != DT_F32 && a->dtype != DT_F64)
         WHY("mma does not take %s", dtype_name(a->dtype));
     if (attr_int(r, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32 && a->dtype != DT_F32) WHY("precision = tf32 is for f32 operands, not %s", dtype_name(a->dtype));
+    if (attr_int(r, ATTR_PRECISION, PRECISION_FULL) == PRECISION_FAST_ACCUM && !fp8)
+        WHY("precision = fast_accum is for fp8 operands, not %s", dtype_name(a->dtype));
     if (a->shape[1] != b->shape[0]) WHY("inner extents differ: %s and %s", STR(a), STR(b));
     int64_t shape[2] = { a->shape[0], b->shape[1] };
     const Type *t = type_tile(r->s, mma_acc(a->dtype), 2, shape);
@@ -683,7 +685,10 @@ static const char *rule_COPY(Rule *r)
 static const char *rule_WGMMA(Rule *r)
 {
     const Type *a = T(r, 0), *b = T(r, 1), *c = T(r, 2);
+    const Attr *part = attr(r, ATTR_PART);
     if ((a->kind != TYPE_TILE && a->kind != TYPE_SHARED) || (b->kind != TYPE_TILE && b->kind != TYPE_SHARED) || c->kind != TYPE_TILE) WHY("product of %s and %s into %s", STR(a), STR(b), STR(c));
+    if (part && (part->n != 2 || part->v[0] < 0 || part->v[1] < 1 || part->v[0] + part->v[1] > a->shape[1])) WHY("`part` lies beyond K of %s", STR(a));
+    if (r->op == OP_WGMMA_PROMOTED && (attr_int(r, ATTR_PROMOTE, 0) < 1 || attr_int(r, ATTR_COUNT, 0) < 1)) WHY("`promote` and `count` are 1 at least");
     return give(r, 0, c);
 }
 

@@ -112,7 +112,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_PROGRAM_COORD:
         if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_NONE: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_WAIT: case OP_ROLES:
+    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_NONE: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_PROMOTED: case OP_WGMMA_WAIT: case OP_ROLES:
     case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
         emit_hopper(e, i); return;
     case OP_ASSERT: emit_assert(e, i); return;

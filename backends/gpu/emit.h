@@ -192,6 +192,9 @@ const CopyPlace *copy_place(const Emit *, const Instr *copy);               /* N
 void emit_fragments(Emit *, Instr *);        /* shared_read of one step's fragments */
 bool emit_program_coord(Emit *, Instr *);           /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop);         /* opens the loop over programs of one role */
+void emit_promoted(Emit *, Instr *);                /* wgmma_promoted */
+void pin_registers(Emit *, const char *array, int words, bool is_float);     /* written before, and read behind: nothing moves across */
+const char *own_offset(Emit *, const char *address);       /* without the CTA's number, for a descriptor */
 void emit_hopper(Emit *, Instr *);                  /* rings, wgmma, turns, votes */
 /* Filler warps (emit_fill.c): the stage of a ring's lines, what is kept from turn to turn, the window of a step, and that of the last one behind the loop. */
 void emit_fill_stage(Emit *, Instr *fill, const RingInfo *);

@@ -194,7 +194,7 @@ static bool lanes_together(const Instr *release)
 {
     for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
         for (const Instr *p = at->prev; p; p = p->prev) {
-            if (p->op == OP_WGMMA_WAIT || p->op == OP_RING_RELEASE) return true;
+            if (p->op == OP_WGMMA_WAIT || p->op == OP_WGMMA_PROMOTED || p->op == OP_RING_RELEASE) return true;
             if (p->op == OP_RING_GET && ir_operand(p, 0) == ir_operand(release, 0)) return false;
         }
     return false;
@@ -435,7 +435,7 @@ static void emit_roles(Emit *e, Instr *i)
     line(e, "}");
 }
 
-static void pin(Emit *e, const char *array, int words, bool is_float)
+void pin_registers(Emit *e, const char *array, int words, bool is_float)
 {
     begin_unrolled(e, "i", words);
     line(e, "%s(%s[i]);", use(e, is_float ? "pin_float" : "pin_word"), array);
@@ -445,7 +445,7 @@ static void pin(Emit *e, const char *array, int words, bool is_float)
 static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : dtype_name(d); }
 
 /* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
-static const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
+const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
 /* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each statement apart, a tenth of its time for attention with D 128.
  * Shorter ones save little, and the accumulators of a plain product are then copied once more. */
@@ -472,7 +472,7 @@ static void emit_wgmma(Emit *e, Instr *i)
     const char *d = fresh ? declare_tile(e, r) : product_accumulator(e, i);
     bool fl = dtype_is_float(r->type->dtype);
     /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight must not be touched */
-    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin(e, d, words, fl);
+    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin_registers(e, d, words, fl);
     int ksteps = wb.ksteps;
     const char *words_a = regs_a ? registers_of(e, a) : "";
     if (regs_a && a->type->dtype == DT_F32) {
@@ -482,7 +482,7 @@ static void emit_wgmma(Emit *e, Instr *i)
         line(e, "%s[i] = %s(%s[i]);", words_a, use(e, "float_word"), registers_of(e, a));
         end_block(e);
     }
-    if (regs_a && a->def) pin(e, words_a, mt * ksteps * 4, false);
+    if (regs_a && a->def) pin_registers(e, words_a, mt * ksteps * 4, false);
     line(e, "%s();", use(e, "wgmma_fence"));
     int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps), *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
     for (int k = 0; k < ksteps; k++) {
@@ -536,7 +536,7 @@ static void emit_wait(Emit *e, Instr *i)
     for (int k = 0; k < i->n_results; k++) {
         Value *v = ir_operand(i, k);
         e->storage[i->results[k].id] = registers_of(e, v);
-        pin(e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
+        pin_registers(e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
     }
 }
 
@@ -569,6 +569,7 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_RING_NONE: emit_none(e, i); return;
     case OP_RING_RELEASE: emit_release(e, i); return;
     case OP_WGMMA: emit_wgmma(e, i); return;
+    case OP_WGMMA_PROMOTED: emit_promoted(e, i); return;
     case OP_WGMMA_WAIT: emit_wait(e, i); return;
     case OP_RING_FILL: emit_fill(e, i); return;
     case OP_ROLES: case OP_FILLED_ROLES: emit_roles(e, i); return;

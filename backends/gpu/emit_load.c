@@ -161,7 +161,7 @@ static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Lay
     if (!e->plan->producer_warps || !w->masked || accesses < MANY) return false;
     for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
     for (const Instr *p = i->block->parent; p; p = p->block->parent) if ((p->op == OP_FOR && !ir_holds(p->blocks[0], OP_PROGRAM_COORD)) || p->op == OP_WHILE) return false;
-    for (const Instr *p = i->prev; p; p = p->prev) if (ir_is_or_holds(p, OP_WGMMA)) return true;
+    for (const Instr *p = i->prev; p; p = p->prev) if (ir_is_or_holds(p, OP_WGMMA) || ir_is_or_holds(p, OP_WGMMA_PROMOTED)) return true;
     return false;
 }
 

@@ -423,6 +423,8 @@ void emit_mma_sync(Emit *e, Instr *i)
     p.nt = (ext[1] + p.info->n - 1) / p.info->n;
     if ((int)layout_regs(p.c) != p.mt * p.nt * per_c) ir_fail(e->s, i->loc, "an accumulator of %u registers is not %d x %d fragments", layout_regs(p.c), p.mt, p.nt);
     p.kt = (int)((ta->shape[1] + p.info->k - 1) / p.info->k);
+    const Attr *only = ir_attr(i, ATTR_PART);
+    int from = only ? (int)(only->v[0] / p.info->k) : 0, steps = only ? (int)((only->v[1] + p.info->k - 1) / p.info->k) : p.kt;
     /* `count` warps along N: where they are more than the tile needs, the layout alone does not tell */
     int32_t along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, p.c->cover[1] / (p.nt * p.info->n));
     int32_t warps[2] = { (int32_t)layout_warps(p.c) / p.info->warps / along_n, along_n };
@@ -442,7 +444,9 @@ void emit_mma_sync(Emit *e, Instr *i)
          (long long)ir_operand(i, 1)->type->shape[0], (long long)ir_operand(i, 1)->type->shape[1], p.mt, p.nt, p.kt);
     int reads = 0;
     for (int side = 0; side < 2; side++) if (is_hip(e) && ir_operand(i, side)->type->kind == TYPE_SHARED) read_again(e, i, ir_operand(i, side));
-    begin_unrolled(e, k, p.kt);
+    const char *step = from ? tmp(e, "step") : k;
+    begin_unrolled(e, step, steps);
+    if (from) line(e, "const int %s = %s + %d;", k, step, from);
     for (int side = 0; side < 2; side++) {
         Value *v = ir_operand(i, side);
         int tiles = side ? p.nt : p.mt;

@@ -46,7 +46,7 @@ static bool product_fits(Session *s, const KernelPlan *p, Loop *l)
 {
     const Instr *m = l->mma;
     const char *name = ir_attr(m, ATTR_INSTR)->s;
-    if (!strcmp(name, "fma") || !ir_result(m)->type->layout) return false;
+    if (!strcmp(name, "fma") || !ir_result(m)->type->layout || ir_attr(m, ATTR_PART)) return false;
     l->kind = kernel_mma_kind(s, name);
     l->info = layout_mma_info(l->kind);
     const Layout *c = layouts_get((LayoutTable *)&p->layouts, ir_result(m)->type);

@@ -59,7 +59,7 @@ static void link_values(void *user, Instr *i)
             if (i->n_results && type_same_shape(ir_operand(i, k)->type, ir_result(i)->type)) unite(c, ir_result(i), ir_operand(i, k));
     } else if (follows_operand(i->op) && ir_operand(i, 0)->type->rank == ir_result(i)->type->rank) {
         unite(c, ir_result(i), ir_operand(i, 0));
-    } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA) {
+    } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) {
         unite(c, ir_result(i), ir_operand(i, 2));
     } else if (i->op == OP_OPAQUE) {
         unite(c, ir_result(i), ir_operand(i, 0));
@@ -110,7 +110,7 @@ const LayoutShared *group_copied(Layouter *c, const Instr *copy) { return layout
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
-    bool mma = i->op == OP_MMA_SYNC || i->op == OP_WGMMA;
+    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED, mma = i->op == OP_MMA_SYNC || wgmma;
     for (int k = 0; k < i->n_results; k++) note_shape(c, &i->results[k], mma);
     for (int b = 0; b < i->n_blocks; b++)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
@@ -118,10 +118,10 @@ static void note_anchors(void *user, Instr *i)
         Group *g = group_of(c, ir_result(i));
         const char *name = ir_attr(i, ATTR_INSTR)->s;
         g->mma = true;
-        if (i->op == OP_WGMMA) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
+        if (wgmma) g->rows = true;      /* warpgroups side by side in M: each reads all of B once */
         if (!strcmp(name, "fma")) g->plain = i;
         else if (!g->native) { g->kind = kernel_mma_kind(c->s, name); g->native = true; }
-        if (i->op == OP_WGMMA && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left) group_of(c, ir_operand(i, 0))->left = i;
+        if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left) group_of(c, ir_operand(i, 0))->left = i;
         for (int k = 0; k < 2; k++) {       /* a product feeding a product: keep its rows together */
             Value *v = ir_operand(i, k);
             while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);

@@ -5,6 +5,7 @@
  *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile together (hint split)
  *   mma-select   a matrix instruction for every mma
  *   positions    gathers of whole rows or blocks become loads whose windows have positions of their own along an axis (sm_90a)
+ *   promote      sums of fp8 products go on in f32 where the unit adds them to fewer bits (sm_89, wgmma)
  *   stage        loads that only feed matrix products go through shared memory, several stages deep
  *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
  *   halo         windows of one step that overlap are loaded once (sm_90a)
@@ -60,6 +61,7 @@ typedef struct KernelOptions {
     bool no_lent;           /* no load behind a loop through its operands' ring */
     bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */
+    bool no_promote;        /* sums of fp8 products stay in the matrix unit, as with precision = fast_accum */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
     bool no_multicast;      /* every program loads its tiles itself */
@@ -164,6 +166,11 @@ void kernel_split(Session *, Func *, KernelPlan *);
 int kernel_axis_before(const Instr *, int axis);            /* of a reshape or permute: the operand's axis behind an axis of the result; -1: merged or divided */
 int kernel_tensor_axis(const Instr *mem, int axis);         /* along which the window's tile has its axis */
 void kernel_halves(Session *, Func *, KernelPlan *);
+/* promote.c: after how many positions of K this product's sum is to go on in f32, if `instr` computes it; 0: it need not. */
+int kernel_promote_after(const KernelPlan *, const Instr *product, const char *instr);
+/* Of a wgmma_promoted: columns that it takes at a time, beside `held` registers of accumulators in a thread. */
+int kernel_promote_columns(const KernelPlan *, int columns, int held);
+void kernel_promote(Session *, Func *, KernelPlan *);       /* of mma.sync */
 void kernel_reciprocal(Session *, Func *);
 void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);

@@ -178,7 +178,7 @@ static void fix_instr(Layouter *c, Instr *i)
         }
         return;
     }
-    case OP_WGMMA:
+    case OP_WGMMA: case OP_WGMMA_PROMOTED:
         if (!kernel_is_zero(ir_operand(i, 2))) layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));     /* a virtual zero: the first step does not add */
         if (ir_operand(i, 0)->type->kind == TYPE_TILE) {
             Value *v = ir_operand(i, 0);        /* read from a slot for this product alone: as it wants it */

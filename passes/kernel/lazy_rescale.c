@@ -191,7 +191,7 @@ static bool keeps_factor(const Ctx *c, const Instr *i)
     case OP_ADD: case OP_SUB: return f[0] && f[1];
     case OP_MUL: return f[0] != f[1];
     case OP_FMA: return f[2] && (f[0] != f[1] || (!f[0] && rescaled(c, i)));
-    case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: return f[2] && f[0] != f[1];
+    case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: case OP_WGMMA_PROMOTED: return f[2] && f[0] != f[1];
     case OP_WHERE: return !f[0] && (f[1] || is_constant(ir_operand(i, 1), 0)) && (f[2] || is_constant(ir_operand(i, 2), 0));
     default: return false;
     }

@@ -3,6 +3,7 @@
 
 typedef struct Sizes {
     const Func *f;
+    const KernelPlan *plan;
     const Target *target;
     const Block *block;             /* where products were counted last */
     int64_t here, products;         /* words of accumulators: of this block; of the block that has most */
@@ -23,7 +24,8 @@ static void measure(void *user, Instr *i)
     if (i->op == OP_MMA) {
         if (z->block != i->block) z->here = 0;
         z->block = i->block;
-        z->here += type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
+        int64_t words = type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
+        z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
         const DType in = ir_operand(i, 0)->type->dtype;
         z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
         z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8);       /* widened in registers */
@@ -43,9 +45,10 @@ static void measure(void *user, Instr *i)
 /* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix units most of them, since fragments
  * read from shared memory then serve more products (H100, sm_80 code, GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight hide the latency that a
  * barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
-static int choose_warps(const Func *f, const Target *t)
+static int choose_warps(const Func *f, const KernelPlan *p)
 {
-    Sizes z = { .f = f, .target = t };
+    const Target *t = p->target;
+    Sizes z = { .f = f, .plan = p, .target = t };
     int64_t per;
     if (f->hints.warps > 0) return f->hints.warps;
     ir_walk(f->body, measure, &z);
@@ -191,7 +194,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
     schedule_begin(s, f, p);
     asked_sizes(p);
-    p->warps = p->options.warps ? p->options.warps : choose_warps(f, t);
+    p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);
     p->min_ctas = f->hints.occupancy;
     kernel_cluster(s, f, p);
     kernel_split(s, f, p);
@@ -211,6 +214,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         without_positions(s, f, p);
         Rows r = { .p = p, .s = s, .whole = true };
         ir_walk(f->body, whole_rows, &r);
+        kernel_promote(s, f, p);
         kernel_lazy_rescale(s, f, p, r.whole && r.products);
         if (!r.products && !p->min_ctas) p->min_ctas = rows_at_once(f, p);
         without_roles(p);

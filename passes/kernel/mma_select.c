@@ -95,11 +95,12 @@ static void visit(void *user, Instr *i)
         diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name, dtype_name(v[0]->type->dtype), dtype_name(wide));
         for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], wide);
     }
-    bool tf32 = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
+    int64_t precision = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL);
+    bool tf32 = precision == PRECISION_TF32;
     DType d = v[0]->type->dtype;
     if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8;        /* MFMA knows signed bytes only */
     const int64_t *shape = ir_result(i)->type->shape;
-    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])), a_int(ATTR_PRECISION, tf32)), NULL, 0);
+    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])), a_int(ATTR_PRECISION, precision)), NULL, 0);
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;
     ir_erase(i);

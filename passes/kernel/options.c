@@ -26,6 +26,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_lent = pass_skipped(o, "lent-slots"),
         .no_early = pass_skipped(o, "early-loads"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
+        .no_promote = pass_skipped(o, "promote"),
         .no_swizzle = pass_skipped(o, "swizzle"),
         .no_persistent = schedule, .no_tickets = schedule, .no_order = schedule,
     };

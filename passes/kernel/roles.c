@@ -56,12 +56,34 @@ static void consume(Roles *c, Instr *load)
     if (parts) ir_sweep(block);         /* the positions are the producer's business */
 }
 
-static void to_wgmma(Roles *c, Instr *i)
+/* Registers of a consumer's thread that products hold: those of its sums, of which some are added to by several products. */
+static int words_held(const Roles *c)
+{
+    int64_t words = 0;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Instr *i = c->products.data[k], *sum = ir_operand(i, 2)->def;
+        const Type *t = ir_result(i)->type, *a = ir_operand(i, 0)->type;
+        if (!sum || (sum->op != OP_MMA_SYNC && sum->op != OP_WGMMA_PROMOTED) || sum->block != i->block) words += type_elements(t);
+        if (a->kind == TYPE_TILE) words += type_elements(a) * dtype_bytes(a->dtype) / 4;
+    }
+    return (int)(words / (32 * c->p->warps));
+}
+
+static void to_wgmma(Roles *c, Instr *i, int held)
 {
     Builder b = ir_before(i);
     Value *v[3] = { ir_operand(i, 0), ir_operand(i, 1), ir_operand(i, 2) };
     bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
-    Value *w = ir_emit(&b, OP_WGMMA, v, 3, ATTRS(a_str(ATTR_INSTR, roles_instr(v[0]->type->dtype, tf32))), NULL);
+    const char *instr = roles_instr(v[0]->type->dtype, tf32);
+    int after = kernel_promote_after(c->p, i, instr), columns = kernel_promote_columns(c->p, (int)ir_result(i)->type->shape[1], held);
+    if (after) {
+        Value *w = ir_emit(&b, OP_WGMMA_PROMOTED, v, 3, ATTRS(a_str(ATTR_INSTR, instr), a_int(ATTR_PROMOTE, after), a_int(ATTR_COUNT, columns)), NULL);
+        w->name = ir_result(i)->name;
+        ir_replace(ir_result(i), w);
+        ir_erase(i);
+        return;
+    }
+    Value *w = ir_emit(&b, OP_WGMMA, v, 3, ATTRS(a_str(ATTR_INSTR, instr)), NULL);
     w->name = ir_result(i)->name;
     Instr *wait = ir_build(&b, OP_WGMMA_WAIT, &w, 1, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     ir_replace(ir_result(i), ir_result(wait));
@@ -413,7 +435,8 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
         if (l->mark > 1 && l->mark < FILLED) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
         else if (l->mark) consume(&c, l);
     }
-    for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k]);
+    int held = words_held(&c);
+    for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     kernel_lazy_rescale(s, f, p, true);
     kernel_overlap(s, f, roles->blocks[1], p);
     return true;
