@@ -153,6 +153,9 @@ void emu_acquire(const Clock *from);
 void emu_next_epoch(Warp *);
 uint8_t *emu_at(uint32_t address, uint32_t bytes);
 /* Are accesses by the running warp here ordered after what others did? Reported if not. `same`: what is written, if that may equal what is there. */
+/* One step of a matrix unit that keeps few bits (short_sums.c): sum + a[0] b[0] + .. + a[n - 1] b[(n - 1) along_b]. */
+float emu_short_step(float sum, const float *a, EmuType ta, const float *b, int along_b, EmuType tb, int n);
+
 typedef enum Access { GENERIC, BY_TMA, BY_WGMMA } Access;       /* the latter two by the asynchronous proxy; wgmma for the whole warp */
 void emu_check_read(uint32_t address, uint32_t bytes, Access);
 void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);

@@ -122,6 +122,10 @@ EMU_API void emu_mma(void *d, const uint32_t *a, const uint32_t *b, EmuType ta, 
 EMU_API void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b);             /* m8n8k4 */
 EMU_API void emu_mma_f64_k16(double *d, const uint32_t *a, const uint32_t *b);         /* m16n8k16 */
 
+/* How fp8 products are added: in f32 (the default), or to 14 bits as the units of sm_89 (mma.sync) and of sm_90a (wgmma) do. */
+typedef enum EmuSums { EMU_SUMS_F32, EMU_SUMS_SM_89, EMU_SUMS_SM_90A } EmuSums;
+extern EmuSums emu_sums;
+
 typedef struct EmuProduct { int n, k; EmuType a, b; bool trans_a, trans_b, integer; } EmuProduct;
 EMU_API void emu_wgmma(const EmuProduct *, void *d, const uint32_t *a_registers, uint32_t alo, uint32_t ahi, uint32_t blo, uint32_t bhi, int accumulate);
 EMU_API void emu_wgmma_fence(void);

@@ -11,6 +11,7 @@ const Executor executors[] = {
     { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
     { "emu_gfx1100", "the same for gfx1100", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
     { "one_sm_80", "sm_80, for kernels that run once", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
+    { "one_sm_89", "sm_89, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
     { "one_sm_90a", "sm_90a, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
     { "one_sm_90", "sm_90, without what only sm_90a has", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
     { "one_sm_100a", "sm_100a, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },

@@ -64,6 +64,18 @@ static void multiply(float *restrict c, const float *restrict a, const float *re
         }
 }
 
+EmuSums emu_sums;
+
+static bool is_fp8(EmuType t) { return t == EMU_E4M3 || t == EMU_E5M2; }
+
+/* c[16][n] = sum (the same) + a[16][k] b[k][n], `step` positions of K at a time, as the unit adds them. */
+static void multiply_short(float *c, const float *a, EmuType ta, const float *b, EmuType tb, int n, int k, int step)
+{
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < n; j++)
+            for (int x = 0; x < k; x += step) c[i * n + j] = emu_short_step(c[i * n + j], a + i * MAX_K + x, ta, b + x * n + j, n, tb, step);
+}
+
 /* A's fragment: register j of lane l holds row l/4 + 8 (j mod 2), elements from (j/2) 4 e + e (l mod 4) on, e to a word. */
 static void fragment_a(float *a, const uint32_t *lane_words[32], EmuType t)
 {
@@ -130,9 +142,17 @@ static void mma(Warp *w, const EmuWord *lanes, const void *arg)
     fragment_a(a, words, t->a);
     for (int l = 0; l < 32; l++)
         for (int j = 0; j < 2; j++) decode((const uint8_t *)&((const MmaLane *)&lanes[l])->b[j], e, t->b, b + (j * 4 * e + e * (l % 4)) * 8 + l / 4, 8);
-    multiply(c, a, b, 8, 8 * e);
+    bool few = emu_sums == EMU_SUMS_SM_89 && is_fp8(t->a);
+    for (int l = 0; few && l < 32; l++)
+        for (int i = 0; i < 4; i++) memcpy(&c[fragment_c(l, i, 8)], &((const MmaLane *)&lanes[l])->d[i], 4);
+    if (few) multiply_short(c, a, t->a, b, t->b, 8, 8 * e, 16);         /* K of 32 in two steps of 16 (MMA-Sim) */
+    else multiply(c, a, b, 8, 8 * e);
     for (int l = 0; l < 32; l++)
-        for (int i = 0; i < 4; i++) add_to(&((const MmaLane *)&lanes[l])->d[i], c[fragment_c(l, i, 8)], is_int(t->a));
+        for (int i = 0; i < 4; i++) {
+            uint32_t *d = &((const MmaLane *)&lanes[l])->d[i];
+            if (few) memcpy(d, &c[fragment_c(l, i, 8)], 4);
+            else add_to(d, c[fragment_c(l, i, 8)], is_int(t->a));
+        }
 }
 
 void emu_mma(void *d, const uint32_t *a, const uint32_t *b, EmuType ta, EmuType tb)
@@ -233,11 +253,15 @@ static void compute(Cta *c, Product *p)
     else decode_pieces(c, p->pieces, k->trans_a, 16, k->k, k->a, a, MAX_K, 1);
     decode_pieces(c, p->pieces + p->n_a, k->trans_b, k->n, k->k, k->b, b, 1, k->n);
     memset(sum, 0, sizeof *sum * 16 * (size_t)k->n);
-    multiply(sum, a, b, k->n, k->k);
+    bool few = emu_sums == EMU_SUMS_SM_90A && is_fp8(k->a);
+    for (int l = 0; few && p->accumulate && l < 32; l++)
+        for (int i = 0; i < k->n / 2; i++) memcpy(&sum[fragment_c(l, i, k->n)], &p->chain->value[l * p->chain->regs + i], 4);
+    if (few) multiply_short(sum, a, k->a, b, k->b, k->n, k->k, k->k);
+    else multiply(sum, a, b, k->n, k->k);
     for (int l = 0; l < 32; l++)
         for (int i = 0; i < k->n / 2; i++) {
             uint32_t *v = &p->chain->value[l * p->chain->regs + i];
-            if (!p->accumulate) *v = 0;
+            if (few || !p->accumulate) *v = 0;
             add_to(v, sum[fragment_c(l, i, k->n)], k->integer);
         }
 }
