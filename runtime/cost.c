@@ -82,8 +82,10 @@ static bool is_special(Op op, bool *slow)
 static void product(CostWalk *w, const Instr *i, double times)
 {
     const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
-    double m = (double)a->shape[0], k = (double)a->shape[1], n = (double)b->shape[1], size = dtype_bytes(a->dtype), work = m * n * k * times;
+    const Attr *part = ir_attr(i, ATTR_PART);
+    double m = (double)a->shape[0], k = (double)(part ? part->v[1] : a->shape[1]), n = (double)b->shape[1], size = dtype_bytes(a->dtype), work = m * n * k * times;
     const Type *c = i->results[0].type;
+    double beside = 0, groups = 1;  /* groups: of columns that it takes one after the other, reading A again */
     if (w->products != i->block) {
         w->held = 0;
         w->slots_only = true;
@@ -94,9 +96,15 @@ static void product(CostWalk *w, const Instr *i, double times)
     const Instr *from = ir_operand(i, 2)->def;      /* the next step of the same sum, in the same registers */
     bool goes_on = from && from->block == i->block && from->op == i->op;
     if (!goes_on) w->held += (double)type_elements(c) * dtype_bytes(c->dtype) + (a->kind == TYPE_TILE ? m * k * size : 0);
-    int words = (int)(w->held / 4 / w->threads);
+    if (i->op == OP_WGMMA_PROMOTED) {       /* beside the accumulators a sum of 64 rows of each warpgroup and `count` columns, which is added to them */
+        double columns = (double)ir_attr_int(i, ATTR_COUNT, 1);
+        groups = ceil(n / columns);
+        beside = columns / 2 * w->threads * 4;
+        w->c.alu += m * n * ceil(k / (double)ir_attr_int(i, ATTR_PROMOTE, 1)) * times;
+    }
+    int words = (int)((w->held + beside) / 4 / w->threads);
     if (words > w->c.held) w->c.held = words;
-    bool wgmma = i->op == OP_WGMMA, fma = !wgmma && !strcmp(ir_attr(i, ATTR_INSTR)->s, "fma");
+    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED, fma = !wgmma && !strcmp(ir_attr(i, ATTR_INSTR)->s, "fma");
     work *= size / 2;               /* a k of 32 bytes an instruction, whatever the type */
     /* Measured beside 16-bit products of 528 TFLOPS (H100): f32 without a matrix unit 47, f64 by m16n8k16 51, by m8n8k4 30. */
     if (fma) work = m * n * k * times * (a->dtype == DT_F64 ? 22 : 11);
@@ -108,7 +116,7 @@ static void product(CostWalk *w, const Instr *i, double times)
     }
     if (wgmma) {
         w->c.wgmma += work;
-        w->c.feed += times * (m / 64 * n * k * size + (a->kind == TYPE_SHARED ? m * k * size : 0));
+        w->c.feed += times * (m / 64 * n * k * size + (a->kind == TYPE_SHARED ? groups * m * k * size : 0));
         return;
     }
     w->c.wide |= size == 4;
@@ -298,7 +306,7 @@ static void one(CostWalk *w, const Instr *i, double times)
     case OP_COPY_WAIT: cost_wait_for_data(w, times); w->c.meets += times; break;
     case OP_BARRIER: w->c.meets += times; break;
     case OP_WGMMA_WAIT: w->c.overlapped |= ir_attr_int(i, ATTR_DEPTH, 0) > 0 && i->n_results > 0; break;
-    case OP_WGMMA: case OP_MMA_SYNC: product(w, i, times); break;
+    case OP_WGMMA: case OP_WGMMA_PROMOTED: case OP_MMA_SYNC: product(w, i, times); break;
     case OP_LOAD: case OP_STORE: case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: cost_memory(w, i, times); break;
     case OP_CLUSTER_COMBINE:
         w->c.shared += 2.0 * (double)type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype) * times;

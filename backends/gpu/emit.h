@@ -59,7 +59,7 @@ typedef struct Emit {
     VEC(Stage) stages;              /* buffers of bulk stores */
     bool bulk;                      /* the running role stores by TMA */
     bool tickets;                   /* inside a role that takes programs by tickets */
-    bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it */
+    bool raw;                       /* a narrow float goes straight into a register array, whose packing rounds it (but keeps infinities) */
     VEC(int64_t) cluster_bars;      /* mbarriers of reductions across a cluster */
     bool cluster_met;               /* the CTAs of the cluster are known to have started */
     int next_tmp;

@@ -4,7 +4,9 @@
 
 const char *round_to(Emit *e, DType d, const char *x)
 {
-    return dtype_is_float(d) && dtype_bits(d) < 32 && !e->raw ? str(e, "%s(%s)", use(e, str(e, "round_%s", dtype_name(d))), x) : x;
+    if (!dtype_is_float(d) || dtype_bits(d) >= 32) return x;
+    if (e->raw) return d == DT_F8E5M2 ? str(e, "%s(%s)", use(e, "finite_f8e5m2"), x) : x;      /* packing keeps an infinity */
+    return str(e, "%s(%s)", use(e, str(e, "round_%s", dtype_name(d))), x);
 }
 
 const char *cast_expr(Emit *e, DType from, DType to, const char *x)
