@@ -102,8 +102,7 @@ const Node *ast_find_fn(const Ast *ast, const char *name) { return names_get(&as
 
 /* --- constants ----------------------------------------------------------------------------------------------------------------- */
 
-/* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
-static V const_value(Lower *l, const Node *type, V v, Loc loc)
+V lower_const_value(Lower *l, const Node *type, V v, Loc loc)
 {
     DType d;
     __int128 i;
@@ -132,7 +131,7 @@ void lower_const(Lower *l, const Node *n)
         return;
     }
     V v = lower_expr(l, n->kids[1]);
-    lower_scope_add(l, n->name, n->name_loc, const_value(l, n->kids[0], v, n->kids[1]->loc), false);
+    lower_scope_add(l, n->name, n->name_loc, lower_const_value(l, n->kids[0], v, n->kids[1]->loc), false);
 }
 
 static V bound_value(FrontValue v)
@@ -162,7 +161,7 @@ static void bind_consts(Lower *l, const Node *params)
         if (p->kind != N_PCONST) continue;
         const FrontValue *b = find_binding(l, p->name);
         V v;
-        if (b) v = const_value(l, p->kids[0], bound_value(*b), p->loc);
+        if (b) v = lower_const_value(l, p->kids[0], bound_value(*b), p->loc);
         else if (p->kids[1]) { lower_const(l, p); continue; }
         else v = lower_error_note(l, p->loc, arena_printf(&l->s->arena, "give it with %s %s=..., or in `instantiate`", lower_binder(l), p->name), "const `%s` has no value", p->name);
         lower_scope_add(l, p->name, p->name_loc, v, false);
@@ -476,7 +475,7 @@ FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *valu
 {
     V v = lower_expr(l, value);
     __int128 i;
-    if (param) v = const_value(l, param->kids[0], v, value->loc);
+    if (param) v = lower_const_value(l, param->kids[0], v, value->loc);
     else if (v.kind != V_ERROR && (!value_to_int(v, &i) || i < 0 || i > INT64_MAX))
         v = lower_error(l, value->loc, "expected an integer of at least 0, not %s", value_describe(l, v));
     return front_value(v);

@@ -111,6 +111,8 @@ void lower_scope_push(Lower *, Scope *);
 void lower_scope_pop(Lower *);
 Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
+/* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
+V lower_const_value(Lower *, const Node *type, V, Loc);
 void lower_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
 const Node *ast_find_fn(const Ast *, const char *name);
 

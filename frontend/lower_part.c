@@ -69,27 +69,32 @@ V lower_part(Lower *l, const Node *n, Value *v)
 
 /* --- tables -------------------------------------------------------------------------------------------------------------------- */
 
+/* The type that entries take where a value chooses among them. Entries of `int` and `float` have none until then. */
+static bool table_type(Lower *l, const Node *type, DType *d)
+{
+    Var *named = lower_scope_find(l, type->name);
+    bool word = !strcmp(type->name, "int") || !strcmp(type->name, "float");
+    if (named && named->v.kind == V_TYPE) *d = named->v.dtype;
+    else if (word) *d = *type->name == 'i' ? DT_INDEX : DT_F32;
+    else if (!dtype_parse(type->name, strlen(type->name), d)) {
+        lower_error_note(l, type->loc, "i32, f32, int, ...", "a table cannot have entries of `%s`", type->name);
+        return false;
+    }
+    return true;
+}
+
 V lower_table(Lower *l, const Node *type, const Node *table)
 {
-    const Node *extent = table->kids[0];
     uint32_t entries = table->n - 1;
     int64_t n;
     DType d;
-    Var *named = lower_scope_find(l, type->name);
-    if (named && named->v.kind == V_TYPE) d = named->v.dtype;
-    else if (!dtype_parse(type->name, strlen(type->name), &d))
-        return lower_error_note(l, type->loc, "i32, f32, ...", "the entries of a table have a type of their own, not `%s`", type->name);
-    if (!lower_const_int(l, extent, "the length of a table", 1, LIMIT_TABLE, &n)) return value_error();
+    if (!table_type(l, type, &d)) return value_error();
+    if (!lower_const_int(l, table->kids[0], "the length of a table", 1, LIMIT_TABLE, &n)) return value_error();
     if (n != entries) return lower_error(l, table->loc, "a table of %lld entries, %u given", (long long)n, entries);
     V *items = arena_array(&l->s->arena, V, entries);
     for (uint32_t k = 0; k < entries; k++) {
-        const Node *e = table->kids[k + 1];
-        V v = lower_expr(l, e);
-        if (value_is_untyped(v)) v = lower_adapt(l, v, d, e->loc);
-        if (v.kind == V_ERROR) return v;
-        if (v.kind != V_CONST || v.dtype != d)
-            return lower_error(l, e->loc, "an entry must be a constant `%s`, not %s", dtype_name(d), v.kind == V_IR ? "a value known at run time only" : value_describe(l, v));
-        items[k] = v;
+        items[k] = lower_const_value(l, type, lower_expr(l, table->kids[k + 1]), table->kids[k + 1]->loc);
+        if (items[k].kind == V_ERROR) return value_error();
     }
     return (V){ .kind = V_TABLE, .dtype = d, .n = (int)n, .items = items };
 }
@@ -113,7 +118,8 @@ static Value *choose(Lower *l, Value *x, V table, Loc loc)
     int n = table.n;
     const Type *like = type_with_dtype(l->s, x->type, table.dtype);
     for (int k = 0; k < n; k++) {
-        Value *v = lower_materialize(l, table.items[k], loc);
+        Value *v = lower_materialize(l, lower_adapt(l, table.items[k], table.dtype, loc), loc);
+        if (!v) return NULL;
         level[k] = like->kind == TYPE_TILE ? lower_to_shape(l, v, like->rank, like->shape) : v;
     }
     for (int64_t bit = 1; n > 1; bit *= 2, n = (n + 1) / 2) {
@@ -138,6 +144,7 @@ V lower_table_entry(Lower *l, const Node *n, V table)
     if (v.kind != V_IR || !dtype_is_int(value_dtype(v))) return lower_error(l, a->loc, "the subscript of a table must be of integers, not %s", value_describe(l, v));
     l->b.loc = n->loc;
     Value *x = dtype_bits(value_dtype(v)) < 32 ? ir_cast(&l->b, v.value, DT_I32) : v.value, *entry = choose(l, x, table, n->loc);
+    if (!entry) return value_error();
     const Type *t = entry->type;
     Value *none = flow_zero(l, t).value;
     return value_ir(ir_emit(&l->b, OP_WHERE, (Value *[]){ within(l, x, table.n), entry, none }, 3, NO_ATTRS, NULL));
