@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
 #include "runtime/search.h"
+#include "ir/stack.h"
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -169,12 +170,8 @@ static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model
 /* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile. */
 typedef struct Preparing { Driver *driver; pthread_t thread; bool runs; } Preparing;
 
-static void *prepare(void *p)
-{
-    Driver *d = ((Preparing *)p)->driver;
-    d->ops->compiler_prepare(d);
-    return NULL;
-}
+static void prepare_there(void *p) { Driver *d = p; d->ops->compiler_prepare(d); }
+static void *prepare(void *p) { stack_call(prepare_there, ((Preparing *)p)->driver); return NULL; }
 
 static void prepared(void *p)
 {
@@ -219,20 +216,28 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
 }
 
-/* No memory to choose with: what is declared. */
-static int search_or_read(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
+/* A search, or what an earlier one found; no memory to choose with: what is declared. */
+typedef struct Wanted { tile_kernel *k; const LaunchArgs *l; const uint64_t *key, *words; size_t n; int choice; } Wanted;
+
+static void search_guarded(void *p)
 {
+    Wanted *w = p;
     Session s;
-    volatile int choice = 0;
-    session_init(&s, k->context->alloc);
-    if (!setjmp(s.oom) && !setjmp(k->chooser->session.oom)) {
+    session_init(&s, w->k->context->alloc);
+    if (!setjmp(s.oom) && !setjmp(w->k->chooser->session.oom)) {
         int got = 0;
-        CacheKey name = key_of(k, &s, words, n);
-        if (!read_choice(k, &s, &name, &got)) got = search(k, &s, l, key, &name);
-        choice = got;
+        CacheKey name = key_of(w->k, &s, w->words, w->n);
+        if (!read_choice(w->k, &s, &name, &got)) got = search(w->k, &s, w->l, w->key, &name);
+        w->choice = got;
     }
     session_free(&s);
-    return choice;
+}
+
+static int search_or_read(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
+{
+    Wanted w = { k, l, key, words, n, 0 };
+    context_on_stack(k->context, search_guarded, &w);
+    return w.choice;
 }
 
 /* A choice for extents that are all within a twelfth of these, and the same promises; -1: none. */

@@ -108,6 +108,8 @@ tile_dtype dtype_to_public(DType);
 /* Size of a caller's descriptor that is at least `least` and at most `most` bytes long, copied to a zeroed one of ours. */
 bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least);
 
+/* fn(p) on a stack that compilations fit (ir/stack.h). The status is that of the context's failure when there is no memory for one, and fn was not called. */
+tile_status context_on_stack(tile_context *, void (*fn)(void *), void *p);
 /* What a jump to the session's recovery point means, as a status with its text. */
 tile_status context_session_failed(tile_context *, Session *, int jumped, const char *kernel);
 /* A module's text in a fresh session, parsed and checked. NULL after diagnostics. */

@@ -45,16 +45,25 @@ static tile_status ask_clauses(tile_kernel *k, const LaunchArgs *l, const uint64
     return st;
 }
 
+typedef struct Ask { tile_kernel *k; const LaunchArgs *l; const uint64_t *key; bool *nothing; tile_status status; } Ask;
+
+static void ask_guarded(void *p)
+{
+    Ask *a = p;
+    Session s;
+    session_init(&s, a->k->context->alloc);
+    int jumped = setjmp(s.oom);
+    a->status = jumped ? context_session_failed(a->k->context, &s, jumped, a->k->title) : ask_clauses(a->k, a->l, a->key, &s, a->nothing);
+    session_free(&s);
+}
+
 tile_status kernel_nothing(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, bool *nothing)
 {
     bool zero = false, unnamed = unnamed_zero(k, l);
     for (int d = 0; d < k->n_dims; d++) zero |= k->dims[d].specialized && l->dims[d] == 0;
     *nothing = zero && !k->anonymous && no_output_has_elements(k, l);
     if (*nothing || (!zero && !unnamed)) return TILE_OK;
-    Session s;
-    session_init(&s, k->context->alloc);
-    int jumped = setjmp(s.oom);
-    tile_status st = jumped ? context_session_failed(k->context, &s, jumped, k->title) : ask_clauses(k, l, key, &s, nothing);
-    session_free(&s);
-    return st;
+    Ask ask = { k, l, key, nothing, TILE_OK };
+    tile_status st = context_on_stack(k->context, ask_guarded, &ask);
+    return st ? st : ask.status;
 }

@@ -296,6 +296,31 @@ static tile_status no_such_kernel(const tile_module *m, const char *name)
     return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'; it has %s", m->sources.files.data[0].name, name, *list ? list : "none");
 }
 
+static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontBinding *more, int n)
+{
+    k->bindings = arena_array(&k->session.arena, FrontBinding, (size_t)(of->n_bindings + n) + 1);
+    for (int i = 0; i < of->n_bindings; i++) k->bindings[k->n_bindings++] = of->bindings[i];
+    for (int i = 0; i < n; i++) k->bindings[k->n_bindings++] = more[i];
+    k->title = compile_title(&k->session, k->name, k->bindings, (size_t)k->n_bindings);
+    return take_params(k);
+}
+
+/* A kernel from bindings, or like another one with more of them. */
+typedef struct Create {
+    tile_kernel *k;
+    const tile_binding *b; size_t n;
+    const tile_kernel *of; const FrontBinding *more; int n_more;
+    tile_status status;
+} Create;
+
+static void create_guarded(void *p)
+{
+    Create *c = p;
+    int jumped = setjmp(c->k->session.oom);
+    if (jumped) c->status = context_session_failed(c->k->context, &c->k->session, jumped, c->k->name);
+    else c->status = c->of ? like_body(c->k, c->of, c->more, c->n_more) : create_body(c->k, c->b, c->n);
+}
+
 tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
     FLOAT_STATE_DEFAULT();
@@ -311,20 +336,12 @@ tile_status tile_kernel_create(tile_module *m, const char *name, const tile_bind
     k->tune = m->tune;
     if (k->tune) atomic_fetch_add(&k->tune->references, 1);
     lock_leave(&m->lock);
-    int jumped = setjmp(k->session.oom);
-    tile_status st = jumped ? context_session_failed(c, &k->session, jumped, name) : create_body(k, b, n);
+    Create made = { k, b, n, NULL, NULL, 0, TILE_OK };
+    tile_status st = context_on_stack(c, create_guarded, &made);
+    if (!st) st = made.status;
     if (st) { kernel_free(k); return st; }
     *out = k;
     return TILE_OK;
-}
-
-static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontBinding *more, int n)
-{
-    k->bindings = arena_array(&k->session.arena, FrontBinding, (size_t)(of->n_bindings + n) + 1);
-    for (int i = 0; i < of->n_bindings; i++) k->bindings[k->n_bindings++] = of->bindings[i];
-    for (int i = 0; i < n; i++) k->bindings[k->n_bindings++] = more[i];
-    k->title = compile_title(&k->session, k->name, k->bindings, (size_t)k->n_bindings);
-    return take_params(k);
 }
 
 tile_status kernel_create_like(const tile_kernel *of, tile_context *c, const FrontBinding *more, int n, tile_kernel **out)
@@ -332,8 +349,9 @@ tile_status kernel_create_like(const tile_kernel *of, tile_context *c, const Fro
     tile_kernel *k = kernel_new(c, of->module, of->front);
     *out = NULL;
     if (!k) return TILE_ERROR_OUT_OF_MEMORY;
-    int jumped = setjmp(k->session.oom);
-    tile_status st = jumped ? context_session_failed(c, &k->session, jumped, of->name) : like_body(k, of, more, n);
+    Create made = { k, NULL, 0, of, more, n, TILE_OK };
+    tile_status st = context_on_stack(c, create_guarded, &made);
+    if (!st) st = made.status;
     if (st) { kernel_free(k); return st; }
     *out = k;
     return TILE_OK;

@@ -156,6 +156,15 @@ static tile_status load_body(tile_module *m, const char *name, const char *text,
     return TILE_OK;
 }
 
+typedef struct Load { tile_module *m; const char *name, *text; size_t len; const tile_module_desc *d; tile_status status; } Load;
+
+static void load_guarded(void *p)
+{
+    Load *l = p;
+    int jumped = setjmp(l->m->session.oom);
+    l->status = jumped ? context_session_failed(l->m->context, &l->m->session, jumped, NULL) : load_body(l->m, l->name, l->text, l->len, l->d);
+}
+
 static tile_status load(tile_context *c, const char *name, const char *text, size_t len, const tile_module_desc *desc, tile_module **out)
 {
     FLOAT_STATE_DEFAULT();
@@ -166,8 +175,9 @@ static tile_status load(tile_context *c, const char *name, const char *text, siz
         return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "loading a module: %s", name ? "struct_size of the descriptor is not set" : "no name");
     tile_module *m = module_new(c);
     if (!m) return TILE_ERROR_OUT_OF_MEMORY;
-    int jumped = setjmp(m->session.oom);
-    tile_status st = jumped ? context_session_failed(c, &m->session, jumped, NULL) : load_body(m, name, text, len, &d);
+    Load l = { m, name, text, len, &d, TILE_OK };
+    tile_status st = context_on_stack(c, load_guarded, &l);
+    if (!st) st = l.status;
     if (!st && !(d.tune_file && !*d.tune_file)) {
         char path[4096];
         size_t n = strlen(name), ext = n > 5 && !strcmp(name + n - 5, ".tile") ? 5 : 0;

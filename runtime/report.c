@@ -1,6 +1,7 @@
 /* report.c: what a context says: its last error, diagnostics of compilations, what kernels print, debugging output. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
+#include "ir/stack.h"
 #include <stdio.h>
 
 tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
@@ -46,6 +47,12 @@ tile_status context_driver_fail(tile_context *c, tile_status st, const DriverErr
     if (st == TILE_OK || st == TILE_PENDING) return st;
     if (st == TILE_ERROR_DEVICE_FAULT) launched_last(c, last, sizeof last);
     return context_fail(c, st, "%s%s%s%s", doing, *doing ? ": " : "", e->text, last);
+}
+
+tile_status context_on_stack(tile_context *c, void (*fn)(void *), void *p)
+{
+    char text[STACK_TEXT];
+    return stack_call(fn, p) ? TILE_OK : context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "%s", stack_refused(text));
 }
 
 size_t tile_context_error(tile_context *c, char *buf, size_t size)

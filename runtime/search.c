@@ -2,6 +2,7 @@
  * is looked at first, the rest as declared and then in the middle of what it may be; from the best of these the other names are gone through in turn, then all once more, until nothing improves. */
 #define _GNU_SOURCE
 #include "runtime/search.h"
+#include "ir/stack.h"
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -176,7 +177,7 @@ static void take_points(Search *z, Worker *w)
     }
 }
 
-static void *help(void *arg)
+static void help_there(void *arg)
 {
     Worker *w = arg;
     Search *z = w->search;
@@ -186,8 +187,10 @@ static void *help(void *arg)
         if (!z->quit) pthread_cond_wait(&z->more, &z->lock);
     }
     pthread_mutex_unlock(&z->lock);
-    return NULL;
 }
+
+/* Without a stack it does not help: the others take the points. */
+static void *help(void *arg) { stack_call(help_there, arg); return NULL; }
 
 /* All points that have none yet, in threads that stay for the next time. */
 static void estimate_all(Search *z)

@@ -195,8 +195,13 @@ static void remember(tile_kernel *k, Variant *v)
     if (v->error) tile_context_error(k->context, v->error, n);
 }
 
-tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
+typedef struct Make { tile_kernel *k; Variant *v; bool *permanent; tile_status status; } Make;
+
+static void make_guarded(void *p)
 {
+    Make *call = p;
+    tile_kernel *k = call->k;
+    Variant *v = call->v;
     tile_context *c = k->context;
     Session s;
     double start = clock_ms();
@@ -219,10 +224,17 @@ tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
         arena_free(&v->arena);
         v->compiled = (Compiled){ 0 };
         v->from_cache = false;
-        *permanent = st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
-        if (*permanent) remember(k, v);
+        *call->permanent = st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
+        if (*call->permanent) remember(k, v);
     }
-    return st;
+    call->status = st;
+}
+
+tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
+{
+    Make call = { k, v, permanent, TILE_OK };
+    tile_status st = context_on_stack(k->context, make_guarded, &call);
+    return st ? st : call.status;
 }
 
 void variant_free(tile_kernel *k, Variant *v)

@@ -1,6 +1,7 @@
 /* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
  * made by the vendors' compilers, several at a time. */
 #include "tools/tilec/bundle_parts.h"
+#include "ir/stack.h"
 #include "tools/tilec/fit.h"
 #include "tools/tilec/hip.h"
 #include "backends/gpu/check.h"
@@ -169,7 +170,7 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
 typedef struct Task { MadeImage *image; Rtc *rtc; DriverCompile compile; tile_status status; DriverError error; } Task;
 typedef struct Work { Tool *tool; Task *tasks; int n, next; } Work;
 
-static void *work(void *p)
+static void work_there(void *p)
 {
     Work *w = p;
     for (int i; (i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->n;) {
@@ -177,8 +178,10 @@ static void *work(void *p)
         const char *arch = strchr(t->image->aim.target->name, ':') + 1;
         t->status = rtc_compile(t->rtc, &t->compile, arch, t->image->aim.kind == IMAGE_PTX ? RTC_PTX : RTC_BINARY, &t->error);
     }
-    return NULL;
 }
+
+/* Without a stack for a compiler this thread leaves the tasks to the others. */
+static void *work(void *p) { stack_call(work_there, p); return NULL; }
 
 static void run_tasks(Work *w)
 {
@@ -186,7 +189,7 @@ static void run_tasks(Work *w)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int n = 0;
     while (n < 64 && n + 1 < cores && n + 1 < w->n && !pthread_create(&threads[n], NULL, work, w)) n++;
-    work(w);
+    work_there(w);
     while (n > 0) pthread_join(threads[--n], NULL);
 }
 

@@ -1,5 +1,6 @@
 /* tool.c: one run of the command: parse the command line, hand over to the command. See tool.h. */
 #include "tools/tilec/tool.h"
+#include "ir/stack.h"
 #include <stdlib.h>
 
 static void message(Tool *t, const char *kind, const char *fmt, va_list ap)
@@ -51,13 +52,22 @@ void tool_end(Tool *t, ToolCleanup *c)
     }
 }
 
+typedef struct Main { int argc; char **argv; Tool t; int code; } Main;
+
+static void run_guarded(void *p)
+{
+    Main *m = p;
+    m->code = setjmp(m->t.oom) ? tool_error(&m->t, "out of memory") : run(&m->t, m->argc, m->argv);
+    tool_end(&m->t, NULL);
+}
+
 int tool_main(int argc, char **argv, Allocator alloc, FILE *out, FILE *err)
 {
-    Tool t = { .alloc = alloc, .out = out, .err = err };
-    arena_init(&t.arena, alloc, &t.oom);
-    int code = setjmp(t.oom) ? tool_error(&t, "out of memory") : run(&t, argc, argv);
-    tool_end(&t, NULL);
-    if (fflush(out) || ferror(out)) code = code ? code : tool_error(&t, "cannot write standard output");
-    arena_free(&t.arena);
-    return code;
+    Main m = { argc, argv, { .alloc = alloc, .out = out, .err = err }, EXIT_INPUT };
+    char text[STACK_TEXT];
+    arena_init(&m.t.arena, alloc, &m.t.oom);
+    if (!stack_call(run_guarded, &m)) tool_error(&m.t, "%s", stack_refused(text));
+    if (fflush(out) || ferror(out)) m.code = m.code ? m.code : tool_error(&m.t, "cannot write standard output");
+    arena_free(&m.t.arena);
+    return m.code;
 }

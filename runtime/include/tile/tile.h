@@ -12,6 +12,7 @@
  * - On failure nothing is created: out-pointers receive NULL (or are left alone where the function says so).
  * - Threads: all functions may be called from any thread at the same time, on the same objects too. The exceptions are the
  *   destroy functions: no other call may be using the object then.
+ * - A stack of 128 KiB suffices for every call. Calls that compile take a stack of their own from the system where less than 4 MiB is left.
  * - fork(): on the CPU a child process goes on with the objects of its parent. What is on a GPU does not survive: the first call in the child returns
  *   TILE_ERROR_UNSUPPORTED, and says so; contexts that the child opens itself work, if no ancestor has used the driver.
  * - The library prints nothing, never exits, keeps no global state but a count of the process's forks, and takes all of its memory from the context's
