@@ -4,6 +4,7 @@
  *
  * $t is the C type of one element and $d the dtype's name in entries with a dtype list. Sources: PTX ISA 9.0 sections 9.7.x. */
 #include "backends/gpu/prelude.h"
+#include "passes/kernel/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -267,18 +268,17 @@ const char *cuda_wgmma(Session *s, const char *name)
     char *times = strstr(rest, "_x");
     if (times) { steps = atoi(times + 2); *times = 0; }
     bool ta = strstr(rest, "_ta") != NULL, tb = strstr(rest, "_tb") != NULL, rs = strstr(rest, "_rs") || !strncmp(rest, "rs", 2);
-    static const struct { const char *name, *ptx; } types[] = {
-        { "f16", "f16" }, { "bf16", "bf16" }, { "tf32", "tf32" }, { "f8e4m3", "e4m3" }, { "f8e5m2", "e5m2" }, { "i8", "s8" }, { "u8", "u8" },
-    };
-    const char *ab[2] = { NULL, NULL }, *p = rest, *many = times ? "const u32 *" : "u32 ";
-    for (int t = 0; t < 2; t++)
-        for (size_t x = 0; x < sizeof types / sizeof *types; x++) {
-            size_t len = strlen(types[x].name);
-            if (!ab[t] && !strncmp(p, types[x].name, len) && p[len] == '_') { ab[t] = types[x].ptx; p += len + 1; break; }
-        }
-    if (!ab[0] || steps < 1 || steps > 64) return NULL;
-    if (!ab[1]) ab[1] = ab[0];
-    bool integer = ab[0][0] == 's' || ab[0][0] == 'u', half = k == 16;
+    const WgmmaType *of[2] = { NULL, NULL };
+    const char *p = rest, *many = times ? "const u32 *" : "u32 ";
+    for (int t = 0; t < 2; t++) {
+        const char *stop = strchr(p, '_');
+        if (stop && (of[t] = kernel_wgmma_named(p, (size_t)(stop - p)))) p = stop + 1;
+    }
+    if (!of[0] || steps < 1 || steps > 64) return NULL;
+    if (!of[1]) of[1] = of[0];
+    if (!kernel_wgmma_has(of[0]->dtype, of[1]->dtype, n) || k * dtype_bytes(of[0]->dtype) != 32) return NULL;
+    const char *ab[2] = { of[0]->ptx, of[1]->ptx };
+    bool integer = dtype_is_int(of[0]->dtype), half = k == 16;
     /* operands: d, of A four words a step or one low word a step and the high one, of B likewise, acc */
     int regs = n / 2, a = regs, b = a + (rs ? 4 * steps : steps + 1), acc = b + steps + 1;
     Text o;

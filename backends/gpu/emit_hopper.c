@@ -442,8 +442,6 @@ void pin_registers(Emit *e, const char *array, int words, bool is_float)
     end_block(e);
 }
 
-static const char *dtype_of_wgmma(DType d, bool tf32) { return tf32 ? "tf32" : dtype_name(d); }
-
 /* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
 const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
@@ -464,7 +462,7 @@ static void emit_wgmma(Emit *e, Instr *i)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
     const Layout *c = layout_of(e, r);
-    bool fresh = !acc->type->layout, regs_a = a->type->kind == TYPE_TILE, tf32 = b->type->dtype == DT_F32;
+    bool fresh = !acc->type->layout, regs_a = a->type->kind == TYPE_TILE;
     int n = (int)r->type->shape[1], per_m = n / 2, words = (int)layout_regs(c), mt = words / per_m;
     LayoutWgmma wa, wb;
     if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) || (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
@@ -501,7 +499,7 @@ static void emit_wgmma(Emit *e, Instr *i)
         }
         line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, own_offset(e, name_of(e, a)), wa.lo_or, row);
     }
-    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), dtype_of_wgmma(a->type->dtype, tf32),
+    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), kernel_wgmma_type(a->type->dtype)->name,
                                 a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)), regs_a ? "rs" : "ss",
                                 str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : ""));
     if (mt == 1 && ksteps >= STEPS_TOGETHER && (fresh || acc->def) && many_products(e->f)) {

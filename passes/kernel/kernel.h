@@ -221,6 +221,13 @@ bool kernel_dma_map(Arena *, const LayoutShared *, int size, int threads, DmaMap
 /* Row and byte along it of the tile's element at this offset, of a rank of 2. */
 void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32_t *bytes);
 
+/* wgmma.c: a type as functions of the prelude and PTX call it (f32 is taken as tf32), and the fragments of its products. NULL: wgmma does not take it. */
+typedef struct WgmmaType { DType dtype; const char *name, *ptx, *instr; } WgmmaType;
+const WgmmaType *kernel_wgmma_type(DType);
+const WgmmaType *kernel_wgmma_named(const char *name, size_t len);
+bool kernel_wgmma_columns(DType, int64_t n);                /* of operands of this type */
+bool kernel_wgmma_has(DType a, DType b, int64_t columns);
+
 /* Shared by the passes. */
 static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }      /* (view or ring, tensor, offsets...) */
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }

@@ -196,12 +196,8 @@ static void add_load(Roles *c, Instr *load)
 
 const char *roles_instr(DType d, bool tf32)
 {
-    switch ((int)d) {
-    case DT_F16: case DT_BF16: return "wgmma_k16";
-    case DT_F32: return tf32 ? "wgmma_k8" : NULL;
-    case DT_I8: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "wgmma_k32";
-    default: return NULL;
-    }
+    const WgmmaType *t = kernel_wgmma_type(d);
+    return t && (d != DT_F32 || tf32) ? t->instr : NULL;
 }
 
 bool roles_product_fits(Roles *c, Instr *i)
@@ -214,6 +210,7 @@ bool roles_product_fits(Roles *c, Instr *i)
     int kinst = 32 / dtype_bytes(d);
     if (m <= FEW_ROWS) m = 64;
     if (m % 64 || n % 8 || n > 256) return roles_refuse(c, i->loc, "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in multiples of 8 up to 256", (long long)m, (long long)n);
+    if (!kernel_wgmma_has(d, b->type->dtype, n)) return roles_refuse(c, i->loc, "a product of %lld columns: of %s wgmma has 8, 24 or a multiple of 16", (long long)n, dtype_name(d));
     if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k))) return roles_refuse(c, i->loc, "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA would pad with zeros");
     if (c->rows && c->rows != m) return roles_refuse(c, i->loc, "products of %lld and of %lld rows in one kernel", (long long)c->rows, (long long)m);
     c->rows = m;

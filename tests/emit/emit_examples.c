@@ -14,20 +14,11 @@
 #include "tests/emit/example.h"
 #include "tests/emit/hip_plan.h"
 #include "tests/emit/hip_report.h"
-#include <dlfcn.h>
+#include "tests/emit/nvrtc.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <unistd.h>
-
-typedef struct Nvrtc {
-    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
-    int (*compile)(void *, int, const char *const *);
-    int (*destroy)(void **);
-    int (*log_size)(void *, size_t *);
-    int (*log)(void *, char *);
-} Nvrtc;
 
 typedef struct Run {
     Nvrtc *nvrtc;
@@ -39,20 +30,6 @@ typedef struct Run {
     KernelOptions options;
     int emitted, compiled, failed, unfit;
 } Run;
-
-static bool open_nvrtc(Nvrtc *n)
-{
-    static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so" };
-    void *lib = NULL;
-    for (size_t k = 0; !lib && k < sizeof names / sizeof *names; k++) lib = dlopen(names[k], RTLD_NOW);
-    if (!lib) return false;
-    *(void **)&n->create = dlsym(lib, "nvrtcCreateProgram");
-    *(void **)&n->compile = dlsym(lib, "nvrtcCompileProgram");
-    *(void **)&n->destroy = dlsym(lib, "nvrtcDestroyProgram");
-    *(void **)&n->log_size = dlsym(lib, "nvrtcGetProgramLogSize");
-    *(void **)&n->log = dlsym(lib, "nvrtcGetProgramLog");
-    return n->create && n->compile && n->destroy && n->log_size && n->log;
-}
 
 static long number_before(const char *log, const char *what)
 {
@@ -157,24 +134,18 @@ static bool compile_hip(Run *r, Session *s, const Func *f, const GpuCode *code, 
     return !wrong;
 }
 
-static bool compile(Run *r, Session *s, const Func *f, const GpuCode *code, const Target *t, const char *title)
+static bool compile(Run *r, const Func *f, const GpuCode *code, const Target *t, const char *title)
 {
-    char arch[32];
-    void *prog = NULL;
-    size_t n = 0;
-    snprintf(arch, sizeof arch, "-arch=sm_%d%s", t->arch, target_has(t, TF_ARCH_SPECIFIC) ? "a" : "");
-    const char *const opts[] = { arch, "--ptxas-options=-v", "-std=c++17" };
-    if (r->nvrtc->create(&prog, code->text, "kernel.cu", 0, NULL, NULL)) return false;
-    int err = r->nvrtc->compile(prog, 3, opts);
-    r->nvrtc->log_size(prog, &n);
-    char *log = arena_alloc(&s->arena, n + 1);
-    r->nvrtc->log(prog, log);
-    r->nvrtc->destroy(&prog);
-    if (err) { printf("FAIL %s: does not compile\n%.3000s\n", title, log); return false; }
+    char arch[32], *log;
+    snprintf(arch, sizeof arch, "sm_%d%s", t->arch, target_has(t, TF_ARCH_SPECIFIC) ? "a" : "");
+    bool compiled = nvrtc_compile(r->nvrtc, code->text, arch, &log);
+    if (!compiled) printf("FAIL %s: does not compile\n%.3000s\n", title, log ? log : "");
+    if (!compiled) { free(log); return false; }
     long regs = number_after(log, "Used "), spill = number_before(log, "bytes spill stores"), stack = number_before(log, "bytes stack frame");
     bool over = r->limits && (spill || stack) && has_product(f);
     if (!r->quiet || over)
         printf("%s %-60s threads %4d registers %3ld spill %4ld stack %4ld shared %6lld\n", over ? "FAIL" : "ok  ", title, code->threads, regs, spill, stack, (long long)code->shared_bytes);
+    free(log);
     return !over;
 }
 
@@ -286,7 +257,7 @@ static void variant(Run *r, const char *path, const char *kernel, const FrontBin
             EmissionChecker *checker = r->check ? emission_checker(&s, getenv("TILE_LIBCLANG"), &why) : NULL;
             bool hip = t->kind == TARGET_HIP, tried = hip ? r->clang : r->nvrtc != NULL;
             ok = (!r->round || (comes_round(r, &s, m.f, t, &m.code, title) && measures_alike(r, &s, m.f, t, &m.code, title))) && (!r->check || no_idle_helpers(m.code.text, title)) && (!checker || emission_check(checker, &s, t, m.code.text, m.code.text_len, title)) &&
-                 (!tried || (hip ? compile_hip(r, &s, m.lowered, &m.code, t, title) : compile(r, &s, m.lowered, &m.code, t, title)));
+                 (!tried || (hip ? compile_hip(r, &s, m.lowered, &m.code, t, title) : compile(r, m.lowered, &m.code, t, title)));
             if (ok && tried) r->compiled++;
         } else printf("%s %s: not emitted\n", unfit ? "fit " : "FAIL", title);
         if (unfit && t->kind == TARGET_HIP && r->limits) {
@@ -366,7 +337,7 @@ int main(int argc, char **argv)
         else { fprintf(stderr, "emit_examples: bad arguments; see the head of emit_examples.c\n"); return 2; }
     }
     bool hip = !strncmp(targets, "hip", 3);
-    if (want && !hip && open_nvrtc(&nvrtc)) r.nvrtc = &nvrtc;
+    if (want && !hip && nvrtc_open(&nvrtc)) r.nvrtc = &nvrtc;
     strcpy(r.folder, "hip-XXXXXX");
     r.clang = want && hip && hip_compiler() && mkdtemp(r.folder);
     if (r.check && !have_libclang()) {

@@ -1,0 +1,16 @@
+/* nvrtc.h: NVRTC for tests, loaded when asked for; it brings ptxas, so that code it has compiled for an architecture is a cubin. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct Nvrtc {
+    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(void *, int, const char *const *);
+    int (*destroy)(void **);
+    int (*log_size)(void *, size_t *);
+    int (*log)(void *, char *);
+} Nvrtc;
+
+bool nvrtc_open(Nvrtc *);       /* false: there is none */
+/* Compiles for `arch` ("sm_90a"). *log, to be freed, says what the compiler and, verbosely, ptxas said; NULL where it could not be had. */
+bool nvrtc_compile(const Nvrtc *, const char *text, const char *arch, char **log);
