@@ -1,8 +1,11 @@
 /* held.c: operands that an operation takes from registers, and so must be held there.
  *
- * Two kinds of tiles are held nowhere. One without a layout is a function of coordinates. A `broadcast` has the layout in which its users see it, but its elements are read from its
- * operand's registers. Both will do where elements are read one by one. They do not where an operation takes or overwrites whole registers: accumulators and fragments of products; and
- * what a block hands on to the next turn of its loop, for by then the operand of a broadcast may have its next value. `materialize` puts such tiles into registers.
+ * Two kinds of tiles are held nowhere. One without a layout is a function of coordinates. A `broadcast` has
+ * the layout in which its users see it, but its elements are read from its operand's registers. Both will do
+ * where elements are read one by one. They do not where an operation takes or overwrites whole registers:
+ * accumulators and fragments of products; and what a block hands on to the next turn of its loop, for by
+ * then the operand of a broadcast may have its next value. `materialize` puts such tiles into registers.
+ *
  * All of this is asked of kernel IR once layouts are there: of an operation whose result has one. */
 #include "ir/ir.h"
 #include <string.h>
@@ -26,8 +29,11 @@ bool ir_held_operand(const Instr *i, int k)
 {
     const Value *v = ir_operand(i, k), *made = NULL;
     if (v->type->kind != TYPE_TILE) return false;
-    if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);      /* "fma" takes elements of a and b one by one, through shared memory */
-    if ((i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);                   /* to a zero its first step does not add */
+    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED;
+    /* "fma" takes elements of a and b one by one, through shared memory */
+    if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);
+    /* to a zero the first step of wgmma does not add */
+    if (wgmma && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);
     if (i->op == OP_OPAQUE) made = ir_result(i);
     if (i->op == OP_WGMMA_WAIT) made = &i->results[k];
     if (i->op == OP_YIELD || i->op == OP_CONDITION) made = handed_to(i, k);

@@ -24,151 +24,22 @@
  *
  * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other effects than stores of what was summed, and an axis that everything between sums and stores keeps (element-wise, broadcast, reshape and
  * permute that keep it whole, reductions along others). Else nothing changes and a performance note says why. A CTA does one program: no persistent grid. */
-#include "passes/kernel/schedule.h"
+#include "passes/kernel/split.h"
 #include "ir/range.h"
 #include <math.h>
-
-typedef struct Sum { Instr *loop; int k; int rmw; } Sum;
-typedef struct Online { Instr *loop; int max; Value *scale; bool *under, guarded; } Online;      /* of a loop, if it has such sums: the maximum, the scale of exponents, which values are under it */
-typedef struct Sliced { const Value *v; int axis; Value *made; } Sliced;       /* a value of which each CTA has a slice along axis; made: of one that stays whole */
-
-typedef struct Ctx {
-    Session *s; Func *f; KernelPlan *p;
-    int parts;
-    Value *rank;
-    InstrList loops;
-    VEC(Online) online;
-    VEC(Sum) sums;
-    VEC(Sliced) sliced;
-    VEC(const Instr *) touched;     /* of which each CTA will do a slice */
-    bool make;
-    const char *why; Loc loc;
-} Ctx;
-
-static const char *const no_parts = "the tile has no axis that divides into so many parts";
-
-/* The first reason counts, but for one axis that does not divide, where another does and fails for more. */
-static bool refuse(Ctx *c, Loc loc, const char *why)
-{
-    if (!c->why || c->why == no_parts) { c->why = why; c->loc = loc; }
-    return false;
-}
-
-/* --- sums ------------------------------------------------------------------------------------------------------------------- */
-
-enum { NO_SUM = -1 };
-
-/* How the loop's carried value k comes from the turn before: RMW_ADD, RMW_MAX, RMW_MIN, NO_SUM. */
-static int kind_of(const Instr *loop, int k, int depth)
-{
-    const Block *body = loop->blocks[0];
-    const Value *v = body->args[k + 1];
-    int kind = NO_SUM;
-    for (int steps = 0; steps < 256 && depth < 8; steps++) {
-        if (!v->uses || v->uses->next) return NO_SUM;
-        const Use *u = v->uses;
-        const Instr *i = u->user;
-        const int at = (int)(u - i->operands);
-        int own = NO_SUM;
-        if (i == ir_terminator(body)) return at == k ? kind : NO_SUM;
-        if (i->block != body) return NO_SUM;
-        if ((i->op == OP_MMA && at == 2) || i->op == OP_ADD || (i->op == OP_SUB && at == 0) || (i->op == OP_FMA && at == 2)) own = RMW_ADD;
-        else if (i->op == OP_MAX) own = RMW_MAX;
-        else if (i->op == OP_MIN) own = RMW_MIN;
-        else if (i->op == OP_FOR && at >= 3) own = kind_of(i, at - 3, depth + 1);
-        if (own == NO_SUM || (kind != NO_SUM && kind != own)) return NO_SUM;
-        kind = own;
-        v = i->op == OP_FOR ? &i->results[at - 3] : ir_result(i);
-    }
-    return NO_SUM;
-}
-
-static const Online *online_of(const Ctx *c, const Instr *loop)
-{
-    for (size_t k = 0; k < c->online.len; k++) if (c->online.data[k].loop == loop) return &c->online.data[k];
-    return NULL;
-}
-
-static int sum_kind(const Ctx *c, const Instr *loop, int k)
-{
-    const Online *o = online_of(c, loop);
-    return o && k == o->max ? RMW_MAX : o && o->under[k] ? RMW_ADD : kind_of(loop, k, 0);
-}
-
-static void find_online(Ctx *c, Instr *loop)
-{
-    Online o = { .loop = loop, .under = arena_array(&c->s->arena, bool, (size_t)loop->n_results) };
-    for (o.max = 0; o.max < loop->n_results; o.max++) {
-        o.scale = kernel_online(c->s, loop, o.max, o.under, &o.guarded);
-        if (!o.scale) continue;
-        if (!o.scale->def || o.scale->def->block == c->f->body) vec_push(&c->s->arena, &c->online, o);
-        return;
-    }
-}
-
-static bool wide_enough(const Type *t)
-{
-    return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32;
-}
-
-/* Does the loop do nothing but sums? */
-static bool only_sums(Ctx *c, Instr *loop)
-{
-    if (!loop->n_results) return false;
-    find_online(c, loop);
-    for (int k = 0; k < loop->n_results; k++)
-        if (!wide_enough(loop->results[k].type) || sum_kind(c, loop, k) == NO_SUM) return refuse(c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
-    return !ir_has_effects(loop) || refuse(c, loop->loc, "the loop has other effects");
-}
-
-static bool is_cut(const Ctx *c, const Instr *i)
-{
-    for (size_t k = 0; k < c->loops.len; k++) if (c->loops.data[k] == i) return true;
-    return false;
-}
-
-/* The start of what a loop carries. */
-static bool starts(const Ctx *c, const Use *u) { return u->user->op == OP_FOR && is_cut(c, u->user) && u - u->user->operands >= 3; }
-
-/* A loop's sum that goes on in another such loop needs no joining in between: where both are sums of one kind, under the same maximum if under any. */
-static bool goes_on(const Ctx *c, const Use *u)
-{
-    const Value *v = u->value;
-    if (!starts(c, u) || !v->def || !is_cut(c, v->def)) return false;
-    const Online *x = online_of(c, v->def), *y = online_of(c, u->user);
-    int k = v->index, j = (int)(u - u->user->operands) - 3;
-    bool under = x && x->under[k];
-    if (under != (y && y->under[j]) || sum_kind(c, v->def, k) != sum_kind(c, u->user, j)) return false;
-    return !under || ir_operand(u->user, 3 + y->max) == &v->def->results[x->max];
-}
-
-static bool find_sums(Ctx *c)
-{
-    for (Instr *i = c->f->body->first; i; i = i->next) {
-        if (i->op == OP_FOR && only_sums(c, i)) { vec_push(&c->s->arena, &c->loops, i); continue; }
-        if (i->op != OP_STORE && ir_has_effects(i)) return refuse(c, i->loc, "it has other effects than stores of what was summed");
-    }
-    for (size_t l = 0; l < c->loops.len; l++)
-        for (int k = 0; k < c->loops.data[l]->n_results; k++) {
-            bool ends = false;
-            for (const Use *u = c->loops.data[l]->results[k].uses; u; u = u->next) ends |= !goes_on(c, u);
-            if (ends) vec_push(&c->s->arena, &c->sums, ((Sum){ c->loops.data[l], k, sum_kind(c, c->loops.data[l], k) }));
-        }
-    return c->sums.len || refuse(c, c->f->loc, "it has no loop that only adds to what it carries");
-}
 
 /* --- slices ------------------------------------------------------------------------------------------------------------------ */
 
 /* Axis of a slice; -1: none. */
-static int slice_of(const Ctx *c, const Value *v)
+static int slice_of(const Division *c, const Value *v)
 {
     for (size_t k = 0; k < c->sliced.len; k++) if (c->sliced.data[k].v == v && !c->sliced.data[k].made) return c->sliced.data[k].axis;
     return -1;
 }
 
-static void note_slice(Ctx *c, const Value *v, int axis) { vec_push(&c->s->arena, &c->sliced, ((Sliced){ v, axis, NULL })); }
+static void note_slice(Division *c, const Value *v, int axis) { vec_push(&c->s->arena, &c->sliced, ((Sliced){ v, axis, NULL })); }
 
-static const Type *part_of(Ctx *c, const Type *t, int axis)
+static const Type *part_of(Division *c, const Type *t, int axis)
 {
     int64_t shape[TILE_MAX_RANK];
     for (int a = 0; a < t->rank; a++) shape[a] = t->shape[a] / (a == axis ? c->parts : 1);
@@ -213,7 +84,7 @@ int kernel_tensor_axis(const Instr *mem, int axis)
 }
 
 /* The window of a load or store shrinks to this CTA's part of it. */
-static void narrow_window(Ctx *c, Instr *mem, int axis)
+static void narrow_window(Division *c, Instr *mem, int axis)
 {
     const Attr *e = ir_attr(mem, ATTR_EXTENTS), *steps = ir_attr(mem, ATTR_STEPS), *align = ir_attr(mem, ATTR_ALIGN);
     int a = kernel_tensor_axis(mem, axis);
@@ -229,9 +100,9 @@ static void narrow_window(Ctx *c, Instr *mem, int axis)
     if (align) ir_set_attr(c->s, mem, a_int(ATTR_ALIGN, range_gcd(align->i, (by < 0 ? -by : by) * dtype_bytes(c->f->params[ir_operand(mem, 0)->index].type->dtype))));
 }
 
-static Value *slice(Ctx *, Value *, int axis, int depth);
+static Value *slice(Division *, Value *, int axis, int depth);
 
-static Value *clone(Ctx *c, Instr *i, Value *const *operands, int axis)
+static Value *clone(Division *c, Instr *i, Value *const *operands, int axis)
 {
     ValueMap map;
     value_map_init(&map, &c->s->arena);
@@ -243,7 +114,7 @@ static Value *clone(Ctx *c, Instr *i, Value *const *operands, int axis)
 }
 
 /* This CTA's slice of a tile that every CTA could have: NULL where it has none. When only asked (make unset), the value itself. */
-static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
+static Value *slice_anew(Division *c, Value *v, int axis, int depth)
 {
     Instr *i = v->def;
     MemParts m;
@@ -278,7 +149,7 @@ static Value *slice_anew(Ctx *c, Value *v, int axis, int depth)
     return c->make ? clone(c, i, operands, axis) : v;
 }
 
-static Value *slice(Ctx *c, Value *v, int axis, int depth)
+static Value *slice(Division *c, Value *v, int axis, int depth)
 {
     if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return slice_of(c, v) < 0 ? v : NULL;
     if (slice_of(c, v) >= 0) return slice_of(c, v) == axis ? v : NULL;
@@ -288,50 +159,50 @@ static Value *slice(Ctx *c, Value *v, int axis, int depth)
     return made;
 }
 
-static bool take_slices(Ctx *c, Instr *i, int axis)
+static bool take_slices(Division *c, Instr *i, int axis)
 {
     for (int k = 0; k < i->n_operands; k++) {
         Value *part = slice(c, ir_operand(i, k), axis, 0);
-        if (!part) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+        if (!part) return split_refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
         if (c->make && part != ir_operand(i, k)) ir_set_operand(i, k, part);
     }
     return true;
 }
 
 /* One operation behind the loops: on slices, if on any. */
-static bool follow(Ctx *c, Instr *i)
+static bool follow(Division *c, Instr *i)
 {
     int axis = -1, at = 0;
     MemParts m;
     for (int k = i->n_operands; k-- > 0;) if (slice_of(c, ir_operand(i, k)) >= 0) { axis = slice_of(c, ir_operand(i, k)); at = k; }
-    if (axis < 0) return i->op != OP_STORE || refuse(c, i->loc, "it stores something else than what was summed");
+    if (axis < 0) return i->op != OP_STORE || split_refuse(c, i->loc, "it stores something else than what was summed");
     if (!c->make) vec_push(&c->s->arena, &c->touched, i);
     const Type *whole = ir_operand(i, at)->type;
     int64_t shape[TILE_MAX_RANK];
     for (int a = 0; a < whole->rank; a++) shape[a] = whole->shape[a] * (c->make && a == axis ? c->parts : 1);
     whole = type_tile(c->s, whole->dtype, whole->rank, shape);
     if (i->op == OP_STORE) {
-        if (!ir_mem_parts(i, &m) || slice_of(c, m.values[0]) < 0 || kernel_tensor_axis(i, axis) < 0) return refuse(c, i->loc, "a store takes more than a slice of the tile");
-        if (m.mask && !slice(c, m.mask, axis, 0)) return refuse(c, i->loc, "a store's mask has no slices");
+        if (!ir_mem_parts(i, &m) || slice_of(c, m.values[0]) < 0 || kernel_tensor_axis(i, axis) < 0) return split_refuse(c, i->loc, "a store takes more than a slice of the tile");
+        if (m.mask && !slice(c, m.mask, axis, 0)) return split_refuse(c, i->loc, "a store's mask has no slices");
         if (!c->make) return true;
         for (int k = 0; m.mask && k < i->n_operands; k++) if (ir_operand(i, k) == m.mask) ir_set_operand(i, k, slice(c, m.mask, axis, 0));
         narrow_window(c, i, axis);
         return true;
     }
-    if (i->n_results != 1) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+    if (i->n_results != 1) return split_refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
     int after = axis;
     if (op_info[i->op].flags & OPF_ELEM) { if (!take_slices(c, i, axis)) return false; }
     else if (i->op == OP_RESHAPE || i->op == OP_PERMUTE) after = axis_after(i, whole, axis);
     else if (reduces(i) && at == 0 && ir_attr_int(i, ATTR_AXIS, 0) != axis) after -= ir_attr_int(i, ATTR_DROP, 0) && ir_attr_int(i, ATTR_AXIS, 0) < axis;
     else if (i->op != OP_BROADCAST) after = -1;
-    if (after < 0 || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->shape[after] % c->parts) return refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
+    if (after < 0 || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->shape[after] % c->parts) return split_refuse(c, i->loc, "what follows the loop needs more than a slice of the tile");
     if (c->make) ir_result(i)->type = part_of(c, ir_result(i)->type, after);
     note_slice(c, ir_result(i), after);
     return true;
 }
 
 /* Slices narrower than a fragment's 8 columns would leave lanes without work; and of a single axis only powers of two divide among lanes. */
-static bool divides(const Ctx *c, const Type *t, int axis)
+static bool divides(const Division *c, const Type *t, int axis)
 {
     int64_t part = t->shape[axis] / c->parts;
     if (t->shape[axis] % c->parts) return false;
@@ -360,7 +231,7 @@ static bool agree(const Instr *x, const MemParts *a, const Instr *y, const MemPa
     return same;
 }
 
-static bool is_touched(const Ctx *c, const Instr *i)
+static bool is_touched(const Division *c, const Instr *i)
 {
     for (size_t k = 0; k < c->touched.len; k++) if (c->touched.data[k] == i) return true;
     return false;
@@ -372,51 +243,51 @@ static void find_token(void *user, Instr *i)
     *(bool *)user |= ir_mem_parts(i, &m) && m.token;
 }
 
-static bool ordered(Ctx *c)
+static bool ordered(Division *c)
 {
     MemParts a, b;
     for (Instr *i = c->f->body->first; i; i = i->next) {
         bool inside = false;
         for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_token, &inside);
-        if (inside) return refuse(c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
+        if (inside) return split_refuse(c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
         if (!ir_mem_parts(i, &a) || !a.token) continue;
         bool before = i->op == OP_LOAD;             /* the sums start from it: read before anybody has all parts */
-        for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= starts(c, u);
+        for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= split_starts(c, u);
         for (Instr *o = c->f->body->first; o && !before; o = o->next) {
             if (o->op != OP_STORE || o == i || !ir_mem_parts(o, &b) || b.param != a.param) continue;
-            if (!agree(i, &a, o, &b)) return refuse(c, i->loc, "a tensor that it stores to is accessed elsewhere too");
+            if (!agree(i, &a, o, &b)) return split_refuse(c, i->loc, "a tensor that it stores to is accessed elsewhere too");
             for (const Use *u = i->op == OP_LOAD ? ir_result(i)->uses : NULL; u; u = u->next)
-                if (!is_touched(c, u->user) && !starts(c, u)) return refuse(c, i->loc, "a tensor that it stores to is read whole");
+                if (!is_touched(c, u->user) && !split_starts(c, u)) return split_refuse(c, i->loc, "a tensor that it stores to is read whole");
         }
     }
     return true;
 }
 
 /* Does i, or what it holds, want more than a slice of what each CTA has a slice of? */
-static bool wants_whole(const Ctx *c, const Instr *i)
+static bool wants_whole(const Division *c, const Instr *i)
 {
     for (size_t k = 0; k < c->sliced.len; k++)
         for (const Use *u = c->sliced.data[k].v->uses; u; u = u->next) {
-            if (u->user == i && is_cut(c, i) && !goes_on(c, u)) return true;
+            if (u->user == i && split_is_cut(c, i) && !split_goes_on(c, u)) return true;
             for (int b = 0; b < i->n_blocks; b++) if (ir_is_ancestor(i->blocks[b], u->user->block)) return true;
         }
     return false;
 }
 
-static bool follow_all(Ctx *c, int axis)
+static bool follow_all(Division *c, int axis)
 {
     c->touched.len = 0;
     c->sliced.len = 0;
     for (size_t k = 0; k < c->sums.len; k++) {
         Value *v = &c->sums.data[k].loop->results[c->sums.data[k].k];
         if (axis < v->type->rank && v->type->shape[axis] == 1) continue;        /* all CTAs will have it */
-        if (axis >= v->type->rank || !divides(c, v->type, axis)) return refuse(c, c->sums.data[k].loop->loc, no_parts);
-        for (const Use *u = v->uses; u; u = u->next) if (!goes_on(c, u) && u->user->block != c->f->body) return refuse(c, u->user->loc, "a sum is used under a condition or in a loop");
+        if (axis >= v->type->rank || !divides(c, v->type, axis)) return split_refuse(c, c->sums.data[k].loop->loc, split_no_parts);
+        for (const Use *u = v->uses; u; u = u->next) if (!split_goes_on(c, u) && u->user->block != c->f->body) return split_refuse(c, u->user->loc, "a sum is used under a condition or in a loop");
         note_slice(c, v, axis);
     }
     for (Instr *i = c->f->body->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
-        if (wants_whole(c, i)) return refuse(c, i->loc, "a sum is used under a condition or in a loop");
-        if (is_cut(c, i)) continue;
+        if (wants_whole(c, i)) return split_refuse(c, i->loc, "a sum is used under a condition or in a loop");
+        if (split_is_cut(c, i)) continue;
         if (!follow(c, i)) return false;
     }
     return ordered(c);
@@ -425,7 +296,7 @@ static bool follow_all(Ctx *c, int axis)
 /* --- the change -------------------------------------------------------------------------------------------------------------- */
 
 /* n steps in parts that differ by one at most: the first n % parts have one more. */
-static void cut(Ctx *c, Instr *loop)
+static void cut(Division *c, Instr *loop)
 {
     Builder b = ir_before(loop);
     Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2);
@@ -448,7 +319,7 @@ static void cut(Ctx *c, Instr *loop)
     /* what the sum starts from is added once; a maximum may have it many times */
     for (int r = 0; r < loop->n_results; r++) {
         Value *init = ir_operand(loop, 3 + r);
-        if ((init->def && is_cut(c, init->def)) || sum_kind(c, loop, r) != RMW_ADD || kernel_is_zero(init)) continue;
+        if ((init->def && split_is_cut(c, init->def)) || split_sum_kind(c, loop, r) != RMW_ADD || kernel_is_zero(init)) continue;
         Value *first = ir_bin(&b, OP_EQ, rank, zero);
         DType t = init->type->dtype;
         Value *none = dtype_is_float(t) ? ir_const_float(&b, t, 0) : ir_const_int(&b, t, 0);
@@ -458,7 +329,7 @@ static void cut(Ctx *c, Instr *loop)
 }
 
 /* All CTAs have the result, or each a slice. */
-static Instr *combine(Ctx *c, Builder *b, Value *v, int rmw, int axis, bool whole)
+static Instr *combine(Division *c, Builder *b, Value *v, int rmw, int axis, bool whole)
 {
     int64_t bytes = type_elements(v->type) * dtype_bytes(v->type->dtype), most = 1024 * (int64_t)dtype_bytes(v->type->dtype);
     bytes = whole ? (4 * bytes > most ? 4 * bytes : most) : bytes / c->parts;        /* whole: a row is held by four lanes, or by each of a warp's */
@@ -467,11 +338,11 @@ static Instr *combine(Ctx *c, Builder *b, Value *v, int rmw, int axis, bool whol
                  : ir_build(b, OP_CLUSTER_COMBINE, &v, 1, ATTRS(a_int(ATTR_RMW, rmw), a_int(ATTR_AXIS, axis), a_int(ATTR_COUNT, c->parts)), NULL, 0);
 }
 
-static void use_instead(Ctx *c, Value *v, const Instr *but, Value *by)
+static void use_instead(Division *c, Value *v, const Instr *but, Value *by)
 {
     for (Use *u = v->uses, *next; u; u = next) {
         next = u->next;
-        if (u->user != but && !goes_on(c, u)) ir_set_operand(u->user, (int)(u - u->user->operands), by);
+        if (u->user != but && !split_goes_on(c, u)) ir_set_operand(u->user, (int)(u - u->user->operands), by);
     }
 }
 
@@ -491,7 +362,7 @@ static void guard(const Online *o)
 }
 
 /* What is under the loop's own maximum comes under that of all CTAs. */
-static void bring_together(Ctx *c, const Online *o)
+static void bring_together(Division *c, const Online *o)
 {
     Instr *loop = o->loop;
     Builder b = ir_after(loop);
@@ -512,10 +383,10 @@ static void bring_together(Ctx *c, const Online *o)
     }
 }
 
-static void join(Ctx *c, const Sum *s, int axis)
+static void join(Division *c, const Sum *s, int axis)
 {
     Value *v = &s->loop->results[s->k];
-    const Online *o = online_of(c, s->loop);
+    const Online *o = split_online_of(c, s->loop);
     if (o && o->under[s->k]) v = ir_result(v->uses->user);
     Builder b = ir_after(v->def);
     b.loc = s->loop->loc;
@@ -525,7 +396,7 @@ static void join(Ctx *c, const Sum *s, int axis)
     if (v->type->shape[axis] > 1) note_slice(c, ir_result(i), axis);
 }
 
-static void say(Ctx *c, const char *what)
+static void say(Division *c, const char *what)
 {
     c->p->schedule = arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
 }
@@ -533,14 +404,14 @@ static void say(Ctx *c, const char *what)
 void kernel_split(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_SPLIT);
-    Ctx c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split };
+    Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split };
     int axis = -1, rank = 0;
     if (c.parts < 2 || (!d && p->options.no_split)) return;
     if (c.parts > 8) { schedule_refuse(p, d, "a loop is divided among 8 CTAs at most"); return; }
-    bool ok = p->target->kind == TARGET_CUDA && p->target->arch >= 90 ? !(p->cluster > 1) || refuse(&c, f->loc, "its rows are spread over a cluster") :
-              refuse(&c, f->loc, p->target->kind == TARGET_CUDA ? "clusters begin with sm_90, and without them partial sums would go through memory" :
+    bool ok = p->target->kind == TARGET_CUDA && p->target->arch >= 90 ? !(p->cluster > 1) || split_refuse(&c, f->loc, "its rows are spread over a cluster") :
+              split_refuse(&c, f->loc, p->target->kind == TARGET_CUDA ? "clusters begin with sm_90, and without them partial sums would go through memory" :
                                  "AMD's chips have no clusters, and without them partial sums would go through memory");
-    ok = ok && find_sums(&c);
+    ok = ok && split_find_sums(&c);
     c.why = ok ? NULL : c.why;
     for (size_t k = 0; ok && k < c.sums.len; k++) if (c.sums.data[k].loop->results[c.sums.data[k].k].type->rank > rank) rank = c.sums.data[k].loop->results[c.sums.data[k].k].type->rank;
     for (int a = rank - 1; ok && a >= 0 && axis < 0; a--) if (follow_all(&c, a)) axis = a;
@@ -560,7 +431,7 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.sums.len; k++) join(&c, &c.sums.data[k], axis);
     for (Instr *i = f->body->first, *next; i && !(op_info[i->op].flags & OPF_TERM); i = next) {
         next = i->next;
-        if (!is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
+        if (!split_is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
     }
     ir_sweep(f->body);
     p->cluster = p->split = c.parts;

@@ -1,10 +1,15 @@
-/* wgmma.c: the products that wgmma has (PTX ISA 9.7.15.2): of which types, and with how many columns. Whoever makes one or writes one asks here; ptxas refuses all others. */
+/* wgmma.c: the products that wgmma has (PTX ISA 9.7.15.2): of which types, and with how many columns.
+ * Whoever makes one or writes one asks here; ptxas refuses all others. */
 #include "passes/kernel/kernel.h"
 
 static const WgmmaType types[] = {
-    { DT_F16, "f16", "f16", "wgmma_k16" },          { DT_BF16, "bf16", "bf16", "wgmma_k16" },       { DT_F32, "tf32", "tf32", "wgmma_k8" },
-    { DT_F8E4M3, "f8e4m3", "e4m3", "wgmma_k32" },   { DT_F8E5M2, "f8e5m2", "e5m2", "wgmma_k32" },
-    { DT_I8, "i8", "s8", "wgmma_k32" },             { DT_U8, "u8", "u8", "wgmma_k32" },
+    { DT_F16, "f16", "f16", "wgmma_k16" },
+    { DT_BF16, "bf16", "bf16", "wgmma_k16" },
+    { DT_F32, "tf32", "tf32", "wgmma_k8" },
+    { DT_F8E4M3, "f8e4m3", "e4m3", "wgmma_k32" },
+    { DT_F8E5M2, "f8e5m2", "e5m2", "wgmma_k32" },
+    { DT_I8, "i8", "s8", "wgmma_k32" },
+    { DT_U8, "u8", "u8", "wgmma_k32" },
 };
 
 const WgmmaType *kernel_wgmma_type(DType d)
@@ -15,7 +20,8 @@ const WgmmaType *kernel_wgmma_type(DType d)
 
 const WgmmaType *kernel_wgmma_named(const char *name, size_t len)
 {
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) if (strlen(types[k].name) == len && !strncmp(types[k].name, name, len)) return &types[k];
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        if (strlen(types[k].name) == len && !strncmp(types[k].name, name, len)) return &types[k];
     return NULL;
 }
 
@@ -28,5 +34,6 @@ bool kernel_wgmma_columns(DType d, int64_t n)
 bool kernel_wgmma_has(DType a, DType b, int64_t n)
 {
     if (!kernel_wgmma_type(a) || !kernel_wgmma_type(b) || !kernel_wgmma_columns(a, n)) return false;
-    return a == b || (dtype_bytes(a) == 1 && dtype_bytes(b) == 1 && dtype_is_int(a) == dtype_is_int(b));       /* bytes of two kinds, but not numbers and floats */
+    /* bytes of two kinds, but not integers and floats */
+    return a == b || (dtype_bytes(a) == 1 && dtype_bytes(b) == 1 && dtype_is_int(a) == dtype_is_int(b));
 }

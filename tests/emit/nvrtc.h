@@ -1,4 +1,4 @@
-/* nvrtc.h: NVRTC for tests, loaded when asked for; it brings ptxas, so that code it has compiled for an architecture is a cubin. */
+/* nvrtc.h: NVRTC for tests, loaded when asked for; it brings ptxas, so that what it compiles is a cubin. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +12,6 @@ typedef struct Nvrtc {
 } Nvrtc;
 
 bool nvrtc_open(Nvrtc *);       /* false: there is none */
-/* Compiles for `arch` ("sm_90a"). *log, to be freed, says what the compiler and, verbosely, ptxas said; NULL where it could not be had. */
+/* Compiles for `arch` ("sm_90a"). *log, to be freed: what the compiler and, verbosely, ptxas said; NULL: it
+ * could not be had. */
 bool nvrtc_compile(const Nvrtc *, const char *text, const char *arch, char **log);
