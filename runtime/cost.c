@@ -102,6 +102,8 @@ static void product(CostWalk *w, const Instr *i, double times)
         beside = columns / 2 * w->threads * 4;
         w->c.alu += m * n * ceil(k / (double)ir_attr_int(i, ATTR_PROMOTE, 1)) * times;
     }
+    const Use *u = ir_result(i)->uses;              /* mma.sync: the sum that it is added to (promote) */
+    if (i->op == OP_MMA_SYNC && u && !u->next && u->user->op == OP_ADD && type_same_shape(u->user->results[0].type, c)) beside = (double)type_elements(c) * 4;
     int words = (int)((w->held + beside) / 4 / w->threads);
     if (words > w->c.held) w->c.held = words;
     bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED, fma = !wgmma && !strcmp(ir_attr(i, ATTR_INSTR)->s, "fma");

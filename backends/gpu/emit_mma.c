@@ -249,17 +249,17 @@ static int load_fragments(Emit *e, const Product *p, int side, const Value *view
 #undef REG
     begin_unrolled(e, "t", words);
     const char *x[4];
-    DType moved = dtype_bytes(d) == 1 ? bits_type(d) : d;      /* fp8 without a way through f32 and back */
+    bool bytes = dtype_is_float(d) && dtype_bytes(d) == 1;      /* fp8 without a way through f32 and back */
     for (int h = 0; h < pw; h++) {
         const char *idx = pw == 1 ? "t" : str(e, "%d * t + %d", pw, h), *coords[2];
         for (int a = 0; a < 2; a++) coords[a] = str(e, "(%s + %s + %s)", thread_coord(e, l, a), index_formula(e, by_r[a], total, idx), index_formula(e, by_k[a], p->kt, k));
         const char *o = shared_offset(e, s, coords);
-        x[h] = str(e, "%s(%s + %s)", use(e, str(e, "lds_%s", dtype_name(moved))), name_of(e, view), o);
+        x[h] = str(e, "%s(%s + %s)", use(e, bytes ? "lds_b8" : str(e, "lds_%s", dtype_name(d))), name_of(e, view), o);
         const char *cond = NULL;
         for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, coords[a], l->tile[a]) : str(e, "%s < %d", coords[a], l->tile[a]);
         if (cond) x[h] = str(e, "(%s ? %s : 0)", cond, x[h]);
     }
-    line(e, "((%s *)%s)[t] = %s;", array_type(d), to, pack_expr(e, moved, x, pw));
+    line(e, "((%s *)%s)[t] = %s;", array_type(d), to, bytes ? str(e, "%s(%s, %s, %s, %s)", use(e, "pack_bytes"), x[0], x[1], x[2], x[3]) : pack_expr(e, d, x, pw));
     end_block(e);
     return 0;
 }

@@ -174,6 +174,7 @@ ATOMIC("fetch_xor", "u32", "__hip_atomic_fetch_xor"), ATOMIC("fetch_xor", "u64",
 #include "backends/gpu/prelude_atomic.def"
 /* --- LDS by byte offset --- */
 { "LDS", NULL, "", "/* machine: LDS(type, offset) points there */\n#ifndef LDS\n#define LDS(T, a) ((__attribute__((address_space(3))) T *)(a))\n#endif" },
+{ "pack_bytes", NULL, "", FN "u32 pack_bytes(u32 a, u32 b, u32 c, u32 d) { return a | b << 8 | c << 16 | d << 24; }" },
 { "lds_b8", NULL, "LDS", FN "u32 lds_b8(u32 a) { return *LDS(u8, a); }" },
 { "lds_b16", NULL, "LDS", FN "u16 lds_b16(u32 a) { return *LDS(u16, a); }" },
 { "lds_w32", NULL, "LDS", FN "u32 lds_w32(u32 a) { return *LDS(u32, a); }" },
