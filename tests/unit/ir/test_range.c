@@ -19,6 +19,11 @@ static const char text[] =
     "    %35 = const -3 : i8\n    %36 = const 100 : i8\n    %37 = add %36, %36 : i8\n    %38 = const 4 : index\n    %39 = div %m.10, %38 : index\n"
     "    %40 = const 7 : index\n    %41 = and %k.12, %40 : index\n    %42 = sub %m.10, %row.15 : index\n    %43 = rem %m.10, %22 : index\n"
     "    %44 = shl %m.10, %38 : index\n    %45 = add %k.12, %k.12 {range = [0, 50]} : index\n"
+    /* a `for` that a return may leave: counted, and tested first */
+    "    %49 = const false : bool\n"
+    "    %50, %51 = while (%i.52 = %21, %d.53 = %49) {\n"
+    "      %54 = lt %i.52, %m.10 : bool\n      %55 = not %d.53 : bool\n      %56 = and %54, %55 : bool\n      condition %56, %i.52, %d.53\n"
+    "    } do (%j.57, %e.58) {\n      %59 = add %j.57, %22 : index\n      %60 = eq %j.57, %38 : bool\n      yield %59, %60\n    }\n"
     "    return\n  }\n}\n";
 
 static Value *find(Block *b, uint32_t id)
@@ -58,6 +63,8 @@ static void test_by_hand(void)
     expect(r, f, 25, 0, (M - 1) / 8 * 8, 8);
     expect(r, f, 28, 8, (M - 1) / 8 * 8 + 8, 8);
     expect(r, f, 24, 0, M, 8);
+    expect(r, f, 52, 0, M - 1 + 8, 8);
+    expect(r, f, 57, 0, M - 1, 8);
     expect(r, f, 26, INT64_MIN, INT64_MAX, 1);
     expect(r, f, 31, 3, 9, 1);
     expect(r, f, 32, 0, 8, 1);
