@@ -80,17 +80,33 @@ static const char *integer(Emit *e, const Instr *i, DType d, const char *op, con
 
 static bool reaches_sum(const Value *v, int depth);
 
-/* The values that `u`, which yields, hands `v` on to: results of its loop or branch, and the arguments of the loop's body. */
+static bool argument_reaches_sum(const Block *b, int k, int depth)
+{
+    return k >= b->n_args || reaches_sum(b->args[k], depth);
+}
+
+static bool result_reaches_sum(const Instr *i, int k, int depth)
+{
+    return k >= i->n_results || reaches_sum(&i->results[k], depth);
+}
+
+/* For the values that a yield or a condition hands its operand `u` on to: results of its branch or loop, arguments of the
+ * loop's blocks. */
 static bool yield_reaches_sum(const Use *u, int depth)
 {
     const Instr *parent = u->user->block->parent;
     int k = (int)(u - u->user->operands);
-    if (!parent || k >= parent->n_results) return true;
-    if (reaches_sum(&parent->results[k], depth)) return true;
-    if (parent->op == OP_IF) return false;
-    const Block *body = parent->blocks[parent->n_blocks - 1];
-    int skip = parent->op == OP_FOR ? 1 : 0;
-    return k + skip >= body->n_args || reaches_sum(body->args[k + skip], depth);
+    if (!parent) return true;
+    switch ((int)parent->op) {
+    case OP_IF: return result_reaches_sum(parent, k, depth);
+    case OP_FOR:
+        return result_reaches_sum(parent, k, depth) || argument_reaches_sum(parent->blocks[0], k + 1, depth);
+    case OP_WHILE:              /* condition's first operand is the condition itself */
+        if (u->user->op == OP_YIELD) return argument_reaches_sum(parent->blocks[0], k, depth);
+        return k > 0 && (result_reaches_sum(parent, k - 1, depth) ||
+                         argument_reaches_sum(parent->blocks[1], k - 1, depth));
+    default: return true;
+    }
 }
 
 /* Whether a sum or a difference takes the value, as it is or negated, moved, selected. Beyond some steps: yes. */
@@ -101,7 +117,8 @@ static bool reaches_sum(const Value *v, int depth)
     for (const Use *u = v->uses; u; u = u->next)
         switch ((int)u->user->op) {
         case OP_ADD: case OP_SUB: return true;
-        case OP_NEG: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_CONCAT: case OP_CONVERT: case OP_MATERIALIZE: case OP_WHERE:
+        case OP_NEG: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_CONCAT:
+        case OP_CONVERT: case OP_MATERIALIZE: case OP_WHERE:
             if (reaches_sum(ir_result(u->user), depth + 1)) return true;
             break;
         case OP_YIELD: case OP_CONDITION:
