@@ -57,6 +57,10 @@ expect 0 "" "$tilec" run copy.tile --kernel=wide --in 'X=ones:f32[20]' --in 'I=r
 [ "$(elements z.npy 160 | od -An -v -tf4 | tr -s ' \n' '\n' | sort -u | tr -d '\n')" = 1 ] || fail "gather of ones"
 [ "$(stat -c %s y.npy)" = $((128 + 160)) ] || fail "Y[2*N] is $(stat -c %s y.npy) bytes"
 expect 0 "median" "$tilec" bench copy.tile --kernel=copy --in 'X=random:f32[3, 5]:7' --repeat=3
+# every timed launch begins with what inout tensors held at first
+echo 'kernel once(inout i32 Y[N]) grid (cdiv(N, 16)) { let i = program_id(); let y = load(Y[i*16 +: 16]); assert(y < 1, "ran on"); store(Y[i*16 +: 16], y + 1); }' >once.tile
+expect 0 "3 launches: median" "$tilec" bench once.tile --check --in 'Y=zeros:i32[40]' --repeat=3 --out Y=once.npy
+[ "$(elements once.npy 160 | od -An -v -td4 | tr -s ' \n' '\n' | sort -u | tr -d '\n')" = 1 ] || fail "one launch adds 1"
 expect 1 "copy.tile:12: wide: gather: index out of range of 'X'" "$tilec" run copy.tile --kernel=wide --check --in 'X=ones:f32[20]' --in 'I=random:i32[40]:1:20:30'
 
 # --check: a gather out of range ends a launch where its mask holds; scatters and atomics leave it out; on the CPU as in the interpreter

@@ -223,6 +223,7 @@ static void close_run(void *p)
     if (r->context && r->desc.workspace) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->desc.workspace);
     for (size_t i = 0; i < r->n_params && r->params; i++) {
         if (r->params[i].device) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->params[i].device);
+        if (r->params[i].original) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->params[i].original);
         free(r->params[i].host.data);
     }
     tile_kernel_destroy(r->probe);

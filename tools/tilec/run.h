@@ -11,7 +11,7 @@ typedef struct Parameter {
     const char *in, *out;           /* what --in and --out say of it, or NULL */
     const char *set;                /* scalars: its text */
     HostTensor host;
-    void *device;
+    void *device, *original;        /* original: what an inout tensor held, for launches that are timed; or NULL */
     tile_tensor tensor;
 } Parameter;
 
