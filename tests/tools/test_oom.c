@@ -74,7 +74,7 @@ static bool one_failure(char *const *argv, const char *words, const char *tidy, 
 }
 
 /* words: a command line; `tidy`: a shell command that takes its outputs away. Once with every allocation of whole chunks, once with arenas that ask for
- * each of their allocations: of those, every one among the first, and about 200 spread over the rest. */
+ * each of their allocations: of those, every one among the first, and about 80 spread over the rest. */
 static void every_allocation(const char *words, const char *tidy)
 {
     char text[400], *argv[40] = { (char *)"tilec" }, *said, *at = text;
@@ -87,7 +87,7 @@ static void every_allocation(const char *words, const char *tidy)
     CU_ASSERT_EQUAL_FATAL(run_once(argv, &all, 1, &said), EXIT_OK);
     free(said);
     if (*tidy && system(tidy)) exit(1);
-    while (one_failure(argv, words, tidy, 1, fine, before)) fine += fine < 40 ? 1 : 1 + all.calls / 200;
+    while (one_failure(argv, words, tidy, 1, fine, before)) fine += fine < 25 ? 1 : 1 + all.calls / 80;
     fprintf(stderr, "(%ld, %ld) ", n - 1, (long)all.calls);
     CU_ASSERT(n > 1 && all.calls >= n);
 }
