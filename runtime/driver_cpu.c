@@ -134,7 +134,7 @@ static void scratch_give(CpuDriver *c, Scratch *s)
 }
 
 /* What the threads of one launch share. */
-typedef struct Run { CpuDriver *c; CpuKernelFn *fn; const DriverLaunch *l; int64_t chunk; _Atomic int64_t next, done; _Atomic int failed, no_memory; } Run;
+typedef struct Run { CpuDriver *c; CpuKernelFn *fn; const DriverLaunch *l; int64_t chunk; _Atomic int64_t next, done; _Atomic int failed, no_memory; bool alone; } Run;
 
 
 /* Milliseconds, of little cost and a resolution of a few. */
@@ -145,18 +145,26 @@ static int64_t coarse_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static void count_done(Run *r, int64_t n)
+{
+    int64_t done = n;
+    if (r->alone) atomic_store_explicit(&r->done, done += atomic_load_explicit(&r->done, memory_order_relaxed), memory_order_relaxed);
+    else done += atomic_fetch_add_explicit(&r->done, n, memory_order_relaxed);
+    atomic_store_explicit(&r->c->done, done, memory_order_relaxed);
+}
+
 /* Programs [begin, end) in pieces that take a fraction of a second, so that the count of those done moves. `piece`: programs of the next one; 1 at first, and
- * more as long as a piece takes no time. False: a check failed. */
+ * more when a whole piece took no time. False: a check failed. */
 static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch)
 {
     enum { MOST = 4096 };
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < *piece ? end - begin : *piece;
-        int64_t start = *piece < MOST ? coarse_ms() : 0;
+        bool timed = n == *piece && n < MOST;
+        int64_t start = timed ? coarse_ms() : 0;
         if (r->fn(r->l->slots, begin, begin + n, scratch)) return false;
-        int64_t done = atomic_fetch_add_explicit(&r->done, n, memory_order_relaxed) + n;
-        atomic_store_explicit(&r->c->done, done, memory_order_relaxed);
-        if (*piece < MOST && coarse_ms() == start) *piece *= 64;
+        count_done(r, n);
+        if (timed && coarse_ms() == start) *piece *= 64;
     }
     return true;
 }
@@ -165,7 +173,7 @@ static void run_share(Run *r)
 {
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
-    int64_t piece = r->chunk > 1 ? 1 : INT32_MAX;       /* chunks of one program are pieces already */
+    int64_t piece = r->chunk > 16 ? 1 : INT32_MAX;      /* small chunks are pieces already */
     if (l->scratch_bytes && !(s = scratch_take(r->c, l->scratch_bytes))) { atomic_store(&r->no_memory, 1); return; }
     for (;;) {
         int64_t begin = atomic_fetch_add(&r->next, r->chunk);
@@ -217,6 +225,7 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     r.chunk = l->programs > shares ? l->programs / shares : 1;
     atomic_store_explicit(&c->done, 0, memory_order_relaxed);
     atomic_store_explicit(&c->total, l->programs, memory_order_relaxed);
+    r.alone = threads <= 1;
     if (threads > 1) run_team(&r, threads);
     else run_share(&r);
     atomic_store_explicit(&c->total, 0, memory_order_relaxed);
