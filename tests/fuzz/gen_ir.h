@@ -14,8 +14,9 @@
 #pragma once
 #include "ir/interp.h"
 
-/* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends of integers; every ninth denormals and numbers near the largest as well,
- * where sums may overflow in one order and not in another: there, what is large or infinite counts as the same. */
+/* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends of
+ * integers; every ninth denormals as well, beside which sums are compared with a tolerance. Numbers near the
+ * largest are not among them: whether a sum of them overflows hangs on its order and on contraction. */
 #define GEN_EXTREMES 1000000000u
 
 enum { GEN_MAX_PARAMS = 16 };

@@ -95,11 +95,12 @@ static Shape shape_of(Arranger *a, int *k)
     return s;
 }
 
-/* mma(a, b, ACC): both operands first. True: something loose goes in. */
-static bool product(Arranger *a, Shape s, int k, const char *acc, char *out, size_t size)
+/* mma(a, b, ACC): both operands first, unless the left one is there. True: something loose goes in. */
+static bool product(Arranger *a, Shape s, int k, const char *acc, const Tile *left, char *out, size_t size)
 {
     Tile x, y;
-    operand(a, s.type, s.m, k, ROWS, DEEP, &x);
+    if (left) x = *left;
+    else operand(a, s.type, s.m, k, ROWS, DEEP, &x);
     char turned[32];
     bool twice = chance(a, 10) && s.m == s.n;
     if (!twice) operand(a, beside(a, s.type), k, s.n, DEEP, COLS, &y);
@@ -120,7 +121,7 @@ static void straight(Arranger *a)
     Shape s = shape_of(a, &k);
     Elem sum = elem_sum(s.type);
     if (how < 70) accumulator(a, sum, s.m, s.n, false, acc, sizeof acc);
-    bool loose = product(a, s, k, acc, e, sizeof e);
+    bool loose = product(a, s, k, acc, NULL, e, sizeof e);
     for (int i = 0; i < a->n_tiles; i++)
         if (a->tiles[i].loose && !a->tiles[i].small && strstr(acc, a->tiles[i].name)) loose = true;
     fresh_name(a, "c", name, sizeof name);
@@ -133,11 +134,11 @@ static void straight(Arranger *a)
 static void stage(Arranger *a, int nest);
 
 /* Sums that a block adds to. */
-typedef struct Sum { Tile t; int k; Elem operand; } Sum;
+typedef struct Sum { Tile t, carried; int k; Elem operand; } Sum;      /* carried: the left operand, of the turn before; or no name */
 
 static Sum declare(Arranger *a)
 {
-    Sum s;
+    Sum s = {0};
     char acc[EXPR];
     Shape shape = shape_of(a, &s.k);
     s.operand = shape.type;
@@ -148,6 +149,12 @@ static Sum declare(Arranger *a)
     arrange_line(a, "var %s = %s;", s.t.name, acc);
     s.t.rows = shape.m, s.t.cols = shape.n, s.t.type = elem_sum(shape.type), s.t.small = false,
         s.t.loose = loose;
+    if (chance(a, 12)) {
+        s.carried = (Tile){.rows = shape.m, .cols = s.k, .type = shape.type, .small = true};
+        load_tile(a, shape.type, shape.m, s.k, ROWS, DEEP, false, acc, sizeof acc);
+        fresh_name(a, "w", s.carried.name, sizeof s.carried.name);
+        arrange_line(a, "var %s = %s;", s.carried.name, acc);
+    }
     return s;
 }
 
@@ -161,8 +168,37 @@ static void add_to(Arranger *a, Sum *s)
         snprintf(scaled, sizeof scaled, "%s * clamp(%s, %s)[:, None]", s->t.name, v, ends);
     }
     Shape shape = { s->t.rows, s->t.cols, s->operand };
-    s->t.loose |= product(a, shape, s->k, scaled, e, sizeof e);
+    const Tile *left = *s->carried.name ? &s->carried : NULL;
+    s->t.loose |= product(a, shape, s->k, scaled, left, e, sizeof e);
     arrange_line(a, "%s = %s;", s->t.name, e);
+    if (!left || chance(a, 15)) return;
+    load_tile(a, s->operand, s->t.rows, s->k, ROWS, DEEP, chance(a, 20), v, sizeof v);
+    arrange_line(a, "%s = %s;", left->name, v);
+}
+
+/* What a turn does to a sum beside adding to it. */
+static void between(Arranger *a, const Tile *t, const Tile *other)
+{
+    const bool whole = elem_whole(t->type);
+    char v[EXPR];
+    switch (below(a, 7)) {
+    case 0: load_vector(a, t->type, t->cols, COLS, v, sizeof v);
+        arrange_line(a, "%s = %s + %s[None, :];", t->name, t->name, v); break;
+    case 1: arrange_line(a, "%s = max(%s, %s);", t->name, t->name, whole ? "-50" : "-50.0"); break;
+    case 2: arrange_line(a, "%s = where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 < 2, %s, %s);", t->name,
+                         t->rows, t->cols, t->name, whole ? "-2" : "-2.0"); break;
+    case 3: load_count(a, v, sizeof v);
+        arrange_line(a, "if %s > 1 {", v);
+        load_vector(a, t->type, t->rows, ROWS, v, sizeof v);
+        arrange_line(a, "    %s = %s - %s[:, None];", t->name, t->name, v);
+        arrange_line(a, "}"); break;
+    case 4: store_tile(a, t); break;
+    case 5: arrange_line(a, "%s -= sum(%s, axis = %d) * %s;", t->name, t->name, below(a, 2), whole ? "0" : "0.0"); break;
+    default:
+        if (other && other->rows == t->rows && other->cols == t->cols && other->type == t->type)
+            arrange_line(a, "(%s, %s) = (%s, %s);", t->name, other->name, other->name, t->name);
+        break;
+    }
 }
 
 static void bounds(Arranger *a, int tile, char *out, size_t size)
@@ -215,6 +251,8 @@ static void block(Arranger *a, int nest)
     int n = 1 + (a->products > 1 && chance(a, 40)), kept;
     char counter[8], countdown[8];
     for (int i = 0; i < n; i++) sums[i] = declare(a);
+    if (n > 1 && sums[0].t.type == sums[1].t.type)      /* they may change places */
+        sums[0].t.loose = sums[1].t.loose = sums[0].t.loose || sums[1].t.loose;
     open_block(a, sums[0].k, counter, sizeof counter, countdown);
     a->indent++;
     kept = a->n_tiles;
@@ -222,6 +260,7 @@ static void block(Arranger *a, int nest)
     if (nest < 1 && a->products > n && chance(a, 40)) stage(a, nest + 1);
     for (int i = 0; i < n; i++) {
         add_to(a, &sums[i]);
+        if (chance(a, 20)) between(a, &sums[i].t, i ? &sums[0].t : NULL);
         if (i == 0 && chance(a, 15)) *tile_add(a, sums[0].t.name, 1, 1, F32, false, false) = sums[0].t;
     }
     if (a->products > 0 && nest < 2 && chance(a, 15)) stage(a, nest + 1);
@@ -341,7 +380,7 @@ static void sizes(Arranger *a)
 
 void random_arrangement(uint64_t seed, RandomKernel *out)
 {
-    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96 };
+    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72, 256 };
     memset(out, 0, sizeof *out);
     Arranger arranger = {.k = out, .random = {seed * 7 + 3}}, *a = &arranger;
     a->tidy = chance(a, 50);

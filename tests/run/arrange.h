@@ -75,3 +75,4 @@ void accumulator(Arranger *, Elem sum, int rows, int cols, bool whole_shape, cha
 /* arrange_ends.c */
 void finish(Arranger *, Tile);          /* what follows a product, within its block */
 void outputs(Arranger *);
+void store_tile(Arranger *, const Tile *);         /* the program's own part of an output of its own */

@@ -23,7 +23,7 @@ static void changed(Arranger *a, Tile t)
     bool whole = elem_whole(t.type);
     char name[12], v[EXPR];
     fresh_name(a, "q", name, sizeof name);
-    switch (below(a, 6)) {
+    switch (below(a, 8)) {
     case 0: arrange_line(a, "let %s = max(%s, %s);", name, t.name, whole ? "0" : "0.0"); break;
     case 1: load_vector(a, t.type, t.cols, COLS, v, sizeof v);
         arrange_line(a, "let %s = %s + %s[None, :];", name, t.name, v); break;
@@ -31,6 +31,11 @@ static void changed(Arranger *a, Tile t)
         arrange_line(a, "let %s = %s * clamp(%s, %s)[:, None];", name, t.name, v, whole ? "-1, 1"
             : "-1.0, 1.0"); break;
     case 3: arrange_line(a, "let %s = %s - max(%s, axis = %d);", name, t.name, t.name, below(a, 2)); break;
+    case 5: arrange_line(a, "let %s = cumsum(%s, axis = %d);", name, t.name, below(a, 2)); break;
+    case 6: if (t.cols % 2) { arrange_line(a, "let %s = -%s;", name, t.name); break; }
+        arrange_line(a, "let (%s, %sb) = split(%s, 2, axis = 1);", name, name, t.name);
+        tile_add(a, name, t.rows, t.cols / 2, t.type, t.small, t.loose);
+        return;
     case 4: arrange_line(a, "let %s = transpose(%s);", name, t.name);
         tile_add(a, name, t.cols, t.rows, t.type, t.small, t.loose);
         return;
@@ -91,6 +96,14 @@ static void store_rows(Arranger *a, const Tile *t, const char *value, Elem to)
     }
 }
 
+void store_tile(Arranger *a, const Tile *t)
+{
+    char v[EXPR];
+    Elem to = stored_type(a, t);
+    stored_value(a, t, to, v, sizeof v);
+    store_rows(a, t, v, to);
+}
+
 static void store_reduced(Arranger *a, const Tile *t)
 {
     const char *how = CHOOSE(a, "max", "min", "sum");
@@ -106,11 +119,8 @@ void outputs(Arranger *a)
     for (int i = a->n_tiles - 1; i >= 0 && stored < 5; i--) {
         const Tile t = a->tiles[i];
         if ((t.small && stored) || (stored && !chance(a, 80))) continue;
-        char v[EXPR];
-        Elem to = stored_type(a, &t);
-        stored_value(a, &t, to, v, sizeof v);
         if (!t.small && chance(a, 15) && stored) store_reduced(a, &t);
-        else store_rows(a, &t, v, to);
+        else store_tile(a, &t);
         stored++;
     }
 }
