@@ -77,7 +77,7 @@ static Elem beside(Arranger *a, Elem t)
 
 static Elem operand_type(Arranger *a)
 {
-    return chance(a, 75) ? a->type : (Elem)ONE_OF(a, F16, F16, BF16, E4M3, E5M2, F32, F32, F64, I8, U8);
+    return chance(a, a->swift ? 97 : 75) ? a->type : (Elem)ONE_OF(a, F16, F16, BF16, E4M3, E5M2, F32, F32, F64, I8, U8);
 }
 
 typedef struct Shape { int m, n; Elem type; } Shape;
@@ -86,6 +86,7 @@ typedef struct Shape { int m, n; Elem type; } Shape;
 static Shape shape_of(Arranger *a, int *k)
 {
     Shape s = { extent(a), extent(a), operand_type(a) };
+    if (a->swift && chance(a, 95)) s.m = a->shape[0];
     const Tile *t = chance(a, 60) ? tile_pick(a, any_result, NULL) : NULL;
     *k = deep(a);
     if (t && convertible(t, s.type) && t->cols <= 128 && t->rows <= 128) {
@@ -105,7 +106,7 @@ static bool product(Arranger *a, Shape s, int k, const char *acc, const Tile *le
     bool twice = chance(a, 10) && s.m == s.n;
     if (!twice) operand(a, beside(a, s.type), k, s.n, DEEP, COLS, &y);
     snprintf(turned, sizeof turned, twice ? "transpose(%s)" : "%s", twice ? x.name : y.name);
-    const char *precision = s.type == F32 ? CHOOSE(a, "", ", precision = tf32", ", precision = full") : "";
+    const char *precision = s.type == F32 && a->swift ? ", precision = tf32" : s.type == F32 ? CHOOSE(a, "", ", precision = tf32", ", precision = full") : "";
     snprintf(out, size, *acc ? "mma(%s, %s, %s%s)" : "mma(%s, %s%s%s)", x.name, turned, acc, precision);
     double loops = 1;
     for (int i = 0; i < a->n_loops; i++) loops *= 3;
@@ -204,7 +205,7 @@ static void between(Arranger *a, const Tile *t, const Tile *other)
 static void bounds(Arranger *a, int tile, char *out, size_t size)
 {
     char count[80];
-    switch (below(a, 12)) {
+    switch (below(a, a->swift ? 24 : 12)) {
     case 0: snprintf(out, size, "0 .. 0"); break;
     case 1: snprintf(out, size, "0 .. 1"); break;
     case 2: snprintf(out, size, "%s .. 2", chance(a, 50) ? "0" : "i"); break;
@@ -222,7 +223,7 @@ static void bounds(Arranger *a, int tile, char *out, size_t size)
 static void open_block(Arranger *a, int tile, char *counter, size_t size, char *countdown)
 {
     char range[128], count[80];
-    int how = below(a, 100);
+    int how = below(a, a->swift ? 75 : 100);
     *counter = 0;
     *countdown = 0;
     if (how < 70) {
@@ -383,12 +384,14 @@ void random_arrangement(uint64_t seed, RandomKernel *out)
     static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72, 256 };
     memset(out, 0, sizeof *out);
     Arranger arranger = {.k = out, .random = {seed * 7 + 3}}, *a = &arranger;
-    a->tidy = chance(a, 50);
+    a->swift = chance(a, 35);
+    a->tidy = a->swift || chance(a, 25);
     a->axes = ONE_OF(a, 0, 1, 1, 1, 2, 2, 2);
     a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, E4M3, E4M3, E5M2, F32, F32, F64, I8, I8, U8);
+    if (a->swift) a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, E4M3, E4M3, E5M2, F32, I8, U8);
     a->extremes = chance(a, 33);
     a->products = 1 + below(a, 4);
-    const int n_extents = a->tidy ? 8 : (int)(sizeof extents / sizeof *extents);
+    const int n_extents = a->tidy ? 7 : (int)(sizeof extents / sizeof *extents);
     for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, n_extents)];
     for (int i = 0; i < 2; i++)
         a->depth[i] = a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16)

@@ -34,6 +34,7 @@ typedef struct Arranger {
     bool extremes;
     /* whole tiles, windows as products have them: what the fast ways of a target are for */
     bool tidy;
+    bool swift;                         /* tidy, and of one type and one number of rows, as wgmma wants products */
     int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
     double work;                        /* multiplications of one program, loops taken three times */
 } Arranger;

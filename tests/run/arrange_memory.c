@@ -87,13 +87,14 @@ static void options(Arranger *a, Elem type, char *out, size_t size)
     snprintf(out, size, "%s%s%s", chance(a, 50) ? CHOOSE(a, ", latency = 2", ", latency = 3",
         ", latency = 4", ", latency = 1") : "",
              chance(a, 20) ? CHOOSE(a, ", cache = keep", ", cache = stream", ", cache = bypass") : "",
-             chance(a, 5) ? elem_whole(type) ? ", pad = 1" : ", pad = 1.0" : "");
+             chance(a, a->tidy ? 1 : 5) ? elem_whole(type) ? ", pad = 1" : ", pad = 1.0" : "");
 }
 
 /* turned: the window is [cols, rows], the tile [rows, cols] by transpose or order. */
 void load_tile(Arranger *a, Elem type, int rows, int cols, Along r, Along c, bool turned, char *out,
     size_t size)
 {
+    if (a->swift && type != F16 && type != BF16 && chance(a, 95)) turned = r == DEEP;    /* contiguous in K */
     const Along along[2] = { turned ? c : r, turned ? r : c };
     const char *name = tensor_in(a, type, 2, along, NULL);
     char at[2][64], with[80];
