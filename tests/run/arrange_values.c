@@ -81,7 +81,8 @@ static void computed_operand(Arranger *a, Wanted w, Along r, Along c, char *out,
         snprintf(out, size, "max(%s, %s)", x, elem_whole(w.type) ? "0" : "0.0"); break;
     case 6: load_tile(a, w.type == U8 ? U8 : I8, w.rows, w.cols, r, c, chance(a, 20), x, sizeof x);
         snprintf(out, size, "%s(%s)", T, x); break;
-    case 7: load_tile(a, w.type, w.rows, w.cols / 2, r, c, false, x, sizeof x);
+    case 7: if (w.cols < 2) { load_tile(a, w.type, w.rows, 1, r, c, false, out, size); break; }
+        load_tile(a, w.type, w.rows, w.cols / 2, r, c, false, x, sizeof x);
         load_tile(a, w.type, w.rows, w.cols - w.cols / 2, r, c, false, y, sizeof y);
         snprintf(out, size, "concat(%s, %s, axis = 1)", x, y); break;
     default: snprintf(out, size, "full([%d, %d], %s, %s)", w.rows, w.cols, one, T); break;
