@@ -2,24 +2,26 @@
 #include "tests/emu/exec_emu.h"
 #include "tests/run/exec_interp.h"
 
+#define EMULATED exec_emu_close, exec_emu_text, exec_emu_draw
+
 const Executor executors[] = {
-    { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_sm_89", "the same for sm_89", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_sm_90a", "the same for sm_90a", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_gfx942", "emitted HIP C for gfx942 on the host", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_gfx90a", "the same for gfx90a", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "emu_gfx1100", "the same for gfx1100", exec_emu_open, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_80", "sm_80, for kernels that run once", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_89", "sm_89, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_90a", "sm_90a, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_90", "sm_90, without what only sm_90a has", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_100a", "sm_100a, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_sm_120", "sm_120, likewise", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_gfx942", "gfx942, compiled faster, run slower", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_gfx90a", "the same for gfx90a", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_gfx950", "the same for gfx950", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
-    { "one_gfx1100", "the same for gfx1100", exec_emu_open_once, exec_emu_run, exec_emu_close, exec_emu_text },
+    { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_sm_89", "the same for sm_89", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_sm_90a", "the same for sm_90a", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_gfx942", "emitted HIP C for gfx942 on the host", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_gfx90a", "the same for gfx90a", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_gfx950", "the same for gfx950", exec_emu_open, exec_emu_run, EMULATED },
+    { "emu_gfx1100", "the same for gfx1100", exec_emu_open, exec_emu_run, EMULATED },
+    { "one_sm_80", "sm_80, for kernels that run once", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_sm_89", "sm_89, likewise", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_sm_90a", "sm_90a, likewise", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_sm_90", "sm_90, without what only sm_90a has", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_sm_100a", "sm_100a, likewise", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_sm_120", "sm_120, likewise", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_gfx942", "gfx942, compiled faster, run slower", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_gfx90a", "the same for gfx90a", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_gfx950", "the same for gfx950", exec_emu_open_once, exec_emu_run, EMULATED },
+    { "one_gfx1100", "the same for gfx1100", exec_emu_open_once, exec_emu_run, EMULATED },
     { "interp", "the interpreter of the tile IR: the oracle of random kernels", exec_interp_open, exec_interp_run, exec_interp_close },
     { 0 },
 };

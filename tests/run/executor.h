@@ -31,6 +31,7 @@ typedef struct Executor {
     bool (*run)(void *state, const Run *, char *why, size_t why_size);
     void (*close)(void *state);
     const char *(*text)(const void *state);     /* what was emitted for the last run; NULL: nothing is */
+    void (*draw)(void *state, int order, int late);     /* of an emulator: what is drawn in the next runs (tests/emu/emu.h) */
 } Executor;
 
 /* All executors of this build, ended by one without a name. */

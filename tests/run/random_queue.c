@@ -9,11 +9,13 @@
  * --save: kernels that fail are written there, as files that tile_random_test takes, their first line what
  * happened; --list: which hints, cache modes and functions of the prelude the kernels used;
  * --file: one kernel that --save wrote; --reduce: kernels that fail are made small first, with --jobs=1.
+ * --draws: runs of a kernel in an emulator, each in an order of its own (1).
  * Every fourth kernel runs without passes too, with --both each.
  * Exit status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "coverage.h"
 #include "random_check.h"
 #include "random_reduce.h"
+#include "ref_random.h"
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ typedef struct Queue {
     const char *device, *save, *file, *list;
     MakeKernel *make;
     uint64_t first, count, batch, next;
-    int jobs, limit, seconds;
+    int jobs, limit, seconds, draws;
     char folder[32];                    /* of what the children say */
     Job job[MOST_JOBS];
     Progress *progress;                 /* shared; the last for the kernel that is made small */
@@ -64,6 +66,14 @@ static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
 
 /* --- in a child --- */
 
+/* Where an emulator draws an order, each kernel has another. */
+static void choose_order(const Queue *q, uint64_t seed, int draw)
+{
+    RefRandom r = { seed * 5 + (uint64_t)draw };
+    if (q->oracle.executor->draw)
+        q->oracle.executor->draw(q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
+}
+
 /* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: runs in place of kernel number j->from. */
 static int child(Queue *q, const Job *j, const RandomKernel *k)
 {
@@ -79,7 +89,11 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
     for (uint64_t seed = j->from; seed < p->to; seed++) {
         p->at = seed;
         const RandomKernel *kernel = k ? k : made(q, seed, &q->kernel);
-        bool ok = random_check(&q->oracle, kernel, seed, q->both || seed % 4 == 0, why, sizeof why);
+        bool ok = true;
+        for (int draw = 0; ok && draw < q->draws; draw++) {
+            choose_order(q, seed, draw);
+            ok = random_check(&q->oracle, kernel, seed, !draw && (q->both || seed % 4 == 0), why, sizeof why);
+        }
         const char *(*text)(const void *) = q->oracle.executor->text;
         if (text && list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
         if (!ok) { puts(why); fflush(NULL); return 1; }
@@ -294,6 +308,7 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--count"))) q->count = strtoull(v, NULL, 0);
     else if ((v = value_of(arg, "--batch"))) q->batch = strtoull(v, NULL, 0);
     else if ((v = value_of(arg, "--jobs"))) q->jobs = atoi(v);
+    else if ((v = value_of(arg, "--draws"))) q->draws = atoi(v);
     else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
     else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1,
@@ -310,7 +325,7 @@ static bool take_option(Queue *q, const char *arg)
 
 int main(int argc, char **argv)
 {
-    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1,
+    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1, .draws = 1,
         .jobs = 1, .limit = 60, .seconds = 1 << 30,
                       .folder = "/tmp/tile-queue-XXXXXX"};
     for (int i = 1; i < argc; i++)
