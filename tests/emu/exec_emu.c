@@ -327,8 +327,7 @@ bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
             text_init(&text, &s.arena);
             text_puts(&text, "");
             diag_render_all(&s, &text);
-            /* tiles may be larger than a chip's shared memory; that is said, and is no wrong result */
-            if (strstr(refused, "bytes of shared memory") && strstr(refused, " needs ")) snprintf(why, why_size, "SKIP: %s", refused);
+            if (executor_too_large(refused)) snprintf(why, why_size, "SKIP: %s", refused);
             else {      /* the refusal; notes on performance may stand before it */
                 const char *from = strstr(text.data, "error: ");
                 while (from && from > text.data && from[-1] != '\n') from--;

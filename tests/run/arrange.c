@@ -112,6 +112,7 @@ static bool product(Arranger *a, Shape s, int k, const char *acc, const Tile *le
     for (int i = 0; i < a->n_loops; i++) loops *= 3;
     a->work += loops * s.m * s.n * k;
     a->products--;
+    a->eighths |= s.type == E4M3 || s.type == E5M2;
     return x.loose || (!twice && y.loose);
 }
 
@@ -376,7 +377,7 @@ static void sizes(Arranger *a)
         snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24),
             error * 0x1p53);
     /* sums are exact but for a rare one above 2^24 */
-    } else snprintf(a->k->bounds, sizeof a->k->bounds, "1 2 2");
+    } else snprintf(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
 }
 
 void random_arrangement(uint64_t seed, RandomKernel *out)

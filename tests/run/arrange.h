@@ -35,6 +35,7 @@ typedef struct Arranger {
     /* whole tiles, windows as products have them: what the fast ways of a target are for */
     bool tidy;
     bool swift;                         /* tidy, and of one type and one number of rows, as wgmma wants products */
+    bool eighths;                       /* products of fp8: some matrix units keep 14 bits of their sums */
     int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
     double work;                        /* multiplications of one program, loops taken three times */
 } Arranger;

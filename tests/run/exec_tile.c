@@ -94,7 +94,8 @@ static bool complain(State *s, Device *d, const char *what, tile_status status, 
 {
     char text[300] = "";
     tile_context_error(d->context, text, sizeof text);
-    snprintf(why, why_size, "%s: %s: %s %s", what, tile_status_name(status), text, s->messages);
+    const char *size = executor_too_large(text) || executor_too_large(s->messages) ? "SKIP: " : "";
+    snprintf(why, why_size, "%s%s: %s: %s %s", size, what, tile_status_name(status), text, s->messages);
     return false;
 }
 

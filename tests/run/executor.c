@@ -42,3 +42,9 @@ bool run_prepare(Run *run, const Problem *p, const char *folder, char *path, siz
         if (!read_launch(&run->launches[run->n_launches++], p, p->recipe->launch[i], why, why_size)) return false;
     return true;
 }
+
+bool executor_too_large(const char *message)
+{
+    bool shared = strstr(message, "bytes of shared memory") && strstr(message, " needs ");
+    return shared || (strstr(message, " registers of each of ") && strstr(message, "and at most "));
+}

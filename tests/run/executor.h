@@ -37,5 +37,8 @@ typedef struct Executor {
 /* All executors of this build, ended by one without a name. */
 extern const Executor executors[];
 
+/* A refusal of tiles that are larger than a device's shared memory or registers: it is said, and is no wrong result. Executors begin such a reason with "SKIP: ". */
+bool executor_too_large(const char *message);
+
 /* Fills run->launches from the recipe's text. False and the reason when the table is wrong. */
 bool run_prepare(Run *, const Problem *, const char *kernels_folder, char *path, size_t path_size, char *why, size_t why_size);
