@@ -149,15 +149,23 @@ static bool compile(Run *r, const Func *f, const GpuCode *code, const Target *t,
     return !over;
 }
 
-static void save(const Run *r, const GpuCode *code, const char *title)
+static void save_as(const Run *r, const char *title, const char *ending, const char *text)
 {
     char path[512];
-    int n = snprintf(path, sizeof path, "%s/%s.cu", r->save, title);
-    for (char *p = path + strlen(r->save) + 1; *p; p++) if (strchr(" ,:<>", *p)) *p = '_';
+    int n = snprintf(path, sizeof path, "%s/%s%s", r->save, title, ending);
+    for (char *p = path + strlen(r->save) + 1; *p; p++)
+        if (strchr(" ,:<>", *p)) *p = '_';
     FILE *f = n < (int)sizeof path ? fopen(path, "wb") : NULL;
-    if (!f) return;
-    fwrite(code->text, 1, code->text_len, f);
-    fclose(f);
+    if (!f || fputs(text, f) < 0 || fclose(f)) {
+        fprintf(stderr, "cannot write %s\n", path);
+        exit(1);
+    }
+}
+
+static void save(const Run *r, const GpuCode *code, const char *title)
+{
+    save_as(r, title, ".cu", code->text);
+    save_as(r, title, ".schedule", code->schedule);
 }
 
 static bool comes_round(Run *r, Session *s, Func *f, const Target *t, const GpuCode *code, const char *title)
