@@ -1,0 +1,79 @@
+#!/bin/bash
+# structure.sh SOURCE_FOLDER [--list]: rules about the shape of the source tree that no compiler checks.
+#
+# Each rule finds places in the tree and has a limit in limits.txt. A rule fails when it finds more places than its limit, and also when it
+# finds fewer, so that a limit is lowered by the change that made it possible and never rises again. --list prints every place.
+set -u
+cd "$1" || exit 2
+list=${2:-}
+limits=tests/structure/limits.txt
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+failures=0
+
+c_files() { git ls-files '*.c' '*.h' "$@"; }
+compiler_files() { git ls-files 'ir/*.[ch]' 'frontend/*.[ch]' 'passes/*.[ch]' 'backends/*.[ch]' 'runtime/*.[ch]' 'tools/*.[ch]'; }
+
+# rule NAME WHAT: the places come in on standard input, one a line
+rule() {
+    local name=$1 what=$2 found limit
+    cat >"$work/$name"
+    found=$(wc -l <"$work/$name")
+    limit=$(awk -v n="$name" '$1 == n { print $2 }' $limits)
+    [ -n "$list" ] && sed "s/^/$name: /" "$work/$name"
+    if [ -z "$limit" ]; then
+        echo "FAIL $name has no limit in $limits (found $found)"
+    elif ((found > limit)); then
+        echo "FAIL $name: $what: found $found, the limit is $limit; the first places:"
+        head -12 "$work/$name"
+    elif ((found < limit)); then
+        echo "FAIL $name: found $found, the limit is $limit: lower it in $limits"
+    else
+        echo "ok   $name: $found"
+        return
+    fi
+    failures=$((failures + 1))
+}
+
+c_files | xargs awk 'FNR == 1 { line = 0 } length($0) > 110 { print FILENAME ":" FNR ": " length($0) }' |
+    rule long-lines "lines of C over 110 columns"
+
+c_files | xargs wc -l | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 }' |
+    rule long-files "files of over 500 lines"
+
+# A function begins with a brace in the first column and ends with one.
+compiler_files | xargs awk '/^\{/ { begin = FNR } /^\}/ && begin { if (FNR - begin - 1 > 60) print FILENAME ":" begin ": " FNR - begin - 1; begin = 0 }
+    FNR == 1 { begin = /^\{/ }' |
+    rule long-functions "functions of over 60 lines"
+
+# -Werror=switch-enum sees through no cast.
+c_files | xargs grep -nE 'switch \(\((int|unsigned|size_t)\)' |
+    rule enum-casts "switches over an enum that a cast keeps from being checked"
+
+# Devices are described by tables (ir/targets.def, runtime/gpu_facts.h); the code asks for a field.
+compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/gpu_facts\.h$' |
+    xargs grep -nE '\b(65536|232448|101376|166912|0x942|0x950|0x90a|0x1100)\b|arch *[=!<>]=? *[0-9]' | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\)' |
+    rule device-literals "numbers of a device outside of its table"
+
+# The passes of the tile IR: file = name = test = row of docs/passes.md.
+sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
+    file=${pass//-/_}
+    [ -f "passes/$file.c" ] || echo "$pass: no file passes/$file.c"
+    [ -f "tests/passes/$file.ir" ] || echo "$pass: no test tests/passes/$file.ir"
+    grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
+done | rule tile-passes "tile passes whose file, test or row has another name"
+
+# The passes of the kernel IR, likewise.
+sed -nE 's/^KERNEL_PASS\("([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
+    file=${pass//-/_}
+    [ -n "$(git ls-files "passes/kernel/$file.c" "passes/kernel/*/$file.c")" ] || echo "$pass: no file $file.c below passes/kernel"
+    [ -f "tests/passes/kernel/$file.ir" ] || echo "$pass: no test tests/passes/kernel/$file.ir"
+    grep -qE "^(\| |## |### )\`?$pass\`?( |\$)" docs/passes.md || echo "$pass: no row or heading in docs/passes.md"
+done | rule kernel-passes "kernel passes whose file, test or heading has another name"
+
+# Decisions are enums and fields, not text that code compares.
+compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE '!?strcmp\([^)]*"(fill|cluster|cluster_axis|split|turns|occupancy|warps|stages|persistent|roles)"' |
+    rule compared-hints "hints that are known by their text"
+
+c_files | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b' | rule unfinished "marks of unfinished work"
+
+exit $((failures > 0))
