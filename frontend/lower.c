@@ -347,7 +347,8 @@ static void lower_hints(Lower *l, const Node *kernel)
 {
     Hints *h = &l->func->hints;
     const Node *hint = find_clause(kernel, "hint"), *raster = find_clause(kernel, "raster");
-#define HINT(name, most, base) lower_hint(l, &h->name == &h->raster_group ? raster : hint, &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
+#define HINT(name, most, base, search) \
+    lower_hint(l, &h->name == &h->raster_group ? raster : hint, &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
 #include "ir/hints.def"
 #undef HINT
     const Node *schedule = lower_hint_argument(l, hint, "schedule");

@@ -1,6 +1,7 @@
 /* program.c: what a program offers: kernels and their parameters, instances, tuning; and which dimensions are tile extents. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "ir/hints.h"
 #include "frontend/lower.h"
 #include "frontend/parse.h"
 #include "frontend/program.h"
@@ -516,16 +517,7 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
     return false;
 }
 
-bool frontend_hint_name(const char *name)
-{
-    static const char *const names[] = {
-#define HINT(name, most, base) #name,
-#include "ir/hints.def"
-#undef HINT
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) if (!strcmp(names[i], name)) return true;
-    return false;
-}
+bool frontend_hint_name(const char *name) { return hint_find(name) != NULL; }
 
 bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
 {

@@ -121,7 +121,7 @@ typedef struct Dim {
 } Dim;
 
 typedef struct Hints {                  /* never change a result; 0 = not given */
-#define HINT(name, most, base) int name;    /* the value + base */
+#define HINT(name, most, base, search) int name;    /* the value + base */
 #include "ir/hints.def"
 #undef HINT
     const char *schedule;               /* a schedule written by hand, or NULL */

@@ -746,7 +746,7 @@ static void func_hints(Parser *p)
 {
     Hints *h = &p->func->hints;
     const struct { const char *name; int *v, most, base; } all[] = {
-#define HINT(name, most, base) { #name, &h->name, most, base },
+#define HINT(name, most, base, search) { #name, &h->name, most, base },
 #include "ir/hints.def"
 #undef HINT
     };

@@ -348,7 +348,7 @@ static void print_hints(Printer *p)
 {
     const Hints *h = &p->func->hints;
     const struct { const char *name; int v, base; } all[] = {
-#define HINT(name, most, base) { #name, h->name, base },
+#define HINT(name, most, base, search) { #name, h->name, base },
 #include "ir/hints.def"
 #undef HINT
     };

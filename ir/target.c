@@ -9,7 +9,8 @@ enum {
 };
 
 static const Target targets[] = {
-#define TARGET(name, kind, arch, wave, shared, regs, sms, l2, features) { name, TARGET_##kind, arch, wave, shared, regs, sms, l2, features },
+#define TARGET(name, kind, arch, wave, shared, regs, sms, l2, sm_shared, sm_regs, sm_threads, sm_ctas, features) \
+    { name, TARGET_##kind, arch, wave, shared, regs, sms, l2, sm_shared, sm_regs, sm_threads, sm_ctas, features },
 #include "ir/targets.def"
 #undef TARGET
 };

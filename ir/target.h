@@ -20,6 +20,8 @@ typedef struct Target {
     int64_t shared_bytes;       /* per block, dynamic */
     int max_registers, n_sms;
     int64_t l2_bytes;
+    int64_t sm_shared_bytes;    /* of a multiprocessor, for all of its CTAs */
+    int sm_registers, sm_threads, sm_ctas;
     unsigned features;
 } Target;
 

@@ -1,6 +1,6 @@
 /* kernel.c: making kernels: bindings, parameters, tuning rows; the table of variants. */
 #include "runtime/kernel.h"
-#include "runtime/cost.h"
+#include "runtime/choice/cost.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include "bench/gpu/source.h"
 #include "frontend/frontend.h"
 #include "runtime/compile.h"
-#include "runtime/search.h"
+#include "runtime/choice/search.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +116,11 @@ static int bind_all(Session *s, const FrontKernel *k, int argc, char **argv, Fro
     return nb;
 }
 
+static CostDevice device_of(const Target *t)
+{
+    return (CostDevice){ device_model(t), t, t->n_sms, t->l2_bytes };
+}
+
 static int choose(int argc, char **argv)
 {
     size_t n = 0;
@@ -142,12 +147,12 @@ static int choose(int argc, char **argv)
     LaunchFacts facts;
     facts_of(&s, k, b, ask.nb, &facts);
     CompileOptions o = compile_options_default(target);
-    SearchProblem p = { .parse = parse, .shape = shape, .user = &ask, .kernel = argv[2], .bindings = fixed, .n_bindings = nf, .facts = &facts, .options = &o, .model = device_model(target),
-                        .units = target->n_sms, .shared_bytes = target->shared_bytes, .l2_bytes = target->l2_bytes };
+    SearchProblem p = { .parse = parse, .shape = shape, .user = &ask, .kernel = argv[2], .bindings = fixed, .n_bindings = nf, .facts = &facts, .options = &o, .device = device_of(target),
+                        .shared_bytes = target->shared_bytes };
     SearchResult r;
     double begin = clock_ms();
     if (!search_configuration(&s, &p, &r)) return 1;
-    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.0f ms\n", search_text(&s, &r), r.ns * 1e-3, r.limit, r.declared_ns * 1e-3, r.tried, clock_ms() - begin);
+    printf("%s: %.1f us by %s (declared %.1f), of %d, in %.0f ms\n", search_text(&s, &r), r.ns * 1e-3, bound_name(r.bound), r.declared_ns * 1e-3, r.tried, clock_ms() - begin);
     session_free(&s);
     free(text);
     return 0;
@@ -206,6 +211,7 @@ static int count(int argc, char **argv, const char *list)
         Func *f;
         bool ok = compile_lowered(&s, ast, argv[2], all, na, &facts, &o, &compiled, &f, &code);
         double lowered = clock_ms();
+        const CostDevice device = device_of(target);
         Cost cost = { 0 };
         if (ok) {
             int64_t *dims = arena_array(&s.arena, int64_t, (size_t)f->n_dims + 1), grid[3] = { 1, 1, 1 };
@@ -214,7 +220,7 @@ static int count(int argc, char **argv, const char *list)
             if (!eval_run(compiled.grid, &env, grid)) ok = false;
             for (int a = eval_results(compiled.grid); a < 3; a++) grid[a] = 1;
             memcpy(env.grid, grid, sizeof grid);
-            if (ok) cost_count(&s, f, &code, &env, grid[0] * grid[1] * grid[2], target->n_sms, target->l2_bytes, &cost);
+            if (ok && device.model) cost_count(&s, f, &code, &env, grid[0] * grid[1] * grid[2], &device, &cost);
         }
         double end = clock_ms();
         printf("%s{\"config\": \"", first ? "" : ",\n");
@@ -229,10 +235,9 @@ static int count(int argc, char **argv, const char *list)
 #define D(x) printf(", \"" #x "\": %.6g", (double)cost.x)
         D(wgmma); D(mma); D(feed); D(shared); D(alu); D(special); D(in); D(out); D(wasted); D(filled); D(given); D(torn); D(joins); D(loading); D(panels); D(scalar); D(steps); D(again); D(turns); D(stalls); D(meets); D(heaviest); D(unique); D(memory); D(ring); D(slots); D(ahead); D(programs); D(groups); D(consumers);
         D(threads); D(registers); D(words); D(held); D(room); D(persistent); D(overlapped); D(bulk); D(cluster); D(shared_bytes);
-        const char *limit = "";
-        const DeviceModel *model = device_model(target);
-        if (ok && model) printf(", \"estimate\": %.6g", cost_estimate(&cost, model, target->n_sms, target->l2_bytes, &limit));
-        printf(", \"limit\": \"%s\"}", limit);
+        Bound bound = BOUND_PROGRAMS;
+        if (ok && device.model) printf(", \"estimate\": %.6g", cost_estimate(&cost, &device, &bound));
+        printf(", \"limit\": \"%s\"}", bound_name(bound));
         session_free(&s);
     }
     printf("]\n");

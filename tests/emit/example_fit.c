@@ -1,5 +1,5 @@
 /* example_fit.c: see example.h. */
-#include "runtime/search.h"
+#include "runtime/choice/search.h"
 #include "tests/emit/example.h"
 
 static Ast *parse(void *path, Session *s) { return example_parse(s, path); }
@@ -33,7 +33,7 @@ int example_fit(Session *s, const char *path, Ast *ast, const char *kernel, cons
     for (int d = 0; d < k->n_dims; d++) dim16[d] = true;
     LaunchFacts facts = { params, n_params, dim16, k->n_dims, true, true };
     SearchProblem p = { .parse = parse, .shape = shape, .user = (void *)path, .kernel = kernel, .bindings = given, .n_bindings = n, .facts = &facts, .options = &o,
-                        .units = t->n_sms, .shared_bytes = t->shared_bytes, .l2_bytes = t->l2_bytes, .threads = 1, .only_if_needed = true };
+                        .device = { .target = t, .units = t->n_sms, .l2_bytes = t->l2_bytes }, .shared_bytes = t->shared_bytes, .threads = 1, .only_if_needed = true };
     if (!search_configuration(s, &p, &r) || !r.n || n + r.n > most) return 0;
     memcpy(out, given, (size_t)n * sizeof *out);
     memcpy(out + n, r.config, (size_t)r.n * sizeof *out);

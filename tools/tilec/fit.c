@@ -1,6 +1,6 @@
 /* fit.c: see fit.h. */
 #include "tools/tilec/fit.h"
-#include "runtime/search.h"
+#include "runtime/choice/search.h"
 
 
 static Ast *parse(void *user, Session *s) { return input_parse_again(user, s); }
@@ -39,7 +39,7 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
     Session *s = &in->session;
     SearchResult r;
     SearchProblem p = { .parse = parse, .shape = shape, .user = in, .kernel = v->kernel->name, .bindings = v->bindings, .n_bindings = (int)v->n, .facts = facts, .options = o,
-                        .model = device_model(o->target), .units = o->target->n_sms, .shared_bytes = o->target->shared_bytes, .l2_bytes = o->target->l2_bytes, .threads = 1, .only_if_needed = true };
+                        .device = { device_model(o->target), o->target, o->target->n_sms, o->target->l2_bytes }, .shared_bytes = o->target->shared_bytes, .threads = 1, .only_if_needed = true };
     if (!a->too_large) return NULL;
     Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;

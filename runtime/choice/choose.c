@@ -1,11 +1,13 @@
-/* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the least estimate (search.h, docs/tuning.md). What the caller binds stays.
- * The CPU keeps the declared defaults: its programs share cores in turn.
+/* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the
+ * least estimate (search.h, docs/tuning.md). What the caller binds stays. The CPU keeps the declared
+ * defaults: its programs share cores in turn.
  *
- * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up without locks, and in the disk cache, so that another process need not
- * search. A kernel that meets many shapes takes, after some, what was chosen for one close by. */
+ * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up
+ * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
+ * shapes takes, after some, what was chosen for one close by. */
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
-#include "runtime/search.h"
+#include "runtime/choice/search.h"
 #include "ir/stack.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,19 +15,31 @@
 
 enum { MAX_CHOICES = 128, MEMO_SLOTS = 64, MEMO_MOST = 4096, EXACT = 24 };
 
-typedef struct Choice { const FrontBinding *config; int n; } Choice;
-typedef struct Chosen { struct Chosen *older, *next; size_t bytes; uint64_t hash; int choice; uint64_t words[]; } Chosen;     /* the key without its choice, then the extents. `next`: of the same slot */
+typedef struct Choice {
+    const FrontBinding *config;
+    int n;
+} Choice;
+typedef struct Chosen {
+    struct Chosen *older, *next;
+    size_t bytes;
+    uint64_t hash;
+    int choice;
+    uint64_t words[];
+} Chosen; /* the key without its choice, then the extents. `next`: of the same slot */
 
 struct Chooser {
-    Session session;                /* configurations */
-    Choice all[MAX_CHOICES]; int n; /* [0]: the declared defaults; they stay where they are: launches read them without the lock */
+    Session session; /* configurations */
+    Choice all[MAX_CHOICES];
+    int n; /* [0]: the declared defaults; they stay where they are: launches read them without the lock */
     _Atomic(Chosen *) slot[MEMO_SLOTS];
-    Chosen *memos; int n_memos, searched;
+    Chosen *memos;
+    int n_memos, searched;
 };
 
 tile_status chooser_open(tile_kernel *k)
 {
-    if (k->context->driver->ops->kind == TARGET_CPU || !frontend_tune(k->module->ast, k->name)) return TILE_OK;
+    if (k->context->driver->ops->kind == TARGET_CPU || !frontend_tune(k->module->ast, k->name))
+        return TILE_OK;
     struct Chooser *c = context_alloc(k->context, sizeof *c);
     if (!c) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     session_init(&c->session, k->context->alloc);
@@ -38,14 +52,22 @@ void chooser_close(tile_kernel *k)
 {
     struct Chooser *c = k->chooser;
     if (!c) return;
-    for (Chosen *m = c->memos, *older; m; m = older) { older = m->older; context_free(k->context, m, m->bytes); }
+    for (Chosen *m = c->memos, *older; m; m = older) {
+        older = m->older;
+        context_free(k->context, m, m->bytes);
+    }
     session_free(&c->session);
     context_free(k->context, c, sizeof *c);
 }
 
-/* --- what a search asks --------------------------------------------------------------------------------------------------------------- */
+/* --- what a search asks
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
-typedef struct Ask { tile_kernel *k; const LaunchArgs *l; } Ask;
+typedef struct Ask {
+    tile_kernel *k;
+    const LaunchArgs *l;
+} Ask;
 
 static Ast *parse(void *user, Session *s) { return module_parse(((Ask *)user)->k->module, s); }
 
@@ -58,7 +80,9 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
         const CompiledDim *m = &c->dims[d];
         dims[d] = m->extent >= 0 ? m->extent : m->param >= 0 ? a->l->views[m->param].extent[m->axis] : 1;
     }
-    *env = (EvalEnv){ .dims = dims, .scalars = a->l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])a->l->strides };
+    *env = (EvalEnv){
+        .dims = dims, .scalars = a->l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])a->l->strides
+    };
     if (eval_results(c->grid) > 3 || !eval_run(c->grid, env, grid)) return false;
     *programs = 1;
     for (int i = 0; i < 3; i++) {
@@ -85,17 +109,23 @@ static int add_choice(struct Chooser *c, const FrontBinding *config, int n)
     for (int i = 0; i < c->n; i++) {
         bool same = c->all[i].n == n;
         for (int j = 0; same && j < n; j++)
-            same = !strcmp(c->all[i].config[j].name, config[j].name) && c->all[i].config[j].value.kind == config[j].value.kind && c->all[i].config[j].value.i == config[j].value.i;
+            same = !strcmp(c->all[i].config[j].name, config[j].name) &&
+                   c->all[i].config[j].value.kind == config[j].value.kind &&
+                   c->all[i].config[j].value.i == config[j].value.i;
         if (same) return i;
     }
     if (c->n == MAX_CHOICES) return 0;
     FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
-    for (int j = 0; j < n; j++) copy[j] = (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
+    for (int j = 0; j < n; j++)
+        copy[j] =
+            (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
     c->all[c->n] = (Choice){ copy, n };
     return c->n++;
 }
 
-/* --- the disk cache --------------------------------------------------------------------------------------------------------------------- */
+/* --- the disk cache
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static const char magic[] = "tile-choice-1\n";
 
@@ -103,7 +133,8 @@ static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t
 {
     Text t;
     tile_context *c = k->context;
-    int64_t device[3] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes, c->driver->info.l2_bytes };
+    int64_t device[3] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes,
+        c->driver->info.l2_bytes };
     uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
     text_init(&t, &s->arena);
     cache_key_text(&t, magic);
@@ -123,7 +154,9 @@ static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *ch
     size_t size;
     FrontBinding config[64];
     int n = 0;
-    if ((k->context->flags & TILE_CONTEXT_NO_CACHE) || !cache_read(&k->context->cache, key, &s->arena, &bytes, &size)) return false;
+    if ((k->context->flags & TILE_CONTEXT_NO_CACHE) ||
+        !cache_read(&k->context->cache, key, &s->arena, &bytes, &size))
+        return false;
     char *text = arena_strndup(&s->arena, bytes, size), *at = text;
     if (strncmp(at, magic, sizeof magic - 1)) return false;
     for (at += sizeof magic - 1; *at && n < 64; n++) {
@@ -135,7 +168,8 @@ static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *ch
         if (*end != ' ' || (kind != FRONT_INT && kind != FRONT_BOOL)) return false;
         long long v = strtoll(end, &end, 10);
         if (*end != '\n') return false;
-        config[n].value = kind == FRONT_INT ? (FrontValue){ FRONT_INT, { .i = v } } : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
+        config[n].value = kind == FRONT_INT ? (FrontValue){ FRONT_INT, { .i = v } }
+                                            : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
         at = end + 1;
     }
     *choice = n ? add_choice(k->chooser, config, n) : 0;
@@ -149,35 +183,68 @@ static void write_choice(tile_kernel *k, Session *s, const CacheKey *key, const 
     text_init(&t, &s->arena);
     text_puts(&t, magic);
     for (int i = 0; i < r->n; i++)
-        text_printf(&t, "%s %d %lld\n", r->config[i].name, (int)r->config[i].value.kind, (long long)(r->config[i].value.kind == FRONT_BOOL ? r->config[i].value.b : r->config[i].value.i));
+        text_printf(&t, "%s %d %lld\n", r->config[i].name, (int)r->config[i].value.kind,
+            (long long)(r->config[i].value.kind == FRONT_BOOL ? r->config[i].value.b : r->config[i].value.i));
     cache_write(&k->context->cache, key, t.data, t.len);
 }
 
-/* --- choosing ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- choosing
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model)
 {
     char estimate[160] = "";
     if (by_model && r->ns < INFINITY) {
-        format_text(estimate, sizeof estimate, ", estimated at %.1f us (bound by %s)", r->ns * 1e-3, r->limit);
+        format_text(estimate, sizeof estimate, ", estimated at %.1f us (bound by %s)", r->ns * 1e-3,
+            bound_name(r->bound));
         size_t n = strlen(estimate);
-        if (r->n && r->declared_ns < INFINITY) format_text(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
+        if (r->n && r->declared_ns < INFINITY)
+            format_text(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
     }
-    if (r->declared_ns == INFINITY) diag_perf(s, k->front->loc, "as declared, %s does not fit %s: %s is taken%s", k->title, k->context->target->name, search_text(s, r), estimate);
-    else diag_perf(s, k->front->loc, "no table speaks of this launch: %s, of %d configurations%s", search_text(s, r), r->tried, estimate);
+    if (r->declared_ns == INFINITY)
+        diag_perf(s, k->front->loc, "as declared, %s does not fit %s: %s is taken%s", k->title,
+            k->context->target->name, search_text(s, r), estimate);
+    else
+        diag_perf(s, k->front->loc, "no table speaks of this launch: %s, of %d configurations%s",
+            search_text(s, r), r->tried, estimate);
 }
 
-/* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile. */
-typedef struct Preparing { Driver *driver; pthread_t thread; bool runs; } Preparing;
+/* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile.
+ */
+typedef struct Preparing {
+    Driver *driver;
+    pthread_t thread;
+    bool runs;
+} Preparing;
 
-static void prepare_there(void *p) { Driver *d = p; d->ops->compiler_prepare(d); }
-static void *prepare(void *p) { stack_call(prepare_there, ((Preparing *)p)->driver); return NULL; }
+static void prepare_there(void *p)
+{
+    Driver *d = p;
+    d->ops->compiler_prepare(d);
+}
+static void *prepare(void *p)
+{
+    stack_call(prepare_there, ((Preparing *)p)->driver);
+    return NULL;
+}
 
 static void prepared(void *p)
 {
     Preparing *q = p;
     if (q->runs) pthread_join(q->thread, NULL);
     q->runs = false;
+}
+
+/* The card's own figures, where the driver says them. */
+static CostDevice device_of(const tile_kernel *k)
+{
+    const DriverInfo *d = &k->context->driver->info;
+    const Target *t = k->context->target;
+    return (CostDevice){ .model = device_model(t),
+        .target = t,
+        .units = d->multiprocessors > 0 ? d->multiprocessors : 1,
+        .l2_bytes = d->l2_bytes ? d->l2_bytes : t->l2_bytes };
 }
 
 static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name)
@@ -188,36 +255,52 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     CompileOptions o = context_compile_options(k->context);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims) + 1);
     int64_t shared = k->context->target->shared_bytes;
-    o.passes.dump_after = NULL;         /* of what is launched, not of what is looked at */
-    kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1), arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
-    SearchProblem p = { .parse = parse, .shape = shape, .user = &ask, .kernel = k->name, .bindings = b, .n_bindings = bound(k, l, b), .facts = &facts, .options = &o,
-                        .model = device_model(k->context->target), .units = d->multiprocessors > 0 ? d->multiprocessors : 1,
-                        .shared_bytes = d->shared_bytes && d->shared_bytes < shared ? d->shared_bytes : shared, 
-                        .l2_bytes = d->l2_bytes ? d->l2_bytes : k->context->target->l2_bytes, .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
+    o.passes.dump_after = NULL; /* of what is launched, not of what is looked at */
+    kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1),
+        arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
+    SearchProblem p = { .parse = parse,
+        .shape = shape,
+        .user = &ask,
+        .kernel = k->name,
+        .bindings = b,
+        .n_bindings = bound(k, l, b),
+        .facts = &facts,
+        .options = &o,
+        .device = device_of(k),
+        .shared_bytes = d->shared_bytes && d->shared_bytes < shared ? d->shared_bytes : shared,
+        .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
     SearchResult r;
     double start = clock_ms();
     Preparing *compiler = arena_new(&s->arena, Preparing);
     compiler->driver = k->context->driver;
     session_defer(s, prepared, compiler);
-    compiler->runs = compiler->driver->ops->compiler_prepare && !pthread_create(&compiler->thread, NULL, prepare, compiler);
+    compiler->runs = compiler->driver->ops->compiler_prepare &&
+                     !pthread_create(&compiler->thread, NULL, prepare, compiler);
     bool found = search_configuration(s, &p, &r);
     prepared(compiler);
     if (!found) return 0;
     if (context_debug_has(k->context, "time")) {
         char text[80];
-        format_text(text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
+        format_text(
+            text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
         context_debug(k->context, text, k->title);
     }
     s->diags = s->last_diag = NULL;
     s->n_errors = 0;
-    if (!p.only_if_needed || r.n) say(k, s, &r, p.model != NULL);
+    if (!p.only_if_needed || r.n) say(k, s, &r, p.device.model != NULL);
     context_report(k->context, s, k->title);
     write_choice(k, s, name, &r);
     return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
 }
 
 /* A search, or what an earlier one found; no memory to choose with: what is declared. */
-typedef struct Wanted { tile_kernel *k; const LaunchArgs *l; const uint64_t *key, *words; size_t n; int choice; } Wanted;
+typedef struct Wanted {
+    tile_kernel *k;
+    const LaunchArgs *l;
+    const uint64_t *key, *words;
+    size_t n;
+    int choice;
+} Wanted;
 
 static void search_guarded(void *p)
 {
@@ -233,7 +316,8 @@ static void search_guarded(void *p)
     session_free(&s);
 }
 
-static int search_or_read(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
+static int search_or_read(
+    tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
 {
     Wanted w = { k, l, key, words, n, 0 };
     context_on_stack(k->context, search_guarded, &w);
@@ -258,7 +342,10 @@ static int nearby(const tile_kernel *k, const uint64_t *words)
 static uint64_t hash_words(const uint64_t *words, size_t n)
 {
     uint64_t h = 0x9e3779b97f4a7c15ull;
-    for (size_t i = 0; i < n; i++) { h = (h ^ words[i]) * 0xff51afd7ed558ccdull; h ^= h >> 32; }
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ words[i]) * 0xff51afd7ed558ccdull;
+        h ^= h >> 32;
+    }
     return h;
 }
 
@@ -293,7 +380,7 @@ int kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
     uint64_t words[n];
     memcpy(words, key, (size_t)k->key_words * sizeof *words);
     for (int d = 0; d < k->n_dims; d++) {
-        if (!l->dims[d]) return 0;      /* nothing to compute */
+        if (!l->dims[d]) return 0; /* nothing to compute */
         words[k->key_words + d] = (uint64_t)l->dims[d];
     }
     uint64_t hash = hash_words(words, n);

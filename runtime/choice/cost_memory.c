@@ -1,5 +1,5 @@
 /* cost_memory.c: of cost: the bytes that a program's accesses move, how they lie, and what waits for them. */
-#include "runtime/cost_walk.h"
+#include "runtime/choice/cost_walk.h"
 #include <math.h>
 
 /* Bytes of a window that lie inside the tensor, in the mean over its places. */
@@ -24,7 +24,8 @@ double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
     return n;
 }
 
-/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it holds. */
+/* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it
+ * holds. */
 static double sectors(const CostWalk *w, const Instr *i, double bytes)
 {
     MemParts m;
@@ -85,19 +86,24 @@ double cost_narrow(const CostWalk *w, const Instr *put)
     return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
 }
 
-/* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at
- * multiples of 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times
- * as long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to three times. */
+/* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told
+ * apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at multiples of
+ * 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd
+ * ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times as
+ * long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to
+ * three times. */
 double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
     int unit = kernel_unit_axis(w->f, fill, NULL);
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
-    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
+    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) *
+           (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
 }
 
-/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
+/* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
+ * does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
  * cubed with 128 x 256 192 us for 180; within sectors 270.) */
 double cost_torn(const CostWalk *w, const Instr *put)
 {
@@ -109,16 +115,19 @@ double cost_torn(const CostWalk *w, const Instr *put)
     for (int a = p->type->rank - 1; a >= 0; a--) {
         int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
         pitch *= w->env->dims[p->dims[a]];
-        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 && stride * dtype_bytes(p->type->dtype) % 32;
+        within |= a != unit && a < e->n && w->env->dims[p->dims[a]] > 1 &&
+                  stride * dtype_bytes(p->type->dtype) % 32;
     }
     return within ? 0.5 : 0;
 }
 
-/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
+/* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins
+ * within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
 double cost_pieces(const CostWalk *w, const Instr *put)
 {
     int64_t row = cost_row_bytes(w, put);
-    const LayoutShared *slot = w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
+    const LayoutShared *slot =
+        w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
     return slot && slot->pitch < 128 ? ceil((double)row / slot->pitch) * 128 / (double)row : 1;
 }
 
@@ -133,8 +142,10 @@ static double over_the_end(const CostWalk *w, const Instr *i)
     return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
 }
 
-/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and four of those on their way at once; vectors over a row's end one after
- * the other, by elements (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether it is inside. */
+/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and
+ * four of those on their way at once; vectors over a row's end one after the other, by elements
+ * (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether
+ * it is inside. */
 void cost_copy(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
@@ -143,8 +154,15 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     double width = kernel_access_bytes(w->f, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
-    w->c.alu += whole / (width < 4 ? 16 : width) * (width < 4 ? 41 : ir_attr_int(i, ATTR_MASKED, 1) ? 16 : 4) * times;
-    if (width < 4) w->c.stalls += (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) * times;
+    w->c.alu += whole / (width < 4 ? 16 : width) *
+                (width < 4                           ? 41
+                    : ir_attr_int(i, ATTR_MASKED, 1) ? 16
+                                                     : 4) *
+                times;
+    if (width < 4)
+        w->c.stalls +=
+            (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) *
+            times;
 }
 
 void cost_wait_for_data(CostWalk *w, double times)
@@ -160,19 +178,25 @@ void cost_slots(CostWalk *w, const Value *buffer)
     if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
 }
 
-/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for shifting as for moving; 0: it does not go so. */
+/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for
+ * shifting as for moving; 0: it does not go so. */
 static double shifted(const CostWalk *w, const Instr *i)
 {
     MemParts m;
     ShiftChain chain;
     int axis, heads = 0, by_element;
-    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) || !ir_mem_parts(i, &m)) return 0;
+    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) ||
+        !ir_mem_parts(i, &m))
+        return 0;
     const Type *t = (m.result ? m.result : m.values[0])->type;
     kernel_unit_axis(w->f, i, &axis);
     if (kernel_access_bytes(w->f, i) >= 16 && t->shape[axis] * dtype_bytes(t->dtype) % 16 == 0) return 0;
-    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis, dtype_bytes(t->dtype), &chain)) return 0;
+    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis,
+                          dtype_bytes(t->dtype), &chain))
+        return 0;
     for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
-    return (double)w->threads * chain.vectors * kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
+    return (double)w->threads * chain.vectors *
+           kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
 }
 
 void cost_memory(CostWalk *w, const Instr *i, double times)
@@ -186,18 +210,27 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             cost_reads(w, i, m.param, bytes * times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
-            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) / w->threads);      /* elements by themselves take a register each until they are put together */
+            int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
+                              w->threads); /* elements by themselves take a register each until they are put
+                                              together */
             if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
-        }
-        else w->c.out += bytes * times;
+        } else w->c.out += bytes * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }
-    const Type *t = m.rank && m.idx[0] ? m.idx[0]->type : NULL;      /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
-    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1, size = dtype_bytes(w->f->params[m.param].type->dtype);
-    if (i->op == OP_GATHER) { w->c.in += n * size * times; w->c.ahead += n * size; cost_wait_for_data(w, times); } else w->c.out += n * size * times;
+    const Type *t =
+        m.rank && m.idx[0]
+            ? m.idx[0]->type
+            : NULL; /* gathers, scatters, atomics: a sector an element, unless neighbours share it */
+    double n = t && t->kind == TYPE_TILE ? (double)type_elements(t) : 1,
+           size = dtype_bytes(w->f->params[m.param].type->dtype);
+    if (i->op == OP_GATHER) {
+        w->c.in += n * size * times;
+        w->c.ahead += n * size;
+        cost_wait_for_data(w, times);
+    } else w->c.out += n * size * times;
     w->c.alu += n * 8 * times;
 }

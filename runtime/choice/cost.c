@@ -1,0 +1,172 @@
+/* cost.c: counts what the programs of a launch do: see cost.h. A few programs spread over the grid are walked
+ * (cost_walk.c), and their mean is taken; the programs that run at once are walked again for the windows that
+ * they share. */
+#include "runtime/choice/cost_walk.h"
+#include <math.h>
+
+enum { SAMPLES = 5, MOST_WALKED = 1024 };
+
+/* What is summed over the sampled programs, and then divided by their number. */
+#define MEANS(F) \
+    F(wgmma) \
+    F(mma) \
+    F(feed) \
+    F(shared) \
+    F(alu) F(special) F(in) F(out) F(wasted) F(given) F(filled) F(torn) F(scalar) F(again) F(joins) F(turns) \
+        F(steps) F(stalls) F(meets)
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+static void add(Cost *to, const Cost *c)
+{
+#define ADD(x) to->x += c->x;
+    MEANS(ADD)
+#undef ADD
+    to->panels = fmax(to->panels, c->panels);
+    to->held = larger(to->held, c->held);
+    to->loaded = larger(to->loaded, c->loaded);
+    if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots;
+    to->ring = c->ring;
+    to->ahead = c->ahead;
+    to->consumers = c->consumers;
+    to->persistent |= c->persistent;
+    to->overlapped |= c->overlapped;
+    to->bulk |= c->bulk;
+    to->shifted |= c->shifted;
+    to->by_turns |= c->by_turns;
+    to->wide |= c->wide;
+    to->chained |= c->chained;
+    to->uncertain |= c->uncertain;
+}
+
+static double weight(const Cost *c)
+{ return c->wgmma + c->mma + 16 * (c->alu + 8 * c->special) + 64 * (c->in + c->out) + 1; }
+
+static double tensor_bytes(const Func *f, const EvalEnv *env, int param)
+{
+    const Param *p = &f->params[param];
+    double n = p->type->kind == TYPE_TENSOR ? dtype_bytes(p->type->dtype) : 0;
+    for (int a = 0; p->type->kind == TYPE_TENSOR && a < p->type->rank; a++)
+        if (!cost_same_along(env, param, a)) n *= (double)env->dims[p->dims[a]];
+    return n;
+}
+
+static double bytes_touched(const Func *f, const EvalEnv *env)
+{
+    double all = 0;
+    for (int k = 0; k < f->n_params; k++) all += tensor_bytes(f, env, k);
+    return all;
+}
+
+/* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves,
+ * or all of the tensor once where L2 keeps it. */
+static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
+{
+    Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    double all = 0, part = 1;
+    int64_t programs = w->programs, n = together < programs ? together : programs;
+    const EvalEnv *env = w->env;
+    if (n > MOST_WALKED) {
+        part = (double)n / MOST_WALKED;
+        n = MOST_WALKED;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = i / loading; /* clusters whose programs load together are numbered */
+        w->rank = i % loading;
+        int64_t coord[3] = { k % env->grid[0], k / env->grid[0] % env->grid[1],
+            k / env->grid[0] / env->grid[1] };
+        cost_walk(w, k, coord);
+    }
+    double waves = (double)programs / ((double)n * part);
+    for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
+        double size = tensor_bytes(w->f, env, p), loaded = t->bytes[p] * part * waves * parts;
+        if (w->f->params[p].kind != PARAM_IN) {
+            all += size;
+            continue;
+        }
+        all += loaded < size ? loaded : size < 0.4 * (double)l2_bytes ? size : loaded;
+    }
+    return all;
+}
+
+static CostWalk walk_of(
+    Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, const CostDevice *d)
+{
+    CostWalk w = { .s = s, .f = f, .env = env, .threads = code->threads };
+    w.kept = arena_array(&s->arena, CostKept, f->module->next_id);
+    w.plan = code->plan;
+    w.model = d->model;
+    return w;
+}
+
+/* The sums over SAMPLES programs, and the work of the heaviest as a ratio to their mean. */
+static void count_samples(const CostWalk *fresh, const EvalEnv *env, int64_t programs, Cost *out)
+{
+    double sum = 0, most = 0;
+    for (int k = 0; k < SAMPLES; k++) {
+        CostWalk w = *fresh;
+        double part = (2 * k + 1) / (2.0 * SAMPLES);
+        int64_t coord[3];
+        for (int a = 0; a < 3; a++) coord[a] = (int64_t)(part * (double)env->grid[a]);
+        w.walk = (uint32_t)k;
+        w.programs = programs;
+        cost_walk(&w, (int64_t)(part * (double)programs), coord);
+        w.c.again = w.c.in;
+        for (int p = 0; p < MOST_PARAMS; p++) w.c.again -= w.site[p];
+        double x = weight(&w.c);
+        sum += x;
+        if (x > most) most = x;
+        add(out, &w.c);
+    }
+    out->heaviest = most * SAMPLES / sum;
+}
+
+/* Clusters whose programs load together: the last one of an axis may lack programs. */
+static int64_t groups_of(const GpuCode *code, const EvalEnv *env, int64_t programs, int loading)
+{
+    if (loading <= 1) return programs;
+    int64_t along = env->grid[code->plan->multicast_axis];
+    return programs / (along > 0 ? along : 1) * ((along + loading - 1) / loading);
+}
+
+/* Programs that run at once. */
+static int64_t programs_at_once(const GpuCode *code, const CostDevice *d)
+{
+    enum { MOST_CTAS = 4 };
+    int64_t each = d->target->shared_bytes / (code->shared_bytes + (int64_t)d->model->bytes_of_a_cta);
+    if (code->persistent || each < 1) each = 1;
+    return (int64_t)d->units * (each > MOST_CTAS ? MOST_CTAS : each);
+}
+
+void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
+    const CostDevice *d, Cost *out)
+{
+    *out = (Cost){ 0 };
+    CostWalk w = walk_of(s, f, code, env, d);
+    count_samples(&w, env, programs, out);
+#define DIVIDE(x) out->x /= SAMPLES;
+    MEANS(DIVIDE)
+#undef DIVIDE
+    bool loops = ir_holds(f->body, OP_FOR) || ir_holds(f->body, OP_WHILE);
+    out->shifted &= !loops; /* passes/kernel/lower.c, rows_at_once */
+    out->unique = out->memory = bytes_touched(f, env);
+    out->loading = code->cluster > 1 && code->persistent ? code->cluster : 1;
+    out->groups = groups_of(code, env, programs, out->loading);
+    if (out->ring > 0 && programs > d->units) {
+        int parts =
+            out->joins > 0 && code->cluster > 1 ? code->cluster : 1; /* of a program, whose first is walked */
+        w.walk = SAMPLES;
+        w.programs = out->groups * out->loading;
+        out->memory =
+            bytes_from_memory(&w, programs_at_once(code, d) / parts, parts, out->loading, d->l2_bytes);
+    }
+    out->programs = programs;
+    out->threads = code->threads;
+    out->registers = code->registers;
+    out->room = code->consumer_registers ? code->consumer_registers : code->registers;
+    out->words = code->largest.words;
+    out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
+    out->shared_bytes = code->shared_bytes;
+    out->persistent = code->persistent;
+    out->consumers = out->consumers ? code->threads / 128 - 1 : 0;
+}

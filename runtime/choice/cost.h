@@ -1,0 +1,78 @@
+/* cost.h: what one program of a compiled kernel does, counted in its kernel IR, and how long a launch of it
+ * should take by that. Serves the choice of a configuration where no table speaks (choose.c, docs/tuning.md);
+ * nothing here knows a kernel by its name. */
+#pragma once
+#include "backends/gpu/gpu.h"
+#include "ir/eval.h"
+#include "runtime/choice/device_model.h"
+
+/* Of one program, the mean over the grid. */
+typedef struct Cost {
+    double wgmma, mma;   /* multiply-adds of matrix instructions, as many of f16 as take the same time */
+    double feed;         /* bytes that products read from shared memory */
+    double shared;       /* bytes that else go in or out of shared memory */
+    double alu, special; /* lane operations: arithmetic, and those of the special function unit */
+    double in, out;      /* bytes of tensors that come and go */
+    double wasted;       /* bytes of sectors that are moved beyond those */
+    double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
+    double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
+    double filled;       /* bytes that filler warps bring to slots (passes/kernel/fill.c) */
+    double again;        /* bytes of `in` that the program has read before, about */
+    double scalar;       /* scalar operations before the first load, about: divisions count as eight */
+    double steps;        /* scalar operations of a producer in its loops, likewise */
+    double turns;        /* rounds of loops that wait for data */
+    double stalls;       /* times that a program waits for loads which nothing runs ahead of */
+    double meets;        /* barriers, reductions across lanes or warps */
+    double panels;   /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
+                        ones */
+    double joins;    /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
+    double heaviest; /* work of the heaviest program to the mean */
+    double unique, memory; /* bytes of all tensors that programs touch, once; bytes that come from and go to
+                              memory, as far as L2 does not hold them */
+    double ring;           /* bytes that rings and buffers hold for loads under way */
+    double ahead;          /* bytes of one round's loads into registers */
+    int64_t programs, groups; /* groups: of programs that load together, each one where none do */
+    int slots;                /* of the shortest of those; 0: none in a loop */
+    int consumers;            /* warpgroups with products of their own, 0: no roles */
+    int threads, registers;   /* registers: of a thread, at most */
+    int words;                /* of a thread, that the largest tile takes */
+    int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
+                   does not reach */
+    int held, room; /* words of a thread that products hold at once, and registers it has for them */
+    bool persistent, overlapped, bulk;
+    bool shifted;   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */
+    bool chained;   /* products of what other products gave: each of a step holds its slot for a part of it */
+    bool wide;      /* operands of 32 bits go to mma.sync */
+    bool by_turns;  /* warpgroups take turns to issue products */
+    bool uncertain; /* not all of it could be counted */
+    int cluster, loading; /* CTAs of one program; programs that load together */
+    int64_t shared_bytes;
+} Cost;
+
+/* The device of a launch, as estimates see it. */
+typedef struct CostDevice {
+    const DeviceModel *model;
+    const Target *target;
+    int units; /* multiprocessors */
+    int64_t l2_bytes;
+} CostDevice;
+
+/* What bounds a launch. */
+typedef enum Bound {
+    BOUND_PROGRAMS, /* there are too few of them, or nothing else is known */
+    BOUND_LOADS,    /* too few bytes are under way */
+    BOUND_MEMORY,
+    BOUND_L2,
+    BOUND_SHARED_MEMORY,
+    BOUND_ARITHMETIC,
+    BOUND_PRODUCTS,
+} Bound;
+
+/* In words: "shared memory". */
+const char *bound_name(Bound);
+
+/* `f` was lowered, `code` emitted of it. env: extents, scalars, strides, and the grid. */
+void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
+    const CostDevice *, Cost *out);
+/* Nanoseconds of a launch; *bound: what bounds it. */
+double cost_estimate(const Cost *, const CostDevice *, Bound *bound);

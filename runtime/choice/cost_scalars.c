@@ -1,0 +1,83 @@
+/* cost_scalars.c: of cost: the scalars that a launch's extents and a program's coordinates decide. A walk
+ * evaluates them on its way, so that trip counts (of a causal loop, say) and windows are those of the program
+ * that it walks. */
+#include "runtime/choice/cost_walk.h"
+
+/* Lane operations that a division by an unknown and by a known number count as. */
+static const double DIVISION = 8, DIVISION_BY_CONSTANT = 3;
+
+bool cost_as_int(const CostWalk *w, const Value *v, int64_t *out)
+{
+    CostKnown k = cost_get(w, v);
+    if (!k.is) return false;
+    *out = dtype_is_float(v->type->dtype) ? (int64_t)k.v.f : k.v.i;
+    return true;
+}
+
+/* Lane operations of a scalar operation. */
+static double operations(const Instr *i)
+{
+    int64_t by;
+    if (i->op != OP_DIV && i->op != OP_REM && i->op != OP_CDIV) return 1;
+    if (!ir_is_const(ir_operand(i, 1), &by)) return DIVISION;
+    return by > 0 && !(by & (by - 1)) ? 1 : DIVISION_BY_CONSTANT;
+}
+
+void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
+{
+    const Value *r = &i->results[0];
+    Scalar in[4], out;
+    const Attr *a;
+    int64_t axis;
+    if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
+    if (i->op != OP_CONST && (w->producer || !w->roles)) {
+        double n = operations(i);
+        if (w->producer && w->loops) w->c.steps += n * around;
+        w->c.scalar += times * n;
+    }
+    if (cost_always(w, r)) return;
+    switch ((int)i->op) {
+    case OP_CONST:
+        if ((a = ir_attr(i, ATTR_IVALUE))) cost_put_always(w, r, scalar_int(a->i));
+        else if ((a = ir_attr(i, ATTR_FVALUE))) cost_put_always(w, r, scalar_float(a->f));
+        return;
+    case OP_DIM: cost_put_always(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
+    case OP_STRIDE:
+        cost_put_always(w, r,
+            scalar_int(w->env->strides
+                           ? w->env->strides[ir_attr_int(i, ATTR_PARAM, 0)][ir_attr_int(i, ATTR_AXIS, 0)]
+                           : 1));
+        return;
+    case OP_NUM_PROGRAMS:
+        axis = ir_attr_int(i, ATTR_AXIS, 0);
+        cost_put_always(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis]));
+        return;
+    case OP_PROGRAM_ID:
+    case OP_PROGRAM_COORD:
+        if (w->traffic && i->op == OP_PROGRAM_COORD && cost_get(w, ir_operand(i, 0)).is)
+            cost_put(w, r, cost_get(w, ir_operand(i, 0)).v);
+        else cost_put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
+        return;
+    case OP_CLUSTER_RANK: cost_put(w, r, scalar_int(w->rank)); return; /* parts differ by a step at most */
+    case OP_PROGRAM:
+    case OP_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;
+    case OP_OPAQUE:
+        if (cost_get(w, ir_operand(i, 0)).is)
+            (cost_always(w, ir_operand(i, 0)) ? cost_put_always : cost_put)(
+                w, r, cost_get(w, ir_operand(i, 0)).v);
+        return;
+    default: break;
+    }
+    if (i->n_operands > 4) return;
+    void (*keep)(CostWalk *, const Value *, Scalar) = cost_put_always;
+    for (int k = 0; k < i->n_operands; k++) {
+        CostKnown x = cost_get(w, ir_operand(i, k));
+        if (!x.is) return;
+        in[k] = x.v;
+        if (!cost_always(w, ir_operand(i, k))) keep = cost_put;
+    }
+    if (i->op == OP_CAST) keep(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
+    else if ((op_info[i->op].flags & OPF_ELEM) && i->n_operands &&
+             scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out))
+        keep(w, r, out);
+}

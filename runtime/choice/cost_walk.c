@@ -1,0 +1,446 @@
+/* cost_walk.c: of cost: walks the kernel IR of one program and counts what it does. */
+#include "runtime/choice/cost_walk.h"
+#include <math.h>
+
+enum { MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
+
+static double bytes_of(const Type *t) { return (double)type_elements(t) * dtype_bytes(t->dtype); }
+
+/* --- single operations
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_special(Op op, bool *slow)
+{
+    *slow = false;
+    switch ((int)op) {
+    case OP_EXP2:
+    case OP_EXP:
+    case OP_LOG:
+    case OP_LOG2:
+    case OP_RSQRT:
+    case OP_SIN:
+    case OP_COS: return true;
+    case OP_SQRT:
+    case OP_TANH:
+    case OP_SIGMOID:
+    case OP_ERF:
+    case OP_DIV: *slow = true; return true;
+    default: return false;
+    }
+}
+
+/* A product of m x k by k x n, `times` times. */
+typedef struct Product {
+    const Type *a, *b;
+    double m, n, k, size, times; /* size: bytes of an element of the left operand */
+    double groups; /* of columns that it takes one after the other, reading the left operand again */
+    double beside; /* bytes of sums beside the accumulators */
+} Product;
+
+/* A product of mma.sync that starts a sum of its own, which is then added to the accumulators (passes/kernel,
+ * promote). */
+static bool is_promoted_mma(const Instr *i)
+{
+    const Use *u = i->results[0].uses;
+    return i->op == OP_MMA_SYNC && u && !u->next && u->user->op == OP_ADD &&
+           type_same_shape(u->user->results[0].type, i->results[0].type);
+}
+
+/* A promoted product has a sum of `count` columns of each warpgroup's 64 rows beside its accumulators, which
+ * is added to them. */
+static Product product_of(CostWalk *w, const Instr *i, double times)
+{
+    Product p = { .a = ir_operand(i, 0)->type, .b = ir_operand(i, 1)->type, .times = times, .groups = 1 };
+    const Attr *part = ir_attr(i, ATTR_PART);
+    p.m = (double)p.a->shape[0];
+    p.k = (double)(part ? part->v[1] : p.a->shape[1]);
+    p.n = (double)p.b->shape[1];
+    p.size = dtype_bytes(p.a->dtype);
+    if (i->op == OP_WGMMA_PROMOTED) {
+        double columns = (double)ir_attr_int(i, ATTR_COUNT, 1);
+        p.groups = ceil(p.n / columns);
+        p.beside = columns / 2 * w->threads * 4;
+        w->c.alu += p.m * p.n * ceil(p.k / (double)ir_attr_int(i, ATTR_PROMOTE, 1)) * times;
+    }
+    if (is_promoted_mma(i)) p.beside = bytes_of(i->results[0].type);
+    return p;
+}
+
+/* Registers that the products of a block hold at once. The next step of the same sum stays in the same
+ * registers. */
+static void hold(CostWalk *w, const Instr *i, const Product *p)
+{
+    const Type *c = i->results[0].type;
+    if (w->products != i->block) {
+        w->held = 0;
+        w->slots_only = true;
+    }
+    w->c.chained |= w->products == i->block && w->slots_only && p->a->kind == TYPE_TILE;
+    w->slots_only &= p->a->kind == TYPE_SHARED;
+    w->products = i->block;
+    const Instr *from = ir_operand(i, 2)->def;
+    if (!from || from->block != i->block || from->op != i->op) {
+        w->held += (double)type_elements(c) * dtype_bytes(c->dtype);
+        if (p->a->kind == TYPE_TILE) w->held += p->m * p->k * p->size;
+    }
+    int words = (int)((w->held + p->beside) / 4 / w->threads);
+    if (words > w->c.held) w->c.held = words;
+}
+
+/* Without a matrix unit: warps of as many rows as columns, whose lanes share what they read. */
+static void product_fma(CostWalk *w, const Product *p)
+{
+    double cost = p->a->dtype == DT_F64 ? w->model->fma_f64_cost : w->model->fma_f32_cost;
+    w->c.mma += p->m * p->n * p->k * p->times * cost;
+    w->c.feed += 2 * sqrt(p->m * p->n * w->threads / 32.0) * p->k * p->size * p->times;
+}
+
+/* An instruction multiplies a k of 32 bytes, whatever the type. */
+static double matrix_work(const Product *p) { return p->m * p->n * p->k * p->times * (p->size / 2); }
+
+static void product_wgmma(CostWalk *w, const Product *p)
+{
+    double left = p->a->kind == TYPE_SHARED ? p->groups * p->m * p->k * p->size : 0;
+    w->c.wgmma += matrix_work(p);
+    w->c.feed += p->times * (p->m / 64 * p->n * p->k * p->size + left);
+}
+
+static void product_mma(CostWalk *w, const Instr *i, const Product *p)
+{
+    double work = matrix_work(p), along_n = (double)ir_attr_int(i, ATTR_COUNT, 1), warps = w->threads / 32.0;
+    double along_m = along_n > 0 && warps > along_n ? warps / along_n : 1, rows = 0;
+    if (p->a->dtype == DT_F64) {
+        bool deep = !strcmp(ir_attr(i, ATTR_INSTR)->s, "m16n8k16_f64");
+        work = p->m * p->n * p->k * p->times * (deep ? w->model->mma_f64_k16_cost : w->model->mma_f64_cost);
+    }
+    if (p->a->kind == TYPE_SHARED) rows += p->m * along_n;
+    if (p->b->kind == TYPE_SHARED) rows += p->n * along_m;
+    w->c.wide |= p->size == 4;
+    w->c.mma += work;
+    w->c.feed += p->times * p->k * p->size * rows;
+}
+
+static void product(CostWalk *w, const Instr *i, double times)
+{
+    Product p = product_of(w, i, times);
+    hold(w, i, &p);
+    if (i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) product_wgmma(w, &p);
+    else if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) product_fma(w, &p);
+    else product_mma(w, i, &p);
+}
+
+static void arithmetic(CostWalk *w, const Instr *i, double times)
+{
+    const Type *t = i->n_results ? i->results[0].type : NULL;
+    bool slow;
+    if (!t || t->kind != TYPE_TILE || !t->layout) return;
+    double n = (double)type_elements(t) * times;
+    if (n < w->threads * times) n = w->threads * times; /* copies of a small tile in every thread */
+    if (is_special(i->op, &slow)) {
+        w->c.special += n * (slow ? 2 : 1);
+        w->c.alu += n * (i->op == OP_TANH ? 12 : slow ? 6 : 1);
+    } else if (i->op == OP_CAST)
+        w->c.alu +=
+            n * (dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1 ? 2 : 0.5);
+    else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
+}
+
+static void walk(CostWalk *w, const Block *b, double times);
+
+static void loop(CostWalk *w, const Instr *i, double times)
+{
+    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    const Value *by = ir_operand(i, 2);
+    bool programs = by->def && by->def->op == OP_NUM_CTAS, known = cost_as_int(w, ir_operand(i, 0), &lo) &
+                                                                   cost_as_int(w, ir_operand(i, 1), &hi) &
+                                                                   cost_as_int(w, by, &step);
+    if (programs) turns = 1;
+    else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
+    else if (known)
+        cost_put(w, i->blocks[0]->args[0],
+            scalar_int(lo + (w->traffic ? 0 : step * (turns / 2)))); /* the first turn names a window, the one
+                                                                        in the middle stands for all */
+    w->c.persistent |= programs;
+    bool counted = w->counted;
+    w->counted = false;
+    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)turns);
+    w->loops += !programs;
+    int64_t from;
+    if (w->traffic && !programs && known && turns > 1 && turns <= MOST_TURNS_NAMED &&
+        !ir_is_const(ir_operand(i, 0), &from)) {
+        /* loops that begin elsewhere in each program (a sliding window) share some turns' windows with other
+         * programs and not others: each is named */
+        for (int64_t t = 0; t < turns; t++) {
+            cost_put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
+            walk(w, i->blocks[0], times);
+        }
+    } else if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
+    w->loops -= !programs;
+    w->counted = counted;
+}
+
+static void one(CostWalk *w, const Instr *i, double times);
+
+static const Instr *child(const Block *b, Op op)
+{
+    for (const Instr *i = b->first; i; i = i->next)
+        if (i->op == op) return i;
+    return NULL;
+}
+
+/* Of a loop over the steps of all programs (passes/kernel/across.c), where it asks whether this one has
+ * ended; NULL: it is no such loop. */
+static const Instr *border_of(const CostWalk *w, const Instr *loop)
+{
+    if (w->roles && !w->producer)
+        for (const Instr *i = loop->blocks[1]->first; i; i = i->next)
+            if (i->op == OP_IF && child(i->blocks[0], OP_TICKET)) return i;
+    return NULL;
+}
+
+/* The steps of one program, as many as the producer's, the one in the middle standing for all; what is done
+ * where it ends, once. */
+static void steps(CostWalk *w, const Instr *i, const Instr *border, double times)
+{
+    const Value *last = ir_operand(border, 0);
+    const Instr *following = last->def && last->def->n_operands ? ir_operand(last->def, 0)->def : NULL;
+    double n = w->rounds;
+    for (int k = 0; k < i->n_operands; k++) {
+        CostKnown x = cost_get(w, ir_operand(i, k));
+        Value *arg = i->blocks[1]->args[k];
+        int64_t by;
+        if (!x.is) continue;
+        if (following && following->op == OP_ADD && ir_operand(following, 0) == arg &&
+            ir_is_const(ir_operand(following, 1), &by))
+            x.v.i += by * (int64_t)(n / 2);
+        cost_put(w, arg, x.v);
+    }
+    w->loops++;
+    for (const Instr *x = i->blocks[1]->first; x; x = x->next) {
+        bool choice = x->op == OP_IF;
+        if (x == border) {
+            const Instr *stays = border->blocks[1]->last;
+            for (int k = 0; k < stays->n_operands; k++)
+                if (cost_get(w, ir_operand(stays, k)).is)
+                    cost_put(w, &border->results[k], cost_get(w, ir_operand(stays, k)).v);
+            w->loops--;
+            walk(w, border->blocks[0], times);
+            w->loops++;
+            w->counted = false;
+        } else if (choice && ir_operand(x, 0) == last) walk(w, x->blocks[0], times);
+        else if (choice && ir_operand(x, 0) == &border->results[0]) walk(w, x->blocks[0], times * n);
+        else one(w, x, times * n);
+    }
+    w->loops--;
+}
+
+/* A loop whose late products are carried in flight (passes/kernel/carry.c) counts as it would with its first
+ * step peeled: that one with the first value, the others with the one in the middle. */
+static bool counted(CostWalk *w, const Instr *i, double times)
+{
+    Counted c;
+    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    if (!ir_counted(i, &c)) return false;
+    bool known = cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) & cost_as_int(w, c.step, &step);
+    if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
+    const Block *head = i->blocks[0], *issue = i->blocks[1];
+    if (known) cost_put(w, head->args[c.at], scalar_int(lo));
+    bool met = w->c.overlapped;
+    walk(w, head, times);
+    w->c.overlapped = met; /* by the other turns' */
+    met = w->counted;
+    w->counted = false;
+    w->loops++;
+    for (int k = 0; k < 2 && known; k++)
+        cost_put(w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (turns / 2))));
+    if (turns > 0) walk(w, issue, times * (double)turns);
+    if (turns > 0) walk(w, head, times * (double)turns);
+    w->loops--;
+    w->counted = met;
+    return true;
+}
+
+/* A while whose trip count no walk decides. */
+static void open_while(CostWalk *w, const Instr *i, double times)
+{
+    const Instr *border = border_of(w, i);
+    if (counted(w, i, times)) return;
+    if (border) {
+        steps(w, i, border, times);
+        return;
+    }
+    w->c.uncertain |= w->roles && !w->producer; /* another kind of loop */
+    for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
+}
+
+static void choice(CostWalk *w, const Instr *i, double times)
+{
+    int64_t c;
+    const Instr *inner = child(i->blocks[0], OP_WHILE);
+    if (inner && border_of(w, inner)) { /* before it, the early part of the very first step */
+        for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
+    } else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+    else
+        for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
+}
+
+static void roles(CostWalk *w, const Instr *i, double times)
+{
+    w->roles = true;
+    w->producer = true;
+    walk(w, i->blocks[0], times);
+    if (i->n_blocks > 2) walk(w, i->blocks[2], times);
+    w->producer = false;
+    if (w->traffic) return;
+    w->threads -= 128;
+    walk(w, i->blocks[1], times);
+    w->c.consumers = 1;
+}
+
+static void ticket(CostWalk *w, const Instr *i)
+{
+    w->c.persistent = true;
+    for (int k = 0; k < i->n_results; k++) cost_put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
+}
+
+/* Two windows of different sizes that are filled in turn take longer: their loops share one warp's
+ * instructions. */
+static void ring_fill(CostWalk *w, const Instr *i, double times)
+{
+    static const double UNEQUAL = 0.8;
+    double whole, bytes = cost_window_bytes(w, i, &whole) * times;
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+    w->c.wasted += bytes * cost_narrow(w, i);
+    w->c.shared += 2 * whole * times; /* from the stage, to the slot */
+    double slower = cost_slower_to_fill(w, i), unequal = 0;
+    if (w->filled && w->filled != whole) unequal = UNEQUAL * (whole * slower + w->filled);
+    w->c.filled += (whole * slower + unequal) * times;
+    w->filled = whole;
+}
+
+static void ring_put(CostWalk *w, const Instr *i, double times)
+{
+    double bytes = cost_window_bytes(w, i, NULL) * times;
+    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+    if (w->traffic) return;
+    const Instr *ring = ir_operand(i, 0)->def;
+    int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
+            row = cost_row_bytes(w, i);
+    if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
+    w->c.wasted += bytes * cost_narrow(w, i);
+    if (row % 128)
+        w->c.panels = fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layouts.c */
+    w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
+}
+
+/* The CTAs of a cluster join the parts of a tile; without an axis they only take the largest of a row. */
+static void cluster_combine(CostWalk *w, const Instr *i, double times)
+{
+    static const double ROWS_ONLY = 0.3, BYTES = 50000; /* of a join; tiles of so many bytes count twice */
+    w->c.shared += 2.0 * bytes_of(i->results[0].type) * times;
+    w->c.joins +=
+        times * (ir_attr(i, ATTR_AXIS) ? 1 : ROWS_ONLY) * (1 + bytes_of(ir_operand(i, 0)->type) / BYTES);
+}
+
+static void convert(CostWalk *w, const Instr *i, double times)
+{
+    w->c.shared += 2.0 * bytes_of(i->results[0].type) * times;
+    w->c.meets += 2 * times;
+}
+
+/* Everything else: reductions, scans and elementwise operations. */
+static void compute(CostWalk *w, const Instr *i, double times)
+{
+    static const double SCAN = 4; /* operations of an element */
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) {
+        w->c.alu += (double)type_elements(ir_operand(i, 0)->type) * times * (i->op >= OP_SCAN_SUM ? SCAN : 1);
+        w->c.meets += times;
+        return;
+    }
+    cost_evaluate(w, i, times > 1 ? 0 : times, times);
+    arithmetic(w, i, times);
+}
+
+/* What programs without warp specialization, and consumers, do beside control flow. */
+static void own_work(CostWalk *w, const Instr *i, double times)
+{
+    switch ((int)i->op) {
+    case OP_RING:
+    case OP_SHARED_ALLOC: w->c.ring += bytes_of(i->results[0].type); break;
+    case OP_TURN_WAIT: w->c.by_turns = true; break;
+    case OP_RING_GET:
+        cost_slots(w, ir_operand(i, 0));
+        cost_wait_for_data(w, times);
+        break;
+    case OP_SHARED_SLOT: cost_slots(w, ir_operand(i, 0)); break;
+    case OP_COPY_WAIT:
+        cost_wait_for_data(w, times);
+        w->c.meets += times;
+        break;
+    case OP_BARRIER: w->c.meets += times; break;
+    case OP_WGMMA_WAIT: w->c.overlapped |= ir_attr_int(i, ATTR_DEPTH, 0) > 0 && i->n_results > 0; break;
+    case OP_WGMMA:
+    case OP_WGMMA_PROMOTED:
+    case OP_MMA_SYNC: product(w, i, times); break;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: cost_memory(w, i, times); break;
+    case OP_CLUSTER_COMBINE: cluster_combine(w, i, times); break;
+    case OP_PERMUTE:
+        if (ir_operand(i, 0)->type->kind == TYPE_TILE && ir_operand(i, 0)->type->layout) convert(w, i, times);
+        break;
+    case OP_CONVERT: convert(w, i, times); break;
+    case OP_RING_READ:
+        cost_wait_for_data(w, times);
+        w->c.shared += bytes_of(i->results[0].type) * times;
+        break;
+    case OP_SHARED_READ:
+        w->c.shared += bytes_of(ir_result(i)->type) * times;
+        break; /* a part of what its view shows */
+    case OP_SHARED_WRITE: w->c.shared += bytes_of(ir_operand(i, 1)->type) * times; break;
+    default: compute(w, i, times);
+    }
+}
+
+static void one(CostWalk *w, const Instr *i, double times)
+{
+    switch ((int)i->op) {
+    case OP_FOR: loop(w, i, times); return;
+    case OP_WHILE: open_while(w, i, times); return;
+    case OP_IF: choice(w, i, times); return;
+    case OP_ROLES:
+    case OP_FILLED_ROLES: roles(w, i, times); return;
+    case OP_TICKET: ticket(w, i); return;
+    case OP_RING_FILL: ring_fill(w, i, times); return;
+    case OP_RING_PUT: ring_put(w, i, times); return;
+    case OP_COPY: cost_copy(w, i, times); return;
+    default: break;
+    }
+    if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);
+    else own_work(w, i, times);
+}
+
+static void walk(CostWalk *w, const Block *b, double times)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        bool known = w->traffic && i->n_results == 1 && i->results[0].type->kind == TYPE_SCALAR &&
+                     cost_always(w, &i->results[0]); /* hundreds of programs are walked for their windows */
+        if (!known) one(w, i, times);
+    }
+}
+
+void cost_walk(CostWalk *w, int64_t linear, const int64_t *coord)
+{
+    w->walk++;
+    w->linear = linear;
+    memcpy(w->coord, coord, sizeof w->coord);
+    for (int p = 0; p < w->f->n_params; p++)
+        if (w->f->params[p].kind == PARAM_SCALAR && w->env->scalars)
+            cost_put_always(w, w->f->body->args[p], w->env->scalars[p]);
+    walk(w, w->f->body, 1);
+}

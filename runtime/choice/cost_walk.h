@@ -1,0 +1,86 @@
+/* cost_walk.h: between the parts of cost: cost.c takes the mean of some programs, cost_walk.c walks one,
+ * cost_scalars.c evaluates its scalars, and cost_memory.c counts what its accesses move. */
+#pragma once
+#include "runtime/choice/cost.h"
+
+enum { MOST_PARAMS = 64 };
+
+/* A scalar's value: of an earlier walk it is not known in this one, unless `walk` is COST_ALWAYS: no
+ * program's coordinates decide it. */
+typedef struct CostKept {
+    uint32_t walk;
+    Scalar v;
+} CostKept;
+#define COST_ALWAYS UINT32_MAX
+
+typedef struct CostKnown {
+    bool is;
+    Scalar v;
+} CostKnown;
+
+typedef struct CostWalk {
+    Session *s;
+    const Func *f;
+    const EvalEnv *env;
+    CostKept *kept;                           /* by value id */
+    uint32_t walk;                            /* this one, from 1 */
+    int64_t coord[3], programs, linear, rank; /* rank: in its cluster */
+    Cost c;
+    struct Traffic *traffic; /* not NULL: only what is loaded is of interest, and programs are those of the
+                                kernel's own order */
+    int loops;               /* around, those over programs aside */
+    double rounds;           /* of the producer's loop */
+    bool producer, roles, counted; /* counted: this loop's round has waited already */
+    int threads;                   /* that share the work of a tile */
+    KernelPlan *plan;
+    const DeviceModel *model;
+    double filled;            /* bytes of the window that was filled last */
+    double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
+    const Block *products;    /* where products were counted last, and the bytes that they hold there */
+    double held;
+    bool slots_only; /* so far both operands of each lie in slots */
+} CostWalk;
+
+/* Windows that programs under way together load, each once. */
+enum { MOST_WINDOWS = 4096 };
+typedef struct Traffic {
+    uint64_t seen[MOST_WINDOWS];
+    double of[MOST_WINDOWS], bytes[MOST_PARAMS];
+} Traffic; /* of: what the program that loads most of it loads */
+
+/* The tensor is one and the same all along this axis. */
+static inline bool cost_same_along(const EvalEnv *env, int param, int axis)
+{ return env->strides && env->strides[param][axis] == 0; }
+
+static inline bool cost_always(const CostWalk *w, const Value *v)
+{ return w->kept[v->id].walk == COST_ALWAYS; }
+static inline CostKnown cost_get(const CostWalk *w, const Value *v)
+{ return (CostKnown){ w->kept[v->id].walk == w->walk || cost_always(w, v), w->kept[v->id].v }; }
+static inline void cost_put(CostWalk *w, const Value *v, Scalar x)
+{ w->kept[v->id] = (CostKept){ w->walk, x }; }
+static inline void cost_put_always(CostWalk *w, const Value *v, Scalar x)
+{ w->kept[v->id] = (CostKept){ COST_ALWAYS, x }; }
+
+/* cost_walk.c: walks the program with this number and these coordinates, and adds to w->c. */
+void cost_walk(CostWalk *, int64_t linear, const int64_t *coord);
+
+/* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
+ * before the first load; around: in all. */
+void cost_evaluate(CostWalk *, const Instr *, double times, double around);
+/* The value, where the launch's extents and the program's coordinates decide it. */
+bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
+
+/* cost_memory.c. times: how often the program does it */
+double cost_window_bytes(
+    const CostWalk *, const Instr *, double *whole); /* of a window that lie inside the tensor, in the mean
+                                                        over its places; *whole: of all of it */
+void cost_reads(CostWalk *, const Instr *, int param, double bytes);
+int64_t cost_row_bytes(const CostWalk *, const Instr *put); /* of a window's rows, as TMA brings them */
+double cost_narrow(const CostWalk *, const Instr *put);
+double cost_slower_to_fill(const CostWalk *, const Instr *fill);
+double cost_torn(const CostWalk *, const Instr *put);
+double cost_pieces(const CostWalk *, const Instr *put);
+void cost_copy(CostWalk *, const Instr *, double times);
+void cost_wait_for_data(CostWalk *, double times);
+void cost_slots(CostWalk *, const Value *buffer);
+void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */

@@ -1,0 +1,379 @@
+/* estimate.c: the time of a launch, from what its programs do (cost.h) and what the device can do
+ * (device_model.h).
+ *
+ * This is no simulation. Each resource of a multiprocessor has a rate, and the slowest sets the pace of the
+ * programs that share it. A program alone is also as slow as its own chain of waits. Programs come in rounds,
+ * and memory serves all of them. One function computes the time of one resource, in the order of
+ * docs/tuning.md, "Estimate". */
+#include "runtime/choice/cost.h"
+#include <math.h>
+
+/* Of one turn of a program's loop, in nanoseconds, each resource by itself. */
+typedef struct Turn {
+    double matrix, feed; /* the matrix unit; shared memory */
+    double arithmetic;   /* beside products, all of it */
+    double l2, filled;   /* bytes from L2; bytes that producer warps copy with cp.async */
+    double producer;     /* instructions of the producer warp */
+    double products;     /* matrix unit and shared memory together */
+    double wait;         /* for data that come too late */
+    double alone, pace;  /* of a program that has the multiprocessor to itself; of several that share it */
+} Turn;
+
+typedef struct Estimate {
+    const Cost *c;
+    const DeviceModel *m;
+    const Target *t;
+    int units;
+    int64_t l2_bytes;
+    double turns;    /* of a program's loop */
+    double groups;   /* warpgroups of a program that do arithmetic */
+    double programs; /* of a multiprocessor */
+    double resident; /* CTAs that it holds */
+    double share;    /* the part of a row's work that one CTA of its cluster has */
+    bool plain;      /* products with little arithmetic beside them: they ask for data fastest */
+    bool rows;       /* rows that are held while they are reduced */
+    bool many_rows;  /* more of them than fit the multiprocessor at once */
+    Turn turn;
+} Estimate;
+
+/* A maximum with soft corners: resources that are nearly as busy as the busiest get into its way. */
+static double blend(double power, int n, const double *x)
+{
+    double most = 1e-9, sum = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, x[i]);
+    for (int i = 0; i < n; i++) sum += pow(x[i] / most, power);
+    return most * pow(sum, 1 / power);
+}
+#define BLEND(power, ...) \
+    blend((power), (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), (double[]){ __VA_ARGS__ })
+
+static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
+
+/* CTAs that share one program, or join its parts. */
+static double ctas_of_a_program(const Cost *c) { return c->joins > 0 ? c->cluster : 1; }
+
+/* --- what a multiprocessor holds
+ * --------------------------------------------------------------------------------------------- */
+
+/* Clusters that run at once. Multiprocessors come in groups, in which clusters of four and eight leave some
+ * over. */
+static double clusters_at_once(const Estimate *e, int cluster)
+{
+    int units = cluster > 2 ? e->units - e->units / (int)e->m->clusters_left_over : e->units;
+    return fmax(1, floor(units / (double)cluster));
+}
+
+/* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, and addresses beside
+ * them. Products whose operands come from registers read them ahead as far as there is room. */
+static double registers_wanted(const Cost *c, const DeviceModel *m)
+{
+    if (c->consumers) {
+        double loaded = c->chained && c->loaded ? c->loaded + m->registers_chained : 0;
+        return c->held + m->registers_specialized + loaded;
+    }
+    double own = fmax(c->held, (c->shifted ? 2 : 1) * c->words) + m->registers_plain;
+    if (c->mma <= 0) return own;
+    if (c->wide) return fmax(own, c->held + m->registers_wide);
+    return fmax(
+        own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
+}
+
+/* CTAs that a multiprocessor holds. Where loads go by shifted vectors, the compiler takes all registers that
+ * it may. */
+static double resident_ctas(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double wanted = ceil((registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
+    double registers = c->shifted ? c->registers : fmin(c->registers, wanted);
+    double n = floor((double)e->t->sm_shared_bytes / ((double)c->shared_bytes + e->m->bytes_of_a_cta));
+    n = fmin(n, floor((double)e->t->sm_threads / c->threads));
+    n = fmin(n, floor((double)e->t->sm_registers / (c->threads * registers)));
+    return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
+}
+
+/* --- one turn of a program's loop
+ * -------------------------------------------------------------------------------------------- */
+
+static double matrix_time(const Estimate *e)
+{ return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->turns; }
+
+static double shared_memory_time(const Estimate *e)
+{
+    double written = e->c->ring > 0 ? e->m->ring_write_weight * e->c->in : 0;
+    return (e->c->feed + e->c->shared + written) / e->m->shared / e->turns;
+}
+
+static double arithmetic_time(const Estimate *e)
+{ return e->share * (e->c->alu / e->m->alu + e->c->special / e->m->special) / e->turns; }
+
+/* L2's rate is the device's: few programs have more of it each. */
+static double l2_time(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double bytes = c->in - c->given + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
+    double time = e->share * bytes / e->m->l2 / e->turns;
+    time *= fmax(e->m->few_programs_l2, fmin(1, (double)c->programs * c->cluster / e->units));
+    return e->plain ? time * e->m->plain_l2 : time;
+}
+
+static double filled_time(const Estimate *e) { return e->c->filled / e->m->filler / e->turns; }
+
+static double producer_time(const Estimate *e)
+{
+    if (!e->c->consumers) return 0;
+    return e->m->producer_turn + e->m->producer_scalar * e->c->steps / e->turns;
+}
+
+/* The matrix unit and shared memory get into each other's way; narrow panels and clusters that load together
+ * change their time. */
+static double products_time(const Estimate *e, double matrix, double feed)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double together = 1;
+    if (c->loading > 2) together = e->plain ? 1 : m->fours;
+    else if (c->loading > 1) together = e->plain ? m->plain_pairs : m->pairs;
+    double panels = 1 + m->panels * (c->chained ? fmin(1, c->panels) : c->panels);
+    return BLEND(m->blend_products, matrix, feed) * (panels * together);
+}
+
+/* The part of the arithmetic that the products of so many warpgroups do not hide. */
+static double unhidden(const Estimate *e, double groups)
+{
+    const DeviceModel *m = e->m;
+    if (e->c->consumers) return m->unhidden_specialized + m->unhidden_specialized_alone / (groups * groups);
+    return m->unhidden + m->unhidden_alone / (groups * sqrt(groups));
+}
+
+/* Where one product follows another, all of the arithmetic bounds a turn, however many warpgroups there are.
+ */
+static double chained_arithmetic(const Estimate *e, double arithmetic)
+{
+    if (!e->c->consumers || !e->c->chained) return 0;
+    return (e->c->consumers > 2 ? e->m->arithmetic_chained : e->m->arithmetic_chained_two) * arithmetic;
+}
+
+/* The wait for one stage of data, shared by the stages that are free to run ahead. */
+static double data_wait(const Estimate *e, double l2)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double stages = c->slots ? c->slots : m->stages_unknown;
+    double loaded = (double)c->programs * ctas_of_a_program(c) * c->in;
+    double from_memory = c->in > 0 ? fmin(1, c->memory / loaded) : 0;
+    double longer = e->plain ? m->plain_memory_latency : m->memory_latency;
+    double free = stages - (c->chained ? m->held_stages_chained : m->held_stages);
+    return (m->latency + longer * from_memory + l2) / fmax(free, m->least_stages);
+}
+
+static double meeting_time(const Estimate *e)
+{
+    bool cluster = e->c->cluster > 1 && e->c->joins <= 0;
+    return e->m->meet * e->c->meets / e->turns * (cluster ? e->m->cluster_meets : 1);
+}
+
+/* How many times longer a turn takes because registers spill, and because two warpgroups that begin a long
+ * loop together stay in step, so that both multiply and then both do arithmetic. Programs that follow each
+ * other shift them; pingpong keeps them apart and costs barriers. */
+static double slowdown(const Estimate *e)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double over = registers_wanted(c, m) - c->room, slower = 1;
+    if (over > 0)
+        slower = m->spill + (c->consumers ? m->spill_register_specialized : m->spill_register) * over;
+    if (c->consumers == 2 && c->chained && e->programs <= 1)
+        slower *= c->by_turns ? m->in_step_pingpong : m->in_step;
+    else if (c->by_turns && c->consumers == 2) slower *= e->programs <= 1 ? m->pingpong_alone : m->pingpong;
+    return slower;
+}
+
+static void estimate_turn(Estimate *e)
+{
+    Turn *t = &e->turn;
+    const DeviceModel *m = e->m;
+    t->matrix = matrix_time(e);
+    t->feed = shared_memory_time(e);
+    t->arithmetic = arithmetic_time(e);
+    t->l2 = l2_time(e);
+    t->filled = filled_time(e);
+    t->producer = producer_time(e);
+    t->products = products_time(e, t->matrix, t->feed);
+    t->wait = data_wait(e, t->l2);
+    double together = fmax(1, fmin(e->resident, ceil(e->programs)));
+    double all = chained_arithmetic(e, t->arithmetic);
+    double shared = t->products + unhidden(e, e->groups * together) * t->arithmetic;
+    double alone = t->products + unhidden(e, e->groups) * t->arithmetic;
+    double slower = slowdown(e);
+    t->pace = BLEND(m->blend_turn, shared, all, t->l2, t->filled) * slower;
+    t->alone =
+        BLEND(m->blend_turn, alone, all, t->l2, t->wait, t->producer, t->filled) + m->turn + meeting_time(e);
+    t->alone += m->stall_part * m->latency * e->c->stalls / e->turns;
+    t->alone *= slower;
+}
+
+/* --- programs
+ * ------------------------------------------------------------------------------------------------------------------
+ */
+
+static double begin_time(const Estimate *e)
+{ return e->m->latency + e->m->begin + e->turn.l2 + e->m->scalar * e->c->scalar; }
+
+static double store_time(const Estimate *e) { return e->share * e->c->out / e->m->store; }
+
+/* From the last product of a program to its end. A warpgroup's first turn has no product of an earlier one
+ * beside its arithmetic, and its last turn has none behind it. */
+static double end_time(const Estimate *e)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    const Turn *t = &e->turn;
+    double end = m->end + store_time(e) + (c->chained ? m->join_chained : m->join) * c->joins;
+    if (!c->chained) end += c->loading > 2 ? m->end_of_fours : c->loading > 1 ? m->end_of_pairs : 0;
+    if (!c->consumers) return end;
+    double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);
+    return end + (c->chained ? m->first_turn_chained : 1) * bare / e->groups;
+}
+
+/* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end. */
+static double programs_time(const Estimate *e)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    const Turn *t = &e->turn;
+    double n = e->programs, k = e->resident, begin = begin_time(e), store = store_time(e), end = end_time(e);
+    bool uneven = c->heaviest > m->uneven;
+    double tail = m->tail * fmin(1, n / m->tail_programs);
+    double mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
+    if (c->persistent) {
+        double steady = e->turns * BLEND(m->blend_turn, t->pace, t->producer) + store;
+        return begin + m->ticket + mine * fmax(steady, e->turns * t->alone + end);
+    }
+    double busy = mine * (e->turns * t->pace + store);
+    if (e->many_rows) return busy;
+    double rounds = uneven ? fmax(n / k + tail, c->heaviest) : ceil(ceil(n) / k), each = t->alone;
+    if (fmin(k, n) > 1) each = BLEND(m->blend_turn, t->alone, fmin(k, ceil(n)) * t->pace);
+    return fmax(busy, rounds * (begin + e->turns * each + end));
+}
+
+/* --- memory
+ * --------------------------------------------------------------------------------------------------------------------
+ */
+
+/* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
+ * under way have read; and words that registers do not hold go to memory and back. */
+static double bytes_from_memory(const Estimate *e)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double kept = e->resident * e->units / c->cluster * (c->in - c->again + c->out),
+           room = m->l2_keeps * (double)e->l2_bytes;
+    double lost = kept > room ? 1 - room / kept : 0;
+    double over = fmax(c->held, c->words) + (e->rows ? m->spill_room_rows : m->spill_room) - c->room,
+           spilled = 0;
+    if (over > 0 && !c->consumers && c->mma <= 0)
+        spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
+    double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
+    return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
+}
+
+/* Memory's time for these bytes. Some of what products write stays in L2 when the launch ends; what was
+ * written before must leave L2. */
+static double memory_time(const Estimate *e, double bytes)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double most = m->dirty_most * (double)e->l2_bytes;
+    double outs = fmin(c->out * (double)c->programs * ctas_of_a_program(c), most);
+    double stays = multiplies(c) && c->memory > outs ? m->written_stays * outs : 0;
+    double busy = fmin(1, (double)c->programs * c->cluster / (m->busy * e->units));
+    return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * busy);
+}
+
+/* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others and stores,
+ * and only in the first and last of these does memory work for it. The part of the time in which some CTA of
+ * a multiprocessor has memory at work is that of a closed queueing network of `k` customers with one server
+ * (mean value analysis): `serve` is the time of a CTA's bytes at the multiprocessor's share of memory, `rest`
+ * everything else that a CTA does. */
+static double memory_at_work(double k, double serve, double rest)
+{
+    double queue = 0, part = 1;
+    for (int i = 1; i <= (int)k; i++) {
+        double there = serve * (1 + queue), each = i / (rest + there);
+        queue = each * there;
+        part = each * serve;
+    }
+    return fmin(part, 1);
+}
+
+/* The part of the time in which memory works; 1 where nothing keeps it from working. */
+static double memory_part(const Estimate *e, double bytes)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    if (!e->many_rows) return 1;
+    double ctas = (double)c->programs * c->cluster, rest = m->row_cta + m->row_warp * c->threads / 32;
+    if (c->cluster > 1) rest += m->row_cluster + m->row_cluster_cta * c->cluster;
+    return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
+}
+
+/* --- the whole
+ * -----------------------------------------------------------------------------------------------------------------
+ */
+
+static Bound bound_of(const Estimate *e, double part, double memory, double rest)
+{
+    const Turn *t = &e->turn;
+    const DeviceModel *m = e->m;
+    if (part < m->bound_by_rows) return BOUND_LOADS;
+    if (memory > m->bound_by_memory * rest) return BOUND_MEMORY;
+    if (t->alone > m->bound_by_loads * t->pace && t->wait > t->products) return BOUND_LOADS;
+    if (t->l2 > t->products) return BOUND_L2;
+    if (t->feed > t->matrix) return BOUND_SHARED_MEMORY;
+    return t->arithmetic > t->matrix ? BOUND_ARITHMETIC : BOUND_PRODUCTS;
+}
+
+static Estimate estimate_of(const Cost *c, const CostDevice *d)
+{
+    Estimate e = { .c = c, .m = d->model, .t = d->target, .units = d->units, .l2_bytes = d->l2_bytes };
+    e.turns = fmax(1, c->turns);
+    e.groups = c->consumers ? c->consumers : c->threads / 128.0;
+    e.programs = (double)c->programs / clusters_at_once(&e, c->cluster);
+    if (c->loading > 1) e.programs = (double)c->groups / clusters_at_once(&e, c->loading);
+    e.resident = resident_ctas(&e);
+    e.share = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;
+    e.plain = c->special <= 0 && c->consumers && !c->chained;
+    e.rows = c->turns <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
+             c->joins <= 0 && c->memory > 0;
+    e.many_rows = e.rows && e.programs > e.resident;
+    return e;
+}
+
+double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
+{
+    Estimate e = estimate_of(c, d);
+    estimate_turn(&e);
+    if (e.rows && !c->shifted) { /* the compiler takes all registers that it may */
+        double most = floor((double)e.t->sm_registers / ((double)c->threads * c->registers));
+        e.resident = fmin(e.resident, fmax(1, most));
+    }
+    double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
+    double memory = memory_time(&e, bytes) / part;
+    *bound = bound_of(&e, part, memory, rest);
+    double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
+    return BLEND(power, rest, memory) + e.m->launch;
+}
+
+const char *bound_name(Bound b)
+{
+    switch (b) {
+    case BOUND_PROGRAMS: return "the number of programs";
+    case BOUND_LOADS: return "loads in flight";
+    case BOUND_MEMORY: return "memory";
+    case BOUND_L2: return "L2";
+    case BOUND_SHARED_MEMORY: return "shared memory";
+    case BOUND_ARITHMETIC: return "arithmetic";
+    case BOUND_PRODUCTS: return "products";
+    }
+    return "";
+}

@@ -1,0 +1,415 @@
+/* search.c: looks among the configurations of a tune block: see search.h.
+ *
+ * Constants that shape the grid decide most: the number of programs, the instruction, how often operands are
+ * loaded. They also constrain each other, so their product is looked at first, with the other names in the
+ * middle of what they may be. From the best of these configurations the other names are tried in turn, then
+ * everything once more around the best, until nothing improves. */
+#define _GNU_SOURCE
+#include "runtime/choice/search_points.h"
+#include <math.h>
+
+enum {
+    MOST_TOGETHER = 512, /* combinations that are tried whole; larger products are tried a name at a time */
+    BEAM = 5,            /* configurations of different tiles that the other names are tried from */
+    AGAIN = 3,           /* the same in later rounds */
+    ROUNDS = 2,
+};
+/* Estimates that differ by less are equal; of equal ones the first is taken. */
+static const double EQUAL = 0.9999;
+/* Ratios of two scores below which a configuration is taken where there is no device model. */
+static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
+
+/* --- what may be chosen
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_bound(const SearchProblem *p, const char *name)
+{
+    for (int i = 0; i < p->n_bindings; i++)
+        if (!strcmp(p->bindings[i].name, name)) return true;
+    return false;
+}
+
+static const FrontParam *const_named(const FrontKernel *k, const char *name)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].kind == FRONT_CONST && !strcmp(k->params[i].name, name)) return &k->params[i];
+    return NULL;
+}
+
+static bool is_last(const SearchName *n) { return n->hint && n->hint->search == SEARCH_LAST; }
+
+/* The values of domain `d`, and which of them is as declared. */
+static void set_values(SearchName *n, const FrontDomain *d, const FrontParam *c)
+{
+    n->n = d->n;
+    n->declared = -1;
+    for (int i = 0; i < d->n; i++) {
+        n->values[i] = d->values[i];
+        if (c && d->values[i].i == c->default_value.i) n->declared = i;
+    }
+    if (n->declared >= 0) return;
+    n->declared = n->n++;
+    n->absent = true;
+    if (c) n->values[n->declared] = c->default_value;
+}
+
+static void add_name(Search *z, int domain)
+{
+    const FrontDomain *d = &z->tune->domains[domain];
+    const FrontParam *c = const_named(z->front, d->name);
+    const HintInfo *hint = c ? NULL : hint_find(d->name);
+    if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
+    if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
+    if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
+    SearchName *n = &z->name[z->n_names];
+    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
+    n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
+    n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
+    set_values(n, d, c);
+    if (n->n > 1) z->n_names++;
+}
+
+static void add_names(Search *z)
+{
+    for (int d = 0; d < z->tune->n; d++) add_name(z, d);
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = 0; j < z->n_names; j++) {
+            const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;
+            if (a && a->id == HINT_cluster && b && b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
+        }
+}
+
+/* Does `require` allow the point? Values outside their domain count as fixed. */
+static bool allowed(const Search *z, const SearchPoint *p)
+{
+    FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
+    int n = z->p->n_bindings;
+    int64_t number = 0;
+    memcpy(fixed, z->p->bindings, (size_t)n * sizeof *fixed);
+    for (int d = 0; d < z->tune->n; d++) {
+        int value = 0;
+        bool mine = false;
+        for (int i = 0; i < z->n_names; i++) {
+            const SearchName *m = &z->name[i];
+            if (m->domain != d) continue;
+            mine = true;
+            if (p->at[i] < z->tune->domains[d].n) value = p->at[i];
+            else if (!m->hint) fixed[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
+        }
+        const FrontParam *c = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
+        if (c && !is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
+        number = number * z->tune->domains[d].n + value;
+    }
+    return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
+}
+
+/* --- points
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool add(Search *z, const uint8_t *at)
+{
+    SearchPoint p = { .ns = INFINITY };
+    memcpy(p.at, at, sizeof p.at);
+    if (!allowed(z, &p)) return false;
+    for (int i = 0; i < z->n_points; i++)
+        if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
+    if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
+    return true;
+}
+
+/* Adds a point. One that `require` rejects may be allowed with another value of one name that does not shape
+ * the grid: the first such. */
+static void consider(Search *z, const uint8_t *at)
+{
+    uint8_t p[MOST_NAMES];
+    bool good = add(z, at);
+    for (int j = 0; j < z->n_names && !good; j++)
+        for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid && !z->name[j].fixed; v++) {
+            memcpy(p, at, sizeof p);
+            p[j] = (uint8_t)v;
+            good = add(z, p);
+        }
+}
+
+/* Considers `at` with value `v` of name `j`. */
+static void consider_value(Search *z, const uint8_t *at, int j, int v)
+{
+    uint8_t p[MOST_NAMES];
+    memcpy(p, at, sizeof p);
+    p[j] = (uint8_t)v;
+    consider(z, p);
+}
+
+static int listed(const SearchName *n) { return n->n - n->absent; }
+
+/* The product of the names that are tried with tiles, from `at`; where it is too large, each of them by
+ * itself. */
+static void consider_tiles(Search *z, const uint8_t *at)
+{
+    uint8_t p[MOST_NAMES];
+    int64_t all = 1;
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].with_tiles && all <= MOST_TOGETHER) all *= listed(&z->name[i]);
+    for (int i = 0; i < z->n_names && all > MOST_TOGETHER; i++)
+        for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) consider_value(z, at, i, v);
+    for (int64_t k = 0; k < all && all <= MOST_TOGETHER; k++) {
+        int64_t number = k;
+        memcpy(p, at, sizeof p);
+        for (int i = 0; i < z->n_names; i++) {
+            if (!z->name[i].with_tiles) continue;
+            p[i] = (uint8_t)(number % listed(&z->name[i]));
+            number /= listed(&z->name[i]);
+        }
+        consider(z, p);
+    }
+}
+
+/* Two constants at a time: the depth of a pipeline and the size of its steps, say, share the same memory. */
+static void consider_pairs(Search *z, const uint8_t *at)
+{
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = i + 1; j < z->n_names; j++) {
+            const SearchName *a = &z->name[i], *b = &z->name[j];
+            if (a->with_tiles || b->with_tiles || a->fixed || b->fixed || a->hint || b->hint) continue;
+            for (int v = 0; v < a->n * b->n; v++) {
+                uint8_t p[MOST_NAMES];
+                memcpy(p, at, sizeof p);
+                p[i] = (uint8_t)(v % a->n);
+                p[j] = (uint8_t)(v / a->n);
+                consider(z, p);
+            }
+        }
+}
+
+static void consider_last(Search *z, const uint8_t *at)
+{
+    for (int j = 0; j < z->n_names; j++)
+        for (int v = 0; v < z->name[j].n && is_last(&z->name[j]); v++) consider_value(z, at, j, v);
+}
+
+static bool same_tiles(const Search *z, const SearchPoint *a, const SearchPoint *b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].shapes_grid && a->at[j] != b->at[j]) return false;
+    return true;
+}
+
+/* The best point whose tiles differ from those of the `n` points `but`; -1: there is none. */
+static int best(const Search *z, const int *but, int n)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        bool taken = !(p->ns < INFINITY);
+        for (int k = 0; k < n && !taken; k++) taken = same_tiles(z, p, &z->point[but[k]]);
+        if (!taken && (found < 0 || p->ns < z->point[found].ns * EQUAL)) found = i;
+    }
+    return found;
+}
+
+static int best_of_different_tiles(const Search *z, int *tops, int most)
+{
+    int n = 0, now;
+    while (n < most && (now = best(z, tops, n)) >= 0) tops[n++] = now;
+    return n;
+}
+
+/* --- the way through
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+/* All values of name `j`, from point `at`. */
+static void consider_name(Search *z, int at, int j)
+{
+    const SearchName *m = &z->name[j];
+    bool few_only = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS;
+    if (few_only && z->point[at].programs >= 2 * (int64_t)z->p->device.units) return;
+    for (int v = 0; v < m->n; v++) {
+        uint8_t p[MOST_NAMES];
+        memcpy(p, z->point[at].at, sizeof p);
+        p[j] = (uint8_t)v;
+        consider(z, p);
+        for (int u = 0; m->beside >= 0 && u < z->name[m->beside].n && m->values[v].i > 1; u++)
+            consider_value(z, p, m->beside, u);
+    }
+}
+
+/* Each of the other names in turn, from each of these points, which become the best with the same tiles. */
+static void improve(Search *z, int *from, int n)
+{
+    for (int j = 0; j < z->n_names; j++) {
+        if (z->name[j].shapes_grid || is_last(&z->name[j]) || z->name[j].fixed) continue;
+        for (int k = 0; k < n; k++) consider_name(z, from[k], j);
+        search_estimate(z);
+        for (int k = 0; k < n; k++)
+            for (int i = 0; i < z->n_points; i++) {
+                bool better = z->point[i].ns < z->point[from[k]].ns * EQUAL;
+                if (better && same_tiles(z, &z->point[i], &z->point[from[k]])) from[k] = i;
+            }
+    }
+}
+
+/* Where the names that do not shape the grid begin. */
+typedef enum Side { UPPER_MIDDLE, LOWER_MIDDLE_OR_LAST, LOWER_MIDDLE, SIDES } Side;
+
+static int middle_value(Side side, int values)
+{
+    bool odd = values % 2;
+    switch (side) {
+    case UPPER_MIDDLE: return values / 2;
+    case LOWER_MIDDLE_OR_LAST: return odd ? values - 1 : (values - 1) / 2;
+    case LOWER_MIDDLE: return (values - 1) / 2 - (odd && values > 1);
+    case SIDES: break;
+    }
+    return 0;
+}
+
+static void set_middle(const Search *z, const uint8_t *declared, Side side, uint8_t *out)
+{
+    memcpy(out, declared, MOST_NAMES);
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        if (!m->with_tiles && !m->hint && !m->fixed) out[i] = (uint8_t)middle_value(side, listed(m));
+    }
+}
+
+/* Where cp.async would fill rings, all tiles are also looked at without that, in few stages as well: other
+ * tiles are best then. */
+static void consider_unfilled(Search *z, const uint8_t *declared)
+{
+    uint8_t middle[MOST_NAMES];
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        bool filled = false;
+        if (!m->hint || m->hint->search != SEARCH_WHERE_FILLED) continue;
+        for (int i = 0; i < z->n_points; i++) filled |= z->point[i].filled;
+        for (int v = 0; v < listed(m) && filled; v++)
+            for (Side side = UPPER_MIDDLE; side < SIDES && !m->values[v].i; side++) {
+                set_middle(z, declared, side, middle);
+                middle[j] = (uint8_t)v;
+                consider_tiles(z, middle);
+            }
+        if (filled) search_estimate(z);
+    }
+}
+
+/* Nothing fits yet: smaller pipelines may, or smaller pipelines with other tiles. */
+static void consider_smaller(Search *z, const uint8_t *declared)
+{
+    uint8_t p[MOST_NAMES];
+    if (best(z, NULL, 0) >= 0) return;
+    improve(z, &(int){ 0 }, 1);
+    for (int j = 0; j < z->n_names && best(z, NULL, 0) < 0; j++) {
+        const SearchName *m = &z->name[j];
+        for (int v = 0; v < m->n && !m->with_tiles && !m->hint && !m->fixed; v++) {
+            memcpy(p, declared, sizeof p);
+            p[j] = (uint8_t)v;
+            consider_tiles(z, p);
+        }
+        search_estimate(z);
+    }
+}
+
+static int walk(Search *z)
+{
+    uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
+    const SearchPoint *first = &z->point[0];
+    int tops[BEAM] = { 0 };
+    for (int i = 0; i < z->n_names && i < MOST_NAMES; i++) declared[i] = (uint8_t)z->name[i].declared;
+    z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
+    memcpy(z->point[0].at, declared, sizeof declared);
+    if (z->p->only_if_needed || !z->p->device.model) search_estimate(z);
+    bool fits = first->ns < INFINITY;
+    if (fits && (z->p->only_if_needed || first->programs >= z->p->device.units)) return 0;
+    /* The number of programs says nothing of names that do not shape the grid: they change only where the
+     * declared ones do not fit. */
+    for (int i = 0; i < z->n_names; i++)
+        z->name[i].fixed = !z->p->device.model && !z->name[i].shapes_grid && fits;
+    for (Side side = UPPER_MIDDLE; side <= LOWER_MIDDLE_OR_LAST; side++) {
+        set_middle(z, declared, side, middle);
+        consider_tiles(z, middle);
+    }
+    search_estimate(z);
+    if (first->ns < INFINITY && first->uncertain) return 0;
+    consider_unfilled(z, declared);
+    consider_smaller(z, declared);
+    int n = best_of_different_tiles(z, tops, BEAM);
+    if (!n) return 0;
+    improve(z, tops, n);
+    for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
+        int before = best(z, NULL, 0), last[AGAIN];
+        consider_tiles(z, z->point[before].at);
+        consider_pairs(z, z->point[before].at);
+        search_estimate(z);
+        improve(z, last, best_of_different_tiles(z, last, AGAIN));
+        if (best(z, NULL, 0) == before) break;
+    }
+    consider_last(z, z->point[best(z, NULL, 0)].at);
+    consider_last(z, declared);
+    search_estimate(z);
+    return best(z, NULL, 0);
+}
+
+/* --- the result
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+/* The declared configuration, or it with another value of a name that is tried last. */
+static const SearchPoint *as_declared(const Search *z)
+{
+    const SearchPoint *found = &z->point[0];
+    const DeviceModel *m = z->p->device.model;
+    double margin = m ? m->margin_late : MARGIN_LATE_BY_NUMBER;
+    for (int i = 1; i < z->n_points; i++) {
+        bool alike = true;
+        for (int j = 0; j < z->n_names; j++)
+            alike &= is_last(&z->name[j]) || z->point[i].at[j] == z->point[0].at[j];
+        if (alike && z->point[i].ns < found->ns * margin) found = &z->point[i];
+    }
+    return found;
+}
+
+/* How far below the declared configuration's an estimate must be to be taken, as a ratio. Estimates are
+ * imprecise, most of all where memory alone bounds both and nothing is multiplied. */
+static double margin(const DeviceModel *m, const SearchPoint *found, const SearchPoint *declared)
+{
+    bool memory = !found->products && found->bound == BOUND_MEMORY && declared->bound == BOUND_MEMORY;
+    return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
+}
+
+bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
+{
+    Search *z = arena_new(&s->arena, Search);
+    *z = (Search){ .p = p, .s = s };
+    *out = (SearchResult){ .ns = INFINITY, .declared_ns = INFINITY };
+    if (!(z->ast = p->parse(p->user, s)) || !(z->tune = frontend_tune(z->ast, p->kernel))) return false;
+    z->front = frontend_kernel_find(z->ast, p->kernel);
+    add_names(z);
+    if (!z->n_names) return false;
+    search_open_workers(z);
+    int found = walk(z);
+    search_close_workers(z);
+    const SearchPoint *b = &z->point[found], *declared = as_declared(z);
+    if (b->ns > declared->ns * margin(p->device.model, b, declared)) b = declared;
+    FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
+    out->n = b == &z->point[0] ? 0 : search_bindings(z, b, false, config);
+    out->config = config;
+    out->ns = b->ns;
+    out->declared_ns = z->point[0].ns;
+    out->bound = b->bound;
+    out->tried = z->n_points;
+    return true;
+}
+
+const char *search_text(Session *s, const SearchResult *r)
+{
+    Text t;
+    text_init(&t, &s->arena);
+    for (int i = 0; i < r->n; i++) {
+        text_printf(&t, "%s%s=", i ? ", " : "", r->config[i].name);
+        frontend_print_value(r->config[i].value, &t);
+    }
+    return r->n ? t.data : "as declared";
+}

@@ -1,0 +1,35 @@
+/* search.h: looks among the configurations of a `tune` block for the one that should run fastest, by the
+ * estimates of cost.h: some dozens of them are compiled as far as their emission, in threads, none is run.
+ * The runtime asks where no table speaks (choose.c), tilec where tiles do not fit a target. */
+#pragma once
+#include "runtime/compile.h"
+#include "runtime/choice/cost.h"
+
+typedef struct SearchProblem {
+    Ast *(*parse)(void *user, Session *); /* the tree, checked, in that session */
+    /* Extents (room for the kernel's dimensions), grid and number of programs; false: nothing can be said. */
+    bool (*shape)(void *user, const Compiled *, int64_t *dims, EvalEnv *, int64_t *programs);
+    void *user;
+    const char *kernel;
+    const FrontBinding *bindings;
+    int n_bindings; /* what is not chosen */
+    const LaunchFacts *facts;
+    const CompileOptions *options;
+    CostDevice device;    /* model NULL: by the number of programs alone, among what the grid clause names */
+    int64_t shared_bytes; /* of a CTA, at most */
+    int threads;          /* at most; 0: one a processor */
+    bool only_if_needed;  /* the declared defaults, if they fit */
+} SearchProblem;
+
+typedef struct SearchResult {
+    const FrontBinding *config;
+    int n;                  /* n 0: the declared defaults */
+    double ns, declared_ns; /* estimates; INFINITY: does not fit */
+    Bound bound;
+    int tried;
+} SearchResult;
+
+/* The result lies in the session. False: the kernel has no `tune` block, or nothing in it is free. */
+bool search_configuration(Session *, const SearchProblem *, SearchResult *);
+/* "TM=128, TN=256": what was chosen, or "as declared". */
+const char *search_text(Session *, const SearchResult *);

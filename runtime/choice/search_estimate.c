@@ -1,0 +1,179 @@
+/* search_estimate.c: the estimates of a search's points, each from a compilation as far as its emission, in
+ * threads. */
+#define _GNU_SOURCE
+#include "ir/stack.h"
+#include "runtime/choice/search_points.h"
+#include <math.h>
+#include <sched.h>
+
+enum { SESSION_ROOM = 24 << 20 }; /* bytes of a worker's session after which it begins a new one */
+
+int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
+{
+    int n = 0;
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        bool declared = p->at[i] == m->declared;
+        if (declared && (m->hint ? m->absent : !all)) continue;
+        out[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
+    }
+    return n;
+}
+
+/* The score where nothing is known of the device: programs take ceil(P / S) rounds, each a P-th of the work.
+ * Smaller tiles load more for the same arithmetic, for which a fourth root of their number is charged. Ties
+ * are broken by register use. */
+static double by_number(int64_t programs, int units, int planned_registers)
+{
+    double rounds = (double)((programs + units - 1) / units);
+    double score = rounds / (double)programs * sqrt(sqrt((double)programs));
+    return score * (1 + 0.1 / (1 + planned_registers));
+}
+
+/* What an estimate is multiplied by where it is known to be too low. */
+static double doubt(const Cost *c, const DeviceModel *m)
+{
+    if (c->uncertain) return m->doubt_uncounted;
+    if (c->joins <= 0) return 1;
+    return c->filled > 0 ? m->doubt_joined_filled : c->chained ? 1 : m->doubt_joined;
+}
+
+static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
+{
+    const SearchProblem *q = z->p;
+    Session *s = &w->s;
+    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + MOST_NAMES) + 1);
+    Compiled compiled;
+    GpuCode code;
+    Func *f;
+    int64_t programs = 0;
+    memcpy(all, q->bindings, (size_t)q->n_bindings * sizeof *all);
+    size_t n = (size_t)q->n_bindings + (size_t)search_bindings(z, p, true, all + q->n_bindings);
+    p->ns = INFINITY;
+    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
+    if (q->shared_bytes && code.shared_bytes > q->shared_bytes) return;
+    if (code.planned_registers > code.lane_registers) return;
+    int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
+    EvalEnv env;
+    if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return;
+    p->programs = programs;
+    p->bound = BOUND_PROGRAMS;
+    if (!q->device.model) {
+        p->ns = by_number(programs, q->device.units, code.planned_registers);
+        return;
+    }
+    Cost cost;
+    cost_count(s, f, &code, &env, programs, &q->device, &cost);
+    p->uncertain = cost.uncertain;
+    p->filled = cost.filled > 0;
+    p->products = cost.wgmma + cost.mma > 0;
+    p->ns = doubt(&cost, q->device.model) * cost_estimate(&cost, &q->device, &p->bound);
+}
+
+/* --- workers
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool open_worker(Search *z, SearchWorker *w)
+{
+    if (w->open && w->s.arena.used < SESSION_ROOM) return w->ast != NULL;
+    if (w->open) session_free(&w->s);
+    session_init(&w->s, z->s->arena.alloc);
+    w->open = true;
+    w->ast = NULL;
+    if (setjmp(w->s.oom)) return false;
+    w->ast = z->p->parse(z->p->user, &w->s);
+    return w->ast != NULL;
+}
+
+/* A point for which memory does not suffice, or that the compiler fails on, is not chosen. */
+static void estimate_one(Search *z, SearchWorker *w, SearchPoint *p)
+{
+    p->ns = INFINITY;
+    if (!open_worker(z, w)) return;
+    if (setjmp(w->s.oom)) p->ns = INFINITY;
+    else estimate(z, w, p);
+    w->s.diags = w->s.last_diag = NULL;
+    w->s.n_errors = 0;
+}
+
+/* With the lock held. */
+static void take_points(Search *z, SearchWorker *w)
+{
+    while (z->next < z->limit) {
+        SearchPoint *p = &z->point[z->next++];
+        pthread_mutex_unlock(&z->lock);
+        estimate_one(z, w, p);
+        pthread_mutex_lock(&z->lock);
+        if (++z->finished == z->limit) pthread_cond_signal(&z->all_finished);
+    }
+}
+
+static void work_there(void *arg)
+{
+    SearchWorker *w = arg;
+    Search *z = w->search;
+    pthread_mutex_lock(&z->lock);
+    while (!z->quit) {
+        take_points(z, w);
+        if (!z->quit) pthread_cond_wait(&z->more, &z->lock);
+    }
+    pthread_mutex_unlock(&z->lock);
+}
+
+/* A worker that gets no stack does nothing: the others take its points. */
+static void *work(void *arg)
+{
+    stack_call(work_there, arg);
+    return NULL;
+}
+
+void search_estimate(Search *z)
+{
+    int n = z->n_points - z->limit;
+    if (n > z->n_workers) n = z->n_workers;
+    pthread_mutex_lock(&z->lock);
+    z->limit = z->n_points;
+    pthread_cond_broadcast(&z->more);
+    for (SearchWorker *w = z->worker + 1; w < z->worker + n; w++)
+        if (!w->runs) w->runs = !pthread_create(&w->thread, NULL, work, w);
+    take_points(z, z->worker);
+    while (z->finished < z->limit) pthread_cond_wait(&z->all_finished, &z->lock);
+    pthread_mutex_unlock(&z->lock);
+}
+
+static int processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+void search_close_workers(void *p)
+{
+    Search *z = p;
+    if (!z->n_workers) return;
+    pthread_mutex_lock(&z->lock);
+    z->quit = true;
+    pthread_cond_broadcast(&z->more);
+    pthread_mutex_unlock(&z->lock);
+    for (int i = 0; i < z->n_workers; i++) {
+        SearchWorker *w = &z->worker[i];
+        if (w->runs) pthread_join(w->thread, NULL);
+        if (w->open) session_free(&w->s);
+    }
+    z->n_workers = 0;
+    pthread_cond_destroy(&z->more);
+    pthread_cond_destroy(&z->all_finished);
+    pthread_mutex_destroy(&z->lock);
+}
+
+void search_open_workers(Search *z)
+{
+    z->n_workers = z->p->threads > 0 ? z->p->threads : processors();
+    if (z->n_workers > MOST_WORKERS) z->n_workers = MOST_WORKERS;
+    pthread_mutex_init(&z->lock, NULL);
+    pthread_cond_init(&z->more, NULL);
+    pthread_cond_init(&z->all_finished, NULL);
+    for (int i = 0; i < z->n_workers; i++) z->worker[i].search = z;
+    session_defer(z->s, search_close_workers, z);
+}

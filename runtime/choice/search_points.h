@@ -1,0 +1,68 @@
+/* search_points.h: between search.c, which decides what to look at, and search_estimate.c, which estimates
+ * it. */
+#pragma once
+#include "ir/hints.h"
+#include "runtime/choice/search.h"
+#include <pthread.h>
+
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 448, MOST_WORKERS = 16 };
+
+/* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
+ * hint: not given. */
+typedef struct SearchName {
+    const char *name;
+    const HintInfo *hint; /* NULL: a constant */
+    int domain;           /* of the tune block */
+    int n, declared;      /* values; which of them is as declared */
+    int beside;           /* another name that says something only beside this one, or -1 */
+    bool shapes_grid, absent;
+    bool with_tiles; /* tried in every combination with the other such names */
+    bool fixed;      /* left as declared */
+    FrontValue values[MOST_VALUES + 1];
+} SearchName;
+
+/* A configuration: a value of each name, and what is estimated of it. */
+typedef struct SearchPoint {
+    uint8_t at[MOST_NAMES];
+    double ns;
+    int64_t programs;
+    Bound bound;
+    bool uncertain, products, filled;
+} SearchPoint;
+
+/* [0]: the caller's thread */
+typedef struct SearchWorker {
+    Session s;
+    Ast *ast;
+    bool open, runs;
+    pthread_t thread;
+    struct Search *search;
+} SearchWorker;
+
+typedef struct Search {
+    const SearchProblem *p;
+    Session *s;
+    Ast *ast;
+    const FrontTune *tune;
+    const FrontKernel *front;
+    SearchName name[MOST_NAMES];
+    int n_names;
+    SearchPoint point[MOST_POINTS];
+    int n_points;
+    SearchWorker worker[MOST_WORKERS];
+    int n_workers;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t more, all_finished;
+    int next, finished,
+        limit; /* points: the first that nobody took, how many have estimates, those that want one */
+    bool quit;
+} Search;
+
+/* Bindings of a point; those that are as declared are left out unless `all`. Returns their number. */
+int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding *out);
+
+/* Opens the workers; closed with the session, or before. */
+void search_open_workers(Search *);
+void search_close_workers(void *search);
+/* Estimates all points that have no estimate yet, in threads that stay for the next time. */
+void search_estimate(Search *);
