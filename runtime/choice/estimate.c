@@ -212,8 +212,7 @@ static void estimate_turn(Estimate *e)
     t->alone *= slower;
 }
 
-/* --- programs
- * ------------------------------------------------------------------------------------------------------------------
+/* --- programs --------------------------------------------------------------------------------------------
  */
 
 static double begin_time(const Estimate *e)
@@ -256,8 +255,7 @@ static double programs_time(const Estimate *e)
     return fmax(busy, rounds * (begin + e->turns * each + end));
 }
 
-/* --- memory
- * --------------------------------------------------------------------------------------------------------------------
+/* --- memory ----------------------------------------------------------------------------------------------
  */
 
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
@@ -317,8 +315,7 @@ static double memory_part(const Estimate *e, double bytes)
     return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
 }
 
-/* --- the whole
- * -----------------------------------------------------------------------------------------------------------------
+/* --- the whole -------------------------------------------------------------------------------------------
  */
 
 static Bound bound_of(const Estimate *e, double part, double memory, double rest)
