@@ -1,5 +1,6 @@
 /* find.c: looking through blocks: which instructions are there, with all that they hold, and which values they use. */
 #include "ir/ir.h"
+#include <string.h>
 
 void ir_walk(Block *b, void (*fn)(void *, Instr *), void *user)
 {
@@ -149,4 +150,36 @@ bool ir_tested(const Instr *loop, int at, Counted *c)
     if (!hi || !next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != body->args[at]) return false;
     *c = (Counted){ at, ir_operand(loop, at), hi, ir_operand(next->def, 1) };
     return ir_defined_outside(hi, test) && ir_defined_outside(c->step, body);
+}
+
+bool ir_is_rare(const Instr *i)
+{
+    const Attr *note = i->op == OP_IF ? ir_attr(i, ATTR_NOTE) : NULL;
+    return note && !strcmp(note->s, "rare");
+}
+
+/* --- exponents -------------------------------------------------------------------------------------------------------------------- */
+
+static bool leads_to_exp(const Value *v, int *left)
+{
+    for (const Use *u = v->uses; u && --*left > 0; u = u->next) {
+        const Instr *i = u->user;
+        switch ((int)i->op) {
+        case OP_EXP: case OP_EXP2: return true;
+        case OP_MUL: case OP_FMA: case OP_NEG: case OP_WHERE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: case OP_MATERIALIZE:
+            if (leads_to_exp(ir_result(i), left)) return true;
+            break;
+        case OP_YIELD:
+            if (i->block->parent && i->block->parent->op == OP_IF && leads_to_exp(&i->block->parent->results[u - i->operands], left)) return true;
+            break;
+        default: break;
+        }
+    }
+    return false;
+}
+
+bool ir_is_exponent(const Value *v)
+{
+    int left = 32;
+    return leads_to_exp(v, &left);
 }

@@ -241,6 +241,8 @@ bool ir_has_effects(const Instr *);                                 /* writes, o
 void ir_drop_unused(Block *);
 void ir_sweep(Block *);                                              /* erases, from its end, what nobody uses and has no effects */
 bool ir_reads_memory(const Instr *);
+bool ir_is_rare(const Instr *);                                     /* an `if` of which the second block hardly ever runs */
+bool ir_is_exponent(const Value *);                                 /* an exponential is taken of this value, perhaps times something: its rounding counts */
 void ir_collect(Arena *, const Block *, Op, InstrList *);              /* appended in program order */
 /* Does the test hold for all operands of the instruction and of what it holds? */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);

@@ -1,22 +1,22 @@
-/* exp2.c: exp becomes exp2, which GPUs and the CPU backend have as an instruction or a short polynomial, and the factors that
- * stand before it become one: of `exp(x * scale - max)` one fma and one exp2 an element remain.
+/* exp2.c: exp becomes exp2, which GPUs and the CPU backend have as an instruction or a short polynomial, and the factor that scores have
+ * in common leaves the maximum over them.
  *
- *     for .. with (%m = -inf) {                        for .. with (%u = -inf) {
+ *     for .. with (%m = -inf) {                        for .. with (%m = -inf) {
  *       %s = mul %qk, %scale                             %t = where %mask, %qk, -inf
- *       %s1 = where %mask, %s, -inf                      %un = max %u, reduce_max %t           (max of unscaled scores)
- *       %mn = max %m, reduce_max %s1           ->        %k = mul %un, -(scale * log2 e)       (one a row)
- *       %p = exp(%s1 - %mn)                              %p = exp2(fma(%t, scale * log2 e, %k))
- *       yield %mn                                        yield %un
+ *       %s1 = where %mask, %s, -inf                      %r = mul (reduce_max %t), %scale      (one a row)
+ *       %mn = max %m, reduce_max %s1           ->        %mn = max %m, %r
+ *       %p = exp(%s1 - %mn)                              %p = exp2((%t * %scale - %mn) * log2 e)
+ *       yield %mn                                        yield %mn
  *     }                                                }
  *
- * A factor c moves through max, min, reductions by them, where, shapes and loop-carried values only if c > 0 is known: a constant, a
- * parameter whose range the launch promised (Param.lo > 0: a launch key), or arithmetic on these that cannot underflow to 0. A carried
- * value that starts without the factor (an attention sink) starts divided by it.
- * Rounding is monotonic, so max(fl(c*x)) = fl(c*max(x)) to the bit: the carried maximum, if the program uses it elsewhere, is
- * given back exactly as c * u. Minus infinities (masked positions) stay; so do NaN.
+ * A factor c moves through max, min, reductions by them, where and shapes only if c > 0 is known: a constant, a parameter whose range the
+ * launch promised (Param.lo > 0: a launch key), or arithmetic on these that cannot underflow to 0. Rounding is monotonic, so
+ * max(fl(c*x)) = fl(c*max(x)) to the bit. Minus infinities (masked positions) stay; so do NaN.
  *
- * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-23; with the fma by (1 + |x| + |max|) * 2^-23. Scores beyond 2^127 / log2 e
- * in magnitude overflow in the product; finite masking constants of that size keep the form (a - b) * log2 e, which does not.
+ * The difference always comes first, and is rounded as the program rounds it. exp2(fma(x, log2 e, -(m log2 e))) is an operation less, but m log2 e is rounded
+ * once, by up to |m| 2^-24: with scores of 1e9 that is e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/near.c).
+ *
+ * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-22, for every x. A product with log2 e that overflows has an exponential that does so too.
  *
  * f32 only: in f16 and bf16 the product would lose what exp, computed in f32 there, keeps; f64 has no faster exp2.
  *
@@ -29,16 +29,14 @@ static const double LOG2E = 1.44269504088896340736;
 enum { MAX_DEPTH = 64, MAX_SEARCH = 400 };
 
 typedef struct Pair { Value *old, *fresh; } Pair;
-typedef struct Carried { Block *body; int k, fresh; } Carried;      /* carried value `k` has its unscaled twin `fresh` */
 
 typedef struct Exp2 {
     PassContext *c;
     Value *scale;               /* the scalar factor on its way out */
     VEC(Pair) pairs;
-    VEC(Carried) carried;
     VEC(Value *) visited;
     const Value *noted;         /* the factor whose unknown sign was reported */
-    int64_t turned, fused, moved;
+    int64_t turned, moved;
 } Exp2;
 
 /* --- what is known of scalars ------------------------------------------------------------------------------------------------ */
@@ -129,105 +127,37 @@ static Value *find_scale(Value *v, int *budget)
     return NULL;
 }
 
-/* A finite constant that the product with log2 e may push over the edge hides in `v` (a mask of -FLT_MAX). */
-static bool hides_huge(Value *v, int depth)
-{
-    double x;
-    int first;
-    if (ir_is_const_float(v, &x)) return isfinite(x) && fabs(x) > FLT_MAX / 4;
-    if (!v->def || depth > 8 || !transparent(v->def->op, &first)) return false;
-    for (int k = first; k < v->def->n_operands; k++) if (hides_huge(ir_operand(v->def, k), depth + 1)) return true;
-    return false;
-}
-
 /* --- the value divided by the scale ------------------------------------------------------------------------------------------- */
-
-/* A loop's carried value, by argument or result; k < 0: it is neither. */
-static Block *carried_of(Value *v, int *k)
-{
-    Instr *loop = v->def ? v->def : v->block->parent;
-    *k = -1;
-    if (!loop || loop->op != OP_FOR) return NULL;
-    *k = v->def ? v->index : v->index - 1;
-    return *k >= 0 ? loop->blocks[0] : NULL;
-}
-
-static bool can_unscale(Exp2 *e, Value *v, int depth);
-
-/* The first value of a carried one: if the factor is not in it, it is divided, once before the loop. */
-static bool divisible_init(Exp2 *e, Value *v, int depth)
-{
-    size_t known = e->visited.len;
-    if (can_unscale(e, v, depth)) return true;
-    e->visited.len = known;
-    return !hides_huge(v, 0);
-}
-
-static bool divides_init(Exp2 *e, Value *v)
-{
-    double x;
-    if (ir_is_const_float(v, &x) && (x == 0 || isinf(x))) return false;
-    e->visited.len = 0;
-    return !can_unscale(e, v, 0);
-}
 
 static bool can_unscale(Exp2 *e, Value *v, int depth)
 {
     double x;
-    int first, k;
-    for (size_t n = 0; n < e->visited.len; n++) if (e->visited.data[n] == v) return true;      /* assumed; refuted elsewhere or not at all */
+    int first;
+    for (size_t n = 0; n < e->visited.len; n++) if (e->visited.data[n] == v) return true;      /* refuted elsewhere or not at all */
     vec_push(e->c->scratch, &e->visited, v);
     if (depth > MAX_DEPTH) return false;
     if (ir_is_const_float(v, &x)) return x == 0 || isinf(x);
-    Block *body = carried_of(v, &k);
-    if (body) {
-        bool outside = ir_is_const_float(e->scale, NULL) || ir_defined_outside(e->scale, body);
-        return outside && divisible_init(e, ir_operand(body->parent, k + 3), depth + 1) && can_unscale(e, ir_operand(ir_terminator(body), k), depth + 1);
-    }
     if (!v->def) return false;
     if (factor(v->def, e->scale, NULL)) return true;
     if (!transparent(v->def->op, &first)) return false;
     bool all_const = true;      /* would name the scale where it may not be defined yet */
-    for (k = first; k < v->def->n_operands; k++) {
+    for (int k = first; k < v->def->n_operands; k++) {
         if (!can_unscale(e, ir_operand(v->def, k), depth + 1)) return false;
         all_const &= ir_is_const_float(ir_operand(v->def, k), NULL);
     }
     return !all_const;
 }
 
-static Value *unscale(Exp2 *e, Value *v);
-
-static Value *unscale_carried(Exp2 *e, Block *body, int k, bool argument)
-{
-    int fresh = -1;
-    for (size_t n = 0; n < e->carried.len; n++)
-        if (e->carried.data[n].body == body && e->carried.data[n].k == k) fresh = e->carried.data[n].fresh;
-    if (fresh < 0) {
-        Value *init = ir_operand(body->parent, k + 3);
-        Builder b = ir_before(body->parent);
-        if (divides_init(e, init)) init = ir_bin(&b, OP_DIV, init, ir_splat(&b, e->scale, is_tile(init) ? init->type->rank : 0, init->type->shape));
-        else init = unscale(e, init);
-        fresh = body->parent->n_results;
-        ir_add_carried(body->parent, init, NULL);
-        vec_push(e->c->scratch, &e->carried, ((Carried){ body, k, fresh }));
-        Value *next = unscale(e, ir_operand(ir_terminator(body), k));
-        ir_set_operand(ir_terminator(body), fresh, next);
-    }
-    return argument ? body->args[fresh + 1] : &body->parent->results[fresh];
-}
-
 static Value *unscale(Exp2 *e, Value *v)
 {
-    int first, k;
+    int first;
     if (ir_is_const_float(v, NULL)) return v;
     for (size_t n = 0; n < e->pairs.len; n++) if (e->pairs.data[n].old == v) return e->pairs.data[n].fresh;
-    Block *body = carried_of(v, &k);
-    if (body) return unscale_carried(e, body, k, !v->def);
     Value *x = factor(v->def, e->scale, NULL), *ops[3];
     if (x) return x;
     Instr *i = v->def;
     transparent(i->op, &first);
-    for (k = 0; k < i->n_operands; k++) ops[k] = k < first ? ir_operand(i, k) : unscale(e, ir_operand(i, k));
+    for (int k = 0; k < i->n_operands; k++) ops[k] = k < first ? ir_operand(i, k) : unscale(e, ir_operand(i, k));
     Builder b = ir_after(i);
     b.loc = i->loc;
     Value *u = ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, v->type);
@@ -235,97 +165,82 @@ static Value *unscale(Exp2 *e, Value *v)
     return u;
 }
 
-/* What else used the scaled values gets the unscaled ones times the scale; what nobody uses is left to dce. */
-static void give_back(Exp2 *e, Value *old, Value *fresh, Builder b)
+/* --- the factor behind a value instead of before it ------------------------------------------------------------------------------ */
+
+static bool extremum(Op op) { return op == OP_REDUCE_MAX || op == OP_REDUCE_MIN; }
+
+/* v, which is something times the scale, becomes the product of that and the scale, in its last step. */
+static void scale_last(Exp2 *e, Value *v)
 {
-    if (!old->uses) return;
-    Value *c = ir_splat(&b, e->scale, old->type->kind == TYPE_TILE ? old->type->rank : 0, old->type->shape);
-    ir_replace(old, ir_bin(&b, OP_MUL, fresh, c));
+    if (factor(v->def, e->scale, NULL)) return;
+    Value *u = unscale(e, v);
+    Builder b = ir_after(u->def);
+    b.loc = v->def->loc;
+    ir_replace(v, ir_bin(&b, OP_MUL, u, ir_splat(&b, e->scale, is_tile(v) ? v->type->rank : 0, v->type->shape)));
 }
 
-static void give_all_back(Exp2 *e)
+/* The maxima that `v` is made of, without those of earlier turns. */
+static void find_maxima(Exp2 *e, Value *v, ValueList *found, int *budget)
 {
-    for (size_t n = 0; n < e->carried.len; n++) {
-        Carried *x = &e->carried.data[n];
-        Builder start = { .module = x->body->func->module, .block = x->body, .before = x->body->first, .loc = x->body->parent->loc };
-        give_back(e, x->body->args[x->k + 1], x->body->args[x->fresh + 1], start);
-        give_back(e, &x->body->parent->results[x->k], &x->body->parent->results[x->fresh], ir_after(x->body->parent));
-    }
-    for (size_t n = 0; n < e->pairs.len; n++) give_back(e, e->pairs.data[n].old, e->pairs.data[n].fresh, ir_after(e->pairs.data[n].fresh->def));
+    int first;
+    if (!v->def || --*budget < 0 || !transparent(v->def->op, &first)) return;
+    if (extremum(v->def->op)) vec_push(e->c->scratch, found, v);
+    else for (int k = first; k < v->def->n_operands; k++) find_maxima(e, ir_operand(v->def, k), found, budget);
 }
 
 /* --- the exponentials ------------------------------------------------------------------------------------------------------------ */
 
-static Value *splat_like(Builder *b, Value *scalar, const Type *t)
-{
-    return ir_splat(b, scalar, t->kind == TYPE_TILE ? t->rank : 0, t->shape);
-}
-
-/* The scalar scale * log2 e; a scale of NULL counts as 1. */
-static Value *to_log2(Builder *b, Value *scale, double sign)
-{
-    double c;
-    if (!scale) return ir_const_float(b, DT_F32, (float)(sign * LOG2E));
-    if (ir_is_const_float(scale, &c)) return ir_const_float(b, DT_F32, (float)(sign * c * LOG2E));
-    return ir_bin(b, OP_MUL, scale, ir_const_float(b, DT_F32, (float)(sign * LOG2E)));
-}
-
-static Value *fused(Builder *b, Value *a, Value *m, Value *scale)
-{
-    Value *c = splat_like(b, to_log2(b, scale, 1), a->type), *n = splat_like(b, to_log2(b, scale, -1), m->type);
-    return ir_op(b, OP_FMA, NULL, NO_ATTRS, a, c, ir_bin(b, OP_MUL, m, n));
-}
-
-/* Repeated along an axis or everywhere: its product with a constant is cheap. */
-static bool repeats(const Value *v) { return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
-
 static const char *name_of(const Value *v) { return v->name ? v->name : "a factor"; }
 
-/* exp(a - m), both scaled by one factor: moves it out. NULL: there is none, or its sign is not known. */
-static Value *try_scaled(Exp2 *e, Instr *exp, Value *a, Value *m)
+/* A factor that all of `v` has and that may move; NULL: there is none, or its sign is not known. */
+static Value *movable(Exp2 *e, Instr *exp, Value *v)
 {
     const Func *f = exp->block->func;
     int budget = MAX_SEARCH;
-    Value *scale = find_scale(a, &budget);
-    if (!scale) scale = find_scale(m, &budget);
-    if (!scale || ir_is_const(scale, NULL)) return NULL;
-    e->scale = scale;
-    e->visited.len = e->pairs.len = e->carried.len = 0;
-    if (!can_unscale(e, a, 0) || !can_unscale(e, m, 0)) return NULL;
-    if (!positive(f, scale)) {
+    double c;
+    e->scale = find_scale(v, &budget);
+    e->visited.len = e->pairs.len = 0;
+    if (!e->scale || !can_unscale(e, v, 0)) return NULL;
+    if (!positive(f, e->scale)) {
+        Value *scale = e->scale;
         if (!scale->def && e->noted != scale) diag_perf(e->c->session, exp->loc, "exp: the sign of '%s' is not known, so its product stays beside the maximum; a launch key '%s > 0' would leave one fma", name_of(scale), name_of(scale));
         e->noted = scale;
         return NULL;
     }
-    double c;
-    if (ir_is_const_float(scale, &c)) {         /* one constant for all uses, before all loops */
+    if (ir_is_const_float(e->scale, &c)) {      /* one constant for all uses, before all loops */
         Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = exp->loc };
         e->scale = ir_const_float(&b, DT_F32, c);
     }
-    Instr *sub = ir_operand(exp, 0)->def;
-    Value *ua = unscale(e, ir_operand(sub, 0)), *um = unscale(e, ir_operand(sub, 1));
-    Builder b = ir_before(exp);
-    Value *y = fused(&b, ua, um, e->scale);
-    give_all_back(e);
-    e->moved++;
-    e->fused++;
-    return y;
+    return e->scale;
+}
+
+/* Of exp(a - m): a factor that a has goes behind what chooses among its elements, and out of the maxima in m. */
+static void move_factor(Exp2 *e, Instr *exp, const Instr *sub)
+{
+    ValueList maxima = { 0 };
+    int budget = MAX_SEARCH;
+    if (!movable(e, exp, ir_operand(sub, 0))) return;
+    find_maxima(e, ir_operand(sub, 1), &maxima, &budget);
+    for (size_t k = 0; k < maxima.len; k++) {
+        size_t known = e->visited.len;
+        if (!can_unscale(e, maxima.data[k], 0)) { e->visited.len = known; continue; }
+        scale_last(e, maxima.data[k]);
+        e->moved++;
+    }
+    scale_last(e, ir_operand(sub, 0));
 }
 
 /* log2 e times the argument of exp, in as few operations as can be. */
 static Value *exponent(Exp2 *e, Instr *exp)
 {
     Value *x = ir_operand(exp, 0), *y, *c;
+    double k = 1;
+    if (x->def && x->def->op == OP_SUB) move_factor(e, exp, x->def);
     Builder b = ir_before(exp);
-    if (x->def && x->def->op == OP_SUB) {
-        Value *a = ir_operand(x->def, 0), *m = ir_operand(x->def, 1);
-        if ((y = try_scaled(e, exp, a, m))) return y;
-        if ((repeats(m) || !is_tile(m)) && !hides_huge(a, 0) && !hides_huge(m, 0)) { e->fused++; return fused(&b, a, m, NULL); }
-    }
-    if (x->def && (y = factor(x->def, NULL, &c)))
-        return ir_bin(&b, OP_MUL, y, splat_like(&b, to_log2(&b, c, 1), y->type));
-    if (x->def && x->def->op == OP_NEG) return ir_bin(&b, OP_MUL, ir_operand(x->def, 0), splat_like(&b, to_log2(&b, NULL, -1), x->type));
-    return ir_bin(&b, OP_MUL, x, splat_like(&b, to_log2(&b, NULL, 1), x->type));
+    if (x->def && (y = factor(x->def, NULL, &c)) && ir_is_const_float(c, &k) && fabs(k) < FLT_MAX / 2) x = y;
+    else if (x->def && x->def->op == OP_NEG) { x = ir_operand(x->def, 0); k = -1; }
+    else k = 1;
+    return ir_bin(&b, OP_MUL, x, build_float(&b, x->type, (float)(k * LOG2E)));
 }
 
 typedef struct Found { Arena *arena; VEC(Instr *) exps; } Found;
@@ -349,8 +264,7 @@ static bool exp2_func(PassContext *c, Func *f)
         e.turned++;
     }
     pass_count(c, "exp turned into exp2", e.turned);
-    pass_count(c, "differences fused into one fma", e.fused);
-    pass_count(c, "factors moved through max", e.moved);
+    pass_count(c, "factors moved out of maxima", e.moved);
     return e.turned > 0;
 }
 

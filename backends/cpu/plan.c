@@ -105,7 +105,7 @@ static bool is_memory_sink(const Sink *k)
 /* The block of an `if` that hardly ever runs, or one inside of it. */
 bool plan_rare(const Steps *in)
 {
-    for (; in->parent; in = in->parent->in) if (plan_is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
+    for (; in->parent; in = in->parent->in) if (ir_is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
     return false;
 }
 

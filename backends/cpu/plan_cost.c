@@ -83,17 +83,11 @@ static bool never_below_zero(const Value *v, int depth)
     }
 }
 
-bool plan_is_rare(const Instr *i)
-{
-    const Attr *note = i->op == OP_IF ? ir_attr(i, ATTR_NOTE) : NULL;
-    return note && !strcmp(note->s, "rare");
-}
-
 /* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by some ulp. */
 static bool checks_guess(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)
-        if (!plan_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) || !checks_guess(ir_result(u->user), depth + 1))) return false;
+        if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) || !checks_guess(ir_result(u->user), depth + 1))) return false;
     return true;
 }
 

@@ -87,7 +87,7 @@ static int score_ops(const Instr *i, int64_t elements)
 {
     const Value *v = i->n_results ? ir_result(i) : NULL;
     int n = v && (op_info[i->op].flags & OPF_ELEM) && v->type->kind == TYPE_TILE && type_elements(v->type) == elements && !kernel_is_cheap(v);
-    for (int b = 0; b < i->n_blocks; b++)
+    for (int b = 0; b < i->n_blocks - ir_is_rare(i); b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next) n += score_ops(x, elements);
     return n;
 }

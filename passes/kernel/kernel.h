@@ -62,6 +62,7 @@ typedef struct KernelOptions {
     bool no_early;          /* loads stay behind reductions */
     bool no_lazy;           /* rescale always */
     bool no_promote;        /* sums of fp8 products stay in the matrix unit, as with precision = fast_accum */
+    bool no_near;           /* differences before factors in every row */
     bool no_cluster;        /* a program is one CTA, however long its rows */
     bool no_split;          /* no loop divided among CTAs */
     bool no_multicast;      /* every program loads its tiles itself */
@@ -176,6 +177,15 @@ void kernel_erfc(Func *);
 void kernel_mask_branch(Session *, Func *);
 /* `may`: each warp holds whole rows of all products. */
 void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
+/* An exponent (x scale - row) c under exp2, row repeated along x's rows; scale NULL: 1 (near.c). */
+typedef struct KernelNear { Instr *times; Value *x, *scale, *c, *row; } KernelNear;
+bool kernel_near_find(Value *exponent, KernelNear *);
+Value *kernel_near_is(Builder *, const KernelNear *, Value *row);      /* where |row| is so small that one fma stands for the exponent */
+/* x', k, shift of fma(x', k, shift), which is the exponent of `row`: near as they are, far with the difference first. */
+void kernel_near_types(const KernelNear *, const Type *out[3]);
+void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value *out[3]);
+void kernel_near_take(const KernelNear *, Value *chosen);              /* the exponent from these three, which lie side by side */
+void kernel_near(Session *, Func *);
 void kernel_positions(Session *, Func *, KernelPlan *);
 void kernel_positions_undo(KernelPlan *);
 void kernel_positions_keep(Session *, Func *, KernelPlan *);

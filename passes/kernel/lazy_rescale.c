@@ -2,10 +2,9 @@
  *
  *   m_new = max(m, x); alpha = exp2((m - m_new) c); p = exp2((s - m_new) c); l = l alpha + sum(p); acc = acc alpha + p v
  * becomes
- *   top   = max(m, x)
- *   grew  = any row of the warp has not |(top - m) c| <= 8
- *   m_new = grew ? top : m
- *   ... the rest with this m_new ...; acc alpha only if grew (else alpha is exactly 1)
+ *   grew  = any row of the warp has not x < bar, which is m + 8/c, or -inf in rows far from zero (near.c)
+ *   m_new = grew ? max(m, x) : m
+ *   ... the rest with this m_new ...; l alpha and acc alpha only if grew: else alpha is 1
  *
  * Any m_new within 8/c of top does: it only shifts the exponents, and what is accumulated under it (l, acc) is rescaled by the same alpha, so that quotients of
  * such values are the same up to rounding; p stays below 2^8, within every float type. The shift may be m_new where that is finite and a constant elsewhere
@@ -16,25 +15,9 @@
  *                    values come to that factor by alpha, and each of them is handed on in it;
  *   behind the loop  m is not used, but to bring what CTAs of a cluster have each under their own m to a common one (split.c); what the carried values' factor goes into (its power is followed through products and quotients) cancels before it is stored or rounded.
  * Flash attention 4 and the measured reference rescale so. */
+#include "passes/kernel/lazy.h"
 #include "passes/kernel/schedule.h"
 #include <math.h>
-
-enum { THRESHOLD = 8 };
-
-typedef struct Exponent { Value *of, *result; } Exponent;
-
-typedef struct Ctx {
-    Session *s;
-    InstrList loops;
-    int n;
-    /* of the loop under test */
-    Instr *loop;
-    Value *m, *top, *base, *scale;      /* scale: the c of all exponents, a scalar */
-    Instr *max;
-    Value *alpha;
-    VEC(Exponent) exponents;
-    ValueList grown;                    /* values with the factor; each once */
-} Ctx;
 
 static bool only_exp2(const Value *v)
 {
@@ -61,20 +44,17 @@ static bool is_constant(Value *v, double x)
     return ir_is_const_float(repeated(v), &y) && y == x;
 }
 
-/* Scalars with b = sign a: the same value, constants, or products of one value with such. */
-static bool proportional(Value *a, Value *b, int sign)
+/* One scalar: the same value, or equal constants, or products of one value with such. */
+static bool same_scalar(Value *a, Value *b)
 {
     double x, y;
     if (!a || !b) return false;
-    if (a == b) return sign > 0;
-    if (ir_is_const_float(a, &x) && ir_is_const_float(b, &y)) return (float)x == (float)(sign * y);
-    if (!a->def || !b->def) return false;
-    if (a->def->op == OP_MUL && b->def->op == OP_MUL) return ir_operand(a->def, 0) == ir_operand(b->def, 0) && proportional(ir_operand(a->def, 1), ir_operand(b->def, 1), sign);
-    if (sign > 0) return false;
-    return (a->def->op == OP_NEG && ir_operand(a->def, 0) == b) || (b->def->op == OP_NEG && ir_operand(b->def, 0) == a);
+    if (a == b) return true;
+    if (ir_is_const_float(a, &x) && ir_is_const_float(b, &y)) return (float)x == (float)y;
+    return a->def && b->def && a->def->op == OP_MUL && b->def->op == OP_MUL && ir_operand(a->def, 0) == ir_operand(b->def, 0) && same_scalar(ir_operand(a->def, 1), ir_operand(b->def, 1));
 }
 
-/* where(x == -inf, constant, x), or the same turned round; what is compared may be x times a scalar. */
+/* where(x == -inf, constant, x), or the same turned round. */
 static Value *guarded(Instr *i)
 {
     if (i->op != OP_WHERE || !ir_operand(i, 0)->def) return NULL;
@@ -82,26 +62,24 @@ static Value *guarded(Instr *i)
     if (test->op != OP_EQ && test->op != OP_NE) return NULL;
     Value *x = ir_operand(i, test->op == OP_EQ ? 2 : 1), *other = ir_operand(i, test->op == OP_EQ ? 1 : 2), *tested = ir_operand(test, 0);
     double k;
-    if (tested != x && tested->def && tested->def->op == OP_MUL && scalar_of(ir_operand(tested->def, 1))) tested = ir_operand(tested->def, 0);
     return tested == x && is_constant(ir_operand(test, 1), -INFINITY) && ir_is_const_float(repeated(other), &k) && isfinite(k) ? x : NULL;
 }
 
 /* Is this use one that only decides the guard? */
-static bool feeds_guard(const Ctx *c, Instr *i)
+static bool feeds_guard(const Lazy *c, Instr *i)
 {
-    if (i->op != OP_EQ && i->op != OP_NE && i->op != OP_MUL) return false;
-    const Use *u = ir_result(i)->uses;
-    for (; u; u = u->next) if (i->op == OP_MUL ? u->user->op == OP_MUL || !feeds_guard(c, u->user) : ir_result(u->user) != c->base) return false;
+    if (i->op != OP_EQ && i->op != OP_NE) return false;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) if (ir_result(u->user) != c->base) return false;
     return ir_result(i)->uses;
 }
 
 /* An exponent (of - base) c; every one has the same c. */
-static bool add_exponent(Ctx *c, Value *of, Value *factor, Value *result)
+static bool add_exponent(Lazy *c, Value *of, Value *factor, Value *result)
 {
     Value *scale = scalar_of(factor);
     if (!scale || !only_exp2(result)) return false;
     if (!c->scale) c->scale = scale;
-    if (!proportional(c->scale, scale, 1)) return false;
+    if (!same_scalar(c->scale, scale)) return false;
     if (repeated(of) == c->m) {
         if (c->alpha || !result->uses || result->uses->next) return false;
         c->alpha = ir_result(result->uses->user);
@@ -109,18 +87,7 @@ static bool add_exponent(Ctx *c, Value *of, Value *factor, Value *result)
     return true;
 }
 
-/* The uses of the shift -base c, or of base itself under a difference: exponents only. */
-static bool exponents_of_shift(Ctx *c, Value *shift, Value *negative)
-{
-    for (Use *u = shift->uses; u; u = u->next) {
-        Instr *i = u->user;
-        if (i->op == OP_BROADCAST ? !exponents_of_shift(c, ir_result(i), negative)
-                                  : i->op != OP_FMA || ir_operand(i, 2) != shift || !proportional(scalar_of(ir_operand(i, 1)), negative, -1) || !add_exponent(c, ir_operand(i, 0), ir_operand(i, 1), ir_result(i))) return false;
-    }
-    return shift->uses != NULL;
-}
-
-static bool exponents_of_difference(Ctx *c, Instr *sub)
+static bool exponents_of_difference(Lazy *c, Instr *sub)
 {
     Value *d = ir_result(sub);
     for (Use *u = d->uses; u; u = u->next) {
@@ -130,14 +97,12 @@ static bool exponents_of_difference(Ctx *c, Instr *sub)
     return d->uses != NULL;
 }
 
-static bool exponents_of(Ctx *c, Value *base)
+static bool exponents_of(Lazy *c, Value *base)
 {
     for (Use *u = base->uses; u; u = u->next) {
         Instr *i = u->user;
         if (i->op == OP_BROADCAST) {
             if (!exponents_of(c, ir_result(i))) return false;
-        } else if (i->op == OP_MUL && ir_operand(i, 0) == base && scalar_of(ir_operand(i, 1))) {
-            if (!exponents_of_shift(c, ir_result(i), scalar_of(ir_operand(i, 1)))) return false;
         } else if (i->op == OP_SUB && ir_operand(i, 1) == base) {
             if (!exponents_of_difference(c, i)) return false;
         } else if (i->op != OP_YIELD || base != c->top) return false;
@@ -146,7 +111,7 @@ static bool exponents_of(Ctx *c, Value *base)
 }
 
 /* What the exponents subtract is the maximum, or the one guard of it. */
-static bool find_exponents(Ctx *c)
+static bool find_exponents(Lazy *c)
 {
     c->base = c->top;
     for (Use *u = c->top->uses; u; u = u->next) if (guarded(u->user) == c->top) c->base = ir_result(u->user);
@@ -155,19 +120,18 @@ static bool find_exponents(Ctx *c)
     return exponents_of(c, c->base) && c->alpha;
 }
 
-static bool has_factor(const Ctx *c, const Value *v)
+static bool has_factor(const Lazy *c, const Value *v)
 {
     for (size_t k = 0; k < c->grown.len; k++) if (c->grown.data[k] == v) return true;
     return false;
 }
 
-static void grow(Ctx *c, Value *v)
+static void grow(Lazy *c, Value *v)
 {
     if (!has_factor(c, v)) vec_push(&c->s->arena, &c->grown, v);
 }
 
-/* A carried value that alpha brings to the new factor, if that is what this product does. */
-static Value *rescaled(const Ctx *c, const Instr *i)
+Value *lazy_rescaled(const Lazy *c, const Instr *i)
 {
     if (i->op != OP_MUL && i->op != OP_FMA) return NULL;
     for (int k = 0; k < 2; k++)
@@ -181,7 +145,7 @@ static Value *rescaled(const Ctx *c, const Instr *i)
 static bool is_float_cast(const Instr *i) { return i->op == OP_CAST && dtype_is_float(ir_result(i)->type->dtype); }
 
 /* Is the result of this instruction of the factor when its marked operands are, and nothing else about it changed? */
-static bool keeps_factor(const Ctx *c, const Instr *i)
+static bool keeps_factor(const Lazy *c, const Instr *i)
 {
     bool f[3] = { false };
     for (int k = 0; k < i->n_operands && k < 3; k++) f[k] = has_factor(c, ir_operand(i, k));
@@ -190,7 +154,7 @@ static bool keeps_factor(const Ctx *c, const Instr *i)
     case OP_CAST: return is_float_cast(i);
     case OP_ADD: case OP_SUB: return f[0] && f[1];
     case OP_MUL: return f[0] != f[1];
-    case OP_FMA: return f[2] && (f[0] != f[1] || (!f[0] && rescaled(c, i)));
+    case OP_FMA: return f[2] && (f[0] != f[1] || (!f[0] && lazy_rescaled(c, i)));
     case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: case OP_WGMMA_PROMOTED: return f[2] && f[0] != f[1];
     case OP_WHERE: return !f[0] && (f[1] || is_constant(ir_operand(i, 1), 0)) && (f[2] || is_constant(ir_operand(i, 2), 0));
     default: return false;
@@ -198,7 +162,7 @@ static bool keeps_factor(const Ctx *c, const Instr *i)
 }
 
 /* The values of the loop that have the factor, from p and the carried ones on. */
-static bool follow_in_loop(Ctx *c)
+static bool follow_in_loop(Lazy *c)
 {
     Block *body = c->loop->blocks[0];
     for (size_t k = 0; k < c->exponents.len; k++)
@@ -208,7 +172,7 @@ static bool follow_in_loop(Ctx *c)
     ValueList carried = { 0 };
     for (size_t k = 0; k < queue.len; k++)
         for (Use *u = queue.data[k]->uses; u; u = u->next) {
-            Value *x = rescaled(c, u->user);
+            Value *x = lazy_rescaled(c, u->user);
             if (u->user->op == OP_BROADCAST) vec_push(&c->s->arena, &queue, ir_result(u->user));
             else if (!x) return false;
             else {
@@ -224,7 +188,7 @@ static bool follow_in_loop(Ctx *c)
         }
     for (size_t k = 0; k < c->grown.len; k++) {
         const Instr *i = c->grown.data[k]->def;
-        if (i->op != OP_EXP2 && !(i->op == OP_MUL && rescaled(c, i)) && !keeps_factor(c, i)) return false;
+        if (i->op != OP_EXP2 && !(i->op == OP_MUL && lazy_rescaled(c, i)) && !keeps_factor(c, i)) return false;
     }
     /* a value is handed on with the factor exactly where it was taken up by alpha, and has no other use before */
     for (int r = 0; r < c->loop->n_results; r++) {
@@ -232,7 +196,7 @@ static bool follow_in_loop(Ctx *c)
         bool took = false;
         for (size_t k = 0; k < carried.len; k++) took |= carried.data[k] == x;
         if (took != has_factor(c, ir_operand(ir_terminator(body), r))) return false;
-        for (Use *u = x->uses; took && u; u = u->next) if (rescaled(c, u->user) != x) return false;
+        for (Use *u = x->uses; took && u; u = u->next) if (lazy_rescaled(c, u->user) != x) return false;
     }
     return true;
 }
@@ -279,7 +243,7 @@ static bool power_of(const Powers *p, Instr *i, int *out)
 }
 
 /* Behind the loop, the factor cancels before anything else becomes of it. */
-static bool cancels(Ctx *c)
+static bool cancels(Lazy *c)
 {
     Powers p = { .s = c->s };
     Block *body = c->loop->blocks[0];
@@ -298,34 +262,8 @@ static bool cancels(Ctx *c)
     return true;
 }
 
-/* Products with alpha on large tiles: skipped when alpha is 1 in the whole warp. */
-static void skip_products(Ctx *c, Value *any)
-{
-    for (Use *u = c->alpha->uses, *next; u; u = next) {
-        next = u->next;
-        if (u->user->op != OP_BROADCAST) continue;
-        for (Use *w = ir_result(u->user)->uses, *wn; w; w = wn) {
-            wn = w->next;
-            Instr *mul = w->user;
-            if (mul->op != OP_MUL || mul->block != c->loop->blocks[0]) continue;
-            Value *acc = ir_operand(mul, ir_operand(mul, 0) == ir_result(u->user));
-            const Type *at = ir_result(mul)->type;
-            Builder mb = ir_before(mul);
-            Instr *cond = ir_build(&mb, OP_IF, &any, 1, NO_ATTRS, &at, 1);
-            ir_replace(ir_result(mul), ir_result(cond));
-            Builder in = ir_at_end(cond->blocks[0]);
-            ir_unlink(mul);
-            ir_place(&in, mul);
-            Value *r = ir_result(mul);
-            ir_build(&in, OP_YIELD, &r, 1, NO_ATTRS, NULL, 0);
-            in = ir_at_end(cond->blocks[1]);
-            ir_build(&in, OP_YIELD, &acc, 1, NO_ATTRS, NULL, 0);
-        }
-    }
-}
-
 /* Is f = where(m == M, 1, exp2((m - M) c)), M the largest m of a cluster? And m and M nothing else? */
-static bool brings_together(const Ctx *c, const Value *m, const Value *f)
+static bool brings_together(const Lazy *c, const Value *m, const Value *f)
 {
     const Value *most = NULL, *same = NULL, *power = NULL;
     for (const Use *u = m->uses; u; u = u->next)
@@ -340,7 +278,7 @@ static bool brings_together(const Ctx *c, const Value *m, const Value *f)
     for (const Use *u = m->uses; u; u = u->next) if (ir_result(u->user) != most && ir_result(u->user) != same && ir_result(u->user) != power) return false;
     for (int k = 0; k < 3 && power && same; k++) {      /* times c, to the power of two, chosen */
         Instr *i = power->uses && !power->uses->next ? power->uses->user : NULL;
-        bool as_expected = i && (k == 0 ? i->op == OP_MUL && ir_operand(i, 0) == power && proportional(c->scale, scalar_of(ir_operand(i, 1)), 1) : k == 1 ? i->op == OP_EXP2 :
+        bool as_expected = i && (k == 0 ? i->op == OP_MUL && ir_operand(i, 0) == power && same_scalar(c->scale, scalar_of(ir_operand(i, 1))) : k == 1 ? i->op == OP_EXP2 :
                                  i->op == OP_WHERE && ir_operand(i, 0) == same && ir_operand(i, 2) == power && is_constant(ir_operand(i, 1), 1));
         if (!as_expected) return false;
         power = ir_result(i);
@@ -349,7 +287,7 @@ static bool brings_together(const Ctx *c, const Value *m, const Value *f)
 }
 
 /* Behind the loop m has no use, or one factor brings all that is under it to what a cluster has in common before anything else becomes of it. */
-static bool unused_or_common(const Ctx *c, int k)
+static bool unused_or_common(const Lazy *c, int k)
 {
     const Value *m = &c->loop->results[k];
     const Block *body = c->loop->blocks[0];
@@ -368,10 +306,10 @@ static bool unused_or_common(const Ctx *c, int k)
 }
 
 /* Is the loop's carried value k a maximum as above? */
-static bool is_online(Session *s, Instr *loop, int k, Ctx *c)
+static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
 {
     Block *body = loop->blocks[0];
-    *c = (Ctx){ .s = s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
+    *c = (Lazy){ .s = s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
     c->max = c->top->def;
     if (!c->max || c->max->op != OP_MAX || c->max->block != body || c->top->type->kind != TYPE_TILE) return false;
     if (ir_operand(c->max, 0) != c->m && ir_operand(c->max, 1) != c->m) return false;
@@ -384,40 +322,17 @@ static bool is_online(Session *s, Instr *loop, int k, Ctx *c)
 
 Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
 {
-    Ctx c;
+    Lazy c;
     if (loop->results[k].uses || !is_online(s, loop, k, &c)) return NULL;
     for (int r = 0; r < loop->n_results; r++) under[r] = has_factor(&c, ir_operand(ir_terminator(loop->blocks[0]), r));
     *guarded = c.base != c.top;
     return c.scale;
 }
 
-static void try_loop(Ctx *all, Instr *loop, int k)
-{
-    Ctx c;
-    if (!is_online(all->s, loop, k, &c)) return;
-
-    Builder b = ir_after(c.max);
-    const Type *t = c.top->type;
-    Value *from_m = ir_bin(&b, OP_SUB, c.top, c.m), *scales = ir_splat(&b, c.scale, t->rank, t->shape);
-    Value *growth = ir_op(&b, OP_ABS, NULL, NO_ATTRS, ir_bin(&b, OP_MUL, from_m, scales));
-    Value *little = ir_bin(&b, OP_LE, growth, ir_splat(&b, ir_const_float(&b, DT_F32, THRESHOLD), t->rank, t->shape));
-    Value *big = ir_op(&b, OP_NOT, NULL, NO_ATTRS, little);
-    Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &big, 1, NO_ATTRS, NULL);
-    ir_set_name(any, "grew");
-    Value *any_tile = ir_splat(&b, any, t->rank, t->shape);
-    Instr *pick = ir_build(&b, OP_WHERE, (Value *[]){ any_tile, c.top, c.m }, 3, NO_ATTRS, NULL, 0);
-    Value *m_new = ir_result(pick);
-    m_new->name = c.top->name;
-    ir_replace(c.top, m_new);
-    ir_set_operand(pick, 1, c.top);
-    ir_set_operand(from_m->def, 0, c.top);
-    skip_products(&c, any);
-    all->n++;
-}
-
 void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
 {
-    Ctx c = { .s = s };
+    InstrList loops = { 0 };
+    int n = 0;
     const Decision *d = schedule_asked(p, DECIDE_RESCALE);
     if (d ? d->form == RESCALE_ALWAYS : p->options.no_lazy) {
         schedule_take(p, DECIDE_RESCALE, RESCALE_ALWAYS, 0, 0);
@@ -427,11 +342,18 @@ void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
         if (d) schedule_refuse(p, d, "rows of the products are spread over warps, which cannot decide for each other");
         return;
     }
-    ir_collect(&s->arena, f->body, OP_FOR, &c.loops);
-    for (size_t k = 0; k < c.loops.len; k++)
-        for (int r = 0; r < c.loops.data[k]->n_results; r++) try_loop(&c, c.loops.data[k], r);
-    if (d && !c.n) schedule_refuse(p, d, "no loop here scales what it carries by how much a maximum grew");
-    if (!c.n) return;
+    ir_collect(&s->arena, f->body, OP_FOR, &loops);
+    for (size_t k = 0; k < loops.len; k++)
+        for (int r = 0; r < loops.data[k]->n_results; r++) {
+            Lazy c;
+            if (!is_online(s, loops.data[k], r, &c)) continue;
+            c.no_near = p->options.no_near;
+            if (!lazy_choose(&c)) continue;
+            loops.data[k] = c.loop;
+            n++;
+        }
+    if (d && !n) schedule_refuse(p, d, "no loop here scales what it carries by how much a maximum grew");
+    if (!n) return;
     schedule_take(p, DECIDE_RESCALE, RESCALE_LAZY, 0, 0);
-    if (p->producer_warps) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^%d\n", p->schedule ? p->schedule : "", THRESHOLD);
+    if (p->producer_warps) p->schedule = arena_printf(&s->arena, "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^%d\n", p->schedule ? p->schedule : "", LAZY_THRESHOLD);
 }

@@ -216,6 +216,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         ir_walk(f->body, whole_rows, &r);
         kernel_promote(s, f, p);
         kernel_lazy_rescale(s, f, p, r.whole && r.products);
+        if (r.whole && r.products && !p->options.no_near) kernel_near(s, f);
         if (!r.products && !p->min_ctas) p->min_ctas = rows_at_once(f, p);
         without_roles(p);
         kernel_stage(s, f, p);

@@ -25,6 +25,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_fill = pass_skipped(o, "fill-slots"),
         .no_lent = pass_skipped(o, "lent-slots"),
         .no_early = pass_skipped(o, "early-loads"),
+        .no_near = pass_skipped(o, "near"),
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_promote = pass_skipped(o, "promote"),
         .no_swizzle = pass_skipped(o, "swizzle"),

@@ -438,6 +438,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     kernel_lazy_rescale(s, f, p, true);
+    if (!p->options.no_near) kernel_near(s, f);
     kernel_overlap(s, f, roles->blocks[1], p);
     return true;
 }

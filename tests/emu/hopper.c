@@ -346,7 +346,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .early_start = seed % 4 == 0, .fill = seed % 2 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5) };
+    KernelOptions o = { .early_start = seed % 4 == 0, .fill = seed % 2 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5), .no_near = !below(5) };
     if (!below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
     if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);

@@ -113,10 +113,8 @@ static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) {
 }
 static __device__ __forceinline__ u32 float_word(float x) { return __builtin_bit_cast(u32, x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
-static __device__ __forceinline__ float abs_f32(float x) { return __builtin_fabsf(x); }
 /* machine */
 static __device__ __forceinline__ bool vote_any(bool x) { return __builtin_amdgcn_ballot_w64(x) != 0; }
-static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 /* v_exp_f32 */
 #if !defined(__has_builtin) || __has_builtin(__builtin_amdgcn_exp2f)
 static __device__ __forceinline__ float ex2(float x) { return __builtin_amdgcn_exp2f(x); }
@@ -124,6 +122,14 @@ static __device__ __forceinline__ float ex2(float x) { return __builtin_amdgcn_e
 static __device__ __forceinline__ float ex2(float x) { return __builtin_exp2f(x); }
 #endif
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
+static __device__ __forceinline__ float abs_f32(float x) { return __builtin_fabsf(x); }
+static __device__ __forceinline__ float mul_alone_f32(float a, float b) {
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b;
+}
+static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static __device__ __forceinline__ u16 float_to_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { return (u32)float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
 static __device__ __forceinline__ float div_f32(float a, float b) { return a / b; }
@@ -144,7 +150,6 @@ void attention(const i64 grid0,
     const i64 M_,
     const i64 N_,
     const i64 HK_,
-    const float scale,
     const u16 *const __restrict__ K,
     const i64 K_stride0,
     const i64 K_stride1,
@@ -153,6 +158,7 @@ void attention(const i64 grid0,
     const i64 V_stride0,
     const i64 V_stride1,
     const i64 V_stride2,
+    const float scale,
     u16 *const O,
     const i64 O_stride0,
     const i64 O_stride1,
@@ -172,193 +178,196 @@ void attention(const i64 grid0,
     const int c6 = lane % 4 + (lane >> 2) % 2 * 8 + (lane >> 3) % 2 * 4 + (lane >> 4) % 2 * 16;
     /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
-    const i64 program_111 = (i64)((i32)block_id());
-    const i32 cast_112 = (i32)(program_111);
-    const i32 cast_114 = (i32)((grid0 * grid1 * grid2));
-    const i32 rem_116 = (i32)(cast_112 % 8);
-    const i32 div_117 = (i32)(cast_112 / 8);
-    const i32 div_118 = (i32)(cast_114 / 8);
-    const i32 rem_119 = (i32)(cast_114 % 8);
-    const i32 min_120 = (rem_116 < rem_119 ? rem_116 : rem_119);
-    const i32 mul_121 = (rem_116 * div_118);
-    const i32 add_122 = (mul_121 + min_120);
-    const i32 add_123 = (i32)((u32)add_122 + (u32)div_117);
-    const i64 cast_124 = (i64)(add_123);
-    const i32 cast_125 = (i32)(cast_124);
-    const i32 rem_127 = (i32)((u32)cast_125 % (u32)(i32)grid0);
-    const i32 div_128 = (i32)((u32)cast_125 / (u32)(i32)grid0);
-    const i32 rem_130 = (i32)((u32)div_128 % (u32)(i32)grid1);
-    const i32 div_131 = (i32)((u32)div_128 / (u32)(i32)grid1);
+    const i64 program_112 = (i64)((i32)block_id());
+    const i32 cast_113 = (i32)(program_112);
+    const i32 cast_115 = (i32)((grid0 * grid1 * grid2));
+    const i32 rem_117 = (i32)(cast_113 % 8);
+    const i32 div_118 = (i32)(cast_113 / 8);
+    const i32 div_119 = (i32)(cast_115 / 8);
+    const i32 rem_120 = (i32)(cast_115 % 8);
+    const i32 min_121 = (rem_117 < rem_120 ? rem_117 : rem_120);
+    const i32 mul_122 = (rem_117 * div_119);
+    const i32 add_123 = (mul_122 + min_121);
+    const i32 add_124 = (i32)((u32)add_123 + (u32)div_118);
+    const i64 cast_125 = (i64)(add_124);
+    const i32 cast_126 = (i32)(cast_125);
+    const i32 rem_128 = (i32)((u32)cast_126 % (u32)(i32)grid0);
+    const i32 div_129 = (i32)((u32)cast_126 / (u32)(i32)grid0);
+    const i32 rem_131 = (i32)((u32)div_129 % (u32)(i32)grid1);
+    const i32 div_132 = (i32)((u32)div_129 / (u32)(i32)grid1);
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-    const i32 mul_13 = (rem_127 * 64);
-    const u16 *const Q_t0 = Q + (i64)div_131 * Q_stride0 + (i64)rem_130 * Q_stride1 + (i64)mul_13 * Q_stride2;
+    const i32 mul_13 = (rem_128 * 64);
+    const u16 *const Q_t0 = Q + (i64)div_132 * Q_stride0 + (i64)rem_131 * Q_stride1 + (i64)mul_13 * Q_stride2;
     u32 q_15[16];
     const Buffer buffer_t1 = make_buffer(Q_t0, 0xfffffff0u);
     const u32 at_t2 = (u32)(c0 * (i32)Q_stride2 + c1) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&q_15[4 * v], buffer_t1, ((u32)(div_131 + 0) < (u32)B_ &  (u32)(rem_130 + 0) < (u32)H_ &  (u32)(mul_13 + c0) < (u32)M_ &  (u32)((c1 + (16 * v))) < (u32)64) ? at_t2 + (u32)((16 * v)) * 2u : ~0u);
+        buffer_load_b128(&q_15[4 * v], buffer_t1, ((u32)(div_132 + 0) < (u32)B_ &  (u32)(rem_131 + 0) < (u32)H_ &  (u32)(mul_13 + c0) < (u32)M_ &  (u32)((c1 + (16 * v))) < (u32)64) ? at_t2 + (u32)((16 * v)) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const i32 add_26 = (rem_127 + 1);
+    const i32 add_26 = (rem_128 + 1);
     const i32 mul_27 = (add_26 * 64);
     const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
     const i32 cdiv_29 = ((min_28 + 63) / 64);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i64 h_30 = (i64)(rem_130);
+    const i64 h_30 = (i64)(rem_131);
     const i64 mul_31 = (h_30 * HK_);
     const i64 div_32 = (i64)((u64)mul_31 / (u64)H_);
-    /* let p     = exp(s - m_new); */
-#line 25 "examples/kernels/attention.tile"
-    const float mul_36 = (scale * 1.44269502f);
-    const float mul_38 = (scale * -1.44269502f);
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     block_barrier();
-    const u32 K_ring_170 = shared_base + 0;    /* 2 x 8192 bytes */
-    const u32 V_ring_171 = shared_base + 16384;    /* 2 x 8192 bytes */
-    const bool lt_172 = (0 < cdiv_29);
+    const u32 K_ring_216 = shared_base + 0;    /* 2 x 8192 bytes */
+    const u32 V_ring_217 = shared_base + 16384;    /* 2 x 8192 bytes */
+    const bool lt_218 = (0 < cdiv_29);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i32 mul_175 = (0 * 64);
-    const u16 *const K_t3 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_175 * K_stride2;
-    u32 k_176[16];
-    const Buffer buffer_t4 = make_buffer(K_t3, lt_172 ? 0xfffffff0u : 0u);
+    const i32 mul_221 = (0 * 64);
+    const u16 *const K_t3 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_221 * K_stride2;
+    u32 k_222[16];
+    const Buffer buffer_t4 = make_buffer(K_t3, lt_218 ? 0xfffffff0u : 0u);
     const u32 at_t5 = (u32)(c3 * (i32)K_stride2 + c2) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&k_176[4 * v], buffer_t4, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_175 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+        buffer_load_b128(&k_222[4 * v], buffer_t4, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_221 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
     }
     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-    const u16 *const V_t6 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_175 * V_stride2;
-    u32 v_179[16];
-    const Buffer buffer_t7 = make_buffer(V_t6, lt_172 ? 0xfffffff0u : 0u);
+    const u16 *const V_t6 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_221 * V_stride2;
+    u32 v_225[16];
+    const Buffer buffer_t7 = make_buffer(V_t6, lt_218 ? 0xfffffff0u : 0u);
     const u32 at_t8 = (u32)(c4 * (i32)V_stride2 + c5) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&v_179[4 * v], buffer_t7, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_175 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+        buffer_load_b128(&v_225[4 * v], buffer_t7, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_221 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const u32 shared_slot_183 = K_ring_170 + (u32)0 * 8192;
+    const u32 shared_slot_229 = K_ring_216 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         u32 o_t9 = c2 * 2 + ((c3 + 16 * v)) * 128;
         o_t9 = o_t9 ^ (o_t9 >> 3 & 48u) ^ (o_t9 >> 4 & 64u);
-        sts_b128(shared_slot_183 + o_t9, &k_176[(8 * v) / 2]);
+        sts_b128(shared_slot_229 + o_t9, &k_222[(8 * v) / 2]);
     }
-    const u32 shared_slot_185 = V_ring_171 + (u32)0 * 8192;
+    const u32 shared_slot_231 = V_ring_217 + (u32)0 * 8192;
     sched_barrier(0);
     u32 o_t10 = c4 * 2 + (c5) * 128;
     o_t10 = o_t10 ^ (o_t10 >> 3 & 48u) ^ (o_t10 >> 4 & 64u) ^ (o_t10 >> 6 & 112u);
-    const u32 w_t11[2] = { (v_179[0] >> 0 & 65535u) | ((v_179[4] >> 0 & 65535u)) << 16, (v_179[8] >> 0 & 65535u) | ((v_179[12] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_185 + o_t10, w_t11);
+    const u32 w_t11[2] = { (v_225[0] >> 0 & 65535u) | ((v_225[4] >> 0 & 65535u)) << 16, (v_225[8] >> 0 & 65535u) | ((v_225[12] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_231 + o_t10, w_t11);
     u32 o_t12 = c4 * 2 + ((c5 + 1)) * 128;
     o_t12 = o_t12 ^ (o_t12 >> 3 & 48u) ^ (o_t12 >> 4 & 64u) ^ (o_t12 >> 6 & 112u);
-    const u32 w_t13[2] = { v_179[0] >> 16 | (v_179[4] >> 16) << 16, v_179[8] >> 16 | (v_179[12] >> 16) << 16 };
-    sts_b64(shared_slot_185 + o_t12, w_t13);
+    const u32 w_t13[2] = { v_225[0] >> 16 | (v_225[4] >> 16) << 16, v_225[8] >> 16 | (v_225[12] >> 16) << 16 };
+    sts_b64(shared_slot_231 + o_t12, w_t13);
     u32 o_t14 = c4 * 2 + ((c5 + 2)) * 128;
     o_t14 = o_t14 ^ (o_t14 >> 3 & 48u) ^ (o_t14 >> 4 & 64u) ^ (o_t14 >> 6 & 112u);
-    const u32 w_t15[2] = { (v_179[1] >> 0 & 65535u) | ((v_179[5] >> 0 & 65535u)) << 16, (v_179[9] >> 0 & 65535u) | ((v_179[13] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_185 + o_t14, w_t15);
+    const u32 w_t15[2] = { (v_225[1] >> 0 & 65535u) | ((v_225[5] >> 0 & 65535u)) << 16, (v_225[9] >> 0 & 65535u) | ((v_225[13] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_231 + o_t14, w_t15);
     u32 o_t16 = c4 * 2 + ((c5 + 3)) * 128;
     o_t16 = o_t16 ^ (o_t16 >> 3 & 48u) ^ (o_t16 >> 4 & 64u) ^ (o_t16 >> 6 & 112u);
-    const u32 w_t17[2] = { v_179[1] >> 16 | (v_179[5] >> 16) << 16, v_179[9] >> 16 | (v_179[13] >> 16) << 16 };
-    sts_b64(shared_slot_185 + o_t16, w_t17);
+    const u32 w_t17[2] = { v_225[1] >> 16 | (v_225[5] >> 16) << 16, v_225[9] >> 16 | (v_225[13] >> 16) << 16 };
+    sts_b64(shared_slot_231 + o_t16, w_t17);
     u32 o_t18 = c4 * 2 + ((c5 + 4)) * 128;
     o_t18 = o_t18 ^ (o_t18 >> 3 & 48u) ^ (o_t18 >> 4 & 64u) ^ (o_t18 >> 6 & 112u);
-    const u32 w_t19[2] = { (v_179[2] >> 0 & 65535u) | ((v_179[6] >> 0 & 65535u)) << 16, (v_179[10] >> 0 & 65535u) | ((v_179[14] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_185 + o_t18, w_t19);
+    const u32 w_t19[2] = { (v_225[2] >> 0 & 65535u) | ((v_225[6] >> 0 & 65535u)) << 16, (v_225[10] >> 0 & 65535u) | ((v_225[14] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_231 + o_t18, w_t19);
     u32 o_t20 = c4 * 2 + ((c5 + 5)) * 128;
     o_t20 = o_t20 ^ (o_t20 >> 3 & 48u) ^ (o_t20 >> 4 & 64u) ^ (o_t20 >> 6 & 112u);
-    const u32 w_t21[2] = { v_179[2] >> 16 | (v_179[6] >> 16) << 16, v_179[10] >> 16 | (v_179[14] >> 16) << 16 };
-    sts_b64(shared_slot_185 + o_t20, w_t21);
+    const u32 w_t21[2] = { v_225[2] >> 16 | (v_225[6] >> 16) << 16, v_225[10] >> 16 | (v_225[14] >> 16) << 16 };
+    sts_b64(shared_slot_231 + o_t20, w_t21);
     u32 o_t22 = c4 * 2 + ((c5 + 6)) * 128;
     o_t22 = o_t22 ^ (o_t22 >> 3 & 48u) ^ (o_t22 >> 4 & 64u) ^ (o_t22 >> 6 & 112u);
-    const u32 w_t23[2] = { (v_179[3] >> 0 & 65535u) | ((v_179[7] >> 0 & 65535u)) << 16, (v_179[11] >> 0 & 65535u) | ((v_179[15] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_185 + o_t22, w_t23);
+    const u32 w_t23[2] = { (v_225[3] >> 0 & 65535u) | ((v_225[7] >> 0 & 65535u)) << 16, (v_225[11] >> 0 & 65535u) | ((v_225[15] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_231 + o_t22, w_t23);
     u32 o_t24 = c4 * 2 + ((c5 + 7)) * 128;
     o_t24 = o_t24 ^ (o_t24 >> 3 & 48u) ^ (o_t24 >> 4 & 64u) ^ (o_t24 >> 6 & 112u);
-    const u32 w_t25[2] = { v_179[3] >> 16 | (v_179[7] >> 16) << 16, v_179[11] >> 16 | (v_179[15] >> 16) << 16 };
-    sts_b64(shared_slot_185 + o_t24, w_t25);
+    const u32 w_t25[2] = { v_225[3] >> 16 | (v_225[7] >> 16) << 16, v_225[11] >> 16 | (v_225[15] >> 16) << 16 };
+    sts_b64(shared_slot_231 + o_t24, w_t25);
     block_barrier();
-    float materialize_211[1];
-    materialize_211[0] = 0.0f;
-    float materialize_212[32];
+    float materialize_258[1];
+    materialize_258[0] = 0.0f;
+    float materialize_259[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_212[i] = 0.0f;
+        materialize_259[i] = 0.0f;
     }
-    float materialize_213[1];
-    materialize_213[0] = float_bits(0xff800000u);
-    float l_45[1];
+    float materialize_260[1];
+    materialize_260[0] = float_bits(0xff800000u);
+    float materialize_261[1];
+    materialize_261[0] = float_bits(0xff800000u);
+    float l_42[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        l_45[i] = materialize_211[i];
+        l_42[i] = materialize_258[i];
     }
-    float acc_46[32];
+    float acc_43[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_46[i] = materialize_212[i];
+        acc_43[i] = materialize_259[i];
     }
-    float m_47[1];
+    float m_44[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        m_47[i] = materialize_213[i];
+        m_44[i] = materialize_260[i];
     }
-    i32 slot_191;
-    slot_191 = 0;
+    float bar_165[1];
+#pragma unroll
+    for (int i = 0; i < 1; i++) {
+        bar_165[i] = materialize_261[i];
+    }
+    i32 slot_238;
+    slot_238 = 0;
 #pragma unroll 1
-    for (i32 j_44 = 0; j_44 < cdiv_29; j_44++) {
-        const int c2_t28 = again(c2, (i32)j_44);
-        const int c3_t29 = again(c3, (i32)j_44);
-        const int c4_t33 = again(c4, (i32)j_44);
-        const int c5_t34 = again(c5, (i32)j_44);
-        const int c0_t36 = again(c0, (i32)j_44);
-        const int c1_t37 = again(c1, (i32)j_44);
-        const int c6_t41 = again(c6, (i32)j_44);
-        const i32 sub_193 = (i32)((u32)1 - (u32)slot_191);
-        const i32 add_194 = (j_44 + 1);
-        const bool lt_195 = (add_194 < cdiv_29);
+    for (i32 j_41 = 0; j_41 < cdiv_29; j_41++) {
+        const int c2_t28 = again(c2, (i32)j_41);
+        const int c3_t29 = again(c3, (i32)j_41);
+        const int c4_t33 = again(c4, (i32)j_41);
+        const int c5_t34 = again(c5, (i32)j_41);
+        const int c0_t36 = again(c0, (i32)j_41);
+        const int c1_t37 = again(c1, (i32)j_41);
+        const int c6_t41 = again(c6, (i32)j_41);
+        const i32 sub_240 = (i32)((u32)1 - (u32)slot_238);
+        const i32 add_241 = (j_41 + 1);
+        const bool lt_242 = (add_241 < cdiv_29);
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_198 = (add_194 * 64);
-        const u16 *const K_t26 = K + (i64)div_131 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_198 * K_stride2;
-        u32 k_199[16];
-        const Buffer buffer_t27 = make_buffer(K_t26, lt_195 ? 0xfffffff0u : 0u);
+        const i32 mul_245 = (add_241 * 64);
+        const u16 *const K_t26 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_245 * K_stride2;
+        u32 k_246[16];
+        const Buffer buffer_t27 = make_buffer(K_t26, lt_242 ? 0xfffffff0u : 0u);
         const u32 at_t30 = (u32)(c3_t29 * (i32)K_stride2 + c2_t28) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&k_199[4 * v], buffer_t27, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_198 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+            buffer_load_b128(&k_246[4 * v], buffer_t27, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_245 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
         }
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t31 = V + (i64)div_131 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_198 * V_stride2;
-        u32 v_202[16];
-        const Buffer buffer_t32 = make_buffer(V_t31, lt_195 ? 0xfffffff0u : 0u);
+        const u16 *const V_t31 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_245 * V_stride2;
+        u32 v_249[16];
+        const Buffer buffer_t32 = make_buffer(V_t31, lt_242 ? 0xfffffff0u : 0u);
         const u32 at_t35 = (u32)(c4_t33 * (i32)V_stride2 + c5_t34) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&v_202[4 * v], buffer_t32, ((u32)(div_131 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_198 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+            buffer_load_b128(&v_249[4 * v], buffer_t32, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_245 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 K_tile_205 = K_ring_170 + (u32)slot_191 * 8192;
-        const u32 V_tile_206 = V_ring_171 + (u32)slot_191 * 8192;
+        const u32 K_tile_252 = K_ring_216 + (u32)slot_238 * 8192;
+        const u32 V_tile_253 = V_ring_217 + (u32)slot_238 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_48 = (j_44 * 64);
+        const i32 mul_45 = (j_41 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_216[32];
+        float materialize_264[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_216[i] = 0.0f;
+            materialize_264[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
@@ -376,7 +385,7 @@ void attention(const i64 grid0,
             o_t42 = o_t42 ^ (o_t42 >> 3 & 48u) ^ (o_t42 >> 4 & 64u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t40[t * 4], K_tile_205 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
+                lds_b128(&b_t40[t * 4], K_tile_252 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -384,7 +393,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&materialize_216[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&materialize_264[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
                     }
                 }
             }
@@ -393,32 +402,32 @@ void attention(const i64 grid0,
         sched_group(8, 16);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            stays(materialize_216[i * 16]);
+            stays(materialize_264[i * 16]);
         }
         /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-        const i32 add_145 = (mul_48 + 63);
-        const bool lt_146 = (add_145 < (i32)N_);
-        const i32 add_149 = (mul_13 + 0);
-        const i32 add_154 = (mul_48 + 63);
-        const bool ge_155 = (add_149 >= add_154);
-        const bool and_156 = (lt_146 & ge_155);
-        float if_157[32];
-        if (and_156) {
+        const i32 add_146 = (mul_45 + 63);
+        const bool lt_147 = (add_146 < (i32)N_);
+        const i32 add_150 = (mul_13 + 0);
+        const i32 add_155 = (mul_45 + 63);
+        const bool ge_156 = (add_150 >= add_155);
+        const bool and_157 = (lt_147 & ge_156);
+        float if_158[32];
+        if (and_157) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_157[i] = materialize_216[i];
+                if_158[i] = materialize_264[i];
             }
         } else {
-            float where_60[32];
+            float where_58[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_60a = ((((mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_48 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_216[i] : float_bits(0xff800000u));
-                where_60[i] = where_60a;
+                const float where_58a = ((((mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_264[i] : float_bits(0xff800000u));
+                where_58[i] = where_58a;
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_157[i] = where_60[i];
+                if_158[i] = where_58[i];
             }
         }
         /* let m_new = max(m, max(s, axis = 1)); */
@@ -435,7 +444,7 @@ void attention(const i64 grid0,
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t47 = if_157[i];
+            const float x_t47 = if_158[i];
             const int k_t46 = 0 + 1 * (i % 4);
             red_t44[k_t46] = max_ordered(red_t44[k_t46], x_t47);
             nan_t45[0] = nan_t45[0] | (x_t47 != x_t47);
@@ -461,136 +470,220 @@ void attention(const i64 grid0,
             const float y_t48 = shuffle_xor_f32(red_t44[i], 32);
             red_t44[i] = max_f32(red_t44[i], y_t48);
         }
-        float reduce_max_61[1];
-        reduce_max_61[0] = red_t44[0];
-        float max_62[1];
-        float abs_161[1];
+        float reduce_max_60[1];
+        reduce_max_60[0] = red_t44[0];
+        float mul_61[1];
+        bool not_167[1];
         {
-            const float max_62a = max_f32(m_47[0], reduce_max_61[0]);
-            const float sub_158a = (max_62a - m_47[0]);
-            const float mul_160a = (sub_158a * mul_36);
-            const float abs_161a = abs_f32(mul_160a);
-            max_62[0] = max_62a;
-            abs_161[0] = abs_161a;
+            const float mul_61a = (reduce_max_60[0] * scale);
+            const bool lt_166a = (mul_61a < bar_165[0]);
+            const bool not_167a = !(lt_166a);
+            mul_61[0] = mul_61a;
+            not_167[0] = not_167a;
         }
-        bool not_165[1];
-        {
-            const bool le_164a = (abs_161[0] <= 8.0f);
-            const bool not_165a = !(le_164a);
-            not_165[0] = not_165a;
-        }
-        bool any_t51 = false;
+        bool any_t50 = false;
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            any_t51 |= not_165[i];
+            any_t50 |= not_167[i];
         }
-        const bool grew_166 = vote_any(any_t51);
-        float where_168[1];
-        float mul_64[1];
-        {
-            const float where_168a = (grew_166 ? max_62[0] : m_47[0]);
-            const float mul_64a = (where_168a * mul_38);
-            where_168[0] = where_168a;
-            mul_64[0] = mul_64a;
+        const bool grew_168 = vote_any(any_t50);
+        const bool not_169 = !(grew_168);
+        float m_new_170[1];
+        float alpha_171[1];
+        float if_172[1];
+        float if_173[1];
+        float if_174[32];
+        float if_175;
+        float if_176[1];
+        if (not_169) {
+            const float mul_180 = (scale * 1.44269502f);
+            float mul_182[1];
+            {
+                const float mul_182a = (m_44[0] * -1.44269502f);
+                mul_182[0] = mul_182a;
+            }
+            float materialize_265[1];
+            materialize_265[0] = 1.0f;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                m_new_170[i] = m_44[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                alpha_171[i] = materialize_265[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_172[i] = bar_165[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_173[i] = l_42[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                if_174[i] = if_158[i];
+            }
+            if_175 = mul_180;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_176[i] = mul_182[i];
+            }
+        } else {
+            float m_new_183[1];
+            float alpha_186[1];
+            {
+                const float m_new_183a = max_f32(m_44[0], mul_61[0]);
+                const float sub_184a = (m_44[0] - m_new_183a);
+                const float mul_185a = (sub_184a * 1.44269502f);
+                const float alpha_186a = exp2_f32(mul_185a);
+                m_new_183[0] = m_new_183a;
+                alpha_186[0] = alpha_186a;
+            }
+            float add_189[1];
+            {
+                const float add_189a = (m_new_183[0] + 5.54517746f);
+                add_189[0] = add_189a;
+            }
+            const float mul_194 = (scale * 1.44269502f);
+            const float abs_195 = abs_f32(mul_194);
+            const bool le_197 = (abs_195 <= 1.2676506e+30f);
+            const float where_199 = (le_197 ? 709.782715f : -1.0f);
+            float where_203[1];
+            float mul_204[1];
+            {
+                const float abs_201a = abs_f32(m_new_183[0]);
+                const bool le_202a = (abs_201a <= where_199);
+                const float where_203a = (le_202a ? add_189[0] : float_bits(0xff800000u));
+                const float mul_204a = mul_alone_f32(l_42[0], alpha_186[0]);
+                where_203[0] = where_203a;
+                mul_204[0] = mul_204a;
+            }
+            float sub_208[32];
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float mul_206a = mul_alone_f32(if_158[i], scale);
+                const float sub_208a = (mul_206a - m_new_183[0]);
+                sub_208[i] = sub_208a;
+            }
+            float materialize_266[1];
+            materialize_266[0] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                m_new_170[i] = m_new_183[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                alpha_171[i] = alpha_186[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_172[i] = where_203[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_173[i] = mul_204[i];
+            }
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                if_174[i] = sub_208[i];
+            }
+            if_175 = 1.44269502f;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_176[i] = materialize_266[i];
+            }
         }
         /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
         float p_67[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float fma_66a = fma_f32(if_157[i], mul_36, mul_64[0]);
-            const float p_67a = exp2_f32(fma_66a);
+            const float fma_214a = fma_f32(if_174[i], if_175, if_176[0]);
+            const float p_67a = exp2_f32(fma_214a);
             p_67[i] = p_67a;
-        }
-        /* let alpha = exp(m - m_new); */
-#line 26 "examples/kernels/attention.tile"
-        float alpha_69[1];
-        {
-            const float fma_68a = fma_f32(m_47[0], mul_36, mul_64[0]);
-            const float alpha_69a = exp2_f32(fma_68a);
-            alpha_69[0] = alpha_69a;
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t55[4];
+        float red_t57[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            red_t55[i] = 0;
+            red_t57[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t57 = p_67[i];
-            const int k_t56 = 0 + 1 * (i % 4);
-            red_t55[k_t56] = red_t55[k_t56] + x_t57;
+            const float x_t59 = p_67[i];
+            const int k_t58 = 0 + 1 * (i % 4);
+            red_t57[k_t58] = red_t57[k_t58] + x_t59;
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t55[i] = red_t55[i] + red_t55[i + 1];
+            red_t57[i] = red_t57[i] + red_t57[i + 1];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t55[i] = red_t55[i] + red_t55[i + 2];
+            red_t57[i] = red_t57[i] + red_t57[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t55[i] = red_t55[i] + red_t55[i + 3];
+            red_t57[i] = red_t57[i] + red_t57[i + 3];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            const float y_t58 = shuffle_xor_f32(red_t55[i], 32);
-            red_t55[i] = red_t55[i] + y_t58;
+            const float y_t60 = shuffle_xor_f32(red_t57[i], 32);
+            red_t57[i] = red_t57[i] + y_t60;
         }
-        float reduce_sum_70[1];
-        reduce_sum_70[0] = red_t55[0];
-        float l_71[1];
+        float reduce_sum_71[1];
+        reduce_sum_71[0] = red_t57[0];
+        float l_211[1];
         {
-            const float l_71a = fma_f32(l_45[0], alpha_69[0], reduce_sum_70[0]);
-            l_71[0] = l_71a;
+            const float l_211a = (if_173[0] + reduce_sum_71[0]);
+            l_211[0] = l_211a;
         }
         /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-        u32 p_73[16];
+        u32 p_74[16];
 #pragma unroll
         for (int i = 0; i < 16; i++) {
-            const float p_73a = p_67[2 * i];
-            const float p_73b = p_67[2 * i + 1];
-            p_73[i] = pack_f16(p_73a, p_73b);
+            const float p_74a = p_67[2 * i];
+            const float p_74b = p_67[2 * i + 1];
+            p_74[i] = pack_f16(p_74a, p_74b);
         }
-        float if_169[32];
-        if (grew_166) {
-            float mul_75[32];
+        float if_215[32];
+        if (grew_168) {
+            float mul_76[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float mul_75a = (acc_46[i] * alpha_69[0]);
-                mul_75[i] = mul_75a;
+                const float mul_76a = (acc_43[i] * alpha_171[0]);
+                mul_76[i] = mul_76a;
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_169[i] = mul_75[i];
+                if_215[i] = mul_76[i];
             }
         } else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_169[i] = acc_46[i];
+                if_215[i] = acc_43[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t62 = 0; k_t62 < 4; k_t62++) {
-            u32 a_t63[4];
+        for (int k_t64 = 0; k_t64 < 4; k_t64++) {
+            u32 a_t65[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t63[t * 4 + w] = ((const u32 *)p_73)[(t * 4 + k_t62) * 4 + w];
+                    a_t65[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t64) * 4 + w];
                 }
             }
-            u32 b_t64[8];
-            u32 o_t65 = c1_t37 * 2 + (c6_t41) * 128;
-            o_t65 = o_t65 ^ (o_t65 >> 3 & 48u) ^ (o_t65 >> 4 & 64u) ^ (o_t65 >> 6 & 112u);
+            u32 b_t66[8];
+            u32 o_t67 = c1_t37 * 2 + (c6_t41) * 128;
+            o_t67 = o_t67 ^ (o_t67 >> 3 & 48u) ^ (o_t67 >> 4 & 64u) ^ (o_t67 >> 6 & 112u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t64[t * 4], V_tile_206 + (o_t65 ^ (64 * t) ^ (32 * k_t62)) + (4096 * t) + 0);
+                lds_b128(&b_t66[t * 4], V_tile_253 + (o_t67 ^ (64 * t) ^ (32 * k_t64)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -598,7 +691,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&if_169[(m * 2 + n) * 16], &b_t64[n * 4 + q * 2], &a_t63[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&if_215[(m * 2 + n) * 16], &b_t66[n * 4 + q * 2], &a_t65[m * 4 + q * 2]);
                     }
                 }
             }
@@ -607,72 +700,76 @@ void attention(const i64 grid0,
         sched_group(8, 16);
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 shared_slot_207 = K_ring_170 + (u32)sub_193 * 8192;
+        const u32 shared_slot_254 = K_ring_216 + (u32)sub_240 * 8192;
         sched_barrier(0);
-        u32 o_t66 = c2_t28 * 2 + (c3_t29) * 128;
-        o_t66 = o_t66 ^ (o_t66 >> 3 & 48u) ^ (o_t66 >> 4 & 64u);
+        u32 o_t68 = c2_t28 * 2 + (c3_t29) * 128;
+        o_t68 = o_t68 ^ (o_t68 >> 3 & 48u) ^ (o_t68 >> 4 & 64u);
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            sts_b128(shared_slot_207 + o_t66 + (2048 * v), &k_199[(8 * v) / 2]);
+            sts_b128(shared_slot_254 + o_t68 + (2048 * v), &k_246[(8 * v) / 2]);
         }
-        const u32 shared_slot_208 = V_ring_171 + (u32)sub_193 * 8192;
+        const u32 shared_slot_255 = V_ring_217 + (u32)sub_240 * 8192;
         sched_barrier(0);
-        u32 o_t67 = c4_t33 * 2 + (c5_t34) * 128;
-        o_t67 = o_t67 ^ (o_t67 >> 3 & 48u) ^ (o_t67 >> 4 & 64u) ^ (o_t67 >> 6 & 112u);
-        const u32 w_t68[2] = { (v_202[0] >> 0 & 65535u) | ((v_202[4] >> 0 & 65535u)) << 16, (v_202[8] >> 0 & 65535u) | ((v_202[12] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_208 + o_t67 + 0, w_t68);
-        const u32 w_t69[2] = { v_202[0] >> 16 | (v_202[4] >> 16) << 16, v_202[8] >> 16 | (v_202[12] >> 16) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 16) + 128, w_t69);
-        const u32 w_t70[2] = { (v_202[1] >> 0 & 65535u) | ((v_202[5] >> 0 & 65535u)) << 16, (v_202[9] >> 0 & 65535u) | ((v_202[13] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 32) + 256, w_t70);
-        const u32 w_t71[2] = { v_202[1] >> 16 | (v_202[5] >> 16) << 16, v_202[9] >> 16 | (v_202[13] >> 16) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 48) + 384, w_t71);
-        const u32 w_t72[2] = { (v_202[2] >> 0 & 65535u) | ((v_202[6] >> 0 & 65535u)) << 16, (v_202[10] >> 0 & 65535u) | ((v_202[14] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_208 + o_t67 + 512, w_t72);
-        const u32 w_t73[2] = { v_202[2] >> 16 | (v_202[6] >> 16) << 16, v_202[10] >> 16 | (v_202[14] >> 16) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 16) + 640, w_t73);
-        const u32 w_t74[2] = { (v_202[3] >> 0 & 65535u) | ((v_202[7] >> 0 & 65535u)) << 16, (v_202[11] >> 0 & 65535u) | ((v_202[15] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 32) + 768, w_t74);
-        const u32 w_t75[2] = { v_202[3] >> 16 | (v_202[7] >> 16) << 16, v_202[11] >> 16 | (v_202[15] >> 16) << 16 };
-        sts_b64(shared_slot_208 + (o_t67 ^ 48) + 896, w_t75);
+        u32 o_t69 = c4_t33 * 2 + (c5_t34) * 128;
+        o_t69 = o_t69 ^ (o_t69 >> 3 & 48u) ^ (o_t69 >> 4 & 64u) ^ (o_t69 >> 6 & 112u);
+        const u32 w_t70[2] = { (v_249[0] >> 0 & 65535u) | ((v_249[4] >> 0 & 65535u)) << 16, (v_249[8] >> 0 & 65535u) | ((v_249[12] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_255 + o_t69 + 0, w_t70);
+        const u32 w_t71[2] = { v_249[0] >> 16 | (v_249[4] >> 16) << 16, v_249[8] >> 16 | (v_249[12] >> 16) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 16) + 128, w_t71);
+        const u32 w_t72[2] = { (v_249[1] >> 0 & 65535u) | ((v_249[5] >> 0 & 65535u)) << 16, (v_249[9] >> 0 & 65535u) | ((v_249[13] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 32) + 256, w_t72);
+        const u32 w_t73[2] = { v_249[1] >> 16 | (v_249[5] >> 16) << 16, v_249[9] >> 16 | (v_249[13] >> 16) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 48) + 384, w_t73);
+        const u32 w_t74[2] = { (v_249[2] >> 0 & 65535u) | ((v_249[6] >> 0 & 65535u)) << 16, (v_249[10] >> 0 & 65535u) | ((v_249[14] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_255 + o_t69 + 512, w_t74);
+        const u32 w_t75[2] = { v_249[2] >> 16 | (v_249[6] >> 16) << 16, v_249[10] >> 16 | (v_249[14] >> 16) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 16) + 640, w_t75);
+        const u32 w_t76[2] = { (v_249[3] >> 0 & 65535u) | ((v_249[7] >> 0 & 65535u)) << 16, (v_249[11] >> 0 & 65535u) | ((v_249[15] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 32) + 768, w_t76);
+        const u32 w_t77[2] = { v_249[3] >> 16 | (v_249[7] >> 16) << 16, v_249[11] >> 16 | (v_249[15] >> 16) << 16 };
+        sts_b64(shared_slot_255 + (o_t69 ^ 48) + 896, w_t77);
         block_barrier();
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            l_45[i] = l_71[i];
+            l_42[i] = l_211[i];
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_46[i] = if_169[i];
+            acc_43[i] = if_215[i];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            m_47[i] = where_168[i];
+            m_44[i] = m_new_170[i];
         }
-        slot_191 = sub_193;
+#pragma unroll
+        for (int i = 0; i < 1; i++) {
+            bar_165[i] = if_172[i];
+        }
+        slot_238 = sub_240;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH
 #define SCRATCH 0
     /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
-    float div_139[1];
+    float div_140[1];
     {
-        const float div_139a = div_f32(1.0f, l_45[0]);
-        div_139[0] = div_139a;
+        const float div_140a = div_f32(1.0f, l_42[0]);
+        div_140[0] = div_140a;
     }
-    u32 cast_79[16];
+    u32 cast_80[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        const float mul_141a = (acc_46[2 * i] * div_139[0]);
-        const float cast_79a = mul_141a;
-        const float mul_141b = (acc_46[2 * i + 1] * div_139[0]);
-        const float cast_79b = mul_141b;
-        cast_79[i] = pack_f16(cast_79a, cast_79b);
+        const float mul_142a = (acc_43[2 * i] * div_140[0]);
+        const float cast_80a = mul_142a;
+        const float mul_142b = (acc_43[2 * i + 1] * div_140[0]);
+        const float cast_80b = mul_142b;
+        cast_80[i] = pack_f16(cast_80a, cast_80b);
     }
-    u16 *const O_t78 = O + (i64)div_131 * O_stride0 + (i64)rem_130 * O_stride1 + (i64)mul_13 * O_stride2;
+    u16 *const O_t80 = O + (i64)div_132 * O_stride0 + (i64)rem_131 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        if ((u32)(div_131 + 0) < (u32)B_ && (u32)(rem_130 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t78 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_79[((8 * v)) / 2]);
+        if ((u32)(div_132 + 0) < (u32)B_ && (u32)(rem_131 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t80 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_80[((8 * v)) / 2]);
     }
 }
 #undef SCRATCH

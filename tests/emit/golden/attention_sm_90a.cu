@@ -59,11 +59,12 @@ static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm
 static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
 static __device__ __forceinline__ u32 float_word(float x) { return __float_as_uint(x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
-static __device__ __forceinline__ float abs_f32(float x) { return fabsf(x); }
 static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
-static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
+static __device__ __forceinline__ float abs_f32(float x) { return fabsf(x); }
+static __device__ __forceinline__ float mul_alone_f32(float a, float b) { return __fmul_rn(a, b); }
+static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
 static __device__ __forceinline__ void wgmma_m64n64k16_f16_rs_tb_x8(float *d, const u32 *a, const u32 *blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %73, 0; mov.b64 b, {%64, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, b, p, 1, 1, 1; setp.eq.b32 p, 0, 0; mov.b64 b, {%65, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%36,%37,%38,%39}, b, p, 1, 1, 1; mov.b64 b, {%66, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%40,%41,%42,%43}, b, p, 1, 1, 1; mov.b64 b, {%67, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%44,%45,%46,%47}, b, p, 1, 1, 1; mov.b64 b, {%68, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%48,%49,%50,%51}, b, p, 1, 1, 1; mov.b64 b, {%69, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%52,%53,%54,%55}, b, p, 1, 1, 1; mov.b64 b, {%70, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%56,%57,%58,%59}, b, p, 1, 1, 1; mov.b64 b, {%71, %72}; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, {%60,%61,%62,%63}, b, p, 1, 1, 1; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
@@ -103,122 +104,122 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
     (void)tid; (void)lane; (void)warp;
 #line 7 "examples/kernels/attention.tile"
-    const u32 K_ring_176 = shared_base + 0;    /* 4 slots of 16384 bytes */
-    const u32 Q_ring_177 = shared_base + 65536;    /* 2 slots of 16384 bytes */
-    const u32 V_ring_178 = shared_base + 98304;    /* 4 slots of 16384 bytes */
-    const u32 K_ring_176_full = shared_base + 163840, K_ring_176_empty = K_ring_176_full + 32;
-    const u32 Q_ring_177_full = shared_base + 163904, Q_ring_177_empty = Q_ring_177_full + 16;
-    const u32 V_ring_178_full = shared_base + 163936, V_ring_178_empty = V_ring_178_full + 32;
+    const u32 K_ring_177 = shared_base + 0;    /* 4 slots of 16384 bytes */
+    const u32 Q_ring_178 = shared_base + 65536;    /* 2 slots of 16384 bytes */
+    const u32 V_ring_179 = shared_base + 98304;    /* 4 slots of 16384 bytes */
+    const u32 K_ring_177_full = shared_base + 163840, K_ring_177_empty = K_ring_177_full + 32;
+    const u32 Q_ring_178_full = shared_base + 163904, Q_ring_178_empty = Q_ring_178_full + 16;
+    const u32 V_ring_179_full = shared_base + 163936, V_ring_179_empty = V_ring_179_full + 32;
     const u32 ticket_full = shared_base + 164016, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
     if (tid == 0) {
         prefetch_map(&Q_map0);
         prefetch_map(&K_map1);
         prefetch_map(&V_map2);
         for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
-        for (int i = 0; i < 4; i++) { mbar_init(K_ring_176_full + 8 * i, 1); mbar_init(K_ring_176_empty + 8 * i, 8); }
-        for (int i = 0; i < 2; i++) { mbar_init(Q_ring_177_full + 8 * i, 1); mbar_init(Q_ring_177_empty + 8 * i, 8); }
-        for (int i = 0; i < 4; i++) { mbar_init(V_ring_178_full + 8 * i, 1); mbar_init(V_ring_178_empty + 8 * i, 8); }
-        mbar_init(V_ring_178_empty + 32, 8);    /* of no slot: nobody waits for it */
+        for (int i = 0; i < 4; i++) { mbar_init(K_ring_177_full + 8 * i, 1); mbar_init(K_ring_177_empty + 8 * i, 8); }
+        for (int i = 0; i < 2; i++) { mbar_init(Q_ring_178_full + 8 * i, 1); mbar_init(Q_ring_178_empty + 8 * i, 8); }
+        for (int i = 0; i < 4; i++) { mbar_init(V_ring_179_full + 8 * i, 1); mbar_init(V_ring_179_empty + 8 * i, 8); }
+        mbar_init(V_ring_179_empty + 32, 8);    /* of no slot: nobody waits for it */
         fence_mbarrier_init();
     }
     __syncthreads();
     if (warp < 4) {    /* producer: one thread starts the copies */
         setmaxnreg_dec(40);
         if (warp == 0 && elect_lane()) {
-            u32 K_ring_176_phase = 0, K_ring_176_slot = 0;
-            u32 Q_ring_177_phase = 0, Q_ring_177_slot = 0;
-            u32 V_ring_178_phase = 0, V_ring_178_slot = 0;
+            u32 K_ring_177_phase = 0, K_ring_177_slot = 0;
+            u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0;
+            u32 V_ring_179_phase = 0, V_ring_179_slot = 0;
             u32 ticket_phase = 0, ticket_slot = 0;
             /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
-            for (i32 program_182 = (i32)blockIdx.x;; program_182 = ticket_next(tickets, gridDim.x)) {
+            for (i32 program_183 = (i32)blockIdx.x;; program_183 = ticket_next(tickets, gridDim.x)) {
                 mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
-                sts_w32(ticket_word + 16 * ticket_slot, program_182 < (i32)(grid0 * grid1 * grid2));
-                if (program_182 >= (i32)(grid0 * grid1 * grid2)) {
+                sts_w32(ticket_word + 16 * ticket_slot, program_183 < (i32)(grid0 * grid1 * grid2));
+                if (program_183 >= (i32)(grid0 * grid1 * grid2)) {
                     mbar_arrive(ticket_full + 8 * ticket_slot); break;
                 }
-                const i32 rows_184 = opaque((i32)grid0);
-                const i32 opaque_187 = opaque((i32)grid1);
-                const i32 opaque_189 = opaque((i32)grid2);
-                const i32 streams_190 = (i32)((u32)opaque_187 * (u32)opaque_189);
-                const bool lt_192 = (rows_184 < 24);
-                const float l2_bytes_195 = (lt_192 ? 16252928.0f : 32505856.0f);
-                const i32 opaque_199 = opaque((i32)N_);
-                const float cast_200 = (float)(opaque_199);
-                const float mul_201 = (2.0f * cast_200);
-                const float stream_bytes_203 = (mul_201 * 64.0f);
-                const i32 opaque_206 = opaque((i32)N_);
-                const float cast_207 = (float)(opaque_206);
-                const float mul_208 = (2.0f * cast_207);
-                const float stream_bytes_210 = (mul_208 * 64.0f);
-                const float add_211 = (stream_bytes_203 + stream_bytes_210);
-                const float add_212 = (add_211 + 1.0f);
-                const float div_213 = (l2_bytes_195 * rcp_approx(add_212));
-                const i32 cast_214 = f32_to_i32(div_213);
-                const i32 max_215 = (cast_214 > 1 ? cast_214 : 1);
-                const i32 streams_that_fit_216 = (max_215 < streams_190 ? max_215 : streams_190);
-                const i32 cdiv_217 = (i32)(((u32)streams_190 + (u32)streams_that_fit_216 - 1) / (u32)streams_that_fit_216);
-                const i32 group_size_218 = (i32)(((u32)streams_190 + (u32)cdiv_217 - 1) / (u32)cdiv_217);
-                const i32 group_programs_219 = (i32)((u32)group_size_218 * (u32)rows_184);
-                const i32 group_220 = (i32)((u32)program_182 / (u32)group_programs_219);
-                const i32 mul_221 = (i32)((u32)group_220 * (u32)group_programs_219);
-                const i32 within_group_222 = (i32)((u32)program_182 - (u32)mul_221);
-                const i32 first_stream_223 = (i32)((u32)group_220 * (u32)group_size_218);
-                const i32 sub_224 = (i32)((u32)streams_190 - (u32)first_stream_223);
-                const i32 this_group_size_225 = (group_size_218 < sub_224 ? group_size_218 : sub_224);
-                const i32 row_226 = (i32)((u32)within_group_222 / (u32)this_group_size_225);
-                const i32 mul_227 = (i32)((u32)row_226 * (u32)this_group_size_225);
-                const i32 sub_228 = (i32)((u32)within_group_222 - (u32)mul_227);
-                const i32 stream_229 = (i32)((u32)first_stream_223 + (u32)sub_228);
-                const i32 sub_230 = (rows_184 - 1);
-                const i32 sub_231 = (sub_230 - row_226);
-                const i32 opaque_233 = opaque((i32)grid1);
-                const i32 rem_234 = (i32)((u32)stream_229 % (u32)opaque_233);
-                const i32 div_235 = (i32)((u32)stream_229 / (u32)opaque_233);
-                const i32 i_236 = sub_231;
-                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_236);
-                const i32 h_237 = rem_234;
-                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_237);
-                const i32 b_238 = div_235;
-                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_238);
+                const i32 rows_185 = opaque((i32)grid0);
+                const i32 opaque_188 = opaque((i32)grid1);
+                const i32 opaque_190 = opaque((i32)grid2);
+                const i32 streams_191 = (i32)((u32)opaque_188 * (u32)opaque_190);
+                const bool lt_193 = (rows_185 < 24);
+                const float l2_bytes_196 = (lt_193 ? 16252928.0f : 32505856.0f);
+                const i32 opaque_200 = opaque((i32)N_);
+                const float cast_201 = (float)(opaque_200);
+                const float mul_202 = (2.0f * cast_201);
+                const float stream_bytes_204 = (mul_202 * 64.0f);
+                const i32 opaque_207 = opaque((i32)N_);
+                const float cast_208 = (float)(opaque_207);
+                const float mul_209 = (2.0f * cast_208);
+                const float stream_bytes_211 = (mul_209 * 64.0f);
+                const float add_212 = (stream_bytes_204 + stream_bytes_211);
+                const float add_213 = (add_212 + 1.0f);
+                const float div_214 = (l2_bytes_196 * rcp_approx(add_213));
+                const i32 cast_215 = f32_to_i32(div_214);
+                const i32 max_216 = (cast_215 > 1 ? cast_215 : 1);
+                const i32 streams_that_fit_217 = (max_216 < streams_191 ? max_216 : streams_191);
+                const i32 cdiv_218 = (i32)(((u32)streams_191 + (u32)streams_that_fit_217 - 1) / (u32)streams_that_fit_217);
+                const i32 group_size_219 = (i32)(((u32)streams_191 + (u32)cdiv_218 - 1) / (u32)cdiv_218);
+                const i32 group_programs_220 = (i32)((u32)group_size_219 * (u32)rows_185);
+                const i32 group_221 = (i32)((u32)program_183 / (u32)group_programs_220);
+                const i32 mul_222 = (i32)((u32)group_221 * (u32)group_programs_220);
+                const i32 within_group_223 = (i32)((u32)program_183 - (u32)mul_222);
+                const i32 first_stream_224 = (i32)((u32)group_221 * (u32)group_size_219);
+                const i32 sub_225 = (i32)((u32)streams_191 - (u32)first_stream_224);
+                const i32 this_group_size_226 = (group_size_219 < sub_225 ? group_size_219 : sub_225);
+                const i32 row_227 = (i32)((u32)within_group_223 / (u32)this_group_size_226);
+                const i32 mul_228 = (i32)((u32)row_227 * (u32)this_group_size_226);
+                const i32 sub_229 = (i32)((u32)within_group_223 - (u32)mul_228);
+                const i32 stream_230 = (i32)((u32)first_stream_224 + (u32)sub_229);
+                const i32 sub_231 = (rows_185 - 1);
+                const i32 sub_232 = (sub_231 - row_227);
+                const i32 opaque_234 = opaque((i32)grid1);
+                const i32 rem_235 = (i32)((u32)stream_230 % (u32)opaque_234);
+                const i32 div_236 = (i32)((u32)stream_230 / (u32)opaque_234);
+                const i32 i_237 = sub_232;
+                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_237);
+                const i32 h_238 = rem_235;
+                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_238);
+                const i32 b_239 = div_236;
+                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_239);
                 mbar_arrive(ticket_full + 8 * ticket_slot);
                 if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
                 /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-                const i32 mul_244 = (i_236 * 128);
-                mbar_wait(Q_ring_177_empty + 8 * Q_ring_177_slot, Q_ring_177_phase ^ 1);
-                mbar_expect(Q_ring_177_full + 8 * Q_ring_177_slot, 16384);
-                tma_load_4d(Q_ring_177 + Q_ring_177_slot * 16384, &Q_map0, Q_ring_177_full + 8 * Q_ring_177_slot, 0, mul_244, h_237, b_238);
-                if (++Q_ring_177_slot == 2) { Q_ring_177_slot = 0; Q_ring_177_phase ^= 1; }
+                const i32 mul_245 = (i_237 * 128);
+                mbar_wait(Q_ring_178_empty + 8 * Q_ring_178_slot, Q_ring_178_phase ^ 1);
+                mbar_expect(Q_ring_178_full + 8 * Q_ring_178_slot, 16384);
+                tma_load_4d(Q_ring_178 + Q_ring_178_slot * 16384, &Q_map0, Q_ring_178_full + 8 * Q_ring_178_slot, 0, mul_245, h_238, b_239);
+                if (++Q_ring_178_slot == 2) { Q_ring_178_slot = 0; Q_ring_178_phase ^= 1; }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const i32 add_257 = (i_236 + 1);
-                const i32 mul_258 = (add_257 * 128);
-                const i32 min_259 = ((i32)N_ < mul_258 ? (i32)N_ : mul_258);
-                const i32 cdiv_260 = ((min_259 + 127) / 128);
+                const i32 add_258 = (i_237 + 1);
+                const i32 mul_259 = (add_258 * 128);
+                const i32 min_260 = ((i32)N_ < mul_259 ? (i32)N_ : mul_259);
+                const i32 cdiv_261 = ((min_260 + 127) / 128);
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                const i64 h_261 = (i64)(h_237);
-                const i64 mul_262 = (h_261 * HK_);
-                const i64 div_263 = (i64)((u64)mul_262 / (u64)H_);
+                const i64 h_262 = (i64)(h_238);
+                const i64 mul_263 = (h_262 * HK_);
+                const i64 div_264 = (i64)((u64)mul_263 / (u64)H_);
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
 #pragma unroll 1
-                for (i32 j_275 = 0; j_275 < cdiv_260; j_275++) {
+                for (i32 j_273 = 0; j_273 < cdiv_261; j_273++) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_279 = (j_275 * 128);
-                    mbar_wait(K_ring_176_empty + 8 * K_ring_176_slot, K_ring_176_phase ^ 1);
-                    mbar_expect(K_ring_176_full + 8 * K_ring_176_slot, 16384);
-                    tma_load_4d(K_ring_176 + K_ring_176_slot * 16384, &K_map1, K_ring_176_full + 8 * K_ring_176_slot, 0, mul_279, tma_coordinate(div_263), b_238);
-                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
+                    const i32 mul_277 = (j_273 * 128);
+                    mbar_wait(K_ring_177_empty + 8 * K_ring_177_slot, K_ring_177_phase ^ 1);
+                    mbar_expect(K_ring_177_full + 8 * K_ring_177_slot, 16384);
+                    tma_load_4d(K_ring_177 + K_ring_177_slot * 16384, &K_map1, K_ring_177_full + 8 * K_ring_177_slot, 0, mul_277, tma_coordinate(div_264), b_239);
+                    if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_178_empty + 8 * V_ring_178_slot, V_ring_178_phase ^ 1);
-                    mbar_expect(V_ring_178_full + 8 * V_ring_178_slot, 16384);
-                    tma_load_4d(V_ring_178 + V_ring_178_slot * 16384, &V_map2, V_ring_178_full + 8 * V_ring_178_slot, 0, mul_279, tma_coordinate(div_263), b_238);
-                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
+                    mbar_wait(V_ring_179_empty + 8 * V_ring_179_slot, V_ring_179_phase ^ 1);
+                    mbar_expect(V_ring_179_full + 8 * V_ring_179_slot, 16384);
+                    tma_load_4d(V_ring_179 + V_ring_179_slot * 16384, &V_map2, V_ring_179_full + 8 * V_ring_179_slot, 0, mul_277, tma_coordinate(div_264), b_239);
+                    if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
                 }
             }
             ticket_done(tickets, gridDim.x);
@@ -227,164 +228,170 @@ attention(const __grid_constant__ TensorMap Q_map0,
         setmaxnreg_inc(232);
         const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
         (void)tid; (void)warp;
-        u32 K_ring_176_phase = 0, K_ring_176_slot = 0, K_ring_176_free = 0;
-        u32 Q_ring_177_phase = 0, Q_ring_177_slot = 0, Q_ring_177_free = 0;
-        u32 V_ring_178_phase = 0, V_ring_178_slot = 0, V_ring_178_free = 0;
+        u32 K_ring_177_phase = 0, K_ring_177_slot = 0, K_ring_177_free = 0;
+        u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0, Q_ring_178_free = 0;
+        u32 V_ring_179_phase = 0, V_ring_179_slot = 0, V_ring_179_free = 0;
         u32 ticket_phase = 0, ticket_slot = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const u32 stage_t36 = shared_base + 164864 + warp * 2048;
+        const u32 stage_t38 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
         for (;;) {
             mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
             if (!first_lane_word(ticket_word + 16 * ticket_slot, lane)) break;
-            const i32 i_146 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
-            const i32 h_147 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
-            const i32 b_148 = first_lane_word(ticket_word + 16 * ticket_slot + 12, lane);
+            const i32 i_147 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
+            const i32 h_148 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
+            const i32 b_149 = first_lane_word(ticket_word + 16 * ticket_slot + 12, lane);
             if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
             if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
-            const i32 mul_13 = (i_146 * 128);
-            mbar_wait(Q_ring_177_full + 8 * Q_ring_177_slot, Q_ring_177_phase);
-            const u32 Q_333 = Q_ring_177 + Q_ring_177_slot * 16384;
-            if (++Q_ring_177_slot == 2) { Q_ring_177_slot = 0; Q_ring_177_phase ^= 1; }
+            const i32 mul_13 = (i_147 * 128);
+            mbar_wait(Q_ring_178_full + 8 * Q_ring_178_slot, Q_ring_178_phase);
+            const u32 Q_335 = Q_ring_178 + Q_ring_178_slot * 16384;
+            if (++Q_ring_178_slot == 2) { Q_ring_178_slot = 0; Q_ring_178_phase ^= 1; }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-            const i32 add_26 = (i_146 + 1);
+            const i32 add_26 = (i_147 + 1);
             const i32 mul_27 = (add_26 * 128);
             const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
             const i32 cdiv_29 = ((min_28 + 127) / 128);
-            /* let p     = exp(s - m_new); */
-#line 25 "examples/kernels/attention.tile"
-            const float mul_36 = (scale * 1.44269502f);
-            const float mul_38 = (scale * -1.44269502f);
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-            const bool lt_352 = (0 < cdiv_29);
-            float l_353[2];
-            float acc_354[32];
-            if (lt_352) {
+            const bool lt_399 = (0 < cdiv_29);
+            float l_400[2];
+            float acc_401[32];
+            if (lt_399) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
-                const u32 K_357 = K_ring_176 + K_ring_176_slot * 16384;
-                if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
+                mbar_wait(K_ring_177_full + 8 * K_ring_177_slot, K_ring_177_phase);
+                const u32 K_405 = K_ring_177 + K_ring_177_slot * 16384;
+                if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
                 /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                float s_361[64];
+                float s_409[64];
                 wgmma_fence();
-                const u32 b_t0 = K_357 >> 4 | 0x10000u;
-                const u32 a_t1 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                const u32 b_t0 = K_405 >> 4 | 0x10000u;
+                const u32 a_t1 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    wgmma_m64n128k16_f16_ss(s_361, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
+                    wgmma_m64n128k16_f16_ss(s_409, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
                 }
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    pin_float(s_361[i]);
+                    pin_float(s_409[i]);
                 }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const u32 ring_none_368 = V_ring_178 + 65536;
-                float materialize_467[2];
+                const u32 ring_none_416 = V_ring_179 + 65536;
+                float materialize_543[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_467[i] = 0.0f;
+                    materialize_543[i] = 0.0f;
                 }
-                float materialize_468[32];
+                float materialize_544[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_468[i] = 0.0f;
+                    materialize_544[i] = 0.0f;
                 }
-                float materialize_469[2];
+                float materialize_545[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_469[i] = float_bits(0xff800000u);
+                    materialize_545[i] = float_bits(0xff800000u);
                 }
-                float materialize_470[2];
+                float materialize_546[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_470[i] = 0.0f;
+                    materialize_546[i] = float_bits(0xff800000u);
                 }
-                u32 materialize_471[32];
+                float materialize_547[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    materialize_547[i] = 0.0f;
+                }
+                u32 materialize_548[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_471[i] = pack_f16(0.0f, 0.0f);
+                    materialize_548[i] = pack_f16(0.0f, 0.0f);
                 }
-                i32 j_378;
-                j_378 = 0;
-                float l_380[2];
+                i32 j_427;
+                j_427 = 0;
+                float l_429[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_380[i] = materialize_467[i];
+                    l_429[i] = materialize_543[i];
                 }
-                float acc_382[32];
+                float acc_431[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_382[i] = materialize_468[i];
+                    acc_431[i] = materialize_544[i];
                 }
-                float m_384[2];
+                float m_433[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_384[i] = materialize_469[i];
+                    m_433[i] = materialize_545[i];
                 }
-                float alpha_388[2];
+                float bar_435[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    alpha_388[i] = materialize_470[i];
+                    bar_435[i] = materialize_546[i];
                 }
-                bool grew_390;
-                grew_390 = false;
-                u32 carried_392[32];
+                float alpha_439[2];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    alpha_439[i] = materialize_547[i];
+                }
+                bool grew_441;
+                grew_441 = false;
+                u32 carried_443[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    carried_392[i] = materialize_471[i];
+                    carried_443[i] = materialize_548[i];
                 }
-                u32 V_394;
-                V_394 = ring_none_368;
+                u32 V_445;
+                V_445 = ring_none_416;
 #pragma unroll 1
                 for (;;) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_396 = (j_378 * 128);
+                    const i32 mul_447 = (j_427 * 128);
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_wait(1);
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        pin_float(s_361[i]);
+                        pin_float(s_409[i]);
                     }
-                    if (lane == 0) mbar_arrive(K_ring_176_empty + 8 * K_ring_176_free);
-                    if (++K_ring_176_free == 4) K_ring_176_free = 0;
+                    if (lane == 0) mbar_arrive(K_ring_177_empty + 8 * K_ring_177_free);
+                    if (++K_ring_177_free == 4) K_ring_177_free = 0;
                     /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                    const i32 add_410 = (mul_396 + 127);
-                    const bool lt_411 = (add_410 < (i32)N_);
-                    const i32 add_414 = (mul_13 + 0);
-                    const i32 add_419 = (mul_396 + 127);
-                    const bool ge_420 = (add_414 >= add_419);
-                    const bool and_421 = (lt_411 & ge_420);
-                    float if_422[64];
-                    if (and_421) {
+                    const i32 add_459 = (mul_447 + 127);
+                    const bool lt_460 = (add_459 < (i32)N_);
+                    const i32 add_462 = (mul_13 + 0);
+                    const i32 add_464 = (mul_447 + 127);
+                    const bool ge_465 = (add_462 >= add_464);
+                    const bool and_466 = (lt_460 & ge_465);
+                    float if_467[64];
+                    if (and_466) {
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_422[i] = s_361[i];
+                            if_467[i] = s_409[i];
                         }
                     } else {
-                        float where_423[64];
+                        float where_468[64];
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            const float where_423a = ((((mul_396 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_396 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_361[i] : float_bits(0xff800000u));
-                            where_423[i] = where_423a;
+                            const float where_468a = ((((mul_447 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_447 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_409[i] : float_bits(0xff800000u));
+                            where_468[i] = where_468a;
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_422[i] = where_423[i];
+                            if_467[i] = where_468[i];
                         }
                     }
                     /* let m_new = max(m, max(s, axis = 1)); */
@@ -396,7 +403,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t5 = if_422[i];
+                        const float x_t5 = if_467[i];
                         const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                         red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
                     }
@@ -422,306 +429,401 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
                         red_t3[i] = max_f32(red_t3[i], y_t7);
                     }
-                    float reduce_max_424[2];
-                    reduce_max_424[0] = red_t3[0];
-                    reduce_max_424[1] = red_t3[1];
-                    float max_425[2];
-                    float abs_429[2];
+                    float reduce_max_469[2];
+                    reduce_max_469[0] = red_t3[0];
+                    reduce_max_469[1] = red_t3[1];
+                    float mul_470[2];
+                    bool not_472[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float max_425a = max_f32(m_384[i], reduce_max_424[i]);
-                        const float sub_426a = (max_425a - m_384[i]);
-                        const float mul_428a = (sub_426a * mul_36);
-                        const float abs_429a = abs_f32(mul_428a);
-                        max_425[i] = max_425a;
-                        abs_429[i] = abs_429a;
+                        const float mul_470a = (reduce_max_469[i] * scale);
+                        const bool lt_471a = (mul_470a < bar_435[i]);
+                        const bool not_472a = !(lt_471a);
+                        mul_470[i] = mul_470a;
+                        not_472[i] = not_472a;
                     }
-                    bool not_433[2];
+                    bool any_t9 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const bool le_432a = (abs_429[i] <= 8.0f);
-                        const bool not_433a = !(le_432a);
-                        not_433[i] = not_433a;
+                        any_t9 |= not_472[i];
                     }
-                    bool any_t10 = false;
+                    const bool grew_473 = vote_any(any_t9);
+                    const bool not_474 = !(grew_473);
+                    float m_new_475[2];
+                    float alpha_476[2];
+                    float if_477[2];
+                    float if_478[2];
+                    float if_479[64];
+                    float if_480;
+                    float if_481[2];
+                    if (not_474) {
+                        const float mul_485 = (scale * 1.44269502f);
+                        float mul_487[2];
 #pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        any_t10 |= not_433[i];
-                    }
-                    const bool grew_434 = vote_any(any_t10);
-                    float where_436[2];
-                    float mul_438[2];
+                        for (int i = 0; i < 2; i++) {
+                            const float mul_487a = (m_433[i] * -1.44269502f);
+                            mul_487[i] = mul_487a;
+                        }
+                        float materialize_549[2];
 #pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float where_436a = (grew_434 ? max_425[i] : m_384[i]);
-                        const float mul_438a = (where_436a * mul_38);
-                        where_436[i] = where_436a;
-                        mul_438[i] = mul_438a;
+                        for (int i = 0; i < 2; i++) {
+                            materialize_549[i] = 1.0f;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            m_new_475[i] = m_433[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            alpha_476[i] = materialize_549[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_477[i] = bar_435[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_478[i] = l_429[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            if_479[i] = if_467[i];
+                        }
+                        if_480 = mul_485;
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_481[i] = mul_487[i];
+                        }
+                    } else {
+                        float m_new_488[2];
+                        float alpha_491[2];
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float m_new_488a = max_f32(m_433[i], mul_470[i]);
+                            const float sub_489a = (m_433[i] - m_new_488a);
+                            const float mul_490a = (sub_489a * 1.44269502f);
+                            const float alpha_491a = exp2_f32(mul_490a);
+                            m_new_488[i] = m_new_488a;
+                            alpha_491[i] = alpha_491a;
+                        }
+                        float add_494[2];
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float add_494a = (m_new_488[i] + 5.54517746f);
+                            add_494[i] = add_494a;
+                        }
+                        const float mul_499 = (scale * 1.44269502f);
+                        const float abs_500 = abs_f32(mul_499);
+                        const bool le_502 = (abs_500 <= 1.2676506e+30f);
+                        const float where_504 = (le_502 ? 709.782715f : -1.0f);
+                        float where_508[2];
+                        float mul_509[2];
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float abs_506a = abs_f32(m_new_488[i]);
+                            const bool le_507a = (abs_506a <= where_504);
+                            const float where_508a = (le_507a ? add_494[i] : float_bits(0xff800000u));
+                            const float mul_509a = mul_alone_f32(l_429[i], alpha_491[i]);
+                            where_508[i] = where_508a;
+                            mul_509[i] = mul_509a;
+                        }
+                        float sub_513[64];
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            const float mul_511a = mul_alone_f32(if_467[i], scale);
+                            const float sub_513a = (mul_511a - m_new_488[(i / 2 % 2)]);
+                            sub_513[i] = sub_513a;
+                        }
+                        float materialize_550[2];
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            materialize_550[i] = 0.0f;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            m_new_475[i] = m_new_488[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            alpha_476[i] = alpha_491[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_477[i] = where_508[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_478[i] = mul_509[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            if_479[i] = sub_513[i];
+                        }
+                        if_480 = 1.44269502f;
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_481[i] = materialize_550[i];
+                        }
                     }
                     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
-                    float p_441[64];
+                    float p_519[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float fma_440a = fma_f32(if_422[i], mul_36, mul_438[(i / 2 % 2)]);
-                        const float p_441a = exp2_f32(fma_440a);
-                        p_441[i] = p_441a;
-                    }
-                    /* let alpha = exp(m - m_new); */
-#line 26 "examples/kernels/attention.tile"
-                    float alpha_443[2];
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float fma_442a = fma_f32(m_384[i], mul_36, mul_438[i]);
-                        const float alpha_443a = exp2_f32(fma_442a);
-                        alpha_443[i] = alpha_443a;
+                        const float fma_518a = fma_f32(if_479[i], if_480, if_481[(i / 2 % 2)]);
+                        const float p_519a = exp2_f32(fma_518a);
+                        p_519[i] = p_519a;
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-                    float red_t14[8];
+                    float red_t16[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t14[i] = 0;
+                        red_t16[i] = 0;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t16 = p_441[i];
-                        const int k_t15 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t14[k_t15] = red_t14[k_t15] + x_t16;
+                        const float x_t18 = p_519[i];
+                        const int k_t17 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t16[k_t17] = red_t16[k_t17] + x_t18;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t14[i] = red_t14[i] + red_t14[i + 2];
+                        red_t16[i] = red_t16[i] + red_t16[i + 2];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t14[i] = red_t14[i] + red_t14[i + 4];
+                        red_t16[i] = red_t16[i] + red_t16[i + 4];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t14[i] = red_t14[i] + red_t14[i + 6];
+                        red_t16[i] = red_t16[i] + red_t16[i + 6];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t17 = shuffle_xor_f32(red_t14[i], 1);
-                        red_t14[i] = red_t14[i] + y_t17;
+                        const float y_t19 = shuffle_xor_f32(red_t16[i], 1);
+                        red_t16[i] = red_t16[i] + y_t19;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t18 = shuffle_xor_f32(red_t14[i], 2);
-                        red_t14[i] = red_t14[i] + y_t18;
+                        const float y_t20 = shuffle_xor_f32(red_t16[i], 2);
+                        red_t16[i] = red_t16[i] + y_t20;
                     }
-                    float reduce_sum_444[2];
-                    reduce_sum_444[0] = red_t14[0];
-                    reduce_sum_444[1] = red_t14[1];
-                    float l_445[2];
+                    float reduce_sum_520[2];
+                    reduce_sum_520[0] = red_t16[0];
+                    reduce_sum_520[1] = red_t16[1];
+                    float l_521[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float l_445a = fma_f32(l_380[i], alpha_443[i], reduce_sum_444[i]);
-                        l_445[i] = l_445a;
+                        const float l_521a = (if_478[i] + reduce_sum_520[i]);
+                        l_521[i] = l_521a;
                     }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                     wgmma_wait(0);
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(acc_382[i]);
+                        pin_float(acc_431[i]);
                     }
-                    if (lane == 0) mbar_arrive(V_ring_178_empty + (V_394 - V_ring_178) / 2048);
-                    u32 p_447[32];
+                    if (lane == 0) mbar_arrive(V_ring_179_empty + (V_445 - V_ring_179) / 2048);
+                    u32 p_523[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float p_447a = p_441[2 * i];
-                        const float p_447b = p_441[2 * i + 1];
-                        p_447[i] = pack_f16(p_447a, p_447b);
+                        const float p_523a = p_519[2 * i];
+                        const float p_523b = p_519[2 * i + 1];
+                        p_523[i] = pack_f16(p_523a, p_523b);
                     }
                     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                    const i32 add_448 = (j_378 + 1);
-                    const bool lt_449 = (add_448 < cdiv_29);
-                    const bool go_t21 = lt_449;
-                    j_378 = add_448;
+                    const i32 add_524 = (j_427 + 1);
+                    const bool lt_525 = (add_524 < cdiv_29);
+                    const bool go_t23 = lt_525;
+                    j_427 = add_524;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        l_380[i] = l_445[i];
+                        l_429[i] = l_521[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        m_384[i] = where_436[i];
+                        m_433[i] = m_new_475[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        alpha_388[i] = alpha_443[i];
+                        bar_435[i] = if_477[i];
                     }
-                    grew_390 = grew_434;
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        alpha_439[i] = alpha_476[i];
+                    }
+                    grew_441 = grew_473;
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        carried_392[i] = p_447[i];
+                        carried_443[i] = p_523[i];
                     }
-                    if (!go_t21) break;
+                    if (!go_t23) break;
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    mbar_wait(K_ring_176_full + 8 * K_ring_176_slot, K_ring_176_phase);
-                    const u32 K_451 = K_ring_176 + K_ring_176_slot * 16384;
-                    if (++K_ring_176_slot == 4) { K_ring_176_slot = 0; K_ring_176_phase ^= 1; }
+                    mbar_wait(K_ring_177_full + 8 * K_ring_177_slot, K_ring_177_phase);
+                    const u32 K_527 = K_ring_177 + K_ring_177_slot * 16384;
+                    if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_fence();
-                    const u32 b_t22 = K_451 >> 4 | 0x10000u;
-                    const u32 a_t23 = (Q_333 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                    const u32 b_t24 = K_527 >> 4 | 0x10000u;
+                    const u32 a_t25 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_361, a_t23 + (2 * k), 0x40000040u, b_t22 + (2 * k), 0x40000040u, k > 0);
+                        wgmma_m64n128k16_f16_ss(s_409, a_t25 + (2 * k), 0x40000040u, b_t24 + (2 * k), 0x40000040u, k > 0);
                     }
                     wgmma_commit();
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
-                    const u32 V_456 = V_ring_178 + V_ring_178_slot * 16384;
-                    if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
+                    mbar_wait(V_ring_179_full + 8 * V_ring_179_slot, V_ring_179_phase);
+                    const u32 V_532 = V_ring_179 + V_ring_179_slot * 16384;
+                    if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                    if (grew_390) {
-                        float mul_459[32];
+                    if (grew_441) {
+                        float mul_535[32];
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            const float mul_459a = (acc_382[i] * alpha_388[(i / 2 % 2)]);
-                            mul_459[i] = mul_459a;
+                            const float mul_535a = (acc_431[i] * alpha_439[(i / 2 % 2)]);
+                            mul_535[i] = mul_535a;
                         }
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            acc_382[i] = mul_459[i];
+                            acc_431[i] = mul_535[i];
                         }
                     } else {
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(acc_382[i]);
+                        pin_float(acc_431[i]);
                     }
                     wgmma_fence();
-                    const u32 b_t25 = V_456 >> 4 | 0x4000000u;
-                    u32 bs_t28[8];
+                    const u32 b_t27 = V_532 >> 4 | 0x4000000u;
+                    u32 bs_t30[8];
 #pragma unroll
                     for (int k = 0; k < 8; k++) {
-                        bs_t28[k] = b_t25 + (128 * k);
+                        bs_t30[k] = b_t27 + (128 * k);
                     }
-                    wgmma_m64n64k16_f16_rs_tb_x8(acc_382, carried_392, bs_t28, 0x40000040u, 1);
+                    wgmma_m64n64k16_f16_rs_tb_x8(acc_431, carried_443, bs_t30, 0x40000040u, 1);
                     wgmma_commit();
-                    V_394 = V_456;
+                    V_445 = V_532;
                 }
                 /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                mbar_wait(V_ring_178_full + 8 * V_ring_178_slot, V_ring_178_phase);
-                const u32 V_461 = V_ring_178 + V_ring_178_slot * 16384;
-                if (++V_ring_178_slot == 4) { V_ring_178_slot = 0; V_ring_178_phase ^= 1; }
+                mbar_wait(V_ring_179_full + 8 * V_ring_179_slot, V_ring_179_phase);
+                const u32 V_537 = V_ring_179 + V_ring_179_slot * 16384;
+                if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                float if_463[32];
-                if (grew_390) {
-                    float mul_464[32];
+                float if_539[32];
+                if (grew_441) {
+                    float mul_540[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float mul_464a = (acc_382[i] * alpha_388[(i / 2 % 2)]);
-                        mul_464[i] = mul_464a;
+                        const float mul_540a = (acc_431[i] * alpha_439[(i / 2 % 2)]);
+                        mul_540[i] = mul_540a;
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_463[i] = mul_464[i];
+                        if_539[i] = mul_540[i];
                     }
                 } else {
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_463[i] = acc_382[i];
+                        if_539[i] = acc_431[i];
                     }
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_463[i]);
+                    pin_float(if_539[i]);
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_word(carried_392[i]);
+                    pin_word(carried_443[i]);
                 }
                 wgmma_fence();
-                const u32 b_t30 = V_461 >> 4 | 0x4000000u;
-                u32 bs_t33[8];
+                const u32 b_t32 = V_537 >> 4 | 0x4000000u;
+                u32 bs_t35[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    bs_t33[k] = b_t30 + (128 * k);
+                    bs_t35[k] = b_t32 + (128 * k);
                 }
-                wgmma_m64n64k16_f16_rs_tb_x8(if_463, carried_392, bs_t33, 0x40000040u, 1);
+                wgmma_m64n64k16_f16_rs_tb_x8(if_539, carried_443, bs_t35, 0x40000040u, 1);
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_463[i]);
+                    pin_float(if_539[i]);
                 }
-                if (lane == 0) mbar_arrive(V_ring_178_empty + (V_461 - V_ring_178) / 2048);
+                if (lane == 0) mbar_arrive(V_ring_179_empty + (V_537 - V_ring_179) / 2048);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_353[i] = l_380[i];
+                    l_400[i] = l_429[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_354[i] = if_463[i];
+                    acc_401[i] = if_539[i];
                 }
             } else {
-                float materialize_472[2];
+                float materialize_551[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_472[i] = 0.0f;
+                    materialize_551[i] = 0.0f;
                 }
-                float materialize_473[32];
+                float materialize_552[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_473[i] = 0.0f;
+                    materialize_552[i] = 0.0f;
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_353[i] = materialize_472[i];
+                    l_400[i] = materialize_551[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_354[i] = materialize_473[i];
+                    acc_401[i] = materialize_552[i];
                 }
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
             warp_sync();
-            if (lane == 0) mbar_arrive(Q_ring_177_empty + 8 * Q_ring_177_free);
-            if (++Q_ring_177_free == 2) Q_ring_177_free = 0;
+            if (lane == 0) mbar_arrive(Q_ring_178_empty + 8 * Q_ring_178_free);
+            if (++Q_ring_178_free == 2) Q_ring_178_free = 0;
             /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
-            float div_153[2];
+            float div_154[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float div_153a = rcp_ulp(l_353[i]);
-                div_153[i] = div_153a;
+                const float div_154a = rcp_ulp(l_400[i]);
+                div_154[i] = div_154a;
             }
-            u32 cast_80[16];
+            u32 cast_81[16];
 #pragma unroll
             for (int i = 0; i < 16; i++) {
-                const float mul_155a = (acc_354[2 * i] * div_153[(i % 2)]);
-                const float cast_80a = mul_155a;
-                const float mul_155b = (acc_354[2 * i + 1] * div_153[(i % 2)]);
-                const float cast_80b = mul_155b;
-                cast_80[i] = pack_f16(cast_80a, cast_80b);
+                const float mul_156a = (acc_401[2 * i] * div_154[(i % 2)]);
+                const float cast_81a = mul_156a;
+                const float mul_156b = (acc_401[2 * i + 1] * div_154[(i % 2)]);
+                const float cast_81b = mul_156b;
+                cast_81[i] = pack_f16(cast_81a, cast_81b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
-            const u32 lanes_t38 = (lane & 16) ^ ((lane & 7) << 4);
+            const u32 lanes_t40 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int box_t37 = 0; box_t37 < 1; box_t37++) {
+            for (int box_t39 = 0; box_t39 < 1; box_t39++) {
                 if (lane == 0) bulk_wait_read(0);
                 warp_sync();
 #pragma unroll
-                for (int q_t39 = 0; q_t39 < 4; q_t39++) {
-                    const int at_t40 = box_t37 * 4 + q_t39;
-                    stmatrix_x4(stage_t36 + (lane & 15) * 128 + ((32 * at_t40) ^ lanes_t38), &cast_80[(4 * at_t40)]);
+                for (int q_t41 = 0; q_t41 < 4; q_t41++) {
+                    const int at_t42 = box_t39 * 4 + q_t41;
+                    stmatrix_x4(stage_t38 + (lane & 15) * 128 + ((32 * at_t42) ^ lanes_t40), &cast_81[(4 * at_t42)]);
                 }
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t36, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_147), (i32)(b_148));
+                    tma_store_4d(&O_map3, stage_t38, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_148), (i32)(b_149));
                     bulk_commit();
                 }
             }
