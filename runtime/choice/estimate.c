@@ -52,8 +52,7 @@ static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
 /* CTAs that share one program, or join its parts. */
 static double ctas_of_a_program(const Cost *c) { return c->joins > 0 ? c->cluster : 1; }
 
-/* --- what a multiprocessor holds
- * --------------------------------------------------------------------------------------------- */
+/* --- what a multiprocessor holds ------------------------------------------------------------------------- */
 
 /* Clusters that run at once. Multiprocessors come in groups, in which clusters of four and eight leave some
  * over. */
@@ -91,8 +90,7 @@ static double resident_ctas(const Estimate *e)
     return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
 }
 
-/* --- one turn of a program's loop
- * -------------------------------------------------------------------------------------------- */
+/* --- one turn of a program's loop ------------------------------------------------------------------------ */
 
 static double matrix_time(const Estimate *e)
 { return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->turns; }

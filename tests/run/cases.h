@@ -29,8 +29,9 @@ typedef struct Case {
     const char *recipe;
     const char *sizes;          /* "N=1 | N=9 | ..." */
     const char *consts;         /* "T=f16 | T=f32" or NULL: each with every size */
-    const char *views;          /* "A:t B:s" or NULL. t last two axes swapped in memory, s sliced out of a larger tensor, x every other
-                                   element of the last axis, r last axis backwards, b first axis backwards, p axis 1 innermost (channels last), z stride 0 along axis 0 */
+    /* "A:t B:s" or NULL. t: last two axes swapped in memory; s: sliced out of a larger tensor; x: every other element of the
+     * last axis; r: last axis backwards; b: first axis backwards; p: axis 1 innermost (channels last); z: stride 0 along axis 0 */
+    const char *views;
     const char *special;        /* input that gets a few NaN and infinities, or NULL */
     bool heavy;                 /* left out by --light (emulators, sanitizers) */
 } Case;

@@ -9,6 +9,7 @@ list=${2:-}
 limits=tests/structure/limits.txt
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 failures=0
+git rev-parse --git-dir >/dev/null 2>&1 || { echo "SKIP: no git checkout"; exit 77; }
 
 c_files() { git ls-files '*.c' '*.h' "$@"; }
 compiler_files() { git ls-files 'ir/*.[ch]' 'frontend/*.[ch]' 'passes/*.[ch]' 'backends/*.[ch]' 'runtime/*.[ch]' 'tools/*.[ch]'; }
