@@ -2,7 +2,9 @@
 #include "frontend/call.h"
 #include "ir/target.h"
 
-struct Builtin { const char *name, *signature; };
+struct Builtin {
+    const char *name, *signature;
+};
 
 static const Builtin builtins[] = {
 #define BUILTIN(name, signature, handler, op) { #name, signature },
@@ -22,7 +24,7 @@ const Builtin *builtin_find(const char *name)
     return NULL;
 }
 
-/* --- targets ------------------------------------------------------------------------------------------------------------- */
+/* --- targets ----------------------------------------------------------------------------------------- */
 
 int call_target_match(const char *name, const char *target)
 {
@@ -41,10 +43,18 @@ bool call_target_known(const char *name)
     return false;
 }
 
-/* --- signatures ------------------------------------------------------------------------------------------------------------ */
+/* --- signatures -------------------------------------------------------------------------------------- */
 
-typedef struct Parameter { const char *name; size_t len; bool optional, positional; } Parameter;
-typedef struct Signature { Parameter p[CALL_SLOTS]; int n, n_positional, n_needed; bool rest; } Signature;
+typedef struct Parameter {
+    const char *name;
+    size_t len;
+    bool optional, positional;
+} Parameter;
+typedef struct Signature {
+    Parameter p[CALL_SLOTS];
+    int n, n_positional, n_needed;
+    bool rest;
+} Signature;
 
 static Signature read_signature(const char *s)
 {
@@ -73,7 +83,8 @@ static int find_parameter(const Signature *g, const char *name)
     return -1;
 }
 
-static bool is_hint(const Parameter *p) { return !strncmp(p->name, "latency", p->len) || !strncmp(p->name, "cache", p->len); }
+static bool is_hint(const Parameter *p)
+{ return !strncmp(p->name, "latency", p->len) || !strncmp(p->name, "cache", p->len); }
 
 static const char *name_list(Session *s, const Signature *g)
 {
@@ -83,7 +94,15 @@ static const char *name_list(Session *s, const Signature *g)
     return t.data ? t.data : "nothing";
 }
 
-typedef struct Match { Session *s; const Node *call; const Signature *g; const char *target; bool report; CallArgs *out; int rank[CALL_SLOTS]; } Match;
+typedef struct Match {
+    Session *s;
+    const Node *call;
+    const Signature *g;
+    const char *target;
+    bool report;
+    CallArgs *out;
+    int rank[CALL_SLOTS];
+} Match;
 
 static bool match_named(Match *m, const Node *arg)
 {
@@ -94,19 +113,24 @@ static bool match_named(Match *m, const Node *arg)
             diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
             bool load = !strcmp(m->call->name, "load");
             if (!strcmp(arg->name, "mask") && (load || !strcmp(m->call->name, "store")))
-                diag_note(m->s, d, (Loc){ 0, 0, 0 }, "elements outside of the tensor are masked already; for others write `%s`", load ? "where(m, load(...), pad)" : "scatter(X[i, j], value, mask = m)");
+                diag_note(m->s, d, (Loc){ 0, 0, 0 },
+                    "elements outside of the tensor are masked already; for others write `%s`",
+                    load ? "where(m, load(...), pad)" : "scatter(X[i, j], value, mask = m)");
         }
         return false;
     }
     if (arg->text2) {
         if (!is_hint(&m->g->p[k])) {
-            if (m->report) diag_error(m->s, arg->name_loc, "`%s` is no hint: it cannot differ between targets", arg->name);
+            if (m->report)
+                diag_error(
+                    m->s, arg->name_loc, "`%s` is no hint: it cannot differ between targets", arg->name);
             return false;
         }
         if (!call_target_known(arg->text2)) {
             if (m->report) {
                 Diag *d = diag_error(m->s, arg->name_loc, "unknown target `%s`", arg->text2);
-                diag_note(m->s, d, (Loc){ 0, 0, 0 }, "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
+                diag_note(
+                    m->s, d, (Loc){ 0, 0, 0 }, "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
             }
             return false;
         }
@@ -125,7 +149,8 @@ static bool match_named(Match *m, const Node *arg)
     return true;
 }
 
-bool call_match(Session *s, const Node *call, const Builtin *b, const char *target, bool report, CallArgs *out)
+bool call_match(
+    Session *s, const Node *call, const Builtin *b, const char *target, bool report, CallArgs *out)
 {
     Signature g = read_signature(b->signature);
     Match m = { s, call, &g, target, report, out, { 0 } };
@@ -134,7 +159,11 @@ bool call_match(Session *s, const Node *call, const Builtin *b, const char *targ
     bool named = false, ok = true;
     for (uint32_t i = 0; i < call->n; i++) {
         const Node *arg = call->kids[i];
-        if (arg->kind == N_ARG) { named = true; ok &= match_named(&m, arg); continue; }
+        if (arg->kind == N_ARG) {
+            named = true;
+            ok &= match_named(&m, arg);
+            continue;
+        }
         if (named) {
             if (report) diag_error(s, arg->loc, "a plain argument stands after one given by name");
             return false;
@@ -142,7 +171,8 @@ bool call_match(Session *s, const Node *call, const Builtin *b, const char *targ
         if (positional < g.n_positional) out->slot[positional] = arg;
         else if (!g.rest) {
             if (report) {
-                Diag *d = diag_error(s, arg->loc, "`%s` takes at most %d plain argument%s", b->name, g.n_positional, g.n_positional == 1 ? "" : "s");
+                Diag *d = diag_error(s, arg->loc, "`%s` takes at most %d plain argument%s", b->name,
+                    g.n_positional, g.n_positional == 1 ? "" : "s");
                 diag_note(s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(s, &g));
             }
             return false;
@@ -155,7 +185,8 @@ bool call_match(Session *s, const Node *call, const Builtin *b, const char *targ
     }
     for (int k = 0; k < g.n && ok; k++) {
         if (out->slot[k] || g.p[k].optional) continue;
-        if (report) diag_error(s, call->loc, "`%s` needs the argument `%.*s`", b->name, (int)g.p[k].len, g.p[k].name);
+        if (report)
+            diag_error(s, call->loc, "`%s` needs the argument `%.*s`", b->name, (int)g.p[k].len, g.p[k].name);
         return false;
     }
     return ok;

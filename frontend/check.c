@@ -1,20 +1,27 @@
-/* check.c: what can be said of a program without binding anything: names, arities, duplicates, the words that attributes take,
- * clauses, hints, tune and instantiate. Types and shapes are checked by lowering, where they are concrete. A kernel that is
- * never lowered gets these errors all the same. */
+/* check.c: what can be said of a program without binding anything: names, arities, duplicates, the words that
+ * attributes take, clauses, hints, tune and instantiate. Types and shapes are checked by lowering, where they
+ * are concrete. A kernel that is never lowered gets these errors all the same. */
 #include "frontend/lower.h"
 #include "frontend/program.h"
 
 typedef struct Name Name;
-struct Name { const char *name; Loc loc; bool is_var; int level; Name *outer, *hidden; bool is_array; };
+struct Name {
+    const char *name;
+    Loc loc;
+    bool is_var;
+    int level;
+    Name *outer, *hidden;
+    bool is_array;
+};
 
 typedef struct Check {
     Session *s;
     Ast *ast;
-    Name *names;                    /* in scope, innermost first */
-    NameMap map;                    /* the innermost of each name */
-    NameMap items, tuned;           /* kernels, functions and constants; tune blocks by kernel */
+    Name *names;          /* in scope, innermost first */
+    NameMap map;          /* the innermost of each name */
+    NameMap items, tuned; /* kernels, functions and constants; tune blocks by kernel */
     int level;
-    const Node *kernel;             /* or NULL */
+    const Node *kernel; /* or NULL */
     bool in_fn, in_extent;
 } Check;
 
@@ -30,16 +37,14 @@ static Diag *fault(Check *c, Loc loc, const char *fmt, ...)
 
 static void hint(Check *c, Diag *d, const char *text) { diag_note(c->s, d, (Loc){ 0, 0, 0 }, "%s", text); }
 
-/* --- names ------------------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------- */
 
-static Name *find(const Check *c, const char *name)
-{
-    return names_get(&c->map, name);
-}
+static Name *find(const Check *c, const char *name) { return names_get(&c->map, name); }
 
 static void leave_to(Check *c, Name *outer)
 {
-    for (; c->names != outer; c->names = c->names->outer) names_put(&c->s->arena, &c->map, c->names->name, c->names->hidden);
+    for (; c->names != outer; c->names = c->names->outer)
+        names_put(&c->s->arena, &c->map, c->names->name, c->names->hidden);
 }
 
 static void declare(Check *c, const char *name, Loc loc, bool is_var)
@@ -72,12 +77,18 @@ static bool is_dimension(const Node *kernel, const char *name)
     return false;
 }
 
-typedef struct Near { const char *wanted, *best; int distance; } Near;
+typedef struct Near {
+    const char *wanted, *best;
+    int distance;
+} Near;
 
 static void consider(Near *n, const char *name)
 {
     int d = diag_distance(n->wanted, strlen(n->wanted), name);
-    if (d < n->distance && 2 * d < (int)strlen(name)) { n->best = name; n->distance = d; }
+    if (d < n->distance && 2 * d < (int)strlen(name)) {
+        n->best = name;
+        n->distance = d;
+    }
 }
 
 /* A name that the writer may have meant, one or two letters away. */
@@ -88,7 +99,8 @@ static void suggest(Check *c, Diag *d, const char *wanted, bool function)
     for (const Name *n = c->names; n && most--; n = n->outer) consider(&near, n->name);
     for (uint32_t i = 0; c->kernel && i < c->kernel->kids[0]->n; i++) {
         const Node *p = c->kernel->kids[0]->kids[i];
-        for (uint32_t k = 1; p->kind == N_PTENSOR && k < p->n; k++) if (p->kids[k]->kind == N_NAME) consider(&near, p->kids[k]->name);
+        for (uint32_t k = 1; p->kind == N_PTENSOR && k < p->n; k++)
+            if (p->kids[k]->kind == N_NAME) consider(&near, p->kids[k]->name);
     }
     for (int i = 0; function && i < builtin_count(); i++) consider(&near, builtin_name(builtin_at(i)));
     for (size_t i = 0; function && i < c->ast->items.len && i < 1000; i++)
@@ -99,14 +111,21 @@ static void suggest(Check *c, Diag *d, const char *wanted, bool function)
 static void unknown_name(Check *c, const Node *n)
 {
     if (!strcmp(n->name, "break") || !strcmp(n->name, "continue")) {
-        hint(c, fault(c, n->loc, "there is no `%s`", n->name), "a loop ends by its bound or its `while` condition; an `if` guards what is to be left out");
+        hint(c, fault(c, n->loc, "there is no `%s`", n->name),
+            "a loop ends by its bound or its `while` condition; an `if` guards what is to be left out");
         return;
     }
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
-    if (c->in_extent) { hint(c, d, "a dimension's name stands by itself in one of the tensors; else declare `const int`"); return; }
+    if (c->in_extent) {
+        hint(c, d, "a dimension's name stands by itself in one of the tensors; else declare `const int`");
+        return;
+    }
     for (size_t i = 0; c->in_fn && d && i < c->ast->items.len; i++) {
-        if (c->ast->items.data[i]->kind != N_KERNEL || !is_dimension(c->ast->items.data[i], n->name)) continue;
-        hint(c, d, "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, axis)");
+        if (c->ast->items.data[i]->kind != N_KERNEL || !is_dimension(c->ast->items.data[i], n->name))
+            continue;
+        hint(c, d,
+            "a fn sees its parameters and global constants only; hand the dimension over, or use extent(X, "
+            "axis)");
         return;
     }
     suggest(c, d, n->name, false);
@@ -114,8 +133,11 @@ static void unknown_name(Check *c, const Node *n)
 
 static void check_name(Check *c, const Node *n)
 {
-    if (find(c, n->name) || is_dimension(c->kernel, n->name) || is_type(n->name) || !strcmp(n->name, "inf") || !strcmp(n->name, "nan")) return;
-    if (ast_find_fn(c->ast, n->name) || builtin_find(n->name)) fault(c, n->loc, "`%s` is a function: call it with (...)", n->name);
+    if (find(c, n->name) || is_dimension(c->kernel, n->name) || is_type(n->name) || !strcmp(n->name, "inf") ||
+        !strcmp(n->name, "nan"))
+        return;
+    if (ast_find_fn(c->ast, n->name) || builtin_find(n->name))
+        fault(c, n->loc, "`%s` is a function: call it with (...)", n->name);
     else unknown_name(c, n);
 }
 
@@ -129,7 +151,7 @@ static void check_type_name(Check *c, const Node *type, bool is_const)
     if (word) hint(c, d, "`int` and `float` are for constants; a scalar is of i32, i64, index, f32, ...");
 }
 
-/* --- expressions --------------------------------------------------------------------------------------------------------------- */
+/* --- expressions ------------------------------------------------------------------------------------- */
 
 static void check_expr(Check *, const Node *);
 
@@ -138,16 +160,20 @@ static void check_word(Check *c, const Node *n, AttrKey key, const char *what)
     if (n->kind == N_NAME && attr_enum_parse(key, n->name, strlen(n->name)) >= 0) return;
     Text t;
     text_init(&t, &c->s->arena);
-    for (int i = 0; attr_enum_name(key, i); i++) text_printf(&t, "%s%s", i ? ", " : "", attr_enum_name(key, i));
+    for (int i = 0; attr_enum_name(key, i); i++)
+        text_printf(&t, "%s%s", i ? ", " : "", attr_enum_name(key, i));
     fault(c, n->loc, "%s must be one of %s", what, t.data);
 }
 
 static void check_combine(Check *c, const Node *n)
 {
     const Node *fn = n->kind == N_NAME ? ast_find_fn(c->ast, n->name) : NULL;
-    if (!fn) hint(c, fault(c, n->loc, "combine must be the name of a fn of two values"), "fn larger(a, b) { return max(a, b); } ... combine = larger");
+    if (!fn)
+        hint(c, fault(c, n->loc, "combine must be the name of a fn of two values"),
+            "fn larger(a, b) { return max(a, b); } ... combine = larger");
     else if (fn->kids[0]->n != 2)
-        fault(c, n->loc, "`%s` takes %d argument%s; a combine function takes two", fn->name, (int)fn->kids[0]->n, fn->kids[0]->n == 1 ? "" : "s");
+        fault(c, n->loc, "`%s` takes %d argument%s; a combine function takes two", fn->name,
+            (int)fn->kids[0]->n, fn->kids[0]->n == 1 ? "" : "s");
 }
 
 /* An argument given by name; true when it is a word and no expression. */
@@ -165,7 +191,8 @@ static bool check_argument(Check *c, const Node *call, const Node *a)
 
 static int fn_parameter(const Node *fn, const char *name)
 {
-    for (uint32_t i = 0; i < fn->kids[0]->n; i++) if (fn->kids[0]->kids[i]->name == name) return (int)i;
+    for (uint32_t i = 0; i < fn->kids[0]->n; i++)
+        if (fn->kids[0]->kids[i]->name == name) return (int)i;
     return -1;
 }
 
@@ -176,9 +203,18 @@ static void check_fn_call(Check *c, const Node *call, const Node *fn)
     for (uint32_t i = 0; i < call->n; i++) {
         const Node *a = call->kids[i];
         int k = a->kind == N_ARG ? fn_parameter(fn, a->name) : (int)i;
-        if (k < 0) { fault(c, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name); return; }
-        if (k >= (int)n) { fault(c, a->loc, "`%s` takes %d argument%s", fn->name, (int)n, n == 1 ? "" : "s"); return; }
-        if (have[k]) { fault(c, a->loc, "argument `%s` is given twice", fn->kids[0]->kids[k]->name); return; }
+        if (k < 0) {
+            fault(c, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name);
+            return;
+        }
+        if (k >= (int)n) {
+            fault(c, a->loc, "`%s` takes %d argument%s", fn->name, (int)n, n == 1 ? "" : "s");
+            return;
+        }
+        if (have[k]) {
+            fault(c, a->loc, "argument `%s` is given twice", fn->kids[0]->kids[k]->name);
+            return;
+        }
         have[k] = true;
         given++;
     }
@@ -196,19 +232,25 @@ static void check_call(Check *c, const Node *n)
     const Builtin *b = fn ? NULL : builtin_find(n->name);
     CallArgs args;
     if (!fn && !b && (find(c, n->name) || is_type(n->name))) {
-        if (n->n != 1 || n->kids[0]->kind == N_ARG) fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
+        if (n->n != 1 || n->kids[0]->kind == N_ARG)
+            fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
     } else if (fn) check_fn_call(c, n, fn);
     else if (b) call_match(c->s, n, b, NULL, true, &args);
     else if (names_get(&c->ast->kernels, n->name))
-        hint(c, fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name), "what kernels share goes into a `fn`");
+        hint(c, fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name),
+            "what kernels share goes into a `fn`");
     else suggest(c, fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_STRING && b && (!strcmp(n->name, "print") || !strcmp(n->name, "assert"))) continue;
-        if (a->kind == N_LIST) { for (uint32_t k = 0; k < a->n; k++) check_expr(c, a->kids[k]); continue; }
+        if (a->kind == N_LIST) {
+            for (uint32_t k = 0; k < a->n; k++) check_expr(c, a->kids[k]);
+            continue;
+        }
         if (a->kind != N_ARG) check_expr(c, a);
         else if (!b || !check_argument(c, n, a)) {
-            if (a->kids[0]->kind == N_LIST) for (uint32_t k = 0; k < a->kids[0]->n; k++) check_expr(c, a->kids[0]->kids[k]);
+            if (a->kids[0]->kind == N_LIST)
+                for (uint32_t k = 0; k < a->kids[0]->n; k++) check_expr(c, a->kids[0]->kids[k]);
             else if (a->kids[0]->kind != N_STRING || strcmp(a->name, "text")) check_expr(c, a->kids[0]);
         }
     }
@@ -221,8 +263,13 @@ static void check_expr(Check *c, const Node *n)
     case N_NAME: check_name(c, n); return;
     case N_CALL: check_call(c, n); return;
     case N_STRING: fault(c, n->loc, "a string stands only in print and assert"); return;
-    case N_NONE: hint(c, fault(c, n->loc, "None stands only in a subscript"), "x[:, None] adds an axis"); return;
-    case N_LIST: hint(c, fault(c, n->loc, "a list in brackets is a shape and no value"), "full([M, N], 0.0, f32) makes a tile"); return;
+    case N_NONE:
+        hint(c, fault(c, n->loc, "None stands only in a subscript"), "x[:, None] adds an axis");
+        return;
+    case N_LIST:
+        hint(c, fault(c, n->loc, "a list in brackets is a shape and no value"),
+            "full([M, N], 0.0, f32) makes a tile");
+        return;
     case N_INDEX:
         check_expr(c, n->kids[0]);
         for (uint32_t i = 1; i < n->n; i++)
@@ -239,7 +286,10 @@ static void check_hint_arguments(Check *c, const Node *clause, const char *const
     for (uint32_t i = 0; i < args->n && !diag_full(c->s); i++) {
         const Node *a = args->kids[i];
         bool found = false;
-        if (a->kind != N_ARG) { fault(c, a->loc, "`%s` takes arguments by name", clause->name); continue; }
+        if (a->kind != N_ARG) {
+            fault(c, a->loc, "`%s` takes arguments by name", clause->name);
+            continue;
+        }
         for (int k = 0; k < n_known; k++) found |= !strcmp(known[k], a->name);
         if (!found) {
             Text t;
@@ -248,9 +298,11 @@ static void check_hint_arguments(Check *c, const Node *clause, const char *const
             hint(c, fault(c, a->name_loc, "`%s` has no argument `%s`", clause->name, a->name), t.data);
         }
         if (a->text2 && !call_target_known(a->text2))
-            hint(c, fault(c, a->name_loc, "unknown target `%s`", a->text2), "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
+            hint(c, fault(c, a->name_loc, "unknown target `%s`", a->text2),
+                "a family (cuda, hip, cpu) or a chip (sm_90a, gfx942, ...)");
         for (uint32_t j = 0; j < i; j++)
-            if (args->kids[j]->kind == N_ARG && args->kids[j]->name == a->name && args->kids[j]->text2 == a->text2)
+            if (args->kids[j]->kind == N_ARG && args->kids[j]->name == a->name &&
+                args->kids[j]->text2 == a->text2)
                 fault(c, a->name_loc, "argument `%s` is given twice", a->name);
         if (a->kids[0]->kind != N_STRING) check_expr(c, a->kids[0]);
     }
@@ -261,31 +313,42 @@ static void check_loop_hint(Check *c, const Node *clause)
 {
     static const char *const known[] = { "unroll" };
     if (!strcmp(clause->name, "hint")) check_hint_arguments(c, clause, known, 1);
-    else hint(c, fault(c, clause->name_loc, "unknown clause `%s`", clause->name), "a loop takes `hint (unroll = n)`");
+    else
+        hint(c, fault(c, clause->name_loc, "unknown clause `%s`", clause->name),
+            "a loop takes `hint (unroll = n)`");
 }
 
-/* --- statements ------------------------------------------------------------------------------------------------------------------ */
+/* --- statements -------------------------------------------------------------------------------------- */
 
 static void check_block(Check *, const Node *);
 
 static void check_target(Check *c, const Node *t)
 {
-    if (t->kind == N_TUPLE) { for (uint32_t i = 0; i < t->n; i++) check_target(c, t->kids[i]); return; }
+    if (t->kind == N_TUPLE) {
+        for (uint32_t i = 0; i < t->n; i++) check_target(c, t->kids[i]);
+        return;
+    }
     if (t->kind == N_INDEX) {
         const Name *array = t->kids[0]->kind == N_NAME ? find(c, t->kids[0]->name) : NULL;
         check_expr(c, t);
         if (array && array->is_array) return;
-        hint(c, fault(c, t->loc, "an element cannot be assigned"), "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)");
+        hint(c, fault(c, t->loc, "an element cannot be assigned"),
+            "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)");
         return;
     }
     if (t->kind == N_ERROR) return;
-    if (t->kind != N_NAME) { fault(c, t->loc, "only a variable can be assigned"); return; }
+    if (t->kind != N_NAME) {
+        fault(c, t->loc, "only a variable can be assigned");
+        return;
+    }
     if (!strcmp(t->name, "_")) return;
     const Name *n = find(c, t->name);
     if (!n && !is_dimension(c->kernel, t->name)) {
-        hint(c, fault(c, t->loc, "unknown variable `%s`", t->name), arena_printf(&c->s->arena, "`var %s = ...` declares it", t->name));
+        hint(c, fault(c, t->loc, "unknown variable `%s`", t->name),
+            arena_printf(&c->s->arena, "`var %s = ...` declares it", t->name));
     } else if (n && n->is_array) {
-        hint(c, fault(c, t->loc, "`%s` is an array of variables", t->name), arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
+        hint(c, fault(c, t->loc, "`%s` is an array of variables", t->name),
+            arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
     } else if (!n || !n->is_var) {
         Diag *d = fault(c, t->loc, "`%s` cannot be assigned: it is not a `var`", t->name);
         if (n) diag_note(c->s, d, n->loc, "declared here");
@@ -295,7 +358,8 @@ static void check_target(Check *c, const Node *t)
 static void check_stmt(Check *c, const Node *n)
 {
     switch ((int)n->kind) {
-    case N_LET: case N_VAR:
+    case N_LET:
+    case N_VAR:
         check_expr(c, n->kids[0]);
         for (uint32_t i = 1; i < n->n; i++) declare(c, n->kids[i]->name, n->kids[i]->loc, n->kind == N_VAR);
         return;
@@ -319,7 +383,8 @@ static void check_stmt(Check *c, const Node *n)
     case N_EXPR: {
         int errors = c->s->n_errors;
         check_expr(c, n->kids[0]);
-        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR && c->s->n_errors == errors) fault(c, n->loc, "this statement has no effect");
+        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR && c->s->n_errors == errors)
+            fault(c, n->loc, "this statement has no effect");
         return;
     }
     case N_FOR:
@@ -334,15 +399,23 @@ static void check_stmt(Check *c, const Node *n)
         }
         c->level--;
         return;
-    case N_WHILE: check_expr(c, n->kids[0]); check_block(c, n->kids[1]); return;
+    case N_WHILE:
+        check_expr(c, n->kids[0]);
+        check_block(c, n->kids[1]);
+        return;
     case N_IF:
         check_expr(c, n->kids[0]);
         check_block(c, n->kids[1]);
-        if (n->kids[2]) { if (n->kids[2]->kind == N_BLOCK) check_block(c, n->kids[2]); else check_stmt(c, n->kids[2]); }
+        if (n->kids[2]) {
+            if (n->kids[2]->kind == N_BLOCK) check_block(c, n->kids[2]);
+            else check_stmt(c, n->kids[2]);
+        }
         return;
     case N_RETURN:
         check_expr(c, n->kids[0]);
-        if (c->kernel && n->kids[0]) hint(c, fault(c, n->loc, "a kernel returns nothing"), "results leave a kernel through `out` tensors");
+        if (c->kernel && n->kids[0])
+            hint(c, fault(c, n->loc, "a kernel returns nothing"),
+                "results leave a kernel through `out` tensors");
         return;
     case N_BLOCK: check_block(c, n); return;
     default: return;
@@ -365,12 +438,15 @@ static void check_block(Check *c, const Node *n)
     leave_to(c, outer);
 }
 
-/* --- kernels ------------------------------------------------------------------------------------------------------------------------ */
+/* --- kernels ----------------------------------------------------------------------------------------- */
 
 static void check_fn(Check *c, const Node *fn)
 {
     Name *outer = c->names;
-    if (fn->kids[0]->n > LIMIT_PARAMS) { fault(c, fn->name_loc, "a fn has at most %d parameters", LIMIT_PARAMS); return; }
+    if (fn->kids[0]->n > LIMIT_PARAMS) {
+        fault(c, fn->name_loc, "a fn has at most %d parameters", LIMIT_PARAMS);
+        return;
+    }
     c->level++;
     c->in_fn = true;
     for (uint32_t i = 0; i < fn->kids[0]->n; i++) {
@@ -402,11 +478,16 @@ static void check_params(Check *c, const Node *params)
         if (p->kind == N_PCONST || p->kind == N_ERROR) continue;
         check_type_name(c, p->kids[0], false);
         declare(c, p->name, p->name_loc, false);
-        if (is_dimension(c->kernel, p->name)) fault(c, p->name_loc, "`%s` is a dimension as well as a parameter", p->name);
-        if (p->kind == N_PSCALAR) { check_expr(c, p->kids[1]); continue; }
+        if (is_dimension(c->kernel, p->name))
+            fault(c, p->name_loc, "`%s` is a dimension as well as a parameter", p->name);
+        if (p->kind == N_PSCALAR) {
+            check_expr(c, p->kids[1]);
+            continue;
+        }
         if (p->n - 1 > TILE_MAX_RANK) fault(c, p->loc, "a tensor has at most %d axes", TILE_MAX_RANK);
         c->in_extent = true;
-        for (uint32_t k = 1; k < p->n; k++) if (p->kids[k]->kind != N_NAME) check_expr(c, p->kids[k]);
+        for (uint32_t k = 1; k < p->n; k++)
+            if (p->kids[k]->kind != N_NAME) check_expr(c, p->kids[k]);
         c->in_extent = false;
     }
 }
@@ -416,12 +497,14 @@ static void check_remap(Check *c, const Node *clause)
     static const char *const words[] = { "auto", "xcd", "chunk", "head", "none" };
     const Node *args = clause->kids[0];
     if (!args->n && clause->kids[1] && clause->kids[1]->kind == N_NAME) {
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++) if (!strcmp(words[i], clause->kids[1]->name)) return;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (!strcmp(words[i], clause->kids[1]->name)) return;
         fault(c, clause->kids[1]->loc, "remap must be an expression or one of auto, xcd, chunk, head, none");
         return;
     }
     if (args->n != 1 || args->kids[0]->kind != N_NAME || !clause->kids[1]) {
-        hint(c, fault(c, clause->loc, "remap names the linear program id and gives the one to run instead"), "remap (w) = (w % 8) * (num_programs() / 8) + w / 8");
+        hint(c, fault(c, clause->loc, "remap names the linear program id and gives the one to run instead"),
+            "remap (w) = (w % 8) * (num_programs() / 8) + w / 8");
         return;
     }
     Name *outer = c->names;
@@ -432,7 +515,8 @@ static void check_remap(Check *c, const Node *clause)
     leave_to(c, outer);
 }
 
-const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages", "persistent", "roles", "fill", "turns", "schedule", NULL };
+const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages",
+    "persistent", "roles", "fill", "turns", "schedule", NULL };
 
 static void check_clauses(Check *c, const Node *kernel)
 {
@@ -443,13 +527,15 @@ static void check_clauses(Check *c, const Node *kernel)
         const Node *k = clauses->kids[i];
         for (uint32_t j = 0; j < i; j++)
             if (clauses->kids[j]->name == k->name) {
-                diag_note(c->s, fault(c, k->name_loc, "clause `%s` is given twice", k->name), clauses->kids[j]->name_loc, "first here");
+                diag_note(c->s, fault(c, k->name_loc, "clause `%s` is given twice", k->name),
+                    clauses->kids[j]->name_loc, "first here");
                 break;
             }
         if (!strcmp(k->name, "grid")) {
             const Node *args = k->kids[0];
             grid = true;
-            if (args->n < 1 || args->n > 3) fault(c, k->loc, "a grid has one to three axes, not %d", (int)args->n);
+            if (args->n < 1 || args->n > 3)
+                fault(c, k->loc, "a grid has one to three axes, not %d", (int)args->n);
             if (k->kids[1]) fault(c, k->kids[1]->loc, "`grid` takes no `=`");
             for (uint32_t a = 0; a < args->n; a++) {
                 if (args->kids[a]->kind == N_ARG) fault(c, args->kids[a]->loc, "grid extents have no names");
@@ -457,16 +543,24 @@ static void check_clauses(Check *c, const Node *kernel)
             }
         } else if (!strcmp(k->name, "remap")) check_remap(c, k);
         else if (!strcmp(k->name, "raster")) check_hint_arguments(c, k, raster, 1);
-        else if (!strcmp(k->name, "hint")) check_hint_arguments(c, k, frontend_hints, sizeof frontend_hints / sizeof *frontend_hints - 1);
-        else hint(c, fault(c, k->name_loc, "unknown clause `%s`", k->name), "there are grid, remap, raster and hint");
+        else if (!strcmp(k->name, "hint"))
+            check_hint_arguments(c, k, frontend_hints, sizeof frontend_hints / sizeof *frontend_hints - 1);
+        else
+            hint(c, fault(c, k->name_loc, "unknown clause `%s`", k->name),
+                "there are grid, remap, raster and hint");
     }
-    if (!grid) hint(c, fault(c, kernel->name_loc, "kernel `%s` has no grid clause", kernel->name), "`grid (cdiv(N, BLOCK))` after the parameters says how many programs run");
+    if (!grid)
+        hint(c, fault(c, kernel->name_loc, "kernel `%s` has no grid clause", kernel->name),
+            "`grid (cdiv(N, BLOCK))` after the parameters says how many programs run");
 }
 
 static void check_kernel(Check *c, const Node *n)
 {
     Name *outer = c->names;
-    if (n->kids[0]->n > LIMIT_KERNEL_PARAMS) { fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS); return; }
+    if (n->kids[0]->n > LIMIT_KERNEL_PARAMS) {
+        fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS);
+        return;
+    }
     c->kernel = n;
     c->level++;
     check_params(c, n->kids[0]);
@@ -477,9 +571,10 @@ static void check_kernel(Check *c, const Node *n)
     leave_to(c, outer);
 }
 
-/* --- tune and instantiate --------------------------------------------------------------------------------------------------------------- */
+/* --- tune and instantiate ---------------------------------------------------------------------------- */
 
-static const Node *kernel_named(const Check *c, const char *name) { return names_get(&c->ast->kernels, name); }
+static const Node *kernel_named(const Check *c, const char *name)
+{ return names_get(&c->ast->kernels, name); }
 
 static bool has_const(const Node *kernel, const char *name)
 {
@@ -494,26 +589,40 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
     for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         const Node *d = n->kids[i];
         if (d->kind != N_DOMAIN) continue;
-        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) || (hints && frontend_hint_name(d->name));
+        bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) ||
+                     (hints && frontend_hint_name(d->name));
         if (!known) {
-            Diag *e = fault(c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
-            if (hints) hint(c, e, "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, split, stages, persistent, roles and turns");
+            Diag *e = fault(
+                c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
+            if (hints)
+                hint(c, e,
+                    "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, split, "
+                    "stages, persistent, roles and turns");
         }
         if (!d->n) fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)
-            if (n->kids[j]->kind == N_DOMAIN && n->kids[j]->name == d->name) { fault(c, d->name_loc, "`%s` has two domains", d->name); break; }
+            if (n->kids[j]->kind == N_DOMAIN && n->kids[j]->name == d->name) {
+                fault(c, d->name_loc, "`%s` has two domains", d->name);
+                break;
+            }
         for (uint32_t v = 0; v < d->n; v++) check_expr(c, d->kids[v]);
         if (product <= LIMIT_TUNE_CONFIGS) product *= d->n ? d->n : 1;
     }
-    if (product > LIMIT_TUNE_CONFIGS) fault(c, n->loc, "the domains have more than %d combinations", LIMIT_TUNE_CONFIGS);
+    if (product > LIMIT_TUNE_CONFIGS)
+        fault(c, n->loc, "the domains have more than %d combinations", LIMIT_TUNE_CONFIGS);
 }
 
 static void check_tune(Check *c, const Node *n)
 {
     const Node *kernel = kernel_named(c, n->name);
-    if (!kernel) { fault(c, n->name_loc, "no kernel `%s`", n->name); return; }
+    if (!kernel) {
+        fault(c, n->name_loc, "no kernel `%s`", n->name);
+        return;
+    }
     const Node *o = names_get(&c->tuned, n->name);
-    if (o) diag_note(c->s, fault(c, n->name_loc, "kernel `%s` has two tune blocks", n->name), o->name_loc, "first here");
+    if (o)
+        diag_note(c->s, fault(c, n->name_loc, "kernel `%s` has two tune blocks", n->name), o->name_loc,
+            "first here");
     else names_put(&c->s->arena, &c->tuned, n->name, (Node *)n);
     check_domains(c, n, kernel, true);
     for (uint32_t i = 0; i < n->n; i++) {
@@ -523,7 +632,8 @@ static void check_tune(Check *c, const Node *n)
         for (uint32_t j = 0; j < i; j++)
             if (n->kids[j]->kind == N_CLAUSE && n->kids[j]->name == e->name) {
                 Diag *d = fault(c, e->name_loc, "`%s` is given twice", e->name);
-                hint(c, d, !strcmp(e->name, "require") ? "one condition: require (A && B)" : "one list: key (M, N)");
+                hint(c, d,
+                    !strcmp(e->name, "require") ? "one condition: require (A && B)" : "one list: key (M, N)");
                 break;
             }
         if (!strcmp(e->name, "require")) {
@@ -531,10 +641,14 @@ static void check_tune(Check *c, const Node *n)
             Name *names = c->names;
             c->level++;
             for (uint32_t p = 0; p < kernel->kids[0]->n; p++)
-                if (kernel->kids[0]->kids[p]->kind == N_PCONST) declare(c, kernel->kids[0]->kids[p]->name, kernel->kids[0]->kids[p]->loc, false);
-            for (uint32_t d = 0; d < n->n; d++)         /* hints that are chosen */
-                if (n->kids[d]->kind == N_DOMAIN && frontend_hint_name(n->kids[d]->name) && !has_const(kernel, n->kids[d]->name)) declare(c, n->kids[d]->name, n->kids[d]->loc, false);
-            if (args->n != 1 || args->kids[0]->kind == N_ARG) fault(c, e->loc, "`require` takes one condition");
+                if (kernel->kids[0]->kids[p]->kind == N_PCONST)
+                    declare(c, kernel->kids[0]->kids[p]->name, kernel->kids[0]->kids[p]->loc, false);
+            for (uint32_t d = 0; d < n->n; d++) /* hints that are chosen */
+                if (n->kids[d]->kind == N_DOMAIN && frontend_hint_name(n->kids[d]->name) &&
+                    !has_const(kernel, n->kids[d]->name))
+                    declare(c, n->kids[d]->name, n->kids[d]->loc, false);
+            if (args->n != 1 || args->kids[0]->kind == N_ARG)
+                fault(c, e->loc, "`require` takes one condition");
             else check_expr(c, args->kids[0]);
             c->level--;
             leave_to(c, names);
@@ -543,25 +657,35 @@ static void check_tune(Check *c, const Node *n)
             for (uint32_t k = 0; k < args->n; k++) {
                 const Node *a = args->kids[k];
                 for (uint32_t j = 0; j < k && a->kind == N_NAME; j++)
-                    if (args->kids[j]->kind == N_NAME && args->kids[j]->name == a->name) { fault(c, a->loc, "key `%s` is given twice", a->name); break; }
+                    if (args->kids[j]->kind == N_NAME && args->kids[j]->name == a->name) {
+                        fault(c, a->loc, "key `%s` is given twice", a->name);
+                        break;
+                    }
                 if (a->kind != N_NAME) fault(c, a->loc, "a key is the name of a dimension or const");
                 else if (!has_const(kernel, a->name) && !is_dimension(kernel, a->name))
-                    fault(c, a->loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, a->name);
+                    fault(
+                        c, a->loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, a->name);
             }
-        } else hint(c, fault(c, e->name_loc, "unknown entry `%s`", e->name), "a tune block has domains (`TM in {64, 128};`), `key (...)` and `require (...)`");
+        } else
+            hint(c, fault(c, e->name_loc, "unknown entry `%s`", e->name),
+                "a tune block has domains (`TM in {64, 128};`), `key (...)` and `require (...)`");
     }
 }
 
-/* --- the program ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------------- */
 
 /* Kernels, functions and global constants share their names. */
 static void check_item_name(Check *c, size_t i)
 {
     const Node *n = c->ast->items.data[i];
     if (n->kind != N_KERNEL && n->kind != N_FN && n->kind != N_CONSTANT) return;
-    if (n->kind != N_KERNEL && (is_type(n->name) || builtin_find(n->name))) { fault(c, n->name_loc, "`%s` is a name of the language", n->name); return; }
+    if (n->kind != N_KERNEL && (is_type(n->name) || builtin_find(n->name))) {
+        fault(c, n->name_loc, "`%s` is a name of the language", n->name);
+        return;
+    }
     const Node *o = names_get(&c->items, n->name);
-    if (o) diag_note(c->s, fault(c, n->name_loc, "`%s` is declared twice", n->name), o->name_loc, "first here");
+    if (o)
+        diag_note(c->s, fault(c, n->name_loc, "`%s` is declared twice", n->name), o->name_loc, "first here");
     else names_put(&c->s->arena, &c->items, n->name, (Node *)n);
 }
 

@@ -10,16 +10,17 @@
 
 typedef struct Ast Ast;
 
-/* Finds the source that `import "path"` in file `from` names and adds it with diag_add_source (or returns the index of an earlier
- * call for the same file: a file is read into a program once). Returns the file index; 0 when it cannot be read, with errno if that says why. */
+/* Finds the source that `import "path"` in file `from` names and adds it with diag_add_source (or returns the
+ * index of an earlier call for the same file: a file is read into a program once). Returns the file index; 0
+ * when it cannot be read, with errno if that says why. */
 typedef uint32_t FrontImportFn(void *user, Session *, uint32_t from, const char *path);
 
-/* Parses file `file` (an index from diag_add_source) and what it imports. `import_fn` may be NULL: then an import is an error.
- * Always returns a tree; the session's error count tells whether it is whole. */
+/* Parses file `file` (an index from diag_add_source) and what it imports. `import_fn` may be NULL: then an
+ * import is an error. Always returns a tree; the session's error count tells whether it is whole. */
 Ast *frontend_parse(Session *, uint32_t file, FrontImportFn *import_fn, void *user);
 
-/* Names, arities, duplicates, attributes, hints, structure of everything in the tree, whether a kernel uses it or not.
- * True when neither this nor parsing reported an error. */
+/* Names, arities, duplicates, attributes, hints, structure of everything in the tree, whether a kernel uses
+ * it or not. True when neither this nor parsing reported an error. */
 bool frontend_check(Ast *);
 
 /* The tree in a stable text form, one node a line. */
@@ -27,55 +28,94 @@ void frontend_print_ast(const Ast *, Text *);
 
 /* All of the following answers after frontend_check said true; before, a program has no kernels. */
 
-/* --- what a program offers ------------------------------------------------------------------------------------------- */
+/* --- what a program offers --------------------------------------------------------------------------- */
 
-typedef enum FrontParamKind { FRONT_IN, FRONT_OUT, FRONT_INOUT, FRONT_SCALAR, FRONT_CONST, FRONT_CONST_TYPE } FrontParamKind;
+typedef enum FrontParamKind {
+    FRONT_IN,
+    FRONT_OUT,
+    FRONT_INOUT,
+    FRONT_SCALAR,
+    FRONT_CONST,
+    FRONT_CONST_TYPE
+} FrontParamKind;
 
-typedef enum FrontValueKind { FRONT_NOTHING, FRONT_INT, FRONT_FLOAT, FRONT_BOOL, FRONT_TYPE, FRONT_UINT } FrontValueKind;
+typedef enum FrontValueKind {
+    FRONT_NOTHING,
+    FRONT_INT,
+    FRONT_FLOAT,
+    FRONT_BOOL,
+    FRONT_TYPE,
+    FRONT_UINT
+} FrontValueKind;
 typedef struct FrontValue {
     FrontValueKind kind;
-    union { int64_t i; double f; bool b; DType type; };     /* i: of FRONT_INT; of FRONT_UINT, an integer above 2^63 - 1, its bits */
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        DType type;
+    }; /* i: of FRONT_INT; of FRONT_UINT, an integer above 2^63 - 1, its bits */
 } FrontValue;
 
 /* A name bound to a value: a const, a const type, a dimension. Values are checked against the declaration. */
-typedef struct FrontBinding { const char *name; FrontValue value; } FrontBinding;
+typedef struct FrontBinding {
+    const char *name;
+    FrontValue value;
+} FrontBinding;
 
 /* One dimension of a tensor parameter as written. */
 typedef struct FrontDim {
-    const char *name;               /* a dimension name, or NULL */
-    const char *text;               /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
+    const char *name; /* a dimension name, or NULL */
+    const char
+        *text; /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
 } FrontDim;
 
 typedef struct FrontParam {
     const char *name;
     FrontParamKind kind;
-    const char *type_name;          /* as written: "f16", or the name of a const type parameter */
-    bool type_known; DType dtype;   /* the type when it does not depend on a const type (type_known) */
-    int rank; FrontDim dims[TILE_MAX_RANK];
-    FrontValue default_value;       /* FRONT_NOTHING: none. A default that depends on other consts shows as of their defaults */
+    const char *type_name; /* as written: "f16", or the name of a const type parameter */
+    bool type_known;
+    DType dtype; /* the type when it does not depend on a const type (type_known) */
+    int rank;
+    FrontDim dims[TILE_MAX_RANK];
+    FrontValue default_value; /* FRONT_NOTHING: none. A default that depends on other consts shows as of their
+                                 defaults */
     Loc loc;
 } FrontParam;
 
 typedef struct FrontKernel {
     const char *name;
-    int n_params; const FrontParam *params;
-    int n_dims; const char *const *dims;        /* dimension names in order of first appearance */
-    int n_keys; const char *const *keys;        /* those of them that are tile extents: must be bound to lower the kernel */
+    int n_params;
+    const FrontParam *params;
+    int n_dims;
+    const char *const *dims; /* dimension names in order of first appearance */
+    int n_keys;
+    const char *const *keys; /* those of them that are tile extents: must be bound to lower the kernel */
     int grid_rank;
     Loc loc;
 } FrontKernel;
 
 /* Kernels in source order, those of imported files first. */
 int frontend_kernel_count(const Ast *);
-extern const char *const frontend_hints[];          /* what hint (...) takes, ended by NULL */
+extern const char *const frontend_hints[]; /* what hint (...) takes, ended by NULL */
 const FrontKernel *frontend_kernel(const Ast *, int);
-const FrontKernel *frontend_kernel_find(const Ast *, const char *name);     /* NULL: no such kernel */
+const FrontKernel *frontend_kernel_find(const Ast *, const char *name); /* NULL: no such kernel */
 
 /* A set of values for a name: `D in {64, 128}`. */
-typedef struct FrontDomain { const char *name; int n; const FrontValue *values; Loc loc; } FrontDomain;
+typedef struct FrontDomain {
+    const char *name;
+    int n;
+    const FrontValue *values;
+    Loc loc;
+} FrontDomain;
 
 /* One `instantiate` of a kernel: the product of its domains. */
-typedef struct FrontInstance { const char *kernel; int n; const FrontDomain *domains; Loc loc; } FrontInstance;
+typedef struct FrontInstance {
+    const char *kernel;
+    int n;
+    const FrontDomain *domains;
+    Loc loc;
+} FrontInstance;
 int frontend_instance_count(const Ast *);
 const FrontInstance *frontend_instance(const Ast *, int);
 
@@ -87,30 +127,35 @@ bool frontend_hint_name(const char *);
 /* The `tune` block of a kernel. Domains name consts, dimensions or hints. */
 typedef struct FrontTune {
     const char *kernel;
-    int n; const FrontDomain *domains;
-    int n_keys; const char *const *keys;        /* dimensions and consts whose values choose the table's entry */
+    int n;
+    const FrontDomain *domains;
+    int n_keys;
+    const char *const *keys; /* dimensions and consts whose values choose the table's entry */
     Loc loc;
 } FrontTune;
-const FrontTune *frontend_tune(const Ast *, const char *kernel);            /* NULL: none */
-/* Configuration number k of the product of the domains, last domain fastest: one binding a domain. False: no such number, or the
- * block's `require (...)` rejects it. */
+const FrontTune *frontend_tune(const Ast *, const char *kernel); /* NULL: none */
+/* Configuration number k of the product of the domains, last domain fastest: one binding a domain. False: no
+ * such number, or the block's `require (...)` rejects it. */
 int64_t frontend_tune_count(const FrontTune *);
 bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBinding *out);
-/* The same where `fixed` binds some names already: domains of those names keep their value, and `require` sees all of them. */
-bool frontend_tune_config_with(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
+/* The same where `fixed` binds some names already: domains of those names keep their value, and `require`
+ * sees all of them. */
+bool frontend_tune_config_with(
+    const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 
-/* --- lowering -------------------------------------------------------------------------------------------------------- */
+/* --- lowering ---------------------------------------------------------------------------------------- */
 
-/* The tile IR of one kernel under the given bindings: consts, const types and dimensions by name, and the hints of FrontTune.
- * Names bound twice: the last holds. A dimension may be bound that is no key: its extent is then known too.
- * `target` ("cuda:sm_90a", "cpu", ... or NULL) chooses among hints given per target; nothing else depends on it.
- * NULL after diagnostics. The module verifies; `fn` functions are functions of it, called by OP_CALL, unless they touch
- * memory or print: those are expanded where they are called. */
+/* The tile IR of one kernel under the given bindings: consts, const types and dimensions by name, and the
+ * hints of FrontTune. Names bound twice: the last holds. A dimension may be bound that is no key: its extent
+ * is then known too. `target` ("cuda:sm_90a", "cpu", ... or NULL) chooses among hints given per target;
+ * nothing else depends on it. NULL after diagnostics. The module verifies; `fn` functions are functions of
+ * it, called by OP_CALL, unless they touch memory or print: those are expanded where they are called. */
 Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n, const char *target);
 /* The same with a body that does nothing: for what parameters, dimensions, grid and remap say. */
 Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, size_t n);
 
-/* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel wants (a dimension
- * wants an integer). False: no such name or not such a value; *why then says so. */
-bool frontend_parse_value(Session *, const FrontKernel *, const char *name, const char *text, FrontValue *, const char **why);
+/* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel
+ * wants (a dimension wants an integer). False: no such name or not such a value; *why then says so. */
+bool frontend_parse_value(
+    Session *, const FrontKernel *, const char *name, const char *text, FrontValue *, const char **why);
 void frontend_print_value(FrontValue, Text *);

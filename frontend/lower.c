@@ -3,14 +3,15 @@
 #include "frontend/lower.h"
 #include "frontend/program.h"
 
-/* --- diagnostics ------------------------------------------------------------------------------------------------------------ */
+/* --- diagnostics ------------------------------------------------------------------------------------- */
 
 static void note_callers(Lower *l, Diag *d)
 {
     int n = 0;
     Loc last = { 0, 0, 0 };
     for (const Active *a = l->active; a && n < 3; last = a->loc, a = a->outer, n++)
-        if (a->loc.file != last.file || a->loc.begin != last.begin) diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
+        if (a->loc.file != last.file || a->loc.begin != last.begin)
+            diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
 }
 
 V lower_error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
@@ -55,7 +56,7 @@ bool lower_descend(Lower *l, Loc loc)
     return false;
 }
 
-/* --- scopes -------------------------------------------------------------------------------------------------------------------- */
+/* --- scopes ------------------------------------------------------------------------------------------ */
 
 void lower_scope_push(Lower *l, Scope *s)
 {
@@ -100,7 +101,7 @@ Var *lower_scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
 
 const Node *ast_find_fn(const Ast *ast, const char *name) { return names_get(&ast->fns, name); }
 
-/* --- constants ----------------------------------------------------------------------------------------------------------------- */
+/* --- constants --------------------------------------------------------------------------------------- */
 
 V lower_const_value(Lower *l, const Node *type, V v, Loc loc)
 {
@@ -108,20 +109,28 @@ V lower_const_value(Lower *l, const Node *type, V v, Loc loc)
     __int128 i;
     if (v.kind == V_ERROR) return v;
     if (!strcmp(type->name, "type"))
-        return v.kind == V_TYPE ? v : lower_error(l, loc, "expected a type like f32, not %s", value_describe(l, v));
+        return v.kind == V_TYPE
+                   ? v
+                   : lower_error(l, loc, "expected a type like f32, not %s", value_describe(l, v));
     if (!strcmp(type->name, "int"))
-        return value_to_int(v, &i) ? value_int(i) : lower_error(l, loc, "expected an integer constant, not %s", value_describe(l, v));
+        return value_to_int(v, &i)
+                   ? value_int(i)
+                   : lower_error(l, loc, "expected an integer constant, not %s", value_describe(l, v));
     if (!strcmp(type->name, "float")) {
         if (value_to_int(v, &i)) return value_float((double)i);
         if (v.kind == V_CONST && dtype_is_float(v.dtype)) return value_float(v.c.f);
-        return v.kind == V_FLOAT ? v : lower_error(l, loc, "expected a floating constant, not %s", value_describe(l, v));
+        return v.kind == V_FLOAT
+                   ? v
+                   : lower_error(l, loc, "expected a floating constant, not %s", value_describe(l, v));
     }
     Var *named = lower_scope_find(l, type->name);
     if (named && named->v.kind == V_TYPE) d = named->v.dtype;
-    else if (!dtype_parse(type->name, strlen(type->name), &d)) return lower_error(l, type->loc, "unknown type `%s`", type->name);
+    else if (!dtype_parse(type->name, strlen(type->name), &d))
+        return lower_error(l, type->loc, "unknown type `%s`", type->name);
     if (value_is_untyped(v)) return lower_adapt(l, v, d, loc);
     if (v.kind == V_CONST && v.dtype == d) return v;
-    return lower_error(l, loc, "expected a constant `%s`, not %s", dtype_name(d), v.kind == V_IR ? "a value known at run time only" : value_describe(l, v));
+    return lower_error(l, loc, "expected a constant `%s`, not %s", dtype_name(d),
+        v.kind == V_IR ? "a value known at run time only" : value_describe(l, v));
 }
 
 void lower_const(Lower *l, const Node *n)
@@ -162,18 +171,27 @@ static void bind_consts(Lower *l, const Node *params)
         const FrontValue *b = find_binding(l, p->name);
         V v;
         if (b) v = lower_const_value(l, p->kids[0], bound_value(*b), p->loc);
-        else if (p->kids[1]) { lower_const(l, p); continue; }
-        else v = lower_error_note(l, p->loc, arena_printf(&l->s->arena, "give it with %s %s=..., or in `instantiate`", lower_binder(l), p->name), "const `%s` has no value", p->name);
+        else if (p->kids[1]) {
+            lower_const(l, p);
+            continue;
+        } else
+            v = lower_error_note(l, p->loc,
+                arena_printf(
+                    &l->s->arena, "give it with %s %s=..., or in `instantiate`", lower_binder(l), p->name),
+                "const `%s` has no value", p->name);
         lower_scope_add(l, p->name, p->name_loc, v, false);
     }
 }
 
-/* --- parameters ----------------------------------------------------------------------------------------------------------------------- */
+/* --- parameters -------------------------------------------------------------------------------------- */
 
 static bool param_type(Lower *l, const Node *type, DType *out)
 {
     Var *v = lower_scope_find(l, type->name);
-    if (v && v->v.kind == V_TYPE) { *out = v->v.dtype; return true; }
+    if (v && v->v.kind == V_TYPE) {
+        *out = v->v.dtype;
+        return true;
+    }
     if (v && v->v.kind == V_ERROR) return false;
     if (dtype_parse(type->name, strlen(type->name), out)) return true;
     lower_error(l, type->loc, "unknown type `%s`", type->name);
@@ -194,7 +212,8 @@ static int dim_named(Lower *l, const char *name)
     return ir_dim_new(l->func, name, extent);
 }
 
-static bool is_dimension_name(const Lower *l, const Node *n) { return n->kind == N_NAME && !lower_scope_find(l, n->name); }
+static bool is_dimension_name(const Lower *l, const Node *n)
+{ return n->kind == N_NAME && !lower_scope_find(l, n->name); }
 
 static void bind_tensor(Lower *l, const Node *p)
 {
@@ -203,7 +222,10 @@ static void bind_tensor(Lower *l, const Node *p)
     bool ok = param_type(l, p->kids[0], &d);
     for (int i = 0; i < rank; i++) {
         int64_t extent = 1;
-        if (is_dimension_name(l, p->kids[i + 1])) { dims[i] = dim_named(l, p->kids[i + 1]->name); continue; }
+        if (is_dimension_name(l, p->kids[i + 1])) {
+            dims[i] = dim_named(l, p->kids[i + 1]->name);
+            continue;
+        }
         ok &= lower_const_int(l, p->kids[i + 1], "the extent of a tensor", 0, INT64_MAX, &extent);
         dims[i] = ir_dim_new(l->func, NULL, extent);
     }
@@ -213,7 +235,8 @@ static void bind_tensor(Lower *l, const Node *p)
     ir_param_new(l->func, p->name, kind, t, dims);
     l->func->params[index].loc = p->loc;
     V v = { .kind = ok ? V_TENSOR : V_ERROR, .param = index };
-    l->params[l->n_params++] = (KParam){ .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = kind, .type = t };
+    l->params[l->n_params++] =
+        (KParam){ .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = kind, .type = t };
 }
 
 static void bind_scalar(Lower *l, const Node *p)
@@ -224,7 +247,9 @@ static void bind_scalar(Lower *l, const Node *p)
     Value *arg = ir_param_new(l->func, p->name, PARAM_SCALAR, type_scalar(l->s, d), NULL);
     l->func->params[index].loc = p->loc;
     V v = ok ? value_ir(arg) : value_error();
-    l->params[l->n_params++] = (KParam){ .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = PARAM_SCALAR, .type = arg->type };
+    l->params[l->n_params++] = (KParam){
+        .var = lower_scope_add(l, p->name, p->name_loc, v, false), .kind = PARAM_SCALAR, .type = arg->type
+    };
 }
 
 static void bind_params(Lower *l, const Node *params)
@@ -242,7 +267,7 @@ static void bind_params(Lower *l, const Node *params)
     l->dims = arena_array(&l->s->arena, Value *, (size_t)l->func->n_dims + 1);
 }
 
-/* --- the blocks of a kernel -------------------------------------------------------------------------------------------------------------- */
+/* --- the blocks of a kernel -------------------------------------------------------------------------- */
 
 Value *lower_dim(Lower *l, int d)
 {
@@ -271,7 +296,8 @@ static void add_param_args(Lower *l, Block *b)
 static const Node *find_clause(const Node *kernel, const char *name)
 {
     const Node *clauses = kernel->kids[1];
-    for (uint32_t i = 0; i < clauses->n; i++) if (!strcmp(clauses->kids[i]->name, name)) return clauses->kids[i];
+    for (uint32_t i = 0; i < clauses->n; i++)
+        if (!strcmp(clauses->kids[i]->name, name)) return clauses->kids[i];
     return NULL;
 }
 
@@ -298,7 +324,10 @@ static void lower_remap(Lower *l, const Node *clause)
 {
     Block *b = ir_block_new(l->func, NULL);
     const Node *name = clause->kids[0]->n ? clause->kids[0]->kids[0] : NULL;
-    if (!clause->kids[0]->n) { l->func->hints.remap = clause->kids[1]->name; return; }
+    if (!clause->kids[0]->n) {
+        l->func->hints.remap = clause->kids[1]->name;
+        return;
+    }
     Value *id = ir_block_arg(b, type_scalar(l->s, DT_INDEX), name->name);
     Scope inner;
     add_param_args(l, b);
@@ -330,13 +359,16 @@ const Node *lower_hint_argument(const Lower *l, const Node *clause, const char *
     return best;
 }
 
-static void lower_hint(Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int base, int *out)
+static void lower_hint(
+    Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int base, int *out)
 {
     const FrontValue *b = find_binding(l, binding);
     int64_t v;
     if (b && b->kind == FRONT_INT && !lower_scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
         if (b->i >= 0 && b->i <= most) *out = (int)b->i + base;
-        else lower_error(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding, (long long)most, (long long)b->i);
+        else
+            lower_error(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding,
+                (long long)most, (long long)b->i);
         return;
     }
     const Node *a = lower_hint_argument(l, clause, argument);
@@ -348,7 +380,8 @@ static void lower_hints(Lower *l, const Node *kernel)
     Hints *h = &l->func->hints;
     const Node *hint = find_clause(kernel, "hint"), *raster = find_clause(kernel, "raster");
 #define HINT(name, most, base, search) \
-    lower_hint(l, &h->name == &h->raster_group ? raster : hint, &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
+    lower_hint(l, &h->name == &h->raster_group ? raster : hint, \
+        &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
 #include "ir/hints.def"
 #undef HINT
     const Node *schedule = lower_hint_argument(l, hint, "schedule");
@@ -361,10 +394,12 @@ static void lower_body(Lower *l, const Node *block, const Node *kernel)
     Frame frame = lower_frame_new(kernel, true);
     l->frame = &frame;
     enter_block(l, l->func->body, 0);
-    for (int d = 0; d < l->func->n_dims; d++) if (l->func->dims[d].extent < 0) lower_dim(l, d);
+    for (int d = 0; d < l->func->n_dims; d++)
+        if (l->func->dims[d].extent < 0) lower_dim(l, d);
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
-            l->params[i].token.v = value_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
+            l->params[i].token.v =
+                value_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
     lower_block(l, block, true);
     l->b.loc = kernel->loc;
     ir_build(&l->b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
@@ -374,7 +409,7 @@ static void lower_body(Lower *l, const Node *block, const Node *kernel)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 static void lower_globals(Lower *l)
 {
@@ -408,8 +443,10 @@ static bool keys_bound(Lower *l, const FrontKernel *k)
     for (int i = 0; i < k->n_keys; i++) {
         if (find_binding(l, k->keys[i])) continue;
         Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
-        lower_error_note(l, at ? *at : loc, arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...", k->name, k->keys[i], lower_binder(l), k->keys[i]),
-                   "dimension `%s` is a tile extent here and must be known at compile time", k->keys[i]);
+        lower_error_note(l, at ? *at : loc,
+            arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...",
+                k->name, k->keys[i], lower_binder(l), k->keys[i]),
+            "dimension `%s` is a tile extent here and must be known at compile time", k->keys[i]);
         ok = false;
     }
     return ok;
@@ -435,9 +472,11 @@ Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindin
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
     lower_eval_scope(l, kernel);
-    for (size_t i = 0; i < n; i++) {        /* hints among the domains of a tune block */
+    for (size_t i = 0; i < n; i++) { /* hints among the domains of a tune block */
         const char *name = session_intern(l->s, bindings[i].name, strlen(bindings[i].name));
-        if (frontend_hint_name(name) && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name)) lower_scope_add(l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(bindings[i].value), false);
+        if (frontend_hint_name(name) && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name))
+            lower_scope_add(
+                l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(bindings[i].value), false);
     }
     return l;
 }
@@ -449,7 +488,8 @@ void lower_eval_scope(Lower *l, const Node *kernel)
     if (kernel) bind_consts(l, kernel->kids[0]);
 }
 
-static FrontValue front_int(__int128 v) { return (FrontValue){ v > INT64_MAX ? FRONT_UINT : FRONT_INT, { .i = (int64_t)v } }; }
+static FrontValue front_int(__int128 v)
+{ return (FrontValue){ v > INT64_MAX ? FRONT_UINT : FRONT_INT, { .i = (int64_t)v } }; }
 
 static FrontValue front_value(V v)
 {
@@ -482,7 +522,8 @@ FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *valu
     return front_value(v);
 }
 
-static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target, bool with_body)
+static Module *lower_kernel(
+    Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target, bool with_body)
 {
     Session *s = ast->session;
     const FrontKernel *k = frontend_kernel_find(ast, name);
@@ -514,11 +555,7 @@ static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bind
 }
 
 Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
-{
-    return lower_kernel(ast, name, bindings, n, target, true);
-}
+{ return lower_kernel(ast, name, bindings, n, target, true); }
 
 Module *frontend_lower_clauses(Ast *ast, const char *name, const FrontBinding *bindings, size_t n)
-{
-    return lower_kernel(ast, name, bindings, n, NULL, false);
-}
+{ return lower_kernel(ast, name, bindings, n, NULL, false); }

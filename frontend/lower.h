@@ -1,5 +1,6 @@
-/* lower.h: the inside of lowering (lower*.c). Lowering elaborates a kernel over concrete bindings: it walks the tree once,
- * evaluates what is known at compile time, checks types and shapes, and emits tile IR for the rest. */
+/* lower.h: the inside of lowering (lower*.c). Lowering elaborates a kernel over concrete bindings: it walks
+ * the tree once, evaluates what is known at compile time, checks types and shapes, and emits tile IR for the
+ * rest. */
 #pragma once
 #include "frontend/ast.h"
 #include "frontend/call.h"
@@ -7,18 +8,18 @@
 
 /* What an expression stands for. */
 typedef enum VKind {
-    V_ERROR,        /* poison: already reported */
-    V_VOID,         /* no value */
-    V_INT,          /* integer constant without a type: adapts to what it meets */
-    V_FLOAT,        /* the same with a fraction */
-    V_CONST,        /* constant of type `dtype` */
-    V_IR,           /* a scalar or tile computed at run time */
-    V_TYPE,         /* dtype */
+    V_ERROR, /* poison: already reported */
+    V_VOID,  /* no value */
+    V_INT,   /* integer constant without a type: adapts to what it meets */
+    V_FLOAT, /* the same with a fraction */
+    V_CONST, /* constant of type `dtype` */
+    V_IR,    /* a scalar or tile computed at run time */
+    V_TYPE,  /* dtype */
     V_TUPLE,
-    V_TENSOR,       /* kernel parameter `param` */
+    V_TENSOR, /* kernel parameter `param` */
     V_NONE,
     V_STRING,
-    V_TABLE,        /* `n` constants of type `dtype` */
+    V_TABLE, /* `n` constants of type `dtype` */
 } VKind;
 
 typedef struct V V;
@@ -27,12 +28,12 @@ struct V {
     DType dtype;
     int n, param;
     union {
-        __int128 big;           /* V_INT */
-        double f;               /* V_FLOAT */
-        Scalar c;               /* V_CONST */
-        Value *value;           /* V_IR */
-        V *items;               /* V_TUPLE, V_TABLE */
-        const char *text;       /* V_STRING */
+        __int128 big;     /* V_INT */
+        double f;         /* V_FLOAT */
+        Scalar c;         /* V_CONST */
+        Value *value;     /* V_IR */
+        V *items;         /* V_TUPLE, V_TABLE */
+        const char *text; /* V_STRING */
     };
 };
 
@@ -40,15 +41,21 @@ typedef struct Var Var;
 struct Var {
     const char *name;
     V v;
-    bool is_var;                /* may be assigned */
+    bool is_var; /* may be assigned */
     Loc loc;
-    Var *next;                  /* of the same scope */
-    int64_t mark;               /* collect_assigned: the walk that met it last */
-    Var *elements; int n_elements;      /* of an array of variables, each a variable of its own; `v` is then unused */
+    Var *next;    /* of the same scope */
+    int64_t mark; /* collect_assigned: the walk that met it last */
+    Var *elements;
+    int n_elements; /* of an array of variables, each a variable of its own; `v` is then unused */
 };
 
 typedef struct Scope Scope;
-struct Scope { Scope *outer; Var *vars; int n; NameMap map; };
+struct Scope {
+    Scope *outer;
+    Var *vars;
+    int n;
+    NameMap map;
+};
 
 enum { MAX_RETURNS = 16 };
 
@@ -56,55 +63,69 @@ enum { MAX_RETURNS = 16 };
 typedef struct Frame {
     const Node *node;
     bool is_kernel;
-    Var done;                   /* has returned: a bool, constant where the path is known */
-    int n_returns;              /* -1: no `return` seen yet; 0: returns nothing; else values, 1 or a tuple */
+    Var done;      /* has returned: a bool, constant where the path is known */
+    int n_returns; /* -1: no `return` seen yet; 0: returns nothing; else values, 1 or a tuple */
     bool tuple;
-    Var returns[MAX_RETURNS];   /* V_VOID while unset */
+    Var returns[MAX_RETURNS]; /* V_VOID while unset */
     const Type *types[MAX_RETURNS];
     Loc return_loc;
-    bool failed;                /* a returned value is an error */
-    bool probing;               /* inside a body that is lowered for its return types only */
+    bool failed;  /* a returned value is an error */
+    bool probing; /* inside a body that is lowered for its return types only */
 } Frame;
 
 /* fn calls being lowered, innermost first: named in diagnostics. */
-typedef struct Active { const Node *fn; Loc loc; const struct Active *outer; } Active;
+typedef struct Active {
+    const Node *fn;
+    Loc loc;
+    const struct Active *outer;
+} Active;
 
-typedef struct KParam { Var *var; ParamKind kind; const Type *type; Var token; const int *dims; } KParam;
+typedef struct KParam {
+    Var *var;
+    ParamKind kind;
+    const Type *type;
+    Var token;
+    const int *dims;
+} KParam;
 
 typedef struct Lower Lower;
 struct Lower {
     Session *s;
     Ast *ast;
-    const FrontBinding *bindings; size_t n_bindings;
+    const FrontBinding *bindings;
+    size_t n_bindings;
     const char *target;
     Module *module;
     Func *func;
     Builder b;
     Scope *scope, *globals;
     Frame *frame;
-    KParam *params; int n_params;
-    Value **args;               /* of the block being built that has the kernel's parameters: body, grid or remap */
-    Value **dims;               /* per dimension symbol: its value in that block, or NULL until asked for */
-    bool in_clause;             /* grid or remap: no memory, no program_id */
-    int in_combine;             /* in a combine function: what it calls is expanded */
-    int depth;                  /* fn calls */
-    int recursion;              /* levels of lower_expr and lower_stmt */
-    int nesting, deepest;       /* blocks around the builder's place; the most so far in this function */
+    KParam *params;
+    int n_params;
+    Value **args;         /* of the block being built that has the kernel's parameters: body, grid or remap */
+    Value **dims;         /* per dimension symbol: its value in that block, or NULL until asked for */
+    bool in_clause;       /* grid or remap: no memory, no program_id */
+    int in_combine;       /* in a combine function: what it calls is expanded */
+    int depth;            /* fn calls */
+    int recursion;        /* levels of lower_expr and lower_stmt */
+    int nesting, deepest; /* blocks around the builder's place; the most so far in this function */
     const Active *active;
-    NameMap purity;             /* per fn, see lower_fn.c */
+    NameMap purity; /* per fn, see lower_fn.c */
     int64_t mark;
     int64_t steps;
-    bool stopped;               /* a limit was hit: everything is poison from here */
-    NameMap specialized;        /* key text -> Specialized */
+    bool stopped;        /* a limit was hit: everything is poison from here */
+    NameMap specialized; /* key text -> Specialized */
     unsigned n_functions;
 };
 
 /* lower.c */
-V lower_error(Lower *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));   /* reports, gives V_ERROR */
-const char *lower_binder(const Lower *);         /* how a const or an extent is given its value */
-V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-bool lower_step(Lower *, Loc);                        /* counts work; false: a limit is reached */
-bool lower_descend(Lower *, Loc);                     /* step, one level down; after true, l->recursion-- on the way back */
+V lower_error(Lower *, Loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4))); /* reports, gives V_ERROR */
+const char *lower_binder(const Lower *);   /* how a const or an extent is given its value */
+V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+bool lower_step(Lower *, Loc);    /* counts work; false: a limit is reached */
+bool lower_descend(Lower *, Loc); /* step, one level down; after true, l->recursion-- on the way back */
 Var *lower_scope_find(const Lower *, const char *name);
 Var *lower_scope_add(Lower *, const char *name, Loc, V, bool is_var);
 void lower_scope_push(Lower *, Scope *);
@@ -113,7 +134,7 @@ Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
 /* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
-void lower_const(Lower *, const Node *);      /* a local or global N_CONSTANT, or a N_PCONST with its default */
+void lower_const(Lower *, const Node *); /* a local or global N_CONSTANT, or a N_PCONST with its default */
 const Node *ast_find_fn(const Ast *, const char *name);
 
 /* value.c: values, types, constants */
@@ -127,24 +148,26 @@ V value_index(int64_t);
 V value_ir(Value *);
 V value_type(DType);
 V value_tuple(Lower *, int n, const V *);
-bool value_is_number(V);                            /* V_INT, V_FLOAT, V_CONST, V_IR */
+bool value_is_number(V); /* V_INT, V_FLOAT, V_CONST, V_IR */
 bool value_is_untyped(V);
-bool value_is_known(V);                             /* a constant of any kind */
-bool value_to_int(V, __int128 *);                   /* integer constants, typed or not */
+bool value_is_known(V);           /* a constant of any kind */
+bool value_to_int(V, __int128 *); /* integer constants, typed or not */
 bool value_to_bool(V, bool *);
-DType value_dtype(V);                               /* V_CONST, V_IR */
+DType value_dtype(V); /* V_CONST, V_IR */
 int value_rank(V);
 const int64_t *value_shape(V);
-const char *value_describe(Lower *, V);             /* for messages: `f16[128, 64]`, `an integer literal`, ... */
-V lower_adapt(Lower *, V, DType, Loc);                /* a constant without type gets one, range checked; others pass */
-V lower_concretize(Lower *, V, Loc);                  /* index or f32 when nothing else said what it is */
-Value *lower_materialize(Lower *, V, Loc);            /* as IR; NULL for what is no number (reported) */
+const char *value_describe(Lower *, V);    /* for messages: `f16[128, 64]`, `an integer literal`, ... */
+V lower_adapt(Lower *, V, DType, Loc);     /* a constant without type gets one, range checked; others pass */
+V lower_concretize(Lower *, V, Loc);       /* index or f32 when nothing else said what it is */
+Value *lower_materialize(Lower *, V, Loc); /* as IR; NULL for what is no number (reported) */
 Value *lower_to_shape(Lower *, Value *, int rank, const int64_t *shape);
-bool lower_no_elements(Lower *, Loc, int64_t extent);       /* reports an extent under 1; false */
-const Type *lower_tile_type(Lower *, Loc, DType, int rank, const int64_t *shape);  /* NULL when over a limit (reported) */
-bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b);    /* adapts literals, reports a mix */
+bool lower_no_elements(Lower *, Loc, int64_t extent); /* reports an extent under 1; false */
+const Type *lower_tile_type(
+    Lower *, Loc, DType, int rank, const int64_t *shape);          /* NULL when over a limit (reported) */
+bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b); /* adapts literals, reports a mix */
 bool lower_join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);
-V lower_apply(Lower *, Loc, const char *what, Op, V *v, int n, Attrs);    /* element-wise, with broadcasting and folding */
+V lower_apply(
+    Lower *, Loc, const char *what, Op, V *v, int n, Attrs); /* element-wise, with broadcasting and folding */
 V lower_cast(Lower *, V, DType, Loc);
 V lower_emit(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
 
@@ -154,19 +177,23 @@ bool lower_const_int(Lower *, const Node *, const char *what, int64_t lo, int64_
 bool lower_const_bool(Lower *, const Node *, const char *what, bool *out);
 bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
 bool lower_const_dtype(Lower *, const Node *, DType *out);
-Value *lower_index_value(Lower *, const Node *, const char *what);    /* any integer scalar, as index */
+Value *lower_index_value(Lower *, const Node *, const char *what); /* any integer scalar, as index */
 
 /* lower_bits.c */
-V lower_bits(Lower *, const Node *call, V);                             /* popcount, clz, ffs */
+V lower_bits(Lower *, const Node *call, V); /* popcount, clz, ffs */
 
 /* lower_part.c */
-V lower_part(Lower *, const Node *, Value *);                           /* a tile with subscripts: N_INDEX */
-V lower_table(Lower *, const Node *type, const Node *table);            /* N_TABLE */
+V lower_part(Lower *, const Node *, Value *);                /* a tile with subscripts: N_INDEX */
+V lower_table(Lower *, const Node *type, const Node *table); /* N_TABLE */
 V lower_table_entry(Lower *, const Node *, V table);
 
 /* lower_call.c, lower_memory.c */
 V lower_call(Lower *, const Node *);
-typedef struct Call { const Node *node; const Builtin *builtin; CallArgs args; } Call;
+typedef struct Call {
+    const Node *node;
+    const Builtin *builtin;
+    CallArgs args;
+} Call;
 #define ARG(c, k) ((c)->args.slot[k])
 V lower_load(Lower *, const Call *);
 V lower_store(Lower *, const Call *);
@@ -177,8 +204,9 @@ V lower_atomic_cas(Lower *, const Call *);
 
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
-bool lower_fn_is_pure(Lower *, const Node *fn);   /* no memory, no launch, no messages, in it or what it calls */
-bool lower_is_pure(Lower *, const Node *);        /* the same of an expression */
+bool lower_fn_is_pure(
+    Lower *, const Node *fn);              /* no memory, no launch, no messages, in it or what it calls */
+bool lower_is_pure(Lower *, const Node *); /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
 /* lower_combine.c: fills the block of a reduce or scan from the fn that `name` names; false after an error */
@@ -186,7 +214,8 @@ bool lower_fill_combine(Lower *, Instr *, const Node *name, const Node *fn);
 
 /* lower_stmt.c, lower_flow.c */
 void lower_block(Lower *, const Node *block, bool tail);
-bool lower_enter_blocks(Lower *, Loc, int levels);     /* false: a limit is reached; leave_blocks only after true */
+bool lower_enter_blocks(
+    Lower *, Loc, int levels); /* false: a limit is reached; leave_blocks only after true */
 void lower_leave_blocks(Lower *, int levels);
 Frame lower_frame_new(const Node *, bool is_kernel);
 V lower_frame_result(Lower *, Frame *);

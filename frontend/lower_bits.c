@@ -1,18 +1,20 @@
-/* lower_bits.c: popcount, clz and ffs, as arithmetic on the unsigned integer of the same width: 12 to 25 operations that
- * every target has. No target's own instruction is used. */
+/* lower_bits.c: popcount, clz and ffs, as arithmetic on the unsigned integer of the same width: 12 to 25
+ * operations that every target has. No target's own instruction is used. */
 #include "frontend/lower.h"
 
-typedef struct Bits { Lower *l; Loc loc; const char *what; DType type; int width; } Bits;
+typedef struct Bits {
+    Lower *l;
+    Loc loc;
+    const char *what;
+    DType type;
+    int width;
+} Bits;
 
 static V number(const Bits *b, uint64_t c)
-{
-    return value_const(b->type, scalar_int(scalar_wrap(b->type, (int64_t)c)));
-}
+{ return value_const(b->type, scalar_int(scalar_wrap(b->type, (int64_t)c))); }
 
 static V binary(const Bits *b, Op op, V x, V y)
-{
-    return lower_apply(b->l, b->loc, b->what, op, (V[]){ x, y }, 2, NO_ATTRS);
-}
+{ return lower_apply(b->l, b->loc, b->what, op, (V[]){ x, y }, 2, NO_ATTRS); }
 
 static V shifted(const Bits *b, V x, int by) { return binary(b, OP_SHR, x, number(b, (uint64_t)by)); }
 static V inverse(const Bits *b, V x) { return lower_apply(b->l, b->loc, b->what, OP_NOT, &x, 1, NO_ATTRS); }
@@ -35,7 +37,8 @@ static V leading_zeros(const Bits *b, V x)
     return popcount(b, inverse(b, x));
 }
 
-/* The place of the lowest bit that is set, from 1; 0 where there is none. ~x & (x - 1) has the bits below it. */
+/* The place of the lowest bit that is set, from 1; 0 where there is none. ~x & (x - 1) has the bits below it.
+ */
 static V first_set(const Bits *b, V x)
 {
     V below = popcount(b, binary(b, OP_AND, inverse(b, x), binary(b, OP_SUB, x, number(b, 1))));
@@ -54,6 +57,8 @@ V lower_bits(Lower *l, const Node *call, V x)
     int width = dtype_bits(value_dtype(x)), k = width == 8 ? 0 : width == 16 ? 1 : width == 32 ? 2 : 3;
     Bits b = { l, call->loc, call->name, unsigned_of[k], width };
     x = lower_cast(l, x, b.type, call->loc);
-    V count = *call->name == 'p' ? popcount(&b, x) : *call->name == 'c' ? leading_zeros(&b, x) : first_set(&b, x);
+    V count = *call->name == 'p'   ? popcount(&b, x)
+              : *call->name == 'c' ? leading_zeros(&b, x)
+                                   : first_set(&b, x);
     return lower_cast(l, count, DT_I32, call->loc);
 }

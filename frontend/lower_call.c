@@ -1,4 +1,5 @@
-/* lower_call.c: calls: casts by type name, fn functions, and the operations of builtins.def but those on memory. */
+/* lower_call.c: calls: casts by type name, fn functions, and the operations of builtins.def but those on
+ * memory. */
 #include <math.h>
 #include "frontend/lower.h"
 
@@ -36,15 +37,17 @@ static Value *tile_operand(Lower *l, const Call *c, const Node *n)
 {
     Value *x = operand(l, n);
     if (x && x->type->kind != TYPE_TILE) {
-        lower_error(l, n->loc, "`%s` takes a tile, not the scalar `%s`", c->node->name, dtype_name(x->type->dtype));
+        lower_error(
+            l, n->loc, "`%s` takes a tile, not the scalar `%s`", c->node->name, dtype_name(x->type->dtype));
         return NULL;
     }
     return x;
 }
 
-/* --- element-wise -------------------------------------------------------------------------------------------------------------- */
+/* --- element-wise ------------------------------------------------------------------------------------ */
 
-/* Functions of constants without a type stay such constants: `1.0 / sqrt(128)` costs nothing and rounds once, where it is used. */
+/* Functions of constants without a type stay such constants: `1.0 / sqrt(128)` costs nothing and rounds once,
+ * where it is used. */
 static bool fold_function(Op op, const V *v, int n, V *out)
 {
     double x[4];
@@ -61,8 +64,14 @@ static bool fold_function(Op op, const V *v, int n, V *out)
         case OP_ABS: *out = value_int(a < 0 ? -a : a); return true;
         case OP_MIN: *out = value_int(a < b ? a : b); return true;
         case OP_MAX: *out = value_int(a > b ? a : b); return true;
-        case OP_CLAMP: a = a > b ? a : b; *out = value_int(a < v[2].big ? a : v[2].big); return true;
-        case OP_CDIV: if (b <= 0 || a < 0) return false; *out = value_int((a + b - 1) / b); return true;
+        case OP_CLAMP:
+            a = a > b ? a : b;
+            *out = value_int(a < v[2].big ? a : v[2].big);
+            return true;
+        case OP_CDIV:
+            if (b <= 0 || a < 0) return false;
+            *out = value_int((a + b - 1) / b);
+            return true;
         default: break;
         }
     }
@@ -99,7 +108,8 @@ static bool is_function(Op op) { return op >= OP_EXP && op <= OP_ROUND; }
 static V elementwise(Lower *l, Loc loc, const char *name, Op op, V *v, int n, Attrs attrs)
 {
     V folded;
-    for (int k = 0; k < n; k++) if (v[k].kind == V_ERROR) return value_error();
+    for (int k = 0; k < n; k++)
+        if (v[k].kind == V_ERROR) return value_error();
     if (fold_function(op, v, n, &folded)) return folded;
     for (int k = 0; k < n; k++) {
         if (!is_function(op) || v[k].kind != V_INT) continue;
@@ -125,7 +135,8 @@ static V call_elementwise(Lower *l, const Call *c, int op)
     if (ftz) attrs[n_attrs++] = a_int(ATTR_FTZ, 1);
     for (int k = 0; k < n && n_attrs; k++)
         if ((v[k].kind == V_IR || v[k].kind == V_CONST) && !dtype_is_float(value_dtype(v[k])))
-            return lower_error(l, c->node->loc, "approx and ftz are for floating types, not `%s`", dtype_name(value_dtype(v[k])));
+            return lower_error(l, c->node->loc, "approx and ftz are for floating types, not `%s`",
+                dtype_name(value_dtype(v[k])));
     return elementwise(l, c->node->loc, c->node->name, (Op)op, v, n, (Attrs){ attrs, n_attrs });
 }
 
@@ -150,30 +161,37 @@ static V call_philox(Lower *l, const Call *c, int op)
         if (v[k].kind == V_INT) v[k] = lower_adapt(l, v[k], k ? DT_INDEX : DT_U64, ARG(c, k)->loc);
         if (v[k].kind == V_ERROR) return value_error();
         if ((v[k].kind != V_CONST && v[k].kind != V_IR) || !dtype_is_int(value_dtype(v[k])))
-            return lower_error(l, ARG(c, k)->loc, "the %s must be of integers, not %s", k ? "counter" : "seed", value_describe(l, v[k]));
+            return lower_error(l, ARG(c, k)->loc, "the %s must be of integers, not %s",
+                k ? "counter" : "seed", value_describe(l, v[k]));
     }
     if (!lower_join_shapes(l, c->node->loc, "`philox`", v, 2, &rank, shape)) return value_error();
     l->b.loc = c->node->loc;
-    for (int k = 0; k < 2; k++) x[k] = lower_to_shape(l, lower_materialize(l, v[k], c->node->loc), rank, shape);
+    for (int k = 0; k < 2; k++)
+        x[k] = lower_to_shape(l, lower_materialize(l, v[k], c->node->loc), rank, shape);
     return lower_emit(l, c->node->loc, "philox", OP_PHILOX, x, 2, NO_ATTRS, NULL);
 }
 
-/* --- reductions and scans -------------------------------------------------------------------------------------------------------- */
+/* --- reductions and scans ---------------------------------------------------------------------------- */
 
 /* The axes to reduce, highest first; all of them when not given. */
 static bool axes_of(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
 {
     bool chosen[TILE_MAX_RANK] = { false };
-    if (!n) for (int i = 0; i < rank; i++) chosen[i] = true;
+    if (!n)
+        for (int i = 0; i < rank; i++) chosen[i] = true;
     bool tuple = n && n->kind == N_TUPLE;
     for (uint32_t i = 0; n && i < (tuple ? n->n : 1); i++) {
         int64_t a;
         if (!axis_of(l, tuple ? n->kids[i] : n, rank, &a)) return false;
-        if (chosen[a]) { lower_error(l, n->loc, "axis %lld is named twice", (long long)a); return false; }
+        if (chosen[a]) {
+            lower_error(l, n->loc, "axis %lld is named twice", (long long)a);
+            return false;
+        }
         chosen[a] = true;
     }
     *n_axes = 0;
-    for (int i = rank - 1; i >= 0; i--) if (chosen[i]) axes[(*n_axes)++] = i;
+    for (int i = rank - 1; i >= 0; i--)
+        if (chosen[i]) axes[(*n_axes)++] = i;
     return true;
 }
 
@@ -185,24 +203,29 @@ static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Nod
     bool ok = flag(l, drop, "drop", &dropped);
     if (!x || !ok || !axes_of(l, axis, x->type->rank, axes, &n)) return value_error();
     if ((op == OP_ARGMAX || op == OP_ARGMIN) && n > 1)
-        return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
+        return lower_error_note(
+            l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
     for (int i = 0; i < n; i++) {
-        V v = lower_emit(l, c->node->loc, c->node->name, op, &x, 1, ATTRS(a_int(ATTR_AXIS, axes[i]), a_int(ATTR_DROP, dropped)), NULL);
+        V v = lower_emit(l, c->node->loc, c->node->name, op, &x, 1,
+            ATTRS(a_int(ATTR_AXIS, axes[i]), a_int(ATTR_DROP, dropped)), NULL);
         if (v.kind == V_ERROR) return v;
         x = v.value;
     }
     return value_ir(x);
 }
 
-static V call_reduction(Lower *l, const Call *c, int op) { return reduce_axes(l, c, (Op)op, ARG(c, 1), ARG(c, 2)); }
+static V call_reduction(Lower *l, const Call *c, int op)
+{ return reduce_axes(l, c, (Op)op, ARG(c, 1), ARG(c, 2)); }
 
 /* With one operand a reduction, with more the element-wise operation. */
 static V call_min_max(Lower *l, const Call *c, int op)
 {
-    if (!c->args.n_rest) return reduce_axes(l, c, op == OP_MAX ? OP_REDUCE_MAX : OP_REDUCE_MIN, ARG(c, 1), ARG(c, 2));
+    if (!c->args.n_rest)
+        return reduce_axes(l, c, op == OP_MAX ? OP_REDUCE_MAX : OP_REDUCE_MIN, ARG(c, 1), ARG(c, 2));
     if (ARG(c, 1) || ARG(c, 2)) {
         poison(l, c);
-        return lower_error_note(l, c->node->loc, "with one operand it reduces along an axis", "`%s` of several operands takes no axis", c->node->name);
+        return lower_error_note(l, c->node->loc, "with one operand it reduces along an axis",
+            "`%s` of several operands takes no axis", c->node->name);
     }
     V acc = lower_expr(l, ARG(c, 0));
     for (int i = 0; i < c->args.n_rest; i++) {
@@ -220,7 +243,8 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     bool ok = flag(l, ARG(c, 2), "reverse", &reverse);
     if (!x || !ok) return value_error();
     if (!ARG(c, 1) && x->type->rank != 1)
-        return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis", c->node->name, x->type->rank);
+        return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis",
+            c->node->name, x->type->rank);
     if (ARG(c, 1) && !axis_of(l, ARG(c, 1), x->type->rank, &axis)) return value_error();
     Attr attrs[2] = { a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, 1) };
     return lower_emit(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
@@ -234,21 +258,32 @@ static V call_combined(Lower *l, const Call *c, int op)
     bool last;
     bool ok = flag(l, ARG(c, 4), op == OP_SCAN ? "reverse" : "drop", &last);
     if (!x || init.kind == V_ERROR || !ok) return value_error();
-    if (!fn) return lower_error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger", "combine must be the name of a fn of two values");
-    if (fn->kids[0]->n != 2) return lower_error(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name, (int)fn->kids[0]->n);
-    if (!lower_fn_is_pure(l, fn)) return lower_error(l, name->loc, "`%s` touches memory, asks about the launch or prints; a combine function must not", name->name);
+    if (!fn)
+        return lower_error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger",
+            "combine must be the name of a fn of two values");
+    if (fn->kids[0]->n != 2)
+        return lower_error(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name,
+            (int)fn->kids[0]->n);
+    if (!lower_fn_is_pure(l, fn))
+        return lower_error(l, name->loc,
+            "`%s` touches memory, asks about the launch or prints; a combine function must not", name->name);
     DType d = x->type->dtype;
     if (value_is_untyped(init)) init = lower_adapt(l, init, d, ARG(c, 2)->loc);
     if (init.kind == V_ERROR) return value_error();
     if ((init.kind != V_CONST && init.kind != V_IR) || value_rank(init) || value_dtype(init) != d)
-        return lower_error(l, ARG(c, 2)->loc, "init is %s, must be a scalar `%s`", value_describe(l, init), dtype_name(d));
+        return lower_error(
+            l, ARG(c, 2)->loc, "init is %s, must be a scalar `%s`", value_describe(l, init), dtype_name(d));
     Value *start = lower_materialize(l, init, ARG(c, 2)->loc);
     int axes[TILE_MAX_RANK], n;
     if (!axes_of(l, ARG(c, 1), x->type->rank, axes, &n)) return value_error();
-    if (op == OP_SCAN && n != 1) return lower_error_note(l, c->node->loc, "give `axis = a`", "`scan` of a tile of %d axes needs one axis", x->type->rank);
+    if (op == OP_SCAN && n != 1)
+        return lower_error_note(
+            l, c->node->loc, "give `axis = a`", "`scan` of a tile of %d axes needs one axis", x->type->rank);
     for (int k = 0; k < n; k++) {
-        Attr attrs[2] = { a_int(ATTR_AXIS, axes[k]), op == OP_SCAN ? a_int(ATTR_REVERSE, last) : a_int(ATTR_DROP, last) };
-        V v = lower_emit(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2, (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
+        Attr attrs[2] = { a_int(ATTR_AXIS, axes[k]),
+            op == OP_SCAN ? a_int(ATTR_REVERSE, last) : a_int(ATTR_DROP, last) };
+        V v = lower_emit(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2,
+            (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
         if (v.kind == V_ERROR) return v;
         x = v.value;
         if (!lower_fill_combine(l, x->def, name, fn)) return value_error();
@@ -271,16 +306,18 @@ static V call_topk(Lower *l, const Call *c, int op)
     Value *x = tile_operand(l, c, ARG(c, 0));
     int64_t count;
     if (!x) return value_error();
-    if (!lower_const_int(l, ARG(c, 1), "the count of topk", 1, x->type->shape[x->type->rank - 1], &count)) return value_error();
+    if (!lower_const_int(l, ARG(c, 1), "the count of topk", 1, x->type->shape[x->type->rank - 1], &count))
+        return value_error();
     V v = lower_emit(l, c->node->loc, "topk", OP_TOPK, &x, 1, ATTRS(a_int(ATTR_COUNT, count)), NULL);
     if (v.kind == V_ERROR) return v;
     Instr *i = v.value->def;
     return value_tuple(l, 2, (V[]){ value_ir(&i->results[0]), value_ir(&i->results[1]) });
 }
 
-static V call_bits(Lower *l, const Call *c, int op) { return lower_bits(l, c->node, lower_expr(l, ARG(c, 0))); }
+static V call_bits(Lower *l, const Call *c, int op)
+{ return lower_bits(l, c->node, lower_expr(l, ARG(c, 0))); }
 
-/* --- shapes ------------------------------------------------------------------------------------------------------------------------ */
+/* --- shapes ------------------------------------------------------------------------------------------ */
 
 static V call_reshape(Lower *l, const Call *c, int op)
 {
@@ -294,7 +331,8 @@ static V call_reshape(Lower *l, const Call *c, int op)
 
 static V permuted(Lower *l, const Call *c, Value *x, const int64_t *order)
 {
-    return lower_emit(l, c->node->loc, c->node->name, OP_PERMUTE, &x, 1, ATTRS(a_ints(ATTR_ORDER, order, x->type->rank)), NULL);
+    return lower_emit(l, c->node->loc, c->node->name, OP_PERMUTE, &x, 1,
+        ATTRS(a_ints(ATTR_ORDER, order, x->type->rank)), NULL);
 }
 
 static V call_transpose(Lower *l, const Call *c, int op)
@@ -302,7 +340,8 @@ static V call_transpose(Lower *l, const Call *c, int op)
     Value *x = tile_operand(l, c, ARG(c, 0));
     if (!x) return value_error();
     if (x->type->rank != 2)
-        return lower_error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes", "`transpose` takes a tile of two axes, not `%s`", type_string(l->s, x->type));
+        return lower_error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes",
+            "`transpose` takes a tile of two axes, not `%s`", type_string(l->s, x->type));
     return permuted(l, c, x, (int64_t[]){ 1, 0 });
 }
 
@@ -355,13 +394,16 @@ static V call_split(Lower *l, const Call *c, int op)
     if (!x || !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
     if (!lower_const_int(l, ARG(c, 1), "the number of parts", 1, 64, &parts)) return value_error();
     int64_t extent = x->type->shape[axis], shape[TILE_MAX_RANK];
-    if (extent % parts) return lower_error(l, c->node->loc, "an axis of %lld does not split into %lld equal parts", (long long)extent, (long long)parts);
+    if (extent % parts)
+        return lower_error(l, c->node->loc, "an axis of %lld does not split into %lld equal parts",
+            (long long)extent, (long long)parts);
     memcpy(shape, x->type->shape, sizeof shape);
     shape[axis] = extent / parts;
     const Type *t = type_tile(l->s, x->type->dtype, x->type->rank, shape);
     V items[64];
     for (int64_t k = 0; k < parts; k++) {
-        items[k] = lower_emit(l, c->node->loc, "split", OP_SLICE, &x, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, k * shape[axis])), t);
+        items[k] = lower_emit(l, c->node->loc, "split", OP_SLICE, &x, 1,
+            ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, k * shape[axis])), t);
         if (items[k].kind == V_ERROR) return items[k];
     }
     return value_tuple(l, (int)parts, items);
@@ -374,7 +416,8 @@ static Value *fill_of(Lower *l, const Node *n, DType d, Loc loc)
     if (n) loc = n->loc;
     if (value_is_untyped(v)) v = lower_adapt(l, v, d, loc);
     if (v.kind == V_ERROR) return NULL;
-    if ((v.kind == V_CONST || v.kind == V_IR) && !value_rank(v) && value_dtype(v) == d) return lower_materialize(l, v, loc);
+    if ((v.kind == V_CONST || v.kind == V_IR) && !value_rank(v) && value_dtype(v) == d)
+        return lower_materialize(l, v, loc);
     lower_error(l, loc, "fill is %s, must be a scalar `%s`", value_describe(l, v), dtype_name(d));
     return NULL;
 }
@@ -386,9 +429,11 @@ static V call_shift(Lower *l, const Call *c, int op)
     int64_t axis = 0, count, shape[TILE_MAX_RANK];
     if (!x) return value_error();
     if (!ARG(c, 2) && x->type->rank != 1)
-        return lower_error_note(l, c->node->loc, "give `axis = a`", "`shift` of a tile of %d axes needs an axis", x->type->rank);
+        return lower_error_note(
+            l, c->node->loc, "give `axis = a`", "`shift` of a tile of %d axes needs an axis", x->type->rank);
     if (ARG(c, 2) && !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
-    if (!lower_const_int(l, ARG(c, 1), "the count of shift", -((int64_t)1 << 40), (int64_t)1 << 40, &count)) return value_error();
+    if (!lower_const_int(l, ARG(c, 1), "the count of shift", -((int64_t)1 << 40), (int64_t)1 << 40, &count))
+        return value_error();
     Value *fill = fill_of(l, ARG(c, 3), x->type->dtype, c->node->loc);
     if (!fill) return value_error();
     int64_t length = x->type->shape[axis], gap = count < 0 ? -count : count;
@@ -399,22 +444,25 @@ static V call_shift(Lower *l, const Call *c, int op)
     shape[axis] = gap;
     Value *in = lower_to_shape(l, fill, x->type->rank, shape);
     shape[axis] = length - gap;
-    V rest = lower_emit(l, c->node->loc, "shift", OP_SLICE, &x, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, count < 0 ? gap : 0)),
-                        type_tile(l->s, x->type->dtype, x->type->rank, shape));
+    V rest = lower_emit(l, c->node->loc, "shift", OP_SLICE, &x, 1,
+        ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, count < 0 ? gap : 0)),
+        type_tile(l->s, x->type->dtype, x->type->rank, shape));
     if (rest.kind == V_ERROR) return rest;
     Value *parts[2] = { count > 0 ? in : rest.value, count > 0 ? rest.value : in };
     return lower_emit(l, c->node->loc, "shift", OP_CONCAT, parts, 2, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
 }
 
-/* --- making tiles ------------------------------------------------------------------------------------------------------------------ */
+/* --- making tiles ------------------------------------------------------------------------------------ */
 
 static V call_arange(Lower *l, const Call *c, int op)
 {
     int64_t n, start = 0;
     if (!lower_const_int(l, ARG(c, 0), "a tile extent", 1, INT64_MAX, &n)) return value_error();
-    if (ARG(c, 1) && !lower_const_int(l, ARG(c, 1), "start", -((int64_t)1 << 62), (int64_t)1 << 62, &start)) return value_error();
+    if (ARG(c, 1) && !lower_const_int(l, ARG(c, 1), "start", -((int64_t)1 << 62), (int64_t)1 << 62, &start))
+        return value_error();
     const Type *t = lower_tile_type(l, c->node->loc, DT_INDEX, 1, &n);
-    return t ? lower_emit(l, c->node->loc, "arange", OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, start)), t) : value_error();
+    return t ? lower_emit(l, c->node->loc, "arange", OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, start)), t)
+             : value_error();
 }
 
 /* zeros(shape, dtype) is full(shape, 0, dtype). */
@@ -430,13 +478,15 @@ static V call_full(Lower *l, const Call *c, int op)
     if (type) ok &= lower_const_dtype(l, type, &d);
     if (!ok || v.kind == V_ERROR) return value_error();
     Loc loc = zeros ? c->node->loc : ARG(c, 1)->loc;
-    if (!value_is_number(v) || value_rank(v)) return lower_error(l, loc, "a tile is filled with a scalar, not %s", value_describe(l, v));
+    if (!value_is_number(v) || value_rank(v))
+        return lower_error(l, loc, "a tile is filled with a scalar, not %s", value_describe(l, v));
     if (zeros && d == DT_BOOL) v = value_bool(false);
     if (type && value_is_untyped(v)) v = lower_adapt(l, v, d, loc);
     v = lower_concretize(l, v, loc);
     if (v.kind == V_ERROR) return v;
     if (type && value_dtype(v) != d)
-        return lower_error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "the value is `%s`, the tile `%s`", dtype_name(value_dtype(v)), dtype_name(d));
+        return lower_error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)),
+            "the value is `%s`, the tile `%s`", dtype_name(value_dtype(v)), dtype_name(d));
     if (!lower_tile_type(l, c->node->loc, value_dtype(v), rank, shape)) return value_error();
     Value *x = lower_materialize(l, v, loc);
     l->b.loc = c->node->loc;
@@ -447,7 +497,8 @@ static V call_cast(Lower *l, const Call *c, int op)
 {
     V v = lower_expr(l, ARG(c, 0));
     DType d;
-    return lower_const_dtype(l, ARG(c, 1), &d) && v.kind != V_ERROR ? lower_cast(l, v, d, c->node->loc) : value_error();
+    return lower_const_dtype(l, ARG(c, 1), &d) && v.kind != V_ERROR ? lower_cast(l, v, d, c->node->loc)
+                                                                    : value_error();
 }
 
 static V call_bitcast(Lower *l, const Call *c, int op)
@@ -455,10 +506,11 @@ static V call_bitcast(Lower *l, const Call *c, int op)
     Value *x = operand(l, ARG(c, 0));
     DType d;
     if (!x || !lower_const_dtype(l, ARG(c, 1), &d)) return value_error();
-    return lower_emit(l, c->node->loc, "bitcast", OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(l->s, x->type, d));
+    return lower_emit(
+        l, c->node->loc, "bitcast", OP_BITCAST, &x, 1, NO_ATTRS, type_with_dtype(l->s, x->type, d));
 }
 
-/* --- matrix product -------------------------------------------------------------------------------------------------------------------- */
+/* --- matrix product ---------------------------------------------------------------------------------- */
 
 static V call_mma(Lower *l, const Call *c, int op)
 {
@@ -472,7 +524,8 @@ static V call_mma(Lower *l, const Call *c, int op)
     }
     if (!x[0] || !x[1] || acc.kind == V_ERROR) return value_error();
     if (x[0]->type->rank != 2 || x[1]->type->rank != 2)
-        return lower_error(l, c->node->loc, "mma takes tiles of two axes, not `%s` and `%s`", type_string(l->s, x[0]->type), type_string(l->s, x[1]->type));
+        return lower_error(l, c->node->loc, "mma takes tiles of two axes, not `%s` and `%s`",
+            type_string(l->s, x[0]->type), type_string(l->s, x[1]->type));
     DType d = x[0]->type->dtype;
     DType sum = d == DT_F64 ? DT_F64 : dtype_is_int(d) ? DT_I32 : DT_F32;
     int64_t shape[2] = { x[0]->type->shape[0], x[1]->type->shape[1] };
@@ -482,21 +535,25 @@ static V call_mma(Lower *l, const Call *c, int op)
     Value *start = acc.kind == V_ERROR ? NULL : lower_materialize(l, acc, loc);
     if (!start) return value_error();
     bool fits = start->type->kind == TYPE_SCALAR || start->type->rank == 2;
-    for (int i = 0; fits && start->type->kind == TYPE_TILE && i < 2; i++) fits = start->type->shape[i] == shape[i] || start->type->shape[i] == 1;
+    for (int i = 0; fits && start->type->kind == TYPE_TILE && i < 2; i++)
+        fits = start->type->shape[i] == shape[i] || start->type->shape[i] == 1;
     l->b.loc = c->node->loc;
     x[2] = fits ? lower_to_shape(l, start, 2, shape) : start;
-    return lower_emit(l, c->node->loc, "mma", OP_MMA, x, 3, precision == PRECISION_FULL ? NO_ATTRS : ATTRS(a_int(ATTR_PRECISION, precision)), NULL);
+    return lower_emit(l, c->node->loc, "mma", OP_MMA, x, 3,
+        precision == PRECISION_FULL ? NO_ATTRS : ATTRS(a_int(ATTR_PRECISION, precision)), NULL);
 }
 
-/* --- the launch -------------------------------------------------------------------------------------------------------------------------- */
+/* --- the launch -------------------------------------------------------------------------------------- */
 
 static V call_program(Lower *l, const Call *c, int op)
 {
-    if (l->in_clause && op == OP_PROGRAM_ID) return lower_error(l, c->node->loc, "`program_id` has no meaning in a grid or remap clause");
+    if (l->in_clause && op == OP_PROGRAM_ID)
+        return lower_error(l, c->node->loc, "`program_id` has no meaning in a grid or remap clause");
     int rank = l->func->grid ? ir_terminator(l->func->grid)->n_operands : 0;
     int64_t axis = 0;
     l->b.loc = c->node->loc;
-    if (rank == 0) return lower_error(l, c->node->loc, "`%s` is known only after the grid clause", c->node->name);
+    if (rank == 0)
+        return lower_error(l, c->node->loc, "`%s` is known only after the grid clause", c->node->name);
     if (ARG(c, 0)) {
         if (!lower_const_int(l, ARG(c, 0), "a grid axis", 0, rank - 1, &axis)) return value_error();
         return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
@@ -504,7 +561,8 @@ static V call_program(Lower *l, const Call *c, int op)
     /* A remap sees the launch as one line of programs. */
     if (l->in_clause) return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), NULL));
     V items[3];
-    for (int i = 0; i < rank; i++) items[i] = value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, i)), NULL));
+    for (int i = 0; i < rank; i++)
+        items[i] = value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, i)), NULL));
     return rank == 1 ? items[0] : value_tuple(l, rank, items);
 }
 
@@ -513,26 +571,29 @@ static V call_tensor_fact(Lower *l, const Call *c, int op)
     V t = lower_expr(l, ARG(c, 0));
     int64_t axis;
     if (t.kind == V_ERROR) return t;
-    if (t.kind != V_TENSOR) return lower_error(l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, value_describe(l, t));
+    if (t.kind != V_TENSOR)
+        return lower_error(
+            l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, value_describe(l, t));
     const KParam *p = &l->params[t.param];
     if (!p->type->rank) return lower_error(l, c->node->loc, "a tensor without axes has no extents");
     if (!axis_of(l, ARG(c, 1), p->type->rank, &axis)) return value_error();
     l->b.loc = c->node->loc;
-    if (op == OP_STRIDE) return value_ir(ir_emit(&l->b, OP_STRIDE, NULL, 0, ATTRS(a_int(ATTR_PARAM, t.param), a_int(ATTR_AXIS, axis)), NULL));
+    if (op == OP_STRIDE)
+        return value_ir(ir_emit(
+            &l->b, OP_STRIDE, NULL, 0, ATTRS(a_int(ATTR_PARAM, t.param), a_int(ATTR_AXIS, axis)), NULL));
     int d = p->dims[axis];
     return l->func->dims[d].extent >= 0 ? value_index(l->func->dims[d].extent) : value_ir(lower_dim(l, d));
 }
 
-/* --- print and assert ------------------------------------------------------------------------------------------------------------------- */
+/* --- print and assert -------------------------------------------------------------------------------- */
 
 static V no_effect_here(Lower *l, const Call *c)
-{
-    return lower_error(l, c->node->loc, "`%s` cannot stand in a grid or remap clause", c->node->name);
-}
+{ return lower_error(l, c->node->loc, "`%s` cannot stand in a grid or remap clause", c->node->name); }
 
 static V call_print(Lower *l, const Call *c, int op)
 {
-    if (ARG(c, 0)->kind != N_STRING) return lower_error(l, ARG(c, 0)->loc, "the first argument of print is a string");
+    if (ARG(c, 0)->kind != N_STRING)
+        return lower_error(l, ARG(c, 0)->loc, "the first argument of print is a string");
     if (l->in_clause) return no_effect_here(l, c);
     Value **x = arena_array(&l->s->arena, Value *, (size_t)c->args.n_rest + 1);
     for (int i = 0; i < c->args.n_rest; i++)
@@ -548,15 +609,19 @@ static V call_assert(Lower *l, const Call *c, int op)
     const char *text = "";
     bool known;
     if (ARG(c, 1)) {
-        if (ARG(c, 1)->kind != N_STRING) return lower_error(l, ARG(c, 1)->loc, "the second argument of assert is a string");
+        if (ARG(c, 1)->kind != N_STRING)
+            return lower_error(l, ARG(c, 1)->loc, "the second argument of assert is a string");
         text = ARG(c, 1)->name;
     }
     if (v.kind == V_ERROR) return v;
     if ((v.kind != V_CONST && v.kind != V_IR) || value_dtype(v) != DT_BOOL)
-        return lower_error(l, ARG(c, 0)->loc, "the condition of assert must be bool, not %s", value_describe(l, v));
+        return lower_error(
+            l, ARG(c, 0)->loc, "the condition of assert must be bool, not %s", value_describe(l, v));
     if (l->in_clause) return no_effect_here(l, c);
     if (value_to_bool(v, &known)) {
-        if (!known) return lower_error(l, c->node->loc, "assertion fails at compile time%s%s", *text ? ": " : "", text);
+        if (!known)
+            return lower_error(
+                l, c->node->loc, "assertion fails at compile time%s%s", *text ? ": " : "", text);
         return value_void();
     }
     l->b.loc = c->node->loc;
@@ -564,7 +629,7 @@ static V call_assert(Lower *l, const Call *c, int op)
     return value_void();
 }
 
-/* --- dispatch ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- dispatch ---------------------------------------------------------------------------------------- */
 
 static V call_load(Lower *l, const Call *c, int op) { return lower_load(l, c); }
 static V call_store(Lower *l, const Call *c, int op) { return lower_store(l, c); }
@@ -573,7 +638,10 @@ static V call_scatter(Lower *l, const Call *c, int op) { return lower_scatter(l,
 static V call_atomic(Lower *l, const Call *c, int op) { return lower_atomic(l, c, op); }
 static V call_atomic_cas(Lower *l, const Call *c, int op) { return lower_atomic_cas(l, c); }
 
-static const struct { V (*fn)(Lower *, const Call *, int); int op; } handlers[] = {
+static const struct {
+    V (*fn)(Lower *, const Call *, int);
+    int op;
+} handlers[] = {
 #define BUILTIN(name, signature, handler, op) { call_##handler, op },
 #include "frontend/builtins.def"
 #undef BUILTIN
@@ -581,7 +649,8 @@ static const struct { V (*fn)(Lower *, const Call *, int); int op; } handlers[] 
 
 static V cast_call(Lower *l, const Node *n, DType d)
 {
-    if (n->n != 1 || n->kids[0]->kind == N_ARG) return lower_error(l, n->loc, "a cast takes one value: `%s(x)`", n->name);
+    if (n->n != 1 || n->kids[0]->kind == N_ARG)
+        return lower_error(l, n->loc, "a cast takes one value: `%s(x)`", n->name);
     V v = lower_expr(l, n->kids[0]);
     return v.kind == V_ERROR ? v : lower_cast(l, v, d, n->loc);
 }

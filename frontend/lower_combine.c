@@ -1,8 +1,10 @@
-/* lower_combine.c: the fn that `combine =` of reduce and scan names, lowered into the operation's block over two scalars. */
+/* lower_combine.c: the fn that `combine =` of reduce and scan names, lowered into the operation's block over
+ * two scalars. */
 #include "frontend/lower.h"
 
-/* Branches in a combining block become choices: everything in it is pure, so both sides may be computed. What stays is element-wise, and every
- * backend runs it on as many elements at once as it likes. The first instruction that does not fit, or NULL. */
+/* Branches in a combining block become choices: everything in it is pure, so both sides may be computed. What
+ * stays is element-wise, and every backend runs it on as many elements at once as it likes. The first
+ * instruction that does not fit, or NULL. */
 static const Instr *straighten(Block *b)
 {
     for (Instr *i = b->first, *next; i; i = next) {
@@ -21,7 +23,8 @@ static const Instr *straighten(Block *b)
             Builder before = ir_before(i);
             before.loc = i->loc;
             for (int k = 0; k < i->n_results; k++) {
-                Value *v[3] = { ir_operand(i, 0), ir_operand(i->blocks[0]->last, k), ir_operand(i->blocks[1]->last, k) };
+                Value *v[3] = { ir_operand(i, 0), ir_operand(i->blocks[0]->last, k),
+                    ir_operand(i->blocks[1]->last, k) };
                 ir_replace(&i->results[k], ir_emit(&before, OP_WHERE, v, 3, NO_ATTRS, NULL));
             }
             ir_erase(i);
@@ -45,17 +48,23 @@ bool lower_fill_combine(Lower *l, Instr *i, const Node *name, const Node *fn)
     l->in_combine--;
     DType d = block->args[0]->type->dtype;
     if (value_is_untyped(result)) result = lower_adapt(l, result, d, name->loc);
-    bool ok = (result.kind == V_IR || result.kind == V_CONST) && value_rank(result) == 0 && value_dtype(result) == d;
+    bool ok = (result.kind == V_IR || result.kind == V_CONST) && value_rank(result) == 0 &&
+              value_dtype(result) == d;
     if (ok) {
         Value *v = lower_materialize(l, result, name->loc);
         ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
         const Instr *bad = straighten(block);
         bool loop = bad && (bad->op == OP_FOR || bad->op == OP_WHILE);
-        if (bad) lower_error_note(l, bad->loc, loop ? "`const for` writes the steps out" : "it is called for each pair of elements",
-                                  loop ? "`%s` holds a loop, and a combine function must not" : "`%s` makes a tile here; a combine function computes with scalars alone", name->name);
+        if (bad)
+            lower_error_note(l, bad->loc,
+                loop ? "`const for` writes the steps out" : "it is called for each pair of elements",
+                loop ? "`%s` holds a loop, and a combine function must not"
+                     : "`%s` makes a tile here; a combine function computes with scalars alone",
+                name->name);
         ok = !bad;
     } else if (result.kind != V_ERROR) {
-        lower_error(l, name->loc, "`%s` of two `%s` must give one `%s`, not %s", name->name, dtype_name(d), dtype_name(d), value_describe(l, result));
+        lower_error(l, name->loc, "`%s` of two `%s` must give one `%s`, not %s", name->name, dtype_name(d),
+            dtype_name(d), value_describe(l, result));
     }
     l->b = outer;
     return ok;

@@ -1,8 +1,9 @@
-/* lower_expr.c: expressions: names, operators, subscripts of tiles, and the places where a constant is required. */
+/* lower_expr.c: expressions: names, operators, subscripts of tiles, and the places where a constant is
+ * required. */
 #include <math.h>
 #include "frontend/lower.h"
 
-/* --- constants without a type ------------------------------------------------------------------------------------------- */
+/* --- constants without a type ------------------------------------------------------------------------ */
 
 static V checked_int(Lower *l, Loc loc, __int128 i)
 {
@@ -21,10 +22,12 @@ static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
         if (__builtin_mul_overflow(a, b, &r)) r = (__int128)1 << 100;
         return checked_int(l, loc, r);
     }
-    case OPR_DIV: case OPR_REM:
+    case OPR_DIV:
+    case OPR_REM:
         if (b == 0) return lower_error(l, loc, "division by zero in a constant expression");
         return checked_int(l, loc, op == OPR_DIV ? a / b : a % b);
-    case OPR_SHL: case OPR_SHR:
+    case OPR_SHL:
+    case OPR_SHR:
         if (b < 0 || b > 63) return lower_error(l, loc, "shift of a constant by %lld", (long long)b);
         if (op == OPR_SHR) return value_int(a >> b);
         return checked_int(l, loc, a * ((__int128)1 << b));
@@ -37,7 +40,8 @@ static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
     case OPR_LE: return value_bool(a <= b);
     case OPR_GT: return value_bool(a > b);
     case OPR_GE: return value_bool(a >= b);
-    default: return lower_error(l, loc, "`%s` needs bool operands, not integer constants", ast_operator_text(op));
+    default:
+        return lower_error(l, loc, "`%s` needs bool operands, not integer constants", ast_operator_text(op));
     }
 }
 
@@ -60,7 +64,7 @@ static V fold_floats(Lower *l, Loc loc, Operator op, double a, double b)
 
 static double untyped_float(V v) { return v.kind == V_INT ? (double)v.big : v.f; }
 
-/* --- operators ------------------------------------------------------------------------------------------------------------ */
+/* --- operators --------------------------------------------------------------------------------------- */
 
 static Op operator_op(Operator o)
 {
@@ -72,8 +76,10 @@ static Op operator_op(Operator o)
     case OPR_REM: return OP_REM;
     case OPR_SHL: return OP_SHL;
     case OPR_SHR: return OP_SHR;
-    case OPR_AND: case OPR_LAND: return OP_AND;
-    case OPR_OR: case OPR_LOR: return OP_OR;
+    case OPR_AND:
+    case OPR_LAND: return OP_AND;
+    case OPR_OR:
+    case OPR_LOR: return OP_OR;
     case OPR_XOR: return OP_XOR;
     case OPR_EQ: return OP_EQ;
     case OPR_NE: return OP_NE;
@@ -82,8 +88,10 @@ static Op operator_op(Operator o)
     case OPR_GT: return OP_GT;
     case OPR_GE: return OP_GE;
     case OPR_NEG: return OP_NEG;
-    case OPR_NOT: case OPR_BITNOT: return OP_NOT;
-    case OPR_NONE: case OPR_PLUS: return OP_COUNT;
+    case OPR_NOT:
+    case OPR_BITNOT: return OP_NOT;
+    case OPR_NONE:
+    case OPR_PLUS: return OP_COUNT;
     }
     return OP_COUNT;
 }
@@ -94,12 +102,37 @@ static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
     DType d = value_dtype(v);
     const char *want = NULL;
     switch (o) {
-    case OPR_LAND: case OPR_LOR: case OPR_NOT: if (d != DT_BOOL) want = "bool"; break;
-    case OPR_ADD: case OPR_SUB: case OPR_MUL: case OPR_DIV: case OPR_NEG: case OPR_PLUS:
-    case OPR_LT: case OPR_LE: case OPR_GT: case OPR_GE: if (d == DT_BOOL) want = "numbers"; break;
-    case OPR_REM: case OPR_SHL: case OPR_SHR: case OPR_BITNOT: if (!dtype_is_int(d)) want = "integers"; break;
-    case OPR_AND: case OPR_OR: case OPR_XOR: if (dtype_is_float(d)) want = "integers or bool"; break;
-    case OPR_EQ: case OPR_NE: case OPR_NONE: break;
+    case OPR_LAND:
+    case OPR_LOR:
+    case OPR_NOT:
+        if (d != DT_BOOL) want = "bool";
+        break;
+    case OPR_ADD:
+    case OPR_SUB:
+    case OPR_MUL:
+    case OPR_DIV:
+    case OPR_NEG:
+    case OPR_PLUS:
+    case OPR_LT:
+    case OPR_LE:
+    case OPR_GT:
+    case OPR_GE:
+        if (d == DT_BOOL) want = "numbers";
+        break;
+    case OPR_REM:
+    case OPR_SHL:
+    case OPR_SHR:
+    case OPR_BITNOT:
+        if (!dtype_is_int(d)) want = "integers";
+        break;
+    case OPR_AND:
+    case OPR_OR:
+    case OPR_XOR:
+        if (dtype_is_float(d)) want = "integers or bool";
+        break;
+    case OPR_EQ:
+    case OPR_NE:
+    case OPR_NONE: break;
     }
     if (want) lower_error(l, loc, "`%s` takes %s, not `%s`", ast_operator_text(o), want, dtype_name(d));
     return !want;
@@ -109,7 +142,9 @@ static bool numbers(Lower *l, Loc loc, Operator o, V v)
 {
     if (v.kind == V_ERROR) return false;
     if (value_is_number(v)) return true;
-    if (v.kind == V_TENSOR) lower_error_note(l, loc, "read it with load(X[...])", "`%s` takes values, not a tensor", ast_operator_text(o));
+    if (v.kind == V_TENSOR)
+        lower_error_note(
+            l, loc, "read it with load(X[...])", "`%s` takes values, not a tensor", ast_operator_text(o));
     else lower_error(l, loc, "`%s` takes numbers, not %s", ast_operator_text(o), value_describe(l, v));
     return false;
 }
@@ -154,11 +189,13 @@ static V lower_unary(Lower *l, const Node *n)
     }
     if (!operand_ok(l, n->loc, o, a)) return value_error();
     if (o == OPR_PLUS) return a;
-    return lower_apply(l, n->loc, arena_printf(&l->s->arena, "`%s`", ast_operator_text(o)), operator_op(o), &a, 1, NO_ATTRS);
+    return lower_apply(
+        l, n->loc, arena_printf(&l->s->arena, "`%s`", ast_operator_text(o)), operator_op(o), &a, 1, NO_ATTRS);
 }
 
-/* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken: expressions have no
- * effects, and a load out of range gives its pad, so nobody can tell. The same holds for && and ||. */
+/* With a constant condition only the chosen side exists. Otherwise both sides are computed and one is taken:
+ * expressions have no effects, and a load out of range gives its pad, so nobody can tell. The same holds for
+ * && and ||. */
 static V lower_cond(Lower *l, const Node *n)
 {
     V c = lower_expr(l, n->kids[0]);
@@ -166,14 +203,16 @@ static V lower_cond(Lower *l, const Node *n)
     if (c.kind == V_ERROR) return value_error();
     if (value_to_bool(c, &known)) return lower_expr(l, n->kids[known ? 1 : 2]);
     if (!value_is_number(c) || value_is_untyped(c) || value_dtype(c) != DT_BOOL)
-        return lower_error(l, n->kids[0]->loc, "the condition of `?:` must be bool, not %s", value_describe(l, c));
+        return lower_error(
+            l, n->kids[0]->loc, "the condition of `?:` must be bool, not %s", value_describe(l, c));
     if (value_rank(c))
-        return lower_error_note(l, n->kids[0]->loc, "where(condition, a, b) chooses element by element", "the condition of `?:` must be a scalar, not %s", value_describe(l, c));
+        return lower_error_note(l, n->kids[0]->loc, "where(condition, a, b) chooses element by element",
+            "the condition of `?:` must be a scalar, not %s", value_describe(l, c));
     V v[3] = { c, lower_expr(l, n->kids[1]), lower_expr(l, n->kids[2]) };
     return lower_apply(l, n->loc, "`?:`", OP_WHERE, v, 3, NO_ATTRS);
 }
 
-/* --- names ------------------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------- */
 
 /* What an array of variables holds now, as a tuple. */
 static V array_values(Lower *l, const Var *array)
@@ -206,7 +245,7 @@ static V lower_name(Lower *l, const Node *n)
     return lower_error(l, n->loc, "unknown name `%s`", n->name);
 }
 
-/* --- x[:, None], t[0], LUT[i] ---------------------------------------------------------------------------------------------------------- */
+/* --- x[:, None], t[0], LUT[i] ------------------------------------------------------------------------ */
 
 static V index_tuple(Lower *l, const Node *n, V t)
 {
@@ -224,7 +263,8 @@ static V lower_index(Lower *l, const Node *n)
     if (x.kind == V_TUPLE) return index_tuple(l, n, x);
     if (x.kind == V_TABLE) return lower_table_entry(l, n, x);
     if (x.kind == V_TENSOR)
-        return lower_error_note(l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
+        return lower_error_note(
+            l, n->loc, "load(X[...]), store(X[...], v), gather(X[...])", "a window of a tensor is no value");
     Value *v = lower_materialize(l, x, n->kids[0]->loc);
     if (!v) return value_error();
     return lower_part(l, n, v);
@@ -259,7 +299,10 @@ V lower_expr(Lower *l, const Node *n)
     case N_COND: v = lower_cond(l, n); break;
     case N_CALL: v = lower_call(l, n); break;
     case N_INDEX: v = lower_index(l, n); break;
-    case N_LIST: v = lower_error_note(l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value"); break;
+    case N_LIST:
+        v = lower_error_note(
+            l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value");
+        break;
     default: v = lower_error(l, n->loc, "expected an expression"); break;
     }
     l->b.loc = outer;
@@ -267,12 +310,13 @@ V lower_expr(Lower *l, const Node *n)
     return v;
 }
 
-/* --- where a constant must stand --------------------------------------------------------------------------------------------------- */
+/* --- where a constant must stand --------------------------------------------------------------------- */
 
 static V not_constant(Lower *l, const Node *n, const char *what)
 {
-    return lower_error_note(l, n->loc, "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
-                      "%s must be known at compile time", what);
+    return lower_error_note(l, n->loc,
+        "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
+        "%s must be known at compile time", what);
 }
 
 bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi, int64_t *out)
@@ -319,7 +363,8 @@ bool lower_const_shape(Lower *l, const Node *n, const char *what, int *rank, int
     }
     *rank = (int)n->n;
     bool ok = true;
-    for (int i = 0; i < *rank; i++) ok &= lower_const_int(l, n->kids[i], "a tile extent", 1, INT64_MAX, &shape[i]);
+    for (int i = 0; i < *rank; i++)
+        ok &= lower_const_int(l, n->kids[i], "a tile extent", 1, INT64_MAX, &shape[i]);
     return ok;
 }
 
@@ -327,7 +372,10 @@ bool lower_const_dtype(Lower *l, const Node *n, DType *out)
 {
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return false;
-    if (v.kind != V_TYPE) { lower_error(l, n->loc, "expected a type like f32, not %s", value_describe(l, v)); return false; }
+    if (v.kind != V_TYPE) {
+        lower_error(l, n->loc, "expected a type like f32, not %s", value_describe(l, v));
+        return false;
+    }
     *out = v.dtype;
     return true;
 }

@@ -1,4 +1,5 @@
-/* lower_flow.c: what lowering asks of statements before it lowers them: whether they return, and which variables they may change. */
+/* lower_flow.c: what lowering asks of statements before it lowers them: whether they return, and which
+ * variables they may change. */
 #include "frontend/lower_flow.h"
 
 bool flow_returns(const Node *n)
@@ -6,7 +7,8 @@ bool flow_returns(const Node *n)
     if (!n) return false;
     if (n->kind == N_RETURN) return true;
     if (n->kind < N_BLOCK) return false;
-    for (uint32_t i = 0; i < n->n; i++) if (flow_returns(n->kids[i])) return true;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (flow_returns(n->kids[i])) return true;
     return false;
 }
 
@@ -23,7 +25,8 @@ bool flow_always_returns(const Node *n)
     if (n->kind == N_RETURN) return true;
     if (n->kind == N_IF) return flow_always_returns(n->kids[1]) && flow_always_returns(n->kids[2]);
     if (n->kind == N_BLOCK)
-        for (uint32_t i = 0; i < n->n; i++) if (flow_always_returns(n->kids[i])) return true;
+        for (uint32_t i = 0; i < n->n; i++)
+            if (flow_always_returns(n->kids[i])) return true;
     return false;
 }
 
@@ -42,7 +45,9 @@ static void collect_assigned(Lower *l, const Node *n, Vars *vars)
         for (uint32_t i = 0; i < (t->kind == N_TUPLE ? t->n : 1); i++) {
             const Node *name = t->kind == N_TUPLE ? t->kids[i] : t;
             bool element = name->kind == N_INDEX && name->kids[0]->kind == N_NAME;
-            Var *v = element ? lower_scope_find(l, name->kids[0]->name) : name->kind == N_NAME ? lower_scope_find(l, name->name) : NULL;
+            Var *v = element                ? lower_scope_find(l, name->kids[0]->name)
+                     : name->kind == N_NAME ? lower_scope_find(l, name->name)
+                                            : NULL;
             for (int e = 0; v && element && e < v->n_elements; e++) add_var(l, vars, &v->elements[e]);
             if (v && v->is_var && !element) add_var(l, vars, v);
         }
@@ -78,7 +83,10 @@ V *flow_values(Lower *l, Vars vars)
     return v;
 }
 
-void flow_set_values(Vars vars, const V *v) { for (size_t i = 0; i < vars.len; i++) vars.data[i]->v = v[i]; }
+void flow_set_values(Vars vars, const V *v)
+{
+    for (size_t i = 0; i < vars.len; i++) vars.data[i]->v = v[i];
+}
 
 bool flow_same(V a, V b)
 {
@@ -89,14 +97,23 @@ bool flow_same(V a, V b)
     case V_FLOAT: return a.f == b.f;
     case V_CONST: return a.dtype == b.dtype && scalar_bits(a.dtype, a.c) == scalar_bits(b.dtype, b.c);
     case V_TYPE: return a.dtype == b.dtype;
-    case V_VOID: case V_ERROR: case V_NONE: return true;
-    case V_TUPLE: case V_TENSOR: case V_STRING: case V_TABLE: return false;
+    case V_VOID:
+    case V_ERROR:
+    case V_NONE: return true;
+    case V_TUPLE:
+    case V_TENSOR:
+    case V_STRING:
+    case V_TABLE: return false;
     }
     return false;
 }
 
 bool flow_done_known(const Lower *l, bool *value) { return value_to_bool(l->frame->done.v, value); }
-bool flow_done(const Lower *l) { bool d; return flow_done_known(l, &d) && d; }
+bool flow_done(const Lower *l)
+{
+    bool d;
+    return flow_done_known(l, &d) && d;
+}
 
 bool flow_too_many(Lower *l, Loc loc, size_t n)
 {
@@ -108,7 +125,8 @@ bool flow_too_many(Lower *l, Loc loc, size_t n)
 bool lower_enter_blocks(Lower *l, Loc loc, int levels)
 {
     if (l->nesting + levels > LIMIT_BLOCKS) {
-        lower_error_note(l, loc, "early returns in loops and called functions count too", "loops and ifs are nested more than %d deep", LIMIT_BLOCKS);
+        lower_error_note(l, loc, "early returns in loops and called functions count too",
+            "loops and ifs are nested more than %d deep", LIMIT_BLOCKS);
         l->stopped = true;
         return false;
     }
@@ -121,14 +139,13 @@ void lower_leave_blocks(Lower *l, int levels) { l->nesting -= levels; }
 
 V flow_zero(Lower *l, const Type *t)
 {
-    Value *z = dtype_is_float(t->dtype) ? ir_const_float(&l->b, t->dtype, 0) : ir_const_int(&l->b, t->dtype, 0);
+    Value *z =
+        dtype_is_float(t->dtype) ? ir_const_float(&l->b, t->dtype, 0) : ir_const_int(&l->b, t->dtype, 0);
     return value_ir(t->kind == TYPE_TILE ? ir_splat(&l->b, z, t->rank, t->shape) : z);
 }
 
 const Type *flow_type(Lower *l, V v)
-{
-    return v.kind == V_IR ? v.value->type : v.kind == V_CONST ? type_scalar(l->s, v.dtype) : NULL;
-}
+{ return v.kind == V_IR ? v.value->type : v.kind == V_CONST ? type_scalar(l->s, v.dtype) : NULL; }
 void flow_attach(Instr *i, int k, Block *b)
 {
     i->blocks[k] = b;
@@ -144,6 +161,7 @@ bool flow_condition(Lower *l, const Node *n, const char *what, V *out)
         return false;
     }
     if (!value_rank(*out)) return true;
-    lower_error_note(l, n->loc, "reduce it: any(...) or all(...), or choose by element with where(...)", "the condition of `%s` must be a scalar, not %s", what, value_describe(l, *out));
+    lower_error_note(l, n->loc, "reduce it: any(...) or all(...), or choose by element with where(...)",
+        "the condition of `%s` must be a scalar, not %s", what, value_describe(l, *out));
     return false;
 }

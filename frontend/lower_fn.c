@@ -1,6 +1,7 @@
-/* lower_fn.c: calls of `fn` functions. A fn has parameters without types: each call lowers it for the types at hand. A call with
- * run-time values of a function that neither touches memory nor asks about the launch becomes a function of the module,
- * shared by calls of equal types and constants; every other call is expanded where it stands. */
+/* lower_fn.c: calls of `fn` functions. A fn has parameters without types: each call lowers it for the types
+ * at hand. A call with run-time values of a function that neither touches memory nor asks about the launch
+ * becomes a function of the module, shared by calls of equal types and constants; every other call is
+ * expanded where it stands. */
 #include "frontend/lower.h"
 
 enum { PURE_UNKNOWN, PURE_BUSY, PURE_YES, PURE_NO };
@@ -16,20 +17,23 @@ static bool is_pure(Lower *, const Node *fn, int depth);
 
 static bool pure_node(Lower *l, const Node *n, int depth)
 {
-    static const char *const impure[] = { "load", "store", "gather", "scatter", "program_id", "num_programs", "extent", "stride", "print", "assert" };
+    static const char *const impure[] = { "load", "store", "gather", "scatter", "program_id", "num_programs",
+        "extent", "stride", "print", "assert" };
     if (!n) return true;
     if (n->kind == N_CALL) {
         const Node *fn = ast_find_fn(l->ast, n->name);
         if (fn && !is_pure(l, fn, depth + 1)) return false;
         if (!strncmp(n->name, "atomic_", 7)) return false;
-        for (size_t i = 0; i < sizeof impure / sizeof *impure; i++) if (!strcmp(impure[i], n->name)) return false;
+        for (size_t i = 0; i < sizeof impure / sizeof *impure; i++)
+            if (!strcmp(impure[i], n->name)) return false;
     }
-    for (uint32_t i = 0; i < n->n; i++) if (!pure_node(l, n->kids[i], depth)) return false;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (!pure_node(l, n->kids[i], depth)) return false;
     return true;
 }
 
-/* A function that calls itself counts as not pure, as does one at the end of a long chain: they are expanded, and the limit on
- * depth ends them. */
+/* A function that calls itself counts as not pure, as does one at the end of a long chain: they are expanded,
+ * and the limit on depth ends them. */
 static bool is_pure(Lower *l, const Node *fn, int depth)
 {
     int *p = purity_of(l, fn);
@@ -44,12 +48,13 @@ static bool is_pure(Lower *l, const Node *fn, int depth)
 bool lower_fn_is_pure(Lower *l, const Node *fn) { return is_pure(l, fn, 0); }
 bool lower_is_pure(Lower *l, const Node *n) { return pure_node(l, n, 0); }
 
-/* --- arguments ------------------------------------------------------------------------------------------------------------------ */
+/* --- arguments --------------------------------------------------------------------------------------- */
 
 static int parameter_index(const Node *fn, const char *name)
 {
     const Node *params = fn->kids[0];
-    for (uint32_t i = 0; i < params->n; i++) if (params->kids[i]->name == name) return (int)i;
+    for (uint32_t i = 0; i < params->n; i++)
+        if (params->kids[i]->name == name) return (int)i;
     return -1;
 }
 
@@ -60,12 +65,19 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
     for (uint32_t i = 0; i < call->n; i++) {
         const Node *a = call->kids[i];
         int k = a->kind == N_ARG ? parameter_index(fn, a->name) : (int)i;
-        if (k < 0) { lower_error(l, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name); return false; }
-        if (k >= (int)params->n) {
-            lower_error(l, a->loc, "`%s` takes %d argument%s", fn->name, (int)params->n, params->n == 1 ? "" : "s");
+        if (k < 0) {
+            lower_error(l, a->name_loc, "`%s` has no parameter `%s`", fn->name, a->name);
             return false;
         }
-        if (given[k]) { lower_error(l, a->loc, "argument `%s` is given twice", params->kids[k]->name); return false; }
+        if (k >= (int)params->n) {
+            lower_error(
+                l, a->loc, "`%s` takes %d argument%s", fn->name, (int)params->n, params->n == 1 ? "" : "s");
+            return false;
+        }
+        if (given[k]) {
+            lower_error(l, a->loc, "argument `%s` is given twice", params->kids[k]->name);
+            return false;
+        }
         given[k] = true;
         from[k] = a->kind == N_ARG ? a->kids[0] : a;
         out[k] = lower_expr(l, from[k]);
@@ -73,7 +85,10 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
     }
     for (uint32_t k = 0; k < params->n; k++) {
         if (given[k]) continue;
-        if (!params->kids[k]->kids[0]) { lower_error(l, call->loc, "`%s` needs the argument `%s`", fn->name, params->kids[k]->name); return false; }
+        if (!params->kids[k]->kids[0]) {
+            lower_error(l, call->loc, "`%s` needs the argument `%s`", fn->name, params->kids[k]->name);
+            return false;
+        }
         Scope *outer = l->scope;
         l->scope = l->globals;
         from[k] = params->kids[k]->kids[0];
@@ -82,16 +97,20 @@ static bool take_arguments(Lower *l, const Node *call, const Node *fn, V *out, c
         ok &= out[k].kind != V_ERROR;
     }
     for (uint32_t k = 0; k < params->n && ok; k++)
-        if (out[k].kind == V_VOID) { lower_error(l, from[k]->loc, "this call gives no value"); ok = false; }
+        if (out[k].kind == V_VOID) {
+            lower_error(l, from[k]->loc, "this call gives no value");
+            ok = false;
+        }
     return ok;
 }
 
-/* --- expansion --------------------------------------------------------------------------------------------------------------------- */
+/* --- expansion --------------------------------------------------------------------------------------- */
 
 static bool enter_call(Lower *l, Loc loc, const Node *fn)
 {
     if (l->depth < LIMIT_CALLS) return true;
-    lower_error_note(l, loc, "a fn is expanded at compile time: recursion must end there", "calls of fn functions are nested more than %d deep", LIMIT_CALLS);
+    lower_error_note(l, loc, "a fn is expanded at compile time: recursion must end there",
+        "calls of fn functions are nested more than %d deep", LIMIT_CALLS);
     l->stopped = true;
     return false;
 }
@@ -103,7 +122,8 @@ static V run_body(Lower *l, Loc loc, const Node *fn, const V *args)
     Frame frame = lower_frame_new(fn, false), *outer_frame = l->frame;
     Active active = { fn, loc, l->active };
     l->scope = &inner;
-    for (uint32_t k = 0; k < fn->kids[0]->n; k++) lower_scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++)
+        lower_scope_add(l, fn->kids[0]->kids[k]->name, fn->kids[0]->kids[k]->loc, args[k], false);
     l->frame = &frame;
     l->active = &active;
     l->depth++;
@@ -125,7 +145,7 @@ V lower_expand_fn(Lower *l, Loc loc, const Node *fn, const V *args)
     return v;
 }
 
-/* --- functions of the module ------------------------------------------------------------------------------------------------------------ */
+/* --- functions of the module ------------------------------------------------------------------------- */
 
 static const char *call_key(Lower *l, const Node *fn, const V *args)
 {
@@ -136,9 +156,15 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
         text_putc(&t, '|');
         switch ((int)args[k].kind) {
         case V_IR: type_print(args[k].value->type, &t); break;
-        case V_INT: text_printf(&t, "int %llx %llx", (unsigned long long)(args[k].big >> 64), (unsigned long long)args[k].big); break;
+        case V_INT:
+            text_printf(&t, "int %llx %llx", (unsigned long long)(args[k].big >> 64),
+                (unsigned long long)args[k].big);
+            break;
         case V_FLOAT: text_printf(&t, "float %a", args[k].f); break;
-        case V_CONST: text_printf(&t, "%s %llx", dtype_name(args[k].dtype), (unsigned long long)scalar_bits(args[k].dtype, args[k].c)); break;
+        case V_CONST:
+            text_printf(&t, "%s %llx", dtype_name(args[k].dtype),
+                (unsigned long long)scalar_bits(args[k].dtype, args[k].c));
+            break;
         case V_TYPE: text_printf(&t, "type %s", dtype_name(args[k].dtype)); break;
         default: return NULL;
         }
@@ -146,7 +172,11 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
     return session_intern(l->s, t.data, t.len);
 }
 
-typedef struct Specialized { Func *func; V result; int nesting; } Specialized;
+typedef struct Specialized {
+    Func *func;
+    V result;
+    int nesting;
+} Specialized;
 
 /* The number makes it differ from other functions; only the kernel may have the same name. */
 static const char *fresh_name(Lower *l, const char *name)
@@ -155,7 +185,8 @@ static const char *fresh_name(Lower *l, const char *name)
     return strcmp(n, l->module->funcs->name) ? n : arena_printf(&l->s->arena, "%s_fn", n);
 }
 
-/* Result values of the body become the function's results; constants among them stay constants of every call. */
+/* Result values of the body become the function's results; constants among them stay constants of every call.
+ */
 static void finish_function(Lower *l, Loc loc, Func *f, V *result)
 {
     V *items = result->kind == V_TUPLE ? result->items : result;
@@ -163,7 +194,10 @@ static void finish_function(Lower *l, Loc loc, Func *f, V *result)
     Value **out = arena_array(&l->s->arena, Value *, (size_t)n + 1);
     f->results = arena_array(&l->s->arena, const Type *, (size_t)n + 1);
     for (int k = 0; k < n; k++)
-        if (items[k].kind == V_IR) { f->results[n_out] = items[k].value->type; out[n_out++] = items[k].value; }
+        if (items[k].kind == V_IR) {
+            f->results[n_out] = items[k].value->type;
+            out[n_out++] = items[k].value;
+        }
     f->n_results = n_out;
     ir_build(&l->b, OP_RETURN, out, n_out, NO_ATTRS, NULL, 0);
 }
@@ -177,7 +211,9 @@ static const Specialized *specialize(Lower *l, Loc loc, const Node *fn, const V 
     Builder at = l->b;
     V *inner = arena_array(&l->s->arena, V, fn->kids[0]->n + 1);
     for (uint32_t k = 0; k < fn->kids[0]->n; k++)
-        inner[k] = args[k].kind == V_IR ? value_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR, args[k].value->type, NULL)) : args[k];
+        inner[k] = args[k].kind == V_IR ? value_ir(ir_param_new(f, fn->kids[0]->kids[k]->name, PARAM_SCALAR,
+                                              args[k].value->type, NULL))
+                                        : args[k];
     int nesting = l->nesting, deepest = l->deepest;
     l->func = f;
     l->b = ir_at_end(f->body);
@@ -203,13 +239,16 @@ static V call_function(Lower *l, const Node *call, const Node *fn, const V *args
     lower_leave_blocks(l, s->nesting);
     Value **operands = arena_array(&l->s->arena, Value *, fn->kids[0]->n + 1);
     int n = 0, used = 0;
-    for (uint32_t k = 0; k < fn->kids[0]->n; k++) if (args[k].kind == V_IR) operands[n++] = args[k].value;
+    for (uint32_t k = 0; k < fn->kids[0]->n; k++)
+        if (args[k].kind == V_IR) operands[n++] = args[k].value;
     if (!f->n_results) return result;
     l->b.loc = call->loc;
-    Instr *i = ir_build(&l->b, OP_CALL, operands, n, ATTRS(a_str(ATTR_CALLEE, f->name)), f->results, f->n_results);
+    Instr *i =
+        ir_build(&l->b, OP_CALL, operands, n, ATTRS(a_str(ATTR_CALLEE, f->name)), f->results, f->n_results);
     if (result.kind != V_TUPLE) return value_ir(&i->results[0]);
     V *items = arena_array(&l->s->arena, V, (size_t)result.n + 1);
-    for (int k = 0; k < result.n; k++) items[k] = result.items[k].kind == V_IR ? value_ir(&i->results[used++]) : result.items[k];
+    for (int k = 0; k < result.n; k++)
+        items[k] = result.items[k].kind == V_IR ? value_ir(&i->results[used++]) : result.items[k];
     return (V){ .kind = V_TUPLE, .n = result.n, .items = items };
 }
 
@@ -221,6 +260,9 @@ V lower_fn_call(Lower *l, const Node *call, const Node *fn)
     if (!take_arguments(l, call, fn, args, from) || !enter_call(l, call->loc, fn)) return value_error();
     bool runtime = false;
     for (uint32_t k = 0; k < n; k++) runtime |= args[k].kind == V_IR;
-    const char *key = runtime && !l->in_clause && !l->in_combine && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0) ? call_key(l, fn, args) : NULL;
+    const char *key =
+        runtime && !l->in_clause && !l->in_combine && l->specialized.n < LIMIT_FUNCTIONS && is_pure(l, fn, 0)
+            ? call_key(l, fn, args)
+            : NULL;
     return key ? call_function(l, call, fn, args, key) : lower_expand_fn(l, call->loc, fn, args);
 }

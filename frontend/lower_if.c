@@ -1,15 +1,16 @@
 /* lower_if.c: ifs, and what follows a statement that may have returned. See lower_flow.h. */
 #include "frontend/lower_flow.h"
 
-/* Brings the two sides of an if to one type. Only return values can differ: literals adapt, an unset side gets zeros, which are
- * never looked at because `done` says so. */
+/* Brings the two sides of an if to one type. Only return values can differ: literals adapt, an unset side
+ * gets zeros, which are never looked at because `done` says so. */
 static bool unify(Lower *l, Builder *then_b, Builder *else_b, V *a, V *b)
 {
     Loc loc = l->frame->return_loc;
     Builder at = l->b;
     bool ok = true;
     if (a->kind != V_VOID && b->kind != V_VOID) {
-        if (value_is_number(*a) && value_is_number(*b) && (value_is_untyped(*a) || value_is_untyped(*b))) ok = lower_same_dtype(l, loc, "returns", a, b);
+        if (value_is_number(*a) && value_is_number(*b) && (value_is_untyped(*a) || value_is_untyped(*b)))
+            ok = lower_same_dtype(l, loc, "returns", a, b);
     } else {
         V *set = a->kind == V_VOID ? b : a, *unset = a->kind == V_VOID ? a : b;
         *set = lower_concretize(l, *set, loc);
@@ -19,8 +20,15 @@ static bool unify(Lower *l, Builder *then_b, Builder *else_b, V *a, V *b)
     }
     l->b = at;
     const Type *ta = flow_type(l, *a), *tb = flow_type(l, *b);
-    if (ok && (!ta || !tb)) { lower_error(l, loc, "the returned value depends on the path: %s and %s", value_describe(l, *a), value_describe(l, *b)); ok = false; }
-    else if (ok && ta != tb) { lower_error(l, loc, "returns of different types: `%s` and `%s`", type_string(l->s, tb), type_string(l->s, ta)); ok = false; }
+    if (ok && (!ta || !tb)) {
+        lower_error(l, loc, "the returned value depends on the path: %s and %s", value_describe(l, *a),
+            value_describe(l, *b));
+        ok = false;
+    } else if (ok && ta != tb) {
+        lower_error(l, loc, "returns of different types: `%s` and `%s`", type_string(l->s, tb),
+            type_string(l->s, ta));
+        ok = false;
+    }
     return ok;
 }
 
@@ -42,7 +50,8 @@ void lower_branch(Lower *l, Branch b, bool tail)
     if (b.from < b.n) lower_list(l, b.rest, b.from, b.n, tail);
 }
 
-/* In tail position nothing reads a kernel's `done` any more; for a function the flag must be known to be set on both sides. */
+/* In tail position nothing reads a kernel's `done` any more; for a function the flag must be known to be set
+ * on both sides. */
 static V join_done(Lower *l, V a, V b, bool tail)
 {
     bool x, y;
@@ -67,7 +76,9 @@ static void join_variable(Lower *l, Loc loc, Join *j, Var *v, V a, V b)
     v->v = a;
     if (flow_same(a, b)) return;
     v->v = value_error();
-    if (a.kind == V_ERROR || b.kind == V_ERROR || flow_too_many(l, loc, (size_t)j->n) || !unify(l, &j->end[0], &j->end[1], &a, &b)) return;
+    if (a.kind == V_ERROR || b.kind == V_ERROR || flow_too_many(l, loc, (size_t)j->n) ||
+        !unify(l, &j->end[0], &j->end[1], &a, &b))
+        return;
     j->yields[0][j->n] = into(l, &j->end[0], a, loc);
     j->yields[1][j->n] = into(l, &j->end[1], b, loc);
     if (!j->yields[0][j->n] || !j->yields[1][j->n]) return;
@@ -111,7 +122,10 @@ static void if_else(Lower *l, Loc loc, Value *cond, Branch then_branch, Branch e
         Var *v = vars.data[i];
         if (v == &l->frame->done) {
             V done = join_done(l, a, b, tail);
-            if (done.kind != V_VOID) { v->v = done; continue; }
+            if (done.kind != V_VOID) {
+                v->v = done;
+                continue;
+            }
         }
         join_variable(l, loc, &j, v, a, b);
     }
@@ -176,7 +190,8 @@ bool lower_guarded_condition(Lower *l, const Node *n, const char *what, V *out)
     j.end[1] = ir_at_end(j.blocks[1]);
     j.end[1].loc = n->loc;
     l->b = outer;
-    for (size_t i = 0; i < tokens.len; i++) join_variable(l, n->loc, &j, tokens.data[i], tokens.data[i]->v, before[i]);
+    for (size_t i = 0; i < tokens.len; i++)
+        join_variable(l, n->loc, &j, tokens.data[i], tokens.data[i]->v, before[i]);
     join_variable(l, n->loc, &j, &result, ok ? *out : value_bool(true), value_bool(false));
     join(l, n->loc, &j, go);
     lower_leave_blocks(l, 1);
@@ -189,8 +204,16 @@ void lower_if(Lower *l, const Node *n, Branch rest, bool tail)
     Branch then_branch = { n->kids[1], NULL, 0, 0 }, else_branch = { n->kids[2], NULL, 0, 0 };
     bool rest_in_else = rest.from < rest.n && flow_always_returns(n->kids[1]);
     bool rest_in_then = rest.from < rest.n && !rest_in_else && flow_always_returns(n->kids[2]);
-    if (rest_in_else) { else_branch.rest = rest.rest; else_branch.from = rest.from; else_branch.n = rest.n; }
-    if (rest_in_then) { then_branch.rest = rest.rest; then_branch.from = rest.from; then_branch.n = rest.n; }
+    if (rest_in_else) {
+        else_branch.rest = rest.rest;
+        else_branch.from = rest.from;
+        else_branch.n = rest.n;
+    }
+    if (rest_in_then) {
+        then_branch.rest = rest.rest;
+        then_branch.from = rest.from;
+        then_branch.n = rest.n;
+    }
     V c;
     if (!flow_condition(l, n->kids[0], "if", &c)) {
         /* Look into the branches for their own errors. */

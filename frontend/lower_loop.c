@@ -1,5 +1,6 @@
-/* lower_loop.c: loops. Bodies are lowered into loose blocks with every variable that might change as an argument; what did not change is taken out
- * again before the instruction is built. A `for` whose body returns is built as a `while` that counts: the return ends the loop. */
+/* lower_loop.c: loops. Bodies are lowered into loose blocks with every variable that might change as an
+ * argument; what did not change is taken out again before the instruction is built. A `for` whose body
+ * returns is built as a `while` that counts: the return ends the loop. */
 #include "frontend/lower_flow.h"
 
 /* Erases what was lowered into a loose block. */
@@ -11,8 +12,8 @@ static void discard(Block *b)
     }
 }
 
-/* The types of a function's return values are known once a `return` was lowered. A loop needs them before its body: the body is
- * lowered once for that and thrown away. */
+/* The types of a function's return values are known once a `return` was lowered. A loop needs them before its
+ * body: the body is lowered once for that and thrown away. */
 static void learn_returns(Lower *l, const Node *loop, const char *name)
 {
     if (l->frame->is_kernel || l->frame->n_returns != -1 || l->frame->probing || !flow_returns(loop)) return;
@@ -24,22 +25,29 @@ static void learn_returns(Lower *l, const Node *loop, const char *name)
     Scope inner;
     l->b = ir_at_end(scratch);
     lower_scope_push(l, &inner);
-    if (name) lower_scope_add(l, name, loop->name_loc, value_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
+    if (name)
+        lower_scope_add(l, name, loop->name_loc,
+            value_ir(ir_block_arg(scratch, type_scalar(l->s, DT_INDEX), name)), false);
     int errors = l->s->n_errors;
     l->frame->probing = true;
     lower_branch(l, b, false);
     l->frame->probing = false;
-    if (l->s->n_errors > errors) l->stopped = true;     /* else they would be reported twice */
+    if (l->s->n_errors > errors) l->stopped = true; /* else they would be reported twice */
     lower_scope_pop(l);
     l->b = outer;
     flow_set_values(vars, before);
     discard(scratch);
 }
 
-typedef struct Carried { Var *var; V before; Value *init, *arg[2]; } Carried;
+typedef struct Carried {
+    Var *var;
+    V before;
+    Value *init, *arg[2];
+} Carried;
 typedef VEC(Carried) CarriedList;
 
-/* Every variable that the loop may change, as a value before it and an argument of each of the loop's blocks. */
+/* Every variable that the loop may change, as a value before it and an argument of each of the loop's blocks.
+ */
 static CarriedList enter_loop(Lower *l, const Node *loop, Block *const *blocks, int n_blocks)
 {
     Branch b[2] = { { loop->kids[loop->n - 1], NULL, 0, 0 } };
@@ -47,7 +55,8 @@ static CarriedList enter_loop(Lower *l, const Node *loop, Block *const *blocks, 
     CarriedList list = { 0 };
     bool returns = flow_returns(loop);
     for (int k = 0; returns && k < l->frame->n_returns && k < MAX_RETURNS; k++)
-        if (l->frame->returns[k].v.kind == V_VOID && l->frame->types[k]) l->frame->returns[k].v = flow_zero(l, l->frame->types[k]);
+        if (l->frame->returns[k].v.kind == V_VOID && l->frame->types[k])
+            l->frame->returns[k].v = flow_zero(l, l->frame->types[k]);
     if (vars.len > LIMIT_CARRIED) {
         flow_too_many(l, loop->loc, vars.len);
         l->stopped = true;
@@ -76,7 +85,8 @@ static void drop_args(Block *b)
 }
 
 /* Takes what the loop left alone out of the lists; the rest has its next value in `next`. */
-static void keep_changed(CarriedList *list, Value **passed, Value **next, Value **condition, Block *const *blocks, int n_blocks)
+static void keep_changed(
+    CarriedList *list, Value **passed, Value **next, Value **condition, Block *const *blocks, int n_blocks)
 {
     size_t n = 0;
     for (size_t i = 0; i < list->len; i++) {
@@ -95,7 +105,8 @@ static void keep_changed(CarriedList *list, Value **passed, Value **next, Value 
                 if (passed && passed[j] == c.arg[k]) passed[j] = c.init;
                 if (next[j] == c.arg[k]) next[j] = c.init;
             }
-            for (int a = 0; a < blocks[k]->n_args; a++) if (blocks[k]->args[a] == c.arg[k]) blocks[k]->args[a] = NULL;
+            for (int a = 0; a < blocks[k]->n_args; a++)
+                if (blocks[k]->args[a] == c.arg[k]) blocks[k]->args[a] = NULL;
         }
         c.var->v = c.before;
     }
@@ -112,7 +123,8 @@ static Value **next_values(Lower *l, CarriedList list, Loc loc)
         if (value_is_untyped(v)) v = lower_adapt(l, v, list.data[i].init->type->dtype, loc);
         next[i] = value_is_number(v) ? lower_materialize(l, v, loc) : NULL;
         if (next[i] && next[i]->type != list.data[i].init->type) {
-            lower_error(l, l->frame->return_loc, "returns of different types: `%s` and `%s`", type_string(l->s, next[i]->type), type_string(l->s, list.data[i].init->type));
+            lower_error(l, l->frame->return_loc, "returns of different types: `%s` and `%s`",
+                type_string(l->s, next[i]->type), type_string(l->s, list.data[i].init->type));
             next[i] = NULL;
         }
         if (!next[i]) next[i] = list.data[i].arg[0];
@@ -130,10 +142,12 @@ static void leave_loop(Lower *l, Instr *i, CarriedList list, int first)
     }
 }
 
-/* --- loops that end by a test ------------------------------------------------------------------------------------------------ */
+/* --- loops that end by a test ------------------------------------------------------------------------ */
 
 /* The counter of a `for` that is built as a `while`: an argument of each of its two blocks. */
-typedef struct Counter { Value *lo, *hi, *by, *arg[2]; } Counter;
+typedef struct Counter {
+    Value *lo, *hi, *by, *arg[2];
+} Counter;
 
 /* The test, in the first block. It asks whether the path has returned, too. */
 static Value *loop_test(Lower *l, const Node *n, const Counter *count)
@@ -145,9 +159,10 @@ static Value *loop_test(Lower *l, const Node *n, const Counter *count)
     return done.kind == V_IR ? ir_bin(&l->b, OP_AND, go, ir_un(&l->b, OP_NOT, done.value)) : go;
 }
 
-/* Ends the two blocks and builds the instruction around them. A counter is the first value that the loop carries. */
-static void build_while(Lower *l, const Node *n, Block *const *blocks, Builder *ends, CarriedList list, const Counter *count,
-                        Value *go, Value *const *passed, Value *const *next)
+/* Ends the two blocks and builds the instruction around them. A counter is the first value that the loop
+ * carries. */
+static void build_while(Lower *l, const Node *n, Block *const *blocks, Builder *ends, CarriedList list,
+    const Counter *count, Value *go, Value *const *passed, Value *const *next)
 {
     Value *init[IR_MAX_RESULTS], *test[IR_MAX_RESULTS + 1] = { go }, *yield[IR_MAX_RESULTS];
     const Type *types[IR_MAX_RESULTS];
@@ -177,7 +192,8 @@ static void build_while(Lower *l, const Node *n, Block *const *blocks, Builder *
 static void lower_tested(Lower *l, const Node *n, Counter *count)
 {
     Block *blocks[2] = { ir_block_new(l->func, NULL), ir_block_new(l->func, NULL) };
-    for (int k = 0; k < 2 && count; k++) count->arg[k] = ir_block_arg(blocks[k], type_scalar(l->s, DT_INDEX), n->name);
+    for (int k = 0; k < 2 && count; k++)
+        count->arg[k] = ir_block_arg(blocks[k], type_scalar(l->s, DT_INDEX), n->name);
     CarriedList list = enter_loop(l, n, blocks, 2);
     Builder outer = l->b, ends[2];
     Scope inner;
@@ -199,7 +215,10 @@ static void lower_tested(Lower *l, const Node *n, Counter *count)
     ends[1] = l->b;
     keep_changed(&list, passed, next, &go, blocks, 2);
     l->b = outer;
-    if (flow_too_many(l, n->loc, list.len + (count != NULL))) { l->stopped = true; return; }
+    if (flow_too_many(l, n->loc, list.len + (count != NULL))) {
+        l->stopped = true;
+        return;
+    }
     build_while(l, n, blocks, ends, list, count, go, passed, next);
 }
 
@@ -209,7 +228,7 @@ void lower_while(Lower *l, const Node *n)
     lower_tested(l, n, NULL);
 }
 
-/* --- for ---------------------------------------------------------------------------------------------------------------------- */
+/* --- for --------------------------------------------------------------------------------------------- */
 
 /* `hint (unroll = n)` of a loop; 0: none. */
 static int64_t loop_unroll(Lower *l, const Node *hint)
@@ -239,20 +258,28 @@ static void lower_counted(Lower *l, const Node *n, const Counter *count, Attr un
     Builder end = l->b;
     keep_changed(&list, NULL, next, NULL, &body, 1);
     l->b = outer;
-    if (flow_too_many(l, n->loc, list.len)) { l->stopped = true; return; }
+    if (flow_too_many(l, n->loc, list.len)) {
+        l->stopped = true;
+        return;
+    }
     ir_build(&end, OP_YIELD, next, (int)list.len, NO_ATTRS, NULL, 0);
     Value *operands[IR_MAX_RESULTS + 3] = { count->lo, count->hi, count->by };
     const Type *types[IR_MAX_RESULTS];
-    for (size_t i = 0; i < list.len; i++) { operands[i + 3] = list.data[i].init; types[i] = list.data[i].init->type; }
+    for (size_t i = 0; i < list.len; i++) {
+        operands[i + 3] = list.data[i].init;
+        types[i] = list.data[i].init->type;
+    }
     l->b.loc = n->loc;
-    Instr *loop = ir_build(&l->b, OP_FOR, operands, (int)list.len + 3, (Attrs){ &unroll, unroll.i != 0 }, types, (int)list.len);
+    Instr *loop = ir_build(
+        &l->b, OP_FOR, operands, (int)list.len + 3, (Attrs){ &unroll, unroll.i != 0 }, types, (int)list.len);
     flow_attach(loop, 0, body);
     leave_loop(l, loop, list, 0);
 }
 
 void lower_for(Lower *l, const Node *n)
 {
-    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"), *hi = lower_index_value(l, n->kids[1], "the end of a loop");
+    Value *lo = lower_index_value(l, n->kids[0], "the start of a loop"),
+          *hi = lower_index_value(l, n->kids[1], "the end of a loop");
     int64_t step = 1;
     bool ok = !n->kids[2] || lower_const_int(l, n->kids[2], "the step of a loop", 1, INT32_MAX, &step);
     if (!lo || !hi || !ok) lo = hi = ir_index(&l->b, 0);
@@ -273,7 +300,8 @@ void lower_const_for(Lower *l, const Node *n)
     if (!ok) return;
     int64_t count = hi > lo ? (hi - lo + by - 1) / by : 0;
     if (count > LIMIT_UNROLL) {
-        lower_error_note(l, n->loc, "a plain `for` runs at run time", "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
+        lower_error_note(l, n->loc, "a plain `for` runs at run time",
+            "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
         return;
     }
     for (int64_t k = 0; k < count && !flow_done(l) && lower_step(l, n->loc); k++) {

@@ -1,13 +1,15 @@
-/* lower_memory.c: load, store, gather, scatter, atomics. An out or inout tensor carries a token, the state of its memory: each
- * access takes the last one and leaves the next, so accesses to one tensor keep their order and others are free. */
+/* lower_memory.c: load, store, gather, scatter, atomics. An out or inout tensor carries a token, the state of
+ * its memory: each access takes the last one and leaves the next, so accesses to one tensor keep their order
+ * and others are free. */
 #include "frontend/lower.h"
 
 typedef struct Window {
     KParam *param;
-    Value *operands[TILE_MAX_RANK + 6]; int n;      /* tensor, one index an axis, then what the access adds */
+    Value *operands[TILE_MAX_RANK + 6];
+    int n; /* tensor, one index an axis, then what the access adds */
     int64_t extents[TILE_MAX_RANK], steps[TILE_MAX_RANK];
     bool strided;
-    int rank;                                       /* of the value */
+    int rank; /* of the value */
     int64_t shape[TILE_MAX_RANK];
 } Window;
 
@@ -18,22 +20,31 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
     const char *name = c->node->name;
     if (n->kind != N_INDEX) {
         V v = lower_expr(l, n);
-        if (v.kind == V_TENSOR) lower_error_note(l, n->loc, "X[:, :] is the whole tensor", "`%s` takes a window X[...], not a tensor by itself", name);
-        else if (v.kind != V_ERROR) lower_error(l, n->loc, "`%s` takes a window X[...] of a tensor, not %s", name, value_describe(l, v));
+        if (v.kind == V_TENSOR)
+            lower_error_note(l, n->loc, "X[:, :] is the whole tensor",
+                "`%s` takes a window X[...], not a tensor by itself", name);
+        else if (v.kind != V_ERROR)
+            lower_error(
+                l, n->loc, "`%s` takes a window X[...] of a tensor, not %s", name, value_describe(l, v));
         return NULL;
     }
     V v = lower_expr(l, n->kids[0]);
     if (v.kind == V_ERROR) return NULL;
     if (v.kind != V_TENSOR) {
-        lower_error(l, n->kids[0]->loc, "`%s` takes a window of a tensor, not of %s", name, value_describe(l, v));
+        lower_error(
+            l, n->kids[0]->loc, "`%s` takes a window of a tensor, not of %s", name, value_describe(l, v));
         return NULL;
     }
-    if (l->in_clause) { lower_error(l, n->loc, "memory cannot be read in a grid or remap clause"); return NULL; }
+    if (l->in_clause) {
+        lower_error(l, n->loc, "memory cannot be read in a grid or remap clause");
+        return NULL;
+    }
     w->param = &l->params[v.param];
     w->operands[w->n++] = l->args[v.param];
     int rank = w->param->type->rank;
     if ((int)n->n - 1 == rank) return n;
-    lower_error(l, n->loc, "%d subscript%s for a tensor of %d %s", (int)n->n - 1, n->n == 2 ? "" : "s", rank, rank == 1 ? "axis" : "axes");
+    lower_error(l, n->loc, "%d subscript%s for a tensor of %d %s", (int)n->n - 1, n->n == 2 ? "" : "s", rank,
+        rank == 1 ? "axis" : "axes");
     return NULL;
 }
 
@@ -41,8 +52,12 @@ static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
 {
     const Dim *d = &l->func->dims[w->param->dims[axis]];
     if (d->extent < 0) {
-        lower_error_note(l, a->loc, d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or %s %s=...", lower_binder(l), d->name) : NULL,
-                   "`:` makes the extent `%s` a tile extent, which must be known at compile time", d->name ? d->name : "?");
+        lower_error_note(l, a->loc,
+            d->name ? arena_printf(&l->s->arena, "bind it: `instantiate` in the file, or %s %s=...",
+                          lower_binder(l), d->name)
+                    : NULL,
+            "`:` makes the extent `%s` a tile extent, which must be known at compile time",
+            d->name ? d->name : "?");
         return false;
     }
     if (d->extent < 1) return lower_no_elements(l, a->loc, d->extent);
@@ -57,17 +72,21 @@ static bool window_axis(Lower *l, const Node *a, Window *w, int axis)
     w->steps[axis] = 1;
     if (a->kind == N_ALL) return whole_axis(l, a, w, axis);
     if (a->kind == N_NONE) {
-        lower_error_note(l, a->loc, "load first, then add an axis: load(X[...])[:, None]", "a window takes no `None`");
+        lower_error_note(
+            l, a->loc, "load first, then add an axis: load(X[...])[:, None]", "a window takes no `None`");
         return false;
     }
     bool window = a->kind == N_WINDOW;
-    Value *base = lower_index_value(l, window ? a->kids[0] : a, window ? "the base of a window" : "a subscript");
+    Value *base =
+        lower_index_value(l, window ? a->kids[0] : a, window ? "the base of a window" : "a subscript");
     if (!base) return false;
     w->operands[w->n++] = base;
     w->extents[axis] = -1;
     if (!window) return true;
-    if (!lower_const_int(l, a->kids[1], "the extent of a window", 1, INT64_MAX, &w->extents[axis])) return false;
-    if (a->kids[2] && !lower_const_int(l, a->kids[2], "the step of a window", 1, INT32_MAX, &w->steps[axis])) return false;
+    if (!lower_const_int(l, a->kids[1], "the extent of a window", 1, INT64_MAX, &w->extents[axis]))
+        return false;
+    if (a->kids[2] && !lower_const_int(l, a->kids[2], "the step of a window", 1, INT32_MAX, &w->steps[axis]))
+        return false;
     w->strided |= w->steps[axis] != 1;
     return true;
 }
@@ -93,11 +112,15 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
     if (!n) return false;
     int rank = w->param->type->rank;
     V v[TILE_MAX_RANK + 1];
-    if (rank == 0) { lower_error(l, n->loc, "`%s` needs a tensor of at least one axis", c->node->name); return false; }
+    if (rank == 0) {
+        lower_error(l, n->loc, "`%s` needs a tensor of at least one axis", c->node->name);
+        return false;
+    }
     for (int i = 0; i < rank; i++) {
         const Node *a = n->kids[i + 1];
         if (a->kind == N_ALL || a->kind == N_WINDOW || a->kind == N_NONE) {
-            lower_error_note(l, a->loc, "arange(n) with an offset is such a tile", "`%s` takes tiles of indices, one an axis", c->node->name);
+            lower_error_note(l, a->loc, "arange(n) with an offset is such a tile",
+                "`%s` takes tiles of indices, one an axis", c->node->name);
             return false;
         }
         v[i] = lower_expr(l, a);
@@ -123,7 +146,8 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
 
 static bool unit_axis(V v)
 {
-    for (int i = 0; i < value_rank(v); i++) if (value_shape(v)[i] == 1) return true;
+    for (int i = 0; i < value_rank(v); i++)
+        if (value_shape(v)[i] == 1) return true;
     return false;
 }
 
@@ -136,15 +160,22 @@ static bool push_value(Lower *l, Window *w, const Node *n, const char *what)
     if (v.kind == V_ERROR) return false;
     if (v.kind == V_IR || v.kind == V_CONST) {
         if (value_dtype(v) != d) {
-            lower_error_note(l, n->loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)), "%s is `%s`, the tensor `%s`", what, dtype_name(value_dtype(v)), dtype_name(d));
+            lower_error_note(l, n->loc, arena_printf(&l->s->arena, "write `%s(...)`", dtype_name(d)),
+                "%s is `%s`, the tensor `%s`", what, dtype_name(value_dtype(v)), dtype_name(d));
             return false;
         }
         bool fits = value_rank(v) == 0 || value_rank(v) == w->rank;
-        for (int i = 0; fits && i < value_rank(v); i++) fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
+        for (int i = 0; fits && i < value_rank(v); i++)
+            fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
         if (!fits) {
-            const char *window = value_describe(l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } });
-            if (!unit_axis(v) || value_rank(v) <= w->rank) lower_error(l, n->loc, "%s is %s, the window %s", what, value_describe(l, v), window);
-            else lower_error_note(l, n->loc, "an axis of extent 1 is too many: `reshape` it away, or give a reduction `drop = true`", "%s is %s, the window %s", what, value_describe(l, v), window);
+            const char *window = value_describe(
+                l, (V){ .kind = V_IR, .value = &(Value){ .type = type_value(l->s, d, w->rank, w->shape) } });
+            if (!unit_axis(v) || value_rank(v) <= w->rank)
+                lower_error(l, n->loc, "%s is %s, the window %s", what, value_describe(l, v), window);
+            else
+                lower_error_note(l, n->loc,
+                    "an axis of extent 1 is too many: `reshape` it away, or give a reduction `drop = true`",
+                    "%s is %s, the window %s", what, value_describe(l, v), window);
             return false;
         }
     }
@@ -159,8 +190,10 @@ static bool push_mask(Lower *l, Window *w, const Node *n)
     if (!n) return true;
     V v = lower_expr(l, n);
     if (v.kind == V_ERROR) return false;
-    bool fits = (v.kind == V_CONST || v.kind == V_IR) && value_dtype(v) == DT_BOOL && (value_rank(v) == 0 || value_rank(v) == w->rank);
-    for (int i = 0; fits && i < value_rank(v); i++) fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
+    bool fits = (v.kind == V_CONST || v.kind == V_IR) && value_dtype(v) == DT_BOOL &&
+                (value_rank(v) == 0 || value_rank(v) == w->rank);
+    for (int i = 0; fits && i < value_rank(v); i++)
+        fits = value_shape(v)[i] == w->shape[i] || value_shape(v)[i] == 1;
     if (!fits) {
         V shape = { .kind = V_IR, .value = &(Value){ .type = type_value(l->s, DT_BOOL, w->rank, w->shape) } };
         lower_error(l, n->loc, "the mask is %s, must be %s", value_describe(l, v), value_describe(l, shape));
@@ -191,14 +224,18 @@ static bool push_pad(Lower *l, Window *w, const Node *n)
 static bool writable(Lower *l, const Call *c, const Window *w)
 {
     if (w->param->kind != PARAM_IN) return true;
-    lower_error_note(l, ARG(c, 0)->loc, "declare it `out` or `inout`", "`%s` is an `in` tensor: it cannot be written", w->param->var->name);
+    lower_error_note(l, ARG(c, 0)->loc, "declare it `out` or `inout`",
+        "`%s` is an `in` tensor: it cannot be written", w->param->var->name);
     return false;
 }
 
-/* --- attributes --------------------------------------------------------------------------------------------------------------- */
+/* --- attributes -------------------------------------------------------------------------------------- */
 
 enum { MAX_ATTRS = 10 };
-typedef struct AttrList { Attr v[MAX_ATTRS]; int n; } AttrList;
+typedef struct AttrList {
+    Attr v[MAX_ATTRS];
+    int n;
+} AttrList;
 static void push_attr(AttrList *a, Attr x) { a->v[a->n++] = x; }
 
 /* An argument that is one of a few words. */
@@ -209,7 +246,8 @@ static bool push_word(Lower *l, AttrList *a, AttrKey key, const Node *n, const c
     if (v < 0) {
         Text t;
         text_init(&t, &l->s->arena);
-        for (int i = 0; attr_enum_name(key, i); i++) text_printf(&t, "%s%s", i ? ", " : "", attr_enum_name(key, i));
+        for (int i = 0; attr_enum_name(key, i); i++)
+            text_printf(&t, "%s%s", i ? ", " : "", attr_enum_name(key, i));
         lower_error(l, n->loc, "%s must be one of %s", what, t.data);
         return false;
     }
@@ -237,7 +275,10 @@ static bool push_order(Lower *l, AttrList *a, const Node *n, const Window *w, in
     unsigned seen = 0;
     for (int i = 0; i < w->rank; i++) {
         if (!lower_const_int(l, n->kids[i], "an axis in order", 0, w->rank - 1, &order[i])) return false;
-        if (seen >> order[i] & 1) { lower_error(l, n->loc, "order names axis %lld twice", (long long)order[i]); return false; }
+        if (seen >> order[i] & 1) {
+            lower_error(l, n->loc, "order names axis %lld twice", (long long)order[i]);
+            return false;
+        }
         seen |= 1u << order[i];
     }
     push_attr(a, a_ints(ATTR_ORDER, order, w->rank));
@@ -266,7 +307,7 @@ static V finish(Lower *l, const Call *c, Op op, Window *w, AttrList *a, bool has
     return has_result ? value_ir(&i->results[0]) : value_void();
 }
 
-/* --- accesses ---------------------------------------------------------------------------------------------------------------------- */
+/* --- accesses ---------------------------------------------------------------------------------------- */
 
 V lower_load(Lower *l, const Call *c)
 {
@@ -288,7 +329,10 @@ V lower_store(Lower *l, const Call *c)
 {
     Window w;
     AttrList a = { .n = 0 };
-    if (!read_window(l, c, &w)) { lower_expr(l, ARG(c, 1)); return value_error(); }
+    if (!read_window(l, c, &w)) {
+        lower_expr(l, ARG(c, 1));
+        return value_error();
+    }
     push_window(&a, &w);
     bool ok = writable(l, c, &w);
     ok &= push_value(l, &w, ARG(c, 1), "the value");
@@ -301,7 +345,8 @@ V lower_gather(Lower *l, const Call *c)
     Window w;
     AttrList a = { .n = 0 };
     if (!read_indices(l, c, &w)) return value_error();
-    if (w.rank && !lower_tile_type(l, c->node->loc, w.param->type->dtype, w.rank, w.shape)) return value_error();
+    if (w.rank && !lower_tile_type(l, c->node->loc, w.param->type->dtype, w.rank, w.shape))
+        return value_error();
     bool ok = push_mask(l, &w, ARG(c, 1));
     ok &= push_pad(l, &w, ARG(c, 2));
     ok &= push_word(l, &a, ATTR_CACHE, ARG(c, 3), "cache");
@@ -325,21 +370,25 @@ V lower_scatter(Lower *l, const Call *c)
     return finish(l, c, OP_SCATTER, &w, &a, false);
 }
 
-/* An atomic with acquire or release orders the plain accesses of every tensor: it stands after all of them and before all that follow. */
+/* An atomic with acquire or release orders the plain accesses of every tensor: it stands after all of them
+ * and before all that follow. */
 static V finish_atomic(Lower *l, const Call *c, Op op, Window *w, AttrList *a)
 {
     int sem = SEM_RELAXED;
-    for (int i = 0; i < a->n; i++) if (a->v[i].key == ATTR_SEM) sem = (int)a->v[i].i;
+    for (int i = 0; i < a->n; i++)
+        if (a->v[i].key == ATTR_SEM) sem = (int)a->v[i].i;
     if (sem == SEM_RELAXED) return finish(l, c, op, w, a, true);
     Value **tokens = arena_array(&l->s->arena, Value *, (size_t)l->n_params + 1);
     int n = 0;
     for (int i = 0; i < l->n_params; i++)
-        if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN) tokens[n++] = l->params[i].token.v.value;
+        if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
+            tokens[n++] = l->params[i].token.v.value;
     l->b.loc = c->node->loc;
     if (n > 1) w->param->token.v = value_ir(ir_emit(&l->b, OP_JOIN_TOKENS, tokens, n, NO_ATTRS, NULL));
     V result = finish(l, c, op, w, a, true);
     for (int i = 0; i < l->n_params; i++)
-        if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN) l->params[i].token.v = w->param->token.v;
+        if (l->params[i].type->kind == TYPE_TENSOR && l->params[i].kind != PARAM_IN)
+            l->params[i].token.v = w->param->token.v;
     return result;
 }
 
@@ -350,7 +399,8 @@ static V atomic(Lower *l, const Call *c, Op op, int rmw, int n_values)
     AttrList a = { .n = 0 };
     if (!read_indices(l, c, &w)) return value_error();
     bool ok = writable(l, c, &w);
-    for (int k = 0; k < n_values; k++) ok &= push_value(l, &w, ARG(c, 1 + k), n_values == 1 ? "the value" : names[k]);
+    for (int k = 0; k < n_values; k++)
+        ok &= push_value(l, &w, ARG(c, 1 + k), n_values == 1 ? "the value" : names[k]);
     const Node *mask = ARG(c, 1 + n_values);
     ok &= push_mask(l, &w, mask);
     if (op == OP_ATOMIC_RMW) push_attr(&a, a_int(ATTR_RMW, rmw));

@@ -1,12 +1,12 @@
-/* lower_part.c: subscripts of tiles and of tables of constants. A tile's are constants that lie inside; a table's may
- * also be values.
+/* lower_part.c: subscripts of tiles and of tables of constants. A tile's are constants that lie inside; a
+ * table's may also be values.
  *
  *     t[2, 0 +: 16, :, None]      slices along the axes that have a number or a part, then one reshape
- *     LUT[i]                      of a constant: the entry. Of a value: a tree of `where` over the bits of the index;
- *                                 0 where it is out of range */
+ *     LUT[i]                      of a constant: the entry. Of a value: a tree of `where` over the bits of
+ * the index; 0 where it is out of range */
 #include "frontend/lower_flow.h"
 
-/* --- parts of tiles ---------------------------------------------------------------------------------------- */
+/* --- parts of tiles ---------------------------------------------------------------------------------- */
 
 static Value *cut(Lower *l, Loc loc, Value *x, int axis, int64_t base, int64_t extent)
 {
@@ -33,7 +33,7 @@ static Value *cut_axis(Lower *l, const Node *a, Value *x, int axis, int64_t *ext
     }
     if (a->kids[2]) {
         lower_error_note(l, a->kids[2]->loc, "reshape(x, [n, step])[:, 0] takes every step-th element",
-                         "a part of a tile takes no step");
+            "a part of a tile takes no step");
         return NULL;
     }
     if (!lower_const_int(l, a->kids[1], "the extent of a part", 1, length, extent)) return NULL;
@@ -61,7 +61,7 @@ V lower_part(Lower *l, const Node *n, Value *v)
     for (uint32_t i = 1; i < n->n; i++) axes += n->kids[i]->kind != N_NONE;
     if (axes != of)
         return lower_error(l, n->loc, "%d subscript%s for a tile of %d axes; `:` keeps a whole axis", axes,
-                           axes == 1 ? "" : "s", of);
+            axes == 1 ? "" : "s", of);
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_NONE) extent = 1;
@@ -78,9 +78,10 @@ V lower_part(Lower *l, const Node *n, Value *v)
     return value_ir(ir_emit(&l->b, OP_RESHAPE, &v, 1, NO_ATTRS, t));
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------ */
+/* --- tables ------------------------------------------------------------------------------------------ */
 
-/* The type that entries take where a value chooses among them. Those of `int` and `float` have none until then. */
+/* The type that entries take where a value chooses among them. Those of `int` and `float` have none until
+ * then. */
 static bool table_type(Lower *l, const Node *type, DType *d)
 {
     Var *named = lower_scope_find(l, type->name);
@@ -88,7 +89,8 @@ static bool table_type(Lower *l, const Node *type, DType *d)
     if (named && named->v.kind == V_TYPE) *d = named->v.dtype;
     else if (word) *d = *type->name == 'i' ? DT_INDEX : DT_F32;
     else if (!dtype_parse(type->name, strlen(type->name), d)) {
-        lower_error_note(l, type->loc, "i32, f32, int, ...", "a table cannot have entries of `%s`", type->name);
+        lower_error_note(
+            l, type->loc, "i32, f32, int, ...", "a table cannot have entries of `%s`", type->name);
         return false;
     }
     return true;
@@ -100,8 +102,10 @@ V lower_table(Lower *l, const Node *type, const Node *table)
     int64_t n;
     DType d;
     if (!table_type(l, type, &d)) return value_error();
-    if (!lower_const_int(l, table->kids[0], "the length of a table", 1, LIMIT_TABLE, &n)) return value_error();
-    if (n != entries) return lower_error(l, table->loc, "a table of %lld entries, %u given", (long long)n, entries);
+    if (!lower_const_int(l, table->kids[0], "the length of a table", 1, LIMIT_TABLE, &n))
+        return value_error();
+    if (n != entries)
+        return lower_error(l, table->loc, "a table of %lld entries, %u given", (long long)n, entries);
     V *items = arena_array(&l->s->arena, V, entries);
     for (uint32_t k = 0; k < entries; k++) {
         items[k] = lower_const_value(l, type, lower_expr(l, table->kids[k + 1]), table->kids[k + 1]->loc);
@@ -156,10 +160,11 @@ V lower_table_entry(Lower *l, const Node *n, V table)
     if (value_to_int(v, &known)) {
         if (known >= 0 && known < table.n) return table.items[known];
         return lower_error(l, a->loc, "the subscript of a table must be from 0 to %d, not %lld", table.n - 1,
-                           (long long)known);
+            (long long)known);
     }
     if (v.kind != V_IR || !dtype_is_int(value_dtype(v)))
-        return lower_error(l, a->loc, "the subscript of a table must be of integers, not %s", value_describe(l, v));
+        return lower_error(
+            l, a->loc, "the subscript of a table must be of integers, not %s", value_describe(l, v));
     l->b.loc = n->loc;
     Value *x = dtype_bits(value_dtype(v)) < 32 ? ir_cast(&l->b, v.value, DT_I32) : v.value;
     Value *entry = choose(l, x, table, n->loc);

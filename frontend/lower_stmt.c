@@ -1,7 +1,7 @@
 /* lower_stmt.c: statements but ifs and loops: bindings, assignments, returns, and lists of statements. */
 #include "frontend/lower_flow.h"
 
-/* --- bindings and assignments --------------------------------------------------------------------------------------------------------- */
+/* --- bindings and assignments ------------------------------------------------------------------------ */
 
 static V variable_value(Lower *l, V v, Loc loc, const char *name)
 {
@@ -26,14 +26,18 @@ static void lower_bind(Lower *l, const Node *n)
     bool is_var = n->kind == N_VAR;
     V v = lower_expr(l, n->kids[0]);
     if (!n->op) {
-        if (is_var && v.kind == V_TUPLE) v = lower_error(l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
+        if (is_var && v.kind == V_TUPLE)
+            v = lower_error(
+                l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
         bind_name(l, n->kids[1], v, n->kids[0]->loc, is_var);
         return;
     }
     int names = (int)n->n - 1;
     if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != names))
-        v = lower_error(l, n->kids[0]->loc, "%d names for %s", names, v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
-    for (int k = 0; k < names; k++) bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
+        v = lower_error(l, n->kids[0]->loc, "%d names for %s", names,
+            v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    for (int k = 0; k < names; k++)
+        bind_name(l, n->kids[k + 1], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[0]->loc, is_var);
 }
 
 /* `var name[length] = value`: each element has the value, or its own of a tuple. */
@@ -42,14 +46,22 @@ static void lower_array(Lower *l, const Node *n)
     int64_t length;
     bool ok = lower_const_int(l, n->kids[0], "the length of an array", 1, LIMIT_ARRAY, &length);
     V v = lower_expr(l, n->kids[1]);
-    if (ok && v.kind == V_TUPLE && v.n != length) v = lower_error(l, n->kids[1]->loc, "an array of %d elements and %s", (int)length, value_describe(l, v));
+    if (ok && v.kind == V_TUPLE && v.n != length)
+        v = lower_error(
+            l, n->kids[1]->loc, "an array of %d elements and %s", (int)length, value_describe(l, v));
     if (ok && v.kind != V_TUPLE) v = variable_value(l, v, n->kids[1]->loc, n->name);
-    if (!ok || v.kind == V_ERROR) { lower_scope_add(l, n->name, n->name_loc, value_error(), true); return; }
+    if (!ok || v.kind == V_ERROR) {
+        lower_scope_add(l, n->name, n->name_loc, value_error(), true);
+        return;
+    }
     Var *array = lower_scope_add(l, n->name, n->name_loc, value_void(), false);
     array->elements = arena_array(&l->s->arena, Var, (size_t)length);
     array->n_elements = (int)length;
     for (int k = 0; k < length; k++)
-        array->elements[k] = (Var){ .name = n->name, .v = variable_value(l, v.kind == V_TUPLE ? v.items[k] : v, n->kids[1]->loc, n->name), .is_var = true, .loc = n->name_loc };
+        array->elements[k] = (Var){ .name = n->name,
+            .v = variable_value(l, v.kind == V_TUPLE ? v.items[k] : v, n->kids[1]->loc, n->name),
+            .is_var = true,
+            .loc = n->name_loc };
 }
 
 /* The variable that a target of an assignment names; NULL after an error. */
@@ -60,15 +72,23 @@ static Var *target_variable(Lower *l, const Node *target)
     int64_t k;
     if (target->kind == N_INDEX && var && var->v.kind == V_ERROR) return NULL;
     if (target->kind == N_INDEX && var && var->elements) {
-        if (target->n == 2 && target->kids[1]->kind != N_ALL && target->kids[1]->kind != N_WINDOW && target->kids[1]->kind != N_NONE)
-            return lower_const_int(l, target->kids[1], "the subscript of an array", 0, var->n_elements - 1, &k) ? &var->elements[k] : NULL;
+        if (target->n == 2 && target->kids[1]->kind != N_ALL && target->kids[1]->kind != N_WINDOW &&
+            target->kids[1]->kind != N_NONE)
+            return lower_const_int(
+                       l, target->kids[1], "the subscript of an array", 0, var->n_elements - 1, &k)
+                       ? &var->elements[k]
+                       : NULL;
         lower_error(l, target->loc, "an array of variables takes one constant subscript");
     } else if (target->kind == N_INDEX) {
-        lower_error_note(l, target->loc, "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)", "an element cannot be assigned");
+        lower_error_note(l, target->loc,
+            "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)",
+            "an element cannot be assigned");
     } else if (target->kind != N_NAME) {
         lower_error(l, target->loc, "only a variable can be assigned");
     } else if (!var) {
-        lower_error_note(l, target->loc, arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`", target->name);
+        lower_error_note(l, target->loc,
+            arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`",
+            target->name);
     } else if (!var->is_var) {
         lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
     } else return var;
@@ -85,8 +105,13 @@ static void assign_name(Lower *l, const Node *target, V v, Loc loc)
     if (value_is_untyped(v)) v = lower_adapt(l, v, t->dtype, loc);
     if (v.kind == V_ERROR) return;
     if ((v.kind != V_CONST && v.kind != V_IR) || flow_type(l, v) != t) {
-        if (v.kind == V_TENSOR || v.kind == V_VOID) { lower_error(l, loc, "`%s` is `%s`; this is %s", var->name, type_string(l->s, t), value_describe(l, v)); return; }
-        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s", var->name, type_string(l->s, t), value_describe(l, v));
+        if (v.kind == V_TENSOR || v.kind == V_VOID) {
+            lower_error(
+                l, loc, "`%s` is `%s`; this is %s", var->name, type_string(l->s, t), value_describe(l, v));
+            return;
+        }
+        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s",
+            var->name, type_string(l->s, t), value_describe(l, v));
         return;
     }
     /* A fresh name only for a fresh value: `m = m_new` leaves m_new its own. */
@@ -100,17 +125,24 @@ static void lower_assign(Lower *l, const Node *n)
     const Node *target = n->kids[0];
     V v;
     if (n->op) {
-        Node op = { .kind = N_BINARY, .op = n->op, .n = 2, .loc = n->loc, .kids = (Node *[]){ n->kids[0], n->kids[1] } };
+        Node op = {
+            .kind = N_BINARY, .op = n->op, .n = 2, .loc = n->loc, .kids = (Node *[]){ n->kids[0], n->kids[1] }
+        };
         v = lower_expr(l, &op);
         if (v.kind == V_ERROR) return;
     } else v = lower_expr(l, n->kids[1]);
-    if (target->kind != N_TUPLE) { assign_name(l, target, v, n->kids[1]->loc); return; }
+    if (target->kind != N_TUPLE) {
+        assign_name(l, target, v, n->kids[1]->loc);
+        return;
+    }
     if (v.kind != V_ERROR && (v.kind != V_TUPLE || v.n != (int)target->n))
-        v = lower_error(l, n->kids[1]->loc, "%d names for %s", (int)target->n, v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
-    for (uint32_t k = 0; k < target->n; k++) assign_name(l, target->kids[k], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[1]->loc);
+        v = lower_error(l, n->kids[1]->loc, "%d names for %s", (int)target->n,
+            v.kind == V_TUPLE ? value_describe(l, v) : "a single value");
+    for (uint32_t k = 0; k < target->n; k++)
+        assign_name(l, target->kids[k], v.kind == V_TUPLE ? v.items[k] : value_error(), n->kids[1]->loc);
 }
 
-/* --- return ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- return ------------------------------------------------------------------------------------------ */
 
 static void lower_return(Lower *l, const Node *n)
 {
@@ -120,18 +152,23 @@ static void lower_return(Lower *l, const Node *n)
     bool tuple = v.kind == V_TUPLE;
     int count = v.kind == V_VOID ? 0 : tuple ? v.n : 1;
     const V *items = tuple ? v.items : &v;
-    if (f->is_kernel && n->kids[0]) lower_error_note(l, n->loc, "results leave a kernel through `out` tensors", "a kernel returns nothing");
+    if (f->is_kernel && n->kids[0])
+        lower_error_note(
+            l, n->loc, "results leave a kernel through `out` tensors", "a kernel returns nothing");
     else if (count > MAX_RETURNS) lower_error(l, n->loc, "a function returns at most %d values", MAX_RETURNS);
-    else if (v.kind == V_ERROR || f->is_kernel) ;
+    else if (v.kind == V_ERROR || f->is_kernel)
+        ;
     else if (f->n_returns >= 0 && (f->n_returns != count || f->tuple != tuple))
-        lower_error(l, n->loc, "this return gives %d value%s, another one %d", count, count == 1 ? "" : "s", f->n_returns);
+        lower_error(l, n->loc, "this return gives %d value%s, another one %d", count, count == 1 ? "" : "s",
+            f->n_returns);
     else {
         f->n_returns = count;
         f->tuple = tuple;
         f->return_loc = n->loc;
         for (int k = 0; k < count; k++) {
             f->returns[k].v = items[k];
-            if (value_is_untyped(items[k]) && !f->types[k]) f->types[k] = type_scalar(l->s, items[k].kind == V_INT ? DT_INDEX : DT_F32);
+            if (value_is_untyped(items[k]) && !f->types[k])
+                f->types[k] = type_scalar(l->s, items[k].kind == V_INT ? DT_INDEX : DT_F32);
             else if (flow_type(l, items[k])) f->types[k] = flow_type(l, items[k]);
         }
     }
@@ -144,7 +181,11 @@ static void lower_return(Lower *l, const Node *n)
 
 Frame lower_frame_new(const Node *n, bool is_kernel)
 {
-    Frame f = { .node = n, .is_kernel = is_kernel, .n_returns = -1, .done = { .name = "done", .v = value_bool(false) }, .return_loc = n->loc };
+    Frame f = { .node = n,
+        .is_kernel = is_kernel,
+        .n_returns = -1,
+        .done = { .name = "done", .v = value_bool(false) },
+        .return_loc = n->loc };
     for (int k = 0; k < MAX_RETURNS; k++) f.returns[k] = (Var){ .name = "result", .v = value_void() };
     return f;
 }
@@ -155,7 +196,8 @@ V lower_frame_result(Lower *l, Frame *f)
     if (f->n_returns <= 0) return value_void();
     bool done;
     if (!value_to_bool(f->done.v, &done) || !done)
-        return lower_error(l, f->return_loc, "`%s` returns a value here, but not on every path", f->node->name);
+        return lower_error(
+            l, f->return_loc, "`%s` returns a value here, but not on every path", f->node->name);
     V items[MAX_RETURNS];
     for (int k = 0; k < f->n_returns; k++) {
         if (f->returns[k].v.kind == V_ERROR) return value_error();
@@ -164,22 +206,29 @@ V lower_frame_result(Lower *l, Frame *f)
     return f->tuple ? value_tuple(l, f->n_returns, items) : items[0];
 }
 
-/* --- statements --------------------------------------------------------------------------------------------------------------------------- */
+/* --- statements -------------------------------------------------------------------------------------- */
 
 static void dispatch(Lower *l, const Node *n, bool tail)
 {
     l->b.loc = n->loc;
     switch ((int)n->kind) {
-    case N_LET: case N_VAR: lower_bind(l, n); return;
+    case N_LET:
+    case N_VAR: lower_bind(l, n); return;
     case N_ARRAY: lower_array(l, n); return;
     case N_CONSTANT: lower_const(l, n); return;
     case N_ASSIGN: lower_assign(l, n); return;
     case N_EXPR:
-        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) { lower_error(l, n->loc, "this statement has no effect"); return; }
+        if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) {
+            lower_error(l, n->loc, "this statement has no effect");
+            return;
+        }
         lower_expr(l, n->kids[0]);
         return;
     case N_FOR:
-        if (n->op) { lower_const_for(l, n); return; }
+        if (n->op) {
+            lower_const_for(l, n);
+            return;
+        }
         if (!lower_enter_blocks(l, n->loc, 1)) return;
         lower_for(l, n);
         lower_leave_blocks(l, 1);
@@ -190,7 +239,11 @@ static void dispatch(Lower *l, const Node *n, bool tail)
         lower_leave_blocks(l, 1);
         return;
     case N_IF:
-        if (n->op) { n = lower_const_if(l, n); if (n) lower_stmt(l, n, tail); return; }
+        if (n->op) {
+            n = lower_const_if(l, n);
+            if (n) lower_stmt(l, n, tail);
+            return;
+        }
         lower_if(l, n, (Branch){ 0 }, tail);
         return;
     case N_RETURN: lower_return(l, n); return;
@@ -221,7 +274,8 @@ void lower_list(Lower *l, Node *const *kids, uint32_t from, uint32_t n, bool tai
             if (!s) continue;
         }
         bool last = i + 1 == n;
-        if (s->kind == N_IF && tail && !last && (flow_always_returns(s->kids[1]) || flow_always_returns(s->kids[2]))) {
+        if (s->kind == N_IF && tail && !last &&
+            (flow_always_returns(s->kids[1]) || flow_always_returns(s->kids[2]))) {
             if (!lower_step(l, s->loc)) return;
             l->b.loc = s->loc;
             lower_if(l, s, (Branch){ NULL, kids, i + 1, n }, tail);

@@ -1,4 +1,5 @@
-/* parse.c: building the tree: node constructors for the grammar, literals for the scanner, files and their imports. */
+/* parse.c: building the tree: node constructors for the grammar, literals for the scanner, files and their
+ * imports. */
 #include <errno.h>
 #include <stdlib.h>
 #include "frontend/parse.h"
@@ -14,12 +15,34 @@ const char *ast_node_name(NodeKind k) { return node_names[k]; }
 const char *ast_operator_text(Operator o)
 {
     static const char *const text[] = {
-        "", "-", "+", "!", "~", "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&&", "||", "==", "!=", "<", "<=", ">", ">=",
+        "",
+        "-",
+        "+",
+        "!",
+        "~",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "<<",
+        ">>",
+        "&",
+        "|",
+        "^",
+        "&&",
+        "||",
+        "==",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
     };
     return text[o];
 }
 
-/* --- scanner --------------------------------------------------------------------------------------------------------- */
+/* --- scanner ----------------------------------------------------------------------------------------- */
 
 void parse_lex_error(Parse *p, Loc loc, const char *message, const char *note)
 {
@@ -44,8 +67,13 @@ Node *parse_int(Parse *p, Loc loc, const char *text, size_t n)
 {
     const char *s = without_separators(p->session, text, n);
     unsigned base = 10;
-    if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) { base = 16; s += 2; }
-    else if (s[0] == '0' && (s[1] == 'b' || s[1] == 'B')) { base = 2; s += 2; }
+    if (s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) {
+        base = 16;
+        s += 2;
+    } else if (s[0] == '0' && (s[1] == 'b' || s[1] == 'B')) {
+        base = 2;
+        s += 2;
+    }
     uint64_t v = 0;
     for (; *s; s++) {
         unsigned digit = *s <= '9' ? (unsigned)(*s - '0') : (unsigned)((*s | 32) - 'a') + 10;
@@ -88,11 +116,15 @@ Node *parse_string(Parse *p, Loc loc, const char *text, size_t n)
     char *out = arena_alloc(&p->session->arena, n + 1);
     size_t len = 0;
     for (size_t i = 1; i + 1 < n; i++) {
-        if (text[i] != '\\') { out[len++] = text[i]; continue; }
+        if (text[i] != '\\') {
+            out[len++] = text[i];
+            continue;
+        }
         switch (text[++i]) {
         case 'n': out[len++] = '\n'; break;
         case 't': out[len++] = '\t'; break;
-        case '"': case '\\': out[len++] = text[i]; break;
+        case '"':
+        case '\\': out[len++] = text[i]; break;
         default: {
             Loc at = { loc.file, loc.begin + (uint32_t)i - 1, loc.begin + (uint32_t)i + 1 };
             parse_lex_error(p, at, "unknown escape in a string", "there are \\n, \\t, \\\" and \\\\");
@@ -109,7 +141,8 @@ void parse_bad_number(Parse *p, Loc loc, const char *text, size_t n)
 {
     p->lex_error = loc.end;
     Diag *d = diag_error(p->session, loc, "malformed number `%.*s`", (int)(n > 40 ? 40 : n), text);
-    diag_note(p->session, d, (Loc){ 0, 0, 0 }, "literals have no suffix: they take the type of what they meet; `f16(1.5)` names one");
+    diag_note(p->session, d, (Loc){ 0, 0, 0 },
+        "literals have no suffix: they take the type of what they meet; `f16(1.5)` names one");
 }
 
 void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
@@ -117,7 +150,9 @@ void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
     unsigned char c = (unsigned char)text[0];
     p->lex_error = loc.end;
     if (c > ' ' && c < 127) diag_error(p->session, loc, "unexpected character `%c`", c);
-    else diag_error(p->session, loc, "unexpected byte 0x%02x: a program is ASCII text outside of comments and strings", c);
+    else
+        diag_error(p->session, loc,
+            "unexpected byte 0x%02x: a program is ASCII text outside of comments and strings", c);
 }
 
 void parse_open(Parse *p, Loc loc)
@@ -125,17 +160,21 @@ void parse_open(Parse *p, Loc loc)
     if (++p->brackets > LIMIT_BRACKETS) parse_too_deep(p, loc);
 }
 
-void parse_close(Parse *p) { if (p->brackets > 0) p->brackets--; }
+void parse_close(Parse *p)
+{
+    if (p->brackets > 0) p->brackets--;
+}
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------------- */
 
 void parse_too_deep(Parse *p, Loc loc)
 {
     if (p->too_deep) return;
     p->too_deep = true;
     Diag *d = diag_error(p->session, loc, "nesting is too deep");
-    diag_note(p->session, d, (Loc){ 0, 0, 0 }, "at most %d open brackets and %d levels of operators; name a part with `let`",
-              LIMIT_BRACKETS, LIMIT_NESTING);
+    diag_note(p->session, d, (Loc){ 0, 0, 0 },
+        "at most %d open brackets and %d levels of operators; name a part with `let`", LIMIT_BRACKETS,
+        LIMIT_NESTING);
 }
 
 Node *parse_node(Parse *p, NodeKind kind, Loc loc)
@@ -147,7 +186,8 @@ Node *parse_node(Parse *p, NodeKind kind, Loc loc)
     return n;
 }
 
-/* Adopts `kids` (already in the arena). A tree that grows too high is cut off here, so every walk may recurse. */
+/* Adopts `kids` (already in the arena). A tree that grows too high is cut off here, so every walk may
+ * recurse. */
 static Node *with_kids(Parse *p, NodeKind kind, Loc loc, Node **kids, uint32_t n)
 {
     Node *node = parse_node(p, kind, loc);
@@ -179,9 +219,14 @@ Node *parse_named(Parse *p, Node *n, const char *name, Loc loc)
     return n;
 }
 
-Node *parse_oper(Node *n, int op) { n->op = (uint8_t)op; return n; }
+Node *parse_oper(Node *n, int op)
+{
+    n->op = (uint8_t)op;
+    return n;
+}
 
-Node *parse_word(Parse *p, const char *name, Loc loc) { return parse_named(p, parse_node(p, N_NAME, loc), name, loc); }
+Node *parse_word(Parse *p, const char *name, Loc loc)
+{ return parse_named(p, parse_node(p, N_NAME, loc), name, loc); }
 
 Node *parse_bool(Parse *p, Loc loc, int v)
 {
@@ -194,7 +239,8 @@ NodeList parse_push(Parse *p, NodeList list, Node *n)
 {
     if (list.len == list.cap) {
         uint32_t cap = list.cap ? 2 * list.cap : 4;
-        list.data = arena_grow(&p->session->arena, list.data, list.len * sizeof(Node *), cap * sizeof(Node *));
+        list.data =
+            arena_grow(&p->session->arena, list.data, list.len * sizeof(Node *), cap * sizeof(Node *));
         list.cap = cap;
     }
     list.data[list.len++] = n;
@@ -211,7 +257,8 @@ Node *parse_append(Parse *p, Node *list, Node *n)
     return list;
 }
 
-Node *parse_list(Parse *p, NodeKind kind, Loc loc, NodeList list) { return with_kids(p, kind, loc, list.data, list.len); }
+Node *parse_list(Parse *p, NodeKind kind, Loc loc, NodeList list)
+{ return with_kids(p, kind, loc, list.data, list.len); }
 
 static NodeList prepend(Parse *p, Node *first, const Node *const *rest, uint32_t n)
 {
@@ -221,16 +268,13 @@ static NodeList prepend(Parse *p, Node *first, const Node *const *rest, uint32_t
 }
 
 Node *parse_tuple(Parse *p, Loc loc, Node *first, NodeList rest)
-{
-    return parse_list(p, N_TUPLE, loc, prepend(p, first, (const Node *const *)rest.data, rest.len));
-}
+{ return parse_list(p, N_TUPLE, loc, prepend(p, first, (const Node *const *)rest.data, rest.len)); }
 
 Node *parse_table(Parse *p, Loc loc, Node *length, NodeList entries)
-{
-    return parse_list(p, N_TABLE, loc, prepend(p, length, (const Node *const *)entries.data, entries.len));
-}
+{ return parse_list(p, N_TABLE, loc, prepend(p, length, (const Node *const *)entries.data, entries.len)); }
 
-Node *parse_tensor(Parse *p, Loc loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims)
+Node *parse_tensor(
+    Parse *p, Loc loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims)
 {
     NodeList kids = prepend(p, parse_word(p, type, type_loc), (const Node *const *)dims.data, dims.len);
     return parse_oper(parse_named(p, parse_list(p, N_PTENSOR, loc, kids), name, name_loc), io);
@@ -240,13 +284,17 @@ Node *parse_tensor(Parse *p, Loc loc, int io, const char *type, Loc type_loc, co
 Node *parse_bind(Parse *p, NodeKind kind, Loc loc, Node *target, Node *value)
 {
     bool tuple = target->kind == N_TUPLE;
-    NodeList kids = prepend(p, value, (const Node *const *)(tuple ? target->kids : &target), tuple ? target->n : 1);
+    NodeList kids =
+        prepend(p, value, (const Node *const *)(tuple ? target->kids : &target), tuple ? target->n : 1);
     return parse_oper(parse_list(p, kind, loc, kids), tuple);
 }
 
-Node *parse_for(Parse *p, Loc loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *hint, Node *body)
+Node *parse_for(Parse *p, Loc loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi,
+    Node *step, Node *hint, Node *body)
 {
-    return parse_oper(parse_named(p, parse_node_of(p, N_FOR, loc, (Node *[]){ lo, hi, step, hint, body }, 5), name, name_loc), is_const);
+    return parse_oper(parse_named(p, parse_node_of(p, N_FOR, loc, (Node *[]){ lo, hi, step, hint, body }, 5),
+                          name, name_loc),
+        is_const);
 }
 
 /* `const if` holds for the whole chain of else-ifs. */
@@ -257,9 +305,7 @@ Node *parse_const_if(Node *n)
 }
 
 Node *parse_index(Parse *p, Loc loc, Node *base, NodeList axes)
-{
-    return parse_list(p, N_INDEX, loc, prepend(p, base, (const Node *const *)axes.data, axes.len));
-}
+{ return parse_list(p, N_INDEX, loc, prepend(p, base, (const Node *const *)axes.data, axes.len)); }
 
 Node *parse_arg(Parse *p, Loc loc, const char *target, const char *name, Loc name_loc, Node *value)
 {
@@ -279,7 +325,7 @@ Node *parse_import(Parse *p, Loc loc, Node *path)
 
 void parse_file(Parse *p, Loc loc, NodeList items) { p->result = parse_list(p, N_FILE, loc, items); }
 
-/* --- errors ------------------------------------------------------------------------------------------------------------ */
+/* --- errors ------------------------------------------------------------------------------------------ */
 
 /* Lines between two offsets of the source. */
 static int lines_between(const Source *src, uint32_t from, uint32_t to)
@@ -291,7 +337,8 @@ static int lines_between(const Source *src, uint32_t from, uint32_t to)
 
 static bool contains(const char *const *names, int n, const char *name)
 {
-    for (int i = 0; i < n; i++) if (!strcmp(names[i], name)) return true;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], name)) return true;
     return false;
 }
 
@@ -301,7 +348,10 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     Text t;
     text_init(&t, &p->session->arena);
     /* What the scanner refused is the cause of what is odd beside it. */
-    if (p->lex_error && lines_between(src, p->lex_error, loc.begin) <= 1) { p->lex_error = 0; return; }
+    if (p->lex_error && lines_between(src, p->lex_error, loc.begin) <= 1) {
+        p->lex_error = 0;
+        return;
+    }
     if (contains(expected, n, "`;`") && p->before.end && lines_between(src, p->before.end, loc.begin)) {
         Loc end = { loc.file, p->before.end, p->before.end };
         diag_error(p->session, end, "expected `;` at the end of the statement");
@@ -310,17 +360,28 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     bool slice = token && !strcmp(token, "`:`") && contains(expected, n, "`]`");
     bool article = token && !strncmp(token, "a ", 2);
     text_printf(&t, "unexpected %s", !token ? "input" : article ? token + 2 : token);
-    if (article && loc.end - loc.begin <= 40) text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
+    if (article && loc.end - loc.begin <= 40)
+        text_printf(&t, " `%.*s`", (int)(loc.end - loc.begin), src->text + loc.begin);
     for (int i = 0; i < n; i++)
         text_printf(&t, "%s%s", i == 0 ? ", expected " : i == n - 1 ? " or " : ", ", expected[i]);
     Diag *d = diag_error(p->session, loc, "%s", t.data);
-    if (slice) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
+    if (slice)
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
 }
 
-/* --- files --------------------------------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------------- */
 
-typedef struct Loading { uint32_t file; const struct Loading *outer; int depth; } Loading;
-typedef struct Program { Ast *ast; FrontImportFn *fn; void *user; VEC(uint32_t) done; } Program;
+typedef struct Loading {
+    uint32_t file;
+    const struct Loading *outer;
+    int depth;
+} Loading;
+typedef struct Program {
+    Ast *ast;
+    FrontImportFn *fn;
+    void *user;
+    VEC(uint32_t) done;
+} Program;
 
 static bool is_done(const Program *g, uint32_t file)
 {
@@ -341,7 +402,8 @@ static void follow_import(Program *g, const Loading *here, const Node *import)
     errno = 0;
     uint32_t file = g->fn ? g->fn(g->user, s, here->file, import->name) : 0;
     if (!file) {
-        diag_error(s, import->name_loc, "cannot read `%s`%s%s", import->name, errno ? ": " : "", errno ? strerror(errno) : "");
+        diag_error(s, import->name_loc, "cannot read `%s`%s%s", import->name, errno ? ": " : "",
+            errno ? strerror(errno) : "");
         return;
     }
     for (const Loading *l = here; l; l = l->outer)
@@ -381,7 +443,10 @@ static void parse_one(Program *g, const Loading *here)
     vec_push(&s->arena, &g->ast->files, p.result);
     for (uint32_t i = 0; i < p.result->n; i++) {
         Node *item = p.result->kids[i];
-        NameMap *map = item->kind == N_FN ? &g->ast->fns : item->kind == N_KERNEL ? &g->ast->kernels : item->kind == N_CONSTANT ? &g->ast->consts : NULL;
+        NameMap *map = item->kind == N_FN         ? &g->ast->fns
+                       : item->kind == N_KERNEL   ? &g->ast->kernels
+                       : item->kind == N_CONSTANT ? &g->ast->consts
+                                                  : NULL;
         vec_push(&s->arena, &g->ast->items, item);
         if (map && item->name && !names_get(map, item->name)) names_put(&s->arena, map, item->name, item);
     }

@@ -6,12 +6,12 @@ typedef struct Parse {
     Session *session;
     Ast *ast;
     uint32_t file;
-    uint32_t at;                /* the scanner's byte offset */
-    Loc before;                 /* the token before the one just read */
-    uint32_t lex_error;         /* end of the last token that the scanner refused; 0: none */
-    Loc comment;                /* where an open comment began */
+    uint32_t at;        /* the scanner's byte offset */
+    Loc before;         /* the token before the one just read */
+    uint32_t lex_error; /* end of the last token that the scanner refused; 0: none */
+    Loc comment;        /* where an open comment began */
     int brackets;
-    bool too_deep;              /* reported once a file */
+    bool too_deep; /* reported once a file */
     Node *result;
     VEC(Node *) imports;
 } Parse;
@@ -24,7 +24,8 @@ const char *parse_name(Parse *, const char *, size_t);
 Node *parse_int(Parse *, Loc, const char *, size_t);
 Node *parse_float(Parse *, Loc, const char *, size_t);
 Node *parse_string(Parse *, Loc, const char *, size_t);
-/* A decimal number without sign to the nearest double; false when it is no number. Independent of the locale. */
+/* A decimal number without sign to the nearest double; false when it is no number. Independent of the locale.
+ */
 bool parse_decimal(Session *, const char *, size_t, double *);
 void parse_bad_number(Parse *, Loc, const char *, size_t);
 void parse_bad_bytes(Parse *, Loc, const char *, size_t);
@@ -44,9 +45,11 @@ Node *parse_append(Parse *, Node *list, Node *);
 Node *parse_list(Parse *, NodeKind, Loc, NodeList);
 Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
 Node *parse_table(Parse *, Loc, Node *length, NodeList entries);
-Node *parse_tensor(Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
+Node *parse_tensor(
+    Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
 Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
-Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step, Node *hint, Node *body);
+Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step,
+    Node *hint, Node *body);
 Node *parse_const_if(Node *);
 Node *parse_index(Parse *, Loc, Node *base, NodeList axes);
 Node *parse_arg(Parse *, Loc, const char *target, const char *name, Loc name_loc, Node *value);

@@ -1,4 +1,5 @@
-/* print_ast.c: the tree as text, for `--emit=ast` and tests: `(kind name op value` and its children, one node a line, indented. */
+/* print_ast.c: the tree as text, for `--emit=ast` and tests: `(kind name op value` and its children, one node
+ * a line, indented. */
 #include <math.h>
 #include "frontend/ast.h"
 
@@ -8,7 +9,10 @@ static void print_string(const char *s, Text *out)
     for (; *s; s++) {
         if (*s == '\n') text_puts(out, "\\n");
         else if (*s == '\t') text_puts(out, "\\t");
-        else { if (*s == '"' || *s == '\\') text_putc(out, '\\'); text_putc(out, *s); }
+        else {
+            if (*s == '"' || *s == '\\') text_putc(out, '\\');
+            text_putc(out, *s);
+        }
     }
     text_putc(out, '"');
 }
@@ -26,11 +30,16 @@ static void print_operator(const Node *n, Text *out)
 static void print_node(const Node *n, int indent, Text *out)
 {
     text_printf(out, "%*s", 2 * indent, "");
-    if (!n) { text_puts(out, "-\n"); return; }
+    if (!n) {
+        text_puts(out, "-\n");
+        return;
+    }
     text_printf(out, "(%s", ast_node_name((NodeKind)n->kind));
     if (n->kind == N_ARG && n->text2) text_printf(out, " %s.%s", n->text2, n->name);
-    else if (n->name && (n->kind == N_STRING || n->kind == N_IMPORT)) { text_putc(out, ' '); print_string(n->name, out); }
-    else if (n->name) text_printf(out, " %s", n->name);
+    else if (n->name && (n->kind == N_STRING || n->kind == N_IMPORT)) {
+        text_putc(out, ' ');
+        print_string(n->name, out);
+    } else if (n->name) text_printf(out, " %s", n->name);
     else if (n->kind == N_BOOL) text_puts(out, n->u ? " true" : " false");
     print_operator(n, out);
     if (n->n) {

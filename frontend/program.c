@@ -1,4 +1,5 @@
-/* program.c: what a program offers: kernels and their parameters, instances, tuning; and which dimensions are tile extents. */
+/* program.c: what a program offers: kernels and their parameters, instances, tuning; and which dimensions are
+ * tile extents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "ir/hints.h"
@@ -10,25 +11,38 @@
 typedef struct KernelInfo {
     FrontKernel k;
     const Node *node;
-    Loc *key_locs;                  /* per dimension; file 0: no key */
+    Loc *key_locs; /* per dimension; file 0: no key */
     const FrontTune *tune;
-    const Node *require;            /* the tune block's `require (...)`, or NULL */
+    const Node *require; /* the tune block's `require (...)`, or NULL */
 } KernelInfo;
 
 struct Program {
     VEC(KernelInfo *) kernels;
-    NameMap by_name;                /* interned name -> KernelInfo */
-    int64_t steps;                  /* of find_keys, over all kernels */
+    NameMap by_name; /* interned name -> KernelInfo */
+    int64_t steps;   /* of find_keys, over all kernels */
     VEC(FrontInstance) instances;
 };
 
-/* --- keys ------------------------------------------------------------------------------------------------------------------- */
+/* --- keys -------------------------------------------------------------------------------------------- */
 
-/* Names in scope with the expression they stand for, so that a compile-time use can be followed back to dimensions. */
+/* Names in scope with the expression they stand for, so that a compile-time use can be followed back to
+ * dimensions. */
 typedef struct Env Env;
-struct Env { const char *name; const Node *init; const Env *init_env; bool *demanded; const Env *outer; };
+struct Env {
+    const char *name;
+    const Node *init;
+    const Env *init_env;
+    bool *demanded;
+    const Env *outer;
+};
 
-typedef struct Keys { Session *s; const Ast *ast; KernelInfo *info; int64_t *steps; int depth, recursion; } Keys;
+typedef struct Keys {
+    Session *s;
+    const Ast *ast;
+    KernelInfo *info;
+    int64_t *steps;
+    int depth, recursion;
+} Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
 static bool count(Keys *k) { return ++*k->steps <= LIMIT_WALK; }
@@ -58,7 +72,8 @@ static const Node *tensor_param(Keys *k, const Node *n, const Env *env)
         if (!e) {
             const Node *params = k->info->node->kids[0];
             for (uint32_t i = 0; i < params->n; i++)
-                if (params->kids[i]->kind == N_PTENSOR && params->kids[i]->name == n->name) return params->kids[i];
+                if (params->kids[i]->kind == N_PTENSOR && params->kids[i]->name == n->name)
+                    return params->kids[i];
             return NULL;
         }
         n = e->init;
@@ -73,11 +88,15 @@ static void mark_dimension(Keys *k, const char *name, Loc at)
         if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
 }
 
-/* Everything `n` depends on must be known at compile time. `at` is where it is needed. A list of what is still to do instead of
- * recursion: chains of `let` may be long. */
+/* Everything `n` depends on must be known at compile time. `at` is where it is needed. A list of what is
+ * still to do instead of recursion: chains of `let` may be long. */
 static void demand(Keys *k, const Node *first, const Env *env, Loc at)
 {
-    VEC(struct { const Node *node; const Env *env; }) todo = { 0 };
+    VEC(struct {
+        const Node *node;
+        const Env *env;
+    })
+    todo = { 0 };
     typedef __typeof__(*todo.data) Item;
     vec_push(&k->s->arena, &todo, ((Item){ first, env }));
     while (todo.len && count(k)) {
@@ -92,14 +111,21 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
             vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
             continue;
         }
-        const Node *t = n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2 ? tensor_param(k, n->kids[0], item.env) : NULL;
+        const Node *t = n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2
+                            ? tensor_param(k, n->kids[0], item.env)
+                            : NULL;
         for (uint32_t i = 1; t && i < t->n; i++)
-            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1) vec_push(&k->s->arena, &todo, ((Item){ t->kids[i], NULL }));
-        for (uint32_t i = 0; !t && i < n->n; i++) vec_push(&k->s->arena, &todo, ((Item){ n->kids[i], item.env }));
+            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1)
+                vec_push(&k->s->arena, &todo, ((Item){ t->kids[i], NULL }));
+        for (uint32_t i = 0; !t && i < n->n; i++)
+            vec_push(&k->s->arena, &todo, ((Item){ n->kids[i], item.env }));
     }
 }
 
-static void demand_here(Keys *k, const Node *n, const Env *env) { if (n) demand(k, n, env, n->loc); }
+static void demand_here(Keys *k, const Node *n, const Env *env)
+{
+    if (n) demand(k, n, env, n->loc);
+}
 
 /* A table of constants, which values may subscript. */
 static bool is_table(Keys *k, const Node *n, const Env *env)
@@ -122,7 +148,10 @@ static void walk_index(Keys *k, const Node *n, const Env *env)
     if (!t) walk(k, n->kids[0], env);
     for (uint32_t i = 1; i < n->n; i++) {
         const Node *a = n->kids[i];
-        if (a->kind == N_ALL) { if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc); continue; }
+        if (a->kind == N_ALL) {
+            if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc);
+            continue;
+        }
         if (a->kind == N_WINDOW) {
             walk(k, a->kids[0], env);
             if (constant) demand_here(k, a->kids[0], env);
@@ -160,16 +189,30 @@ static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
 
 static void walk_call(Keys *k, const Node *n, const Env *env)
 {
-    static const struct { const char *call; uint32_t position; const char *name; } constant[] = {
-        { "arange", 0, "count" }, { "topk", 1, "count" }, { "split", 1, "parts" }, { "shift", 1, "count" },
+    static const struct {
+        const char *call;
+        uint32_t position;
+        const char *name;
+    } constant[] = {
+        { "arange", 0, "count" },
+        { "topk", 1, "count" },
+        { "split", 1, "parts" },
+        { "shift", 1, "count" },
     };
-    static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending", "approx", "ftz" };
-    for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);
+    static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending",
+        "approx", "ftz" };
+    for (uint32_t i = 0; i < n->n; i++)
+        walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);
     const Node *fn = ast_find_fn(k->ast, n->name);
-    if (fn) { walk_fn(k, n, fn, env); return; }
+    if (fn) {
+        walk_fn(k, n, fn, env);
+        return;
+    }
     for (size_t i = 0; i < sizeof constant / sizeof *constant; i++)
-        if (!strcmp(n->name, constant[i].call)) demand_here(k, argument(n, constant[i].position, constant[i].name), env);
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++) demand_here(k, argument(n, UINT32_MAX, named[i]), env);
+        if (!strcmp(n->name, constant[i].call))
+            demand_here(k, argument(n, constant[i].position, constant[i].name), env);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        demand_here(k, argument(n, UINT32_MAX, named[i]), env);
 }
 
 static void walk_block(Keys *k, const Node *n, const Env *env)
@@ -178,7 +221,8 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
         const Node *s = n->kids[i];
         walk(k, s, env);
         if (s->kind == N_LET && !s->op) env = extend(k, env, s->kids[1]->name, s->kids[0], env);
-        else if (s->kind == N_LET || s->kind == N_VAR) for (uint32_t j = 1; j < s->n; j++) env = extend(k, env, s->kids[j]->name, NULL, NULL);
+        else if (s->kind == N_LET || s->kind == N_VAR)
+            for (uint32_t j = 1; j < s->n; j++) env = extend(k, env, s->kids[j]->name, NULL, NULL);
         else if (s->kind == N_ARRAY) env = extend(k, env, s->name, NULL, NULL);
         else if (s->kind == N_CONSTANT) env = extend(k, env, s->name, s->kids[1], env);
     }
@@ -188,17 +232,27 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
 {
     switch ((int)n->kind) {
     case N_INDEX: walk_index(k, n, env); return;
-    case N_LIST: for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env); return;
+    case N_LIST:
+        for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env);
+        return;
     case N_CALL: walk_call(k, n, env); return;
     case N_BLOCK: walk_block(k, n, env); return;
-    case N_ARRAY: demand_here(k, n->kids[0], env); walk(k, n->kids[1], env); return;
+    case N_ARRAY:
+        demand_here(k, n->kids[0], env);
+        walk(k, n->kids[1], env);
+        return;
     case N_CONSTANT: demand_here(k, n->kids[1], env); return;
     case N_FOR: {
-        for (int i = 0; i < 3; i++) { walk(k, n->kids[i], env); if (n->op || i == 2) demand_here(k, n->kids[i], env); }
+        for (int i = 0; i < 3; i++) {
+            walk(k, n->kids[i], env);
+            if (n->op || i == 2) demand_here(k, n->kids[i], env);
+        }
         walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
         return;
     }
-    case N_IF: if (n->op) demand_here(k, n->kids[0], env); break;
+    case N_IF:
+        if (n->op) demand_here(k, n->kids[0], env);
+        break;
     default: break;
     }
     for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
@@ -223,9 +277,12 @@ static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
         for (uint32_t j = 1; params->kids[i]->kind == N_PTENSOR && j < params->kids[i]->n; j++)
             if (params->kids[i]->kids[j]->kind != N_NAME) demand_here(&k, params->kids[i]->kids[j], NULL);
     walk(&k, info->node->kids[2], NULL);
-    if (*k.steps > LIMIT_WALK) diag_error(s, info->k.loc, "kernel `%s` is too large, or the functions it calls expand too far", info->k.name);
+    if (*k.steps > LIMIT_WALK)
+        diag_error(s, info->k.loc, "kernel `%s` is too large, or the functions it calls expand too far",
+            info->k.name);
     const char **keys = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
-    for (int d = 0; d < info->k.n_dims; d++) if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
+    for (int d = 0; d < info->k.n_dims; d++)
+        if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
     info->k.keys = keys;
 }
 
@@ -237,9 +294,10 @@ Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name
     return NULL;
 }
 
-const Node *program_kernel_node(const Ast *ast, const FrontKernel *k) { return ((const KernelInfo *)k)->node; }
+const Node *program_kernel_node(const Ast *ast, const FrontKernel *k)
+{ return ((const KernelInfo *)k)->node; }
 
-/* --- parameters ------------------------------------------------------------------------------------------------------------- */
+/* --- parameters -------------------------------------------------------------------------------------- */
 
 static bool is_const_param(const Node *kernel, const char *name)
 {
@@ -251,9 +309,7 @@ static bool is_const_param(const Node *kernel, const char *name)
 }
 
 static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
-{
-    return is_const_param(kernel, name) || names_get(&ast->consts, name) != NULL;
-}
+{ return is_const_param(kernel, name) || names_get(&ast->consts, name) != NULL; }
 
 static const char *source_text(Session *s, Loc loc)
 {
@@ -262,11 +318,13 @@ static const char *source_text(Session *s, Loc loc)
 }
 
 /* A dimension as written, global constants as their values: for callers, who do not know the file's. */
-static void dim_text(Session *s, const Ast *ast, const Node *kernel, Lower *eval, const Node *n, const char *text, uint32_t *at, Loc whole, Text *out)
+static void dim_text(Session *s, const Ast *ast, const Node *kernel, Lower *eval, const Node *n,
+    const char *text, uint32_t *at, Loc whole, Text *out)
 {
     __int128 value;
     if (!n) return;
-    if (n->kind == N_NAME && names_get(&ast->consts, n->name) && !is_const_param(kernel, n->name) && value_to_int(lower_expr(eval, n), &value)) {
+    if (n->kind == N_NAME && names_get(&ast->consts, n->name) && !is_const_param(kernel, n->name) &&
+        value_to_int(lower_expr(eval, n), &value)) {
         text_printf(out, "%.*s%lld", (int)(n->loc.begin - *at), text + (*at - whole.begin), (long long)value);
         *at = n->loc.end;
     }
@@ -287,7 +345,8 @@ static const char *dim_as_written(Session *s, const Ast *ast, const Node *kernel
 
 static void add_dimension(Session *s, KernelInfo *info, const char *name, const char **dims)
 {
-    for (int d = 0; d < info->k.n_dims; d++) if (dims[d] == name) return;
+    for (int d = 0; d < info->k.n_dims; d++)
+        if (dims[d] == name) return;
     dims[info->k.n_dims++] = name;
 }
 
@@ -295,7 +354,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
 {
     const Node *params = info->node->kids[0];
     FrontParam *out = arena_array(&s->arena, FrontParam, params->n + 1);
-    const char **dims = arena_array(&s->arena, const char *, params->n * TILE_MAX_RANK + 1);
+    const char **dims = arena_array(&s->arena, const char *, params->n *TILE_MAX_RANK + 1);
     info->k.params = out;
     info->k.dims = dims;
     info->k.n_params = (int)params->n;
@@ -315,13 +374,16 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
                 add_dimension(s, info, p->kids[d]->name, dims);
             }
         } else {
-            f->kind = p->kind == N_PSCALAR ? FRONT_SCALAR : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE : FRONT_CONST;
+            f->kind = p->kind == N_PSCALAR            ? FRONT_SCALAR
+                      : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE
+                                                      : FRONT_CONST;
             if (p->kind == N_PCONST) f->default_value = lower_eval_param(eval, p);
         }
     }
     /* Scalars last: their types and defaults may name consts that stand after them. */
     for (uint32_t i = 0; i < params->n; i++)
-        if (params->kids[i]->kind == N_PSCALAR) out[i].default_value = lower_eval_param(eval, params->kids[i]);
+        if (params->kids[i]->kind == N_PSCALAR)
+            out[i].default_value = lower_eval_param(eval, params->kids[i]);
 }
 
 static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node *n)
@@ -333,26 +395,29 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     lower_eval_scope(eval, NULL);
     describe_params(s, ast, info, eval);
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
-        if (!strcmp(n->kids[1]->kids[i]->name, "grid")) info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
+        if (!strcmp(n->kids[1]->kids[i]->name, "grid"))
+            info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
     find_keys(s, ast, info);
     return info;
 }
 
-/* --- tune and instantiate --------------------------------------------------------------------------------------------------------- */
+/* --- tune and instantiate ---------------------------------------------------------------------------- */
 
 static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, const Node *d)
 {
     FrontValue *values = arena_array(&s->arena, FrontValue, d->n + 1);
     const Node *param = NULL;
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
-        if (kernel->kids[0]->kids[i]->kind == N_PCONST && kernel->kids[0]->kids[i]->name == d->name) param = kernel->kids[0]->kids[i];
+        if (kernel->kids[0]->kids[i]->kind == N_PCONST && kernel->kids[0]->kids[i]->name == d->name)
+            param = kernel->kids[0]->kids[i];
     for (uint32_t i = 0; i < d->n; i++) values[i] = lower_eval_domain_value(eval, param, d->kids[i]);
     return (FrontDomain){ d->name, (int)d->n, values, d->loc };
 }
 
 static KernelInfo *info_of(const struct Program *g, const char *name)
 {
-    for (size_t i = 0; i < g->kernels.len; i++) if (!strcmp(g->kernels.data[i]->k.name, name)) return g->kernels.data[i];
+    for (size_t i = 0; i < g->kernels.len; i++)
+        if (!strcmp(g->kernels.data[i]->k.name, name)) return g->kernels.data[i];
     return NULL;
 }
 
@@ -366,9 +431,15 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
     t->loc = n->name_loc;
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *e = n->kids[i];
-        if (e->kind == N_DOMAIN) { domains[t->n++] = describe_domain(s, eval, info->node, e); continue; }
+        if (e->kind == N_DOMAIN) {
+            domains[t->n++] = describe_domain(s, eval, info->node, e);
+            continue;
+        }
         const Node *args = e->kids[0];
-        if (!strcmp(e->name, "require")) { info->require = args->n ? args->kids[0] : NULL; continue; }
+        if (!strcmp(e->name, "require")) {
+            info->require = args->n ? args->kids[0] : NULL;
+            continue;
+        }
         const char **keys = arena_array(&s->arena, const char *, args->n + 1);
         for (uint32_t k = 0; k < args->n; k++) keys[k] = args->kids[k]->name ? args->kids[k]->name : "";
         t->keys = keys;
@@ -376,7 +447,8 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
     }
     info->tune = t;
     /* An ill-typed `require` shows here rather than while tuning. */
-    if (info->require) frontend_tune_config(ast, t, 0, arena_array(&s->arena, FrontBinding, (size_t)t->n + 1));
+    if (info->require)
+        frontend_tune_config(ast, t, 0, arena_array(&s->arena, FrontBinding, (size_t)t->n + 1));
 }
 
 static void describe_instance(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
@@ -384,7 +456,8 @@ static void describe_instance(Session *s, Ast *ast, Lower *eval, KernelInfo *inf
     FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
     lower_eval_scope(eval, NULL);
     for (uint32_t i = 0; i < n->n; i++) domains[i] = describe_domain(s, eval, info->node, n->kids[i]);
-    vec_push(&s->arena, &ast->program->instances, ((FrontInstance){ info->k.name, (int)n->n, domains, n->loc }));
+    vec_push(
+        &s->arena, &ast->program->instances, ((FrontInstance){ info->k.name, (int)n->n, domains, n->loc }));
 }
 
 void program_build(Ast *ast)
@@ -401,7 +474,8 @@ void program_build(Ast *ast)
     }
     for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
         const Node *n = ast->items.data[i];
-        KernelInfo *info = n->kind == N_TUNE || n->kind == N_INSTANCE ? names_get(&g->by_name, n->name) : NULL;
+        KernelInfo *info =
+            n->kind == N_TUNE || n->kind == N_INSTANCE ? names_get(&g->by_name, n->name) : NULL;
         if (!info) continue;
         if (n->kind == N_TUNE) describe_tune(s, ast, eval, info, n);
         else describe_instance(s, ast, eval, info, n);
@@ -432,12 +506,14 @@ int64_t frontend_tune_count(const FrontTune *t)
     return n;
 }
 
-bool frontend_tune_config_with(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
+bool frontend_tune_config_with(
+    const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
 {
     if (k < 0 || k >= frontend_tune_count(t)) return false;
     for (int d = t->n - 1; d >= 0; k /= t->domains[d].n, d--) {
         out[d] = (FrontBinding){ t->domains[d].name, t->domains[d].values[k % t->domains[d].n] };
-        for (int i = 0; i < n_fixed; i++) if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
+        for (int i = 0; i < n_fixed; i++)
+            if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
     }
     const KernelInfo *info = info_of(ast->program, t->kernel);
     if (!info->require) return true;
@@ -445,19 +521,20 @@ bool frontend_tune_config_with(const Ast *ast, const FrontTune *t, int64_t k, co
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
     memcpy(all + n_fixed, out, (size_t)t->n * sizeof *all);
     bool ok = false;
-    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)), info->require, "the condition of `require`", &ok) && ok;
+    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)),
+               info->require, "the condition of `require`", &ok) &&
+           ok;
 }
 
 bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
-{
-    return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out);
-}
+{ return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out); }
 
 static bool mentions(const Node *n, const char *name)
 {
     if (!n) return false;
     if (n->kind == N_NAME && !strcmp(n->name, name)) return true;
-    for (uint32_t i = 0; i < n->n; i++) if (mentions(n->kids[i], name)) return true;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (mentions(n->kids[i], name)) return true;
     return false;
 }
 
@@ -465,11 +542,13 @@ bool frontend_grid_names(const Ast *ast, const char *kernel, const char *name)
 {
     const KernelInfo *info = ast->program ? info_of(ast->program, kernel) : NULL;
     for (uint32_t i = 0; info && i < info->node->kids[1]->n; i++)
-        if (!strcmp(info->node->kids[1]->kids[i]->name, "grid") && mentions(info->node->kids[1]->kids[i]->kids[0], name)) return true;
+        if (!strcmp(info->node->kids[1]->kids[i]->name, "grid") &&
+            mentions(info->node->kids[1]->kids[i]->kids[0], name))
+            return true;
     return false;
 }
 
-/* --- values as text ------------------------------------------------------------------------------------------------------------------ */
+/* --- values as text ---------------------------------------------------------------------------------- */
 
 /* An integer of i64 or u64; one above 2^63 - 1 is FRONT_UINT. */
 static bool read_int(const char *text, FrontValue *out)
@@ -478,15 +557,21 @@ static bool read_int(const char *text, FrontValue *out)
     uint64_t v = 0, most = minus ? (uint64_t)INT64_MAX + 1 : UINT64_MAX;
     unsigned base = 10;
     text += minus || *text == '+';
-    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) { base = 16; text += 2; }
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
+        base = 16;
+        text += 2;
+    }
     if (!*text) return false;
     for (; *text; text++) {
         char c = *text;
-        unsigned d = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10 : 99;
+        unsigned d = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
+                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10
+                                                          : 99;
         if (d >= base || v > (most - d) / base) return false;
         v = v * base + d;
     }
-    *out = (FrontValue){ !minus && v > INT64_MAX ? FRONT_UINT : FRONT_INT, { .i = (int64_t)(minus ? 0 - v : v) } };
+    *out = (FrontValue){ !minus && v > INT64_MAX ? FRONT_UINT : FRONT_INT,
+        { .i = (int64_t)(minus ? 0 - v : v) } };
     return true;
 }
 
@@ -497,7 +582,9 @@ static bool read_float(Session *s, const char *text, double *out)
     size_t len = strspn(text, "0123456789.eE+-");
     if (!strcmp(text, "inf")) *out = __builtin_inf();
     else if (!strcmp(text, "nan")) *out = __builtin_nan("");
-    else if (!*text || text[len] || !((*text >= '0' && *text <= '9') || *text == '.') || !parse_decimal(s, text, len, out)) return false;
+    else if (!*text || text[len] || !((*text >= '0' && *text <= '9') || *text == '.') ||
+             !parse_decimal(s, text, len, out))
+        return false;
     if (minus) *out = -*out;
     return true;
 }
@@ -506,7 +593,8 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
 {
     out->kind = kind;
     switch (kind) {
-    case FRONT_INT: case FRONT_UINT: return read_int(text, out);
+    case FRONT_INT:
+    case FRONT_UINT: return read_int(text, out);
     case FRONT_FLOAT: return read_float(s, text, &out->f);
     case FRONT_BOOL:
         out->b = !strcmp(text, "true") || !strcmp(text, "1");
@@ -519,9 +607,11 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
 
 bool frontend_hint_name(const char *name) { return hint_find(name) != NULL; }
 
-bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
+bool frontend_parse_value(
+    Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
 {
-    static const char *const wants[] = { "", "an integer from -2^63 to 2^64 - 1", "a number", "true or false", "a type like f32", "" };
+    static const char *const wants[] = { "", "an integer from -2^63 to 2^64 - 1", "a number", "true or false",
+        "a type like f32", "" };
     FrontValueKind kind = FRONT_NOTHING;
     *out = (FrontValue){ FRONT_NOTHING };
     for (int i = 0; i < k->n_params; i++) {
@@ -530,9 +620,13 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
         if (p->kind == FRONT_CONST_TYPE) kind = FRONT_TYPE;
         else if (!strcmp(p->type_name, "bool")) kind = FRONT_BOOL;
         else if (!strcmp(p->type_name, "int") || (p->type_known && dtype_is_int(p->dtype))) kind = FRONT_INT;
-        else kind = p->type_known || !strcmp(p->type_name, "float") || !read_value(s, FRONT_INT, text, out) ? FRONT_FLOAT : FRONT_INT;
+        else
+            kind = p->type_known || !strcmp(p->type_name, "float") || !read_value(s, FRONT_INT, text, out)
+                       ? FRONT_FLOAT
+                       : FRONT_INT;
     }
-    for (int d = 0; d < k->n_dims && !kind; d++) if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
+    for (int d = 0; d < k->n_dims && !kind; d++)
+        if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
     if (!kind && frontend_hint_name(name)) kind = FRONT_INT;
     if (!kind) {
         *why = arena_printf(&s->arena, "kernel `%s` has no const, type or dimension `%s`", k->name, name);
@@ -543,12 +637,16 @@ bool frontend_parse_value(Session *s, const FrontKernel *k, const char *name, co
     return false;
 }
 
-/* The shortest decimal that reads back as the value: as a float where it is one, since most constants are of f32. */
+/* The shortest decimal that reads back as the value: as a float where it is one, since most constants are of
+ * f32. */
 static void print_float(double v, Text *out)
 {
     char buf[40], *end;
     bool single = (double)(float)v == v;
-    if (!__builtin_isfinite(v)) { text_puts(out, v != v ? "nan" : v < 0 ? "-inf" : "inf"); return; }
+    if (!__builtin_isfinite(v)) {
+        text_puts(out, v != v ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         format_text(buf, sizeof buf, "%.*g", digits, v);
         double back = number_read(buf, &end);

@@ -16,5 +16,6 @@ Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t 
 void lower_eval_scope(Lower *, const Node *kernel);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
 FrontValue lower_eval_param(Lower *, const Node *param);
-/* A value of a domain; `param` is the const it is for, or NULL for a dimension or hint, which take integers. */
+/* A value of a domain; `param` is the const it is for, or NULL for a dimension or hint, which take integers.
+ */
 FrontValue lower_eval_domain_value(Lower *, const Node *param, const Node *value);

@@ -1,4 +1,5 @@
-/* value.c: what expressions stand for during lowering: constants with and without a type, IR values, and how they meet. */
+/* value.c: what expressions stand for during lowering: constants with and without a type, IR values, and how
+ * they meet. */
 #include <math.h>
 #include "frontend/lower.h"
 
@@ -25,7 +26,10 @@ bool value_is_number(V v) { return value_is_known(v) || v.kind == V_IR; }
 
 bool value_to_int(V v, __int128 *out)
 {
-    if (v.kind == V_INT) { *out = v.big; return true; }
+    if (v.kind == V_INT) {
+        *out = v.big;
+        return true;
+    }
     if (v.kind != V_CONST || !dtype_is_int(v.dtype)) return false;
     *out = v.dtype == DT_U64 ? (__int128)(uint64_t)v.c.i : v.c.i;
     return true;
@@ -63,7 +67,7 @@ const char *value_describe(Lower *l, V v)
     return "";
 }
 
-/* --- constants meet types --------------------------------------------------------------------------------------------- */
+/* --- constants meet types ---------------------------------------------------------------------------- */
 
 static bool int_fits(__int128 i, DType d)
 {
@@ -96,11 +100,13 @@ V lower_adapt(Lower *l, V v, DType d, Loc loc)
 {
     if (v.kind == V_INT) {
         if (d == DT_BOOL)
-            return lower_error_note(l, loc, "compare it, or write true or false", "an integer constant is no bool");
+            return lower_error_note(
+                l, loc, "compare it, or write true or false", "an integer constant is no bool");
         if (dtype_is_float(d)) {
             double f = int_to_float(v.big, d);
             if (overflows((double)v.big, d))
-                return lower_error(l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
+                return lower_error(
+                    l, loc, "constant %lld is out of range of `%s`", (long long)v.big, dtype_name(d));
             return value_const(d, scalar_float(f));
         }
         if (!int_fits(v.big, d)) {
@@ -115,8 +121,9 @@ V lower_adapt(Lower *l, V v, DType d, Loc loc)
     }
     if (v.kind == V_FLOAT) {
         if (!dtype_is_float(d))
-            return lower_error_note(l, loc, arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
-                              "a floating constant cannot become `%s`", dtype_name(d));
+            return lower_error_note(l, loc,
+                arena_printf(&l->s->arena, "write `%s(...)` to truncate it", dtype_name(d)),
+                "a floating constant cannot become `%s`", dtype_name(d));
         double f = scalar_round(d, v.f);
         if (overflows(v.f, d))
             return lower_error(l, loc, "constant %g is out of range of `%s`", v.f, dtype_name(d));
@@ -137,10 +144,11 @@ Value *lower_materialize(Lower *l, V v, Loc loc)
     v = lower_concretize(l, v, loc);
     if (v.kind == V_IR) return v.value;
     if (v.kind == V_CONST)
-        return dtype_is_float(v.dtype) ? ir_const_float(&l->b, v.dtype, v.c.f) : ir_const_int(&l->b, v.dtype, v.c.i);
-    if (v.kind == V_TENSOR)
-        lower_error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
-    else if (v.kind != V_ERROR) lower_error(l, loc, "expected a number or a tile, not %s", value_describe(l, v));
+        return dtype_is_float(v.dtype) ? ir_const_float(&l->b, v.dtype, v.c.f)
+                                       : ir_const_int(&l->b, v.dtype, v.c.i);
+    if (v.kind == V_TENSOR) lower_error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
+    else if (v.kind != V_ERROR)
+        lower_error(l, loc, "expected a number or a tile, not %s", value_describe(l, v));
     return NULL;
 }
 
@@ -156,12 +164,14 @@ bool lower_same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
     if (a->kind == V_ERROR || b->kind == V_ERROR) return false;
     if (value_dtype(*a) == value_dtype(*b)) return true;
     const char *da = dtype_name(value_dtype(*a)), *db = dtype_name(value_dtype(*b));
-    lower_error_note(l, loc, arena_printf(&l->s->arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
-               "%s of `%s` and `%s`", what, da, db);
+    lower_error_note(l, loc,
+        arena_printf(&l->s->arena,
+            "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", da, db),
+        "%s of `%s` and `%s`", what, da, db);
     return false;
 }
 
-/* --- shapes ----------------------------------------------------------------------------------------------------------------- */
+/* --- shapes ------------------------------------------------------------------------------------------ */
 
 static const char *shape_text(Lower *l, int rank, const int64_t *shape)
 {
@@ -181,7 +191,11 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
         int r = value_rank(v[k]);
         const int64_t *s = value_shape(v[k]);
         if (r == 0) continue;
-        if (*rank == 0) { *rank = r; memcpy(shape, s, (size_t)r * sizeof *s); continue; }
+        if (*rank == 0) {
+            *rank = r;
+            memcpy(shape, s, (size_t)r * sizeof *s);
+            continue;
+        }
         bool ok = r == *rank;
         for (int i = 0; ok && i < r; i++) {
             if (shape[i] == 1) shape[i] = s[i];
@@ -191,10 +205,14 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
         int64_t first[TILE_MAX_RANK];
         int first_rank = 0;
         for (int j = 0; j < k && !first_rank; j++)
-            if (value_rank(v[j])) { first_rank = value_rank(v[j]); memcpy(first, value_shape(v[j]), sizeof *s * (size_t)first_rank); }
-        const char *note = r == *rank ? "extents must be equal or 1" : "ranks must be equal; add an axis with `x[:, None]`";
-        lower_error_note(l, loc, note, "shapes %s and %s do not fit in %s", shape_text(l, *rank, r == *rank && k == 1 ? first : shape),
-                   shape_text(l, r, s), what);
+            if (value_rank(v[j])) {
+                first_rank = value_rank(v[j]);
+                memcpy(first, value_shape(v[j]), sizeof *s * (size_t)first_rank);
+            }
+        const char *note =
+            r == *rank ? "extents must be equal or 1" : "ranks must be equal; add an axis with `x[:, None]`";
+        lower_error_note(l, loc, note, "shapes %s and %s do not fit in %s",
+            shape_text(l, *rank, r == *rank && k == 1 ? first : shape), shape_text(l, r, s), what);
         return false;
     }
     return true;
@@ -204,8 +222,13 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
 bool lower_no_elements(Lower *l, Loc loc, int64_t extent)
 {
     const char *name = NULL;
-    for (int d = 0; extent == 0 && d < l->func->n_dims && !name; d++) if (l->func->dims[d].extent == 0) name = l->func->dims[d].name;
-    const char *note = name ? arena_printf(&l->s->arena, "dimension `%s` is 0; only a launch whose outputs have no elements, or whose grid has no programs, does without this code", name) : NULL;
+    for (int d = 0; extent == 0 && d < l->func->n_dims && !name; d++)
+        if (l->func->dims[d].extent == 0) name = l->func->dims[d].name;
+    const char *note = name ? arena_printf(&l->s->arena,
+                                  "dimension `%s` is 0; only a launch whose outputs have no elements, or "
+                                  "whose grid has no programs, does without this code",
+                                  name)
+                            : NULL;
     lower_error_note(l, loc, note, "a tile extent must be at least 1, not %lld", (long long)extent);
     l->stopped |= name != NULL;
     return false;
@@ -214,17 +237,25 @@ bool lower_no_elements(Lower *l, Loc loc, int64_t extent)
 const Type *lower_tile_type(Lower *l, Loc loc, DType d, int rank, const int64_t *shape)
 {
     int64_t elements = 1;
-    if (rank > TILE_MAX_RANK) { lower_error(l, loc, "a tile has at most %d axes", TILE_MAX_RANK); return NULL; }
+    if (rank > TILE_MAX_RANK) {
+        lower_error(l, loc, "a tile has at most %d axes", TILE_MAX_RANK);
+        return NULL;
+    }
     for (int i = 0; i < rank; i++) {
-        if (shape[i] < 1) { lower_no_elements(l, loc, shape[i]); return NULL; }
+        if (shape[i] < 1) {
+            lower_no_elements(l, loc, shape[i]);
+            return NULL;
+        }
         if (shape[i] > LIMIT_TILE_ELEMENTS || elements * shape[i] > LIMIT_TILE_ELEMENTS) {
-            lower_error_note(l, loc, "take smaller windows in a loop", "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
+            lower_error_note(l, loc, "take smaller windows in a loop",
+                "a tile of %s has more than %d elements", shape_text(l, rank, shape), LIMIT_TILE_ELEMENTS);
             return NULL;
         }
         elements *= shape[i];
     }
     if (elements * dtype_bytes(d) > LIMIT_TILE_BYTES) {
-        lower_error_note(l, loc, "take smaller windows in a loop", "a tile `%s%s` has more than %d MiB", dtype_name(d), shape_text(l, rank, shape), LIMIT_TILE_BYTES >> 20);
+        lower_error_note(l, loc, "take smaller windows in a loop", "a tile `%s%s` has more than %d MiB",
+            dtype_name(d), shape_text(l, rank, shape), LIMIT_TILE_BYTES >> 20);
         return NULL;
     }
     return type_value(l->s, d, rank, shape);
@@ -240,24 +271,26 @@ Value *lower_to_shape(Lower *l, Value *v, int rank, const int64_t *shape)
     return ir_emit(&l->b, OP_BROADCAST, &v, 1, NO_ATTRS, type_tile(l->s, v->type->dtype, rank, shape));
 }
 
-/* --- operations -------------------------------------------------------------------------------------------------------------- */
+/* --- operations -------------------------------------------------------------------------------------- */
 
 /* Builds an instruction after its type rule agreed; a refusal becomes an error at `loc`. */
-V lower_emit(Lower *l, Loc loc, const char *what, Op op, Value **operands, int n, Attrs attrs, const Type *type)
+V lower_emit(
+    Lower *l, Loc loc, const char *what, Op op, Value **operands, int n, Attrs attrs, const Type *type)
 {
     const Type *results[IR_MAX_RESULTS] = { type };
     int n_results = type ? 1 : 0;
     const char *why = ir_infer(l->s, op, operands, n, attrs, results, &n_results);
     if (why) {
         size_t len = strlen(what);
-        bool named = !strncmp(why, what, len) && why[len] == ' ';      /* "reshape of ..." says it already */
+        bool named = !strncmp(why, what, len) && why[len] == ' '; /* "reshape of ..." says it already */
         return lower_error(l, loc, "%s%s%s", named ? "" : what, named ? "" : ": ", why);
     }
     l->b.loc = loc;
     return value_ir(ir_emit(&l->b, op, operands, n, attrs, type));
 }
 
-/* `index` has 64 bits, so a constant of more is a mistake; at run time there is nobody to tell, and it wraps. */
+/* `index` has 64 bits, so a constant of more is a mistake; at run time there is nobody to tell, and it wraps.
+ */
 static bool index_overflows(Op op, const V *v, int n)
 {
     int64_t r;
@@ -272,7 +305,9 @@ static bool fold_constants(Op op, const V *v, int n, V *out)
     Scalar c[4], r;
     if (n > 4 || n < 1) return false;
     for (int k = 0; k < n; k++) {
-        if (v[k].kind != V_CONST || (dtype_is_float(v[k].dtype) && op < OP_EQ) || (op > OP_WHERE && op < OP_CAST)) return false;
+        if (v[k].kind != V_CONST || (dtype_is_float(v[k].dtype) && op < OP_EQ) ||
+            (op > OP_WHERE && op < OP_CAST))
+            return false;
         c[k] = v[k].c;
     }
     DType d = v[n - 1].dtype;
@@ -289,12 +324,17 @@ V lower_apply(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs att
     V folded;
     for (int k = 0; k < n; k++) {
         if (v[k].kind == V_ERROR) return value_error();
-        if (!value_is_number(v[k])) { lower_materialize(l, v[k], loc); return value_error(); }
+        if (!value_is_number(v[k])) {
+            lower_materialize(l, v[k], loc);
+            return value_error();
+        }
     }
     int first = op == OP_WHERE;
     for (int k = first + 1; k < n; k++) {
         /* A typed operand may stand last: the first one adapts to it, then all the others to the first. */
-        if (value_is_untyped(v[first]) && !value_is_untyped(v[k]) && !lower_same_dtype(l, loc, what, &v[first], &v[k])) return value_error();
+        if (value_is_untyped(v[first]) && !value_is_untyped(v[k]) &&
+            !lower_same_dtype(l, loc, what, &v[first], &v[k]))
+            return value_error();
     }
     for (int k = first + 1; k < n; k++)
         if (!lower_same_dtype(l, loc, what, &v[first], &v[k])) return value_error();
@@ -318,7 +358,9 @@ V lower_cast(Lower *l, V v, DType d, Loc loc)
 {
     if (v.kind == V_INT) {
         if (dtype_is_float(d)) return value_const(d, scalar_float(int_to_float(v.big, d)));
-        return value_const(d, scalar_int(d == DT_BOOL ? v.big != 0 : scalar_wrap(d, (int64_t)(uint64_t)(unsigned __int128)v.big)));
+        return value_const(
+            d, scalar_int(
+                   d == DT_BOOL ? v.big != 0 : scalar_wrap(d, (int64_t)(uint64_t)(unsigned __int128)v.big)));
     }
     if (v.kind == V_FLOAT) return value_const(d, scalar_cast(d, DT_F64, scalar_float(v.f)));
     if (v.kind == V_CONST) return value_const(d, scalar_cast(d, v.dtype, v.c));

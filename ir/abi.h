@@ -1,28 +1,38 @@
-/* abi.h: how a launch hands arguments to a compiled kernel, for every backend. A compiled kernel lists its slots; the
- * runtime (or an ahead-of-time launcher) fills one 8-byte word a slot, in order. On the CPU the kernel receives the array;
- * on a GPU each slot is one kernel parameter (tensor maps are 128 bytes). */
+/* abi.h: how a launch hands arguments to a compiled kernel, for every backend. A compiled kernel lists its
+ * slots; the runtime (or an ahead-of-time launcher) fills one 8-byte word a slot, in order. On the CPU the
+ * kernel receives the array; on a GPU each slot is one kernel parameter (tensor maps are 128 bytes). */
 #pragma once
 #include "ir/type.h"
 
 typedef enum SlotKind {
-    SLOT_DATA,          /* base address of parameter `param` */
-    SLOT_EXTENT,        /* extent of dimension symbol `index` */
-    SLOT_STRIDE,        /* stride in elements of axis `index` of parameter `param` */
-    SLOT_SCALAR,        /* value of scalar parameter `param`, its bits in the low end of the word */
-    SLOT_GRID,          /* extent of grid axis `index` */
-    SLOT_TENSOR_MAP,    /* CUtensorMap of parameter `param`, as TensorMapDesc number `index` of the artifact says */
-    SLOT_CHECK,         /* address of a CheckRecord (checked builds) */
-    SLOT_TICKETS,       /* address of a zeroed 64-bit counter the kernel leaves zeroed (persistent grids) */
-    SLOT_WORKSPACE,     /* address of scratch memory of the size the artifact asks for */
-    SLOT_PRINT,         /* address of a PrintSink (CPU; kernels that print) */
+    SLOT_DATA,       /* base address of parameter `param` */
+    SLOT_EXTENT,     /* extent of dimension symbol `index` */
+    SLOT_STRIDE,     /* stride in elements of axis `index` of parameter `param` */
+    SLOT_SCALAR,     /* value of scalar parameter `param`, its bits in the low end of the word */
+    SLOT_GRID,       /* extent of grid axis `index` */
+    SLOT_TENSOR_MAP, /* CUtensorMap of parameter `param`, as TensorMapDesc number `index` of the artifact says
+                      */
+    SLOT_CHECK,      /* address of a CheckRecord (checked builds) */
+    SLOT_TICKETS,    /* address of a zeroed 64-bit counter the kernel leaves zeroed (persistent grids) */
+    SLOT_WORKSPACE,  /* address of scratch memory of the size the artifact asks for */
+    SLOT_PRINT,      /* address of a PrintSink (CPU; kernels that print) */
 } SlotKind;
 
-typedef struct Slot { SlotKind kind; int param, index; DType dtype; } Slot;   /* dtype: what the kernel declares (index: 64 bits) */
+typedef struct Slot {
+    SlotKind kind;
+    int param, index;
+    DType dtype;
+} Slot; /* dtype: what the kernel declares (index: 64 bits) */
 
 /* Written by a failed assert of a checked build; the first failure wins. */
-typedef struct CheckRecord { uint32_t failed, line; int64_t program; uint32_t message, reserved; } CheckRecord;
+typedef struct CheckRecord {
+    uint32_t failed, line;
+    int64_t program;
+    uint32_t message, reserved;
+} CheckRecord;
 
-/* Where print goes: begin, the pieces of one line (as printf takes them, at most one value each), end. Called by all threads of a launch. */
+/* Where print goes: begin, the pieces of one line (as printf takes them, at most one value each), end. Called
+ * by all threads of a launch. */
 typedef struct PrintSink PrintSink;
 struct PrintSink {
     void (*begin)(PrintSink *);
@@ -30,16 +40,18 @@ struct PrintSink {
     void (*end)(PrintSink *);
 };
 
-/* A tensor map: the box is what one TMA operation moves. axes[0] is the fastest; tensor axis numbers, each axis once or,
- * for panels, a split inner axis: axes with `split` > 0 address the tensor axis in panels of `split` elements. */
+/* A tensor map: the box is what one TMA operation moves. axes[0] is the fastest; tensor axis numbers, each
+ * axis once or, for panels, a split inner axis: axes with `split` > 0 address the tensor axis in panels of
+ * `split` elements. */
 typedef struct TensorMapDesc {
     int param, rank;
-    int axes[5]; int64_t split[5];
-    uint32_t box[5], step[5];       /* elements moved along each axis, and so far apart; step 0: 1 */
-    int swizzle_bytes;      /* 0, 32, 64, 128 */
+    int axes[5];
+    int64_t split[5];
+    uint32_t box[5], step[5]; /* elements moved along each axis, and so far apart; step 0: 1 */
+    int swizzle_bytes;        /* 0, 32, 64, 128 */
     DType dtype;
 } TensorMapDesc;
 
-/* CPU entry point: runs programs [begin, end) of the linear grid. `scratch` has the artifact's scratch_bytes, 64-byte
- * aligned, private to the calling thread. Returns 0, or 1 when a check failed. */
+/* CPU entry point: runs programs [begin, end) of the linear grid. `scratch` has the artifact's scratch_bytes,
+ * 64-byte aligned, private to the calling thread. Returns 0, or 1 when a check failed. */
 typedef int CpuKernelFn(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);

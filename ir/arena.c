@@ -3,22 +3,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct ArenaChunk { ArenaChunk *next; size_t size, used; };
+struct ArenaChunk {
+    ArenaChunk *next;
+    size_t size, used;
+};
 enum { CHUNK = 64 * 1024, ALIGN = 16, HEAD = (sizeof(ArenaChunk) + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_size)
 {
-    (void)user; (void)old_size;
-    if (new_size == 0) { free(ptr); return NULL; }
+    (void)user;
+    (void)old_size;
+    if (new_size == 0) {
+        free(ptr);
+        return NULL;
+    }
     return realloc(ptr, new_size);
 }
 
 const Allocator allocator_libc = { libc_realloc, NULL, 0 };
 
 void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
-{
-    *a = (Arena){ .alloc = alloc, .on_oom = on_oom };
-}
+{ *a = (Arena){ .alloc = alloc, .on_oom = on_oom }; }
 
 void arena_free(Arena *a)
 {
@@ -30,10 +35,7 @@ void arena_free(Arena *a)
     a->used = a->total = 0;
 }
 
-_Noreturn void arena_oom(Arena *a)
-{
-    longjmp(*a->on_oom, 1);
-}
+_Noreturn void arena_oom(Arena *a) { longjmp(*a->on_oom, 1); }
 
 void *arena_alloc(Arena *a, size_t bytes)
 {
@@ -47,7 +49,7 @@ void *arena_alloc(Arena *a, size_t bytes)
         fresh->size = size;
         fresh->used = 0;
         a->total += size;
-        if (c && size != chunk) {       /* a big block goes behind the current chunk, which still has room */
+        if (c && size != chunk) { /* a big block goes behind the current chunk, which still has room */
             fresh->next = c->next;
             c->next = fresh;
         } else {

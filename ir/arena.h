@@ -11,11 +11,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The caller's allocator: `realloc(user, NULL, 0, n)` allocates, `realloc(user, p, old, 0)` frees (and returns NULL). */
+/* The caller's allocator: `realloc(user, NULL, 0, n)` allocates, `realloc(user, p, old, 0)` frees (and
+ * returns NULL). */
 typedef struct Allocator {
     void *(*realloc)(void *user, void *ptr, size_t old_size, size_t new_size);
     void *user;
-    size_t chunk;       /* bytes that an arena asks for at a time; 0: 64 KiB. Tests take little, so that nearly every allocation comes here */
+    size_t chunk; /* bytes that an arena asks for at a time; 0: 64 KiB. Tests take little, so that nearly
+                     every allocation comes here */
 } Allocator;
 
 extern const Allocator allocator_libc;
@@ -23,9 +25,9 @@ extern const Allocator allocator_libc;
 typedef struct ArenaChunk ArenaChunk;
 typedef struct Arena {
     Allocator alloc;
-    jmp_buf *on_oom;      /* where a failed allocation goes; must be set before the first allocation */
+    jmp_buf *on_oom; /* where a failed allocation goes; must be set before the first allocation */
     ArenaChunk *chunk;
-    size_t used, total;   /* bytes handed out; bytes held */
+    size_t used, total; /* bytes handed out; bytes held */
 } Arena;
 
 void arena_init(Arena *, Allocator, jmp_buf *on_oom);
@@ -46,14 +48,27 @@ _Noreturn void arena_oom(Arena *);
 #define arena_array(a, T, n) ((T *)arena_calloc((a), (n), sizeof(T)))
 
 /* Vec: a growable array in an arena.  VEC(int) v = {0}; vec_push(arena, &v, 3); v.data[i], v.len */
-#define VEC(T) struct { T *data; size_t len, cap; }
+#define VEC(T) \
+    struct { \
+        T *data; \
+        size_t len, cap; \
+    }
 #define vec_push(a, v, x) \
     ((v)->len == (v)->cap ? (void)((v)->data = arena_grow((a), (v)->data, (v)->len * sizeof *(v)->data, \
-        VEC_NEXT((v)->cap) * sizeof *(v)->data), (v)->cap = VEC_NEXT((v)->cap)) : (void)0, (void)((v)->data[(v)->len++] = (x)))
-#define VEC_NEXT(cap) ((cap) ? 2 * (cap) : 8)       /* the capacity changes after the allocation: it may leave */
+                                       VEC_NEXT((v)->cap) * sizeof *(v)->data), \
+                                (v)->cap = VEC_NEXT((v)->cap)) \
+                          : (void)0, \
+        (void)((v)->data[(v)->len++] = (x)))
+#define VEC_NEXT(cap) ((cap) ? 2 * (cap) : 8) /* the capacity changes after the allocation: it may leave */
 
-/* Text buffer in an arena; always NUL-terminated once written to. A sink takes what is written and stays empty. */
-typedef struct Text { Arena *arena; char *data; size_t len, cap; bool sink; } Text;
+/* Text buffer in an arena; always NUL-terminated once written to. A sink takes what is written and stays
+ * empty. */
+typedef struct Text {
+    Arena *arena;
+    char *data;
+    size_t len, cap;
+    bool sink;
+} Text;
 void text_init(Text *, Arena *);
 void text_sink(Text *, Arena *);
 void text_printf(Text *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,4 +1,5 @@
-/* change.c: the IR is changed: operands, attributes, values replaced, instructions erased, blocks and modules copied. See ir.h. */
+/* change.c: the IR is changed: operands, attributes, values replaced, instructions erased, blocks and modules
+ * copied. See ir.h. */
 #include "ir/ir_priv.h"
 
 static Arena *arena_of(const Module *m) { return &m->session->arena; }
@@ -27,15 +28,22 @@ void ir_set_attr(Session *s, Instr *i, Attr a)
 {
     a = ir_copy_attr(s, a);
     for (int k = 0; k < i->n_attrs; k++)
-        if (i->attrs[k].key == a.key) { i->attrs[k] = a; return; }
-    i->attrs = arena_grow(&s->arena, i->attrs, (size_t)i->n_attrs * sizeof a, ((size_t)i->n_attrs + 1) * sizeof a);
+        if (i->attrs[k].key == a.key) {
+            i->attrs[k] = a;
+            return;
+        }
+    i->attrs =
+        arena_grow(&s->arena, i->attrs, (size_t)i->n_attrs * sizeof a, ((size_t)i->n_attrs + 1) * sizeof a);
     i->attrs[i->n_attrs++] = a;
 }
 
 void ir_del_attr(Instr *i, AttrKey key)
 {
     for (int k = 0; k < i->n_attrs; k++)
-        if (i->attrs[k].key == key) { i->attrs[k] = i->attrs[--i->n_attrs]; return; }
+        if (i->attrs[k].key == key) {
+            i->attrs[k] = i->attrs[--i->n_attrs];
+            return;
+        }
 }
 
 void ir_replace(Value *old, Value *by)
@@ -60,7 +68,9 @@ void ir_erase(Instr *i)
 {
     drop_operands(i);
     for (int k = 0; k < i->n_results; k++)
-        if (i->results[k].uses) ir_fail(i->block->func->module->session, i->loc, "erasing %s, whose result is used", op_info[i->op].name);
+        if (i->results[k].uses)
+            ir_fail(i->block->func->module->session, i->loc, "erasing %s, whose result is used",
+                op_info[i->op].name);
     if (i->block) ir_unlink(i);
 }
 
@@ -124,7 +134,8 @@ static void remove_operand(Instr *i, int at)
     Arena *a = arena_of(i->block->func->module);
     int n = i->n_operands;
     Value **all = arena_array(a, Value *, (size_t)n);
-    for (int k = 0, j = 0; k < n; k++) if (k != at) all[j++] = ir_operand(i, k);
+    for (int k = 0, j = 0; k < n; k++)
+        if (k != at) all[j++] = ir_operand(i, k);
     ir_set_operands(i, all, n - 1);
 }
 
@@ -136,7 +147,10 @@ void ir_drop_carried(Instr *i, int k)
         remove_operand(ir_terminator(blk), i->op == OP_WHILE && b == 0 ? k + 1 : k);
         if (i->op == OP_IF) continue;
         int at = loop ? k + 1 : k;
-        for (int x = at; x + 1 < blk->n_args; x++) { blk->args[x] = blk->args[x + 1]; blk->args[x]->index = x; }
+        for (int x = at; x + 1 < blk->n_args; x++) {
+            blk->args[x] = blk->args[x + 1];
+            blk->args[x]->index = x;
+        }
         blk->n_args--;
     }
     if (i->op != OP_IF) remove_operand(i, loop ? k + 3 : k);
@@ -161,7 +175,8 @@ void value_map_set(ValueMap *m, const Value *k, Value *v)
         m->keys = arena_array(m->arena, const Value *, m->cap);
         m->vals = arena_array(m->arena, Value *, m->cap);
         m->n = 0;
-        for (size_t i = 0; i < old.cap; i++) if (old.keys[i]) value_map_set(m, old.keys[i], old.vals[i]);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.keys[i]) value_map_set(m, old.keys[i], old.vals[i]);
     }
     size_t h = value_hash(k) & (m->cap - 1);
     while (m->keys[h] && m->keys[h] != k) h = (h + 1) & (m->cap - 1);
@@ -185,7 +200,8 @@ Instr *ir_clone(Builder *b, const Instr *old, ValueMap *map)
     for (int k = 0; k < old->n_operands; k++) ops[k] = value_map_get(map, ir_operand(old, k));
     Builder at = *b;
     at.loc = old->loc;
-    Instr *i = ir_new_instr(&at, old->op, ops, old->n_operands, (Attrs){ old->attrs, old->n_attrs }, old->n_results, old->n_blocks);
+    Instr *i = ir_new_instr(&at, old->op, ops, old->n_operands, (Attrs){ old->attrs, old->n_attrs },
+        old->n_results, old->n_blocks);
     for (int k = 0; k < old->n_results; k++) {
         i->results[k].type = old->results[k].type;
         i->results[k].name = old->results[k].name;
@@ -195,7 +211,8 @@ Instr *ir_clone(Builder *b, const Instr *old, ValueMap *map)
     for (int k = 0; k < old->n_blocks; k++) {
         const Block *from = old->blocks[k];
         for (int x = 0; x < from->n_args; x++)
-            value_map_set(map, from->args[x], ir_block_arg(i->blocks[k], from->args[x]->type, from->args[x]->name));
+            value_map_set(
+                map, from->args[x], ir_block_arg(i->blocks[k], from->args[x]->type, from->args[x]->name));
         Builder inner = ir_at_end(i->blocks[k]);
         ir_clone_block_into(&inner, from, map, true);
     }
@@ -229,8 +246,10 @@ Module *ir_clone_module(const Module *m)
         *g = *f;
         g->module = c;
         g->next = next;
-        g->params = arena_grow(a, f->params, (size_t)f->n_params * sizeof *f->params, (size_t)f->n_params * sizeof *f->params);
-        g->dims = arena_grow(a, f->dims, (size_t)f->n_dims * sizeof *f->dims, (size_t)f->n_dims * sizeof *f->dims);
+        g->params = arena_grow(
+            a, f->params, (size_t)f->n_params * sizeof *f->params, (size_t)f->n_params * sizeof *f->params);
+        g->dims =
+            arena_grow(a, f->dims, (size_t)f->n_dims * sizeof *f->dims, (size_t)f->n_dims * sizeof *f->dims);
         ValueMap map;
         value_map_init(&map, a);
         g->body = clone_block(g, f->body, &map);

@@ -3,18 +3,19 @@
 
 uint32_t diag_add_source(Session *s, const char *name, const char *directory, const char *text, size_t len)
 {
-    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { text += 3; len -= 3; }      /* an editor's byte-order mark */
+    if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+        text += 3;
+        len -= 3;
+    } /* an editor's byte-order mark */
     if (s->sources.len == 0) vec_push(&s->arena, &s->sources, ((Source){ "", "", 0, NULL }));
     Source src = { arena_strdup(&s->arena, name), arena_strndup(&s->arena, text, len), len,
-                   directory ? arena_strdup(&s->arena, directory) : NULL };
+        directory ? arena_strdup(&s->arena, directory) : NULL };
     vec_push(&s->arena, &s->sources, src);
     return (uint32_t)s->sources.len - 1;
 }
 
 const Source *diag_source(Session *s, uint32_t file)
-{
-    return file && file < s->sources.len ? &s->sources.data[file] : NULL;
-}
+{ return file && file < s->sources.len ? &s->sources.data[file] : NULL; }
 
 void diag_position(Session *s, Loc loc, int *line, int *column)
 {
@@ -61,7 +62,12 @@ static Diag *add(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap)
     return d;
 }
 
-#define ADD(sev) va_list ap; va_start(ap, fmt); Diag *d = add(s, (sev), loc, fmt, ap); va_end(ap); return d
+#define ADD(sev) \
+    va_list ap; \
+    va_start(ap, fmt); \
+    Diag *d = add(s, (sev), loc, fmt, ap); \
+    va_end(ap); \
+    return d
 
 Diag *diag_error(Session *s, Loc loc, const char *fmt, ...) { ADD(SEV_ERROR); }
 Diag *diag_warning(Session *s, Loc loc, const char *fmt, ...) { ADD(SEV_WARNING); }
@@ -93,7 +99,8 @@ static void caret_line(const Source *src, Loc loc, Text *out)
     if (begin - from > AROUND) from = begin - AROUND;
     if (to - begin > AROUND) to = begin + AROUND;
     text_puts(out, "  ");
-    for (size_t i = from; i < to; i++) text_putc(out, (unsigned char)src->text[i] < ' ' && src->text[i] != '\t' ? '?' : src->text[i]);
+    for (size_t i = from; i < to; i++)
+        text_putc(out, (unsigned char)src->text[i] < ' ' && src->text[i] != '\t' ? '?' : src->text[i]);
     text_puts(out, "\n  ");
     for (size_t i = from; i < begin; i++)
         if (!inside_character(src->text[i])) text_putc(out, src->text[i] == '\t' ? '\t' : ' ');

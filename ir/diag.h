@@ -1,18 +1,20 @@
-/* diag.h: source locations and diagnostics. A diagnostic is kept as data (a list in the session) and, when the owner
- * set a callback, handed out at once; text in the compiler's usual form comes from diag_render. */
+/* diag.h: source locations and diagnostics. A diagnostic is kept as data (a list in the session) and, when
+ * the owner set a callback, handed out at once; text in the compiler's usual form comes from diag_render. */
 #pragma once
 #include "ir/arena.h"
 
 typedef struct Session Session;
 
 /* A span of bytes [begin, end) of source `file` (index into the session's sources; 0 = no location). */
-typedef struct Loc { uint32_t file, begin, end; } Loc;
+typedef struct Loc {
+    uint32_t file, begin, end;
+} Loc;
 
 typedef struct Source {
-    const char *name;       /* as the user gave it; appears in diagnostics and #line */
-    const char *text;       /* NUL-terminated copy */
+    const char *name; /* as the user gave it; appears in diagnostics and #line */
+    const char *text; /* NUL-terminated copy */
     size_t len;
-    const char *directory;  /* where its imports are looked up; may be NULL */
+    const char *directory; /* where its imports are looked up; may be NULL */
 } Source;
 
 typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_PERF, SEV_NOTE } Severity;
@@ -20,8 +22,8 @@ typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_PERF, SEV_NOTE } Severity;
 typedef struct Diag {
     Severity severity;
     Loc loc;
-    const char *message;    /* one line, no trailing newline, no location prefix */
-    struct Diag *notes;     /* notes that belong to it */
+    const char *message; /* one line, no trailing newline, no location prefix */
+    struct Diag *notes;  /* notes that belong to it */
     struct Diag *next;
 } Diag;
 
@@ -35,7 +37,8 @@ const Source *diag_source(Session *, uint32_t file);
 void diag_position(Session *, Loc, int *line, int *column);
 Loc loc_join(Loc a, Loc b);
 
-/* How many letters apart a name of n letters and another one are, up to 3, for "did you mean": names longer than 32 letters are never near. */
+/* How many letters apart a name of n letters and another one are, up to 3, for "did you mean": names longer
+ * than 32 letters are never near. */
 int diag_distance(const char *name, size_t n, const char *other);
 
 Diag *diag_error(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -8,9 +8,9 @@ enum { MAX_REGS = 1024, MAX_CODE = 8192, MAX_ROUNDS = 1 << 20, MAX_RESULTS = 8 }
 
 typedef struct EvalInstr {
     uint16_t op, dst, a, b, c;
-    uint8_t dtype, from;        /* of the operands; cast: the result's, and the operand's */
-    uint32_t target;            /* jumps */
-    int64_t imm;                /* constant; dimension, parameter, axis */
+    uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
+    uint32_t target;     /* jumps */
+    int64_t imm;         /* constant; dimension, parameter, axis */
     int64_t imm2;
 } EvalInstr;
 
@@ -22,38 +22,48 @@ struct EvalCode {
 };
 enum { MAGIC = 0x65766131 };
 
-/* --- compile ---------------------------------------------------------------------------------------------------------- */
+/* --- compile ----------------------------------------------------------------------------------------- */
 
 typedef struct Compiler {
     Arena *arena;
     const Func *func;
     const Block *root;
     VEC(EvalInstr) code;
-    const Value *values[MAX_REGS];      /* of each register */
+    const Value *values[MAX_REGS]; /* of each register */
     int n_regs;
     const char *why;
     int depth;
 } Compiler;
 
-static void refuse(Compiler *c, const char *why) { if (!c->why) c->why = why; }
+static void refuse(Compiler *c, const char *why)
+{
+    if (!c->why) c->why = why;
+}
 
 static size_t put(Compiler *c, EvalInstr i)
 {
-    if (c->code.len >= MAX_CODE) { refuse(c, "the block is too large"); return 0; }
+    if (c->code.len >= MAX_CODE) {
+        refuse(c, "the block is too large");
+        return 0;
+    }
     vec_push(c->arena, &c->code, i);
     return c->code.len - 1;
 }
 
 static uint16_t fresh(Compiler *c, const Value *v)
 {
-    if (c->n_regs >= MAX_REGS) { refuse(c, "the block has too many values"); return 0; }
+    if (c->n_regs >= MAX_REGS) {
+        refuse(c, "the block has too many values");
+        return 0;
+    }
     c->values[c->n_regs] = v;
     return (uint16_t)c->n_regs++;
 }
 
 static uint16_t reg_of(Compiler *c, const Value *v)
 {
-    for (int k = c->n_regs - 1; k >= 0; k--) if (c->values[k] == v) return (uint16_t)k;
+    for (int k = c->n_regs - 1; k >= 0; k--)
+        if (c->values[k] == v) return (uint16_t)k;
     if (v->type->kind != TYPE_SCALAR) refuse(c, "the block computes more than scalars");
     return fresh(c, v);
 }
@@ -67,7 +77,10 @@ static void move(Compiler *c, uint16_t to, uint16_t from)
 static void move_all(Compiler *c, Value *const *to, const Use *from, int n)
 {
     uint16_t held[IR_MAX_RESULTS];
-    if (n > IR_MAX_RESULTS) { refuse(c, "a loop carries too many values"); return; }
+    if (n > IR_MAX_RESULTS) {
+        refuse(c, "a loop carries too many values");
+        return;
+    }
     for (int k = 0; k < n; k++) {
         held[k] = reg_of(c, from[k].value);
         if (n == 1) continue;
@@ -102,7 +115,8 @@ static void compile_for(Compiler *c, const Instr *i)
 {
     const Block *b = i->blocks[0];
     uint8_t d = (uint8_t)b->args[0]->type->dtype;
-    uint16_t iv = reg_of(c, b->args[0]), hi = reg_of(c, ir_operand(i, 1)), step = reg_of(c, ir_operand(i, 2)), test = fresh(c, NULL);
+    uint16_t iv = reg_of(c, b->args[0]), hi = reg_of(c, ir_operand(i, 1)), step = reg_of(c, ir_operand(i, 2)),
+             test = fresh(c, NULL);
     uint16_t left = fresh(c, NULL);
     put(c, (EvalInstr){ .op = EV_CHECK_STEP, .a = step, .dtype = d });
     move(c, iv, reg_of(c, ir_operand(i, 0)));
@@ -144,12 +158,16 @@ static bool compile_leaf(Compiler *c, const Instr *i, EvalInstr *e)
     switch ((int)i->op) {
     case OP_CONST: {
         const Attr *a = ir_attr(i, dtype_is_float(d) ? ATTR_FVALUE : ATTR_IVALUE);
-        e->imm = a->i;          /* the union's bits */
+        e->imm = a->i; /* the union's bits */
         return true;
     }
     case OP_DIM: e->imm = ir_attr_int(i, ATTR_DIM, 0); return true;
-    case OP_STRIDE: e->imm = ir_attr_int(i, ATTR_PARAM, 0); e->imm2 = ir_attr_int(i, ATTR_AXIS, 0); return true;
-    case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: e->imm = ir_attr_int(i, ATTR_AXIS, 0); return true;
+    case OP_STRIDE:
+        e->imm = ir_attr_int(i, ATTR_PARAM, 0);
+        e->imm2 = ir_attr_int(i, ATTR_AXIS, 0);
+        return true;
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS: e->imm = ir_attr_int(i, ATTR_AXIS, 0); return true;
     default: return false;
     }
 }
@@ -157,13 +175,28 @@ static bool compile_leaf(Compiler *c, const Instr *i, EvalInstr *e)
 static void compile_instr(Compiler *c, const Instr *i)
 {
     if (op_info[i->op].flags & OPF_TERM) return;
-    if (i->op == OP_IF) { compile_if(c, i); return; }
-    if (i->op == OP_FOR) { compile_for(c, i); return; }
-    if (i->op == OP_WHILE) { compile_while(c, i); return; }
-    if (i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR) { refuse(c, "the block computes more than scalars"); return; }
+    if (i->op == OP_IF) {
+        compile_if(c, i);
+        return;
+    }
+    if (i->op == OP_FOR) {
+        compile_for(c, i);
+        return;
+    }
+    if (i->op == OP_WHILE) {
+        compile_while(c, i);
+        return;
+    }
+    if (i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR) {
+        refuse(c, "the block computes more than scalars");
+        return;
+    }
     EvalInstr e = { .op = (uint16_t)i->op, .dtype = (uint8_t)i->results[0].type->dtype };
     bool leaf = compile_leaf(c, i, &e);
-    if (!leaf && i->op != OP_RESHAPE && !(op_info[i->op].flags & OPF_ELEM)) { refuse(c, "the block does more than scalar arithmetic"); return; }
+    if (!leaf && i->op != OP_RESHAPE && !(op_info[i->op].flags & OPF_ELEM)) {
+        refuse(c, "the block does more than scalar arithmetic");
+        return;
+    }
     uint16_t v[3] = { 0, 0, 0 };
     for (int k = 0; k < i->n_operands && k < 3; k++) v[k] = reg_of(c, ir_operand(i, k));
     e.a = v[0];
@@ -204,7 +237,8 @@ EvalCode *eval_compile(Arena *arena, const Func *f, const Block *b, const char *
     compile_args(c);
     compile_block(c, b);
     const Instr *y = b->last;
-    if (!c->why && (!y || y->op != OP_YIELD || y->n_operands > MAX_RESULTS)) refuse(c, "the block does not yield up to 8 values");
+    if (!c->why && (!y || y->op != OP_YIELD || y->n_operands > MAX_RESULTS))
+        refuse(c, "the block does not yield up to 8 values");
     uint16_t results[MAX_RESULTS] = { 0 };
     for (int k = 0; !c->why && k < y->n_operands; k++) results[k] = reg_of(c, ir_operand(y, k));
     *why = c->why;
@@ -225,12 +259,13 @@ int eval_results(const EvalCode *e) { return (int)e->n_results; }
 
 bool eval_reads_scalars(const EvalCode *e)
 {
-    for (uint32_t k = 0; k < e->n_code; k++) if (e->code[k].op == EV_SCALAR) return true;
+    for (uint32_t k = 0; k < e->n_code; k++)
+        if (e->code[k].op == EV_SCALAR) return true;
     return false;
 }
 size_t eval_size(const EvalCode *e) { return e->bytes; }
 
-/* --- run ------------------------------------------------------------------------------------------------------------------ */
+/* --- run --------------------------------------------------------------------------------------------- */
 
 static inline bool is_signed(uint8_t d) { return d == DT_INDEX || d == DT_I64 || d == DT_I32; }
 static inline int64_t wrap(uint8_t d, uint64_t v) { return d == DT_I32 ? (int32_t)v : (int64_t)v; }
@@ -243,24 +278,42 @@ static inline bool run_quick(const EvalInstr *i, Scalar *r)
     case OP_ADD: r[i->dst].i = wrap(i->dtype, (uint64_t)a + (uint64_t)b); return true;
     case OP_SUB: r[i->dst].i = wrap(i->dtype, (uint64_t)a - (uint64_t)b); return true;
     case OP_MUL: r[i->dst].i = wrap(i->dtype, (uint64_t)a * (uint64_t)b); return true;
-    case OP_DIV: if (b <= 0) return false; r[i->dst].i = a / b; return true;
-    case OP_REM: if (b <= 0) return false; r[i->dst].i = a % b; return true;
-    case OP_CDIV: if (b <= 0 || a < 0) return false; r[i->dst].i = a / b + (a % b != 0); return true;
+    case OP_DIV:
+        if (b <= 0) return false;
+        r[i->dst].i = a / b;
+        return true;
+    case OP_REM:
+        if (b <= 0) return false;
+        r[i->dst].i = a % b;
+        return true;
+    case OP_CDIV:
+        if (b <= 0 || a < 0) return false;
+        r[i->dst].i = a / b + (a % b != 0);
+        return true;
     case OP_MIN: r[i->dst].i = a < b ? a : b; return true;
     case OP_MAX: r[i->dst].i = a > b ? a : b; return true;
     case OP_LT: r[i->dst].i = a < b; return true;
     case OP_LE: r[i->dst].i = a <= b; return true;
     case OP_EQ: r[i->dst].i = a == b; return true;
     case OP_WHERE: r[i->dst] = r[a ? i->b : i->c]; return true;
-    case OP_CAST: if (!is_signed(i->from)) return false; r[i->dst].i = wrap(i->dtype, (uint64_t)a); return true;
+    case OP_CAST:
+        if (!is_signed(i->from)) return false;
+        r[i->dst].i = wrap(i->dtype, (uint64_t)a);
+        return true;
     default: return false;
     }
 }
 
 static bool run_other(const EvalInstr *i, Scalar *r)
 {
-    if (i->op == OP_CAST) { r[i->dst] = scalar_cast((DType)i->dtype, (DType)i->from, r[i->a]); return true; }
-    if (i->op == OP_BITCAST) { r[i->dst] = scalar_bitcast((DType)i->dtype, (DType)i->from, r[i->a]); return true; }
+    if (i->op == OP_CAST) {
+        r[i->dst] = scalar_cast((DType)i->dtype, (DType)i->from, r[i->a]);
+        return true;
+    }
+    if (i->op == OP_BITCAST) {
+        r[i->dst] = scalar_bitcast((DType)i->dtype, (DType)i->from, r[i->a]);
+        return true;
+    }
     Scalar v[3] = { r[i->a], r[i->b], r[i->c] };
     return scalar_op((Op)i->op, (DType)i->dtype, v, &r[i->dst]);
 }
@@ -278,18 +331,25 @@ bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out)
         case OP_DIM: r[i->dst].i = env->dims[i->imm]; break;
         case OP_STRIDE: r[i->dst].i = env->strides[i->imm][i->imm2]; break;
         case OP_PROGRAM_ID: r[i->dst].i = env->coord[i->imm]; break;
-        case OP_NUM_PROGRAMS: r[i->dst].i = i->imm < 0 ? env->grid[0] * env->grid[1] * env->grid[2] : env->grid[i->imm]; break;
+        case OP_NUM_PROGRAMS:
+            r[i->dst].i = i->imm < 0 ? env->grid[0] * env->grid[1] * env->grid[2] : env->grid[i->imm];
+            break;
         case EV_LINEAR: r[i->dst].i = env->linear; break;
         case EV_SCALAR: r[i->dst] = env->scalars[i->imm]; break;
         case EV_MOVE: r[i->dst] = r[i->a]; break;
         case EV_JUMP: pc = i->target - 1; break;
-        case EV_JUMP_IF_NOT: if (!r[i->a].i) pc = i->target - 1; break;
+        case EV_JUMP_IF_NOT:
+            if (!r[i->a].i) pc = i->target - 1;
+            break;
         case EV_LOOP:
             if (++rounds > MAX_ROUNDS) return false;
             pc = i->target - 1;
             break;
-        case EV_CHECK_STEP: if (r[i->a].i == 0 || (r[i->a].i < 0 && dtype_is_signed((DType)i->dtype))) return false; break;
-        default: if (!run_other(i, r)) return false;
+        case EV_CHECK_STEP:
+            if (r[i->a].i == 0 || (r[i->a].i < 0 && dtype_is_signed((DType)i->dtype))) return false;
+            break;
+        default:
+            if (!run_other(i, r)) return false;
         }
     }
     for (uint32_t k = 0; k < e->n_results; k++) out[k] = r[e->results[k]].i;
@@ -303,7 +363,7 @@ bool ir_eval_block(const Func *f, const Block *b, const EvalEnv *env, int64_t *o
     return e && eval_results(e) == n && eval_run(e, env, out);
 }
 
-/* --- what came from a file ---------------------------------------------------------------------------------------------------- */
+/* --- what came from a file --------------------------------------------------------------------------- */
 
 static bool instr_valid(const EvalCode *e, const EvalInstr *i, uint32_t pc, int n_dims, int n_params)
 {
@@ -315,7 +375,8 @@ static bool instr_valid(const EvalCode *e, const EvalInstr *i, uint32_t pc, int 
     case EV_SCALAR: return i->imm >= 0 && i->imm < n_params;
     case OP_PROGRAM_ID: return i->imm >= 0 && i->imm < 3;
     case OP_NUM_PROGRAMS: return i->imm >= -1 && i->imm < 3;
-    case EV_JUMP: case EV_JUMP_IF_NOT: return i->target > pc && i->target <= e->n_code;
+    case EV_JUMP:
+    case EV_JUMP_IF_NOT: return i->target > pc && i->target <= e->n_code;
     case EV_LOOP: return i->target <= pc;
     default: return true;
     }
@@ -327,12 +388,14 @@ bool eval_valid(const void *p, size_t bytes, int n_dims, int n_params)
     if (bytes < sizeof *e || e->magic != MAGIC || e->bytes != bytes) return false;
     if (e->n_code > MAX_CODE || bytes != sizeof *e + e->n_code * sizeof(EvalInstr)) return false;
     if (e->n_regs < 1 || e->n_regs > MAX_REGS || e->n_results > MAX_RESULTS) return false;
-    for (uint32_t k = 0; k < e->n_results; k++) if (e->results[k] >= e->n_regs) return false;
-    for (uint32_t k = 0; k < e->n_code; k++) if (!instr_valid(e, &e->code[k], k, n_dims, n_params)) return false;
+    for (uint32_t k = 0; k < e->n_results; k++)
+        if (e->results[k] >= e->n_regs) return false;
+    for (uint32_t k = 0; k < e->n_code; k++)
+        if (!instr_valid(e, &e->code[k], k, n_dims, n_params)) return false;
     return true;
 }
 
-/* --- remap --------------------------------------------------------------------------------------------------------------------- */
+/* --- remap ------------------------------------------------------------------------------------------- */
 
 static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_t *seen, EvalClash *clash)
 {
@@ -343,7 +406,10 @@ static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_
         if (!eval_run(e, env, to)) return EVAL_FAILED;
         clash->to = to[0];
         if (to[0] < 0 || to[0] >= n) return EVAL_OUT_OF_RANGE;
-        if (!(seen[to[0] / 64] >> (to[0] % 64) & 1)) { seen[to[0] / 64] |= 1ull << (to[0] % 64); continue; }
+        if (!(seen[to[0] / 64] >> (to[0] % 64) & 1)) {
+            seen[to[0] / 64] |= 1ull << (to[0] % 64);
+            continue;
+        }
         clash->b = w;
         for (clash->a = 0; clash->a < w; clash->a++) {
             int64_t first[MAX_RESULTS];
@@ -359,9 +425,13 @@ bool eval_grid_size(const int64_t *extent, int n, int64_t *programs)
 {
     *programs = 1;
     for (int i = 0; i < n; i++)
-        if (extent[i] <= 0) { *programs = 0; return true; }
+        if (extent[i] <= 0) {
+            *programs = 0;
+            return true;
+        }
     for (int i = 0; i < n; i++)
-        if (__builtin_mul_overflow(*programs, extent[i], programs) || *programs > RANGE_MAX_PROGRAMS) return false;
+        if (__builtin_mul_overflow(*programs, extent[i], programs) || *programs > RANGE_MAX_PROGRAMS)
+            return false;
     return true;
 }
 
@@ -372,7 +442,8 @@ const char *eval_grid_text(const int64_t *extent, int n, char out[EVAL_GRID_TEXT
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         beyond |= __builtin_mul_overflow(product, extent[i], &product);
-        at += (size_t)format_text(out + at, EVAL_GRID_TEXT - at, "%s%lld", i ? " x " : "", (long long)extent[i]);
+        at += (size_t)format_text(
+            out + at, EVAL_GRID_TEXT - at, "%s%lld", i ? " x " : "", (long long)extent[i]);
     }
     if (n == 1 || beyond) format_text(out + at, EVAL_GRID_TEXT - at, " programs");
     else format_text(out + at, EVAL_GRID_TEXT - at, " (%lld programs)", (long long)product);

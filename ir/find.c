@@ -1,4 +1,5 @@
-/* find.c: looking through blocks: which instructions are there, with all that they hold, and which values they use. */
+/* find.c: looking through blocks: which instructions are there, with all that they hold, and which values
+ * they use. */
 #include "ir/ir.h"
 #include <string.h>
 
@@ -9,7 +10,7 @@ void ir_walk(Block *b, void (*fn)(void *, Instr *), void *user)
         int n = i->n_blocks;
         Block **blocks = i->blocks;
         fn(user, i);
-        if (i->block != b) continue;      /* erased or moved */
+        if (i->block != b) continue; /* erased or moved */
         for (int k = 0; k < n; k++) ir_walk(blocks[k], fn, user);
     }
 }
@@ -17,18 +18,21 @@ void ir_walk(Block *b, void (*fn)(void *, Instr *), void *user)
 bool ir_any(const Instr *i, InstrTest *test, const void *user)
 {
     if (test(user, i)) return true;
-    for (int k = 0; k < i->n_blocks; k++) if (ir_any_in(i->blocks[k], test, user)) return true;
+    for (int k = 0; k < i->n_blocks; k++)
+        if (ir_any_in(i->blocks[k], test, user)) return true;
     return false;
 }
 
 bool ir_any_in(const Block *b, InstrTest *test, const void *user)
 {
-    for (const Instr *i = b->first; i; i = i->next) if (ir_any(i, test, user)) return true;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (ir_any(i, test, user)) return true;
     return false;
 }
 
 static bool is_op(const void *op, const Instr *i) { return i->op == *(const Op *)op; }
-static bool has_flag(const void *flag, const Instr *i) { return (op_info[i->op].flags & *(const unsigned *)flag) != 0; }
+static bool has_flag(const void *flag, const Instr *i)
+{ return (op_info[i->op].flags & *(const unsigned *)flag) != 0; }
 
 bool ir_holds(const Block *b, Op op) { return ir_any_in(b, is_op, &op); }
 bool ir_is_or_holds(const Instr *i, Op op) { return ir_any(i, is_op, &op); }
@@ -55,7 +59,8 @@ static bool carries_for_nobody(const Instr *i, int k)
 static void erase_unused(Value *v)
 {
     Instr *i = v->def;
-    if (!i || !i->block || v->uses || i->n_results != 1 || i->n_blocks || !(op_info[i->op].flags & OPF_PURE)) return;
+    if (!i || !i->block || v->uses || i->n_results != 1 || i->n_blocks || !(op_info[i->op].flags & OPF_PURE))
+        return;
     Value *operands[IR_MAX_RESULTS];
     int n = i->n_operands < IR_MAX_RESULTS ? i->n_operands : 0;
     for (int k = 0; k < n; k++) operands[k] = ir_operand(i, k);
@@ -76,14 +81,19 @@ static void drop_result(Instr *i, int k)
 void ir_drop_unused(Block *b)
 {
     for (Instr *i = b->last; i; i = i->prev) {
-        for (int k = i->n_results; k-- > 0;) if (carries_for_nobody(i, k)) drop_result(i, k);
+        for (int k = i->n_results; k-- > 0;)
+            if (carries_for_nobody(i, k)) drop_result(i, k);
         for (int k = 0; k < i->n_blocks; k++) ir_drop_unused(i->blocks[k]);
     }
 }
 
 bool ir_reads_memory(const Instr *i) { return with_flag(i, OPF_READ); }
 
-typedef struct Collect { Arena *arena; Op op; InstrList *out; } Collect;
+typedef struct Collect {
+    Arena *arena;
+    Op op;
+    InstrList *out;
+} Collect;
 
 static bool collect(const void *user, const Instr *i)
 {
@@ -92,13 +102,16 @@ static bool collect(const void *user, const Instr *i)
     return false;
 }
 
-void ir_collect(Arena *a, const Block *b, Op op, InstrList *out) { ir_any_in(b, collect, &(Collect){ a, op, out }); }
+void ir_collect(Arena *a, const Block *b, Op op, InstrList *out)
+{ ir_any_in(b, collect, &(Collect){ a, op, out }); }
 
 bool ir_all_operands(const Instr *i, ValueTest *test, void *user)
 {
-    for (int k = 0; k < i->n_operands; k++) if (!test(user, ir_operand(i, k))) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!test(user, ir_operand(i, k))) return false;
     for (int k = 0; k < i->n_blocks; k++)
-        for (const Instr *x = i->blocks[k]->first; x; x = x->next) if (!ir_all_operands(x, test, user)) return false;
+        for (const Instr *x = i->blocks[k]->first; x; x = x->next)
+            if (!ir_all_operands(x, test, user)) return false;
     return true;
 }
 
@@ -112,20 +125,26 @@ Instr *ir_last_use_in(const Block *b, const Value *v)
 {
     Instr *last = NULL;
     for (Instr *i = b->first; i; i = i->next)
-        for (const Use *u = v->uses; u; u = u->next) if (ir_within(b, u->user) == i) last = i;
+        for (const Use *u = v->uses; u; u = u->next)
+            if (ir_within(b, u->user) == i) last = i;
     return last;
 }
 
 bool ir_counted(const Instr *loop, Counted *c)
 {
-    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last || loop->blocks[0]->last->n_operands <= loop->n_results) return false;
+    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last ||
+        loop->blocks[0]->last->n_operands <= loop->n_results)
+        return false;
     const Instr *end = loop->blocks[0]->last, *below = ir_operand(end, 0)->def;
     if (!below || below->op != OP_LT) return false;
     const Value *next = ir_operand(below, 0);
     for (int k = 0; k < loop->n_results; k++) {
-        if (!next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != loop->blocks[0]->args[k] || ir_operand(end, k + 1) != next) continue;
+        if (!next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != loop->blocks[0]->args[k] ||
+            ir_operand(end, k + 1) != next)
+            continue;
         *c = (Counted){ k, ir_operand(loop, k), ir_operand(below, 1), ir_operand(next->def, 1) };
-        return ir_operand(loop->blocks[1]->last, k) == loop->blocks[1]->args[k] && ir_defined_outside(c->hi, loop->blocks[0]) && ir_defined_outside(c->step, loop->blocks[0]);
+        return ir_operand(loop->blocks[1]->last, k) == loop->blocks[1]->args[k] &&
+               ir_defined_outside(c->hi, loop->blocks[0]) && ir_defined_outside(c->step, loop->blocks[0]);
     }
     return false;
 }
@@ -143,11 +162,15 @@ static Value *bound_in(const Value *test, const Value *v, int depth)
 
 bool ir_tested(const Instr *loop, int at, Counted *c)
 {
-    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last || at >= loop->n_results) return false;
+    if (loop->op != OP_WHILE || !loop->blocks[0]->last || !loop->blocks[1]->last || at >= loop->n_results)
+        return false;
     const Block *test = loop->blocks[0], *body = loop->blocks[1];
-    if (test->last->n_operands <= at + 1 || body->last->n_operands <= at || ir_operand(test->last, at + 1) != test->args[at]) return false;
+    if (test->last->n_operands <= at + 1 || body->last->n_operands <= at ||
+        ir_operand(test->last, at + 1) != test->args[at])
+        return false;
     Value *hi = bound_in(ir_operand(test->last, 0), test->args[at], 0), *next = ir_operand(body->last, at);
-    if (!hi || !next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != body->args[at]) return false;
+    if (!hi || !next->def || next->def->op != OP_ADD || ir_operand(next->def, 0) != body->args[at])
+        return false;
     *c = (Counted){ at, ir_operand(loop, at), hi, ir_operand(next->def, 1) };
     return ir_defined_outside(hi, test) && ir_defined_outside(c->step, body);
 }
@@ -158,19 +181,30 @@ bool ir_is_rare(const Instr *i)
     return note && !strcmp(note->s, "rare");
 }
 
-/* --- exponents -------------------------------------------------------------------------------------------------------------------- */
+/* --- exponents --------------------------------------------------------------------------------------- */
 
 static bool leads_to_exp(const Value *v, int *left)
 {
     for (const Use *u = v->uses; u && --*left > 0; u = u->next) {
         const Instr *i = u->user;
         switch ((int)i->op) {
-        case OP_EXP: case OP_EXP2: return true;
-        case OP_MUL: case OP_FMA: case OP_NEG: case OP_WHERE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: case OP_MATERIALIZE:
+        case OP_EXP:
+        case OP_EXP2: return true;
+        case OP_MUL:
+        case OP_FMA:
+        case OP_NEG:
+        case OP_WHERE:
+        case OP_BROADCAST:
+        case OP_RESHAPE:
+        case OP_PERMUTE:
+        case OP_CONVERT:
+        case OP_MATERIALIZE:
             if (leads_to_exp(ir_result(i), left)) return true;
             break;
         case OP_YIELD:
-            if (i->block->parent && i->block->parent->op == OP_IF && leads_to_exp(&i->block->parent->results[u - i->operands], left)) return true;
+            if (i->block->parent && i->block->parent->op == OP_IF &&
+                leads_to_exp(&i->block->parent->results[u - i->operands], left))
+                return true;
             break;
         default: break;
         }

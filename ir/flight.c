@@ -1,8 +1,13 @@
-/* flight.c: products in flight. The result of a wgmma is undefined until a wgmma_wait hands it on: until then it may only be added to by another wgmma, and be carried, by loops and out of ifs, where
- * the same holds. What a loop carries is taken for in flight if it is so in any turn. */
+/* flight.c: products in flight. The result of a wgmma is undefined until a wgmma_wait hands it on: until then
+ * it may only be added to by another wgmma, and be carried, by loops and out of ifs, where the same holds.
+ * What a loop carries is taken for in flight if it is so in any turn. */
 #include "ir/ir.h"
 
-typedef struct Flight { Arena *arena; bool *flies; ValueList todo; } Flight;
+typedef struct Flight {
+    Arena *arena;
+    bool *flies;
+    ValueList todo;
+} Flight;
 
 static void fly(Flight *f, Value *v)
 {
@@ -11,7 +16,10 @@ static void fly(Flight *f, Value *v)
     vec_push(f->arena, &f->todo, v);
 }
 
-static void begin(void *user, Instr *i) { if (i->op == OP_WGMMA) fly(user, ir_result(i)); }
+static void begin(void *user, Instr *i)
+{
+    if (i->op == OP_WGMMA) fly(user, ir_result(i));
+}
 
 /* Carried on by a terminator. */
 static bool carry(Flight *f, const Instr *end, int k)
@@ -19,10 +27,16 @@ static bool carry(Flight *f, const Instr *end, int k)
     const Instr *i = end->block->parent;
     if (!i || (end->op == OP_CONDITION && k == 0)) return false;
     switch ((int)i->op) {
-    case OP_FOR: fly(f, i->blocks[0]->args[k + 1]); fly(f, (Value *)&i->results[k]); return true;
+    case OP_FOR:
+        fly(f, i->blocks[0]->args[k + 1]);
+        fly(f, (Value *)&i->results[k]);
+        return true;
     case OP_IF: fly(f, (Value *)&i->results[k]); return true;
     case OP_WHILE:
-        if (end->op == OP_YIELD) { fly(f, i->blocks[0]->args[k]); return true; }
+        if (end->op == OP_YIELD) {
+            fly(f, i->blocks[0]->args[k]);
+            return true;
+        }
         fly(f, i->blocks[1]->args[k - 1]);
         fly(f, (Value *)&i->results[k - 1]);
         return true;

@@ -1,21 +1,24 @@
-/* float_state.h: the floating-point state of a thread: rounding mode, flush-to-zero, denormals-are-zero, exception masks
- * and flags. It belongs to the caller of the library and must not change results: whatever the library or the launcher
- * of an object computes, folded constants included, is computed in the default state (round to nearest, denormals
- * kept, exceptions masked). One pair of functions, at the entry points and in the threads of a launch:
+/* float_state.h: the floating-point state of a thread: rounding mode, flush-to-zero, denormals-are-zero,
+ * exception masks and flags. It belongs to the caller of the library and must not change results: whatever
+ * the library or the launcher of an object computes, folded constants included, is computed in the default
+ * state (round to nearest, denormals kept, exceptions masked). One pair of functions, at the entry points and
+ * in the threads of a launch:
  *
  *     FloatState caller = float_state_enter();
  *     ...
  *     float_state_leave(&caller);                  the caller's state, its flags too, as it was
  *
- * FLOAT_STATE_DEFAULT() does both for the block that it stands in, however the block is left. The callbacks of the caller
- * (diagnostics, allocators, thread pools) run in the default state. Registers are written only when they differ: reading
- * them costs a few cycles, writing them more. */
+ * FLOAT_STATE_DEFAULT() does both for the block that it stands in, however the block is left. The callbacks
+ * of the caller (diagnostics, allocators, thread pools) run in the default state. Registers are written only
+ * when they differ: reading them costs a few cycles, writing them more. */
 #pragma once
 #include <stdint.h>
 
 #if defined(__x86_64__)
 /* SSE and AVX. No code of ours uses the x87 unit: its state neither matters nor changes. */
-typedef struct FloatState { uint32_t sse; } FloatState;
+typedef struct FloatState {
+    uint32_t sse;
+} FloatState;
 enum { SSE_DEFAULT = 0x1f80, SSE_FLAGS = 0x3f };
 
 static inline uint32_t float_state_sse(void)
@@ -39,7 +42,9 @@ static inline void float_state_leave(const FloatState *s)
 }
 
 #elif defined(__aarch64__)
-typedef struct FloatState { uint64_t control, status; } FloatState;
+typedef struct FloatState {
+    uint64_t control, status;
+} FloatState;
 
 static inline FloatState float_state_enter(void)
 {
@@ -59,7 +64,9 @@ static inline void float_state_leave(const FloatState *s)
 
 #else
 #include <fenv.h>
-typedef struct FloatState { fenv_t all; } FloatState;
+typedef struct FloatState {
+    fenv_t all;
+} FloatState;
 
 static inline FloatState float_state_enter(void)
 {

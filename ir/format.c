@@ -7,11 +7,15 @@
 #include <string.h>
 
 /* Where the text goes: a buffer of `size` bytes, or a file. */
-typedef struct Out { char *data; size_t size, len; FILE *file; } Out;
+typedef struct Out {
+    char *data;
+    size_t size, len;
+    FILE *file;
+} Out;
 
 typedef struct Spec {
     bool left, plus, space, alternate, zero;
-    int width, precision;               /* precision < 0: none is given */
+    int width, precision; /* precision < 0: none is given */
     char conversion;
 } Spec;
 
@@ -28,8 +32,8 @@ static void put_many(Out *o, char c, int n)
 }
 
 /* The prefix (sign, 0x), `zeros` zeros, then the body, in the field's width. */
-static void put_field(Out *o, const Spec *s, const char *prefix, int zeros, const char *body, int n,
-                      bool may_zero)
+static void put_field(
+    Out *o, const Spec *s, const char *prefix, int zeros, const char *body, int n, bool may_zero)
 {
     int used = (int)strlen(prefix) + zeros + n, pad = s->width > used ? s->width - used : 0;
     bool fill = s->zero && may_zero && !s->left;
@@ -41,9 +45,7 @@ static void put_field(Out *o, const Spec *s, const char *prefix, int zeros, cons
 }
 
 static const char *sign_text(const Spec *s, bool minus)
-{
-    return minus ? "-" : s->plus ? "+" : s->space ? " " : "";
-}
+{ return minus ? "-" : s->plus ? "+" : s->space ? " " : ""; }
 
 static void put_integer(Out *o, const Spec *s, uint64_t v, bool minus)
 {
@@ -59,7 +61,7 @@ static void put_integer(Out *o, const Spec *s, uint64_t v, bool minus)
     put_field(o, s, prefix, least > n ? least - n : 0, digits + sizeof digits - n, n, s->precision < 0);
 }
 
-/* --- floating point ----------------------------------------------------------------------------------- */
+/* --- floating point ---------------------------------------------------------------------------------- */
 
 /* A digit behind or before the point, given by its power of ten, relative to the first digit's. */
 static char digit_at(const Decimal *d, int i) { return (char)('0' + (i >= 0 && i < d->n ? d->digit[i] : 0)); }
@@ -92,7 +94,8 @@ static void scientific(Real *r, const Decimal *d, int precision, char letter)
     r->n_exponent = n;
 }
 
-/* %g: `precision` digits in all, in the shorter of both forms, without zeros at the end unless `#` says so. */
+/* %g: `precision` digits in all, in the shorter of both forms, without zeros at the end unless `#` says so.
+ */
 static void general(Real *r, Decimal *d, const Spec *s, int precision, char letter)
 {
     if (!precision) precision = 1;
@@ -130,7 +133,8 @@ static void put_hex_real(Out *o, const Spec *s, double x, bool minus)
     int e = (int)(bits >> 52 & 0x7ff), digits = 13;
     uint64_t m = (bits & 0xfffffffffffffull) | (e ? 1ull << 52 : 0);
     e = m ? (e ? e : 1) - 1023 : 0;
-    if (s->precision < 0) while (digits && !(m >> (52 - 4 * digits) & 15)) digits--;
+    if (s->precision < 0)
+        while (digits && !(m >> (52 - 4 * digits) & 15)) digits--;
     else if (s->precision < 13) {
         int drop = 52 - 4 * s->precision;
         uint64_t half = 1ull << (drop - 1), rest = m & (2 * half - 1);
@@ -154,8 +158,14 @@ static void put_double(Out *o, const Spec *s, double x)
     int precision = s->precision < 0 ? 6 : s->precision;
     Decimal d;
     Real r = { .n_whole = 0 };
-    if (isnan(x)) { put_field(o, s, sign_text(s, minus), 0, capital ? "NAN" : "nan", 3, false); return; }
-    if (isinf(x)) { put_field(o, s, sign_text(s, minus), 0, capital ? "INF" : "inf", 3, false); return; }
+    if (isnan(x)) {
+        put_field(o, s, sign_text(s, minus), 0, capital ? "NAN" : "nan", 3, false);
+        return;
+    }
+    if (isinf(x)) {
+        put_field(o, s, sign_text(s, minus), 0, capital ? "INF" : "inf", 3, false);
+        return;
+    }
     switch (s->conversion | 32) {
     case 'a': put_hex_real(o, s, x, minus); return;
     case 'f':
@@ -176,12 +186,21 @@ static void put_double(Out *o, const Spec *s, double x)
     put_real(o, s, &d, &r, minus);
 }
 
-/* --- conversions -------------------------------------------------------------------------------------- */
+/* --- conversions ------------------------------------------------------------------------------------- */
 
 typedef enum Length {
-    LENGTH_INT, LENGTH_CHAR, LENGTH_SHORT, LENGTH_LONG, LENGTH_LLONG, LENGTH_SIZE, LENGTH_MAX, LENGTH_PTRDIFF
+    LENGTH_INT,
+    LENGTH_CHAR,
+    LENGTH_SHORT,
+    LENGTH_LONG,
+    LENGTH_LLONG,
+    LENGTH_SIZE,
+    LENGTH_MAX,
+    LENGTH_PTRDIFF
 } Length;
-typedef struct Arguments { va_list ap; } Arguments;     /* a va_list may be an array */
+typedef struct Arguments {
+    va_list ap;
+} Arguments; /* a va_list may be an array */
 
 static int64_t signed_argument(Arguments *a, Length l)
 {
@@ -206,7 +225,10 @@ static uint64_t unsigned_argument(Arguments *a, Length l)
     case LENGTH_CHAR: return (unsigned char)v;
     case LENGTH_SHORT: return (unsigned short)v;
     case LENGTH_LONG: return (unsigned long)v;
-    case LENGTH_LLONG: case LENGTH_SIZE: case LENGTH_MAX: case LENGTH_PTRDIFF: return (uint64_t)v;
+    case LENGTH_LLONG:
+    case LENGTH_SIZE:
+    case LENGTH_MAX:
+    case LENGTH_PTRDIFF: return (uint64_t)v;
     }
     return 0;
 }
@@ -214,8 +236,18 @@ static uint64_t unsigned_argument(Arguments *a, Length l)
 static Length read_length(const char **p)
 {
     switch (*(*p)++) {
-    case 'h': if (**p == 'h') { ++*p; return LENGTH_CHAR; } return LENGTH_SHORT;
-    case 'l': if (**p == 'l') { ++*p; return LENGTH_LLONG; } return LENGTH_LONG;
+    case 'h':
+        if (**p == 'h') {
+            ++*p;
+            return LENGTH_CHAR;
+        }
+        return LENGTH_SHORT;
+    case 'l':
+        if (**p == 'l') {
+            ++*p;
+            return LENGTH_LLONG;
+        }
+        return LENGTH_LONG;
     case 'z': return LENGTH_SIZE;
     case 'j': return LENGTH_MAX;
     case 't': return LENGTH_PTRDIFF;
@@ -226,7 +258,10 @@ static Length read_length(const char **p)
 static int read_count(const char **p, Arguments *a)
 {
     int n = 0;
-    if (**p == '*') { ++*p; return va_arg(a->ap, int); }
+    if (**p == '*') {
+        ++*p;
+        return va_arg(a->ap, int);
+    }
     for (; **p >= '0' && **p <= '9'; ++*p) n = 10 * n + (**p - '0');
     return n;
 }
@@ -243,8 +278,14 @@ static Spec read_spec(const char **p, Arguments *a)
         else break;
     }
     s.width = read_count(p, a);
-    if (s.width < 0) { s.left = true; s.width = -s.width; }
-    if (**p == '.') { ++*p; s.precision = read_count(p, a); }
+    if (s.width < 0) {
+        s.left = true;
+        s.width = -s.width;
+    }
+    if (**p == '.') {
+        ++*p;
+        s.precision = read_count(p, a);
+    }
     return s;
 }
 
@@ -261,20 +302,33 @@ static void convert(Out *o, const char **p, Arguments *a)
     Length l = read_length(p);
     s.conversion = *(*p)++;
     switch (s.conversion) {
-    case 'd': case 'i': {
+    case 'd':
+    case 'i': {
         int64_t v = signed_argument(a, l);
         put_integer(o, &s, v < 0 ? -(uint64_t)v : (uint64_t)v, v < 0);
         return;
     }
-    case 'u': case 'x': case 'X': case 'o': put_integer(o, &s, unsigned_argument(a, l), false); return;
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o': put_integer(o, &s, unsigned_argument(a, l), false); return;
     case 'p': put_integer(o, &s, (uintptr_t)va_arg(a->ap, void *), false); return;
-    case 'c': { char c = (char)va_arg(a->ap, int); put_field(o, &s, "", 0, &c, 1, false); return; }
+    case 'c': {
+        char c = (char)va_arg(a->ap, int);
+        put_field(o, &s, "", 0, &c, 1, false);
+        return;
+    }
     case 's': put_string(o, &s, va_arg(a->ap, const char *)); return;
     case '%': put(o, "%", 1); return;
-    case 'a': case 'A': case 'e': case 'E': case 'f': case 'F': case 'g': case 'G':
-        put_double(o, &s, va_arg(a->ap, double));
-        return;
-    default: __builtin_trap();          /* the C compiler checks formats: no other conversion comes here */
+    case 'a':
+    case 'A':
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G': put_double(o, &s, va_arg(a->ap, double)); return;
+    default: __builtin_trap(); /* the C compiler checks formats: no other conversion comes here */
     }
 }
 
@@ -286,7 +340,10 @@ static int format_out(Out *o, const char *fmt, va_list ap)
         size_t n = strcspn(p, "%");
         put(o, p, n);
         p += n;
-        if (*p) { p++; convert(o, &p, &a); }
+        if (*p) {
+            p++;
+            convert(o, &p, &a);
+        }
     }
     va_end(a.ap);
     return (int)o->len;

@@ -2,7 +2,8 @@
  *
  * The conversions are those of C: flags `-+ #0`, width and precision (also `*`), the lengths hh h l ll z j t,
  * and d i u x X o c s p % f F e E g G a A. Numbers are exact, see number.h. Text, arena_printf (arena.h) and
- * diagnostics call these functions; those of <stdio.h> that format are not to be used (tests/tools/locale.sh). */
+ * diagnostics call these functions; those of <stdio.h> that format are not to be used
+ * (tests/tools/locale.sh). */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>

@@ -42,7 +42,10 @@ bool ir_held_operand(const Instr *i, int k)
 
 bool ir_is_held(const Value *v) { return v->type->layout && !(v->def && v->def->op == OP_BROADCAST); }
 
-typedef struct Search { const Instr *at; int operand; } Search;
+typedef struct Search {
+    const Instr *at;
+    int operand;
+} Search;
 
 static void look(void *user, Instr *i)
 {

@@ -4,12 +4,12 @@
 /* How a search without a table (runtime/choice/search.c) tries the values that a tune block lists for a hint.
  */
 typedef enum HintSearch {
-    SEARCH_IN_TURN, /* one after the other, from the best configurations found so far */
-    SEARCH_WITH_TILES, /* on or off, in every combination with the constants that shape the grid */
+    SEARCH_IN_TURN,      /* one after the other, from the best configurations found so far */
+    SEARCH_WITH_TILES,   /* on or off, in every combination with the constants that shape the grid */
     SEARCH_FEW_PROGRAMS, /* in turn, and only for configurations of few programs */
     SEARCH_WITH_CLUSTER, /* in turn, and beside each value of `cluster` above 1 */
     SEARCH_WHERE_FILLED, /* in turn; off, with all tiles, where cp.async fills rings */
-    SEARCH_LAST, /* for the best configuration only: the gain does not depend on the other names */
+    SEARCH_LAST,         /* for the best configuration only: the gain does not depend on the other names */
 } HintSearch;
 
 typedef enum HintId {

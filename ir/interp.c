@@ -17,22 +17,29 @@ _Noreturn void interp_stop(Interp *in, Loc loc, const char *fmt, ...)
 
 void interp_count(Interp *in, const Instr *i, int64_t elements)
 {
-    if (elements > in->steps_left) interp_stop(in, i->loc, "the interpreter gave up after %lld steps in @%s", (long long)in->opt->max_steps, in->kernel->name);
+    if (elements > in->steps_left)
+        interp_stop(in, i->loc, "the interpreter gave up after %lld steps in @%s",
+            (long long)in->opt->max_steps, in->kernel->name);
     in->steps_left -= elements;
 }
 
 Scalar *interp_buffer(Interp *in, Loc loc, int64_t n)
 {
-    if (n > in->bytes_left / (int64_t)sizeof(Scalar)) interp_stop(in, loc, "the interpreter needs more than %lld bytes for values of @%s", (long long)in->opt->max_bytes, in->kernel->name);
+    if (n > in->bytes_left / (int64_t)sizeof(Scalar))
+        interp_stop(in, loc, "the interpreter needs more than %lld bytes for values of @%s",
+            (long long)in->opt->max_bytes, in->kernel->name);
     in->bytes_left -= n * (int64_t)sizeof(Scalar);
     return arena_array(&in->arena, Scalar, (size_t)n);
 }
 
 Scalar *interp_value(Interp *in, const Value *v)
 {
-    if (v->id >= in->n_values) interp_stop(in, (Loc){ 0 }, "a value of another module in @%s", in->kernel->name);
+    if (v->id >= in->n_values)
+        interp_stop(in, (Loc){ 0 }, "a value of another module in @%s", in->kernel->name);
     Scalar **at = &in->values[v->id];
-    if (!*at) *at = interp_buffer(in, v->def ? v->def->loc : (Loc){ 0 }, type_is_value(v->type) ? type_elements(v->type) : 1);
+    if (!*at)
+        *at = interp_buffer(
+            in, v->def ? v->def->loc : (Loc){ 0 }, type_is_value(v->type) ? type_elements(v->type) : 1);
     return *at;
 }
 
@@ -46,7 +53,8 @@ static void copy_value(Interp *in, const Value *to, const Value *from)
 static void copy_values(Interp *in, Loc loc, Value *const *to, const Use *from, int n)
 {
     int64_t total = 0, at = 0;
-    for (int k = 0; k < n; k++) if (type_is_value(to[k]->type)) total += type_elements(to[k]->type);
+    for (int k = 0; k < n; k++)
+        if (type_is_value(to[k]->type)) total += type_elements(to[k]->type);
     if (total > in->n_stage) {
         in->stage = interp_buffer(in, loc, total);
         in->n_stage = total;
@@ -71,14 +79,17 @@ static void copy_to_results(Interp *in, const Instr *i, Value *const *from)
     for (int k = 0; k < i->n_results; k++) copy_value(in, &i->results[k], from[k]);
 }
 
-static int64_t scalar_operand(Interp *in, const Instr *i, int k) { return interp_value(in, ir_operand(i, k))->i; }
+static int64_t scalar_operand(Interp *in, const Instr *i, int k)
+{ return interp_value(in, ir_operand(i, k))->i; }
 
 static void tell(Interp *in)
 {
-    if (in->opt->progress) atomic_store_explicit(&in->opt->progress->steps, in->opt->max_steps - in->steps_left, memory_order_relaxed);
+    if (in->opt->progress)
+        atomic_store_explicit(
+            &in->opt->progress->steps, in->opt->max_steps - in->steps_left, memory_order_relaxed);
 }
 
-/* --- control ------------------------------------------------------------------------------------------------------------ */
+/* --- control ----------------------------------------------------------------------------------------- */
 
 static void run_for(Interp *in, const Instr *i)
 {
@@ -86,7 +97,8 @@ static void run_for(Interp *in, const Instr *i)
     DType d = b->args[0]->type->dtype;
     int64_t lo = scalar_operand(in, i, 0), hi = scalar_operand(in, i, 1), step = scalar_operand(in, i, 2);
     bool is_unsigned = !dtype_is_signed(d);
-    if (is_unsigned ? step == 0 : step <= 0) interp_stop(in, i->loc, "the step of a loop is %lld", (long long)step);
+    if (is_unsigned ? step == 0 : step <= 0)
+        interp_stop(in, i->loc, "the step of a loop is %lld", (long long)step);
     copy_values(in, i->loc, b->args + 1, i->operands + 3, i->n_results);
     bool some = is_unsigned ? (uint64_t)lo < (uint64_t)hi : lo < hi;
     /* counted in full width, so that a loop up to the dtype's last value ends */
@@ -133,7 +145,8 @@ static void run_call(Interp *in, const Instr *i)
     const Func *f = ir_func_find(in->kernel->module, ir_attr(i, ATTR_CALLEE)->s);
     if (++in->calls > 64) interp_stop(in, i->loc, "calls nest deeper than 64: @%s calls itself", f->name);
     for (int k = 0; k < f->n_params; k++) {
-        if (f->params[k].type->kind == TYPE_TENSOR) interp_stop(in, i->loc, "the interpreter does not pass tensors to functions (@%s)", f->name);
+        if (f->params[k].type->kind == TYPE_TENSOR)
+            interp_stop(in, i->loc, "the interpreter does not pass tensors to functions (@%s)", f->name);
         copy_value(in, f->body->args[k], ir_operand(i, k));
     }
     interp_block(in, f->body);
@@ -141,7 +154,7 @@ static void run_call(Interp *in, const Instr *i)
     in->calls--;
 }
 
-/* --- element-wise operations and values of the launch ----------------------------------------------------------------------- */
+/* --- element-wise operations and values of the launch ------------------------------------------------ */
 
 static bool run_elementwise(Interp *in, const Instr *i)
 {
@@ -152,8 +165,14 @@ static bool run_elementwise(Interp *in, const Instr *i)
     DType from = ir_operand(i, 0)->type->dtype, to = r->type->dtype;
     interp_count(in, i, n);
     for (int k = 0; k < i->n_operands && k < 3; k++) v[k] = interp_value(in, ir_operand(i, k));
-    if (i->op == OP_CAST) { for (int64_t k = 0; k < n; k++) out[k] = scalar_cast(to, from, v[0][k]); return true; }
-    if (i->op == OP_BITCAST) { for (int64_t k = 0; k < n; k++) out[k] = scalar_bitcast(to, from, v[0][k]); return true; }
+    if (i->op == OP_CAST) {
+        for (int64_t k = 0; k < n; k++) out[k] = scalar_cast(to, from, v[0][k]);
+        return true;
+    }
+    if (i->op == OP_BITCAST) {
+        for (int64_t k = 0; k < n; k++) out[k] = scalar_bitcast(to, from, v[0][k]);
+        return true;
+    }
     DType d = i->op == OP_WHERE ? to : from;
     for (int64_t k = 0; k < n; k++) {
         Scalar x[3] = { v[0][k], v[1] ? v[1][k] : v[0][k], v[2] ? v[2][k] : v[0][k] };
@@ -201,7 +220,8 @@ static void run_assert(Interp *in, const Instr *i)
     if (!in->opt->check) return;
     for (int64_t k = 0; k < type_elements(v->type); k++)
         if (!interp_value(in, v)[k].i)
-            interp_stop(in, i->loc, "assertion failed in program %lld of @%s%s%s", (long long)in->program, in->kernel->name, m ? ": " : "", m ? m->s : "");
+            interp_stop(in, i->loc, "assertion failed in program %lld of @%s%s%s", (long long)in->program,
+                in->kernel->name, m ? ": " : "", m ? m->s : "");
 }
 
 static int64_t launch_value(Interp *in, const Instr *i)
@@ -227,8 +247,15 @@ static void run_instr(Interp *in, const Instr *i)
 {
     switch ((int)i->op) {
     case OP_CONST: run_const(in, i); return;
-    case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: interp_value(in, &i->results[0])->i = launch_value(in, i); return;
-    case OP_TOKEN: case OP_JOIN_TOKENS: case OP_YIELD: case OP_CONDITION: case OP_RETURN: return;
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS: interp_value(in, &i->results[0])->i = launch_value(in, i); return;
+    case OP_TOKEN:
+    case OP_JOIN_TOKENS:
+    case OP_YIELD:
+    case OP_CONDITION:
+    case OP_RETURN: return;
     case OP_FOR: run_for(in, i); return;
     case OP_WHILE: run_while(in, i); return;
     case OP_IF: run_if(in, i); return;
@@ -237,7 +264,8 @@ static void run_instr(Interp *in, const Instr *i)
     case OP_ASSERT: run_assert(in, i); return;
     default: break;
     }
-    if (run_elementwise(in, i) || interp_shape_op(in, i) || interp_reduce_op(in, i) || interp_mem_op(in, i)) return;
+    if (run_elementwise(in, i) || interp_shape_op(in, i) || interp_reduce_op(in, i) || interp_mem_op(in, i))
+        return;
     interp_stop(in, i->loc, "the interpreter does not run %s", op_info[i->op].name);
 }
 
@@ -256,7 +284,7 @@ void interp_block(Interp *in, const Block *b)
     }
 }
 
-/* --- the launch ---------------------------------------------------------------------------------------------------------------- */
+/* --- the launch -------------------------------------------------------------------------------------- */
 
 static const char *dim_name(Interp *in, int k)
 {
@@ -274,14 +302,19 @@ static void bind_dims(Interp *in)
         if (q->type->kind != TYPE_TENSOR) continue;
         for (int a = 0; a < q->type->rank; a++) {
             int64_t e = in->args[p].shape[a], *d = &in->dims[q->dims[a]];
-            if (e < 0) interp_stop(in, q->loc, "the extent of axis %d of %s is %lld", a, q->name, (long long)e);
+            if (e < 0)
+                interp_stop(in, q->loc, "the extent of axis %d of %s is %lld", a, q->name, (long long)e);
             if (*d < 0) *d = e;
-            if (*d != e) interp_stop(in, q->loc, "dimension %s is %lld, but axis %d of %s has %lld", dim_name(in, q->dims[a]), (long long)*d, a, q->name, (long long)e);
+            if (*d != e)
+                interp_stop(in, q->loc, "dimension %s is %lld, but axis %d of %s has %lld",
+                    dim_name(in, q->dims[a]), (long long)*d, a, q->name, (long long)e);
         }
     }
     for (int k = 0; k < f->n_dims; k++) {
         if (in->dims[k] < 0) interp_stop(in, f->loc, "dimension %s is not known", dim_name(in, k));
-        if (in->dims[k] % f->dims[k].div) interp_stop(in, f->loc, "dimension %s is %lld, promised a multiple of %lld", dim_name(in, k), (long long)in->dims[k], (long long)f->dims[k].div);
+        if (in->dims[k] % f->dims[k].div)
+            interp_stop(in, f->loc, "dimension %s is %lld, promised a multiple of %lld", dim_name(in, k),
+                (long long)in->dims[k], (long long)f->dims[k].div);
     }
 }
 
@@ -292,19 +325,31 @@ static void check_tensor(Interp *in, int p)
     int64_t elements = 1, reach = 0;
     for (int k = 0; k < q->type->rank; k++) {
         int64_t st = a->stride[k], span;
-        if (q->stride[k] != FACT_UNKNOWN && st != q->stride[k]) interp_stop(in, q->loc, "the stride of axis %d of %s is %lld, promised %lld", k, q->name, (long long)st, (long long)q->stride[k]);
-        if (st % q->stride_div[k]) interp_stop(in, q->loc, "the stride of axis %d of %s is %lld, promised a multiple of %lld", k, q->name, (long long)st, (long long)q->stride_div[k]);
+        if (q->stride[k] != FACT_UNKNOWN && st != q->stride[k])
+            interp_stop(in, q->loc, "the stride of axis %d of %s is %lld, promised %lld", k, q->name,
+                (long long)st, (long long)q->stride[k]);
+        if (st % q->stride_div[k])
+            interp_stop(in, q->loc, "the stride of axis %d of %s is %lld, promised a multiple of %lld", k,
+                q->name, (long long)st, (long long)q->stride_div[k]);
         if (a->shape[k] == 0) elements = 0;
-        if (elements && (__builtin_mul_overflow(a->shape[k] - 1, st < 0 ? -st : st, &span) || __builtin_add_overflow(reach, span, &reach) || reach > INT64_MAX / 16))
+        if (elements && (__builtin_mul_overflow(a->shape[k] - 1, st < 0 ? -st : st, &span) ||
+                            __builtin_add_overflow(reach, span, &reach) || reach > INT64_MAX / 16))
             interp_stop(in, q->loc, "%s spans more memory than there is", q->name);
-        if (in->kernel->fits32 && (a->shape[k] < 1 || a->shape[k] >= FITS32_EXTENT)) interp_stop(in, q->loc, "the extent of axis %d of %s is not from 1 to 2^28, as promised", k, q->name);
-        if (in->kernel->fits32 && st < 0 && a->shape[k] > 1) interp_stop(in, q->loc, "the stride of axis %d of %s is negative, against what was promised", k, q->name);
-        if (in->kernel->extents31 && a->shape[k] > INT32_MAX) interp_stop(in, q->loc, "the extent of axis %d of %s is not below 2^31, as promised", k, q->name);
+        if (in->kernel->fits32 && (a->shape[k] < 1 || a->shape[k] >= FITS32_EXTENT))
+            interp_stop(
+                in, q->loc, "the extent of axis %d of %s is not from 1 to 2^28, as promised", k, q->name);
+        if (in->kernel->fits32 && st < 0 && a->shape[k] > 1)
+            interp_stop(
+                in, q->loc, "the stride of axis %d of %s is negative, against what was promised", k, q->name);
+        if (in->kernel->extents31 && a->shape[k] > INT32_MAX)
+            interp_stop(in, q->loc, "the extent of axis %d of %s is not below 2^31, as promised", k, q->name);
     }
     if (!elements) return;
-    if (in->kernel->fits32 && reach * dtype_bytes(q->type->dtype) > INT32_MAX) interp_stop(in, q->loc, "offsets of %s do not fit 32 bits, as promised", q->name);
+    if (in->kernel->fits32 && reach * dtype_bytes(q->type->dtype) > INT32_MAX)
+        interp_stop(in, q->loc, "offsets of %s do not fit 32 bits, as promised", q->name);
     if (!a->data) interp_stop(in, q->loc, "%s has no data", q->name);
-    if ((uintptr_t)a->data % (uintptr_t)q->align) interp_stop(in, q->loc, "%s is not aligned to %lld bytes, as promised", q->name, (long long)q->align);
+    if ((uintptr_t)a->data % (uintptr_t)q->align)
+        interp_stop(in, q->loc, "%s is not aligned to %lld bytes, as promised", q->name, (long long)q->align);
 }
 
 static void bind_args(Interp *in, const Block *b, int from)
@@ -318,7 +363,8 @@ static void bind_args(Interp *in, const Block *b, int from)
         if (dtype_is_float(d)) v.f = scalar_exact(d, v.f) ? v.f : scalar_round(d, v.f);
         else v.i = scalar_wrap(d, v.i);
         double x = dtype_is_float(d) ? v.f : (double)v.i;
-        if (x < q->lo || x > q->hi) interp_stop(in, q->loc, "%s is %g, promised in [%g, %g]", q->name, x, q->lo, q->hi);
+        if (x < q->lo || x > q->hi)
+            interp_stop(in, q->loc, "%s is %g, promised in [%g, %g]", q->name, x, q->lo, q->hi);
         *interp_value(in, b->args[from + p]) = v;
     }
 }
@@ -331,12 +377,14 @@ static void find_grid(Interp *in)
     int axes = f->grid->last->n_operands;
     for (int k = 0; k < 3; k++) {
         in->grid[k] = k < axes ? interp_value(in, ir_operand(f->grid->last, k))->i : 1;
-        if (in->grid[k] < 0) interp_stop(in, f->loc, "axis %d of the grid is %lld", k, (long long)in->grid[k]);
+        if (in->grid[k] < 0)
+            interp_stop(in, f->loc, "axis %d of the grid is %lld", k, (long long)in->grid[k]);
         in->opt->grid[k] = in->grid[k];
     }
     char text[EVAL_GRID_TEXT];
     if (!eval_grid_size(in->grid, axes, &in->n_programs))
-        interp_stop(in, f->loc, "the grid of %s is too large; at most %d programs run in one launch", eval_grid_text(in->grid, axes, text), RANGE_MAX_PROGRAMS);
+        interp_stop(in, f->loc, "the grid of %s is too large; at most %d programs run in one launch",
+            eval_grid_text(in->grid, axes, text), RANGE_MAX_PROGRAMS);
 }
 
 static int64_t remapped(Interp *in, int64_t w)
@@ -346,7 +394,9 @@ static int64_t remapped(Interp *in, int64_t w)
     interp_value(in, b->args[0])->i = w;
     interp_block(in, b);
     int64_t r = interp_value(in, ir_operand(b->last, 0))->i;
-    if (r < 0 || r >= in->n_programs) interp_stop(in, in->kernel->loc, "the remap sends program %lld of %lld to %lld", (long long)w, (long long)in->n_programs, (long long)r);
+    if (r < 0 || r >= in->n_programs)
+        interp_stop(in, in->kernel->loc, "the remap sends program %lld of %lld to %lld", (long long)w,
+            (long long)in->n_programs, (long long)r);
     return r;
 }
 
@@ -383,7 +433,12 @@ bool interp_run_with(Session *s, const Func *f, const InterpArg *args, int n, In
     Interp *in = arena_new(&s->arena, Interp);
     if (!opt->max_steps) opt->max_steps = 1ll << 32;
     if (!opt->max_bytes) opt->max_bytes = 1ll << 32;
-    *in = (Interp){ .s = s, .kernel = f, .args = args, .opt = opt, .steps_left = opt->max_steps, .bytes_left = opt->max_bytes };
+    *in = (Interp){ .s = s,
+        .kernel = f,
+        .args = args,
+        .opt = opt,
+        .steps_left = opt->max_steps,
+        .bytes_left = opt->max_bytes };
     arena_init(&in->arena, s->arena.alloc, &s->oom);
     session_defer(s, free_arena, &in->arena);
     in->n_values = f->module->next_id;

@@ -7,16 +7,18 @@ typedef struct Interp {
     const Func *kernel;
     const InterpArg *args;
     InterpOptions *opt;
-    Arena arena;                /* values; freed at the end of the run, or with the session */
-    jmp_buf stop;               /* where a run that cannot go on leaves */
-    Scalar **values;            /* by value id: its elements in row-major order, or NULL */
+    Arena arena;     /* values; freed at the end of the run, or with the session */
+    jmp_buf stop;    /* where a run that cannot go on leaves */
+    Scalar **values; /* by value id: its elements in row-major order, or NULL */
     size_t n_values;
-    int64_t *dims;              /* extents of kernel->dims */
+    int64_t *dims; /* extents of kernel->dims */
     int64_t grid[3], n_programs, coord[3], program;
     int64_t steps_left, bytes_left;
     int calls;
-    void *keys; int64_t n_keys;         /* for sorting */
-    Scalar *stage; int64_t n_stage;     /* where carried values wait while they are exchanged */
+    void *keys;
+    int64_t n_keys; /* for sorting */
+    Scalar *stage;
+    int64_t n_stage; /* where carried values wait while they are exchanged */
 } Interp;
 
 _Noreturn void interp_stop(Interp *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -27,7 +29,7 @@ Scalar *interp_value(Interp *, const Value *);
 Scalar *interp_buffer(Interp *, Loc, int64_t n);
 void interp_block(Interp *, const Block *);
 
-bool interp_shape_op(Interp *, const Instr *);      /* false: not one of its operations */
+bool interp_shape_op(Interp *, const Instr *); /* false: not one of its operations */
 bool interp_reduce_op(Interp *, const Instr *);
 bool interp_mem_op(Interp *, const Instr *);
 
@@ -44,5 +46,8 @@ static inline int interp_rank(const Type *t) { return t->kind == TYPE_SCALAR ? 0
 static inline void interp_strides(const Type *t, int64_t *st)
 {
     int64_t n = 1;
-    for (int a = interp_rank(t) - 1; a >= 0; a--) { st[a] = n; n *= t->shape[a]; }
+    for (int a = interp_rank(t) - 1; a >= 0; a--) {
+        st[a] = n;
+        n *= t->shape[a];
+    }
 }

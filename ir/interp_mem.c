@@ -1,4 +1,5 @@
-/* interp_mem.c: the interpreter's memory operations. Every access is checked against the tensor's shape. See interp.h. */
+/* interp_mem.c: the interpreter's memory operations. Every access is checked against the tensor's shape. See
+ * interp.h. */
 #include "ir/interp_impl.h"
 #include <math.h>
 
@@ -18,16 +19,17 @@ static char *element(Interp *in, int param, const int64_t *idx, bool in_range)
 
 static void report(Interp *in, const Instr *i, int param, const char *p)
 {
-    if (in->opt->on_access) in->opt->on_access(in->opt->on_access_user, i, param, p - (const char *)in->args[param].data);
+    if (in->opt->on_access)
+        in->opt->on_access(in->opt->on_access_user, i, param, p - (const char *)in->args[param].data);
 }
 
-/* --- windows ---------------------------------------------------------------------------------------------------------------- */
+/* --- windows ----------------------------------------------------------------------------------------- */
 
 typedef struct Window {
-    int rank, box_rank;                     /* of the tensor; of the value (dropped axes left out) */
+    int rank, box_rank; /* of the tensor; of the value (dropped axes left out) */
     int64_t off[TILE_MAX_RANK], step[TILE_MAX_RANK];
-    int64_t box[TILE_MAX_RANK];             /* the value's extents, permuted */
-    int axis[TILE_MAX_RANK];                /* tensor axis of the value's axis */
+    int64_t box[TILE_MAX_RANK]; /* the value's extents, permuted */
+    int axis[TILE_MAX_RANK];    /* tensor axis of the value's axis */
 } Window;
 
 static Window window_of(Interp *in, const Instr *i, const MemParts *m)
@@ -56,7 +58,8 @@ static bool window_index(const Window *w, const int64_t *c, int64_t *idx)
     for (int k = 0; k < w->box_rank; k++) {
         int64_t by;
         int a = w->axis[k];
-        ok &= !__builtin_mul_overflow(c[k], w->step[a], &by) && !__builtin_add_overflow(w->off[a], by, &idx[a]);
+        ok &=
+            !__builtin_mul_overflow(c[k], w->step[a], &by) && !__builtin_add_overflow(w->off[a], by, &idx[a]);
     }
     return ok;
 }
@@ -64,7 +67,8 @@ static bool window_index(const Window *w, const int64_t *c, int64_t *idx)
 static void check_nan(Interp *in, const Instr *i, DType d, Scalar v, int param)
 {
     if (in->opt->check && dtype_is_float(d) && isnan(v.f))
-        interp_stop(in, i->loc, "NaN stored to %s by program %lld of @%s", in->kernel->params[param].name, (long long)in->program, in->kernel->name);
+        interp_stop(in, i->loc, "NaN stored to %s by program %lld of @%s", in->kernel->params[param].name,
+            (long long)in->program, in->kernel->name);
 }
 
 static void run_window(Interp *in, const Instr *i, const MemParts *m)
@@ -79,8 +83,10 @@ static void run_window(Interp *in, const Instr *i, const MemParts *m)
     do {
         char *p = element(in, m->param, idx, window_index(&w, c, idx));
         if (!p && proven)
-            interp_stop(in, i->loc, "%s of %s by program %lld of @%s is out of range, but marked as proven in range", op_info[i->op].name,
-                        in->kernel->params[m->param].name, (long long)in->program, in->kernel->name);
+            interp_stop(in, i->loc,
+                "%s of %s by program %lld of @%s is out of range, but marked as proven in range",
+                op_info[i->op].name, in->kernel->params[m->param].name, (long long)in->program,
+                in->kernel->name);
         if (p) report(in, i, m->param, p);
         if (load) *v = p ? scalar_load(d, p) : pad;
         else if (p) {
@@ -91,7 +97,7 @@ static void run_window(Interp *in, const Instr *i, const MemParts *m)
     } while (interp_next(w.box_rank, w.box, c));
 }
 
-/* --- indexed ------------------------------------------------------------------------------------------------------------------ */
+/* --- indexed ----------------------------------------------------------------------------------------- */
 
 static int64_t as_index(DType d, int64_t i, bool *ok)
 {
@@ -101,7 +107,12 @@ static int64_t as_index(DType d, int64_t i, bool *ok)
 
 static Scalar rmw(int64_t how, DType d, Scalar old, Scalar v)
 {
-    static const Op ops[] = { [RMW_ADD] = OP_ADD, [RMW_MAX] = OP_MAX, [RMW_MIN] = OP_MIN, [RMW_AND] = OP_AND, [RMW_OR] = OP_OR, [RMW_XOR] = OP_XOR };
+    static const Op ops[] = { [RMW_ADD] = OP_ADD,
+        [RMW_MAX] = OP_MAX,
+        [RMW_MIN] = OP_MIN,
+        [RMW_AND] = OP_AND,
+        [RMW_OR] = OP_OR,
+        [RMW_XOR] = OP_XOR };
     Scalar x[3] = { old, v, v }, out = v;
     if (how != RMW_EXCH) scalar_op(ops[how], d, x, &out);
     return out;
@@ -111,12 +122,14 @@ static void run_indexed(Interp *in, const Instr *i, const MemParts *m)
 {
     const Param *q = &in->kernel->params[m->param];
     DType d = m->tensor->type->dtype;
-    Scalar zero = dtype_is_float(d) ? scalar_float(0) : scalar_int(0), pad = m->pad ? *interp_value(in, m->pad) : zero;
+    Scalar zero = dtype_is_float(d) ? scalar_float(0) : scalar_int(0),
+           pad = m->pad ? *interp_value(in, m->pad) : zero;
     Scalar *out = m->result ? interp_value(in, m->result) : NULL, *idx[TILE_MAX_RANK];
     const Scalar *mask = m->mask ? interp_value(in, m->mask) : NULL, *v[2] = { NULL, NULL };
     int64_t n = type_elements(m->idx[0]->type);
     for (int a = 0; a < m->rank; a++) idx[a] = interp_value(in, m->idx[a]);
-    for (int k = 0; k < 2; k++) if (m->values[k]) v[k] = interp_value(in, m->values[k]);
+    for (int k = 0; k < 2; k++)
+        if (m->values[k]) v[k] = interp_value(in, m->values[k]);
     interp_count(in, i, n);
     for (int64_t k = 0; k < n; k++) {
         int64_t at[TILE_MAX_RANK];
@@ -124,7 +137,8 @@ static void run_indexed(Interp *in, const Instr *i, const MemParts *m)
         for (int a = 0; a < m->rank; a++) at[a] = as_index(m->idx[a]->type->dtype, idx[a][k].i, &ok);
         char *p = on ? element(in, m->param, at, ok) : NULL;
         if (on && !p && in->opt->check && i->op == OP_GATHER)
-            interp_stop(in, i->loc, "%s of %s by program %lld of @%s is out of range", op_info[i->op].name, q->name, (long long)in->program, in->kernel->name);
+            interp_stop(in, i->loc, "%s of %s by program %lld of @%s is out of range", op_info[i->op].name,
+                q->name, (long long)in->program, in->kernel->name);
         if (!p) {
             if (out) out[k] = i->op == OP_GATHER ? pad : zero;
             continue;

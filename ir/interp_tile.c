@@ -1,9 +1,10 @@
-/* interp_tile.c: the interpreter's shape operations, reductions, scans, sorting and matrix products. See interp.h. */
+/* interp_tile.c: the interpreter's shape operations, reductions, scans, sorting and matrix products. See
+ * interp.h. */
 #include "ir/interp_impl.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* --- shape ---------------------------------------------------------------------------------------------------------------- */
+/* --- shape ------------------------------------------------------------------------------------------- */
 
 /* out[c] = x[base + sum of c[a] * step[a]] over the result's box. */
 static void pick(Interp *in, const Instr *i, const Scalar *x, int64_t base, const int64_t *step)
@@ -48,7 +49,9 @@ bool interp_shape_op(Interp *in, const Instr *i)
     case OP_ARANGE: {
         Scalar *out = interp_value(in, &i->results[0]);
         interp_count(in, i, t->shape[0]);
-        for (int64_t k = 0; k < t->shape[0]; k++) out[k].i = scalar_wrap(t->dtype, (int64_t)((uint64_t)ir_attr_int(i, ATTR_START, 0) + (uint64_t)k));
+        for (int64_t k = 0; k < t->shape[0]; k++)
+            out[k].i =
+                scalar_wrap(t->dtype, (int64_t)((uint64_t)ir_attr_int(i, ATTR_START, 0) + (uint64_t)k));
         return true;
     }
     case OP_BROADCAST:
@@ -63,16 +66,21 @@ bool interp_shape_op(Interp *in, const Instr *i)
         for (int a = 0; a < t->rank; a++) step[a] = st[ir_attr(i, ATTR_ORDER)->v[a]];
         pick(in, i, x, 0, step);
         return true;
-    case OP_SLICE: pick(in, i, x, ir_attr_int(i, ATTR_START, 0) * st[ir_attr_int(i, ATTR_AXIS, 0)], st); return true;
+    case OP_SLICE:
+        pick(in, i, x, ir_attr_int(i, ATTR_START, 0) * st[ir_attr_int(i, ATTR_AXIS, 0)], st);
+        return true;
     case OP_CONCAT: run_concat(in, i); return true;
     default: return false;
     }
 }
 
-/* --- along an axis ----------------------------------------------------------------------------------------------------------- */
+/* --- along an axis ----------------------------------------------------------------------------------- */
 
 /* One line along the axis: n elements of x, `st` apart. */
-typedef struct Line { const Scalar *x; int64_t n, st; } Line;
+typedef struct Line {
+    const Scalar *x;
+    int64_t n, st;
+} Line;
 
 static Scalar rounded(DType d, double x) { return scalar_float(scalar_round(d, x)); }
 
@@ -108,10 +116,14 @@ static Scalar reduce_line(Op op, DType d, Line l)
     }
     if (op == OP_ARGMAX || op == OP_ARGMIN) {
         int64_t best = 0;
-        for (int64_t k = 1; k < l.n; k++) if (better(d, op == OP_ARGMAX, l.x[k * l.st], l.x[best * l.st])) best = k;
+        for (int64_t k = 1; k < l.n; k++)
+            if (better(d, op == OP_ARGMAX, l.x[k * l.st], l.x[best * l.st])) best = k;
         return scalar_int(best);
     }
-    Op each = op == OP_REDUCE_MAX ? OP_MAX : op == OP_REDUCE_MIN ? OP_MIN : op == OP_REDUCE_ANY ? OP_OR : OP_AND;
+    Op each = op == OP_REDUCE_MAX   ? OP_MAX
+              : op == OP_REDUCE_MIN ? OP_MIN
+              : op == OP_REDUCE_ANY ? OP_OR
+                                    : OP_AND;
     Scalar acc = l.x[0];
     for (int64_t k = 1; k < l.n; k++) acc = apply(each, d, acc, l.x[k * l.st]);
     return acc;
@@ -144,7 +156,8 @@ static void scan_line(Interp *in, const Instr *i, DType d, Line l, Scalar *out)
     }
 }
 
-static bool is_scan(Op op) { return op == OP_SCAN || op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX; }
+static bool is_scan(Op op)
+{ return op == OP_SCAN || op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX; }
 
 static void along_axis(Interp *in, const Instr *i)
 {
@@ -168,10 +181,14 @@ static void along_axis(Interp *in, const Instr *i)
         }
 }
 
-/* --- sort, topk ------------------------------------------------------------------------------------------------------------------ */
+/* --- sort, topk -------------------------------------------------------------------------------------- */
 
 _Static_assert(sizeof(Scalar) == 8, "three to a Keyed");
-typedef struct Keyed { Scalar v; int64_t at; DType d; } Keyed;
+typedef struct Keyed {
+    Scalar v;
+    int64_t at;
+    DType d;
+} Keyed;
 
 /* Ascending, NaN largest; equal ones by position. */
 static int ascending(const void *pa, const void *pb)
@@ -197,9 +214,11 @@ static int descending(const void *pa, const void *pb)
 static void run_sort(Interp *in, const Instr *i)
 {
     const Type *t = ir_operand(i, 0)->type;
-    int64_t n = t->shape[t->rank - 1], rows = type_elements(t) / n, keep = i->results[0].type->shape[t->rank - 1];
+    int64_t n = t->shape[t->rank - 1], rows = type_elements(t) / n,
+            keep = i->results[0].type->shape[t->rank - 1];
     const Scalar *x = interp_value(in, ir_operand(i, 0));
-    Scalar *out = interp_value(in, &i->results[0]), *positions = i->op == OP_TOPK ? interp_value(in, &i->results[1]) : NULL;
+    Scalar *out = interp_value(in, &i->results[0]),
+           *positions = i->op == OP_TOPK ? interp_value(in, &i->results[1]) : NULL;
     if (n > in->n_keys) {
         in->keys = interp_buffer(in, i->loc, 3 * n);
         in->n_keys = n;
@@ -217,7 +236,7 @@ static void run_sort(Interp *in, const Instr *i)
     }
 }
 
-/* --- mma --------------------------------------------------------------------------------------------------------------------------- */
+/* --- mma --------------------------------------------------------------------------------------------- */
 
 static double tf32(double x)
 {
@@ -232,7 +251,8 @@ static void run_mma(Interp *in, const Instr *i)
 {
     const Type *ta = ir_operand(i, 0)->type, *tb = ir_operand(i, 1)->type;
     int64_t m = ta->shape[0], k = ta->shape[1], n = tb->shape[1];
-    const Scalar *a = interp_value(in, ir_operand(i, 0)), *b = interp_value(in, ir_operand(i, 1)), *c = interp_value(in, ir_operand(i, 2));
+    const Scalar *a = interp_value(in, ir_operand(i, 0)), *b = interp_value(in, ir_operand(i, 1)),
+                 *c = interp_value(in, ir_operand(i, 2));
     Scalar *out = interp_value(in, &i->results[0]);
     DType d = i->results[0].type->dtype;
     bool is_int = !dtype_is_float(d), low = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL) == PRECISION_TF32;
@@ -258,11 +278,21 @@ static void run_mma(Interp *in, const Instr *i)
 bool interp_reduce_op(Interp *in, const Instr *i)
 {
     switch ((int)i->op) {
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL:
-    case OP_ARGMAX: case OP_ARGMIN: case OP_REDUCE: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SCAN:
-        along_axis(in, i);
-        return true;
-    case OP_SORT: case OP_TOPK: run_sort(in, i); return true;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_ANY:
+    case OP_REDUCE_ALL:
+    case OP_ARGMAX:
+    case OP_ARGMIN:
+    case OP_REDUCE:
+    case OP_SCAN_SUM:
+    case OP_SCAN_PROD:
+    case OP_SCAN_MAX:
+    case OP_SCAN: along_axis(in, i); return true;
+    case OP_SORT:
+    case OP_TOPK: run_sort(in, i); return true;
     case OP_MMA: run_mma(in, i); return true;
     default: return false;
     }

@@ -12,7 +12,8 @@
 #define BARRIER OPF_BARRIER
 #define DIVERGENT OPF_DIVERGENT
 const OpInfo op_info[OP_COUNT] = {
-#define OP(ID, name, operands, results, blocks, rule, flags, doc) { name, operands, results, blocks, flags, doc },
+#define OP(ID, name, operands, results, blocks, rule, flags, doc) \
+    { name, operands, results, blocks, flags, doc },
 #include "ir/ops.def"
 #undef OP
 };
@@ -34,13 +35,19 @@ const AttrInfo attr_info[ATTR_N_KEYS] = {
 
 #define ENUM(E) static const char *const names_##E[] = {
 #define VAL(E, ID, name) name,
-#define END(E) };
+#define END(E) \
+    } \
+    ;
 #include "ir/enums.def"
 #undef ENUM
 #undef VAL
 #undef END
 
-static const struct { AttrKey key; const char *const *names; int n; } enums[] = {
+static const struct {
+    AttrKey key;
+    const char *const *names;
+    int n;
+} enums[] = {
 #define ENUM(E) { ATTR_##E, names_##E, sizeof names_##E / sizeof *names_##E },
 #define VAL(E, ID, name)
 #define END(E)
@@ -70,7 +77,10 @@ int attr_enum_parse(AttrKey k, const char *name, size_t len)
 bool op_parse(const char *name, size_t len, Op *out)
 {
     for (int i = 0; i < OP_COUNT; i++)
-        if (strlen(op_info[i].name) == len && !memcmp(op_info[i].name, name, len)) { *out = (Op)i; return true; }
+        if (strlen(op_info[i].name) == len && !memcmp(op_info[i].name, name, len)) {
+            *out = (Op)i;
+            return true;
+        }
     return false;
 }
 
@@ -87,7 +97,7 @@ _Noreturn void ir_fail(Session *s, Loc loc, const char *fmt, ...)
     longjmp(s->oom, 2);
 }
 
-/* --- construction ---------------------------------------------------------------------------------------------------- */
+/* --- construction ------------------------------------------------------------------------------------ */
 
 Module *ir_module_new(Session *s)
 {
@@ -127,7 +137,8 @@ Block *ir_block_new(Func *f, Instr *parent)
 Value *ir_block_arg(Block *b, const Type *type, const char *name)
 {
     Module *m = b->func->module;
-    b->args = arena_grow(arena_of(m), b->args, (size_t)b->n_args * sizeof *b->args, ((size_t)b->n_args + 1) * sizeof *b->args);
+    b->args = arena_grow(
+        arena_of(m), b->args, (size_t)b->n_args * sizeof *b->args, ((size_t)b->n_args + 1) * sizeof *b->args);
     Value *v = arena_new(arena_of(m), Value);
     v->type = type;
     v->block = b;
@@ -140,10 +151,15 @@ Value *ir_block_arg(Block *b, const Type *type, const char *name)
 Value *ir_param_new(Func *f, const char *name, ParamKind kind, const Type *type, const int *dims)
 {
     Arena *a = arena_of(f->module);
-    f->params = arena_grow(a, f->params, (size_t)f->n_params * sizeof *f->params, ((size_t)f->n_params + 1) * sizeof *f->params);
+    f->params = arena_grow(
+        a, f->params, (size_t)f->n_params * sizeof *f->params, ((size_t)f->n_params + 1) * sizeof *f->params);
     Param *p = &f->params[f->n_params++];
-    *p = (Param){ .name = session_intern(f->module->session, name, strlen(name)), .kind = kind, .type = type,
-                  .align = dtype_bytes(type->dtype), .lo = -__builtin_inf(), .hi = __builtin_inf() };
+    *p = (Param){ .name = session_intern(f->module->session, name, strlen(name)),
+        .kind = kind,
+        .type = type,
+        .align = dtype_bytes(type->dtype),
+        .lo = -__builtin_inf(),
+        .hi = __builtin_inf() };
     for (int i = 0; i < TILE_MAX_RANK; i++) {
         p->dims[i] = dims && i < type->rank && type->kind == TYPE_TENSOR ? dims[i] : -1;
         p->stride[i] = FACT_UNKNOWN;
@@ -159,9 +175,13 @@ Value *ir_param_new(Func *f, const char *name, ParamKind kind, const Type *type,
 int ir_dim_new(Func *f, const char *name, int64_t extent)
 {
     Arena *a = arena_of(f->module);
-    f->dims = arena_grow(a, f->dims, (size_t)f->n_dims * sizeof *f->dims, ((size_t)f->n_dims + 1) * sizeof *f->dims);
-    f->dims[f->n_dims] = (Dim){ .name = name ? session_intern(f->module->session, name, strlen(name)) : NULL, .extent = extent,
-                                .div = extent > 0 ? extent : 1, .param = -1, .axis = -1 };
+    f->dims = arena_grow(
+        a, f->dims, (size_t)f->n_dims * sizeof *f->dims, ((size_t)f->n_dims + 1) * sizeof *f->dims);
+    f->dims[f->n_dims] = (Dim){ .name = name ? session_intern(f->module->session, name, strlen(name)) : NULL,
+        .extent = extent,
+        .div = extent > 0 ? extent : 1,
+        .param = -1,
+        .axis = -1 };
     return f->n_dims++;
 }
 
@@ -171,8 +191,10 @@ void ir_dim_promise(Dim *d, int64_t div)
 }
 
 Builder ir_at_end(Block *b) { return (Builder){ .module = b->func->module, .block = b }; }
-Builder ir_before(Instr *i) { return (Builder){ .module = i->block->func->module, .block = i->block, .before = i, .loc = i->loc }; }
-Builder ir_after(Instr *i) { return (Builder){ .module = i->block->func->module, .block = i->block, .before = i->next, .loc = i->loc }; }
+Builder ir_before(Instr *i)
+{ return (Builder){ .module = i->block->func->module, .block = i->block, .before = i, .loc = i->loc }; }
+Builder ir_after(Instr *i)
+{ return (Builder){ .module = i->block->func->module, .block = i->block, .before = i->next, .loc = i->loc }; }
 
 void ir_place(Builder *b, Instr *i)
 {
@@ -180,15 +202,19 @@ void ir_place(Builder *b, Instr *i)
     i->block = b->block;
     i->next = next;
     i->prev = prev;
-    if (prev) prev->next = i; else b->block->first = i;
-    if (next) next->prev = i; else b->block->last = i;
+    if (prev) prev->next = i;
+    else b->block->first = i;
+    if (next) next->prev = i;
+    else b->block->last = i;
 }
 
 void ir_unlink(Instr *i)
 {
     Block *b = i->block;
-    if (i->prev) i->prev->next = i->next; else b->first = i->next;
-    if (i->next) i->next->prev = i->prev; else b->last = i->prev;
+    if (i->prev) i->prev->next = i->next;
+    else b->first = i->next;
+    if (i->next) i->next->prev = i->prev;
+    else b->last = i->prev;
     i->prev = i->next = NULL;
     i->block = NULL;
 }
@@ -196,11 +222,13 @@ void ir_unlink(Instr *i)
 Attr ir_copy_attr(Session *s, Attr a)
 {
     if (attr_info[a.key].kind == ATTR_KIND_STR) a.s = session_intern(s, a.s, strlen(a.s));
-    if (attr_info[a.key].kind == ATTR_KIND_INTS) a.v = arena_grow(&s->arena, a.v, (size_t)a.n * sizeof *a.v, (size_t)a.n * sizeof *a.v);
+    if (attr_info[a.key].kind == ATTR_KIND_INTS)
+        a.v = arena_grow(&s->arena, a.v, (size_t)a.n * sizeof *a.v, (size_t)a.n * sizeof *a.v);
     return a;
 }
 
-Instr *ir_new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, int n_results, int n_blocks)
+Instr *ir_new_instr(
+    Builder *b, Op op, Value *const *operands, int n, Attrs attrs, int n_results, int n_blocks)
 {
     Session *s = b->module->session;
     Instr *i = arena_new(&s->arena, Instr);
@@ -214,7 +242,8 @@ Instr *ir_new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs attr
     }
     i->n_results = n_results;
     i->results = arena_array(&s->arena, Value, (size_t)n_results);
-    for (int k = 0; k < n_results; k++) i->results[k] = (Value){ .def = i, .index = k, .id = b->module->next_id++ };
+    for (int k = 0; k < n_results; k++)
+        i->results[k] = (Value){ .def = i, .index = k, .id = b->module->next_id++ };
     i->n_attrs = attrs.n;
     i->attrs = arena_array(&s->arena, Attr, (size_t)attrs.n);
     for (int k = 0; k < attrs.n; k++) i->attrs[k] = ir_copy_attr(s, attrs.v[k]);
@@ -224,7 +253,8 @@ Instr *ir_new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs attr
     return i;
 }
 
-Instr *ir_build_raw(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *const *types, int n_results)
+Instr *ir_build_raw(
+    Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *const *types, int n_results)
 {
     Instr *i = ir_new_instr(b, op, operands, n, attrs, n_results, op_info[op].n_blocks);
     for (int k = 0; k < n_results; k++) i->results[k].type = types[k];
@@ -237,16 +267,20 @@ static void make_block_args(Session *s, Instr *i)
 {
     if (i->op == OP_FOR) {
         ir_block_arg(i->blocks[0], i->operands[0].value->type, NULL);
-        for (int k = 3; k < i->n_operands; k++) ir_block_arg(i->blocks[0], i->operands[k].value->type, i->operands[k].value->name);
+        for (int k = 3; k < i->n_operands; k++)
+            ir_block_arg(i->blocks[0], i->operands[k].value->type, i->operands[k].value->name);
     } else if (i->op == OP_WHILE) {
         for (int k = 0; k < i->n_operands; k++)
-            for (int r = 0; r < 2; r++) ir_block_arg(i->blocks[r], i->operands[k].value->type, i->operands[k].value->name);
+            for (int r = 0; r < 2; r++)
+                ir_block_arg(i->blocks[r], i->operands[k].value->type, i->operands[k].value->name);
     } else if (i->op == OP_REDUCE || i->op == OP_SCAN) {
-        for (int r = 0; r < 2; r++) ir_block_arg(i->blocks[0], type_scalar(s, i->operands[0].value->type->dtype), NULL);
+        for (int r = 0; r < 2; r++)
+            ir_block_arg(i->blocks[0], type_scalar(s, i->operands[0].value->type->dtype), NULL);
     }
 }
 
-Instr *ir_build(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *const *types, int n_types)
+Instr *ir_build(
+    Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *const *types, int n_types)
 {
     Session *s = b->module->session;
     const Type *results[IR_MAX_RESULTS] = { 0 };
@@ -263,21 +297,23 @@ Instr *ir_build(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, c
 }
 
 Value *ir_emit(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, const Type *type)
-{
-    return ir_result(ir_build(b, op, operands, n, attrs, &type, type ? 1 : 0));
-}
+{ return ir_result(ir_build(b, op, operands, n, attrs, &type, type ? 1 : 0)); }
 
 Value *ir_un(Builder *b, Op op, Value *x) { return ir_emit(b, op, &x, 1, NO_ATTRS, NULL); }
-Value *ir_bin(Builder *b, Op op, Value *x, Value *y) { return ir_emit(b, op, (Value *[]){ x, y }, 2, NO_ATTRS, NULL); }
+Value *ir_bin(Builder *b, Op op, Value *x, Value *y)
+{ return ir_emit(b, op, (Value *[]){ x, y }, 2, NO_ATTRS, NULL); }
 
 Value *ir_const_int(Builder *b, DType d, int64_t v)
 {
-    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_int(ATTR_IVALUE, scalar_wrap(d, v))), type_scalar(b->module->session, d));
+    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_int(ATTR_IVALUE, scalar_wrap(d, v))),
+        type_scalar(b->module->session, d));
 }
 
 Value *ir_const_float(Builder *b, DType d, double v)
 {
-    return ir_emit(b, OP_CONST, NULL, 0, ATTRS(a_float(ATTR_FVALUE, scalar_exact(d, v) ? v : scalar_round(d, v))), type_scalar(b->module->session, d));
+    return ir_emit(b, OP_CONST, NULL, 0,
+        ATTRS(a_float(ATTR_FVALUE, scalar_exact(d, v) ? v : scalar_round(d, v))),
+        type_scalar(b->module->session, d));
 }
 
 Value *ir_index(Builder *b, int64_t v) { return ir_const_int(b, DT_INDEX, v); }
@@ -291,10 +327,11 @@ Value *ir_cast(Builder *b, Value *v, DType d)
 Value *ir_splat(Builder *b, Value *scalar, int rank, const int64_t *shape)
 {
     if (rank == 0) return scalar;
-    return ir_emit(b, OP_SPLAT, &scalar, 1, NO_ATTRS, type_tile(b->module->session, scalar->type->dtype, rank, shape));
+    return ir_emit(
+        b, OP_SPLAT, &scalar, 1, NO_ATTRS, type_tile(b->module->session, scalar->type->dtype, rank, shape));
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------- */
 
 const Attr *ir_attr(const Instr *i, AttrKey k)
 {
@@ -353,16 +390,17 @@ bool ir_is_ancestor(const Block *outer, const Block *inner)
 }
 
 bool ir_defined_outside(const Value *v, const Block *b)
-{
-    return !ir_is_ancestor(b, v->def ? v->def->block : v->block);
-}
+{ return !ir_is_ancestor(b, v->def ? v->def->block : v->block); }
 
 bool ir_mem_parts(const Instr *i, MemParts *p)
 {
     int n_values = 0;
     switch ((int)i->op) {
-    case OP_LOAD: case OP_GATHER: break;
-    case OP_STORE: case OP_SCATTER: case OP_ATOMIC_RMW: n_values = 1; break;
+    case OP_LOAD:
+    case OP_GATHER: break;
+    case OP_STORE:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW: n_values = 1; break;
     case OP_ATOMIC_CAS: n_values = 2; break;
     default: return false;
     }

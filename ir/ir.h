@@ -1,8 +1,10 @@
-/* ir.h: the intermediate representation. Two levels, one set of data structures: tile IR (target-independent) and
- * kernel IR (layouts assigned, shared memory and asynchrony explicit). SSA with structured regions: a block is the whole
- * of a region; there are no branches. docs/ir.md is the manual; ops.def lists the operations.
+/* ir.h: the intermediate representation. Two levels, one set of data structures: tile IR (target-independent)
+ * and kernel IR (layouts assigned, shared memory and asynchrony explicit). SSA with structured regions: a
+ * block is the whole of a region; there are no branches. docs/ir.md is the manual; ops.def lists the
+ * operations.
  *
- * A value is used only inside the block that defines it and the blocks nested there. Everything lives in the session's arena. */
+ * A value is used only inside the block that defines it and the blocks nested there. Everything lives in the
+ * session's arena. */
 #pragma once
 #include "ir/type.h"
 
@@ -13,12 +15,21 @@ typedef enum Op {
     OP_COUNT
 } Op;
 
-enum { OPF_PURE = 1, OPF_ELEM = 2, OPF_COMM = 4, OPF_READ = 8, OPF_WRITE = 16, OPF_TERM = 32, OPF_KERNEL = 64,
-       OPF_BARRIER = 128, OPF_DIVERGENT = 256 };
+enum {
+    OPF_PURE = 1,
+    OPF_ELEM = 2,
+    OPF_COMM = 4,
+    OPF_READ = 8,
+    OPF_WRITE = 16,
+    OPF_TERM = 32,
+    OPF_KERNEL = 64,
+    OPF_BARRIER = 128,
+    OPF_DIVERGENT = 256
+};
 
 typedef struct OpInfo {
     const char *name;
-    int n_operands, n_results, n_blocks;    /* -1: any number */
+    int n_operands, n_results, n_blocks; /* -1: any number */
     unsigned flags;
     const char *doc;
 } OpInfo;
@@ -32,14 +43,27 @@ typedef enum AttrKey {
     ATTR_N_KEYS
 } AttrKey;
 
-typedef enum AttrKind { ATTR_KIND_INT, ATTR_KIND_FLOAT, ATTR_KIND_STR, ATTR_KIND_INTS, ATTR_KIND_ENUM } AttrKind;
-typedef struct AttrInfo { const char *name; AttrKind kind; const char *doc; } AttrInfo;
+typedef enum AttrKind {
+    ATTR_KIND_INT,
+    ATTR_KIND_FLOAT,
+    ATTR_KIND_STR,
+    ATTR_KIND_INTS,
+    ATTR_KIND_ENUM
+} AttrKind;
+typedef struct AttrInfo {
+    const char *name;
+    AttrKind kind;
+    const char *doc;
+} AttrInfo;
 extern const AttrInfo attr_info[ATTR_N_KEYS];
 
 /* CACHE_STREAM, PRECISION_TF32, RMW_ADD, SEM_ACQUIRE, SCOPE_CTA, ... */
 #define ENUM(E) enum {
 #define VAL(E, ID, name) E##_##ID,
-#define END(E) E##_COUNT_ };
+#define END(E) \
+    E##_COUNT_ \
+    } \
+    ;
 #include "ir/enums.def"
 #undef ENUM
 #undef VAL
@@ -50,8 +74,13 @@ int attr_enum_parse(AttrKey, const char *name, size_t len);
 
 typedef struct Attr {
     AttrKey key;
-    int n;                                                   /* INTS: length */
-    union { int64_t i; double f; const char *s; const int64_t *v; };
+    int n; /* INTS: length */
+    union {
+        int64_t i;
+        double f;
+        const char *s;
+        const int64_t *v;
+    };
 } Attr;
 
 typedef struct Instr Instr;
@@ -61,15 +90,19 @@ typedef struct Module Module;
 typedef struct Value Value;
 typedef struct Use Use;
 
-struct Use { Value *value; Instr *user; Use *next, **prev; };   /* one operand slot; a link of value's use list */
+struct Use {
+    Value *value;
+    Instr *user;
+    Use *next, **prev;
+}; /* one operand slot; a link of value's use list */
 
 struct Value {
     const Type *type;
-    Instr *def;             /* NULL: a block argument */
-    Block *block;           /* the block of an argument; NULL for results (see def->block) */
-    int index;              /* result or argument number */
-    uint32_t id;            /* unique in the module; printed as %id, or %name.id with a name */
-    const char *name;       /* from the source, for readable output; may be NULL */
+    Instr *def;       /* NULL: a block argument */
+    Block *block;     /* the block of an argument; NULL for results (see def->block) */
+    int index;        /* result or argument number */
+    uint32_t id;      /* unique in the module; printed as %id, or %name.id with a name */
+    const char *name; /* from the source, for readable output; may be NULL */
     Use *uses;
 };
 
@@ -77,55 +110,58 @@ struct Instr {
     Op op;
     int n_operands, n_results, n_blocks, n_attrs;
     Use *operands;
-    Value *results;         /* array of n_results */
+    Value *results; /* array of n_results */
     Block **blocks;
     Attr *attrs;
     Block *block;
     Instr *prev, *next;
     Loc loc;
-    uint32_t mark;          /* scratch for passes */
+    uint32_t mark; /* scratch for passes */
 };
 
 struct Block {
     Instr *first, *last;
     Value **args;
     int n_args;
-    Instr *parent;          /* the instruction that holds it; NULL for a function's own blocks */
+    Instr *parent; /* the instruction that holds it; NULL for a function's own blocks */
     Func *func;
 };
 
 typedef enum ParamKind { PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } ParamKind;
 
 enum { FACT_UNKNOWN = INT64_MIN };
-enum { FITS32_EXTENT = 1 << 28 };       /* the bound of extents that `fits32` promises: room for the index arithmetic around them, such as 2*y + 1 */
+enum {
+    FITS32_EXTENT = 1 << 28
+}; /* the bound of extents that `fits32` promises: room for the index arithmetic around them, such as 2*y + 1
+    */
 
 /* A kernel parameter and what the launch promised of it (specialization facts; the launch checks them). */
 typedef struct Param {
     const char *name;
     ParamKind kind;
-    const Type *type;                   /* tensor or scalar */
-    int dims[TILE_MAX_RANK];            /* per tensor axis: index into func->dims */
-    int64_t align;                      /* the base is a multiple of so many bytes; at least the element size */
-    int64_t stride[TILE_MAX_RANK];      /* in elements, or FACT_UNKNOWN */
-    int64_t stride_div[TILE_MAX_RANK];  /* a divisor of the stride in elements, at least 1 */
-    double lo, hi;                      /* scalars: known closed range (-inf, inf when unknown) */
+    const Type *type;              /* tensor or scalar */
+    int dims[TILE_MAX_RANK];       /* per tensor axis: index into func->dims */
+    int64_t align;                 /* the base is a multiple of so many bytes; at least the element size */
+    int64_t stride[TILE_MAX_RANK]; /* in elements, or FACT_UNKNOWN */
+    int64_t stride_div[TILE_MAX_RANK]; /* a divisor of the stride in elements, at least 1 */
+    double lo, hi;                     /* scalars: known closed range (-inf, inf when unknown) */
     Loc loc;
 } Param;
 
 /* A dimension symbol. Constants in a shape are anonymous symbols (name NULL) of known extent. */
 typedef struct Dim {
     const char *name;
-    int64_t extent;                     /* -1: known at launch only */
-    int64_t div;                        /* a divisor of the extent, at least 1 */
-    int param, axis;                    /* where the launch reads it */
+    int64_t extent;  /* -1: known at launch only */
+    int64_t div;     /* a divisor of the extent, at least 1 */
+    int param, axis; /* where the launch reads it */
 } Dim;
 
-typedef struct Hints {                  /* never change a result; 0 = not given */
-#define HINT(name, most, base, search) int name;    /* the value + base */
+typedef struct Hints {                           /* never change a result; 0 = not given */
+#define HINT(name, most, base, search) int name; /* the value + base */
 #include "ir/hints.def"
 #undef HINT
-    const char *schedule;               /* a schedule written by hand, or NULL */
-    const char *remap;                  /* placement by name (passes/remap.c), or NULL; Func.remap holds an expression */
+    const char *schedule; /* a schedule written by hand, or NULL */
+    const char *remap;    /* placement by name (passes/remap.c), or NULL; Func.remap holds an expression */
 } Hints;
 /* Of hints with a base of 1: was it given, and as 0? */
 static inline bool hint_off(int stored) { return stored == 1; }
@@ -134,72 +170,96 @@ struct Func {
     Module *module;
     const char *name;
     bool is_kernel;
-    Param *params; int n_params;
-    Dim *dims; int n_dims;
-    Block *body;                        /* args: one value a parameter */
-    Block *grid;                        /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
-    Block *remap;                       /* or NULL. args: the linear id, then as body; yields the linear id to run */
-    bool permutes;                      /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
-    const Type **results; int n_results;/* device functions */
+    Param *params;
+    int n_params;
+    Dim *dims;
+    int n_dims;
+    Block *body;   /* args: one value a parameter */
+    Block *grid;   /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
+    Block *remap;  /* or NULL. args: the linear id, then as body; yields the linear id to run */
+    bool permutes; /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
+    const Type **results;
+    int n_results; /* device functions */
     Hints hints;
-    bool fits32;                        /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements in bytes from 0 to 2^31 */
-    bool extents31;                     /* launch fact: all extents are below 2^31; fits32 says more */
-    const char *spec;                   /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
+    bool fits32; /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements
+                    in bytes from 0 to 2^31 */
+    bool extents31;   /* launch fact: all extents are below 2^31; fits32 says more */
+    const char *spec; /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
     Loc loc;
     Func *next;
 };
 
-struct Module { Session *session; Func *funcs; uint32_t next_id; };
+struct Module {
+    Session *session;
+    Func *funcs;
+    uint32_t next_id;
+};
 
-/* --- construction ------------------------------------------------------------------------------------------------ */
+/* --- construction ------------------------------------------------------------------------------------ */
 
 Module *ir_module_new(Session *);
-Func *ir_func_new(Module *, const char *name, bool is_kernel);      /* appended; with an empty body block */
+Func *ir_func_new(Module *, const char *name, bool is_kernel); /* appended; with an empty body block */
 Func *ir_func_find(const Module *, const char *name);
 Block *ir_block_new(Func *, Instr *parent);
-Value *ir_block_arg(Block *, const Type *, const char *name);       /* appends an argument */
-/* A parameter with no facts known (align = element size, strides unknown); adds the matching argument to body. */
+Value *ir_block_arg(Block *, const Type *, const char *name); /* appends an argument */
+/* A parameter with no facts known (align = element size, strides unknown); adds the matching argument to
+ * body. */
 Value *ir_param_new(Func *, const char *name, ParamKind, const Type *, const int *dims);
-int ir_dim_new(Func *, const char *name, int64_t extent);            /* returns the index */
-/* The launch promises that the extent is a multiple of `div`, a power of two. Of a known extent the number itself says more. */
+int ir_dim_new(Func *, const char *name, int64_t extent); /* returns the index */
+/* The launch promises that the extent is a multiple of `div`, a power of two. Of a known extent the number
+ * itself says more. */
 void ir_dim_promise(Dim *, int64_t div);
 
 /* Where instructions go: before `before`, or at the end of `block` when that is NULL. */
-typedef struct Builder { Module *module; Block *block; Instr *before; Loc loc; } Builder;
+typedef struct Builder {
+    Module *module;
+    Block *block;
+    Instr *before;
+    Loc loc;
+} Builder;
 Builder ir_at_end(Block *);
 Builder ir_before(Instr *);
 Builder ir_after(Instr *);
 
 /* Attributes for the calls below: ATTRS(a_int(ATTR_AXIS, 1), ...) */
-typedef struct Attrs { const Attr *v; int n; } Attrs;
+typedef struct Attrs {
+    const Attr *v;
+    int n;
+} Attrs;
 #define NO_ATTRS ((Attrs){ NULL, 0 })
-#define ATTRS(...) ((Attrs){ (const Attr[]){ __VA_ARGS__ }, (int)(sizeof((const Attr[]){ __VA_ARGS__ }) / sizeof(Attr)) })
+#define ATTRS(...) \
+    ((Attrs){ (const Attr[]){ __VA_ARGS__ }, (int)(sizeof((const Attr[]){ __VA_ARGS__ }) / sizeof(Attr)) })
 #define a_int(k, x) ((Attr){ .key = (k), .i = (x) })
 #define a_float(k, x) ((Attr){ .key = (k), .f = (x) })
 #define a_str(k, x) ((Attr){ .key = (k), .s = (x) })
 #define a_ints(k, p, len) ((Attr){ .key = (k), .n = (len), .v = (p) })
 
-/* Builds an instruction, inferring result types by the operation's rule; `types` gives results that cannot be inferred
- * (cast, splat, reshape, broadcast, for, if, ...) or is NULL. Operands, attributes and names are copied.
- * Operations with blocks get empty blocks; for `for`, `while`, `reduce`, `scan` with their arguments already made.
- * A breach of the rule is an internal error (ir_fail). */
+/* Builds an instruction, inferring result types by the operation's rule; `types` gives results that cannot be
+ * inferred (cast, splat, reshape, broadcast, for, if, ...) or is NULL. Operands, attributes and names are
+ * copied. Operations with blocks get empty blocks; for `for`, `while`, `reduce`, `scan` with their arguments
+ * already made. A breach of the rule is an internal error (ir_fail). */
 Instr *ir_build(Builder *, Op, Value *const *operands, int n, Attrs, const Type *const *types, int n_types);
 /* The same for a single result, as its value. */
 Value *ir_emit(Builder *, Op, Value *const *operands, int n, Attrs, const Type *type);
-#define ir_op(b, op, type, attrs, ...) ir_emit((b), (op), (Value *[]){ __VA_ARGS__ }, (int)(sizeof((Value *[]){ __VA_ARGS__ }) / sizeof(Value *)), (attrs), (type))
+#define ir_op(b, op, type, attrs, ...) \
+    ir_emit((b), (op), (Value *[]){ __VA_ARGS__ }, \
+        (int)(sizeof((Value *[]){ __VA_ARGS__ }) / sizeof(Value *)), (attrs), (type))
 Value *ir_un(Builder *, Op, Value *);
 Value *ir_bin(Builder *, Op, Value *, Value *);
-Value *ir_const_int(Builder *, DType, int64_t);        /* wrapped to the dtype */
-Value *ir_const_float(Builder *, DType, double);       /* rounded to the dtype */
+Value *ir_const_int(Builder *, DType, int64_t);  /* wrapped to the dtype */
+Value *ir_const_float(Builder *, DType, double); /* rounded to the dtype */
 Value *ir_index(Builder *, int64_t);
-Value *ir_cast(Builder *, Value *, DType);          /* the value itself if it has that dtype */
+Value *ir_cast(Builder *, Value *, DType); /* the value itself if it has that dtype */
 Value *ir_splat(Builder *, Value *scalar, int rank, const int64_t *shape);
-/* Builds without looking at the rule: what the parser reads, to be verified later. Blocks are empty and without arguments. */
-Instr *ir_build_raw(Builder *, Op, Value *const *operands, int n, Attrs, const Type *const *types, int n_results);
-/* Checks an instruction to be against its rule without building it: NULL, or the reason in the session's arena.
- * On success results[0..*n_results) hold the types. *n_results is in/out: declared on entry (with types), all on return.
- * The front end reports the reason at the source location. */
-const char *ir_infer(Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
+/* Builds without looking at the rule: what the parser reads, to be verified later. Blocks are empty and
+ * without arguments. */
+Instr *ir_build_raw(
+    Builder *, Op, Value *const *operands, int n, Attrs, const Type *const *types, int n_results);
+/* Checks an instruction to be against its rule without building it: NULL, or the reason in the session's
+ * arena. On success results[0..*n_results) hold the types. *n_results is in/out: declared on entry (with
+ * types), all on return. The front end reports the reason at the source location. */
+const char *ir_infer(
+    Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
 /* The same for an existing instruction (blocks included): what the verifier calls. */
 const char *ir_check(Session *, const Instr *);
 enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128 };
@@ -207,102 +267,124 @@ enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128 };
 /* An error of the compiler itself: records a diagnostic and leaves through session.oom (longjmp value 2). */
 _Noreturn void ir_fail(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------- */
 
 static inline Value *ir_operand(const Instr *i, int k) { return i->operands[k].value; }
 static inline Value *ir_result(const Instr *i) { return &i->results[0]; }
 static inline Instr *ir_terminator(const Block *b) { return b->last; }
-const Attr *ir_attr(const Instr *, AttrKey);                        /* NULL when absent */
+const Attr *ir_attr(const Instr *, AttrKey); /* NULL when absent */
 int64_t ir_attr_int(const Instr *, AttrKey, int64_t otherwise);
-bool ir_is_const(const Value *, int64_t *);                         /* integer, bool or index constants (through splat) */
+bool ir_is_const(const Value *, int64_t *); /* integer, bool or index constants (through splat) */
 bool ir_is_const_float(const Value *, double *);
 bool ir_is_used(const Instr *);
 int ir_use_count(const Value *);
-bool ir_is_ancestor(const Block *outer, const Block *inner);        /* outer == inner counts */
-bool ir_defined_outside(const Value *, const Block *);              /* its definition is not in the block nor nested in it */
+bool ir_is_ancestor(const Block *outer, const Block *inner); /* outer == inner counts */
+bool ir_defined_outside(
+    const Value *, const Block *); /* its definition is not in the block nor nested in it */
 
-/* --- looking through blocks, all that their instructions hold included (find.c) ---------------------------------------- */
+/* --- looking through blocks, all that their instructions hold included (find.c) ---------------------- */
 
 typedef VEC(Instr *) InstrList;
 typedef VEC(Value *) ValueList;
 typedef bool InstrTest(const void *user, const Instr *);
 typedef bool ValueTest(void *user, Value *);
 
-/* Visits every instruction of a block, nested ones included, an instruction before its blocks. `fn` may erase the
- * instruction it is given, not others. */
+/* Visits every instruction of a block, nested ones included, an instruction before its blocks. `fn` may erase
+ * the instruction it is given, not others. */
 void ir_walk(Block *, void (*fn)(void *, Instr *), void *user);
-bool ir_any(const Instr *, InstrTest *, const void *user);          /* of the instruction and what it holds, in the order of ir_walk */
+bool ir_any(const Instr *, InstrTest *,
+    const void *user); /* of the instruction and what it holds, in the order of ir_walk */
 bool ir_any_in(const Block *, InstrTest *, const void *user);
 bool ir_holds(const Block *, Op);
 bool ir_is_or_holds(const Instr *, Op);
-bool ir_holds_flag(const Block *, unsigned opf);                    /* OPF_.. */
-bool ir_has_effects(const Instr *);                                 /* writes, or holds something that does */
-/* Drops results of ifs and for loops that nobody uses, in all blocks inside, and what was computed for them alone. */
+bool ir_holds_flag(const Block *, unsigned opf); /* OPF_.. */
+bool ir_has_effects(const Instr *);              /* writes, or holds something that does */
+/* Drops results of ifs and for loops that nobody uses, in all blocks inside, and what was computed for them
+ * alone. */
 void ir_drop_unused(Block *);
-void ir_sweep(Block *);                                              /* erases, from its end, what nobody uses and has no effects */
+void ir_sweep(Block *); /* erases, from its end, what nobody uses and has no effects */
 bool ir_reads_memory(const Instr *);
-bool ir_is_rare(const Instr *);                                     /* an `if` of which the second block hardly ever runs */
-bool ir_is_exponent(const Value *);                                 /* an exponential is taken of this value, perhaps times something: its rounding counts */
-void ir_collect(Arena *, const Block *, Op, InstrList *);              /* appended in program order */
+bool ir_is_rare(const Instr *); /* an `if` of which the second block hardly ever runs */
+bool ir_is_exponent(
+    const Value *); /* an exponential is taken of this value, perhaps times something: its rounding counts */
+void ir_collect(Arena *, const Block *, Op, InstrList *); /* appended in program order */
 /* Does the test hold for all operands of the instruction and of what it holds? */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);
-Instr *ir_within(const Block *, Instr *);                           /* the instruction of this very block that is, or holds, the one given; NULL */
-/* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which operand; NULL: there is none. */
+Instr *ir_within(
+    const Block *, Instr *); /* the instruction of this very block that is, or holds, the one given; NULL */
+/* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which
+ * operand; NULL: there is none. */
 const Instr *ir_flight_fault(Session *, const Func *, int *operand);
-/* held.c: does the operation take this operand from registers that hold it whole? Is the tile held so? The first operand of which one is true and not the other; NULL: there is none. */
+/* held.c: does the operation take this operand from registers that hold it whole? Is the tile held so? The
+ * first operand of which one is true and not the other; NULL: there is none. */
 bool ir_held_operand(const Instr *, int k);
 bool ir_is_held(const Value *);
 const Instr *ir_held_fault(const Func *, int *operand);
-/* An operation for which the roles of a kernel would wait for each other for ever (roles.c), and why; NULL: there is none. */
+/* An operation for which the roles of a kernel would wait for each other for ever (roles.c), and why; NULL:
+ * there is none. */
 const Instr *ir_roles_fault(const Func *, const char **why);
-/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn of block 0 at least, and one less of block 1). */
-typedef struct Counted { int at; Value *lo, *hi, *step; } Counted;
+/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn
+ * of block 0 at least, and one less of block 1). */
+typedef struct Counted {
+    int at;
+    Value *lo, *hi, *step;
+} Counted;
 bool ir_counted(const Instr *loop, Counted *);
-/* A `while` whose test holds only where the value that it carries at `at` is below hi, and whose body adds step to it. */
+/* A `while` whose test holds only where the value that it carries at `at` is below hi, and whose body adds
+ * step to it. */
 bool ir_tested(const Instr *loop, int at, Counted *);
-Instr *ir_last_use_in(const Block *, const Value *);                /* the last instruction of this very block that is, or holds, a user; NULL */
+Instr *ir_last_use_in(const Block *,
+    const Value *); /* the last instruction of this very block that is, or holds, a user; NULL */
 
 /* Parts of load, store, gather, scatter, atomics; absent ones are NULL. */
 typedef struct MemParts {
     Value *tensor, *values[2], *mask, *pad, *token, *token_out, *result;
-    Value *idx[TILE_MAX_RANK]; int rank;
-    int param;                                                      /* index of the tensor's parameter */
+    Value *idx[TILE_MAX_RANK];
+    int rank;
+    int param; /* index of the tensor's parameter */
 } MemParts;
-bool ir_mem_parts(const Instr *, MemParts *);                       /* false: not a memory operation */
+bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
 
-/* --- change -------------------------------------------------------------------------------------------------------- */
+/* --- change ------------------------------------------------------------------------------------------ */
 
 void ir_set_operand(Instr *, int k, Value *);
-void ir_set_operands(Instr *, Value *const *, int n);               /* replaces all */
-void ir_set_attr(Session *, Instr *, Attr);                         /* adds or replaces */
+void ir_set_operands(Instr *, Value *const *, int n); /* replaces all */
+void ir_set_attr(Session *, Instr *, Attr);           /* adds or replaces */
 void ir_del_attr(Instr *, AttrKey);
-void ir_replace(Value *old, Value *by);                             /* all uses */
-void ir_erase(Instr *);                                             /* results must be unused; nested blocks go with it */
-void ir_unlink(Instr *);                                            /* take out of its block, to be placed again */
-void ir_place(Builder *, Instr *);                                  /* put an unlinked instruction at the builder's place */
+void ir_replace(Value *old, Value *by); /* all uses */
+void ir_erase(Instr *);                 /* results must be unused; nested blocks go with it */
+void ir_unlink(Instr *);                /* take out of its block, to be placed again */
+void ir_place(Builder *, Instr *);      /* put an unlinked instruction at the builder's place */
 void ir_set_name(Value *, const char *);
-/* Adds a carried value to `for` or `while`: rebuilds the instruction with one more init; returns the new instruction
- * (the old one is gone; its results are replaced). The block argument is the last; the yield gets `next` (block 1 for while). */
+/* Adds a carried value to `for` or `while`: rebuilds the instruction with one more init; returns the new
+ * instruction (the old one is gone; its results are replaced). The block argument is the last; the yield gets
+ * `next` (block 1 for while). */
 Instr *ir_add_carried(Instr *, Value *init, Value *next_or_null);
 /* Removes carried value k (its argument and result must be unused). */
 void ir_drop_carried(Instr *, int k);
 
 /* Old value -> new value while copying. */
-typedef struct ValueMap { Arena *arena; const Value **keys; Value **vals; size_t cap, n; } ValueMap;
+typedef struct ValueMap {
+    Arena *arena;
+    const Value **keys;
+    Value **vals;
+    size_t cap, n;
+} ValueMap;
 void value_map_init(ValueMap *, Arena *);
 void value_map_set(ValueMap *, const Value *, Value *);
-Value *value_map_get(const ValueMap *, Value *);                    /* the value itself when not mapped */
-Instr *ir_clone(Builder *, const Instr *, ValueMap *);              /* with nested blocks; records results */
+Value *value_map_get(const ValueMap *, Value *);       /* the value itself when not mapped */
+Instr *ir_clone(Builder *, const Instr *, ValueMap *); /* with nested blocks; records results */
 void ir_clone_block_into(Builder *, const Block *, ValueMap *, bool with_terminator);
 Module *ir_clone_module(const Module *);
 
-/* --- text and checks (print.c, parse.c, verify.c) -------------------------------------------------------------------- */
+/* --- text and checks (print.c, parse.c, verify.c) ---------------------------------------------------- */
 
 void ir_print(const Module *, Text *);
-enum { IR_PRINT_LOC = 1 };                                          /* ends each instruction with loc(line) */
+enum { IR_PRINT_LOC = 1 }; /* ends each instruction with loc(line) */
 void ir_print_with(const Module *, unsigned flags, Text *);
-void ir_print_instr(const Instr *, Text *);                         /* one line, nested blocks as { ... } */
-/* Reads source `file`: syntax and names only, ir_verify does the rest. Locations of the result point into that text.
- * NULL after one error. Extents are at most 2^31 - 1, tiles 2^40 elements, blocks nest IR_MAX_NESTING deep. */
+void ir_print_instr(const Instr *, Text *); /* one line, nested blocks as { ... } */
+/* Reads source `file`: syntax and names only, ir_verify does the rest. Locations of the result point into
+ * that text. NULL after one error. Extents are at most 2^31 - 1, tiles 2^40 elements, blocks nest
+ * IR_MAX_NESTING deep. */
 Module *ir_parse(Session *, uint32_t file);
-bool ir_verify(Module *);                                           /* false after diagnostics */
+bool ir_verify(Module *); /* false after diagnostics */

@@ -19,5 +19,6 @@ static inline void unlink_use(Use *u)
     u->value = NULL;
 }
 
-Attr ir_copy_attr(Session *, Attr);        /* into the session's arena */
-Instr *ir_new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, int n_results, int n_blocks);     /* in no block yet */
+Attr ir_copy_attr(Session *, Attr); /* into the session's arena */
+Instr *ir_new_instr(Builder *b, Op op, Value *const *operands, int n, Attrs attrs, int n_results,
+    int n_blocks); /* in no block yet */

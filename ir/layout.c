@@ -1,14 +1,16 @@
 /* Layouts: building the canonical form, and the queries on it. See layout.h and docs/layouts.md.
  *
  * Canonical form, reached by layout_build from any list of bits and digits:
- *   - digits of size 1 are gone; digits of one input that continue each other (same axis, stride_b = stride_a * size_a) are one;
- *   - the first digit of an input, where it continues the fragment along its axis, has given its factors of two to the fragment.
- * Hence two maps that are the same have the same bits and digits, and comparing structures compares maps. */
+ *   - digits of size 1 are gone; digits of one input that continue each other (same axis, stride_b = stride_a
+ * * size_a) are one;
+ *   - the first digit of an input, where it continues the fragment along its axis, has given its factors of
+ * two to the fragment. Hence two maps that are the same have the same bits and digits, and comparing
+ * structures compares maps. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
-/* --- building ------------------------------------------------------------------------------------------------------ */
+/* --- building ---------------------------------------------------------------------------------------- */
 
 void layout_build_init(LayoutBuild *b, int rank, const int32_t *tile)
 {
@@ -28,10 +30,8 @@ void layout_build_bit(LayoutBuild *b, LayoutInput in, const int32_t *vec)
         return;
     }
     int32_t *to = b->basis[in][b->nbit[in]++];
-    if (vec)
-        memcpy(to, vec, (size_t)b->rank * sizeof *vec);
-    else
-        memset(to, 0, sizeof b->basis[0][0]);
+    if (vec) memcpy(to, vec, (size_t)b->rank * sizeof *vec);
+    else memset(to, 0, sizeof b->basis[0][0]);
 }
 
 void layout_build_digit(LayoutBuild *b, LayoutInput in, int axis, int32_t size, int32_t stride)
@@ -40,7 +40,7 @@ void layout_build_digit(LayoutBuild *b, LayoutInput in, int axis, int32_t size, 
         b->overflow = true;
         return;
     }
-    b->digit[b->ndigit++] = (LayoutDigit){(uint8_t)in, (uint8_t)axis, size, stride};
+    b->digit[b->ndigit++] = (LayoutDigit){ (uint8_t)in, (uint8_t)axis, size, stride };
 }
 
 void layout_unpack(const Layout *l, uint64_t word, int32_t *vec)
@@ -84,7 +84,8 @@ static bool merge_digits(LayoutBuild *b, int in)
         int j = next_digit(b, in, i + 1);
         if (j < 0) break;
         LayoutDigit *x = &b->digit[i], *y = &b->digit[j];
-        if (x->axis == y->axis && (int64_t)x->stride * x->size == y->stride && (int64_t)x->size * y->size < LAYOUT_MAX_EXTENT) {
+        if (x->axis == y->axis && (int64_t)x->stride * x->size == y->stride &&
+            (int64_t)x->size * y->size < LAYOUT_MAX_EXTENT) {
             x->size *= y->size;
             remove_digit(b, j);
             changed = true;
@@ -108,7 +109,7 @@ static bool absorb_digit(LayoutBuild *b, int in, int *fbit)
             continue;
         }
         if (x->size % 2 || (x->stride && x->stride != 1 << fbit[x->axis])) break;
-        int32_t vec[LAYOUT_MAX_RANK] = {0};
+        int32_t vec[LAYOUT_MAX_RANK] = { 0 };
         vec[x->axis] = x->stride;
         if (b->nbit[in] == BUILD_BITS) break;
         layout_build_bit(b, in, vec);
@@ -181,9 +182,10 @@ static bool cover_axes(Layout *l)
     return true;
 }
 
-static const int input_shift[LAYOUT_INPUTS] = {0, 16, 32, 48};
+static const int input_shift[LAYOUT_INPUTS] = { 0, 16, 32, 48 };
 
-/* Gauss-Jordan over the basis vectors in the order register, lane, warp, block: pivots give the inverse, the rest is free. */
+/* Gauss-Jordan over the basis vectors in the order register, lane, warp, block: pivots give the inverse, the
+ * rest is free. */
 static bool invert_fragment(Layout *l, int total)
 {
     uint64_t vec[40], comb[40];
@@ -238,7 +240,7 @@ static uint64_t compute_hash(const Layout *l)
 
 static bool count_inputs(Layout *l)
 {
-    static const uint32_t limit[LAYOUT_INPUTS] = {LAYOUT_MAX_REGS, LAYOUT_MAX_LANES, LAYOUT_MAX_WARPS, 16};
+    static const uint32_t limit[LAYOUT_INPUTS] = { LAYOUT_MAX_REGS, LAYOUT_MAX_LANES, LAYOUT_MAX_WARPS, 16 };
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         if (l->nbit[in] > 12) return false;
         uint64_t n = 1ull << l->nbit[in];
@@ -296,18 +298,19 @@ const Layout *layout_build(Arena *a, LayoutBuild *b, const LayoutSpec *spec)
 }
 
 const Layout *layout_from_basis(Arena *a, int rank, const int32_t *tile, const int nbit[LAYOUT_INPUTS],
-                                const int32_t *const basis[LAYOUT_INPUTS], int ndigit, const LayoutDigit *digit)
+    const int32_t *const basis[LAYOUT_INPUTS], int ndigit, const LayoutDigit *digit)
 {
     LayoutBuild b;
     layout_build_init(&b, rank, tile);
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         for (int i = 0; i < nbit[in]; i++) layout_build_bit(&b, in, basis[in] + (size_t)i * (size_t)rank);
     }
-    for (int i = 0; i < ndigit; i++) layout_build_digit(&b, digit[i].in, digit[i].axis, digit[i].size, digit[i].stride);
+    for (int i = 0; i < ndigit; i++)
+        layout_build_digit(&b, digit[i].in, digit[i].axis, digit[i].size, digit[i].stride);
     return layout_build(a, &b, NULL);
 }
 
-/* --- elements and owners --------------------------------------------------------------------------------------------- */
+/* --- elements and owners ----------------------------------------------------------------------------- */
 
 uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
 {
@@ -323,13 +326,15 @@ uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t
     return word;
 }
 
-void layout_element(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord)
+void layout_element(
+    const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord)
 {
     memset(coord, 0, l->rank * sizeof *coord);
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, coord) ^ layout_partial(l, LAYOUT_LANE, lane, coord) ^
                     layout_partial(l, LAYOUT_WARP, warp, coord);
     if (block) word ^= layout_partial(l, LAYOUT_BLOCK, block, coord);
-    for (int d = 0; d < l->rank; d++) coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    for (int d = 0; d < l->rank; d++)
+        coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
 }
 
 bool layout_in_tile(const Layout *l, const int32_t *coord)
@@ -349,10 +354,8 @@ LayoutCover layout_reg_cover(const Layout *l, uint32_t reg)
             for (uint32_t lane = 0; lane < l->count[LAYOUT_LANE]; lane++) {
                 int32_t c[LAYOUT_MAX_RANK];
                 layout_element(l, reg, lane, warp, block, c);
-                if (layout_in_tile(l, c))
-                    in = true;
-                else
-                    out = true;
+                if (layout_in_tile(l, c)) in = true;
+                else out = true;
                 if (in && out) return LAYOUT_MIXED;
             }
         }
@@ -401,7 +404,7 @@ bool layout_owner(const Layout *l, const int32_t *coord, LayoutOwner *out)
 int layout_find_reg(const Layout *l, const int32_t *coord, uint32_t lane, uint32_t warp, uint32_t block)
 {
     uint64_t word, vec[LAYOUT_MAX_BITS];
-    int32_t digit[LAYOUT_MAX_DIGITS], want[LAYOUT_MAX_RANK] = {0};
+    int32_t digit[LAYOUT_MAX_DIGITS], want[LAYOUT_MAX_RANK] = { 0 };
     if (!split_coord(l, coord, &word, digit)) return -1;
     word ^= layout_partial(l, LAYOUT_LANE, lane, want) ^ layout_partial(l, LAYOUT_WARP, warp, want) ^
             layout_partial(l, LAYOUT_BLOCK, block, want);

@@ -1,28 +1,27 @@
-/* Plans for moving a tile from one layout to another: nothing, registers, shuffles within a warp, or shared memory.
- * 
- * Both layouts are first read as purely F2-linear maps over the same padded box (digits of size n as ceil(log2 n) bits, some
- * register
- * numbers being holes). Then Q = A^-1 B takes a destination (register, lane, warp, block) to a source, and each question is
- * one about blocks of Q:
- *   registers   Q is the identity on lanes, warps and blocks, and registers come from registers only;
- *   shuffle     warps and blocks map to themselves. With the destination register skewed by a linear S of the lane,
- *               lane' = (Qll + Qlr S) lane + Qlr rho    register' = (Qrl + Qrr S) lane + Qrr rho      for each rho
- *               a round is one shuffle if lanes that read the same lane read the same register: ker(Qll + Qlr S) in ker(Qrl +
- *               Qrr S).
- * Digits with strides that are no powers of two (above three warpgroups, say) leave only the element-wise check and shared
- * memory. */
+/* Plans for moving a tile from one layout to another: nothing, registers, shuffles within a warp, or shared
+ * memory.
+ *
+ * Both layouts are first read as purely F2-linear maps over the same padded box (digits of size n as
+ * ceil(log2 n) bits, some register numbers being holes). Then Q = A^-1 B takes a destination (register, lane,
+ * warp, block) to a source, and each question is one about blocks of Q: registers   Q is the identity on
+ * lanes, warps and blocks, and registers come from registers only; shuffle     warps and blocks map to
+ * themselves. With the destination register skewed by a linear S of the lane, lane' = (Qll + Qlr S) lane +
+ * Qlr rho    register' = (Qrl + Qrr S) lane + Qrr rho      for each rho a round is one shuffle if lanes that
+ * read the same lane read the same register: ker(Qll + Qlr S) in ker(Qrl + Qrr S). Digits with strides that
+ * are no powers of two (above three warpgroups, say) leave only the element-wise check and shared memory. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
 enum { BARRIER_COST = 64, WARP_BARRIER_COST = 32, SHUFFLE_COST = 2, MAX_ROUNDS = 1024 };
 
-/* --- the linear view ----------------------------------------------------------------------------------------------------- */
+/* --- the linear view --------------------------------------------------------------------------------- */
 
 typedef struct {
     const Layout *l;
-    int nb[LAYOUT_INPUTS], off[LAYOUT_INPUTS]; /* bits of each input and where they start in the packed word */
-    F2Map map;                                 /* packed input -> coordinate word (axis widths common to both sides) */
+    int nb[LAYOUT_INPUTS],
+        off[LAYOUT_INPUTS]; /* bits of each input and where they start in the packed word */
+    F2Map map;              /* packed input -> coordinate word (axis widths common to both sides) */
 } Linear;
 
 static bool linearize(const Layout *l, const int *shift, Linear *v)
@@ -74,9 +73,7 @@ static int real_value(const Linear *v, LayoutInput in, uint32_t bits)
 }
 
 static uint32_t field(const Linear *v, LayoutInput in, uint64_t packed)
-{
-    return (uint32_t)(packed >> v->off[in] & ((1ull << v->nb[in]) - 1));
-}
+{ return (uint32_t)(packed >> v->off[in] & ((1ull << v->nb[in]) - 1)); }
 
 typedef struct {
     Linear a, b;
@@ -95,10 +92,8 @@ static int misfit(const Relation *r, LayoutInput in, int i, uint64_t x)
     }
     uint32_t lane = in == LAYOUT_LANE ? 1u << i : 0;
     moved += 8 * (field(&r->a, LAYOUT_LANE, x) != lane);
-    if (in != LAYOUT_REG)
-        moved += field(&r->a, LAYOUT_REG, x) != 0;
-    else
-        moved += field(&r->a, LAYOUT_REG, x) != 1u << i;
+    if (in != LAYOUT_REG) moved += field(&r->a, LAYOUT_REG, x) != 0;
+    else moved += field(&r->a, LAYOUT_REG, x) != 1u << i;
     return moved;
 }
 
@@ -135,7 +130,7 @@ static bool relate(const Layout *src, const Layout *dst, Relation *r)
     return true;
 }
 
-/* --- registers ---------------------------------------------------------------------------------------------------------------- */
+/* --- registers --------------------------------------------------------------------------------------- */
 
 static bool same_threads(const Relation *r, LayoutInput from)
 {
@@ -196,7 +191,8 @@ static bool plan_registers_slowly(LayoutConvert *c)
                     int32_t x[LAYOUT_MAX_RANK], y[LAYOUT_MAX_RANK];
                     layout_element(dst, reg, lane, warp, block, x);
                     if (!layout_in_tile(dst, x)) continue;
-                    if (c->reg_map[reg] == LAYOUT_NOREG) c->reg_map[reg] = (int16_t)layout_find_reg(src, x, lane, warp, block);
+                    if (c->reg_map[reg] == LAYOUT_NOREG)
+                        c->reg_map[reg] = (int16_t)layout_find_reg(src, x, lane, warp, block);
                     if (c->reg_map[reg] == LAYOUT_NOREG) return false;
                     layout_element(src, (uint32_t)c->reg_map[reg], lane, warp, block, y);
                     if (memcmp(x, y, dst->rank * sizeof *x)) return false;
@@ -208,8 +204,7 @@ static bool plan_registers_slowly(LayoutConvert *c)
     return true;
 }
 
-/* --- shuffles
- * --------------------------------------------------------------------------------------------------------------------- */
+/* --- shuffles ---------------------------------------------------------------------------------------- */
 
 typedef struct {
     int nlane, nreg;
@@ -219,13 +214,14 @@ typedef struct {
 
 static void skew_columns(const Relation *r, Skew *k)
 {
-    for (int i = 0; i < k->nlane; i++) k->lane_col[i] = apply(r, LAYOUT_LANE, 1u << i) ^ apply(r, LAYOUT_REG, k->skew[i]);
+    for (int i = 0; i < k->nlane; i++)
+        k->lane_col[i] = apply(r, LAYOUT_LANE, 1u << i) ^ apply(r, LAYOUT_REG, k->skew[i]);
 }
 
 /* Lanes that read the same lane must read the same register. */
 static bool one_shuffle_a_round(const Relation *r, const Skew *k)
 {
-    F2Map m = {.nin = k->nlane, .nout = 6};
+    F2Map m = { .nin = k->nlane, .nout = 6 };
     uint64_t kernel[64];
     for (int i = 0; i < k->nlane; i++) m.col[i] = field(&r->a, LAYOUT_LANE, k->lane_col[i]);
     int n = f2_kernel(&m, kernel);
@@ -237,15 +233,16 @@ static bool one_shuffle_a_round(const Relation *r, const Skew *k)
     return true;
 }
 
-/* S is zero where it can be; else, for each kernel vector of Qll (its highest lane bit stands for it), a register bit that moves
- * a lane outside what is reached so far; failing that, another copy of the source does. */
+/* S is zero where it can be; else, for each kernel vector of Qll (its highest lane bit stands for it), a
+ * register bit that moves a lane outside what is reached so far; failing that, another copy of the source
+ * does. */
 static bool find_skew(Relation *r, Skew *k)
 {
     k->nlane = r->b.nb[LAYOUT_LANE];
     k->nreg = r->b.nb[LAYOUT_REG];
     skew_columns(r, k);
     if (one_shuffle_a_round(r, k)) return true;
-    F2Map m = {.nin = k->nlane, .nout = 6};
+    F2Map m = { .nin = k->nlane, .nout = 6 };
     uint64_t kernel[64], x;
     for (int i = 0; i < k->nlane; i++) m.col[i] = field(&r->a, LAYOUT_LANE, k->lane_col[i]);
     int n = f2_kernel(&m, kernel);
@@ -271,8 +268,8 @@ static bool find_skew(Relation *r, Skew *k)
     return one_shuffle_a_round(r, k);
 }
 
-/* The register bits that move with their lane: rounds that differ in one share the shuffle. At most log2(4 / elem_bytes) of
- * them. */
+/* The register bits that move with their lane: rounds that differ in one share the shuffle. At most log2(4 /
+ * elem_bytes) of them. */
 static int pack_bits(const Relation *r, const Skew *k, int elem_bytes, uint32_t *bits)
 {
     int want = elem_bytes == 1 ? 2 : elem_bytes == 2 ? 1 : 0, n = 0;
@@ -301,7 +298,8 @@ static bool fill_round(const Relation *r, const Skew *k, uint32_t rho, LayoutRou
             to ^= k->skew[__builtin_ctz(bits)];
         }
         uint32_t from = field(&r->a, LAYOUT_LANE, x);
-        int reg = real_value(&r->a, LAYOUT_REG, field(&r->a, LAYOUT_REG, x)), dst = real_value(&r->b, LAYOUT_REG, to);
+        int reg = real_value(&r->a, LAYOUT_REG, field(&r->a, LAYOUT_REG, x)),
+            dst = real_value(&r->b, LAYOUT_REG, to);
         out->src[lane] = (uint8_t)from;
         if (!lane) xor_ = (int)from;
         if ((from ^ lane) != (uint32_t)xor_) xor_ = -2;
@@ -319,20 +317,23 @@ static bool fill_round(const Relation *r, const Skew *k, uint32_t rho, LayoutRou
     return any;
 }
 
-/* The lane bits on which the sent register depends: those in which two senders differ alone and send different registers. */
+/* The lane bits on which the sent register depends: those in which two senders differ alone and send
+ * different registers. */
 static void set_send_mask(LayoutRound *out, int nlane)
 {
     for (uint32_t lane = 0; lane < 1u << nlane; lane++) {
         for (int i = 0; i < nlane; i++) {
             uint32_t other = lane ^ 1u << i;
-            if (out->send[lane] != LAYOUT_NOREG && out->send[other] != LAYOUT_NOREG && out->send[lane] != out->send[other]) {
+            if (out->send[lane] != LAYOUT_NOREG && out->send[other] != LAYOUT_NOREG &&
+                out->send[lane] != out->send[other]) {
                 out->send_mask |= (uint8_t)(1u << i);
             }
         }
     }
 }
 
-/* Lanes nobody reads send what lanes equal under the mask send, so that the table is a function of the masked bits. */
+/* Lanes nobody reads send what lanes equal under the mask send, so that the table is a function of the masked
+ * bits. */
 static void complete_send(LayoutRound *out, int nlane)
 {
     for (uint32_t lane = 0; lane < 1u << nlane; lane++) {
@@ -342,12 +343,14 @@ static void complete_send(LayoutRound *out, int nlane)
     }
 }
 
-/* Is the completed table a function of the masked bits alone? (Readers may leave gaps that hide a dependence.) */
+/* Is the completed table a function of the masked bits alone? (Readers may leave gaps that hide a
+ * dependence.) */
 static bool send_is_function(const LayoutRound *out, int nlane)
 {
     for (uint32_t lane = 0; lane < 1u << nlane; lane++) {
         uint32_t other = lane & out->send_mask;
-        if (out->send[lane] != out->send[other] && out->send[lane] != LAYOUT_NOREG && out->send[other] != LAYOUT_NOREG)
+        if (out->send[lane] != out->send[other] && out->send[lane] != LAYOUT_NOREG &&
+            out->send[other] != LAYOUT_NOREG)
             return false;
     }
     return true;
@@ -356,12 +359,13 @@ static bool send_is_function(const LayoutRound *out, int nlane)
 /* Does each warp have all it needs? */
 static bool within_warps(const Relation *r)
 {
-    return same_threads(r, LAYOUT_WARP) && stays_in(r, LAYOUT_REG, LAYOUT_WARP) && stays_in(r, LAYOUT_LANE, LAYOUT_WARP);
+    return same_threads(r, LAYOUT_WARP) && stays_in(r, LAYOUT_REG, LAYOUT_WARP) &&
+           stays_in(r, LAYOUT_LANE, LAYOUT_WARP);
 }
 
 static bool plan_shuffles(Arena *a, Relation *r, int elem_bytes, LayoutConvert *c)
 {
-    Skew k = {0};
+    Skew k = { 0 };
     if (!within_warps(r)) return false;
     if (r->b.nb[LAYOUT_REG] > 10 || !find_skew(r, &k)) return false;
     uint32_t pbits[2], packed = 0, total = 1u << k.nreg, shuffles = 0, selects = 0;
@@ -382,7 +386,8 @@ static bool plan_shuffles(Arena *a, Relation *r, int elem_bytes, LayoutConvert *
             if (!send_is_function(&group[p], k.nlane)) group[p].send_mask = (uint8_t)((1u << k.nlane) - 1);
             moves |= group[p].shuffle;
             if (!p)
-                selects += (1u << __builtin_popcount(group[p].send_mask)) - 1 + (1u << __builtin_popcount(group[p].recv_mask)) - 1;
+                selects += (1u << __builtin_popcount(group[p].send_mask)) - 1 +
+                           (1u << __builtin_popcount(group[p].recv_mask)) - 1;
         }
         if (!any) continue;
         for (uint32_t p = 0; p < c->pack; p++) group[p].shuffle = moves;
@@ -394,8 +399,7 @@ static bool plan_shuffles(Arena *a, Relation *r, int elem_bytes, LayoutConvert *
     return true;
 }
 
-/* --- shared memory
- * ----------------------------------------------------------------------------------------------------------------- */
+/* --- shared memory ----------------------------------------------------------------------------------- */
 
 static uint32_t access_cost(const Layout *l, const LayoutVector *v, int elem_bytes)
 {
@@ -403,17 +407,20 @@ static uint32_t access_cost(const Layout *l, const LayoutVector *v, int elem_byt
     return layout_regs(l) / v->n * (phases + 1) * (layout_lanes(l) / 32 ? layout_lanes(l) / 32 : 1);
 }
 
-static uint32_t try_shared(Arena *a, int fast, int elem_bytes, uint32_t widest, uint32_t best, LayoutConvert *c)
+static uint32_t try_shared(
+    Arena *a, int fast, int elem_bytes, uint32_t widest, uint32_t best, LayoutConvert *c)
 {
     int rank = c->src->rank;
-    LayoutAccess writer = {.layout = c->src, .max_bytes = widest}, reader = {.layout = c->dst, .max_bytes = widest};
+    LayoutAccess writer = { .layout = c->src, .max_bytes = widest },
+                 reader = { .layout = c->dst, .max_bytes = widest };
     int32_t order[LAYOUT_MAX_RANK];
     order[0] = fast;
     for (int d = rank - 1, n = 1; d >= 0; d--) {
         if (d != fast) order[n++] = d;
     }
     uint32_t conflicts = 0;
-    const LayoutShared *s = layout_shared_choose(a, rank, c->src->tile, order, elem_bytes, &writer, &reader, 16, &conflicts);
+    const LayoutShared *s =
+        layout_shared_choose(a, rank, c->src->tile, order, elem_bytes, &writer, &reader, 16, &conflicts);
     if (!s) return 0;
     LayoutVector store, load;
     layout_shared_vector(c->src, s, widest, &store);
@@ -431,19 +438,25 @@ static uint32_t try_shared(Arena *a, int fast, int elem_bytes, uint32_t widest, 
     return conflicts;
 }
 
-/* Each axis that either side holds contiguously may be the fast one; where 16-byte accesses conflict, words may not. */
+/* Each axis that either side holds contiguously may be the fast one; where 16-byte accesses conflict, words
+ * may not. */
 static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c)
 {
     int rank = c->src->rank;
     for (int fast = rank - 1; fast >= 0; fast--) {
-        if (fast < rank - 1 && layout_contiguity(c->src, fast) == 1 && layout_contiguity(c->dst, fast) == 1) continue;
-        if (try_shared(a, fast, elem_bytes, 16, c->cost, c) && elem_bytes <= 4) try_shared(a, fast, elem_bytes, 4, c->cost, c);
+        if (fast < rank - 1 && layout_contiguity(c->src, fast) == 1 && layout_contiguity(c->dst, fast) == 1)
+            continue;
+        if (try_shared(a, fast, elem_bytes, 16, c->cost, c) && elem_bytes <= 4)
+            try_shared(a, fast, elem_bytes, 4, c->cost, c);
     }
 }
 
-static const LayoutConvert *plan_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
+static const LayoutConvert *plan_convert(
+    Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
 {
-    if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 || elem_bytes > 16) return NULL;
+    if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 ||
+        elem_bytes > 16)
+        return NULL;
     for (int in = LAYOUT_LANE; in < LAYOUT_INPUTS; in++) {
         if (src->count[in] != dst->count[in]) return NULL;
     }
@@ -461,7 +474,8 @@ static const LayoutConvert *plan_convert(Arena *a, const Layout *src, const Layo
     if (linear ? plan_registers(&r, c) : plan_registers_slowly(c)) return c;
     LayoutConvert shuffle = *c;
     bool can = linear && plan_shuffles(a, &r, elem_bytes, &shuffle);
-    /* Shared memory belongs to one block: layouts over several blocks convert within their warps or not at all. */
+    /* Shared memory belongs to one block: layouts over several blocks convert within their warps or not at
+     * all. */
     if (may_share && src->count[LAYOUT_BLOCK] == 1 && !(can && shuffle.cost <= WARP_BARRIER_COST)) {
         c->warp_local = linear && within_warps(&r);
         plan_shared(a, elem_bytes, c);
@@ -471,14 +485,10 @@ static const LayoutConvert *plan_convert(Arena *a, const Layout *src, const Layo
 }
 
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes)
-{
-    return plan_convert(a, src, dst, elem_bytes, true);
-}
+{ return plan_convert(a, src, dst, elem_bytes, true); }
 
 const LayoutConvert *layout_convert_within(Arena *a, const Layout *src, const Layout *dst, int elem_bytes)
-{
-    return plan_convert(a, src, dst, elem_bytes, false);
-}
+{ return plan_convert(a, src, dst, elem_bytes, false); }
 
 const LayoutConvert *layout_convert_plain(Arena *a, const LayoutConvert *plan, int elem_bytes)
 {

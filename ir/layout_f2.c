@@ -12,21 +12,21 @@ uint64_t f2_apply(const F2Map *m, uint64_t x)
 
 F2Map f2_compose(const F2Map *outer, const F2Map *inner)
 {
-    F2Map r = {.nin = inner->nin, .nout = outer->nout};
+    F2Map r = { .nin = inner->nin, .nout = outer->nout };
     for (int i = 0; i < inner->nin; i++) r.col[i] = f2_apply(outer, inner->col[i]);
     return r;
 }
 
 F2Map f2_product(const F2Map *low, const F2Map *high)
 {
-    F2Map r = {.nin = low->nin + high->nin, .nout = low->nout + high->nout};
+    F2Map r = { .nin = low->nin + high->nin, .nout = low->nout + high->nout };
     memcpy(r.col, low->col, (size_t)low->nin * sizeof r.col[0]);
     for (int i = 0; i < high->nin && low->nin + i < 64; i++) r.col[low->nin + i] = high->col[i] << low->nout;
     return r;
 }
 
-/* Column echelon form: vec[p] has its lowest bit alone among the vectors, comb[p] is the combination of columns that gives it.
- * kernel receives the combinations that give zero. Returns the rank. */
+/* Column echelon form: vec[p] has its lowest bit alone among the vectors, comb[p] is the combination of
+ * columns that gives it. kernel receives the combinations that give zero. Returns the rank. */
 static int eliminate(const F2Map *m, uint64_t *vec, uint64_t *comb, uint64_t *kernel, int *nkernel)
 {
     int n = 0;
@@ -81,28 +81,28 @@ bool f2_invert(const F2Map *m, F2Map *right)
     uint64_t vec[64], comb[64];
     int nkernel;
     if (eliminate(m, vec, comb, NULL, &nkernel) != m->nout) return false;
-    *right = (F2Map){.nin = m->nout, .nout = m->nin};
+    *right = (F2Map){ .nin = m->nout, .nout = m->nin };
     for (int p = 0; p < m->nout; p++) right->col[__builtin_ctzll(vec[p])] = comb[p];
     return true;
 }
 
 F2Map layout_f2(const Layout *l)
 {
-    F2Map m = {.nout = l->fshift[l->rank - 1] + l->fbit[l->rank - 1]};
+    F2Map m = { .nout = l->fshift[l->rank - 1] + l->fbit[l->rank - 1] };
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         for (int i = 0; i < l->nbit[in]; i++) m.col[m.nin++] = l->basis[in][i];
     }
     return m;
 }
 
-/* The outer layout's bits become bits of the product while that input has no digits and all boxes are powers of two, else
- * digits. */
+/* The outer layout's bits become bits of the product while that input has no digits and all boxes are powers
+ * of two, else digits. */
 const Layout *layout_product(Arena *a, const Layout *inner, const Layout *outer)
 {
     LayoutBuild b;
     if (inner->rank != outer->rank || memcmp(inner->tile, inner->cover, sizeof inner->tile)) return NULL;
     layout_build_from(&b, inner);
-    bool linear = true, digits[LAYOUT_INPUTS] = {false};
+    bool linear = true, digits[LAYOUT_INPUTS] = { false };
     for (int d = 0; d < inner->rank; d++) {
         if ((int64_t)inner->tile[d] * outer->cover[d] > LAYOUT_MAX_EXTENT) return NULL;
         b.tile[d] = inner->tile[d] * outer->tile[d];
@@ -118,12 +118,9 @@ const Layout *layout_product(Arena *a, const Layout *inner, const Layout *outer)
                 v[d] *= inner->cover[d];
                 if (v[d]) axis = d, moved++;
             }
-            if (linear && !digits[in])
-                layout_build_bit(&b, in, v);
-            else if (moved > 1 || !layout_pow2(moved ? v[axis] / inner->cover[axis] : 1))
-                return NULL;
-            else
-                layout_build_digit(&b, in, axis, 2, v[axis]);
+            if (linear && !digits[in]) layout_build_bit(&b, in, v);
+            else if (moved > 1 || !layout_pow2(moved ? v[axis] / inner->cover[axis] : 1)) return NULL;
+            else layout_build_digit(&b, in, axis, 2, v[axis]);
         }
         for (int i = 0; i < outer->ndigit; i++) {
             const LayoutDigit *x = &outer->digit[i];
@@ -146,7 +143,7 @@ const Layout *layout_divide(Arena *a, const Layout *l, const Layout *inner)
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         if (l->nbit[in] < inner->nbit[in]) return NULL;
         for (int i = 0; i < l->nbit[in]; i++) {
-            int32_t *v = full.basis[in][i], part[LAYOUT_MAX_RANK] = {0};
+            int32_t *v = full.basis[in][i], part[LAYOUT_MAX_RANK] = { 0 };
             if (i < inner->nbit[in]) {
                 layout_unpack(inner, inner->basis[in][i], part);
                 if (memcmp(v, part, (size_t)l->rank * sizeof *v)) return NULL;

@@ -1,12 +1,13 @@
-/* Layouts from parameters (blocked, coalesced) and from other layouts (slice, broadcast, permute, reshape, ...). */
+/* Layouts from parameters (blocked, coalesced) and from other layouts (slice, broadcast, permute, reshape,
+ * ...). */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
-/* --- blocked ----------------------------------------------------------------------------------------------------------- */
+/* --- blocked ----------------------------------------------------------------------------------------- */
 
-/* `size` more values of `in` along axis d at weight *w: bits (and at the end a digit) below the tile's extent place, above it
- * replicate. */
+/* `size` more values of `in` along axis d at weight *w: bits (and at the end a digit) below the tile's extent
+ * place, above it replicate. */
 static void spread(LayoutBuild *b, LayoutInput in, int d, int32_t size, int32_t *w)
 {
     while (size % 2 == 0) {
@@ -20,18 +21,21 @@ static void spread(LayoutBuild *b, LayoutInput in, int d, int32_t size, int32_t 
     }
 }
 
-const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int32_t *per, const int32_t *lanes,
-                             const int32_t *warps, const int32_t *order)
+const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int32_t *per,
+    const int32_t *lanes, const int32_t *warps, const int32_t *order)
 {
     LayoutBuild b;
-    LayoutSpec spec = {.kind = SPEC_BLOCKED};
+    LayoutSpec spec = { .kind = SPEC_BLOCKED };
     int32_t w[LAYOUT_MAX_RANK];
     unsigned seen = 0;
     layout_build_init(&b, rank, tile);
     if (b.overflow) return NULL;
     for (int d = 0; d < rank; d++) {
-        if (!layout_pow2(per[d]) || !layout_pow2(lanes[d]) || warps[d] < 1 || order[d] < 0 || order[d] >= rank) return NULL;
-        if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > LAYOUT_MAX_WARPS || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT)
+        if (!layout_pow2(per[d]) || !layout_pow2(lanes[d]) || warps[d] < 1 || order[d] < 0 ||
+            order[d] >= rank)
+            return NULL;
+        if (per[d] > LAYOUT_MAX_REGS || lanes[d] > LAYOUT_MAX_LANES || warps[d] > LAYOUT_MAX_WARPS ||
+            tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT)
             return NULL;
         seen |= 1u << order[d];
         w[d] = 1;
@@ -39,7 +43,8 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
     }
     if (seen != (1u << rank) - 1) return NULL;
     for (int k = 0; k < rank; k++) {
-        for (int d = order[k]; w[d] < per[d] && w[d] < tile[d]; w[d] *= 2) layout_build_digit(&b, LAYOUT_REG, d, 2, w[d]);
+        for (int d = order[k]; w[d] < per[d] && w[d] < tile[d]; w[d] *= 2)
+            layout_build_digit(&b, LAYOUT_REG, d, 2, w[d]);
     }
     for (int k = 0; k < rank; k++) spread(&b, LAYOUT_LANE, order[k], lanes[order[k]], &w[order[k]]);
     for (int k = 0; k < rank; k++) spread(&b, LAYOUT_WARP, order[k], warps[order[k]], &w[order[k]]);
@@ -50,34 +55,42 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
     return layout_build(a, &b, &spec);
 }
 
-/* Lanes along the fastest axis: the fewest padded chunks, and no access below a 32-byte sector where it can be helped. */
+/* Lanes along the fastest axis: the fewest padded chunks, and no access below a 32-byte sector where it can
+ * be helped. */
 static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
 {
     int32_t best = 1;
     int64_t best_cost = INT64_MAX;
     for (int32_t t = 1; t <= nlanes; t *= 2) {
-        int64_t run = t * chunk_bytes, cost = (chunks + t - 1) / t * t * (run >= 128 ? 16 : run >= 64 ? 17 : run >= 32 ? 18 : 26);
+        int64_t run = t * chunk_bytes, cost = (chunks + t - 1) / t * t *
+                                              (run >= 128     ? 16
+                                                  : run >= 64 ? 17
+                                                  : run >= 32 ? 18
+                                                              : 26);
         if (t > 1 && t / 2 >= chunks) break;
         if (cost <= best_cost) best = t, best_cost = cost;
     }
     return best;
 }
 
-const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int vec_bytes,
-                               int nlanes, int nwarps)
+const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
+    int vec_bytes, int nlanes, int nwarps)
 {
     int32_t per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK];
     if (rank < 1 || rank > LAYOUT_MAX_RANK || nwarps < 1) return NULL;
     int64_t total = 1, threads = (int64_t)nlanes * nwarps;
     for (int d = 0; d < rank; d++) {
-        if (order[d] < 0 || order[d] >= rank || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT || total > LAYOUT_MAX_EXTENT)
+        if (order[d] < 0 || order[d] >= rank || tile[d] < 1 || tile[d] > LAYOUT_MAX_EXTENT ||
+            total > LAYOUT_MAX_EXTENT)
             return NULL;
         per[d] = lanes[d] = warps[d] = 1;
         total *= tile[d];
     }
     int f = order[0];
     int32_t n = 1; /* elements a vector: fewer where threads would idle, but not below 4 bytes */
-    while (2 * n * elem_bytes <= vec_bytes && tile[f] % (2 * n) == 0 && (total >= 2 * n * threads || n * elem_bytes < 4)) n *= 2;
+    while (2 * n * elem_bytes <= vec_bytes && tile[f] % (2 * n) == 0 &&
+           (total >= 2 * n * threads || n * elem_bytes < 4))
+        n *= 2;
     per[f] = n;
     lanes[f] = fast_lanes((tile[f] + n - 1) / n, (int64_t)n * elem_bytes, nlanes);
     int32_t left = nlanes / lanes[f];
@@ -100,7 +113,7 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
     return layout_blocked(a, rank, tile, per, lanes, warps, order);
 }
 
-/* --- following a tile ------------------------------------------------------------------------------------------------------ */
+/* --- following a tile -------------------------------------------------------------------------------- */
 
 static void drop_axis(LayoutBuild *b, int axis)
 {
@@ -145,7 +158,7 @@ static void drop_copies(LayoutBuild *b)
 const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep)
 {
     LayoutBuild b;
-    LayoutSpec spec = {.kind = SPEC_SLICE, .axis = axis, .keep = keep, .of = l};
+    LayoutSpec spec = { .kind = SPEC_SLICE, .axis = axis, .keep = keep, .of = l };
     if (axis < 0 || axis >= l->rank) return NULL;
     layout_build_from(&b, l);
     b.tile[axis] = 1;
@@ -167,7 +180,7 @@ const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep)
 const Layout *layout_broadcast(Arena *a, const Layout *l, int axis, int32_t extent)
 {
     LayoutBuild b;
-    LayoutSpec spec = {.kind = SPEC_BROADCAST, .axis = axis, .extent = extent, .of = l};
+    LayoutSpec spec = { .kind = SPEC_BROADCAST, .axis = axis, .extent = extent, .of = l };
     if (axis < 0 || axis >= l->rank || l->cover[axis] != 1 || extent < 1) return NULL;
     layout_build_from(&b, l);
     b.tile[axis] = extent;
@@ -199,7 +212,7 @@ const Layout *layout_expand(Arena *a, const Layout *l, int axis)
 const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm)
 {
     LayoutBuild b, p;
-    LayoutSpec spec = {.kind = SPEC_PERMUTE, .of = l};
+    LayoutSpec spec = { .kind = SPEC_PERMUTE, .of = l };
     uint8_t where[LAYOUT_MAX_RANK];
     unsigned seen = 0;
     for (int d = 0; d < l->rank; d++) {
@@ -235,24 +248,27 @@ const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_byt
     if (axis < 0 || axis >= l->rank || elem_bytes < 1) return NULL;
     layout_build_from(&b, l);
     bool changed = false;
-    for (int i = 0; (2 << i) * elem_bytes <= max_bytes && i < l->fbit[axis] && l->tile[axis] % (2 << i) == 0; i++) {
-        int32_t want[LAYOUT_MAX_RANK] = {0};
+    for (int i = 0; (2 << i) * elem_bytes <= max_bytes && i < l->fbit[axis] && l->tile[axis] % (2 << i) == 0;
+        i++) {
+        int32_t want[LAYOUT_MAX_RANK] = { 0 };
         want[axis] = 1 << i;
         int lane = -1, reg = -1;
         bool held = false;
-        for (int k = 0; k < b.nbit[LAYOUT_REG]; k++) held |= !memcmp(b.basis[LAYOUT_REG][k], want, sizeof want);
+        for (int k = 0; k < b.nbit[LAYOUT_REG]; k++)
+            held |= !memcmp(b.basis[LAYOUT_REG][k], want, sizeof want);
         if (held) continue;
         for (int k = 0; k < b.nbit[LAYOUT_LANE]; k++) {
             if (!memcmp(b.basis[LAYOUT_LANE][k], want, sizeof want)) lane = k;
         }
         for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0;
-             k--) { /* the lowest register bit that moves further along the axis, and nowhere else */
+            k--) { /* the lowest register bit that moves further along the axis, and nowhere else */
             int32_t rest[LAYOUT_MAX_RANK];
             memcpy(rest, b.basis[LAYOUT_REG][k], sizeof rest);
             rest[axis] = 0;
             bool pure = true;
             for (int d = 0; d < l->rank; d++) pure &= !rest[d];
-            if (pure && b.basis[LAYOUT_REG][k][axis] >= max_bytes / elem_bytes && layout_pow2(b.basis[LAYOUT_REG][k][axis]))
+            if (pure && b.basis[LAYOUT_REG][k][axis] >= max_bytes / elem_bytes &&
+                layout_pow2(b.basis[LAYOUT_REG][k][axis]))
                 reg = k;
         }
         if (lane < 0 || reg < 0) break;
@@ -274,9 +290,10 @@ const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n)
     return layout_build(a, &b, NULL);
 }
 
-/* --- reshape ----------------------------------------------------------------------------------------------------------------- */
+/* --- reshape ----------------------------------------------------------------------------------------- */
 
-/* A run of `size` steps of `step` linear elements, written as digits of the new shape. False if it straddles extents. */
+/* A run of `size` steps of `step` linear elements, written as digits of the new shape. False if it straddles
+ * extents. */
 static bool reshape_run(LayoutBuild *b, LayoutInput in, const int64_t *stride, int64_t size, int64_t step)
 {
     while (size > 1) {
@@ -309,12 +326,13 @@ static bool touched_once(const Layout *l, uint64_t word)
     return n == 1;
 }
 
-/* Each coordinate bit of the old fragment is a step of the linear index, and becomes one bit of a new coordinate where that step
- * is a power of two there, else a digit (which cannot be XORed with others, nor lie below a fragment bit of the same input). */
-static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, const int64_t *old, const int64_t *stride,
-                        bool *digits)
+/* Each coordinate bit of the old fragment is a step of the linear index, and becomes one bit of a new
+ * coordinate where that step is a power of two there, else a digit (which cannot be XORed with others, nor
+ * lie below a fragment bit of the same input). */
+static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, const int64_t *old,
+    const int64_t *stride, bool *digits)
 {
-    int32_t v[LAYOUT_MAX_RANK], to[LAYOUT_MAX_RANK] = {0};
+    int32_t v[LAYOUT_MAX_RANK], to[LAYOUT_MAX_RANK] = { 0 };
     LayoutBuild part;
     bool bits = true;
     layout_build_init(&part, b->rank, b->tile);
@@ -334,10 +352,8 @@ static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, 
     }
     if (part.ndigit > 1 || (part.ndigit && !touched_once(l, l->basis[in][i]))) return false;
     *digits = true;
-    if (part.ndigit)
-        layout_build_digit(b, in, part.digit[0].axis, 2, part.digit[0].stride);
-    else
-        layout_build_digit(b, in, 0, 2, 0);
+    if (part.ndigit) layout_build_digit(b, in, part.digit[0].axis, 2, part.digit[0].stride);
+    else layout_build_digit(b, in, 0, 2, 0);
     return true;
 }
 
@@ -362,10 +378,8 @@ const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t 
         for (int i = 0; i < l->ndigit; i++) {
             const LayoutDigit *x = &l->digit[i];
             if (x->in != in) continue;
-            if (!x->stride)
-                layout_build_digit(&b, in, 0, x->size, 0);
-            else if (!reshape_run(&b, in, stride, x->size, x->stride * old[x->axis]))
-                return NULL;
+            if (!x->stride) layout_build_digit(&b, in, 0, x->size, 0);
+            else if (!reshape_run(&b, in, stride, x->size, x->stride * old[x->axis])) return NULL;
         }
     }
     return layout_build(a, &b, NULL);
@@ -388,7 +402,10 @@ const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks)
     }
     for (int i = 0; i < b.ndigit; i++) {
         LayoutDigit d = b.digit[i];
-        if (d.in != LAYOUT_WARP) { layout_build_digit(&r, d.in, d.axis, d.size, d.stride); continue; }
+        if (d.in != LAYOUT_WARP) {
+            layout_build_digit(&r, d.in, d.axis, d.size, d.stride);
+            continue;
+        }
         int32_t here = d.size <= keep ? d.size : keep;
         if (keep % here || d.size % here) return NULL;
         if (here > 1) layout_build_digit(&r, LAYOUT_WARP, d.axis, here, d.stride);

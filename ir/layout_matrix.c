@@ -1,4 +1,5 @@
-/* Matrix-unit views of shared memory: ldmatrix/stmatrix (PTX ISA 9.7.14.5.15) and wgmma operand descriptors (9.7.15.5.1.2). */
+/* Matrix-unit views of shared memory: ldmatrix/stmatrix (PTX ISA 9.7.14.5.15) and wgmma operand descriptors
+ * (9.7.15.5.1.2). */
 #include "ir/layout_priv.h"
 
 #include <string.h>
@@ -50,7 +51,8 @@ static bool plain_matrix(const Layout *l, int axis, int elem_bytes, LayoutMatrix
         for (int i = 0; i < 1 << bit; i++) m->elem[(1 << bit) + i] = m->elem[i] | 1u << k;
         m->mask |= 1u << k;
     }
-    if (!only_bit(l, LAYOUT_LANE, 0, unit << bit) || !only_bit(l, LAYOUT_LANE, 1, unit << (bit + 1))) return false;
+    if (!only_bit(l, LAYOUT_LANE, 0, unit << bit) || !only_bit(l, LAYOUT_LANE, 1, unit << (bit + 1)))
+        return false;
     for (int b = 0; b < 3; b++) m->row[b] = l->basis[LAYOUT_LANE][2 + b];
     add_words(l, m);
     return true;
@@ -84,15 +86,17 @@ bool layout_matrix(const Layout *l, const LayoutShared *s, bool allow_trans, Lay
     return allow_trans && es == 2 && trans_matrix(l, axis, out);
 }
 
-void layout_matrix_row(const Layout *l, const LayoutMatrix *m, uint32_t base, uint32_t lane, uint32_t warp, int32_t *coord)
+void layout_matrix_row(
+    const Layout *l, const LayoutMatrix *m, uint32_t base, uint32_t lane, uint32_t warp, int32_t *coord)
 {
     memset(coord, 0, l->rank * sizeof *coord);
     uint64_t word = layout_partial(l, LAYOUT_REG, base, coord) ^ layout_partial(l, LAYOUT_WARP, warp, coord);
     for (uint32_t b = lane & 31; b; b &= b - 1) word ^= m->row[__builtin_ctz(b)];
-    for (int d = 0; d < l->rank; d++) coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    for (int d = 0; d < l->rank; d++)
+        coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
 }
 
-/* --- wgmma ----------------------------------------------------------------------------------------------------------------- */
+/* --- wgmma ------------------------------------------------------------------------------------------- */
 
 /* The swizzle span of TMA and wgmma that s has (rows of exactly that many bytes), or 0. */
 static int tma_span(const LayoutShared *s)
@@ -124,11 +128,14 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
 {
     memset(out, 0, sizeof *out);
     int es = s->elem_bytes, span = tma_span(s);
-    if (s->rank != 2 || k_axis < 0 || k_axis > 1 || !span || s->pitch != span || (es != 1 && es != 2 && es != 4)) return false;
+    if (s->rank != 2 || k_axis < 0 || k_axis > 1 || !span || s->pitch != span ||
+        (es != 1 && es != 2 && es != 4))
+        return false;
     bool mn_major = s->order[0] != k_axis;
     int32_t mn = s->tile[1 - k_axis], k = s->tile[k_axis], kinst = 32 / es;
     if (mn_major && es != 2) return false; /* only 16-bit types have the major bits */
-    /* the last panel may be wider than what is left of the rows: nobody reads that of MN, and of K it must be zero */
+    /* the last panel may be wider than what is left of the rows: nobody reads that of MN, and of K it must be
+     * zero */
     if (mn % 8 || (k % kinst && (mn_major || span < 32))) return false;
     int32_t pb = s->panel_bytes;
     if (pb >= 1 << 18) return false;
@@ -144,8 +151,8 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
     out->box[0] = s->panel;
     out->box[1] = mn_major ? k : mn;
     if (mn_major) {
-        /* Swizzled: LBO from one panel of MN to the next, SBO from 8 rows of K to the next 8. Without swizzle the two change
-         * roles. */
+        /* Swizzled: LBO from one panel of MN to the next, SBO from 8 rows of K to the next 8. Without swizzle
+         * the two change roles. */
         out->lbo = span == 16 ? 8 * 16 : (uint32_t)pb;
         out->sbo = span == 16 ? (uint32_t)pb : 8u * (uint32_t)span;
         out->steps_per_panel = out->ksteps;
@@ -153,7 +160,8 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
         out->mn_unit = s->panel;
         out->mn_step = pb;
     } else {
-        /* Swizzled: LBO unused (encoded 1). Without: LBO from one 16-byte column of core matrices to the next. */
+        /* Swizzled: LBO unused (encoded 1). Without: LBO from one 16-byte column of core matrices to the
+         * next. */
         out->lbo = span == 16 ? (uint32_t)pb : 16;
         out->sbo = 8u * (uint32_t)span;
         out->steps_per_panel = span >= 32 ? span / 32 : 1;
@@ -167,25 +175,28 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
     return true;
 }
 
-const LayoutShared *layout_wgmma_shared(Arena *a, const int32_t tile[2], int k_axis, int fast, int elem_bytes, int span)
+const LayoutShared *layout_wgmma_shared(
+    Arena *a, const int32_t tile[2], int k_axis, int fast, int elem_bytes, int span)
 {
     LayoutWgmma w;
-    const int32_t order[2] = {fast, 1 - fast};
+    const int32_t order[2] = { fast, 1 - fast };
     if (elem_bytes < 1 || fast < 0 || fast > 1 || tile[0] < 1 || tile[1] < 1) return NULL;
     int64_t row = (int64_t)tile[fast] * elem_bytes;
     if (!span) {
         span = 128;
         while (span > 16 && row % span) span /= 2;
-        /* rows of many narrow panels are padded to wider ones, those that waste least: a copy brings at least 64 bytes of a row */
+        /* rows of many narrow panels are padded to wider ones, those that waste least: a copy brings at least
+         * 64 bytes of a row */
         if (span < 64 && row > 64) span = (row + 63) / 64 % 2 ? 64 : 128;
     }
     const LayoutShared *s = layout_shared_panels(a, 2, tile, order, elem_bytes, span);
     return s && layout_wgmma_view(s, k_axis, &w) ? s : NULL;
 }
 
-bool layout_wgmma_operand(Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out)
+bool layout_wgmma_operand(
+    Arena *a, int32_t mn, int32_t k, int elem_bytes, bool mn_major, int span, LayoutWgmma *out)
 {
-    const int32_t tile[2] = {mn, k};
+    const int32_t tile[2] = { mn, k };
     const LayoutShared *s = layout_wgmma_shared(a, tile, 1, !mn_major, elem_bytes, span);
     memset(out, 0, sizeof *out);
     return s && layout_wgmma_view(s, 1, out);

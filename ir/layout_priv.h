@@ -1,4 +1,5 @@
-/* Inside of ir/layout*.c: the mutable form that every constructor fills in and layout_build checks and freezes. */
+/* Inside of ir/layout*.c: the mutable form that every constructor fills in and layout_build checks and
+ * freezes. */
 #ifndef TILE_IR_LAYOUT_PRIV_H
 #define TILE_IR_LAYOUT_PRIV_H
 
@@ -45,17 +46,8 @@ static inline uint64_t layout_mix(uint64_t h, uint64_t v)
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 29;
 }
-static inline int layout_log2(uint32_t v)
-{
-    return 31 - __builtin_clz(v);
-} /* v > 0 */
-static inline int layout_ceil_log2(uint32_t v)
-{
-    return v <= 1 ? 0 : 32 - __builtin_clz(v - 1);
-}
-static inline bool layout_pow2(int64_t v)
-{
-    return v > 0 && (v & (v - 1)) == 0;
-}
+static inline int layout_log2(uint32_t v) { return 31 - __builtin_clz(v); } /* v > 0 */
+static inline int layout_ceil_log2(uint32_t v) { return v <= 1 ? 0 : 32 - __builtin_clz(v - 1); }
+static inline bool layout_pow2(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked layouts are so. */
+/* Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked
+ * layouts are so. */
 static bool axis_is_pure(const Layout *l, int axis)
 {
     uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];
@@ -34,7 +35,8 @@ static void warp_steps(const Layout *l, int axis, LayoutReduce *out)
     for (int i = 0; i < l->nbit[LAYOUT_WARP]; i++) {
         bool along = l->basis[LAYOUT_WARP][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
         if (!along || l->free[LAYOUT_WARP] >> i & 1) continue;
-        out->warp_term[out->nterm++] = (LayoutTerm){.in = LAYOUT_WARP, .shift = (uint8_t)i, .div = 1, .mod = 2, .mul = n};
+        out->warp_term[out->nterm++] =
+            (LayoutTerm){ .in = LAYOUT_WARP, .shift = (uint8_t)i, .div = 1, .mod = 2, .mul = n };
         n *= 2;
     }
     uint32_t div = 1;
@@ -43,12 +45,11 @@ static void warp_steps(const Layout *l, int axis, LayoutReduce *out)
         if (x->in != LAYOUT_WARP) continue;
         uint32_t above = div * (uint32_t)x->size;
         if (x->stride && x->axis == axis && out->nterm < 16) {
-            out->warp_term[out->nterm++] =
-                (LayoutTerm){.in = LAYOUT_WARP,
-                             .shift = l->nbit[LAYOUT_WARP],
-                             .div = div,
-                             .mul = n,
-                             .mod = above << l->nbit[LAYOUT_WARP] == layout_warps(l) ? 0 : (uint32_t)x->size};
+            out->warp_term[out->nterm++] = (LayoutTerm){ .in = LAYOUT_WARP,
+                .shift = l->nbit[LAYOUT_WARP],
+                .div = div,
+                .mul = n,
+                .mod = above << l->nbit[LAYOUT_WARP] == layout_warps(l) ? 0 : (uint32_t)x->size };
             n *= (uint32_t)x->size;
         }
         div = above;
@@ -66,13 +67,11 @@ bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce 
     warp_steps(l, axis, out);
     out->reg = arena_alloc(a, layout_regs(l) * sizeof *out->reg);
     for (uint32_t r = 0; r < layout_regs(l); r++) {
-        int32_t c[LAYOUT_MAX_RANK], row[LAYOUT_MAX_RANK] = {0};
+        int32_t c[LAYOUT_MAX_RANK], row[LAYOUT_MAX_RANK] = { 0 };
         layout_element(l, r, 0, 0, 0, c);
         for (int d = 0, n = 0; d < l->rank; d++) {
-            if (d != axis)
-                row[n++] = c[d];
-            else if (keep || l->rank == 1)
-                row[n++] = 0;
+            if (d != axis) row[n++] = c[d];
+            else if (keep || l->rank == 1) row[n++] = 0;
         }
         out->reg[r] = (int16_t)layout_find_reg(out->result, row, 0, 0, 0);
     }

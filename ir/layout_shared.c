@@ -1,17 +1,21 @@
-/* Tiles in shared memory: offsets, swizzles, bank conflicts counted exactly, and the search for a layout without any. */
+/* Tiles in shared memory: offsets, swizzles, bank conflicts counted exactly, and the search for a layout
+ * without any. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
 enum { BANKS = 32, BANK_BYTES = 4 };
 
-static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
-                        int pitch, int xor_base, int nxor, const uint32_t *xor_)
+static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_)
 {
-    LayoutShared s = {
-        .rank = (uint8_t)rank, .elem_bytes = (uint8_t)elem_bytes, .nxor = (uint8_t)nxor, .xor_base = (uint8_t)xor_base};
+    LayoutShared s = { .rank = (uint8_t)rank,
+        .elem_bytes = (uint8_t)elem_bytes,
+        .nxor = (uint8_t)nxor,
+        .xor_base = (uint8_t)xor_base };
     unsigned seen = 0;
-    if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 || nxor < 0 || nxor > 8)
+    if (rank < 1 || rank > LAYOUT_MAX_RANK || elem_bytes < 1 || elem_bytes > 16 || panel < 1 || pitch < 1 ||
+        nxor < 0 || nxor > 8)
         return false;
     if (xor_base < 0 || xor_base > 24) return false;
     for (int d = 0; d < rank; d++) {
@@ -26,14 +30,16 @@ static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const 
         rows *= tile[order[k]];
         if (rows > LAYOUT_MAX_EXTENT) return false;
     }
-    /* Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks of `period` bytes. */
+    /* Masks read bits above all swizzled ones, so the swizzle is its own inverse; it permutes aligned blocks
+     * of `period` bytes. */
     uint32_t high = 0, target = ((1u << nxor) - 1) << xor_base;
     for (int i = 0; i < nxor; i++) {
         if (xor_[i] & (target | ((1u << xor_base) - 1)) || xor_[i] >> 28) return false;
         s.xor_[i] = xor_[i];
         high |= xor_[i];
     }
-    int64_t period = high ? 1ll << (layout_log2(target) + 1) : elem_bytes, align = high ? 1ll << (layout_log2(high) + 1) : 16;
+    int64_t period = high ? 1ll << (layout_log2(target) + 1) : elem_bytes,
+            align = high ? 1ll << (layout_log2(high) + 1) : 16;
     int64_t panel_bytes = rows * pitch;
     if (npanel > 1 && high) panel_bytes = (panel_bytes + align - 1) / align * align;
     int64_t bytes = (panel_bytes * npanel + period - 1) / period * period;
@@ -47,8 +53,8 @@ static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const 
     return true;
 }
 
-const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int panel,
-                                       int pitch, int xor_base, int nxor, const uint32_t *xor_)
+const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_)
 {
     LayoutShared s;
     if (!shared_init(&s, rank, tile, order, elem_bytes, panel, pitch, xor_base, nxor, xor_)) return NULL;
@@ -57,7 +63,8 @@ const LayoutShared *layout_shared_make(Arena *a, int rank, const int32_t *tile, 
     return out;
 }
 
-const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int pad)
+const LayoutShared *layout_shared_rows(
+    Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int pad)
 {
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || pad < 0) return NULL;
     int64_t pitch = (int64_t)tile[order[0]] * elem_bytes + pad;
@@ -65,16 +72,18 @@ const LayoutShared *layout_shared_rows(Arena *a, int rank, const int32_t *tile, 
     return layout_shared_make(a, rank, tile, order, elem_bytes, tile[order[0]], (int)pitch, 0, 0, NULL);
 }
 
-const LayoutShared *layout_shared_panels(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
+const LayoutShared *layout_shared_panels(
+    Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
 {
-    static const uint32_t masks[3] = {1u << 7, 1u << 8, 1u << 9};
+    static const uint32_t masks[3] = { 1u << 7, 1u << 8, 1u << 9 };
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || elem_bytes < 1) return NULL;
     if ((span != 16 && span != 32 && span != 64 && span != 128) || span % elem_bytes) return NULL;
-    return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4, layout_log2((uint32_t)span / 16),
-                              masks);
+    return layout_shared_make(a, rank, tile, order, elem_bytes, span / elem_bytes, span, 4,
+        layout_log2((uint32_t)span / 16), masks);
 }
 
-const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
+const LayoutShared *layout_shared_swizzled(
+    Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span)
 {
     if (rank < 1 || rank > LAYOUT_MAX_RANK || order[0] < 0 || order[0] >= rank || span < 1) return NULL;
     if ((int64_t)tile[order[0]] * elem_bytes % span) return NULL;
@@ -84,7 +93,8 @@ const LayoutShared *layout_shared_swizzled(Arena *a, int rank, const int32_t *ti
 static uint32_t swizzle(const LayoutShared *s, uint32_t offset)
 {
     uint32_t x = 0;
-    for (int i = 0; i < s->nxor; i++) x |= (uint32_t)(__builtin_popcount(offset & s->xor_[i]) & 1) << (s->xor_base + i);
+    for (int i = 0; i < s->nxor; i++)
+        x |= (uint32_t)(__builtin_popcount(offset & s->xor_[i]) & 1) << (s->xor_base + i);
     return offset ^ x;
 }
 
@@ -93,7 +103,8 @@ uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord)
     int32_t inner = coord[s->order[0]];
     int64_t row = 0;
     for (int k = s->rank - 1; k > 0; k--) row = row * s->tile[s->order[k]] + coord[s->order[k]];
-    return swizzle(s, (uint32_t)(inner / s->panel * (int64_t)s->panel_bytes + row * s->pitch + inner % s->panel * s->elem_bytes));
+    return swizzle(s, (uint32_t)(inner / s->panel * (int64_t)s->panel_bytes + row * s->pitch +
+                                 inner % s->panel * s->elem_bytes));
 }
 
 bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift)
@@ -118,7 +129,8 @@ int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask)
     int n = 0;
     for (int k = 1; k < 28; k++) {
         uint32_t m = 0;
-        for (int i = 0; i < s->nxor; i++) m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
+        for (int i = 0; i < s->nxor; i++)
+            m |= (s->xor_[i] >> (s->xor_base + i) >> k & 1) << (s->xor_base + i);
         if (m) shift[n] = (uint8_t)k, mask[n++] = m;
     }
     return n;
@@ -126,9 +138,10 @@ int layout_shared_terms(const LayoutShared *s, uint8_t *shift, uint32_t *mask)
 
 bool layout_shared_equal(const LayoutShared *a, const LayoutShared *b)
 {
-    return a->rank == b->rank && a->elem_bytes == b->elem_bytes && a->nxor == b->nxor && (!a->nxor || a->xor_base == b->xor_base) &&
-           !memcmp(a->tile, b->tile, sizeof a->tile) && !memcmp(a->order, b->order, sizeof a->order) && a->panel == b->panel &&
-           a->pitch == b->pitch && !memcmp(a->xor_, b->xor_, sizeof a->xor_);
+    return a->rank == b->rank && a->elem_bytes == b->elem_bytes && a->nxor == b->nxor &&
+           (!a->nxor || a->xor_base == b->xor_base) && !memcmp(a->tile, b->tile, sizeof a->tile) &&
+           !memcmp(a->order, b->order, sizeof a->order) && a->panel == b->panel && a->pitch == b->pitch &&
+           !memcmp(a->xor_, b->xor_, sizeof a->xor_);
 }
 
 uint64_t layout_shared_hash(const LayoutShared *s)
@@ -142,26 +155,28 @@ uint64_t layout_shared_hash(const LayoutShared *s)
 
 void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_bytes, LayoutVector *out)
 {
-    /* A run of n elements stays contiguous if it neither crosses a panel nor is cut by the swizzle, and all rows keep its
-     * alignment. */
+    /* A run of n elements stays contiguous if it neither crosses a panel nor is cut by the swizzle, and all
+     * rows keep its alignment. */
     uint32_t align = 16, all = (uint32_t)s->pitch;
-    if (s->panel != s->tile[s->order[0]]) all |= (uint32_t)s->panel * s->elem_bytes | (uint32_t)s->panel_bytes;
+    if (s->panel != s->tile[s->order[0]])
+        all |= (uint32_t)s->panel * s->elem_bytes | (uint32_t)s->panel_bytes;
     while (align > 1 && (all & (align - 1) || (s->nxor && align > 1u << s->xor_base))) align /= 2;
     layout_vector(l, s->order[0], s->elem_bytes, align, max_bytes, out);
 }
 
-/* --- banks ----------------------------------------------------------------------------------------------------------------- */
+/* --- banks ------------------------------------------------------------------------------------------- */
 
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width)
 {
     uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
     for (uint32_t first = 0; first < nlanes; first += group) {
-        uint32_t word[BANKS][32], depth[BANKS] = {0}, worst = 0;
+        uint32_t word[BANKS][32], depth[BANKS] = { 0 }, worst = 0;
         for (uint32_t i = first; i < first + group && i < nlanes; i++) {
             if (addr[i] == UINT32_MAX) continue;
             for (uint32_t k = 0; k < words; k++) {
                 uint32_t w = addr[i] / BANK_BYTES + k, bank = w % BANKS, j = 0;
-                while (j < depth[bank] && word[bank][j] != w) j++; /* lanes that touch the same word share it */
+                while (j < depth[bank] && word[bank][j] != w)
+                    j++; /* lanes that touch the same word share it */
                 if (j < depth[bank]) continue;
                 word[bank][depth[bank]++] = w;
                 if (depth[bank] > worst) worst = depth[bank];
@@ -179,18 +194,18 @@ static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
     return (nlanes + group - 1) / group;
 }
 
-/* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL: vectors v. */
-static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v, const LayoutMatrix *m, uint32_t reg,
-                             uint32_t warp)
+/* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL:
+ * vectors v. */
+static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v,
+    const LayoutMatrix *m, uint32_t reg, uint32_t warp)
 {
-    uint32_t addr[LAYOUT_MAX_LANES] = {0}, nlanes = m ? 8u * m->count : layout_lanes(l), width = m ? 16 : v->n * s->elem_bytes;
+    uint32_t addr[LAYOUT_MAX_LANES] = { 0 }, nlanes = m ? 8u * m->count : layout_lanes(l),
+             width = m ? 16 : v->n * s->elem_bytes;
     bool any = false;
     for (uint32_t lane = 0; lane < nlanes; lane++) {
         int32_t c[LAYOUT_MAX_RANK];
-        if (m)
-            layout_matrix_row(l, m, reg, lane, warp, c);
-        else
-            layout_element(l, reg, lane, warp, 0, c);
+        if (m) layout_matrix_row(l, m, reg, lane, warp, c);
+        else layout_element(l, reg, lane, warp, 0, c);
         bool in = layout_in_tile(l, c);
         addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
         any |= in;
@@ -208,9 +223,10 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
     return extra;
 }
 
-/* --- search ------------------------------------------------------------------------------------------------------------------ */
+/* --- search ------------------------------------------------------------------------------------------ */
 
-/* Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a constant permutes banks. */
+/* Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a
+ * constant permutes banks. */
 static bool offsets_linear(const Layout *l, const LayoutShared *s)
 {
     if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
@@ -225,7 +241,8 @@ static bool offsets_linear(const Layout *l, const LayoutShared *s)
     return true;
 }
 
-/* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be `enough` or more, some such number. */
+/* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be
+ * `enough` or more, some such number. */
 static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact, uint32_t enough)
 {
     LayoutMatrix m;
@@ -240,10 +257,16 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
                     : exact ? 1
                             : (accesses + 2) / 3,
              seen = 0, extra = 0, n = 0;
-    uint32_t wstep = linear ? layout_warps(l) : exact ? 1 : (layout_warps(l) + 1) / 2, rounds = (layout_warps(l) + wstep - 1) / wstep, a_round = 0;
+    uint32_t wstep = linear  ? layout_warps(l)
+                     : exact ? 1
+                             : (layout_warps(l) + 1) / 2,
+             rounds = (layout_warps(l) + wstep - 1) / wstep, a_round = 0;
     uint64_t all = (uint64_t)accesses * layout_warps(l);
-    uint32_t scattered = x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0;       /* a layout that ldmatrix cannot use costs an access a word more */
-    for (uint32_t r = 0; r < layout_regs(l); r++) a_round += (matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) && seen++ % step == 0;
+    uint32_t scattered = x->matrix && !matrix
+                             ? layout_regs(l) * layout_warps(l)
+                             : 0; /* a layout that ldmatrix cannot use costs an access a word more */
+    for (uint32_t r = 0; r < layout_regs(l); r++)
+        a_round += (matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) && seen++ % step == 0;
     for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
         seen = 0;
         for (uint32_t r = 0; r < layout_regs(l); r++) {
@@ -267,7 +290,8 @@ static bool consider(Search *q, const LayoutShared *s)
 {
     uint32_t most = q->found ? q->conflicts : UINT32_MAX, n = access_conflicts(q->writer, s, false, most);
     if (n < most) n += access_conflicts(q->reader, s, false, most - n);
-    if (n == 0 && (n = access_conflicts(q->writer, s, true, most)) < most) n += access_conflicts(q->reader, s, true, most - n);
+    if (n == 0 && (n = access_conflicts(q->writer, s, true, most)) < most)
+        n += access_conflicts(q->reader, s, true, most - n);
     if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
     q->found = true;
     return q->conflicts == 0;
@@ -285,14 +309,14 @@ static uint32_t access_bytes(const LayoutAccess *x, const LayoutShared *s)
 static bool try_masks(Search *q, const LayoutShared *plain, int base, int bits, const uint32_t *masks)
 {
     LayoutShared s;
-    return shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel, plain->pitch, base, bits,
-                       masks) &&
+    return shared_init(&s, plain->rank, plain->tile, plain->order, plain->elem_bytes, plain->panel,
+               plain->pitch, base, bits, masks) &&
            consider(q, &s);
 }
 
-/* Swizzles of the form bits [low, low+bits) ^= bits [low+shift, ...), low >= base, the widest first, then two such at once, then
- * any parities of higher bits, drawn in a fixed pseudo-random order: where rows are powers of two a draw is free of conflicts
- * with a chance above 1/13. */
+/* Swizzles of the form bits [low, low+bits) ^= bits [low+shift, ...), low >= base, the widest first, then two
+ * such at once, then any parities of higher bits, drawn in a fixed pseudo-random order: where rows are powers
+ * of two a draw is free of conflicts with a chance above 1/13. */
 static bool search_swizzles(Search *q, const LayoutShared *plain, int base)
 {
     int top = layout_ceil_log2(plain->bytes), bank_top = 7;
@@ -308,7 +332,8 @@ static bool search_swizzles(Search *q, const LayoutShared *plain, int base)
     for (int one = bank_top - base; base + one < top; one++) { /* two shifts at once */
         for (int two = one + 1; base + two < top; two++) {
             int bits = bank_top - base;
-            for (int i = 0; i < bits; i++) masks[i] = (1u << (base + one + i) | 1u << (base + two + i)) & ((1u << top) - 1);
+            for (int i = 0; i < bits; i++)
+                masks[i] = (1u << (base + one + i) | 1u << (base + two + i)) & ((1u << top) - 1);
             if (try_masks(q, plain, base, bits, masks)) return true;
         }
     }
@@ -324,12 +349,12 @@ static bool search_swizzles(Search *q, const LayoutShared *plain, int base)
     return false;
 }
 
-const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
-                                         const LayoutAccess *writer, const LayoutAccess *reader, int max_pad, uint32_t *conflicts)
+const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, const LayoutAccess *writer, const LayoutAccess *reader, int max_pad, uint32_t *conflicts)
 {
     const LayoutShared *plain = layout_shared_rows(a, rank, tile, order, elem_bytes, 0);
     if (!plain) return NULL;
-    Search q = {.writer = writer, .reader = reader};
+    Search q = { .writer = writer, .reader = reader };
     uint32_t wide = access_bytes(writer, plain), other = access_bytes(reader, plain);
     if (other > wide) wide = other;
     if (wide < 4) wide = 4;
@@ -343,10 +368,15 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
         }
         LayoutShared s;
         for (int pad = (int)wide; !done && pad <= max_pad; pad += (int)wide) {
-            done = shared_init(&s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) && consider(&q, &s);
+            done = shared_init(
+                       &s, rank, tile, order, elem_bytes, plain->panel, plain->pitch + pad, 0, 0, NULL) &&
+                   consider(&q, &s);
         }
     }
-    if (conflicts) *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true, UINT32_MAX) + access_conflicts(reader, &q.best, true, UINT32_MAX) : 0;
+    if (conflicts)
+        *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true, UINT32_MAX) +
+                                       access_conflicts(reader, &q.best, true, UINT32_MAX)
+                                 : 0;
     LayoutShared *out = arena_alloc(a, sizeof *out);
     *out = q.best;
     return out;

@@ -1,9 +1,10 @@
-/* What a layout looks like from outside: coordinates as sums of terms, vectors that a thread holds in one piece, equality. See layout.h. */
+/* What a layout looks like from outside: coordinates as sums of terms, vectors that a thread holds in one
+ * piece, equality. See layout.h. */
 #include "ir/layout_priv.h"
 
 #include <string.h>
 
-/* --- expressions ------------------------------------------------------------------------------------------------------- */
+/* --- expressions ------------------------------------------------------------------------------------- */
 
 static int fragment_terms(const Layout *l, int in, int axis, LayoutTerm *out)
 {
@@ -16,9 +17,13 @@ static int fragment_terms(const Layout *l, int in, int axis, LayoutTerm *out)
             i++;
             continue;
         }
-        while (i + k < l->nbit[in] && layout_pow2(v) && ((uint32_t)(l->basis[in][i + k] >> l->fshift[axis]) & mask) == v << k) k++;
+        while (i + k < l->nbit[in] && layout_pow2(v) &&
+               ((uint32_t)(l->basis[in][i + k] >> l->fshift[axis]) & mask) == v << k)
+            k++;
         bool last = i + k == l->nbit[in] && l->count[in] == 1u << l->nbit[in];
-        out[n++] = (LayoutTerm){.in = (uint8_t)in, .shift = (uint8_t)i, .div = 1, .mod = last ? 0 : 1u << k, .mul = v};
+        out[n++] = (LayoutTerm){
+            .in = (uint8_t)in, .shift = (uint8_t)i, .div = 1, .mod = last ? 0 : 1u << k, .mul = v
+        };
         i += k;
     }
     return n;
@@ -41,11 +46,11 @@ static int digit_terms(const Layout *l, int axis, bool replicated, LayoutTerm *o
             if (x->in != in) continue;
             uint32_t above = div * (uint32_t)x->size;
             if (replicated ? !x->stride : x->stride && x->axis == axis) {
-                out[n++] = (LayoutTerm){.in = (uint8_t)in,
-                                        .shift = l->nbit[in],
-                                        .div = div,
-                                        .mul = replicated ? 1 : (uint32_t)x->stride,
-                                        .mod = above << l->nbit[in] == l->count[in] ? 0 : (uint32_t)x->size};
+                out[n++] = (LayoutTerm){ .in = (uint8_t)in,
+                    .shift = l->nbit[in],
+                    .div = div,
+                    .mul = replicated ? 1 : (uint32_t)x->stride,
+                    .mod = above << l->nbit[in] == l->count[in] ? 0 : (uint32_t)x->size };
             }
             div = above;
         }
@@ -80,7 +85,9 @@ int layout_unique_terms(const Layout *l, LayoutTerm *out)
                 continue;
             }
             bool last = i + k == l->nbit[in] && l->count[in] == 1u << l->nbit[in];
-            out[n++] = (LayoutTerm){.in = (uint8_t)in, .shift = (uint8_t)i, .div = 1, .mod = last ? 0 : 1u << k, .mul = 1};
+            out[n++] = (LayoutTerm){
+                .in = (uint8_t)in, .shift = (uint8_t)i, .div = 1, .mod = last ? 0 : 1u << k, .mul = 1
+            };
             i += k;
         }
     }
@@ -89,7 +96,7 @@ int layout_unique_terms(const Layout *l, LayoutTerm *out)
 
 bool layout_is_unique(const Layout *l, uint32_t lane, uint32_t warp, uint32_t block)
 {
-    const uint32_t value[LAYOUT_INPUTS] = {0, lane, warp, block};
+    const uint32_t value[LAYOUT_INPUTS] = { 0, lane, warp, block };
     for (int in = LAYOUT_LANE; in < LAYOUT_INPUTS; in++) {
         if (value[in] & l->free[in]) return false;
         uint32_t rest = value[in] >> l->nbit[in];
@@ -102,9 +109,10 @@ bool layout_is_unique(const Layout *l, uint32_t lane, uint32_t warp, uint32_t bl
     return true;
 }
 
-/* --- vectors ----------------------------------------------------------------------------------------------------------- */
+/* --- vectors ----------------------------------------------------------------------------------------- */
 
-/* The register bit whose vector is exactly 2^i along axis while no other input bit touches that coordinate bit; or -1. */
+/* The register bit whose vector is exactly 2^i along axis while no other input bit touches that coordinate
+ * bit; or -1. */
 static int exact_reg_bit(const Layout *l, int axis, int i)
 {
     if (i >= l->fbit[axis]) return -1;
@@ -127,7 +135,8 @@ uint32_t layout_contiguity(const Layout *l, int axis)
     return n;
 }
 
-void layout_vector(const Layout *l, int axis, uint32_t elem_bytes, uint32_t align_bytes, uint32_t max_bytes, LayoutVector *out)
+void layout_vector(const Layout *l, int axis, uint32_t elem_bytes, uint32_t align_bytes, uint32_t max_bytes,
+    LayoutVector *out)
 {
     memset(out, 0, sizeof *out);
     uint32_t n = 1;
@@ -143,7 +152,7 @@ void layout_vector(const Layout *l, int axis, uint32_t elem_bytes, uint32_t alig
     out->bytes = n * elem_bytes;
 }
 
-/* --- comparing ----------------------------------------------------------------------------------------------------------- */
+/* --- comparing --------------------------------------------------------------------------------------- */
 
 bool layout_equal(const Layout *a, const Layout *b)
 {
@@ -155,19 +164,19 @@ bool layout_equal(const Layout *a, const Layout *b)
     }
     for (int i = 0; i < a->ndigit; i++) {
         const LayoutDigit *x = &a->digit[i], *y = &b->digit[i];
-        if (x->in != y->in || x->axis != y->axis || x->size != y->size || x->stride != y->stride) return false;
+        if (x->in != y->in || x->axis != y->axis || x->size != y->size || x->stride != y->stride)
+            return false;
     }
     return true;
 }
 
-uint64_t layout_hash(const Layout *l)
-{
-    return l->hash;
-}
+uint64_t layout_hash(const Layout *l) { return l->hash; }
 
 bool layout_equivalent(const Layout *a, const Layout *b)
 {
-    if (a->rank != b->rank || memcmp(a->tile, b->tile, sizeof a->tile) || memcmp(a->fbit, b->fbit, sizeof a->fbit)) return false;
+    if (a->rank != b->rank || memcmp(a->tile, b->tile, sizeof a->tile) ||
+        memcmp(a->fbit, b->fbit, sizeof a->fbit))
+        return false;
     if (memcmp(a->inverse, b->inverse, sizeof a->inverse)) return false;
     for (int in = 0; in < LAYOUT_INPUTS; in++) { /* weights of the digits within their input */
         uint64_t wa = 1ull << a->nbit[in], wb = 1ull << b->nbit[in];

@@ -1,4 +1,5 @@
-/* Text forms of layouts and shared layouts; the grammar is in docs/layouts.md. Printing what was parsed gives the same text. */
+/* Text forms of layouts and shared layouts; the grammar is in docs/layouts.md. Printing what was parsed gives
+ * the same text. */
 #include "ir/layout_priv.h"
 
 #include <stdarg.h>
@@ -27,14 +28,16 @@ static void put_text(Out *o, const char *text, size_t n)
     o->len += n;
 }
 
-/* Names of types hold these: the choice among configurations prints some ten thousand, for which printf is slow. */
+/* Names of types hold these: the choice among configurations prints some ten thousand, for which printf is
+ * slow. */
 static void put_list(Out *o, const char *name, const int32_t *v, int n)
 {
     put_text(o, name, strlen(name));
     for (int i = 0; i < n; i++) {
         char digits[12], *p = digits + sizeof digits;
         uint32_t x = v[i] < 0 ? 0 - (uint32_t)v[i] : (uint32_t)v[i];
-        do *--p = (char)('0' + x % 10); while (x /= 10);
+        do *--p = (char)('0' + x % 10);
+        while (x /= 10);
         if (v[i] < 0) *--p = '-';
         put_text(o, i ? "," : "[", 1);
         put_text(o, p, (size_t)(digits + sizeof digits - p));
@@ -42,8 +45,8 @@ static void put_list(Out *o, const char *name, const int32_t *v, int n)
     put_text(o, n ? "]" : "[]", n ? 1 : 2);
 }
 
-static const char *const input_names[LAYOUT_INPUTS] = {"reg", "lane", "warp", "block"};
-static const char *const role_names[4] = {"a", "b", "c", "h"};
+static const char *const input_names[LAYOUT_INPUTS] = { "reg", "lane", "warp", "block" };
+static const char *const role_names[4] = { "a", "b", "c", "h" };
 
 static void put_basis(Out *o, const Layout *l)
 {
@@ -108,23 +111,21 @@ static void put_layout(Out *o, const Layout *l)
 
 static size_t finish(Out *o)
 {
-    if (o->cap && o->len >= o->cap)
-        o->buf[o->cap - 1] = 0;
-    else if (o->cap)
-        o->buf[o->len] = 0;
+    if (o->cap && o->len >= o->cap) o->buf[o->cap - 1] = 0;
+    else if (o->cap) o->buf[o->len] = 0;
     return o->len;
 }
 
 size_t layout_print(const Layout *l, char *buf, size_t cap)
 {
-    Out o = {buf, cap, 0};
+    Out o = { buf, cap, 0 };
     put_layout(&o, l);
     return finish(&o);
 }
 
 size_t layout_print_basis(const Layout *l, char *buf, size_t cap)
 {
-    Out o = {buf, cap, 0};
+    Out o = { buf, cap, 0 };
     put_basis(&o, l);
     return finish(&o);
 }
@@ -139,7 +140,7 @@ const char *layout_text(Arena *a, const Layout *l)
 
 size_t layout_shared_print(const LayoutShared *s, char *buf, size_t cap)
 {
-    Out o = {buf, cap, 0};
+    Out o = { buf, cap, 0 };
     int bits, base, shift;
     put_list(&o, "#shared<tile=", s->tile, s->rank);
     put(&o, ", bytes=%d", s->elem_bytes);
@@ -164,7 +165,7 @@ const char *layout_shared_text(Arena *a, const LayoutShared *s)
     return t;
 }
 
-/* --- parsing ----------------------------------------------------------------------------------------------------------- */
+/* --- parsing ----------------------------------------------------------------------------------------- */
 
 enum { NEST_MAX = 16, VALUES_MAX = 24 };
 typedef struct {
@@ -193,10 +194,7 @@ static bool accept(In *in, const char *word)
     return true;
 }
 
-static bool expect(In *in, const char *word)
-{
-    return accept(in, word) || fail(in, "malformed layout");
-}
+static bool expect(In *in, const char *word) { return accept(in, word) || fail(in, "malformed layout"); }
 
 static bool number(In *in, int32_t *v)
 {
@@ -226,12 +224,14 @@ static bool list(In *in, int32_t *v, int max, int *n)
 static bool list_of(In *in, const char *name, int32_t *v, int want)
 {
     int n;
-    return expect(in, name) && list(in, v, want, &n) && (n == want || fail(in, "lists of a layout must have one number an axis"));
+    return expect(in, name) && list(in, v, want, &n) &&
+           (n == want || fail(in, "lists of a layout must have one number an axis"));
 }
 
 static bool tile_list(In *in, int32_t *tile, int *rank)
 {
-    return expect(in, "tile=") && list(in, tile, LAYOUT_MAX_RANK, rank) && (*rank >= 1 || fail(in, "a layout needs an axis"));
+    return expect(in, "tile=") && list(in, tile, LAYOUT_MAX_RANK, rank) &&
+           (*rank >= 1 || fail(in, "a layout needs an axis"));
 }
 
 static const Layout *parse_layout(In *in);
@@ -244,10 +244,12 @@ static const Layout *refuse(In *in, const Layout *l, const char *err)
 
 static const Layout *parse_blocked(In *in)
 {
-    int32_t tile[LAYOUT_MAX_RANK], per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK], order[LAYOUT_MAX_RANK];
+    int32_t tile[LAYOUT_MAX_RANK], per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK],
+        order[LAYOUT_MAX_RANK];
     int rank;
-    if (!tile_list(in, tile, &rank) || !list_of(in, ", per=", per, rank) || !list_of(in, ", lanes=", lanes, rank) ||
-        !list_of(in, ", warps=", warps, rank) || !list_of(in, ", order=", order, rank)) {
+    if (!tile_list(in, tile, &rank) || !list_of(in, ", per=", per, rank) ||
+        !list_of(in, ", lanes=", lanes, rank) || !list_of(in, ", warps=", warps, rank) ||
+        !list_of(in, ", order=", order, rank)) {
         return NULL;
     }
     return refuse(in, layout_blocked(in->a, rank, tile, per, lanes, warps, order), "no such blocked layout");
@@ -259,7 +261,8 @@ static const Layout *parse_mma(In *in)
     int rank, kind = 0, role = 0;
     blanks(in);
     size_t n = strcspn(in->p, ",>");
-    while (kind < LAYOUT_MMA_COUNT && (strlen(layout_mma_info(kind)->name) != n || strncmp(in->p, layout_mma_info(kind)->name, n)))
+    while (kind < LAYOUT_MMA_COUNT &&
+           (strlen(layout_mma_info(kind)->name) != n || strncmp(in->p, layout_mma_info(kind)->name, n)))
         kind++;
     if (kind == LAYOUT_MMA_COUNT) {
         fail(in, "no such matrix instruction");
@@ -292,13 +295,15 @@ static const Layout *parse_permute(In *in)
     if (!list(in, perm, LAYOUT_MAX_RANK, &n) || !expect(in, ",")) return NULL;
     const Layout *of = parse_layout(in);
     if (!of) return NULL;
-    return refuse(in, n == of->rank ? layout_permute(in->a, of, perm) : NULL, "not a permutation of the axes");
+    return refuse(
+        in, n == of->rank ? layout_permute(in->a, of, perm) : NULL, "not a permutation of the axes");
 }
 
 static const Layout *parse_broadcast(In *in)
 {
     int32_t axis, extent;
-    if (!expect(in, "axis=") || !number(in, &axis) || !expect(in, ", extent=") || !number(in, &extent) || !expect(in, ","))
+    if (!expect(in, "axis=") || !number(in, &axis) || !expect(in, ", extent=") || !number(in, &extent) ||
+        !expect(in, ","))
         return NULL;
     const Layout *of = parse_layout(in);
     return of ? refuse(in, layout_broadcast(in->a, of, axis, extent), "no such broadcast") : NULL;
@@ -337,7 +342,8 @@ static const Layout *parse_basis(In *in)
         do {
             LayoutInput which;
             int32_t axis, size, stride;
-            if (!parse_input(in, &which) || !number(in, &axis) || !number(in, &size) || !expect(in, "x") || !number(in, &stride))
+            if (!parse_input(in, &which) || !number(in, &axis) || !number(in, &size) || !expect(in, "x") ||
+                !number(in, &stride))
                 return NULL;
             if (axis >= rank) {
                 fail(in, "no such axis");
@@ -347,7 +353,8 @@ static const Layout *parse_basis(In *in)
         } while (accept(in, ","));
         if (!expect(in, "]")) return NULL;
     }
-    return refuse(in, layout_build(in->a, &b, NULL), "the layout does not cover its tile exactly, or is too large");
+    return refuse(
+        in, layout_build(in->a, &b, NULL), "the layout does not cover its tile exactly, or is too large");
 }
 
 static const Layout *parse_layout(In *in)
@@ -356,8 +363,12 @@ static const Layout *parse_layout(In *in)
         const char *name;
         const Layout *(*parse)(In *);
     } forms[] = {
-        {"#blocked<", parse_blocked},     {"#mma<", parse_mma},      {"#slice<", parse_slice}, {"#permute<", parse_permute},
-        {"#broadcast<", parse_broadcast}, {"#layout<", parse_basis},
+        { "#blocked<", parse_blocked },
+        { "#mma<", parse_mma },
+        { "#slice<", parse_slice },
+        { "#permute<", parse_permute },
+        { "#broadcast<", parse_broadcast },
+        { "#layout<", parse_basis },
     };
     if (++in->depth > NEST_MAX) {
         fail(in, "layouts nested too deeply");
@@ -375,7 +386,7 @@ static const Layout *parse_layout(In *in)
 
 const Layout *layout_parse(Arena *a, const char *text, const char **end, const char **err)
 {
-    In in = {.a = a, .p = text};
+    In in = { .a = a, .p = text };
     const Layout *l = parse_layout(&in);
     if (in.err) l = NULL;
     if (end) *end = in.p;
@@ -385,24 +396,26 @@ const Layout *layout_parse(Arena *a, const char *text, const char **end, const c
 
 const LayoutShared *layout_shared_parse(Arena *a, const char *text, const char **end, const char **err)
 {
-    In in = {.a = a, .p = text};
+    In in = { .a = a, .p = text };
     int32_t tile[LAYOUT_MAX_RANK], order[LAYOUT_MAX_RANK], v[VALUES_MAX], bytes, panel, pitch;
     uint32_t masks[8];
     int rank, n = 0, base = 0, nxor = 0;
     const LayoutShared *s = NULL;
-    bool ok = expect(&in, "#shared<") && tile_list(&in, tile, &rank) && expect(&in, ", bytes=") && number(&in, &bytes) &&
-              list_of(&in, ", order=", order, rank) && expect(&in, ", panel=") && number(&in, &panel) && expect(&in, ", pitch=") &&
-              number(&in, &pitch);
+    bool ok = expect(&in, "#shared<") && tile_list(&in, tile, &rank) && expect(&in, ", bytes=") &&
+              number(&in, &bytes) && list_of(&in, ", order=", order, rank) && expect(&in, ", panel=") &&
+              number(&in, &panel) && expect(&in, ", pitch=") && number(&in, &pitch);
     if (ok && accept(&in, ", swizzle=")) {
         ok = list(&in, v, 3, &n) && n == 3 && v[0] <= 8 && v[1] < 24 && v[2] < 24;
-        for (int i = 0; ok && i < v[0]; i++) masks[nxor++] = v[1] + v[2] + i < 32 ? 1u << (v[1] + v[2] + i) : 0;
+        for (int i = 0; ok && i < v[0]; i++)
+            masks[nxor++] = v[1] + v[2] + i < 32 ? 1u << (v[1] + v[2] + i) : 0;
         base = ok ? v[1] : 0;
     } else if (ok && accept(&in, ", xor=")) {
         ok = list(&in, v, 9, &n) && n >= 1;
         base = ok ? v[0] : 0;
         for (int i = 1; ok && i < n; i++) masks[nxor++] = (uint32_t)v[i];
     }
-    if (ok && expect(&in, ">")) s = layout_shared_make(a, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
+    if (ok && expect(&in, ">"))
+        s = layout_shared_make(a, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
     if (!s) fail(&in, "no such shared layout");
     if (end) *end = in.p;
     if (err) *err = in.err;

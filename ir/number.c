@@ -20,7 +20,10 @@ static void shift_right(Decimal *d, int by)
     int read = 0, write = 0;
     uint64_t rest = 0;
     for (; !(rest >> by); read++) {
-        if (read >= d->n && !rest) { d->n = d->point = 0; return; }
+        if (read >= d->n && !rest) {
+            d->n = d->point = 0;
+            return;
+        }
         rest = 10 * rest + (read < d->n ? d->digit[read] : 0u);
     }
     d->point -= read - 1;
@@ -50,7 +53,8 @@ static void shift_left(Decimal *d, int by)
     int n = DECIMAL_MAX + HEADROOM - at;
     d->point += n - d->n;
     d->n = n < DECIMAL_MAX ? n : DECIMAL_MAX;
-    for (int k = d->n; k < n; k++) if (out[at + k]) d->truncated = true;
+    for (int k = d->n; k < n; k++)
+        if (out[at + k]) d->truncated = true;
     memcpy(d->digit, out + at, (size_t)d->n);
     trim(d);
 }
@@ -78,7 +82,10 @@ void decimal_round(Decimal *d, int n)
     if (up) {
         while (d->n && d->digit[d->n - 1] == 9) d->n--;
         if (d->n) d->digit[d->n - 1]++;
-        else { d->digit[d->n++] = 1; d->point++; }
+        else {
+            d->digit[d->n++] = 1;
+            d->point++;
+        }
     }
     trim(d);
 }
@@ -132,23 +139,27 @@ static double decimal_value(Decimal *d)
         shift(d, by);
         e -= by;
     }
-    e--;                                                /* d is in [1/2, 1): the value is 2d * 2^e */
-    if (e < 1 - BIAS) { shift(d, e - (1 - BIAS)); e = 1 - BIAS; }
+    e--; /* d is in [1/2, 1): the value is 2d * 2^e */
+    if (e < 1 - BIAS) {
+        shift(d, e - (1 - BIAS));
+        e = 1 - BIAS;
+    }
     if (e > BIAS) return INFINITY;
     shift(d, MANTISSA + 1);
     uint64_t m = rounded_integer(d);
-    if (m >> (MANTISSA + 1)) { m >>= 1; e++; }
+    if (m >> (MANTISSA + 1)) {
+        m >>= 1;
+        e++;
+    }
     return e > BIAS ? INFINITY : from_parts(m, e);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------ */
+/* --- reading ----------------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static int hex_digit(char c)
-{
-    return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
+{ return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1; }
 
 /* The word in either case; the characters that it has, or 0. */
 static size_t word(const char *s, const char *name)
@@ -166,7 +177,8 @@ static const char *read_exponent(const char *s, int *out)
     int e = 0;
     if (*p == '-' || *p == '+') p++;
     if (!is_digit(*p)) return s;
-    for (; is_digit(*p); p++) if (e < 9999) e = 10 * e + (*p - '0');
+    for (; is_digit(*p); p++)
+        if (e < 9999) e = 10 * e + (*p - '0');
     *out = minus ? -e : e;
     return p;
 }
@@ -177,9 +189,15 @@ static const char *read_decimal(const char *s, double *out)
     bool point = false, any = false;
     int e = 0;
     for (; is_digit(*s) || (*s == '.' && !point); s++) {
-        if (*s == '.') { point = true; continue; }
+        if (*s == '.') {
+            point = true;
+            continue;
+        }
         any = true;
-        if (!d.n && *s == '0') { if (point && d.point > INT_MIN / 2) d.point--; continue; }
+        if (!d.n && *s == '0') {
+            if (point && d.point > INT_MIN / 2) d.point--;
+            continue;
+        }
         if (!point && d.point < INT_MAX / 2) d.point++;
         if (d.n < DECIMAL_MAX) d.digit[d.n++] = (unsigned char)(*s - '0');
         else if (*s != '0') d.truncated = true;
@@ -196,7 +214,7 @@ static const char *read_decimal(const char *s, double *out)
 static double binary_value(uint64_t m, int e)
 {
     if (!m) return 0;
-    int top = 63 - __builtin_clzll(m) + e, least = 1 - BIAS;      /* the value is in [2^top, 2^(top + 1)) */
+    int top = 63 - __builtin_clzll(m) + e, least = 1 - BIAS; /* the value is in [2^top, 2^(top + 1)) */
     int at = top < least ? least : top, drop = at - e - MANTISSA;
     if (top > BIAS) return INFINITY;
     if (drop > 63) return 0;
@@ -205,22 +223,34 @@ static double binary_value(uint64_t m, int e)
         m = drop > 62 ? 0 : m >> drop;
         if (rest > half || (rest == half && m & 1)) m++;
     } else m <<= -drop;
-    if (m >> (MANTISSA + 1)) { m >>= 1; at++; }
+    if (m >> (MANTISSA + 1)) {
+        m >>= 1;
+        at++;
+    }
     return at > BIAS ? INFINITY : from_parts(m, at);
 }
 
-/* Hexadecimal digits behind `0x`. 60 bits are kept; a digit behind them sets the last one: ties stay apart. */
+/* Hexadecimal digits behind `0x`. 60 bits are kept; a digit behind them sets the last one: ties stay apart.
+ */
 static const char *read_hex(const char *s, double *out)
 {
     uint64_t m = 0;
     bool point = false, any = false;
     int e = 0, exponent = 0;
     for (; hex_digit(*s) >= 0 || (*s == '.' && !point); s++) {
-        if (*s == '.') { point = true; continue; }
+        if (*s == '.') {
+            point = true;
+            continue;
+        }
         int h = hex_digit(*s);
         any = true;
-        if (m >> 56) { m |= h != 0; e += point || e > INT_MAX / 2 ? 0 : 4; }
-        else { m = 16 * m + (unsigned)h; e -= point ? 4 : 0; }
+        if (m >> 56) {
+            m |= h != 0;
+            e += point || e > INT_MAX / 2 ? 0 : 4;
+        } else {
+            m = 16 * m + (unsigned)h;
+            e -= point ? 4 : 0;
+        }
     }
     if (!any) return NULL;
     if ((*s | 32) == 'p') s = read_exponent(s, &exponent);
@@ -236,10 +266,14 @@ double number_read(const char *text, char **end)
     double x = 0;
     size_t n;
     if (*s == '-' || *s == '+') s++;
-    if ((n = word(s, "infinity")) || (n = word(s, "inf"))) { x = INFINITY; p = s + n; }
-    else if ((n = word(s, "nan"))) { x = NAN; p = s + n; }
-    else if (s[0] == '0' && (s[1] | 32) == 'x' && (p = read_hex(s + 2, &x))) {}
-    else p = read_decimal(s, &x);
+    if ((n = word(s, "infinity")) || (n = word(s, "inf"))) {
+        x = INFINITY;
+        p = s + n;
+    } else if ((n = word(s, "nan"))) {
+        x = NAN;
+        p = s + n;
+    } else if (s[0] == '0' && (s[1] | 32) == 'x' && (p = read_hex(s + 2, &x))) {
+    } else p = read_decimal(s, &x);
     *end = (char *)(p ? p : text);
     return minus && p ? -x : x;
 }

@@ -1,6 +1,7 @@
-/* parse.c: reads the text form of the IR (docs/ir.md has the grammar; print.c writes it). Recursive descent over the text,
- * one token ahead. Only syntax and names are checked here; ir_verify judges what was read. The first error ends the work:
- * the token becomes the end of the text, from which every loop below leaves by itself. */
+/* parse.c: reads the text form of the IR (docs/ir.md has the grammar; print.c writes it). Recursive descent
+ * over the text, one token ahead. Only syntax and names are checked here; ir_verify judges what was read. The
+ * first error ends the work: the token becomes the end of the text, from which every loop below leaves by
+ * itself. */
 #include "ir/scalar.h"
 #include "ir/text.h"
 
@@ -8,7 +9,7 @@ typedef enum TokenKind { TOK_END, TOK_NAME, TOK_VALUE, TOK_NUMBER, TOK_STRING, T
 
 typedef struct Token {
     TokenKind kind;
-    const char *at;             /* NAME, NUMBER: the text; VALUE: the name without % and .id; PUNCT: the character */
+    const char *at; /* NAME, NUMBER: the text; VALUE: the name without % and .id; PUNCT: the character */
     size_t len;
     uint32_t begin, end, id;
     bool first_on_line;
@@ -23,19 +24,23 @@ typedef struct Parser {
     int depth;
     Module *module;
     Func *func;
-    Value **values; size_t n_values, cap_values;        /* by id: open addressing */
+    Value **values;
+    size_t n_values, cap_values; /* by id: open addressing */
 } Parser;
 
 typedef VEC(Attr) AttrList;
 typedef VEC(const Type *) Types;
-typedef struct Name { const char *name; uint32_t id; Loc loc; } Name;
+typedef struct Name {
+    const char *name;
+    uint32_t id;
+    Loc loc;
+} Name;
 typedef VEC(Name) Names;
 
 static Loc loc_of(const Parser *p, const Token *t) { return (Loc){ p->file, t->begin, t->end }; }
 static Loc here(const Parser *p) { return loc_of(p, &p->tok); }
 
-__attribute__((format(printf, 3, 4)))
-static void fail(Parser *p, Loc loc, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void fail(Parser *p, Loc loc, const char *fmt, ...)
 {
     if (p->failed) return;
     va_list ap;
@@ -47,7 +52,7 @@ static void fail(Parser *p, Loc loc, const char *fmt, ...)
     p->tok = (Token){ .kind = TOK_END, .at = "", .begin = p->pos, .end = p->pos };
 }
 
-/* --- tokens ------------------------------------------------------------------------------------------------------------- */
+/* --- tokens ------------------------------------------------------------------------------------------ */
 
 static char at(const Parser *p, uint32_t pos) { return pos < p->src->len ? p->src->text[pos] : '\0'; }
 
@@ -70,19 +75,30 @@ static void lex_value(Parser *p, Token *t)
     uint32_t pos = p->pos + 1;
     t->kind = TOK_VALUE;
     t->at = p->src->text + pos;
-    while (irtext_name_start(at(p, pos)) || (irtext_digit(at(p, pos)) && pos > p->pos + 1 && irtext_name_start(*t->at))) pos++;
+    while (irtext_name_start(at(p, pos)) ||
+           (irtext_digit(at(p, pos)) && pos > p->pos + 1 && irtext_name_start(*t->at)))
+        pos++;
     t->len = (size_t)(p->src->text + pos - t->at);
     bool named = t->len > 0;
     if (named && at(p, pos) == '.') pos++;
-    else if (named) { fail(p, (Loc){ p->file, p->pos, pos }, "a value is %%id or %%name.id"); return; }
+    else if (named) {
+        fail(p, (Loc){ p->file, p->pos, pos }, "a value is %%id or %%name.id");
+        return;
+    }
     uint64_t id = 0;
     uint32_t digits = pos;
     while (irtext_digit(at(p, pos))) {
         if (id < 1ull << 40) id = id * 10 + (unsigned)(at(p, pos) - '0');
         pos++;
     }
-    if (pos == digits) { fail(p, (Loc){ p->file, p->pos, pos }, "a value is %%id or %%name.id"); return; }
-    if (id >= 1u << 31) { fail(p, (Loc){ p->file, p->pos, pos }, "the value's number is too large"); return; }
+    if (pos == digits) {
+        fail(p, (Loc){ p->file, p->pos, pos }, "a value is %%id or %%name.id");
+        return;
+    }
+    if (id >= 1u << 31) {
+        fail(p, (Loc){ p->file, p->pos, pos }, "the value's number is too large");
+        return;
+    }
     t->id = (uint32_t)id;
     p->pos = pos;
 }
@@ -109,7 +125,9 @@ static void next(Parser *p)
     if (p->pos >= p->src->len) t.kind = TOK_END;
     else if (irtext_name_start(c)) {
         t.kind = TOK_NAME;
-        while (irtext_name_char(at(p, p->pos)) || (at(p, p->pos) == '.' && irtext_name_start(at(p, p->pos + 1)))) p->pos++;
+        while (
+            irtext_name_char(at(p, p->pos)) || (at(p, p->pos) == '.' && irtext_name_start(at(p, p->pos + 1))))
+            p->pos++;
         if (p->pos - t.begin == 3 && !memcmp(t.at, "nan", 3) && at(p, p->pos) == ':') {
             t.kind = TOK_NUMBER;
             p->pos++;
@@ -124,10 +142,16 @@ static void next(Parser *p)
         t.kind = TOK_STRING;
         for (p->pos++; at(p, p->pos) != '"'; p->pos++) {
             if (at(p, p->pos) == '\\') p->pos++;
-            if (p->pos >= p->src->len || at(p, p->pos) == '\n') { fail(p, (Loc){ p->file, t.begin, t.begin + 1 }, "the string does not end on its line"); return; }
+            if (p->pos >= p->src->len || at(p, p->pos) == '\n') {
+                fail(p, (Loc){ p->file, t.begin, t.begin + 1 }, "the string does not end on its line");
+                return;
+            }
         }
         p->pos++;
-    } else { t.kind = TOK_PUNCT; p->pos++; }
+    } else {
+        t.kind = TOK_PUNCT;
+        p->pos++;
+    }
     if (p->failed) return;
     t.end = p->pos;
     if (t.kind != TOK_VALUE) t.len = t.end - t.begin;
@@ -136,13 +160,15 @@ static void next(Parser *p)
 
 static bool is_punct(const Parser *p, char c) { return p->tok.kind == TOK_PUNCT && *p->tok.at == c; }
 
-static bool text_is(const Token *t, const char *s) { return strlen(s) == t->len && !memcmp(t->at, s, t->len); }
+static bool text_is(const Token *t, const char *s)
+{ return strlen(s) == t->len && !memcmp(t->at, s, t->len); }
 static bool is_name(const Parser *p, const char *s) { return p->tok.kind == TOK_NAME && text_is(&p->tok, s); }
 
 static const char *found(Parser *p)
 {
     if (p->tok.kind == TOK_END) return "the end of the text";
-    return arena_printf(&p->s->arena, "'%.*s'", (int)(p->tok.end - p->tok.begin > 40 ? 40 : p->tok.end - p->tok.begin), p->src->text + p->tok.begin);
+    return arena_printf(&p->s->arena, "'%.*s'",
+        (int)(p->tok.end - p->tok.begin > 40 ? 40 : p->tok.end - p->tok.begin), p->src->text + p->tok.begin);
 }
 
 static bool accept(Parser *p, char c)
@@ -171,13 +197,17 @@ static void expect_name(Parser *p, const char *s)
 
 static const char *name(Parser *p, const char *what)
 {
-    if (p->tok.kind != TOK_NAME) { fail(p, here(p), "expected %s, found %s", what, found(p)); return ""; }
+    if (p->tok.kind != TOK_NAME) {
+        fail(p, here(p), "expected %s, found %s", what, found(p));
+        return "";
+    }
     const char *n = session_intern(p->s, p->tok.at, p->tok.len);
     next(p);
     return n;
 }
 
-/* Decimal integers of 64 bits; those above the largest signed one are kept as their two's complement bits if `wide`. */
+/* Decimal integers of 64 bits; those above the largest signed one are kept as their two's complement bits if
+ * `wide`. */
 static int64_t integer(Parser *p, bool wide)
 {
     const Token t = p->tok;
@@ -188,7 +218,12 @@ static int64_t integer(Parser *p, bool wide)
         ok = irtext_digit(t.at[k]) && v <= (limit - d) / 10;
         v = v * 10 + d;
     }
-    if (!ok) { fail(p, here(p), t.kind == TOK_NUMBER ? "%s is not an integer of 64 bits" : "expected an integer, found %s", found(p)); return 0; }
+    if (!ok) {
+        fail(p, here(p),
+            t.kind == TOK_NUMBER ? "%s is not an integer of 64 bits" : "expected an integer, found %s",
+            found(p));
+        return 0;
+    }
     next(p);
     return (int64_t)(neg ? 0 - v : v);
 }
@@ -197,25 +232,43 @@ static int64_t integer_in(Parser *p, int64_t lo, int64_t hi, const char *what)
 {
     Loc loc = here(p);
     int64_t v = integer(p, false);
-    if (v < lo || v > hi) { fail(p, loc, "%s must be in %lld .. %lld", what, (long long)lo, (long long)hi); return lo; }
+    if (v < lo || v > hi) {
+        fail(p, loc, "%s must be in %lld .. %lld", what, (long long)lo, (long long)hi);
+        return lo;
+    }
     return v;
 }
 
 static double number(Parser *p)
 {
     double v = 0;
-    if (p->tok.kind != TOK_NUMBER && p->tok.kind != TOK_NAME) { fail(p, here(p), "expected a number, found %s", found(p)); return 0; }
+    if (p->tok.kind != TOK_NUMBER && p->tok.kind != TOK_NAME) {
+        fail(p, here(p), "expected a number, found %s", found(p));
+        return 0;
+    }
     if (!irtext_read_float(p->tok.at, p->tok.len, &v))
-        fail(p, here(p), "%s is not a number of the text form (more than 15 digits or 22 powers of ten are written in hexadecimal)", found(p));
+        fail(p, here(p),
+            "%s is not a number of the text form (more than 15 digits or 22 powers of ten are written in "
+            "hexadecimal)",
+            found(p));
     next(p);
     return v;
 }
 
-static int hex(char c) { return irtext_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex(char c)
+{
+    return irtext_digit(c)        ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
 
 static const char *string(Parser *p)
 {
-    if (p->tok.kind != TOK_STRING) { fail(p, here(p), "expected a string, found %s", found(p)); return ""; }
+    if (p->tok.kind != TOK_STRING) {
+        fail(p, here(p), "expected a string, found %s", found(p));
+        return "";
+    }
     Text out;
     text_init(&out, &p->s->arena);
     text_puts(&out, "");
@@ -226,18 +279,25 @@ static const char *string(Parser *p)
             c = *++s;
             if (c == 'n') c = '\n';
             else if (c == 't') c = '\t';
-            else if (c == 'x' && end - s > 2 && hex(s[1]) >= 0 && hex(s[2]) >= 0 && (s[1] != '0' || s[2] != '0')) {
+            else if (c == 'x' && end - s > 2 && hex(s[1]) >= 0 && hex(s[2]) >= 0 &&
+                     (s[1] != '0' || s[2] != '0')) {
                 c = (char)(hex(s[1]) * 16 + hex(s[2]));
                 s += 2;
-            } else if (c != '"' && c != '\\') { fail(p, here(p), "unknown escape '\\%c' in a string", c); return ""; }
-        } else if (c == '\0') { fail(p, here(p), "a zero byte in a string"); return ""; }
+            } else if (c != '"' && c != '\\') {
+                fail(p, here(p), "unknown escape '\\%c' in a string", c);
+                return "";
+            }
+        } else if (c == '\0') {
+            fail(p, here(p), "a zero byte in a string");
+            return "";
+        }
         text_putc(&out, c);
     }
     next(p);
     return out.data;
 }
 
-/* --- types ---------------------------------------------------------------------------------------------------------------- */
+/* --- types ------------------------------------------------------------------------------------------- */
 
 static int shape(Parser *p, int64_t *extents)
 {
@@ -246,9 +306,15 @@ static int shape(Parser *p, int64_t *extents)
     expect(p, '[');
     do {
         Loc loc = here(p);
-        if (rank == TILE_MAX_RANK) { fail(p, loc, "more than %d axes", TILE_MAX_RANK); return 1; }
+        if (rank == TILE_MAX_RANK) {
+            fail(p, loc, "more than %d axes", TILE_MAX_RANK);
+            return 1;
+        }
         int64_t e = integer_in(p, 1, INT32_MAX, "an extent");
-        if (elements > ((int64_t)1 << 40) / e) { fail(p, loc, "a tile of more than 2^40 elements"); return 1; }
+        if (elements > ((int64_t)1 << 40) / e) {
+            fail(p, loc, "a tile of more than 2^40 elements");
+            return 1;
+        }
         elements *= e;
         extents[rank++] = e;
     } while (accept(p, ','));
@@ -256,7 +322,8 @@ static int shape(Parser *p, int64_t *extents)
     return rank;
 }
 
-/* The layout's text after '@' (the current token): up to the first character outside brackets that cannot belong to it. */
+/* The layout's text after '@' (the current token): up to the first character outside brackets that cannot
+ * belong to it. */
 static const char *layout(Parser *p)
 {
     static const char open[] = "<([{", close[] = ">)]}";
@@ -275,8 +342,14 @@ static const char *layout(Parser *p)
             depth--;
         } else if (!depth && !irtext_name_char(c) && !strchr("#.:+-*/^=", c)) break;
     }
-    if (depth) { fail(p, (Loc){ p->file, from, pos }, "the layout's brackets do not close"); return NULL; }
-    if (pos == from) { fail(p, (Loc){ p->file, from, pos + 1 }, "expected a layout after '@'"); return NULL; }
+    if (depth) {
+        fail(p, (Loc){ p->file, from, pos }, "the layout's brackets do not close");
+        return NULL;
+    }
+    if (pos == from) {
+        fail(p, (Loc){ p->file, from, pos + 1 }, "expected a layout after '@'");
+        return NULL;
+    }
     const char *text = session_intern(p->s, p->src->text + from, pos - from);
     p->pos = pos;
     next(p);
@@ -286,7 +359,10 @@ static const char *layout(Parser *p)
 static DType dtype(Parser *p)
 {
     DType d = DT_F32;
-    if (p->tok.kind != TOK_NAME || !dtype_parse(p->tok.at, p->tok.len, &d)) { fail(p, here(p), "expected a type, found %s", found(p)); return d; }
+    if (p->tok.kind != TOK_NAME || !dtype_parse(p->tok.at, p->tok.len, &d)) {
+        fail(p, here(p), "expected a type, found %s", found(p));
+        return d;
+    }
     next(p);
     return d;
 }
@@ -328,7 +404,7 @@ static const Type *type(Parser *p)
     return t;
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------ */
 
 static Value **value_slot(Parser *p, uint32_t id)
 {
@@ -345,12 +421,16 @@ static void define(Parser *p, Value *v, Name n)
         size_t cap = p->cap_values;
         p->cap_values = cap ? 2 * cap : 256;
         p->values = arena_array(&p->s->arena, Value *, p->cap_values);
-        for (size_t k = 0; k < cap; k++) if (old[k]) *value_slot(p, old[k]->id) = old[k];
+        for (size_t k = 0; k < cap; k++)
+            if (old[k]) *value_slot(p, old[k]->id) = old[k];
     }
     v->id = n.id;
     v->name = n.name;
     Value **slot = value_slot(p, n.id);
-    if (*slot) { fail(p, n.loc, "the value %%%u is defined twice", n.id); return; }
+    if (*slot) {
+        fail(p, n.loc, "the value %%%u is defined twice", n.id);
+        return;
+    }
     *slot = v;
     p->n_values++;
     if (p->module->next_id <= n.id) p->module->next_id = n.id + 1;
@@ -359,7 +439,10 @@ static void define(Parser *p, Value *v, Name n)
 static Name value_name(Parser *p)
 {
     Name n = { .loc = here(p), .id = p->tok.id };
-    if (p->tok.kind != TOK_VALUE) { fail(p, here(p), "expected a value, found %s", found(p)); return n; }
+    if (p->tok.kind != TOK_VALUE) {
+        fail(p, here(p), "expected a value, found %s", found(p));
+        return n;
+    }
     if (p->tok.len) n.name = session_intern(p->s, p->tok.at, p->tok.len);
     next(p);
     return n;
@@ -371,7 +454,9 @@ static Value *use(Parser *p)
     Value *v = p->failed || !p->cap_values ? NULL : *value_slot(p, n.id);
     if (v && (v->def ? v->def->block->func : v->block->func) != p->func) v = NULL;
     if (!v) fail(p, n.loc, "unknown value %%%s%s%u", n.name ? n.name : "", n.name ? "." : "", n.id);
-    else if (v->name != n.name) fail(p, n.loc, "%%%s%s%u was defined with another name", n.name ? n.name : "", n.name ? "." : "", n.id);
+    else if (v->name != n.name)
+        fail(p, n.loc, "%%%s%s%u was defined with another name", n.name ? n.name : "", n.name ? "." : "",
+            n.id);
     return v;
 }
 
@@ -384,14 +469,17 @@ static void uses(Parser *p, ValueList *out)
     } while (accept(p, ','));
 }
 
-/* --- attributes --------------------------------------------------------------------------------------------------------------- */
+/* --- attributes -------------------------------------------------------------------------------------- */
 
 static int64_t dim_ref(Parser *p)
 {
     if (accept(p, '#')) return integer_in(p, 0, p->func->n_dims - 1, "the dimension's number");
     if (p->tok.kind == TOK_NAME)
         for (int k = 0; k < p->func->n_dims; k++)
-            if (p->func->dims[k].name && text_is(&p->tok, p->func->dims[k].name)) { next(p); return k; }
+            if (p->func->dims[k].name && text_is(&p->tok, p->func->dims[k].name)) {
+                next(p);
+                return k;
+            }
     fail(p, here(p), "expected a dimension, found %s", found(p));
     return 0;
 }
@@ -400,8 +488,9 @@ static int integers(Parser *p, const int64_t **out)
 {
     VEC(int64_t) v = { 0 };
     expect(p, '[');
-    if (!is_punct(p, ']'))
-        do vec_push(&p->s->arena, &v, integer(p, false)); while (accept(p, ',') && v.len < 1024);
+    if (!is_punct(p, ']')) do
+            vec_push(&p->s->arena, &v, integer(p, false));
+        while (accept(p, ',') && v.len < 1024);
     expect(p, ']');
     *out = v.data;
     return (int)v.len;
@@ -414,19 +503,28 @@ static void attributes(Parser *p, AttrList *out)
         Attr a = { .key = ATTR_N_KEYS };
         for (int k = 0; k < ATTR_N_KEYS; k++)
             if (p->tok.kind == TOK_NAME && text_is(&p->tok, attr_info[k].name)) a.key = (AttrKey)k;
-        if (a.key == ATTR_N_KEYS) { fail(p, here(p), "unknown attribute %s", found(p)); return; }
+        if (a.key == ATTR_N_KEYS) {
+            fail(p, here(p), "unknown attribute %s", found(p));
+            return;
+        }
         for (size_t k = 0; k < out->len; k++)
-            if (out->data[k].key == a.key) fail(p, here(p), "the attribute %s is given twice", attr_info[a.key].name);
+            if (out->data[k].key == a.key)
+                fail(p, here(p), "the attribute %s is given twice", attr_info[a.key].name);
         next(p);
         expect(p, '=');
         switch (attr_info[a.key].kind) {
-        case ATTR_KIND_INT: a.i = a.key == ATTR_DIM && p->tok.kind != TOK_NUMBER ? dim_ref(p) : integer(p, false); break;
+        case ATTR_KIND_INT:
+            a.i = a.key == ATTR_DIM && p->tok.kind != TOK_NUMBER ? dim_ref(p) : integer(p, false);
+            break;
         case ATTR_KIND_FLOAT: a.f = number(p); break;
         case ATTR_KIND_STR: a.s = string(p); break;
         case ATTR_KIND_INTS: a.n = integers(p, &a.v); break;
         case ATTR_KIND_ENUM: {
             int v = p->tok.kind == TOK_NAME ? attr_enum_parse(a.key, p->tok.at, p->tok.len) : -1;
-            if (v < 0) { fail(p, here(p), "%s is no value of %s", found(p), attr_info[a.key].name); return; }
+            if (v < 0) {
+                fail(p, here(p), "%s is no value of %s", found(p), attr_info[a.key].name);
+                return;
+            }
             a.i = v;
             next(p);
             break;
@@ -456,16 +554,16 @@ static void optional_attributes(Parser *p, AttrList *out)
     if (attrs) attributes(p, out);
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------------------------- */
+/* --- instructions ------------------------------------------------------------------------------------ */
 
-typedef struct Draft {      /* an instruction being read */
+typedef struct Draft { /* an instruction being read */
     Op op;
     Names results;
     ValueList operands;
     AttrList attrs;
     Types types;
-    Names args[2];          /* of its blocks, when the spelling gives them before the block */
-    bool own_args;          /* args are filled; types of arguments follow the operands */
+    Names args[2]; /* of its blocks, when the spelling gives them before the block */
+    bool own_args; /* args are filled; types of arguments follow the operands */
     Loc loc;
 } Draft;
 
@@ -504,7 +602,8 @@ static void read_const(Parser *p, Draft *d)
     else if (dtype_is_float(ty->dtype) && ty->kind == TYPE_SCALAR) {
         a.key = ATTR_FVALUE;
         a.f = number(p);
-        /* decimals stand for the nearest value of the dtype; hexadecimal is kept, so that the verifier sees what is wrong */
+        /* decimals stand for the nearest value of the dtype; hexadecimal is kept, so that the verifier sees
+         * what is wrong */
         if (!memchr(t.at, 'x', t.len) && !memchr(t.at, 'n', t.len)) a.f = scalar_round(ty->dtype, a.f);
     } else a.i = integer(p, true);
     if (p->failed) return;
@@ -525,8 +624,14 @@ static void read_mem(Parser *p, Draft *d)
     if (!is_punct(p, ']')) uses(p, &d->operands);
     expect(p, ']');
     if (accept(p, '=')) uses(p, &d->operands);
-    if (accept_name(p, "mask")) { operand(p, d); flag(p, d, ATTR_HAS_MASK); }
-    if (accept_name(p, "pad")) { operand(p, d); flag(p, d, ATTR_HAS_PAD); }
+    if (accept_name(p, "mask")) {
+        operand(p, d);
+        flag(p, d, ATTR_HAS_MASK);
+    }
+    if (accept_name(p, "pad")) {
+        operand(p, d);
+        flag(p, d, ATTR_HAS_PAD);
+    }
     if (accept_name(p, "token")) operand(p, d);
 }
 
@@ -534,8 +639,7 @@ static void read_mem(Parser *p, Draft *d)
 static void read_inits(Parser *p, Draft *d)
 {
     expect(p, '(');
-    if (!is_punct(p, ')'))
-        do {
+    if (!is_punct(p, ')')) do {
             Name n = value_name(p);
             if (p->failed) return;
             vec_push(&p->s->arena, &d->args[0], n);
@@ -576,8 +680,7 @@ static bool read_for(Parser *p, Draft *d)
 static void block_args(Parser *p, Block *b)
 {
     if (!accept(p, '(')) return;
-    if (!is_punct(p, ')'))
-        do {
+    if (!is_punct(p, ')')) do {
             Name n = value_name(p);
             expect(p, ':');
             const Type *t = type(p);
@@ -603,19 +706,20 @@ static void read_blocks(Parser *p, Draft *d, Instr *i)
         if (k) (void)(accept_name(p, "else") || accept_name(p, "do"));
         if (d->own_args && k == 1) {
             expect(p, '(');
-            if (!is_punct(p, ')'))
-                do {
+            if (!is_punct(p, ')')) do {
                     Name n = value_name(p);
                     if (!p->failed) vec_push(&p->s->arena, &d->args[1], n);
                 } while (accept(p, ','));
-            if (d->args[1].len != d->operands.len) fail(p, here(p), "the second block of while takes %zu values", d->operands.len);
+            if (d->args[1].len != d->operands.len)
+                fail(p, here(p), "the second block of while takes %zu values", d->operands.len);
             expect(p, ')');
         }
         if (p->failed) return;
         if (d->own_args) {
             size_t shift = d->op == OP_FOR ? 1 : 0, first = d->op == OP_FOR ? 3 : 0;
             for (size_t a = 0; a < d->args[k].len; a++) {
-                const Type *t = a < shift ? d->operands.data[0]->type : d->operands.data[first + a - shift]->type;
+                const Type *t =
+                    a < shift ? d->operands.data[0]->type : d->operands.data[first + a - shift]->type;
                 define(p, ir_block_arg(b, t, NULL), d->args[k].data[a]);
             }
         } else block_args(p, b);
@@ -634,30 +738,38 @@ static void instruction(Parser *p, Block *b)
         } while (accept(p, ','));
         expect(p, '=');
     }
-    if (p->tok.kind != TOK_NAME || !op_parse(p->tok.at, p->tok.len, &d.op)) { fail(p, here(p), "expected an operation, found %s", found(p)); return; }
+    if (p->tok.kind != TOK_NAME || !op_parse(p->tok.at, p->tok.len, &d.op)) {
+        fail(p, here(p), "expected an operation, found %s", found(p));
+        return;
+    }
     next(p);
     bool own = false;
     if (d.op == OP_CONST) read_const(p, &d);
     else if (d.op == OP_FOR) own = read_for(p, &d);
-    else if (d.op == OP_WHILE && is_punct(p, '(')) { read_inits(p, &d); own = true; }
-    bool mem = d.op == OP_LOAD || d.op == OP_STORE || d.op == OP_GATHER || d.op == OP_SCATTER || d.op == OP_ATOMIC_RMW || d.op == OP_ATOMIC_CAS;
+    else if (d.op == OP_WHILE && is_punct(p, '(')) {
+        read_inits(p, &d);
+        own = true;
+    }
+    bool mem = d.op == OP_LOAD || d.op == OP_STORE || d.op == OP_GATHER || d.op == OP_SCATTER ||
+               d.op == OP_ATOMIC_RMW || d.op == OP_ATOMIC_CAS;
     if (!own && d.op != OP_CONST && p->tok.kind == TOK_VALUE && !p->tok.first_on_line) {
         if (mem) read_mem(p, &d);
         else uses(p, &d.operands);
     }
     optional_attributes(p, &d.attrs);
-    if (!own && accept(p, ':'))
-        do {
+    if (!own && accept(p, ':')) do {
             const Type *t = type(p);
             if (p->failed) return;
             vec_push(&p->s->arena, &d.types, t);
         } while (accept(p, ','));
-    if (d.types.len != d.results.len) fail(p, d.loc, "%zu results, but %zu types", d.results.len, d.types.len);
+    if (d.types.len != d.results.len)
+        fail(p, d.loc, "%zu results, but %zu types", d.results.len, d.types.len);
     if (d.results.len > IR_MAX_RESULTS) fail(p, d.loc, "more than %d results", IR_MAX_RESULTS);
     if (p->failed) return;
     Builder at_end = ir_at_end(b);
     at_end.loc = d.loc;
-    Instr *i = ir_build_raw(&at_end, d.op, d.operands.data, (int)d.operands.len, (Attrs){ d.attrs.data, (int)d.attrs.len }, d.types.data, (int)d.types.len);
+    Instr *i = ir_build_raw(&at_end, d.op, d.operands.data, (int)d.operands.len,
+        (Attrs){ d.attrs.data, (int)d.attrs.len }, d.types.data, (int)d.types.len);
     read_blocks(p, &d, i);
     for (size_t k = 0; k < d.results.len; k++) define(p, &i->results[k], d.results.data[k]);
     if (accept_name(p, "loc")) {
@@ -672,7 +784,7 @@ static void instructions(Parser *p, Block *b)
     while (!p->failed && !is_punct(p, '}') && p->tok.kind != TOK_END) instruction(p, b);
 }
 
-/* --- functions ---------------------------------------------------------------------------------------------------------------- */
+/* --- functions --------------------------------------------------------------------------------------- */
 
 static void func_dim(Parser *p)
 {
@@ -716,7 +828,10 @@ static void func_param(Parser *p, ParamKind kind)
     const Type *t = type(p);
     int dims[TILE_MAX_RANK] = { 0 };
     if (p->failed) return;
-    if (!n.name) { fail(p, loc, "a parameter needs a name"); return; }
+    if (!n.name) {
+        fail(p, loc, "a parameter needs a name");
+        return;
+    }
     if (t->kind == TYPE_TENSOR) {
         expect(p, '[');
         for (int k = 0; k < t->rank && !p->failed; k++) {
@@ -745,7 +860,10 @@ static void func_param(Parser *p, ParamKind kind)
 static void func_hints(Parser *p)
 {
     Hints *h = &p->func->hints;
-    const struct { const char *name; int *v, most, base; } all[] = {
+    const struct {
+        const char *name;
+        int *v, most, base;
+    } all[] = {
 #define HINT(name, most, base, search) { #name, &h->name, most, base },
 #include "ir/hints.def"
 #undef HINT
@@ -755,10 +873,14 @@ static void func_hints(Parser *p)
         size_t v = 0, n = sizeof all / sizeof *all;
         while (v < n && !(t.kind == TOK_NAME && text_is(&t, all[v].name))) v++;
         const char **text = is_name(p, "schedule") ? &h->schedule : is_name(p, "remap") ? &h->remap : NULL;
-        if (v == n && !text) { fail(p, here(p), "unknown hint %s", found(p)); return; }
+        if (v == n && !text) {
+            fail(p, here(p), "unknown hint %s", found(p));
+            return;
+        }
         next(p);
         expect(p, '=');
-        if (v < n) *all[v].v = (int)integer_in(p, 0, all[v].base ? all[v].most : 1 << 20, "the hint") + all[v].base;
+        if (v < n)
+            *all[v].v = (int)integer_in(p, 0, all[v].base ? all[v].most : 1 << 20, "the hint") + all[v].base;
         else *text = string(p);
     } while (accept(p, ','));
 }
@@ -777,7 +899,10 @@ static void func_results(Parser *p)
 
 static void region(Parser *p, Block **at, const char *what)
 {
-    if (*at) { fail(p, here(p), "%s is given twice", what); return; }
+    if (*at) {
+        fail(p, here(p), "%s is given twice", what);
+        return;
+    }
     *at = ir_block_new(p->func, NULL);
     block_args(p, *at);
     block(p, *at);
@@ -787,8 +912,10 @@ static void func_item(Parser *p, bool *has_body)
 {
     Func *f = p->func;
     Loc loc = here(p);
-    if (accept_name(p, "spec")) { const char *s = string(p); f->spec = session_intern(p->s, s, strlen(s)); }
-    else if (accept_name(p, "fits32")) f->fits32 = true;
+    if (accept_name(p, "spec")) {
+        const char *s = string(p);
+        f->spec = session_intern(p->s, s, strlen(s));
+    } else if (accept_name(p, "fits32")) f->fits32 = true;
     else if (accept_name(p, "extents31")) f->extents31 = true;
     else if (accept_name(p, "permutes")) f->permutes = true;
     else if (accept_name(p, "hint")) func_hints(p);
@@ -804,14 +931,21 @@ static void func_item(Parser *p, bool *has_body)
         if (*has_body) fail(p, loc, "the body is given twice");
         *has_body = true;
         block(p, f->body);
-    } else fail(p, loc, "expected spec, fits32, extents31, permutes, hint, dim, a parameter, result, grid, remap or body, found %s", found(p));
+    } else
+        fail(p, loc,
+            "expected spec, fits32, extents31, permutes, hint, dim, a parameter, result, grid, remap or "
+            "body, found %s",
+            found(p));
 }
 
 static void function(Parser *p)
 {
     bool kernel = is_name(p, "kernel"), has_body = false;
     Loc loc = here(p);
-    if (!kernel && !is_name(p, "func")) { fail(p, here(p), "expected 'kernel' or 'func', found %s", found(p)); return; }
+    if (!kernel && !is_name(p, "func")) {
+        fail(p, here(p), "expected 'kernel' or 'func', found %s", found(p));
+        return;
+    }
     next(p);
     expect(p, '@');
     Loc at_name = here(p);
@@ -831,7 +965,10 @@ Module *ir_parse(Session *s, uint32_t file)
     const Source *src = diag_source(s, file);
     if (!src) return NULL;
     Parser p = { .s = s, .src = src, .file = file };
-    if (src->len >= 1u << 31) { diag_error(s, (Loc){ file, 0, 0 }, "the text is too long (2 GiB at most)"); return NULL; }
+    if (src->len >= 1u << 31) {
+        diag_error(s, (Loc){ file, 0, 0 }, "the text is too long (2 GiB at most)");
+        return NULL;
+    }
     p.module = ir_module_new(s);
     next(&p);
     while (!p.failed && p.tok.kind != TOK_END) function(&p);

@@ -1,12 +1,18 @@
-/* print.c: the IR as text; docs/ir.md is the manual of the form, parse.c reads it. Printing must hold on a module that
- * does not verify too (diagnostics print instructions), so nothing here trusts an instruction to obey its rule: what does
- * not fit an operation's own spelling is written in the generic one, `results = op operands {attributes} : types blocks`. */
+/* print.c: the IR as text; docs/ir.md is the manual of the form, parse.c reads it. Printing must hold on a
+ * module that does not verify too (diagnostics print instructions), so nothing here trusts an instruction to
+ * obey its rule: what does not fit an operation's own spelling is written in the generic one, `results = op
+ * operands {attributes} : types blocks`. */
 #include "ir/text.h"
 #include <math.h>
 
 _Static_assert(ATTR_N_KEYS <= 64, "attributes to skip are a 64-bit set");
 
-typedef struct Printer { Text *out; const Func *func; unsigned flags; int depth; } Printer;
+typedef struct Printer {
+    Text *out;
+    const Func *func;
+    unsigned flags;
+    int depth;
+} Printer;
 
 static void name_chars(Text *out, const char *name)
 {
@@ -16,10 +22,14 @@ static void name_chars(Text *out, const char *name)
 
 static void print_value(Printer *p, const Value *v)
 {
-    if (!v) { text_puts(p->out, "%<null>"); return; }
+    if (!v) {
+        text_puts(p->out, "%<null>");
+        return;
+    }
     const Block *b = v->block;
     const char *name = v->name;
-    if (!v->def && b && b->func && b == b->func->body && v->index < b->func->n_params) name = b->func->params[v->index].name;
+    if (!v->def && b && b->func && b == b->func->body && v->index < b->func->n_params)
+        name = b->func->params[v->index].name;
     text_putc(p->out, '%');
     if (name && name[0]) {
         name_chars(p->out, name);
@@ -59,7 +69,8 @@ static void print_ints(Text *out, const int64_t *v, int n)
 
 static void print_dim(Printer *p, int64_t d)
 {
-    if (p->func && d >= 0 && d < p->func->n_dims && p->func->dims[d].name) name_chars(p->out, p->func->dims[d].name);
+    if (p->func && d >= 0 && d < p->func->n_dims && p->func->dims[d].name)
+        name_chars(p->out, p->func->dims[d].name);
     else text_printf(p->out, "#%lld", (long long)d);
 }
 
@@ -135,11 +146,12 @@ static void print_block(Printer *p, const Block *b)
     print_body(p, b);
 }
 
-/* --- spellings of single operations; each says whether the instruction has the form it can write ----------------------- */
+/* --- spellings of single operations; each says whether the instruction has the form it can write ----- */
 
 static bool print_const(Printer *p, const Instr *i)
 {
-    if (i->op != OP_CONST || i->n_operands || i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR) return false;
+    if (i->op != OP_CONST || i->n_operands || i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR)
+        return false;
     DType d = i->results[0].type->dtype;
     bool is_float = dtype_is_float(d);
     const Attr *a = ir_attr(i, is_float ? ATTR_FVALUE : ATTR_IVALUE);
@@ -157,9 +169,11 @@ static bool print_const(Printer *p, const Instr *i)
 static bool print_mem(Printer *p, const Instr *i)
 {
     MemParts m;
-    if (i->n_operands < 1 || ir_operand(i, 0)->type->kind != TYPE_TENSOR || !ir_mem_parts(i, &m)) return false;
+    if (i->n_operands < 1 || ir_operand(i, 0)->type->kind != TYPE_TENSOR || !ir_mem_parts(i, &m))
+        return false;
     int n_values = i->op == OP_LOAD || i->op == OP_GATHER ? 0 : i->op == OP_ATOMIC_CAS ? 2 : 1;
-    int n = 1 + m.rank + n_values + (ir_attr_int(i, ATTR_HAS_MASK, 0) != 0) + (ir_attr_int(i, ATTR_HAS_PAD, 0) != 0) + (m.token != NULL);
+    int n = 1 + m.rank + n_values + (ir_attr_int(i, ATTR_HAS_MASK, 0) != 0) +
+            (ir_attr_int(i, ATTR_HAS_PAD, 0) != 0) + (m.token != NULL);
     if (n != i->n_operands) return false;
     text_printf(p->out, "%s ", op_info[i->op].name);
     print_value(p, m.tensor);
@@ -168,9 +182,18 @@ static bool print_mem(Printer *p, const Instr *i)
     text_putc(p->out, ']');
     if (n_values) text_puts(p->out, " = ");
     print_values(p, i, 1 + m.rank, 1 + m.rank + n_values);
-    if (m.mask) { text_puts(p->out, " mask "); print_value(p, m.mask); }
-    if (m.pad) { text_puts(p->out, " pad "); print_value(p, m.pad); }
-    if (m.token) { text_puts(p->out, " token "); print_value(p, m.token); }
+    if (m.mask) {
+        text_puts(p->out, " mask ");
+        print_value(p, m.mask);
+    }
+    if (m.pad) {
+        text_puts(p->out, " pad ");
+        print_value(p, m.pad);
+    }
+    if (m.token) {
+        text_puts(p->out, " token ");
+        print_value(p, m.token);
+    }
     print_attrs(p, i, 1ull << ATTR_HAS_MASK | 1ull << ATTR_HAS_PAD);
     return true;
 }
@@ -204,7 +227,8 @@ static bool print_for(Printer *p, const Instr *i, bool blocks)
 {
     if (i->op != OP_FOR || i->n_operands < 3 || i->n_blocks != 1 || !carries(i, 3, 0, 1)) return false;
     const Block *b = i->blocks[0];
-    for (int k = 0; k < 3; k++) if (ir_operand(i, k)->type != b->args[0]->type) return false;
+    for (int k = 0; k < 3; k++)
+        if (ir_operand(i, k)->type != b->args[0]->type) return false;
     text_puts(p->out, "for ");
     print_value(p, b->args[0]);
     text_puts(p->out, " = ");
@@ -232,7 +256,10 @@ static bool print_while(Printer *p, const Instr *i, bool blocks)
     print_inits(p, i, 0, i->blocks[0], 0);
     print_attrs(p, i, 0);
     text_putc(p->out, ' ');
-    if (!blocks) { text_puts(p->out, "{ ... } do { ... }"); return true; }
+    if (!blocks) {
+        text_puts(p->out, "{ ... } do { ... }");
+        return true;
+    }
     print_body(p, i->blocks[0]);
     text_puts(p->out, " do (");
     for (int k = 0; k < i->blocks[1]->n_args; k++) {
@@ -284,7 +311,7 @@ static void print_instr(Printer *p, const Instr *i)
     }
 }
 
-/* --- functions ------------------------------------------------------------------------------------------------------------ */
+/* --- functions --------------------------------------------------------------------------------------- */
 
 static void print_func_dims(Printer *p)
 {
@@ -347,15 +374,21 @@ static void print_param(Printer *p, int k)
 static void print_hints(Printer *p)
 {
     const Hints *h = &p->func->hints;
-    const struct { const char *name; int v, base; } all[] = {
+    const struct {
+        const char *name;
+        int v, base;
+    } all[] = {
 #define HINT(name, most, base, search) { #name, h->name, base },
 #include "ir/hints.def"
 #undef HINT
     };
     int n = 0;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (all[k].v) text_printf(p->out, "%s%s = %d", n++ ? ", " : "  hint ", all[k].name, all[k].v - all[k].base);
-    const struct { const char *name, *v; } texts[] = { { "schedule", h->schedule }, { "remap", h->remap } };
+        if (all[k].v)
+            text_printf(p->out, "%s%s = %d", n++ ? ", " : "  hint ", all[k].name, all[k].v - all[k].base);
+    const struct {
+        const char *name, *v;
+    } texts[] = { { "schedule", h->schedule }, { "remap", h->remap } };
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         if (!texts[k].v) continue;
         text_printf(p->out, "%s%s = ", n++ ? ", " : "  hint ", texts[k].name);

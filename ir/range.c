@@ -7,7 +7,7 @@ typedef __int128 Wide;
 
 struct Ranges {
     const Func *func;
-    RangeInfo *info;        /* by value id; div = -1: not computed */
+    RangeInfo *info; /* by value id; div = -1: not computed */
     size_t n;
     RangeInfo grid[3], total;
     int axes;
@@ -34,19 +34,19 @@ int64_t range_gcd(int64_t a, int64_t b)
     if (a == INT64_MIN || b == INT64_MIN) return 1;
     if (a < 0) a = -a;
     if (b < 0) b = -b;
-    while (b) { int64_t t = a % b; a = b; b = t; }
+    while (b) {
+        int64_t t = a % b;
+        a = b;
+        b = t;
+    }
     return a;
 }
 
 static RangeInfo constant(int64_t c)
-{
-    return (RangeInfo){ c, c, c == INT64_MIN ? 1ll << 62 : c < 0 ? -c : c };
-}
+{ return (RangeInfo){ c, c, c == INT64_MIN ? 1ll << 62 : c < 0 ? -c : c }; }
 
 static RangeInfo join(RangeInfo a, RangeInfo b)
-{
-    return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, range_gcd(a.div, b.div) };
-}
+{ return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, range_gcd(a.div, b.div) }; }
 
 /* Both hold; an empty intersection (the code is never reached, or a promise broken) keeps `a`. */
 static RangeInfo meet(RangeInfo a, RangeInfo b)
@@ -55,12 +55,10 @@ static RangeInfo meet(RangeInfo a, RangeInfo b)
     return r.lo <= r.hi ? r : a;
 }
 
-static int64_t power_of_two_in(int64_t div)
-{
-    return div == 0 ? 1ll << 62 : div & -div;
-}
+static int64_t power_of_two_in(int64_t div) { return div == 0 ? 1ll << 62 : div & -div; }
 
-/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay divisors). */
+/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay
+ * divisors). */
 static RangeInfo in_dtype(DType d, Wide lo, Wide hi, int64_t div)
 {
     RangeInfo t = range_of_dtype(d);
@@ -87,7 +85,8 @@ static int64_t times(int64_t a, int64_t b)
 static RangeInfo mul(DType d, RangeInfo a, RangeInfo b)
 {
     Wide p[4] = { (Wide)a.lo * b.lo, (Wide)a.lo * b.hi, (Wide)a.hi * b.lo, (Wide)a.hi * b.hi };
-    Wide lo = wide_min(wide_min(p[0], p[1]), wide_min(p[2], p[3])), hi = wide_max(wide_max(p[0], p[1]), wide_max(p[2], p[3]));
+    Wide lo = wide_min(wide_min(p[0], p[1]), wide_min(p[2], p[3])),
+         hi = wide_max(wide_max(p[0], p[1]), wide_max(p[2], p[3]));
     return in_dtype(d, lo, hi, times(a.div, b.div));
 }
 
@@ -104,7 +103,10 @@ static RangeInfo quotient(DType d, RangeInfo a, RangeInfo b, bool up)
     Wide least = b.lo > 0 ? b.lo : 1;
     Wide lo = a.lo >= 0 ? (a.lo + (up ? (Wide)b.hi - 1 : 0)) / b.hi : a.lo / least;
     Wide hi = a.hi >= 0 ? (a.hi + (up ? least - 1 : 0)) / least : a.hi / (Wide)b.hi;
-    if (by_zero) { lo = wide_min(lo, 0); hi = wide_max(hi, 0); }
+    if (by_zero) {
+        lo = wide_min(lo, 0);
+        hi = wide_max(hi, 0);
+    }
     return in_dtype(d, lo, hi, div);
 }
 
@@ -176,29 +178,40 @@ RangeInfo range_op(Op op, DType d, const RangeInfo *v)
     case OP_DIV: return quotient(d, a, v[1], false);
     case OP_CDIV: return quotient(d, a, v[1], true);
     case OP_REM: return remainder_of(a, v[1]);
-    case OP_MIN: case OP_MINNUM:
-        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi, range_gcd(a.div, v[1].div) };
-    case OP_MAX: case OP_MAXNUM:
-        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi, range_gcd(a.div, v[1].div) };
+    case OP_MIN:
+    case OP_MINNUM:
+        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi,
+            range_gcd(a.div, v[1].div) };
+    case OP_MAX:
+    case OP_MAXNUM:
+        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi,
+            range_gcd(a.div, v[1].div) };
     case OP_CLAMP: {
         RangeInfo low[2] = { a, v[1] }, high[2] = { range_op(OP_MAX, d, low), v[2] };
         return range_op(OP_MIN, d, high);
     }
-    case OP_AND: case OP_OR: case OP_XOR: return bitwise(op, d, a, v[1]);
-    case OP_NOT: return d == DT_BOOL || !dtype_is_signed(d) ? range_of_dtype(d) : (RangeInfo){ ~a.hi, ~a.lo, 1 };
-    case OP_SHL: case OP_SHR: return shifted(op, d, a, v[1]);
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR: return bitwise(op, d, a, v[1]);
+    case OP_NOT:
+        return d == DT_BOOL || !dtype_is_signed(d) ? range_of_dtype(d) : (RangeInfo){ ~a.hi, ~a.lo, 1 };
+    case OP_SHL:
+    case OP_SHR: return shifted(op, d, a, v[1]);
     default: return range_of_dtype(d);
     }
 }
 
-/* --- facts of the launch ------------------------------------------------------------------------------------------------- */
+/* --- facts of the launch ----------------------------------------------------------------------------- */
 
 RangeInfo range_of_dim(const Func *f, int dim)
 {
     if (dim < 0 || dim >= f->n_dims) return (RangeInfo){ 0, RANGE_MAX_EXTENT, 1 };
     const Dim *d = &f->dims[dim];
     if (d->extent >= 0) return constant(d->extent);
-    int64_t hi = f->fits32 ? FITS32_EXTENT - 1 : f->extents31 ? INT32_MAX : RANGE_MAX_EXTENT, div = d->div > 0 ? d->div : 1;
+    int64_t hi = f->fits32      ? FITS32_EXTENT - 1
+                 : f->extents31 ? INT32_MAX
+                                : RANGE_MAX_EXTENT,
+            div = d->div > 0 ? d->div : 1;
     return (RangeInfo){ f->fits32 ? div : 0, hi - hi % div, div };
 }
 
@@ -208,7 +221,8 @@ static RangeInfo of_stride(const Func *f, const Instr *i)
     if (p < 0 || p >= f->n_params || a < 0 || a >= TILE_MAX_RANK) return all;
     const Param *q = &f->params[p];
     if (q->stride[a] != FACT_UNKNOWN) return constant(q->stride[a]);
-    RangeInfo r = f->fits32 ? (RangeInfo){ -INT32_MAX, INT32_MAX, 1 } : (RangeInfo){ -RANGE_MAX_EXTENT, RANGE_MAX_EXTENT, 1 };
+    RangeInfo r = f->fits32 ? (RangeInfo){ -INT32_MAX, INT32_MAX, 1 }
+                            : (RangeInfo){ -RANGE_MAX_EXTENT, RANGE_MAX_EXTENT, 1 };
     r.div = q->stride_div[a] > 0 ? q->stride_div[a] : 1;
     return r;
 }
@@ -228,23 +242,22 @@ static RangeInfo of_programs(const Ranges *r, const Instr *i)
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     RangeInfo n = axis >= 0 && axis < r->axes ? r->grid[axis] : r->total;
     if (i->op == OP_NUM_PROGRAMS) return n;
-    n.hi += ir_attr_int(i, ATTR_CLUSTER, 1) - 1;        /* the last cluster may reach past the grid */
+    n.hi += ir_attr_int(i, ATTR_CLUSTER, 1) - 1; /* the last cluster may reach past the grid */
     return (RangeInfo){ 0, n.hi > 0 ? n.hi - 1 : 0, 1 };
 }
 
-/* --- values ---------------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------ */
 
 static RangeInfo whole(const Value *v)
-{
-    return type_is_value(v->type) ? range_of_dtype(v->type->dtype) : all;
-}
+{ return type_is_value(v->type) ? range_of_dtype(v->type->dtype) : all; }
 
 static void set(Ranges *r, const Value *v, RangeInfo info)
 {
     if (v->id >= r->n) {
         size_t n = r->func->module->next_id + 64;
         if (n <= v->id) n = (size_t)v->id + 64;
-        r->info = arena_grow(&r->func->module->session->arena, r->info, r->n * sizeof *r->info, n * sizeof *r->info);
+        r->info = arena_grow(
+            &r->func->module->session->arena, r->info, r->n * sizeof *r->info, n * sizeof *r->info);
         for (size_t k = r->n; k < n; k++) r->info[k].div = -1;
         r->n = n;
     }
@@ -256,10 +269,11 @@ static RangeInfo get(Ranges *r, const Value *v, int depth);
 /* The loop variable: from lo towards hi in steps; what the body sees is below hi. */
 static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
 {
-    RangeInfo lo = get(r, ir_operand(loop, 0), depth), hi = get(r, ir_operand(loop, 1), depth), step = get(r, ir_operand(loop, 2), depth);
+    RangeInfo lo = get(r, ir_operand(loop, 0), depth), hi = get(r, ir_operand(loop, 1), depth),
+              step = get(r, ir_operand(loop, 2), depth);
     if (loop->blocks[0]->args[0]->type->dtype == DT_U64) return all;
     RangeInfo iv = { lo.lo, hi.hi == INT64_MIN ? hi.hi : hi.hi - 1, range_gcd(lo.div, step.div) };
-    if (iv.hi < iv.lo) iv.hi = iv.lo;       /* never runs */
+    if (iv.hi < iv.lo) iv.hi = iv.lo; /* never runs */
     if (lo.lo == lo.hi && step.lo == step.hi && step.lo > 0)
         iv.hi = (int64_t)(iv.lo + ((Wide)iv.hi - iv.lo) / step.lo * step.lo);
     return iv;
@@ -268,7 +282,8 @@ static RangeInfo of_iv(Ranges *r, const Instr *loop, int depth)
 /* The same of a `while` that tests the counter first: below hi in the body; at the test a step further. */
 static RangeInfo of_tested(Ranges *r, const Value *v, const Counted *c, bool body, int depth)
 {
-    RangeInfo lo = get(r, c->lo, depth), hi = get(r, c->hi, depth), step = get(r, c->step, depth), d = range_of_dtype(v->type->dtype);
+    RangeInfo lo = get(r, c->lo, depth), hi = get(r, c->hi, depth), step = get(r, c->step, depth),
+              d = range_of_dtype(v->type->dtype);
     if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi) return whole(v);
     int64_t div = range_gcd(lo.div, step.div);
     if (body) return (RangeInfo){ lo.lo, hi.hi <= lo.lo ? lo.lo : hi.hi - 1, div };
@@ -283,7 +298,8 @@ static RangeInfo of_counter(Ranges *r, const Instr *loop, const Value *v, int de
     if (v->type->dtype == DT_U64) return whole(v);
     if (ir_tested(loop, v->index, &c)) return of_tested(r, v, &c, v->block == loop->blocks[1], depth);
     if (!ir_counted(loop, &c) || c.at != v->index) return whole(v);
-    RangeInfo lo = get(r, c.lo, depth), hi = get(r, c.hi, depth), step = get(r, c.step, depth), d = range_of_dtype(v->type->dtype);
+    RangeInfo lo = get(r, c.lo, depth), hi = get(r, c.hi, depth), step = get(r, c.step, depth),
+              d = range_of_dtype(v->type->dtype);
     if (step.lo < 0 || (Wide)hi.hi - 1 + step.hi > d.hi || (Wide)lo.hi + step.hi > d.hi) return whole(v);
     return (RangeInfo){ lo.lo, lo.hi > hi.hi - 1 ? lo.hi : hi.hi - 1, range_gcd(lo.div, step.div) };
 }
@@ -296,7 +312,8 @@ static Wide trips(RangeInfo lo, RangeInfo hi, RangeInfo step)
     return (span + s - 1) / s;
 }
 
-/* A value carried by `for` as x -> x + d with d from outside: between its start and start + trips * d. Others: anything. */
+/* A value carried by `for` as x -> x + d with d from outside: between its start and start + trips * d.
+ * Others: anything. */
 static RangeInfo of_carried(Ranges *r, const Instr *loop, int k, int depth)
 {
     const Block *b = loop->blocks[0];
@@ -307,10 +324,15 @@ static RangeInfo of_carried(Ranges *r, const Instr *loop, int k, int depth)
     if (next == arg) return init;
     if (!next->def || next->def->op != OP_ADD) return whole(arg);
     const Value *x = ir_operand(next->def, 0), *d = ir_operand(next->def, 1);
-    if (x != arg) { const Value *t = x; x = d; d = t; }
+    if (x != arg) {
+        const Value *t = x;
+        x = d;
+        d = t;
+    }
     if (x != arg || !ir_defined_outside(d, b)) return whole(arg);
     RangeInfo by = get(r, d, depth);
-    Wide n = trips(get(r, ir_operand(loop, 0), depth), get(r, ir_operand(loop, 1), depth), get(r, ir_operand(loop, 2), depth));
+    Wide n = trips(get(r, ir_operand(loop, 0), depth), get(r, ir_operand(loop, 1), depth),
+        get(r, ir_operand(loop, 2), depth));
     if (n > (Wide)1 << 62) return whole(arg);
     Wide lo = init.lo + wide_min(0, n * by.lo), hi = init.hi + wide_max(0, n * by.hi);
     return in_dtype(arg->type->dtype, lo, hi, range_gcd(init.div, by.div));
@@ -322,11 +344,14 @@ static RangeInfo of_arg(Ranges *r, const Value *v, int depth)
     const Func *f = r->func;
     if (!loop) {
         int k = v->index - (v->block == f->remap);
-        if (v->block == f->remap && v->index == 0) return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
-        if (k >= 0 && k < f->n_params && f->params[k].type->kind == TYPE_SCALAR) return of_scalar_param(&f->params[k]);
+        if (v->block == f->remap && v->index == 0)
+            return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
+        if (k >= 0 && k < f->n_params && f->params[k].type->kind == TYPE_SCALAR)
+            return of_scalar_param(&f->params[k]);
         return whole(v);
     }
-    if (loop->op == OP_FOR && loop->n_operands >= 3) return v->index == 0 ? of_iv(r, loop, depth) : of_carried(r, loop, v->index - 1, depth);
+    if (loop->op == OP_FOR && loop->n_operands >= 3)
+        return v->index == 0 ? of_iv(r, loop, depth) : of_carried(r, loop, v->index - 1, depth);
     return loop->op == OP_WHILE ? of_counter(r, loop, v, depth) : whole(v);
 }
 
@@ -339,7 +364,9 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     case OP_CONST: return ir_is_const(v, &c) ? constant(c) : all;
     case OP_DIM: return range_of_dim(r->func, (int)ir_attr_int(i, ATTR_DIM, -1));
     case OP_STRIDE: return of_stride(r->func, i);
-    case OP_PROGRAM_ID: case OP_PROGRAM_COORD: case OP_NUM_PROGRAMS: return of_programs(r, i);
+    case OP_PROGRAM_ID:
+    case OP_PROGRAM_COORD:
+    case OP_NUM_PROGRAMS: return of_programs(r, i);
     case OP_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
     case OP_FILL_ROW: return (RangeInfo){ 0, 1023, 1 };
     case OP_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
@@ -349,15 +376,26 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
         int64_t start = ir_attr_int(i, ATTR_START, 0), n = v->type->shape[0];
         return in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
     }
-    case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_SORT:
-    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: case OP_MATERIALIZE: case OP_CONVERT: case OP_OPAQUE: return a;
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_SLICE:
+    case OP_SORT:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_SCAN_MAX:
+    case OP_MATERIALIZE:
+    case OP_CONVERT:
+    case OP_OPAQUE: return a;
     case OP_CONCAT:
         for (int k = 1; k < i->n_operands; k++) a = join(a, get(r, ir_operand(i, k), depth));
         return a;
     case OP_TOPK:
         if (v->index == 0) return a;
         return (RangeInfo){ 0, ir_operand(i, 0)->type->shape[ir_operand(i, 0)->type->rank - 1] - 1, 1 };
-    case OP_ARGMAX: case OP_ARGMIN: {
+    case OP_ARGMAX:
+    case OP_ARGMIN: {
         int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
         const Type *t = ir_operand(i, 0)->type;
         return axis >= 0 && axis < t->rank ? (RangeInfo){ 0, t->shape[axis] - 1, 1 } : whole(v);
@@ -385,13 +423,15 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
         if (!x || !y || v->index >= x->n_operands || v->index >= y->n_operands) return whole(v);
         return join(get(r, ir_operand(x, v->index), depth), get(r, ir_operand(y, v->index), depth));
     }
-    default:
-        break;
+    default: break;
     }
-    if (!(op_info[i->op].flags & OPF_ELEM) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX || i->op == OP_BITCAST) return whole(v);
+    if (!(op_info[i->op].flags & OPF_ELEM) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX ||
+        i->op == OP_BITCAST)
+        return whole(v);
     RangeInfo ops[3] = { a, all, all };
     for (int k = 1; k < i->n_operands; k++) ops[k] = get(r, ir_operand(i, k), depth);
-    return range_op(i->op, i->op >= OP_EQ && i->op <= OP_GE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
+    return range_op(
+        i->op, i->op >= OP_EQ && i->op <= OP_GE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
 }
 
 static RangeInfo get(Ranges *r, const Value *v, int depth)

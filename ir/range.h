@@ -1,32 +1,36 @@
-/* range.h: what is known of integer values: an interval and a divisor. Used by narrow, divisibility, mask-peel and the
- * backends' choice of index widths and vector accesses.
+/* range.h: what is known of integer values: an interval and a divisor. Used by narrow, divisibility,
+ * mask-peel and the backends' choice of index widths and vector accesses.
  *
  *     Ranges *r = ranges_new(func);              one sweep over the function
  *     RangeInfo x = range_of(r, value);
  *     if (x.hi <= INT32_MAX && x.div % 8 == 0) ...
  *
- * Sources: constants, arange, dimensions (known extent, divisor, fits32), strides, scalar parameters' ranges, the grid (for
- * program_id and num_programs), loop bounds, `range` attributes. An operation that may wrap in its dtype gives the whole
- * dtype. Results stay true while the function is changed only in ways that keep values; new values are looked up through
- * their operands. Values of no integer type give the whole int64 range. */
+ * Sources: constants, arange, dimensions (known extent, divisor, fits32), strides, scalar parameters' ranges,
+ * the grid (for program_id and num_programs), loop bounds, `range` attributes. An operation that may wrap in
+ * its dtype gives the whole dtype. Results stay true while the function is changed only in ways that keep
+ * values; new values are looked up through their operands. Values of no integer type give the whole int64
+ * range. */
 #pragma once
 #include "ir/ir.h"
 
-/* Every element lies in [lo, hi] and is a multiple of div. div = 0: the value is 0, so `div % n == 0` asks for a multiple of
- * n. u64 values of 2^63 and more count as negative, as in Scalar. */
-typedef struct RangeInfo { int64_t lo, hi, div; } RangeInfo;
+/* Every element lies in [lo, hi] and is a multiple of div. div = 0: the value is 0, so `div % n == 0` asks
+ * for a multiple of n. u64 values of 2^63 and more count as negative, as in Scalar. */
+typedef struct RangeInfo {
+    int64_t lo, hi, div;
+} RangeInfo;
 typedef struct Ranges Ranges;
 
 /* What the launch guarantees of every grid and tensor: it rejects more. */
 #define RANGE_MAX_EXTENT ((1ll << 48) - 1)
 #define RANGE_MAX_PROGRAMS INT32_MAX
 
-Ranges *ranges_new(const Func *);                   /* in the session's arena */
+Ranges *ranges_new(const Func *); /* in the session's arena */
 RangeInfo range_of(Ranges *, const Value *);
-RangeInfo range_of_dim(const Func *, int dim);      /* the extent of a dimension symbol */
+RangeInfo range_of_dim(const Func *, int dim); /* the extent of a dimension symbol */
 RangeInfo range_of_dtype(DType);
-bool range_fits(RangeInfo, DType);                  /* every value is one of the dtype */
-int64_t range_gcd(int64_t, int64_t);                /* as of divisors: 0 is a multiple of everything; never negative, 1 where INT64_MIN is asked for */
-/* Of results of an operation on operands of these ranges, before `range` attributes; ops.def's integer arithmetic,
- * comparisons and casts. */
+bool range_fits(RangeInfo, DType);   /* every value is one of the dtype */
+int64_t range_gcd(int64_t, int64_t); /* as of divisors: 0 is a multiple of everything; never negative, 1 where
+                                        INT64_MIN is asked for */
+/* Of results of an operation on operands of these ranges, before `range` attributes; ops.def's integer
+ * arithmetic, comparisons and casts. */
 RangeInfo range_op(Op, DType, const RangeInfo *operands);

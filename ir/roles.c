@@ -1,15 +1,21 @@
 /* roles.c: what the roles of a kernel must agree on, or they wait for each other for ever.
  *
- * The producer draws tickets and hands each, with the program's coordinates, to all other warps, which give each of them back. So
- * - all roles take programs by tickets, or none does: by one loop over tickets directly in the role, which carries nothing, or, where consumers have joined it with an inner loop, by `ticket`;
- * - the producer's loop holds directly, once and in their order, the coordinates of all axes, since it hands the ticket on with the last;
+ * The producer draws tickets and hands each, with the program's coordinates, to all other warps, which give
+ * each of them back. So
+ * - all roles take programs by tickets, or none does: by one loop over tickets directly in the role, which
+ * carries nothing, or, where consumers have joined it with an inner loop, by `ticket`;
+ * - the producer's loop holds directly, once and in their order, the coordinates of all axes, since it hands
+ * the ticket on with the last;
  * - the others have coordinates only directly in their loop: they are read when the ticket is taken.
  * A ring is filled by one role, in a block of its own, and emptied by the consumers. */
 #include "ir/ir.h"
 
 enum { PRODUCER, CONSUMER, FILLER };
 
-typedef struct Checked { const char *why; const Instr *at; } Checked;
+typedef struct Checked {
+    const char *why;
+    const Instr *at;
+} Checked;
 
 static bool fault(Checked *c, const Instr *at, const char *why)
 {
@@ -25,20 +31,23 @@ static bool is_ticket_loop(const void *user, const Instr *i)
 
 static const Instr *ticket_loop(const Block *role)
 {
-    for (const Instr *i = role->first; i; i = i->next) if (is_ticket_loop(NULL, i)) return i;
+    for (const Instr *i = role->first; i; i = i->next)
+        if (is_ticket_loop(NULL, i)) return i;
     return NULL;
 }
 
 /* Loops over tickets that do not stand where the role's programs begin. */
 static bool tickets_within(const Instr *i)
 {
-    for (int k = 0; k < i->n_blocks; k++) if (ir_any_in(i->blocks[k], is_ticket_loop, NULL)) return true;
+    for (int k = 0; k < i->n_blocks; k++)
+        if (ir_any_in(i->blocks[k], is_ticket_loop, NULL)) return true;
     return false;
 }
 
 static bool coords_within(const Instr *i)
 {
-    for (int k = 0; k < i->n_blocks; k++) if (ir_holds(i->blocks[k], OP_PROGRAM_COORD)) return true;
+    for (int k = 0; k < i->n_blocks; k++)
+        if (ir_holds(i->blocks[k], OP_PROGRAM_COORD)) return true;
     return false;
 }
 
@@ -46,12 +55,21 @@ static bool check_coords(Checked *c, const Instr *loop, bool all)
 {
     int64_t next = 0, count = 0;
     for (const Instr *i = loop->blocks[0]->first; i; i = i->next) {
-        if (coords_within(i)) return fault(c, i, "a coordinate of the program stands in here, and those are taken with the ticket, directly in the loop over tickets");
+        if (coords_within(i))
+            return fault(c, i,
+                "a coordinate of the program stands in here, and those are taken with the ticket, directly "
+                "in the loop over tickets");
         if (i->op != OP_PROGRAM_COORD) continue;
         count = ir_attr_int(i, ATTR_COUNT, 1);
-        if (all && ir_attr_int(i, ATTR_AXIS, 0) != next++) return fault(c, i, "this is not the next coordinate that the producer hands on: axes come once each, in their order");
+        if (all && ir_attr_int(i, ATTR_AXIS, 0) != next++)
+            return fault(c, i,
+                "this is not the next coordinate that the producer hands on: axes come once each, in their "
+                "order");
     }
-    return !all || (count && next == count) || fault(c, loop, "the producer's loop over tickets does not hold the coordinates of all axes, with which it hands a ticket on");
+    return !all || (count && next == count) ||
+           fault(c, loop,
+               "the producer's loop over tickets does not hold the coordinates of all axes, with which it "
+               "hands a ticket on");
 }
 
 static bool check_tickets(Checked *c, const Instr *roles)
@@ -62,11 +80,16 @@ static bool check_tickets(Checked *c, const Instr *roles)
         const Instr *loop = ticket_loop(b);
         bool joined = ir_holds(b, OP_TICKET);
         for (const Instr *i = b->first; i; i = i->next) {
-            if (tickets_within(i) || (is_ticket_loop(NULL, i) && i != loop)) return fault(c, i, "tickets are taken beside or within another loop");
+            if (tickets_within(i) || (is_ticket_loop(NULL, i) && i != loop))
+                return fault(c, i, "tickets are taken beside or within another loop");
         }
-        if (joined && (r != CONSUMER || loop)) return fault(c, roles, "tickets are taken one by one where a loop takes them too, or by others than the consumers");
-        if ((drawn != NULL) != (loop || joined)) return fault(c, roles, "one role takes tickets, and another takes none");
-        if (loop && loop->n_results) return fault(c, loop, "the loop over tickets carries values from one program to the next");
+        if (joined && (r != CONSUMER || loop))
+            return fault(c, roles,
+                "tickets are taken one by one where a loop takes them too, or by others than the consumers");
+        if ((drawn != NULL) != (loop || joined))
+            return fault(c, roles, "one role takes tickets, and another takes none");
+        if (loop && loop->n_results)
+            return fault(c, loop, "the loop over tickets carries values from one program to the next");
         if (loop && !check_coords(c, loop, r == PRODUCER)) return false;
     }
     return true;
@@ -77,7 +100,9 @@ static int role_of(Op op)
 {
     switch ((int)op) {
     case OP_RING_PUT: return PRODUCER;
-    case OP_RING_GET: case OP_RING_READ: case OP_RING_RELEASE: return CONSUMER;
+    case OP_RING_GET:
+    case OP_RING_READ:
+    case OP_RING_RELEASE: return CONSUMER;
     case OP_RING_FILL: return FILLER;
     default: return -1;
     }
@@ -88,7 +113,8 @@ static bool check_places(Checked *c, const Block *b, int role)
     for (const Instr *i = b->first; i; i = i->next) {
         int own = role_of(i->op);
         if (own >= 0 && own != role) return fault(c, i, "this is for another role to do");
-        for (int k = 0; k < i->n_blocks; k++) if (!check_places(c, i->blocks[k], role)) return false;
+        for (int k = 0; k < i->n_blocks; k++)
+            if (!check_places(c, i->blocks[k], role)) return false;
     }
     return true;
 }
@@ -96,9 +122,14 @@ static bool check_places(Checked *c, const Block *b, int role)
 static bool check_ring(Checked *c, const Value *ring)
 {
     bool filled[FILLER + 1] = { false };
-    for (const Use *u = ring->uses; u; u = u->next) if (role_of(u->user->op) >= 0) filled[role_of(u->user->op)] = true;
-    if (filled[PRODUCER] && filled[FILLER]) return fault(c, ring->def, "two roles fill the ring, and nothing orders them");
-    if (filled[CONSUMER] != (filled[PRODUCER] || filled[FILLER])) return fault(c, ring->def, filled[CONSUMER] ? "nobody fills the ring that is emptied" : "nobody empties the ring that is filled");
+    for (const Use *u = ring->uses; u; u = u->next)
+        if (role_of(u->user->op) >= 0) filled[role_of(u->user->op)] = true;
+    if (filled[PRODUCER] && filled[FILLER])
+        return fault(c, ring->def, "two roles fill the ring, and nothing orders them");
+    if (filled[CONSUMER] != (filled[PRODUCER] || filled[FILLER]))
+        return fault(c, ring->def,
+            filled[CONSUMER] ? "nobody fills the ring that is emptied"
+                             : "nobody empties the ring that is filled");
     return true;
 }
 

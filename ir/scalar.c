@@ -2,10 +2,15 @@
 #include "ir/scalar.h"
 #include <math.h>
 
-/* --- representation --------------------------------------------------------------------------------------------------- */
+/* --- representation ---------------------------------------------------------------------------------- */
 
-/* The small formats: bits of fraction, least normal exponent, largest finite value; wider ones are the host's own. */
-typedef struct Format { int fraction, min_exp; double max; bool saturates; } Format;
+/* The small formats: bits of fraction, least normal exponent, largest finite value; wider ones are the host's
+ * own. */
+typedef struct Format {
+    int fraction, min_exp;
+    double max;
+    bool saturates;
+} Format;
 
 static Format format_of(DType d)
 {
@@ -26,7 +31,8 @@ double scalar_round(DType d, double x)
     if (x == 0) return x;
     int e = ilogb(x);
     if (e < f.min_exp) e = f.min_exp;
-    /* x in units of the last place is exact in double, and below 2^12: adding 1.5 * 2^52 rounds it to an integer, ties to even */
+    /* x in units of the last place is exact in double, and below 2^12: adding 1.5 * 2^52 rounds it to an
+     * integer, ties to even */
     const double magic = 0x1.8p52;
     volatile double units = scalbn(fabs(x), f.fraction - e) + magic;
     double r = scalbn(units - magic, e - f.fraction);
@@ -54,17 +60,29 @@ int64_t scalar_wrap(DType d, int64_t i)
     }
 }
 
-static uint64_t double_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-static double bits_double(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
+static uint64_t double_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, 8);
+    return u;
+}
+static double bits_double(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, 8);
+    return x;
+}
 
 uint64_t scalar_bits(DType d, Scalar v)
 {
-    if (!dtype_is_float(d)) return dtype_bits(d) == 64 ? (uint64_t)v.i : (uint64_t)v.i & ((1ull << dtype_bits(d)) - 1);
+    if (!dtype_is_float(d))
+        return dtype_bits(d) == 64 ? (uint64_t)v.i : (uint64_t)v.i & ((1ull << dtype_bits(d)) - 1);
     uint64_t u = double_bits(v.f), sign = u >> 63;
     if (d == DT_F64) return u;
     if (d == DT_F32) {
         /* a NaN moves bit by bit: the host's conversion would quiet it */
-        if (isnan(v.f)) return sign << 31 | 0x7f800000u | ((u >> 29 & 0x7fffff) ? (u >> 29 & 0x7fffff) : 0x400000);
+        if (isnan(v.f))
+            return sign << 31 | 0x7f800000u | ((u >> 29 & 0x7fffff) ? (u >> 29 & 0x7fffff) : 0x400000);
         float x = (float)v.f;
         uint32_t w;
         memcpy(&w, &x, 4);
@@ -84,25 +102,28 @@ uint64_t scalar_bits(DType d, Scalar v)
     if (x == 0) return sign;
     int e = ilogb(x);
     if (e < f.min_exp) return sign | (uint64_t)scalbn(x, f.fraction - f.min_exp);
-    uint64_t units = (uint64_t)scalbn(x, f.fraction - e);       /* 1.fraction as an integer */
+    uint64_t units = (uint64_t)scalbn(x, f.fraction - e); /* 1.fraction as an integer */
     return sign | ((uint64_t)(e - f.min_exp + 1) << f.fraction) | (units & fraction_mask);
 }
 
 Scalar scalar_of_bits(DType d, uint64_t u)
 {
-    if (!dtype_is_float(d)) return scalar_int(scalar_wrap(d, d == DT_BOOL ? (int64_t)(u & 0xff) : (int64_t)u));
+    if (!dtype_is_float(d))
+        return scalar_int(scalar_wrap(d, d == DT_BOOL ? (int64_t)(u & 0xff) : (int64_t)u));
     if (d == DT_F64) return scalar_float(bits_double(u));
     if (d == DT_F32) {
         uint32_t w = (uint32_t)u;
         if ((w & 0x7f800000u) == 0x7f800000u && (w & 0x7fffff))
-            return scalar_float(bits_double((uint64_t)(w >> 31) << 63 | 0x7ff0000000000000ull | (uint64_t)(w & 0x7fffff) << 29));
+            return scalar_float(bits_double(
+                (uint64_t)(w >> 31) << 63 | 0x7ff0000000000000ull | (uint64_t)(w & 0x7fffff) << 29));
         float x;
         memcpy(&x, &w, 4);
         return scalar_float(x);
     }
     Format f = format_of(d);
     int bits = dtype_bits(d);
-    uint64_t fraction_mask = (1ull << f.fraction) - 1, sign = u >> (bits - 1) & 1, fraction = u & fraction_mask;
+    uint64_t fraction_mask = (1ull << f.fraction) - 1, sign = u >> (bits - 1) & 1,
+             fraction = u & fraction_mask;
     uint64_t exp_all = (1ull << (bits - 1 - f.fraction)) - 1, exp = u >> f.fraction & exp_all;
     double x;
     if (d == DT_F8E4M3 ? (u & 0x7f) == 0x7f : exp == exp_all) {
@@ -121,8 +142,14 @@ Scalar scalar_load(DType d, const void *p)
     uint16_t h;
     switch (dtype_bits(d)) {
     case 8: u = *(const unsigned char *)p; break;
-    case 16: memcpy(&h, p, 2); u = h; break;
-    case 32: memcpy(&w, p, 4); u = w; break;
+    case 16:
+        memcpy(&h, p, 2);
+        u = h;
+        break;
+    case 32:
+        memcpy(&w, p, 4);
+        u = w;
+        break;
     default: memcpy(&u, p, 8);
     }
     return scalar_of_bits(d, u);
@@ -158,10 +185,10 @@ Scalar scalar_highest(DType d)
     return scalar_int(bits == 64 ? -1 : (int64_t)((1ull << bits) - 1));
 }
 
-/* --- conversion ---------------------------------------------------------------------------------------------------------- */
+/* --- conversion -------------------------------------------------------------------------------------- */
 
-/* An integer to a float narrower than f64: through a double whose last bit says that bits were lost (round to odd), so
- * that the one rounding that counts is the last. */
+/* An integer to a float narrower than f64: through a double whose last bit says that bits were lost (round to
+ * odd), so that the one rounding that counts is the last. */
 static double int_to_float(DType to, DType from, int64_t i)
 {
     bool neg = dtype_is_signed(from) && i < 0;
@@ -186,13 +213,14 @@ Scalar scalar_cast(DType to, DType from, Scalar v)
     if (to == from) return v;
     bool from_float = dtype_is_float(from);
     if (to == DT_BOOL) return scalar_int(from_float ? v.f != 0 : v.i != 0);
-    if (dtype_is_float(to)) return scalar_float(from_float ? scalar_round(to, v.f) : int_to_float(to, from, v.i));
+    if (dtype_is_float(to))
+        return scalar_float(from_float ? scalar_round(to, v.f) : int_to_float(to, from, v.i));
     return scalar_int(from_float ? float_to_int(to, v.f) : scalar_wrap(to, v.i));
 }
 
 Scalar scalar_bitcast(DType to, DType from, Scalar v) { return scalar_of_bits(to, scalar_bits(from, v)); }
 
-/* --- random --------------------------------------------------------------------------------------------------------------- */
+/* --- random ------------------------------------------------------------------------------------------ */
 
 uint32_t scalar_philox(uint64_t seed, uint64_t counter)
 {
@@ -210,7 +238,7 @@ uint32_t scalar_philox(uint64_t seed, uint64_t counter)
     return c0;
 }
 
-/* --- integers -------------------------------------------------------------------------------------------------------------- */
+/* --- integers ---------------------------------------------------------------------------------------- */
 
 static int64_t int_div(bool is_signed, int64_t a, int64_t b)
 {
@@ -233,13 +261,12 @@ static int64_t shift(Op op, DType d, int64_t a, int64_t by)
     bool is_signed = dtype_is_signed(d);
     if (n >= (uint64_t)bits) return op == OP_SHR && is_signed && a < 0 ? -1 : 0;
     if (op == OP_SHL) return (int64_t)((uint64_t)a << n);
-    return is_signed ? (a < 0 ? ~(int64_t)(~(uint64_t)a >> n) : (int64_t)((uint64_t)a >> n)) : (int64_t)((uint64_t)a >> n);
+    return is_signed ? (a < 0 ? ~(int64_t)(~(uint64_t)a >> n) : (int64_t)((uint64_t)a >> n))
+                     : (int64_t)((uint64_t)a >> n);
 }
 
 static bool int_less(DType d, int64_t a, int64_t b)
-{
-    return dtype_is_signed(d) ? a < b : (uint64_t)a < (uint64_t)b;
-}
+{ return dtype_is_signed(d) ? a < b : (uint64_t)a < (uint64_t)b; }
 
 static bool int_op(Op op, DType d, const Scalar *v, int64_t *out)
 {
@@ -261,14 +288,17 @@ static bool int_op(Op op, DType d, const Scalar *v, int64_t *out)
         *out = (int64_t)((uint64_t)int_div(is_signed, a, b) + (inexact && positive));
         break;
     }
-    case OP_MIN: case OP_MINNUM: *out = int_less(d, b, a) ? b : a; break;
-    case OP_MAX: case OP_MAXNUM: *out = int_less(d, a, b) ? b : a; break;
+    case OP_MIN:
+    case OP_MINNUM: *out = int_less(d, b, a) ? b : a; break;
+    case OP_MAX:
+    case OP_MAXNUM: *out = int_less(d, a, b) ? b : a; break;
     case OP_CLAMP: {
         int64_t x = int_less(d, a, b) ? b : a;
         *out = int_less(d, v[2].i, x) ? v[2].i : x;
         break;
     }
-    case OP_SHL: case OP_SHR: *out = shift(op, d, a, b); break;
+    case OP_SHL:
+    case OP_SHR: *out = shift(op, d, a, b); break;
     default: return false;
     }
     *out = scalar_wrap(d, *out);
@@ -286,7 +316,7 @@ static bool bits_op(Op op, DType d, const Scalar *v, int64_t *out)
     }
 }
 
-/* --- floats ---------------------------------------------------------------------------------------------------------------- */
+/* --- floats ------------------------------------------------------------------------------------------ */
 
 /* -0 is below +0; a NaN operand wins (its quiet form). */
 static double lesser(double a, double b)
@@ -317,7 +347,8 @@ static bool select_op(Op op, const Scalar *v, double *out)
     }
 }
 
-/* The result in double. For f32, +, -, *, / and sqrt of double round to the same float as float's own: 53 >= 2 * 24 + 2. */
+/* The result in double. For f32, +, -, *, / and sqrt of double round to the same float as float's own: 53 >=
+ * 2 * 24 + 2. */
 static bool float_op(Op op, DType d, const Scalar *v, double *out)
 {
     double a = v[0].f;
@@ -326,7 +357,9 @@ static bool float_op(Op op, DType d, const Scalar *v, double *out)
     case OP_SUB: *out = a - v[1].f; break;
     case OP_MUL: *out = a * v[1].f; break;
     case OP_DIV: *out = a / v[1].f; break;
-    case OP_FMA: *out = d == DT_F64 ? fma(a, v[1].f, v[2].f) : fmaf((float)a, (float)v[1].f, (float)v[2].f); break;
+    case OP_FMA:
+        *out = d == DT_F64 ? fma(a, v[1].f, v[2].f) : fmaf((float)a, (float)v[1].f, (float)v[2].f);
+        break;
     case OP_EXP: *out = exp(a); break;
     case OP_EXP2: *out = exp2(a); break;
     case OP_LOG: *out = log(a); break;
@@ -374,9 +407,18 @@ static bool compare(Op op, DType d, const Scalar *v, bool *out)
 bool scalar_op(Op op, DType d, const Scalar *v, Scalar *out)
 {
     bool b;
-    if (op == OP_WHERE) { *out = v[0].i ? v[1] : v[2]; return true; }
-    if (op == OP_PHILOX) { *out = scalar_int(scalar_philox((uint64_t)v[0].i, (uint64_t)v[1].i)); return true; }
-    if (compare(op, d, v, &b)) { *out = scalar_int(b); return true; }
+    if (op == OP_WHERE) {
+        *out = v[0].i ? v[1] : v[2];
+        return true;
+    }
+    if (op == OP_PHILOX) {
+        *out = scalar_int(scalar_philox((uint64_t)v[0].i, (uint64_t)v[1].i));
+        return true;
+    }
+    if (compare(op, d, v, &b)) {
+        *out = scalar_int(b);
+        return true;
+    }
     if (dtype_is_float(d)) {
         double x;
         if (!select_op(op, v, &x) && !float_op(op, d, v, &x)) return false;

@@ -1,19 +1,25 @@
-/* scalar.h: the semantics of scalar operations, the only place that has them in C: the folder, the evaluator of grids and
- * remaps, the interpreter and the tests all call these. ops.def says in words what is computed here.
+/* scalar.h: the semantics of scalar operations, the only place that has them in C: the folder, the evaluator
+ * of grids and remaps, the interpreter and the tests all call these. ops.def says in words what is computed
+ * here.
  *
- * A value of a dtype is held in a Scalar: integers (index and bool included) as `i`, sign- or zero-extended from their
- * width; floats of every dtype as `f`, a double that the dtype can hold exactly.
+ * A value of a dtype is held in a Scalar: integers (index and bool included) as `i`, sign- or zero-extended
+ * from their width; floats of every dtype as `f`, a double that the dtype can hold exactly.
  *
- * Arithmetic in a float dtype: f64 in double, f32 in float, the narrower ones in float with one rounding of the result
- * to the dtype (fma too: fused in float, then rounded). The caller's rounding mode must be to nearest even. */
+ * Arithmetic in a float dtype: f64 in double, f32 in float, the narrower ones in float with one rounding of
+ * the result to the dtype (fma too: fused in float, then rounded). The caller's rounding mode must be to
+ * nearest even. */
 #pragma once
 #include "ir/ir.h"
 
-typedef union Scalar { int64_t i; double f; } Scalar;
+typedef union Scalar {
+    int64_t i;
+    double f;
+} Scalar;
 
-/* An element-wise operation other than cast and bitcast, on operands of dtype `d`. For `where` operands[0] is the bool
- * and `d` the dtype of the others; comparisons give a bool; philox (seed: `d`, counter) gives a u32.
- * `approx` and `ftz` are ignored: this is the exact meaning. False: not an operation on scalars, or not of that dtype. */
+/* An element-wise operation other than cast and bitcast, on operands of dtype `d`. For `where` operands[0] is
+ * the bool and `d` the dtype of the others; comparisons give a bool; philox (seed: `d`, counter) gives a u32.
+ * `approx` and `ftz` are ignored: this is the exact meaning. False: not an operation on scalars, or not of
+ * that dtype. */
 bool scalar_op(Op, DType d, const Scalar *operands, Scalar *out);
 Scalar scalar_cast(DType to, DType from, Scalar);
 Scalar scalar_bitcast(DType to, DType from, Scalar);
@@ -37,5 +43,6 @@ static inline Scalar scalar_float(double f) { return (Scalar){ .f = f }; }
 Scalar scalar_lowest(DType);
 Scalar scalar_highest(DType);
 
-/* philox4x32-10 (Salmon et al., SC 2011), word 0: key = (low, high half of seed), counter block = (low, high half of counter, 0, 0). */
+/* philox4x32-10 (Salmon et al., SC 2011), word 0: key = (low, high half of seed), counter block = (low, high
+ * half of counter, 0, 0). */
 uint32_t scalar_philox(uint64_t seed, uint64_t counter);

@@ -28,15 +28,16 @@ void session_free(Session *s)
     arena_free(&s->arena);
     s->diags = s->last_diag = NULL;
     s->types = NULL;
-    s->sources.data = NULL; s->sources.len = s->sources.cap = 0;
-    s->deferred.data = NULL; s->deferred.len = s->deferred.cap = 0;
-    s->strings.data = NULL; s->strings.len = s->strings.cap = 0;
+    s->sources.data = NULL;
+    s->sources.len = s->sources.cap = 0;
+    s->deferred.data = NULL;
+    s->deferred.len = s->deferred.cap = 0;
+    s->strings.data = NULL;
+    s->strings.len = s->strings.cap = 0;
 }
 
 void session_defer(Session *s, void (*fn)(void *), void *ptr)
-{
-    vec_push(&s->arena, &s->deferred, ((__typeof__(*s->deferred.data)){ fn, ptr }));
-}
+{ vec_push(&s->arena, &s->deferred, ((__typeof__(*s->deferred.data)){ fn, ptr })); }
 
 static uint64_t hash_bytes(const char *p, size_t n)
 {

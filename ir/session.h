@@ -1,4 +1,5 @@
-/* session.h: one compilation: its memory, sources, diagnostics and options. A session belongs to one thread at a time.
+/* session.h: one compilation: its memory, sources, diagnostics and options. A session belongs to one thread
+ * at a time.
  *
  *     Session s;
  *     session_init(&s, allocator);
@@ -13,25 +14,30 @@ typedef struct Type Type;
 typedef struct TypeTable TypeTable;
 
 struct Session {
-    Arena arena;            /* lives as long as the session: sources, AST, IR, types, diagnostics */
-    jmp_buf oom;            /* recovery point, set by the owner with setjmp before the first use */
-    VEC(Source) sources;    /* [0] is unused */
+    Arena arena;         /* lives as long as the session: sources, AST, IR, types, diagnostics */
+    jmp_buf oom;         /* recovery point, set by the owner with setjmp before the first use */
+    VEC(Source) sources; /* [0] is unused */
     Diag *diags, *last_diag;
     int n_errors, n_warnings, n_perf;
-    int error_limit;        /* default 20 */
+    int error_limit; /* default 20 */
     bool warnings_as_errors;
-    const char *binder;     /* how a user gives a const or an extent its value, for diagnostics; NULL: -D */
-    DiagFn *on_diag; void *on_diag_user;
+    const char *binder; /* how a user gives a const or an extent its value, for diagnostics; NULL: -D */
+    DiagFn *on_diag;
+    void *on_diag_user;
     TypeTable *types;
-    VEC(struct { void (*fn)(void *); void *ptr; }) deferred;   /* run in reverse order by session_free */
+    VEC(struct {
+        void (*fn)(void *);
+        void *ptr;
+    })
+    deferred; /* run in reverse order by session_free */
     VEC(const char *) strings;
 };
 
 void session_init(Session *, Allocator);
 void session_free(Session *);
 /* Runs fn(ptr) when the session ends, however it ends. */
-int64_t clock_ns(void);     /* of a clock that only goes forward */
-double clock_ms(void);      /* the same in milliseconds */
+int64_t clock_ns(void); /* of a clock that only goes forward */
+double clock_ms(void);  /* the same in milliseconds */
 void session_defer(Session *, void (*fn)(void *), void *ptr);
 /* Interned copy: equal strings give equal pointers. */
 const char *session_intern(Session *, const char *, size_t len);

@@ -1,4 +1,5 @@
-/* stack.c: see stack.h. The thread stays the same (makecontext), so thread-local state, locks and what a driver holds current are those of the caller. */
+/* stack.c: see stack.h. The thread stays the same (makecontext), so thread-local state, locks and what a
+ * driver holds current are those of the caller. */
 #define _GNU_SOURCE
 #include "ir/stack.h"
 #include "ir/format.h"
@@ -8,7 +9,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Bounds of the thread's stack, which stay. Asking for them is slow in the main thread: it reads the process's map. */
+/* Bounds of the thread's stack, which stay. Asking for them is slow in the main thread: it reads the
+ * process's map. */
 static __thread uintptr_t low, high;
 
 static void find_bounds(void)
@@ -31,7 +33,10 @@ size_t stack_left(void)
     return here >= low && here < high ? (size_t)(here - low) : 0;
 }
 
-typedef struct Call { void (*fn)(void *); void *p; } Call;
+typedef struct Call {
+    void (*fn)(void *);
+    void *p;
+} Call;
 
 /* makecontext passes ints: the address of the call goes in two. */
 static void enter(unsigned upper, unsigned lower)
@@ -43,11 +48,13 @@ static void enter(unsigned upper, unsigned lower)
 static bool on_another(Call *c)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = STACK_BYTES + page;
-    char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    char *stack = mmap(
+        NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
     ucontext_t here, there;
     uint64_t at = (uintptr_t)c;
-    bool ok = !mprotect(stack, page, PROT_NONE) && !getcontext(&there);     /* the lowest page ends a stack that is too deep after all */
+    bool ok = !mprotect(stack, page, PROT_NONE) &&
+              !getcontext(&there); /* the lowest page ends a stack that is too deep after all */
     if (ok) {
         there.uc_stack.ss_sp = stack + page;
         there.uc_stack.ss_size = STACK_BYTES;
@@ -69,6 +76,9 @@ bool stack_call(void (*fn)(void *), void *p)
 
 const char *stack_refused(char out[STACK_TEXT])
 {
-    format_text(out, STACK_TEXT, "a compilation needs a stack of %d KiB; %zu KiB are left here, and no memory could be had for another", STACK_NEED / 1024, stack_left() / 1024);
+    format_text(out, STACK_TEXT,
+        "a compilation needs a stack of %d KiB; %zu KiB are left here, and no memory could be had for "
+        "another",
+        STACK_NEED / 1024, stack_left() / 1024);
     return out;
 }

@@ -33,9 +33,12 @@ static bool read_hex(const char *s, const char *end, double *out)
     int e = 0, exp = 0, digits = 0;
     bool point = false;
     for (; s < end && *s != 'p' && *s != 'P'; s++) {
-        if (*s == '.' && !point) { point = true; continue; }
+        if (*s == '.' && !point) {
+            point = true;
+            continue;
+        }
         int h = hex_digit(*s);
-        if (h < 0 || m >> 60) return false;         /* more than 64 bits: not a double */
+        if (h < 0 || m >> 60) return false; /* more than 64 bits: not a double */
         m = m * 16 + (unsigned)h;
         digits++;
         if (point) e -= 4;
@@ -54,13 +57,16 @@ static bool read_hex(const char *s, const char *end, double *out)
 /* m * 10^e with m < 2^53 and |e| <= 22: both factors are exact doubles, so one operation rounds correctly. */
 static bool read_decimal(const char *s, const char *end, double *out)
 {
-    static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
+        1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     uint64_t m = 0;
     int e = 0, exp = 0, digits = 0;
     bool point = false;
     for (; s < end && *s != 'e' && *s != 'E'; s++) {
-        if (*s == '.' && !point) { point = true; continue; }
+        if (*s == '.' && !point) {
+            point = true;
+            continue;
+        }
         if (!irtext_digit(*s)) return false;
         m = m * 10 + (unsigned)(*s - '0');
         if (m > 1ull << 53) return false;
@@ -69,7 +75,10 @@ static bool read_decimal(const char *s, const char *end, double *out)
     }
     if (!digits || (s < end && !read_exponent(s + 1, end, &exp))) return false;
     e += exp;
-    if (m == 0) { *out = 0; return true; }
+    if (m == 0) {
+        *out = 0;
+        return true;
+    }
     if (e < -22 || e > 22) return false;
     *out = e < 0 ? (double)m / tens[-e] : (double)m * tens[e];
     return true;
@@ -91,9 +100,13 @@ bool irtext_read_float(const char *s, size_t len, double *out)
         return isnan(*out);
     }
     bool ok;
-    if (n == 3 && !memcmp(s, "inf", 3)) { *out = INFINITY; ok = true; }
-    else if (n == 3 && !memcmp(s, "nan", 3)) { *out = NAN; ok = true; }
-    else if (n > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) ok = read_hex(s + 2, end, out);
+    if (n == 3 && !memcmp(s, "inf", 3)) {
+        *out = INFINITY;
+        ok = true;
+    } else if (n == 3 && !memcmp(s, "nan", 3)) {
+        *out = NAN;
+        ok = true;
+    } else if (n > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X')) ok = read_hex(s + 2, end, out);
     else ok = read_decimal(s, end, out);
     if (ok && neg) *out = copysign(*out, -1.0);
     return ok;
@@ -108,8 +121,14 @@ static void write_hex(double x, Text *out)
     uint64_t m = u & ((1ull << 52) - 1);
     int e = (int)(u >> 52 & 0x7ff) - 1023, digits = 13;
     int lead = 1;
-    if (e == -1023) { lead = 0; e = -1022; }
-    while (digits && !(m & 15)) { m >>= 4; digits--; }
+    if (e == -1023) {
+        lead = 0;
+        e = -1022;
+    }
+    while (digits && !(m & 15)) {
+        m >>= 4;
+        digits--;
+    }
     text_printf(out, "%s0x%d", u >> 63 ? "-" : "", lead);
     if (digits) text_printf(out, ".%0*llx", digits, (unsigned long long)m);
     text_printf(out, "p%+d", e);
@@ -124,7 +143,10 @@ void irtext_write_float(DType d, double x, Text *out)
         else text_printf(out, "nan:0x%llx", (unsigned long long)u);
         return;
     }
-    if (isinf(x)) { text_puts(out, x < 0 ? "-inf" : "inf"); return; }
+    if (isinf(x)) {
+        text_puts(out, x < 0 ? "-inf" : "inf");
+        return;
+    }
     if (dtype_is_float(d) && same_bits(x, scalar_round(d, x))) {
         for (int precision = 1; precision <= 15; precision++) {
             char buf[64];

@@ -1,7 +1,11 @@
 /* type.c: see type.h. */
 #include "ir/type.h"
 
-static const struct { const char *name; int bits; char kind; } dtypes[DT_COUNT] = {
+static const struct {
+    const char *name;
+    int bits;
+    char kind;
+} dtypes[DT_COUNT] = {
 #define DTYPE(ID, name, bits, kind) { name, bits, #kind[0] },
 #include "ir/type.def"
 #undef DTYPE
@@ -16,11 +20,17 @@ bool dtype_is_signed(DType d) { return dtypes[d].kind == 'S'; }
 bool dtype_parse(const char *s, size_t len, DType *out)
 {
     for (int i = 0; i < DT_COUNT; i++)
-        if (strlen(dtypes[i].name) == len && !memcmp(s, dtypes[i].name, len)) { *out = (DType)i; return true; }
+        if (strlen(dtypes[i].name) == len && !memcmp(s, dtypes[i].name, len)) {
+            *out = (DType)i;
+            return true;
+        }
     return false;
 }
 
-struct TypeTable { const Type **slots; size_t cap, n; };
+struct TypeTable {
+    const Type **slots;
+    size_t cap, n;
+};
 
 static size_t hash_type(const Type *t)
 {
@@ -69,9 +79,7 @@ const Type *type_token(Session *s) { return intern(s, (Type){ .kind = TYPE_TOKEN
 const Type *type_error(Session *s) { return intern(s, (Type){ .kind = TYPE_ERROR }); }
 
 const Type *type_tensor(Session *s, DType d, int rank)
-{
-    return intern(s, (Type){ .kind = TYPE_TENSOR, .dtype = d, .rank = rank });
-}
+{ return intern(s, (Type){ .kind = TYPE_TENSOR, .dtype = d, .rank = rank }); }
 
 const Type *type_tile(Session *s, DType d, int rank, const int64_t *shape)
 {
@@ -81,9 +89,7 @@ const Type *type_tile(Session *s, DType d, int rank, const int64_t *shape)
 }
 
 const Type *type_value(Session *s, DType d, int rank, const int64_t *shape)
-{
-    return rank ? type_tile(s, d, rank, shape) : type_scalar(s, d);
-}
+{ return rank ? type_tile(s, d, rank, shape) : type_scalar(s, d); }
 
 const Type *type_shared(Session *s, DType d, int rank, const int64_t *shape, const char *layout)
 {
@@ -93,9 +99,7 @@ const Type *type_shared(Session *s, DType d, int rank, const int64_t *shape, con
 }
 
 const Type *type_barrier(Session *s, int64_t n)
-{
-    return intern(s, (Type){ .kind = TYPE_BARRIER, .rank = 1, .shape = { n } });
-}
+{ return intern(s, (Type){ .kind = TYPE_BARRIER, .rank = 1, .shape = { n } }); }
 
 const Type *type_with_dtype(Session *s, const Type *t, DType d)
 {
@@ -114,7 +118,8 @@ const Type *type_with_layout(Session *s, const Type *t, const char *layout)
 int64_t type_elements(const Type *t)
 {
     int64_t n = 1;
-    if (t->kind != TYPE_SCALAR) for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    if (t->kind != TYPE_SCALAR)
+        for (int i = 0; i < t->rank; i++) n *= t->shape[i];
     return n;
 }
 
@@ -136,10 +141,17 @@ void type_print(const Type *t, Text *out)
 {
     switch (t->kind) {
     case TYPE_SCALAR: text_puts(out, dtype_name(t->dtype)); break;
-    case TYPE_TILE: text_puts(out, dtype_name(t->dtype)); print_shape(t, out); break;
+    case TYPE_TILE:
+        text_puts(out, dtype_name(t->dtype));
+        print_shape(t, out);
+        break;
     case TYPE_TENSOR: text_printf(out, "tensor<%s, %d>", dtype_name(t->dtype), t->rank); break;
     case TYPE_TOKEN: text_puts(out, "token"); break;
-    case TYPE_SHARED: text_printf(out, "shared<%s", dtype_name(t->dtype)); print_shape(t, out); text_putc(out, '>'); break;
+    case TYPE_SHARED:
+        text_printf(out, "shared<%s", dtype_name(t->dtype));
+        print_shape(t, out);
+        text_putc(out, '>');
+        break;
     case TYPE_BARRIER: text_printf(out, "barrier<%lld>", (long long)t->shape[0]); break;
     case TYPE_ERROR: text_puts(out, "error"); break;
     }

@@ -12,21 +12,21 @@ typedef enum DType {
 } DType;
 
 typedef enum TypeKind {
-    TYPE_SCALAR,    /* f32 */
-    TYPE_TILE,      /* f32[128, 64], in kernel IR with a layout: f32[128, 64]@#mma<...> */
-    TYPE_TENSOR,    /* tensor<f16, 4>: a kernel argument; extents and strides are dynamic */
-    TYPE_TOKEN,     /* memory order */
-    TYPE_SHARED,    /* kernel IR: shared<f16[3, 128, 64]@#swizzle<128>>, a shared-memory buffer */
-    TYPE_BARRIER,   /* kernel IR: barrier<n>, an array of n mbarriers */
-    TYPE_ERROR,     /* poison: the front end's error type; never in a module that verifies */
+    TYPE_SCALAR,  /* f32 */
+    TYPE_TILE,    /* f32[128, 64], in kernel IR with a layout: f32[128, 64]@#mma<...> */
+    TYPE_TENSOR,  /* tensor<f16, 4>: a kernel argument; extents and strides are dynamic */
+    TYPE_TOKEN,   /* memory order */
+    TYPE_SHARED,  /* kernel IR: shared<f16[3, 128, 64]@#swizzle<128>>, a shared-memory buffer */
+    TYPE_BARRIER, /* kernel IR: barrier<n>, an array of n mbarriers */
+    TYPE_ERROR,   /* poison: the front end's error type; never in a module that verifies */
 } TypeKind;
 
 struct Type {
     TypeKind kind;
     DType dtype;
-    int rank;                       /* tile, tensor, shared, barrier (1) */
-    int64_t shape[TILE_MAX_RANK];   /* tile, shared, barrier */
-    const char *layout;             /* interned text of the layout (ir/layout.h parses it), or NULL */
+    int rank;                     /* tile, tensor, shared, barrier (1) */
+    int64_t shape[TILE_MAX_RANK]; /* tile, shared, barrier */
+    const char *layout;           /* interned text of the layout (ir/layout.h parses it), or NULL */
 };
 
 const Type *type_scalar(Session *, DType);
@@ -42,7 +42,7 @@ const Type *type_with_layout(Session *, const Type *, const char *layout);
 /* A tile of `shape`, or the scalar for rank 0. */
 const Type *type_value(Session *, DType, int rank, const int64_t *shape);
 
-int64_t type_elements(const Type *);            /* 1 for a scalar */
+int64_t type_elements(const Type *); /* 1 for a scalar */
 bool type_same_shape(const Type *, const Type *);
 static inline bool type_is_value(const Type *t) { return t->kind == TYPE_SCALAR || t->kind == TYPE_TILE; }
 void type_print(const Type *, Text *);
@@ -52,6 +52,6 @@ const char *dtype_name(DType);
 int dtype_bits(DType);
 static inline int dtype_bytes(DType d) { return dtype_bits(d) / 8; }
 bool dtype_is_float(DType);
-bool dtype_is_int(DType);       /* signed, unsigned or index; not bool */
+bool dtype_is_int(DType); /* signed, unsigned or index; not bool */
 bool dtype_is_signed(DType);
 bool dtype_parse(const char *, size_t len, DType *);

@@ -1,15 +1,18 @@
-/* verify.c: whether a module is well-formed IR. Each breach is an error at the instruction's place with the printed
- * instruction as its note; one breach an instruction is reported. What is checked, besides each operation's type rule:
+/* verify.c: whether a module is well-formed IR. Each breach is an error at the instruction's place with the
+ * printed instruction as its note; one breach an instruction is reported. What is checked, besides each
+ * operation's type rule:
  *
- * - functions: parameters match the body's arguments; facts are consistent; grid and remap have their shape and compute
- *   scalars without memory;
+ * - functions: parameters match the body's arguments; facts are consistent; grid and remap have their shape
+ * and compute scalars without memory;
  * - blocks: one terminator, at the end, of the kind the surrounding operation asks for;
- * - values: defined before use in the same block or in one around it, in the same function, use lists intact, unique ids;
- * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without one; no token is
- *   the memory state of two operations on one path; loops carry the tokens they use;
+ * - values: defined before use in the same block or in one around it, in the same function, use lists intact,
+ * unique ids;
+ * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without
+ * one; no token is the memory state of two operations on one path; loops carry the tokens they use;
  * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
  * - roles (kernel IR) agree on their tickets and rings (roles.c);
- * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT) feeds.
+ * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT)
+ * feeds.
  *
  * Uses the `mark` of instructions. */
 #include "ir/scalar.h"
@@ -21,14 +24,13 @@ typedef struct Verifier {
     Session *s;
     const Module *module;
     const Func *func;
-    uint64_t *ids;          /* bit set: value id seen */
-    uint64_t *divergent;    /* bit set: values that may differ between the threads of a program */
+    uint64_t *ids;       /* bit set: value id seen */
+    uint64_t *divergent; /* bit set: values that may differ between the threads of a program */
     bool ok;
     int breaches;
 } Verifier;
 
-__attribute__((format(printf, 3, 4)))
-static void breach(Verifier *v, const Instr *i, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void breach(Verifier *v, const Instr *i, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -44,8 +46,15 @@ static void breach(Verifier *v, const Instr *i, const char *fmt, ...)
     diag_note(v->s, d, (Loc){ 0 }, "%s", line.data);
 }
 
-#define BREACH(i, ...) do { breach(v, (i), __VA_ARGS__); return; } while (0)
-#define BREACH_IF(cond, i, ...) do { if (cond) BREACH(i, __VA_ARGS__); } while (0)
+#define BREACH(i, ...) \
+    do { \
+        breach(v, (i), __VA_ARGS__); \
+        return; \
+    } while (0)
+#define BREACH_IF(cond, i, ...) \
+    do { \
+        if (cond) BREACH(i, __VA_ARGS__); \
+    } while (0)
 
 static bool is_identifier(const char *s)
 {
@@ -54,7 +63,7 @@ static bool is_identifier(const char *s)
     return !*s;
 }
 
-/* --- functions ---------------------------------------------------------------------------------------------------------- */
+/* --- functions --------------------------------------------------------------------------------------- */
 
 static void check_dim(Verifier *v, int k)
 {
@@ -62,17 +71,21 @@ static void check_dim(Verifier *v, int k)
     const Dim *d = &f->dims[k];
     const char *name = d->name ? d->name : arena_printf(&v->s->arena, "#%d", k);
     BREACH_IF(d->name && !is_identifier(d->name), NULL, "the dimension '%s' has no valid name", d->name);
-    for (int j = 0; j < k; j++) BREACH_IF(d->name && f->dims[j].name && !strcmp(d->name, f->dims[j].name), NULL, "two dimensions are named %s", d->name);
+    for (int j = 0; j < k; j++)
+        BREACH_IF(d->name && f->dims[j].name && !strcmp(d->name, f->dims[j].name), NULL,
+            "two dimensions are named %s", d->name);
     BREACH_IF(d->extent < -1, NULL, "the extent of dimension %s is %lld", name, (long long)d->extent);
     BREACH_IF(!d->name && d->extent < 0, NULL, "the dimension %s has neither name nor extent", name);
-    BREACH_IF(d->div < 1 || (d->extent > 0 && d->extent % d->div), NULL, "the divisor of dimension %s is %lld", name, (long long)d->div);
+    BREACH_IF(d->div < 1 || (d->extent > 0 && d->extent % d->div), NULL,
+        "the divisor of dimension %s is %lld", name, (long long)d->div);
     if (d->param < 0) {
         BREACH_IF(f->is_kernel && d->extent < 0, NULL, "the launch cannot know dimension %s", name);
         return;
     }
     const Param *p = d->param < f->n_params ? &f->params[d->param] : NULL;
-    BREACH_IF(!p || p->type->kind != TYPE_TENSOR || d->axis < 0 || d->axis >= p->type->rank || p->dims[d->axis] != k, NULL,
-              "dimension %s is not axis %d of parameter %d", name, d->axis, d->param);
+    BREACH_IF(!p || p->type->kind != TYPE_TENSOR || d->axis < 0 || d->axis >= p->type->rank ||
+                  p->dims[d->axis] != k,
+        NULL, "dimension %s is not axis %d of parameter %d", name, d->axis, d->param);
 }
 
 static void check_param(Verifier *v, int k)
@@ -81,38 +94,48 @@ static void check_param(Verifier *v, int k)
     const Param *p = &f->params[k];
     BREACH_IF(!is_identifier(p->name), NULL, "parameter %d has no valid name", k);
     BREACH_IF(!p->type, NULL, "parameter %s has no type", p->name);
-    for (int j = 0; j < k; j++) BREACH_IF(!strcmp(p->name, f->params[j].name), NULL, "two parameters are named %s", p->name);
+    for (int j = 0; j < k; j++)
+        BREACH_IF(!strcmp(p->name, f->params[j].name), NULL, "two parameters are named %s", p->name);
     bool tensor = p->type->kind == TYPE_TENSOR;
-    BREACH_IF(tensor == (p->kind == PARAM_SCALAR) && (f->is_kernel || tensor), NULL, "parameter %s is %s, which does not fit its kind", p->name, type_string(v->s, p->type));
-    BREACH_IF(f->is_kernel && !tensor && p->type->kind != TYPE_SCALAR, NULL, "parameter %s is %s, must be a tensor or a scalar", p->name, type_string(v->s, p->type));
+    BREACH_IF(tensor == (p->kind == PARAM_SCALAR) && (f->is_kernel || tensor), NULL,
+        "parameter %s is %s, which does not fit its kind", p->name, type_string(v->s, p->type));
+    BREACH_IF(f->is_kernel && !tensor && p->type->kind != TYPE_SCALAR, NULL,
+        "parameter %s is %s, must be a tensor or a scalar", p->name, type_string(v->s, p->type));
     BREACH_IF(!(p->lo <= p->hi), NULL, "the range of parameter %s is empty", p->name);
     if (!tensor) return;
     int64_t size = dtype_bytes(p->type->dtype);
-    BREACH_IF(p->align < size || (p->align & (p->align - 1)), NULL, "the alignment of parameter %s is %lld", p->name, (long long)p->align);
+    BREACH_IF(p->align < size || (p->align & (p->align - 1)), NULL, "the alignment of parameter %s is %lld",
+        p->name, (long long)p->align);
     for (int a = 0; a < p->type->rank; a++) {
-        BREACH_IF(p->dims[a] < 0 || p->dims[a] >= f->n_dims, NULL, "axis %d of parameter %s has no dimension", a, p->name);
-        BREACH_IF(p->stride_div[a] < 1 || (p->stride[a] != FACT_UNKNOWN && p->stride[a] % p->stride_div[a]), NULL,
-                  "the stride of axis %d of parameter %s does not have the divisor %lld", a, p->name, (long long)p->stride_div[a]);
+        BREACH_IF(p->dims[a] < 0 || p->dims[a] >= f->n_dims, NULL, "axis %d of parameter %s has no dimension",
+            a, p->name);
+        BREACH_IF(p->stride_div[a] < 1 || (p->stride[a] != FACT_UNKNOWN && p->stride[a] % p->stride_div[a]),
+            NULL, "the stride of axis %d of parameter %s does not have the divisor %lld", a, p->name,
+            (long long)p->stride_div[a]);
     }
 }
 
 static void check_launch_block(Verifier *v, const Block *b, const char *what, int own_args)
 {
     const Func *f = v->func;
-    BREACH_IF(b->n_args != f->n_params + own_args, NULL, "the %s has %d arguments, must be %d", what, b->n_args, f->n_params + own_args);
+    BREACH_IF(b->n_args != f->n_params + own_args, NULL, "the %s has %d arguments, must be %d", what,
+        b->n_args, f->n_params + own_args);
     for (int k = 0; k < b->n_args; k++) {
         const Type *t = k < own_args ? type_scalar(v->s, DT_INDEX) : f->params[k - own_args].type;
-        BREACH_IF(b->args[k]->type != t, NULL, "argument %d of the %s is %s, must be %s", k, what, type_string(v->s, b->args[k]->type), type_string(v->s, t));
+        BREACH_IF(b->args[k]->type != t, NULL, "argument %d of the %s is %s, must be %s", k, what,
+            type_string(v->s, b->args[k]->type), type_string(v->s, t));
     }
     const Instr *y = b->last;
-    if (!y || y->op != OP_YIELD) return;        /* reported with the block */
+    if (!y || y->op != OP_YIELD) return; /* reported with the block */
     int most = own_args ? 1 : 3;
-    BREACH_IF(y->n_operands < 1 || y->n_operands > most, y, "the %s yields %d values, must be 1%s", what, y->n_operands, own_args ? "" : " to 3");
+    BREACH_IF(y->n_operands < 1 || y->n_operands > most, y, "the %s yields %d values, must be 1%s", what,
+        y->n_operands, own_args ? "" : " to 3");
     for (int k = 0; k < y->n_operands; k++)
-        BREACH_IF(ir_operand(y, k)->type != type_scalar(v->s, DT_INDEX), y, "the %s yields %s, must be index", what, type_string(v->s, ir_operand(y, k)->type));
+        BREACH_IF(ir_operand(y, k)->type != type_scalar(v->s, DT_INDEX), y, "the %s yields %s, must be index",
+            what, type_string(v->s, ir_operand(y, k)->type));
 }
 
-/* --- values --------------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------ */
 
 static int number_block(const Block *b, int n)
 {
@@ -156,19 +179,22 @@ static void check_id(Verifier *v, const Instr *i, const Value *x)
     int64_t n = 1;
     for (int k = 0; k < x->type->rank; k++) {
         int64_t e = x->type->shape[k];
-        BREACH_IF(e < 1 || e > INT32_MAX || n > ((int64_t)1 << 40) / e, i, "the extents of value %%%u are out of range", x->id);
+        BREACH_IF(e < 1 || e > INT32_MAX || n > ((int64_t)1 << 40) / e, i,
+            "the extents of value %%%u are out of range", x->id);
         n *= e;
     }
 }
 
-/* --- memory and tokens ------------------------------------------------------------------------------------------------------ */
+/* --- memory and tokens ------------------------------------------------------------------------------- */
 
 static bool orders_all(const Instr *i)
 {
-    return (i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS) && ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
+    return (i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS) &&
+           ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
 }
 
-/* How many tensors' chains a token stands for. Joined chains part again by several uses of one token, one a chain. */
+/* How many tensors' chains a token stands for. Joined chains part again by several uses of one token, one a
+ * chain. */
 static int token_width(const Value *t, int depth)
 {
     const Instr *i = t->def;
@@ -176,7 +202,9 @@ static int token_width(const Value *t, int depth)
     if (!i) {
         const Instr *loop = t->block->parent;
         int k = !loop ? -1 : loop->op == OP_FOR ? t->index + 2 : loop->op == OP_WHILE ? t->index : -1;
-        return k >= 0 && k < loop->n_operands && ir_operand(loop, k)->type->kind == TYPE_TOKEN ? token_width(ir_operand(loop, k), depth + 1) : 1;
+        return k >= 0 && k < loop->n_operands && ir_operand(loop, k)->type->kind == TYPE_TOKEN
+                   ? token_width(ir_operand(loop, k), depth + 1)
+                   : 1;
     }
     if (i->op == OP_JOIN_TOKENS) {
         int n = 0;
@@ -185,17 +213,21 @@ static int token_width(const Value *t, int depth)
     }
     MemParts m;
     if (ir_mem_parts(i, &m)) return orders_all(i) && m.token ? token_width(m.token, depth + 1) : 1;
-    if (i->op == OP_FOR && t->index + 3 < i->n_operands) return token_width(ir_operand(i, t->index + 3), depth + 1);
+    if (i->op == OP_FOR && t->index + 3 < i->n_operands)
+        return token_width(ir_operand(i, t->index + 3), depth + 1);
     if (i->op == OP_WHILE && t->index < i->n_operands) return token_width(ir_operand(i, t->index), depth + 1);
     if (i->op == OP_IF && i->n_blocks == 2) {
         const Instr *y = i->blocks[0]->last;
-        if (y && y->op == OP_YIELD && t->index < y->n_operands) return token_width(ir_operand(y, t->index), depth + 1);
+        if (y && y->op == OP_YIELD && t->index < y->n_operands)
+            return token_width(ir_operand(y, t->index), depth + 1);
     }
     return 1;
 }
 
-/* The most uses of `t` on one path through the uses inside `b`; *param_twice when two of them access one tensor. */
-static int uses_on_path(const Verifier *v, const Block *b, const Value *t, uint64_t *params, const Instr **culprit)
+/* The most uses of `t` on one path through the uses inside `b`; *param_twice when two of them access one
+ * tensor. */
+static int uses_on_path(
+    const Verifier *v, const Block *b, const Value *t, uint64_t *params, const Instr **culprit)
 {
     int n = 0;
     for (const Instr *i = b->first; i; i = i->next) {
@@ -204,7 +236,10 @@ static int uses_on_path(const Verifier *v, const Block *b, const Value *t, uint6
         bool mem = ir_mem_parts(i, &m) && m.token == t;
         for (int k = 0; k < i->n_operands; k++) n += ir_operand(i, k) == t;
         if (mem && !orders_all(i) && m.param < 64) {
-            if (*params >> m.param & 1) { *culprit = i; return 1 << 20; }
+            if (*params >> m.param & 1) {
+                *culprit = i;
+                return 1 << 20;
+            }
             *params |= 1ull << m.param;
         }
         uint64_t seen[2] = { *params, *params };
@@ -226,14 +261,15 @@ static void check_token(Verifier *v, const Value *t)
     const Block *home = t->def ? t->def->block : t->block;
     for (const Use *u = t->uses; u; u = u->next) {
         for (const Block *b = u->user->block; b && b != home; b = b->parent ? b->parent->block : NULL)
-            BREACH_IF(b->parent && b->parent->op != OP_IF && (op_info[b->parent->op].flags & OPF_KERNEL) == 0, u->user,
-                      "the token %%%u comes from outside the loop, which must carry it", t->id);
+            BREACH_IF(b->parent && b->parent->op != OP_IF && (op_info[b->parent->op].flags & OPF_KERNEL) == 0,
+                u->user, "the token %%%u comes from outside the loop, which must carry it", t->id);
     }
     if (!t->uses || !t->uses->next) return;
     uint64_t params = 0;
     const Instr *culprit = NULL;
     int n = uses_on_path(v, home, t, &params, &culprit);
-    BREACH_IF(n > token_width(t, 0), culprit, "the token %%%u is the memory state of two operations on one path", t->id);
+    BREACH_IF(n > token_width(t, 0), culprit,
+        "the token %%%u is the memory state of two operations on one path", t->id);
 }
 
 static void check_memory(Verifier *v, const Instr *i)
@@ -243,12 +279,13 @@ static void check_memory(Verifier *v, const Instr *i)
     BREACH_IF(m.tensor->def || m.tensor->block != v->func->body, i, "the tensor is not a parameter");
     const Param *p = &v->func->params[m.param];
     bool load = i->op == OP_LOAD || i->op == OP_GATHER;
-    BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name, p->name);
+    BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name,
+        p->name);
     BREACH_IF(p->kind == PARAM_IN && m.token, i, "a load from %s, which is in, takes no token", p->name);
     BREACH_IF(p->kind != PARAM_IN && !m.token, i, "a load from %s, which is written, needs a token", p->name);
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------------------------- */
+/* --- instructions ------------------------------------------------------------------------------------ */
 
 static void check_call(Verifier *v, const Instr *i)
 {
@@ -256,11 +293,14 @@ static void check_call(Verifier *v, const Instr *i)
     const Func *f = a ? ir_func_find(v->module, a->s) : NULL;
     BREACH_IF(!a, i, "the attribute callee is missing");
     BREACH_IF(!f || f->is_kernel, i, "there is no device function @%s", a->s);
-    BREACH_IF(i->n_operands != f->n_params || i->n_results != f->n_results, i, "@%s takes %d values and gives %d", f->name, f->n_params, f->n_results);
+    BREACH_IF(i->n_operands != f->n_params || i->n_results != f->n_results, i,
+        "@%s takes %d values and gives %d", f->name, f->n_params, f->n_results);
     for (int k = 0; k < f->n_params; k++)
-        BREACH_IF(ir_operand(i, k)->type != f->params[k].type, i, "operand %d is %s, must be %s", k, type_string(v->s, ir_operand(i, k)->type), type_string(v->s, f->params[k].type));
+        BREACH_IF(ir_operand(i, k)->type != f->params[k].type, i, "operand %d is %s, must be %s", k,
+            type_string(v->s, ir_operand(i, k)->type), type_string(v->s, f->params[k].type));
     for (int k = 0; k < f->n_results; k++)
-        BREACH_IF(i->results[k].type != f->results[k], i, "result %d is %s, must be %s", k, type_string(v->s, i->results[k].type), type_string(v->s, f->results[k]));
+        BREACH_IF(i->results[k].type != f->results[k], i, "result %d is %s, must be %s", k,
+            type_string(v->s, i->results[k].type), type_string(v->s, f->results[k]));
 }
 
 static void check_const(Verifier *v, const Instr *i)
@@ -280,7 +320,8 @@ static void check_launch_value(Verifier *v, const Instr *i)
 {
     const Func *f = v->func;
     const Attr *dim = ir_attr(i, ATTR_DIM), *param = ir_attr(i, ATTR_PARAM), *axis = ir_attr(i, ATTR_AXIS);
-    if (i->op == OP_DIM) BREACH_IF(!dim || dim->i < 0 || dim->i >= f->n_dims, i, "there is no such dimension");
+    if (i->op == OP_DIM)
+        BREACH_IF(!dim || dim->i < 0 || dim->i >= f->n_dims, i, "there is no such dimension");
     if (i->op == OP_STRIDE) {
         const Param *p = param && param->i >= 0 && param->i < f->n_params ? &f->params[param->i] : NULL;
         BREACH_IF(!p || p->type->kind != TYPE_TENSOR, i, "there is no such tensor parameter");
@@ -288,13 +329,15 @@ static void check_launch_value(Verifier *v, const Instr *i)
     }
     if (i->op == OP_TOKEN) {
         const Param *p = param && param->i >= 0 && param->i < f->n_params ? &f->params[param->i] : NULL;
-        BREACH_IF(!p || (p->kind != PARAM_OUT && p->kind != PARAM_INOUT), i, "there is no such out or inout parameter");
+        BREACH_IF(!p || (p->kind != PARAM_OUT && p->kind != PARAM_INOUT), i,
+            "there is no such out or inout parameter");
     }
     if (i->op == OP_PROGRAM_ID || i->op == OP_NUM_PROGRAMS) {
         const Instr *y = f->grid ? f->grid->last : NULL;
         int axes = y && y->op == OP_YIELD ? y->n_operands : 3;
         BREACH_IF(!f->is_kernel, i, "%s outside a kernel", op_info[i->op].name);
-        BREACH_IF(!axis || axis->i < (i->op == OP_NUM_PROGRAMS ? -1 : 0) || axis->i >= axes, i, "the grid has no such axis");
+        BREACH_IF(!axis || axis->i < (i->op == OP_NUM_PROGRAMS ? -1 : 0) || axis->i >= axes, i,
+            "the grid has no such axis");
     }
 }
 
@@ -302,18 +345,23 @@ static void check_place(Verifier *v, const Instr *i, Place place)
 {
     static const char *const names[] = { "the body", "the grid", "the remap", "a combining block" };
     if (place == IN_BODY) return;
-    if (place == IN_COMBINE) {      /* straight-line, so that it can be run on many elements at once */
-        BREACH_IF(i->op != OP_CONST && i->op != OP_YIELD && !(op_info[i->op].flags & OPF_ELEM), i, "%s does not belong in a combining block, which is element-wise", op_info[i->op].name);
+    if (place == IN_COMBINE) { /* straight-line, so that it can be run on many elements at once */
+        BREACH_IF(i->op != OP_CONST && i->op != OP_YIELD && !(op_info[i->op].flags & OPF_ELEM), i,
+            "%s does not belong in a combining block, which is element-wise", op_info[i->op].name);
     }
-    bool control = i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || (op_info[i->op].flags & OPF_TERM);
-    BREACH_IF(!control && !(op_info[i->op].flags & OPF_PURE), i, "%s does not belong in %s", op_info[i->op].name, names[place]);
-    BREACH_IF(i->op == OP_PROGRAM_ID || (place == IN_GRID && i->op == OP_NUM_PROGRAMS), i, "%s does not belong in %s", op_info[i->op].name, names[place]);
+    bool control =
+        i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || (op_info[i->op].flags & OPF_TERM);
+    BREACH_IF(!control && !(op_info[i->op].flags & OPF_PURE), i, "%s does not belong in %s",
+        op_info[i->op].name, names[place]);
+    BREACH_IF(i->op == OP_PROGRAM_ID || (place == IN_GRID && i->op == OP_NUM_PROGRAMS), i,
+        "%s does not belong in %s", op_info[i->op].name, names[place]);
     for (int k = 0; k < i->n_results; k++)
-        BREACH_IF(i->results[k].type->kind != TYPE_SCALAR, i, "%s computes scalars only, not %s", names[place], type_string(v->s, i->results[k].type));
+        BREACH_IF(i->results[k].type->kind != TYPE_SCALAR, i, "%s computes scalars only, not %s",
+            names[place], type_string(v->s, i->results[k].type));
 }
 
-/* Values that may differ between threads: results of divergent operations, and what is computed from them, through carried
- * values and the results of divergent branches too. One sweep; true when it found more. */
+/* Values that may differ between threads: results of divergent operations, and what is computed from them,
+ * through carried values and the results of divergent branches too. One sweep; true when it found more. */
 static bool spread_divergence(Verifier *v, const Block *b);
 
 static bool has_bit(const uint64_t *bits, uint32_t id) { return bits[id / 64] >> (id % 64) & 1; }
@@ -364,9 +412,12 @@ static void check_barrier(Verifier *v, const Instr *i)
         const Instr *p = b->parent;
         bool divergent = false;
         if (p->op == OP_IF) divergent = is_divergent(v, ir_operand(p, 0));
-        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) divergent |= is_divergent(v, ir_operand(p, k));
-        if (p->op == OP_WHILE && p->blocks[0]->last && p->blocks[0]->last->n_operands) divergent = is_divergent(v, ir_operand(p->blocks[0]->last, 0));
-        BREACH_IF(divergent, i, "a barrier under control flow not proven uniform: not all threads may come to it");
+        if (p->op == OP_FOR)
+            for (int k = 0; k < 3; k++) divergent |= is_divergent(v, ir_operand(p, k));
+        if (p->op == OP_WHILE && p->blocks[0]->last && p->blocks[0]->last->n_operands)
+            divergent = is_divergent(v, ir_operand(p->blocks[0]->last, 0));
+        BREACH_IF(
+            divergent, i, "a barrier under control flow not proven uniform: not all threads may come to it");
     }
 }
 
@@ -382,7 +433,7 @@ static void check_barriers(Verifier *v)
 {
     if (!ir_holds_flag(v->func->body, OPF_BARRIER) || !ir_holds_flag(v->func->body, OPF_DIVERGENT)) return;
     v->divergent = arena_array(&v->s->arena, uint64_t, v->module->next_id / 64 + 1);
-    while (spread_divergence(v, v->func->body)) { }
+    while (spread_divergence(v, v->func->body)) {}
     barriers_in(v, v->func->body);
 }
 
@@ -410,9 +461,7 @@ static void check_roles(Verifier *v)
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth);
 
 static Op terminator_of(const Instr *i, int block)
-{
-    return i->op == OP_WHILE && block == 0 ? OP_CONDITION : OP_YIELD;
-}
+{ return i->op == OP_WHILE && block == 0 ? OP_CONDITION : OP_YIELD; }
 
 static void check_instr(Verifier *v, const Instr *i, Place place)
 {
@@ -421,7 +470,9 @@ static void check_instr(Verifier *v, const Instr *i, Place place)
         BREACH_IF(why, i, "operand %d %s", k, why);
     }
     for (int k = 0; k < i->n_attrs; k++)
-        for (int j = 0; j < k; j++) BREACH_IF(i->attrs[j].key == i->attrs[k].key, i, "the attribute %s stands twice", attr_info[i->attrs[k].key].name);
+        for (int j = 0; j < k; j++)
+            BREACH_IF(i->attrs[j].key == i->attrs[k].key, i, "the attribute %s stands twice",
+                attr_info[i->attrs[k].key].name);
     const Attr *range = ir_attr(i, ATTR_RANGE);
     BREACH_IF(range && (range->n != 2 || range->v[0] > range->v[1]), i, "the range must be [lo, hi]");
     for (int k = 0; k < i->n_results; k++) BREACH_IF(!i->results[k].type, i, "result %d has no type", k);
@@ -446,15 +497,24 @@ static bool check_shape_of_block(Verifier *v, const Block *b, Op terminator)
         return false;
     }
     for (const Instr *i = b->first; i; prev = i, i = i->next) {
-        if (i->block != b || i->prev != prev) { breach(v, i, "the instruction is not linked into its block"); return false; }
-        if ((op_info[i->op].flags & OPF_TERM) && i != last) { breach(v, i, "%s stands before the end of its block", op_info[i->op].name); return false; }
+        if (i->block != b || i->prev != prev) {
+            breach(v, i, "the instruction is not linked into its block");
+            return false;
+        }
+        if ((op_info[i->op].flags & OPF_TERM) && i != last) {
+            breach(v, i, "%s stands before the end of its block", op_info[i->op].name);
+            return false;
+        }
     }
     return true;
 }
 
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth)
 {
-    if (depth > IR_MAX_NESTING) { breach(v, b->parent, "blocks nest deeper than %d", IR_MAX_NESTING); return; }
+    if (depth > IR_MAX_NESTING) {
+        breach(v, b->parent, "blocks nest deeper than %d", IR_MAX_NESTING);
+        return;
+    }
     for (int k = 0; k < b->n_args; k++) {
         check_id(v, b->parent, b->args[k]);
         if (b->args[k]->type && b->args[k]->type->kind == TYPE_TOKEN) check_token(v, b->args[k]);
@@ -463,10 +523,13 @@ static void check_block(Verifier *v, const Block *b, Op terminator, Place place,
     for (const Instr *i = b->first; i && !diag_full(v->s); i = i->next) {
         int before = v->breaches;
         check_instr(v, i, place);
-        if (v->breaches != before) continue;        /* what is inside would only repeat it */
+        if (v->breaches != before) continue; /* what is inside would only repeat it */
         Place inner = i->op == OP_REDUCE || i->op == OP_SCAN ? IN_COMBINE : place;
         for (int k = 0; k < i->n_blocks; k++) {
-            if (i->blocks[k]->parent != i || i->blocks[k]->func != v->func) { breach(v, i, "block %d belongs elsewhere", k); continue; }
+            if (i->blocks[k]->parent != i || i->blocks[k]->func != v->func) {
+                breach(v, i, "block %d belongs elsewhere", k);
+                continue;
+            }
             check_block(v, i->blocks[k], terminator_of(i, k), inner, depth + 1);
         }
     }
@@ -477,9 +540,11 @@ static void check_return(Verifier *v)
     const Func *f = v->func;
     const Instr *r = f->body->last;
     if (!r || r->op != OP_RETURN) return;
-    BREACH_IF(r->n_operands != f->n_results, r, "%d values returned, must be %d", r->n_operands, f->n_results);
+    BREACH_IF(
+        r->n_operands != f->n_results, r, "%d values returned, must be %d", r->n_operands, f->n_results);
     for (int k = 0; k < f->n_results; k++)
-        BREACH_IF(ir_operand(r, k)->type != f->results[k], r, "value %d is %s, must be %s", k, type_string(v->s, ir_operand(r, k)->type), type_string(v->s, f->results[k]));
+        BREACH_IF(ir_operand(r, k)->type != f->results[k], r, "value %d is %s, must be %s", k,
+            type_string(v->s, ir_operand(r, k)->type), type_string(v->s, f->results[k]));
 }
 
 static void check_func(Verifier *v)
@@ -490,10 +555,12 @@ static void check_func(Verifier *v)
     BREACH_IF(f->is_kernel && f->n_results, NULL, "a kernel returns nothing");
     BREACH_IF(f->is_kernel && !f->grid, NULL, "a kernel needs a grid");
     BREACH_IF(!f->is_kernel && (f->grid || f->remap), NULL, "a device function has no grid");
-    BREACH_IF(f->body->n_args != f->n_params, NULL, "the body has %d arguments, but there are %d parameters", f->body->n_args, f->n_params);
+    BREACH_IF(f->body->n_args != f->n_params, NULL, "the body has %d arguments, but there are %d parameters",
+        f->body->n_args, f->n_params);
     for (int k = 0; k < f->n_params; k++) {
         check_param(v, k);
-        BREACH_IF(f->body->args[k]->type != f->params[k].type, NULL, "argument %d of the body is not of the type of %s", k, f->params[k].name);
+        BREACH_IF(f->body->args[k]->type != f->params[k].type, NULL,
+            "argument %d of the body is not of the type of %s", k, f->params[k].name);
     }
     for (int k = 0; k < f->n_dims; k++) check_dim(v, k);
     if (!v->ok) return;

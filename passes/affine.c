@@ -1,16 +1,21 @@
 /* affine.c: see affine.h. */
 #include "passes/affine.h"
 
-/* Forms are trees over a graph whose values may be used many times: a budget keeps their size from doubling at each level. */
+/* Forms are trees over a graph whose values may be used many times: a budget keeps their size from doubling
+ * at each level. */
 enum { PROOF_STEPS = 600, PROOF_DEPTH = 10, FORM_STEPS = 400 };
 
-typedef struct Leaf { Op op; int64_t a, b; Value *value; } Leaf;
+typedef struct Leaf {
+    Op op;
+    int64_t a, b;
+    Value *value;
+} Leaf;
 
 struct Facts {
     Arena *arena;
     const Func *func;
     Ranges *ranges;
-    VEC(Leaf) leaves;       /* dim, stride, program_id, ..: one value stands for all equal ones */
+    VEC(Leaf) leaves; /* dim, stride, program_id, ..: one value stands for all equal ones */
     int steps, form_steps;
 };
 
@@ -32,7 +37,7 @@ static Value *grid_extent(const Facts *k, int64_t axis)
     return end && axis >= 0 && axis < end->n_operands ? ir_operand(end, (int)axis) : NULL;
 }
 
-/* --- forms --------------------------------------------------------------------------------------------------------------------- */
+/* --- forms ------------------------------------------------------------------------------------------- */
 
 /* One value for all that name the same thing of the launch, in whichever block it stands. */
 static Value *canonical(Facts *k, Value *v)
@@ -45,8 +50,12 @@ static Value *canonical(Facts *k, Value *v)
         l.op = v->def->op;
         switch ((int)l.op) {
         case OP_DIM: l.a = ir_attr_int(v->def, ATTR_DIM, 0); break;
-        case OP_STRIDE: l.a = ir_attr_int(v->def, ATTR_PARAM, 0); l.b = ir_attr_int(v->def, ATTR_AXIS, 0); break;
-        case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: l.a = ir_attr_int(v->def, ATTR_AXIS, 0); break;
+        case OP_STRIDE:
+            l.a = ir_attr_int(v->def, ATTR_PARAM, 0);
+            l.b = ir_attr_int(v->def, ATTR_AXIS, 0);
+            break;
+        case OP_PROGRAM_ID:
+        case OP_NUM_PROGRAMS: l.a = ir_attr_int(v->def, ATTR_AXIS, 0); break;
         default: return v;
         }
     }
@@ -83,16 +92,19 @@ bool affine_add(Affine *a, const Affine *b, int64_t times)
 {
     for (int n = 0; n < b->n; n++) {
         int64_t c;
-        if (__builtin_mul_overflow(b->terms[n].coef, times, &c) || !add_term(a, b->terms[n].atom, c)) return false;
+        if (__builtin_mul_overflow(b->terms[n].coef, times, &c) || !add_term(a, b->terms[n].atom, c))
+            return false;
     }
-    for (int n = 0; n < TILE_MAX_RANK; n++) if (!add_product(&a->lane[n], b->lane[n], times)) return false;
+    for (int n = 0; n < TILE_MAX_RANK; n++)
+        if (!add_product(&a->lane[n], b->lane[n], times)) return false;
     return add_product(&a->constant, b->constant, times);
 }
 
 int64_t affine_coef(Facts *k, const Affine *a, const Value *atom)
 {
     Value *c = canonical(k, (Value *)atom);
-    for (int n = 0; n < a->n; n++) if (a->terms[n].atom == c) return a->terms[n].coef;
+    for (int n = 0; n < a->n; n++)
+        if (a->terms[n].atom == c) return a->terms[n].coef;
     return 0;
 }
 
@@ -100,18 +112,33 @@ int64_t affine_coef(Facts *k, const Affine *a, const Value *atom)
 bool multiplies_exactly(Facts *k, const Instr *i)
 {
     DType d = i->results[0].type->dtype;
-    RangeInfo a = value_range(k, ir_operand(i, 0)), b = i->n_operands > 1 ? value_range(k, ir_operand(i, 1)) : a, t = range_of_dtype(d);
+    RangeInfo a = value_range(k, ir_operand(i, 0)),
+              b = i->n_operands > 1 ? value_range(k, ir_operand(i, 1)) : a, t = range_of_dtype(d);
     __int128 lo, hi;
     if (d == DT_U64) return false;
     switch ((int)i->op) {
-    case OP_ADD: lo = (__int128)a.lo + b.lo; hi = (__int128)a.hi + b.hi; break;
-    case OP_SUB: lo = (__int128)a.lo - b.hi; hi = (__int128)a.hi - b.lo; break;
-    case OP_NEG: lo = -(__int128)a.hi; hi = -(__int128)a.lo; break;
+    case OP_ADD:
+        lo = (__int128)a.lo + b.lo;
+        hi = (__int128)a.hi + b.hi;
+        break;
+    case OP_SUB:
+        lo = (__int128)a.lo - b.hi;
+        hi = (__int128)a.hi - b.lo;
+        break;
+    case OP_NEG:
+        lo = -(__int128)a.hi;
+        hi = -(__int128)a.lo;
+        break;
     default: {
-        __int128 p[4] = { (__int128)a.lo * b.lo, (__int128)a.lo * b.hi, (__int128)a.hi * b.lo, (__int128)a.hi * b.hi };
+        __int128 p[4] = { (__int128)a.lo * b.lo, (__int128)a.lo * b.hi, (__int128)a.hi * b.lo,
+            (__int128)a.hi * b.hi };
         lo = hi = p[0];
-        for (int n = 1; n < 4; n++) { if (p[n] < lo) lo = p[n]; if (p[n] > hi) hi = p[n]; }
-    } }
+        for (int n = 1; n < 4; n++) {
+            if (p[n] < lo) lo = p[n];
+            if (p[n] > hi) hi = p[n];
+        }
+    }
+    }
     return lo >= t.lo && hi <= t.hi;
 }
 
@@ -127,13 +154,15 @@ bool at_least_one(Facts *k, Value *v)
 
 static bool opaque(Facts *k, Value *v, Affine *out)
 {
-    if (v->type->kind != TYPE_SCALAR || !dtype_is_int(v->type->dtype) || v->type->dtype == DT_U64) return false;
+    if (v->type->kind != TYPE_SCALAR || !dtype_is_int(v->type->dtype) || v->type->dtype == DT_U64)
+        return false;
     return add_term(out, canonical(k, v), 1);
 }
 
 static bool constant_only(const Affine *a)
 {
-    for (int n = 0; n < TILE_MAX_RANK; n++) if (a->lane[n]) return false;
+    for (int n = 0; n < TILE_MAX_RANK; n++)
+        if (a->lane[n]) return false;
     return a->n == 0;
 }
 
@@ -143,7 +172,11 @@ static bool form_binary(Facts *k, const Instr *i, Affine *out, int depth)
 {
     Affine b = { 0 };
     if (!multiplies_exactly(k, i) || !form_depth(k, ir_operand(i, 0), out, depth)) return false;
-    if (i->op == OP_NEG) { Affine a = *out; *out = (Affine){ 0 }; return affine_add(out, &a, -1); }
+    if (i->op == OP_NEG) {
+        Affine a = *out;
+        *out = (Affine){ 0 };
+        return affine_add(out, &a, -1);
+    }
     if (!form_depth(k, ir_operand(i, 1), &b, depth)) return false;
     if (i->op == OP_ADD) return affine_add(out, &b, 1);
     if (i->op == OP_SUB) return affine_add(out, &b, -1);
@@ -162,7 +195,8 @@ static bool form_reshape(Facts *k, const Instr *i, Affine *out, int depth)
     if (!form_depth(k, ir_operand(i, 0), &a, depth)) return false;
     *out = a;
     memset(out->lane, 0, sizeof out->lane);
-    int f = 0, t = 0, rf = from->kind == TYPE_TILE ? from->rank : 0, rt = to->kind == TYPE_TILE ? to->rank : 0;
+    int f = 0, t = 0, rf = from->kind == TYPE_TILE ? from->rank : 0,
+        rt = to->kind == TYPE_TILE ? to->rank : 0;
     for (;;) {
         while (f < rf && from->shape[f] == 1) f++;
         while (t < rt && to->shape[t] == 1) t++;
@@ -190,21 +224,32 @@ static bool form_instr(Facts *k, Value *v, Affine *out, int depth)
     int64_t c;
     switch ((int)i->op) {
     case OP_CONST: return ir_is_const(v, &c) && (out->constant = c, v->type->dtype != DT_U64);
-    case OP_ADD: case OP_SUB: case OP_MUL: case OP_NEG: return form_binary(k, i, out, depth);
-    case OP_ARANGE: out->lane[0] = 1; out->constant = ir_attr_int(i, ATTR_START, 0); return range_fits(value_range(k, v), v->type->dtype);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_NEG: return form_binary(k, i, out, depth);
+    case OP_ARANGE:
+        out->lane[0] = 1;
+        out->constant = ir_attr_int(i, ATTR_START, 0);
+        return range_fits(value_range(k, v), v->type->dtype);
     case OP_SPLAT: return form_depth(k, ir_operand(i, 0), out, depth);
     case OP_BROADCAST:
         if (!form_depth(k, ir_operand(i, 0), out, depth)) return false;
-        for (int n = 0; n < v->type->rank; n++) if (ir_operand(i, 0)->type->shape[n] == 1) out->lane[n] = 0;
+        for (int n = 0; n < v->type->rank; n++)
+            if (ir_operand(i, 0)->type->shape[n] == 1) out->lane[n] = 0;
         return true;
     case OP_RESHAPE: return form_reshape(k, i, out, depth);
     case OP_PERMUTE: return form_permute(k, i, out, depth);
     case OP_CAST: {
         Value *x = ir_operand(i, 0);
-        if (!dtype_is_int(x->type->dtype) || x->type->dtype == DT_U64 || !dtype_is_int(v->type->dtype) || !range_fits(value_range(k, x), v->type->dtype)) return false;
+        if (!dtype_is_int(x->type->dtype) || x->type->dtype == DT_U64 || !dtype_is_int(v->type->dtype) ||
+            !range_fits(value_range(k, x), v->type->dtype))
+            return false;
         return form_depth(k, x, out, depth);
     }
-    case OP_DIM: case OP_NUM_PROGRAMS: case OP_STRIDE: {
+    case OP_DIM:
+    case OP_NUM_PROGRAMS:
+    case OP_STRIDE: {
         RangeInfo r = value_range(k, v);
         if (r.lo != r.hi) return false;
         out->constant = r.lo;
@@ -243,7 +288,9 @@ bool compare_form(Facts *k, const Instr *i, Affine *out)
     if (i->op != OP_LT && i->op != OP_LE && i->op != OP_GT && i->op != OP_GE) return false;
     bool less = i->op == OP_LT || i->op == OP_LE, strict = i->op == OP_LT || i->op == OP_GT;
     Affine a, b;
-    if (!dtype_is_int(ir_operand(i, 0)->type->dtype) || !affine_of(k, ir_operand(i, 0), &a) || !affine_of(k, ir_operand(i, 1), &b)) return false;
+    if (!dtype_is_int(ir_operand(i, 0)->type->dtype) || !affine_of(k, ir_operand(i, 0), &a) ||
+        !affine_of(k, ir_operand(i, 1), &b))
+        return false;
     *out = less ? b : a;
     if (!affine_add(out, less ? &a : &b, -1)) return false;
     if (strict && __builtin_sub_overflow(out->constant, 1, &out->constant)) return false;
@@ -262,29 +309,32 @@ bool window_forms(Facts *k, const Instr *i, int axis, Affine *low, Affine *high)
     if (k->func->dims[d].extent >= 0) dim.constant = k->func->dims[d].extent;
     else {
         Value *v = NULL;
-        for (size_t l = 0; l < k->leaves.len; l++) if (k->leaves.data[l].op == OP_DIM && k->leaves.data[l].a == d) v = k->leaves.data[l].value;
-        if (!v) {       /* no instruction names it yet: one that belongs to no block stands for it */
+        for (size_t l = 0; l < k->leaves.len; l++)
+            if (k->leaves.data[l].op == OP_DIM && k->leaves.data[l].a == d) v = k->leaves.data[l].value;
+        if (!v) { /* no instruction names it yet: one that belongs to no block stands for it */
             Session *s = k->func->module->session;
             Instr *x = arena_new(k->arena, Instr);
             *x = (Instr){ .op = OP_DIM, .n_results = 1, .n_attrs = 1 };
             x->attrs = arena_new(k->arena, Attr);
             *x->attrs = a_int(ATTR_DIM, d);
             x->results = arena_new(k->arena, Value);
-            *x->results = (Value){ .type = type_scalar(s, DT_INDEX), .def = x, .id = k->func->module->next_id++ };
+            *x->results =
+                (Value){ .type = type_scalar(s, DT_INDEX), .def = x, .id = k->func->module->next_id++ };
             v = canonical(k, x->results);
         }
         add_term(&dim, v, 1);
     }
     *high = dim;
-    if (!affine_add(high, low, -1) || __builtin_sub_overflow(high->constant, last, &high->constant)) return false;
-    if (step < 0) {     /* the first element is the highest, the last the lowest */
+    if (!affine_add(high, low, -1) || __builtin_sub_overflow(high->constant, last, &high->constant))
+        return false;
+    if (step < 0) { /* the first element is the highest, the last the lowest */
         high->constant = high->constant + last;
         if (__builtin_add_overflow(low->constant, last, &low->constant)) return false;
     }
     return !__builtin_sub_overflow(high->constant, 1, &high->constant);
 }
 
-/* --- proofs ------------------------------------------------------------------------------------------------------------------------ */
+/* --- proofs ------------------------------------------------------------------------------------------ */
 
 static bool prove(Facts *k, const Affine *a, int depth);
 
@@ -300,8 +350,8 @@ static bool numeric_nonneg(Facts *k, const Affine *a)
     return least >= 0;
 }
 
-/* Term n, coef * atom, replaced through scale * atom == bound (or the inequality that makes the form smaller): the whole form times
- * `scale` when the coefficient does not divide. */
+/* Term n, coef * atom, replaced through scale * atom == bound (or the inequality that makes the form
+ * smaller): the whole form times `scale` when the coefficient does not divide. */
 static bool substitute(Facts *k, const Affine *a, int n, int64_t scale, const Affine *bound, int depth)
 {
     int64_t coef = a->terms[n].coef, g = range_gcd(coef, scale), times = scale / g, by = coef / g;
@@ -311,7 +361,8 @@ static bool substitute(Facts *k, const Affine *a, int n, int64_t scale, const Af
     return prove(k, &f, depth - 1);
 }
 
-static bool plus_constant(Affine *a, int64_t c) { return !__builtin_add_overflow(a->constant, c, &a->constant); }
+static bool plus_constant(Affine *a, int64_t c)
+{ return !__builtin_add_overflow(a->constant, c, &a->constant); }
 
 static bool by_value(Facts *k, const Affine *a, int n, int64_t scale, Value *v, int64_t offset, int depth)
 {
@@ -327,8 +378,13 @@ static bool by_quotient(Facts *k, const Affine *a, int n, const Instr *i, int de
     if (!ir_is_const(ir_operand(i, 1), &c) || c < 1 || i->results[0].type->dtype == DT_U64) return false;
     int64_t above = 0, below = 0;
     if (x.div % c != 0) {
-        if (i->op == OP_CDIV) { if (x.lo < 0) return false; above = c - 1; }
-        else { below = x.hi >= 0 ? c - 1 : 0; above = x.lo < 0 ? c - 1 : 0; }
+        if (i->op == OP_CDIV) {
+            if (x.lo < 0) return false;
+            above = c - 1;
+        } else {
+            below = x.hi >= 0 ? c - 1 : 0;
+            above = x.lo < 0 ? c - 1 : 0;
+        }
     }
     return by_value(k, a, n, c, ir_operand(i, 0), a->terms[n].coef > 0 ? -below : above, depth);
 }
@@ -342,7 +398,9 @@ static bool by_share(Facts *k, const Affine *a, int n, const Instr *i, int depth
         Value *u = ir_operand(mul, s), *m = ir_operand(mul, 1 - s);
         Affine room, other;
         if (value_range(k, u).lo < 0 || !at_least_one(k, m)) continue;
-        if (!affine_of(k, ir_operand(i, 1), &room) || !affine_of(k, u, &other) || !affine_add(&room, &other, -1) || !plus_constant(&room, -1)) continue;
+        if (!affine_of(k, ir_operand(i, 1), &room) || !affine_of(k, u, &other) ||
+            !affine_add(&room, &other, -1) || !plus_constant(&room, -1))
+            continue;
         if (prove(k, &room, depth - 1) && by_value(k, a, n, 1, m, -1, depth)) return true;
     }
     return false;
@@ -357,28 +415,42 @@ static bool by_loop(Facts *k, const Affine *a, int n, const Instr *loop, int dep
 static bool by_minmax(Facts *k, const Affine *a, int n, const Instr *i, int depth)
 {
     bool either = (a->terms[n].coef < 0) == (i->op == OP_MIN || i->op == OP_MINNUM);
-    if (either) return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth) || by_value(k, a, n, 1, ir_operand(i, 1), 0, depth);
-    return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth) && by_value(k, a, n, 1, ir_operand(i, 1), 0, depth);
+    if (either)
+        return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth) ||
+               by_value(k, a, n, 1, ir_operand(i, 1), 0, depth);
+    return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth) &&
+           by_value(k, a, n, 1, ir_operand(i, 1), 0, depth);
 }
 
 static bool by_term(Facts *k, const Affine *a, int n, int depth)
 {
     Value *v = a->terms[n].atom, *g;
     Instr *i = v->def;
-    bool up = a->terms[n].coef < 0;         /* an upper bound of the atom is wanted */
-    if (!i) return v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 && by_loop(k, a, n, v->block->parent, depth);
+    bool up = a->terms[n].coef < 0; /* an upper bound of the atom is wanted */
+    if (!i)
+        return v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 &&
+               by_loop(k, a, n, v->block->parent, depth);
     switch ((int)i->op) {
-    case OP_PROGRAM_ID: g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0)); return up && g && by_value(k, a, n, 1, g, -1, depth);
-    case OP_NUM_PROGRAMS: g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0)); return g && by_value(k, a, n, 1, g, 0, depth);
-    case OP_MIN: case OP_MAX: case OP_MINNUM: case OP_MAXNUM: return by_minmax(k, a, n, i, depth);
+    case OP_PROGRAM_ID:
+        g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0));
+        return up && g && by_value(k, a, n, 1, g, -1, depth);
+    case OP_NUM_PROGRAMS:
+        g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0));
+        return g && by_value(k, a, n, 1, g, 0, depth);
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MINNUM:
+    case OP_MAXNUM: return by_minmax(k, a, n, i, depth);
     case OP_DIV: return by_quotient(k, a, n, i, depth) || by_share(k, a, n, i, depth);
     case OP_CDIV: return by_quotient(k, a, n, i, depth);
     case OP_REM:
         if (!up || value_range(k, ir_operand(i, 0)).lo < 0) return false;
-        if (value_range(k, ir_operand(i, 1)).lo >= 1 && by_value(k, a, n, 1, ir_operand(i, 1), -1, depth)) return true;
+        if (value_range(k, ir_operand(i, 1)).lo >= 1 && by_value(k, a, n, 1, ir_operand(i, 1), -1, depth))
+            return true;
         return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth);
     case OP_WHERE:
-        return i->results[0].type->kind == TYPE_SCALAR && by_value(k, a, n, 1, ir_operand(i, 1), 0, depth) && by_value(k, a, n, 1, ir_operand(i, 2), 0, depth);
+        return i->results[0].type->kind == TYPE_SCALAR && by_value(k, a, n, 1, ir_operand(i, 1), 0, depth) &&
+               by_value(k, a, n, 1, ir_operand(i, 2), 0, depth);
     default: return false;
     }
 }
@@ -387,25 +459,29 @@ static bool prove(Facts *k, const Affine *a, int depth)
 {
     if (numeric_nonneg(k, a)) return true;
     if (depth <= 0 || k->steps-- <= 0) return false;
-    for (int n = 0; n < a->n; n++) if (by_term(k, a, n, depth)) return true;
+    for (int n = 0; n < a->n; n++)
+        if (by_term(k, a, n, depth)) return true;
     return false;
 }
 
 bool prove_nonneg(Facts *k, const Affine *a)
 {
-    for (int n = 0; n < TILE_MAX_RANK; n++) if (a->lane[n]) return false;
+    for (int n = 0; n < TILE_MAX_RANK; n++)
+        if (a->lane[n]) return false;
     k->steps = PROOF_STEPS;
     return prove(k, a, PROOF_DEPTH);
 }
 
-/* --- emission ------------------------------------------------------------------------------------------------------------------------ */
+/* --- emission ---------------------------------------------------------------------------------------- */
 
 static Value *emit_atom(Builder *b, Value *v)
 {
     Block *body = b->block->func->body;
     Value *x;
-    if (!v->def && !v->block->parent && v->block != body) return body->args[v->index - (v->block == b->block->func->remap)];
-    if (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID || v->def->op == OP_NUM_PROGRAMS))
+    if (!v->def && !v->block->parent && v->block != body)
+        return body->args[v->index - (v->block == b->block->func->remap)];
+    if (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID ||
+                      v->def->op == OP_NUM_PROGRAMS))
         x = ir_emit(b, v->def->op, NULL, 0, (Attrs){ v->def->attrs, v->def->n_attrs }, NULL);
     else x = v;
     return ir_cast(b, x, DT_INDEX);

@@ -1,7 +1,8 @@
-/* affine.h: what is known of integers: linear forms over program values, with a small prover. Numeric ranges are ir/range.h's.
+/* affine.h: what is known of integers: linear forms over program values, with a small prover. Numeric ranges
+ * are ir/range.h's.
  *
- * A form is an exact integer (nothing wrapped) as a sum of `coef * atom` over scalar values, `lane[a] * L_a` over the coordinates
- * of a tile (0 <= L_a < shape[a]), and a constant:
+ * A form is an exact integer (nothing wrapped) as a sum of `coef * atom` over scalar values, `lane[a] * L_a`
+ * over the coordinates of a tile (0 <= L_a < shape[a]), and a constant:
  *
  *     %row = broadcast(reshape(splat(i*128) + arange))  : index[128, 64]      form: 128*i + 1*L_0
  *
@@ -13,7 +14,10 @@
 enum { AFFINE_TERMS = 10 };
 typedef struct Affine {
     int n;
-    struct { Value *atom; int64_t coef; } terms[AFFINE_TERMS];
+    struct {
+        Value *atom;
+        int64_t coef;
+    } terms[AFFINE_TERMS];
     int64_t lane[TILE_MAX_RANK];
     int64_t constant;
 } Affine;
@@ -21,13 +25,16 @@ typedef struct Affine {
 typedef struct Facts Facts;
 Facts *facts_new(Arena *, const Func *);
 
-RangeInfo value_range(Facts *, Value *);        /* range_of of ir/range.h */
+RangeInfo value_range(Facts *, Value *); /* range_of of ir/range.h */
 
-/* The value as a form; always succeeds (an opaque scalar is its own atom) except for tiles that are not linear in their coordinates. */
+/* The value as a form; always succeeds (an opaque scalar is its own atom) except for tiles that are not
+ * linear in their coordinates. */
 bool affine_of(Facts *, Value *, Affine *);
-bool affine_add(Affine *, const Affine *, int64_t times);      /* a += b * times; false: too long, or an overflow */
+bool affine_add(
+    Affine *, const Affine *, int64_t times); /* a += b * times; false: too long, or an overflow */
 int64_t affine_coef(Facts *, const Affine *, const Value *atom);
-/* The product (or sum, ...) of integers stays in its dtype for all operands their ranges allow: nothing wraps. */
+/* The product (or sum, ...) of integers stays in its dtype for all operands their ranges allow: nothing
+ * wraps. */
 bool multiplies_exactly(Facts *, const Instr *);
 /* v >= 1 wherever a program runs: by its range, or because it is an extent of the grid. */
 bool at_least_one(Facts *, Value *);
@@ -36,7 +43,8 @@ bool affine_least(Affine *, const Type *shape);
 /* form >= 0 in every program, at every place where its atoms are defined. */
 bool prove_nonneg(Facts *, const Affine *);
 
-/* `cmp` (lt, le, gt, ge on integers) holds for all elements exactly when the form (least over the lanes) is >= 0. */
+/* `cmp` (lt, le, gt, ge on integers) holds for all elements exactly when the form (least over the lanes) is
+ * >= 0. */
 bool compare_form(Facts *, const Instr *cmp, Affine *);
 /* The window of a load or store lies in the tensor along `axis` exactly when both forms are >= 0. */
 bool window_forms(Facts *, const Instr *mem, int axis, Affine *low, Affine *high);

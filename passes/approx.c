@@ -1,31 +1,50 @@
-/* approx.c: on request, the hardware's approximate instructions: division, exp, log, sqrt, sin, cos, tanh, sigmoid; flush to zero.
+/* approx.c: on request, the hardware's approximate instructions: division, exp, log, sqrt, sin, cos, tanh,
+ * sigmoid; flush to zero.
  *
  *     %b = broadcast %l : f32[128, 64]                  %r = div %one, %l {approx = 1} : f32[128, 1]
  *     %o = div %acc, %b : f32[128, 64]           ->     %b = broadcast %r : f32[128, 64]
- *                                                       %o = mul %acc, %b : f32[128, 64]           (one reciprocal a row)
+ *                                                       %o = mul %acc, %b : f32[128, 64]           (one
+ * reciprocal a row)
  *
- * Marks f32 operations `approx = 1` (with --ftz also `ftz = 1`, additions and products too); backends choose the instruction, or ignore the mark. A
- * division by what repeats along an axis becomes a product with its reciprocal, by a constant one with the constant's.
+ * Marks f32 operations `approx = 1` (with --ftz also `ftz = 1`, additions and products too); backends choose
+ * the instruction, or ignore the mark. A division by what repeats along an axis becomes a product with its
+ * reciprocal, by a constant one with the constant's.
  *
- * Bounds, relative: division and reciprocal 2^-21 (ex: rcp.approx.ftz 1 ulp and the product's rounding), exp2, log2, sqrt, rsqrt 2^-21, sin and cos 2^-20 absolute for
- * |x| <= pi, tanh 2^-11 (tanh.approx.f32), sigmoid 2^-20. A divisor of magnitude above 2^126 may give 0.
+ * Bounds, relative: division and reciprocal 2^-21 (ex: rcp.approx.ftz 1 ulp and the product's rounding),
+ * exp2, log2, sqrt, rsqrt 2^-21, sin and cos 2^-20 absolute for |x| <= pi, tanh 2^-11 (tanh.approx.f32),
+ * sigmoid 2^-20. A divisor of magnitude above 2^126 may give 0.
  *
- * Requires: fold (broadcasts explicit). Keeps: nothing to the bit, hence on request only. Does not do: f64; f16 and bf16, which are computed in f32 anyway. */
+ * Requires: fold (broadcasts explicit). Keeps: nothing to the bit, hence on request only. Does not do: f64;
+ * f16 and bf16, which are computed in f32 anyway. */
 #include "ir/scalar.h"
 #include "passes/pass.h"
 
-typedef struct Approx { PassContext *c; bool approx, ftz; int64_t marked, reciprocals, flushed; } Approx;
+typedef struct Approx {
+    PassContext *c;
+    bool approx, ftz;
+    int64_t marked, reciprocals, flushed;
+} Approx;
 
 static bool is_function(Op op)
 {
     switch ((int)op) {
-    case OP_DIV: case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SQRT: case OP_RSQRT: case OP_SIN: case OP_COS: case OP_TANH: case OP_SIGMOID:
-        return true;
+    case OP_DIV:
+    case OP_EXP:
+    case OP_EXP2:
+    case OP_LOG:
+    case OP_LOG2:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_SIN:
+    case OP_COS:
+    case OP_TANH:
+    case OP_SIGMOID: return true;
     default: return false;
     }
 }
 
-static bool is_arithmetic(Op op) { return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_FMA || is_function(op); }
+static bool is_arithmetic(Op op)
+{ return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_FMA || is_function(op); }
 
 /* x / broadcast(y) as x * broadcast(1 / y) where y is smaller; NULL: not worth it. */
 static Value *by_reciprocal(Approx *x, Instr *i)
@@ -34,7 +53,8 @@ static Value *by_reciprocal(Approx *x, Instr *i)
     double c;
     Builder b = ir_before(i);
     if (ir_is_const_float(num, &c) && c == 1) return NULL;
-    if (ir_is_const_float(den, &c) && c != 0) return ir_bin(&b, OP_MUL, num, build_float(&b, den->type, scalar_round(DT_F32, 1 / c)));
+    if (ir_is_const_float(den, &c) && c != 0)
+        return ir_bin(&b, OP_MUL, num, build_float(&b, den->type, scalar_round(DT_F32, 1 / c)));
     if (!den->def || (den->def->op != OP_BROADCAST && den->def->op != OP_SPLAT)) return NULL;
     Value *y = ir_operand(den->def, 0), *one = build_float(&b, y->type, 1);
     Value *r = ir_op(&b, OP_DIV, NULL, ATTRS(a_int(ATTR_APPROX, 1)), one, y);
@@ -45,10 +65,18 @@ static void visit(void *user, Instr *i)
 {
     Approx *x = user;
     Session *s = x->c->session;
-    if (i->n_results != 1 || !type_is_value(i->results[0].type) || i->results[0].type->dtype != DT_F32 || !is_arithmetic(i->op)) return;
-    if (x->ftz && !ir_attr_int(i, ATTR_FTZ, 0)) { ir_set_attr(s, i, a_int(ATTR_FTZ, 1)); x->flushed++; }
+    if (i->n_results != 1 || !type_is_value(i->results[0].type) || i->results[0].type->dtype != DT_F32 ||
+        !is_arithmetic(i->op))
+        return;
+    if (x->ftz && !ir_attr_int(i, ATTR_FTZ, 0)) {
+        ir_set_attr(s, i, a_int(ATTR_FTZ, 1));
+        x->flushed++;
+    }
     if (!x->approx || !is_function(i->op)) return;
-    if (!ir_attr_int(i, ATTR_APPROX, 0)) { ir_set_attr(s, i, a_int(ATTR_APPROX, 1)); x->marked++; }
+    if (!ir_attr_int(i, ATTR_APPROX, 0)) {
+        ir_set_attr(s, i, a_int(ATTR_APPROX, 1));
+        x->marked++;
+    }
     Value *v = i->op == OP_DIV ? by_reciprocal(x, i) : NULL;
     if (!v) return;
     replace_value(&i->results[0], v);
@@ -58,7 +86,7 @@ static void visit(void *user, Instr *i)
 static bool approx_func(PassContext *c, Func *f)
 {
     bool asked = c->options->approx || c->options->ftz;
-    Approx x = { c, c->options->approx || !asked, c->options->ftz };       /* named in --passes= alone: approx */
+    Approx x = { c, c->options->approx || !asked, c->options->ftz }; /* named in --passes= alone: approx */
     ir_walk(f->body, visit, &x);
     pass_count(c, "operations marked approximate", x.marked);
     pass_count(c, "divisions turned into products", x.reciprocals);

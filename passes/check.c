@@ -1,38 +1,44 @@
-/* check.c: with --check, mistakes become asserts that name the .tile line; without it, asserts go away; print goes away where it is not wanted.
+/* check.c: with --check, mistakes become asserts that name the .tile line; without it, asserts go away; print
+ * goes away where it is not wanted.
  *
  *     %x = gather %X[%i] mask %m             %r = (%i >= 0) & (%i < N) | !%m
  *                                     ->     assert %r {message = "gather: index out of range of 'X'"}
  *                                            %x = gather %X[%i] mask %m
- *     %t = store %Y[%o] = %v                 assert (%v == %v) | (element out of range) {message = "store: NaN into 'Y'"}
+ *     %t = store %Y[%o] = %v                 assert (%v == %v) | (element out of range) {message = "store:
+ * NaN into 'Y'"}
  *
- * Gathers out of range where their mask holds, NaN stored by store and scatter (elements that are dropped do not count), the program's
- * own asserts. Every target gets the same checks from here; the interpreter makes them itself (ir/interp_mem.c).
+ * Gathers out of range where their mask holds, NaN stored by store and scatter (elements that are dropped do
+ * not count), the program's own asserts. Every target gets the same checks from here; the interpreter makes
+ * them itself (ir/interp_mem.c).
  *
- * Requires: nothing; runs before anything that removes masks. Keeps: results. Does not do: windows of load and store, scatters and
- * atomics, which leave out what is out of range: kernels of ragged edges and histograms are written by that. */
+ * Requires: nothing; runs before anything that removes masks. Keeps: results. Does not do: windows of load
+ * and store, scatters and atomics, which leave out what is out of range: kernels of ragged edges and
+ * histograms are written by that. */
 #include "passes/pass.h"
 
-typedef struct Check { PassContext *c; Func *f; int64_t ranges, nans, removed, prints; } Check;
+typedef struct Check {
+    PassContext *c;
+    Func *f;
+    int64_t ranges, nans, removed, prints;
+} Check;
 
 static Value *both(Builder *b, Value *x, Value *y) { return x ? ir_bin(b, OP_AND, x, y) : y; }
 
 static Value *like(Builder *b, Value *scalar, const Type *t)
-{
-    return ir_splat(b, scalar, t->kind == TYPE_TILE ? t->rank : 0, t->shape);
-}
+{ return ir_splat(b, scalar, t->kind == TYPE_TILE ? t->rank : 0, t->shape); }
 
 /* 0 <= index < extent of the axis, for all elements */
 static Value *in_range(Builder *b, Value *index, int dim)
 {
-    Value *n = ir_cast(b, ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, dim)), NULL), DT_INDEX), *i = ir_cast(b, index, DT_INDEX);
-    Value *below = ir_bin(b, OP_LT, i, like(b, n, i->type)), *from = ir_bin(b, OP_GE, i, like(b, ir_index(b, 0), i->type));
+    Value *n = ir_cast(b, ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, dim)), NULL), DT_INDEX),
+          *i = ir_cast(b, index, DT_INDEX);
+    Value *below = ir_bin(b, OP_LT, i, like(b, n, i->type)),
+          *from = ir_bin(b, OP_GE, i, like(b, ir_index(b, 0), i->type));
     return ir_bin(b, OP_AND, from, below);
 }
 
 static void emit_assert(Builder *b, Value *ok, const char *message)
-{
-    ir_build(b, OP_ASSERT, &ok, 1, ATTRS(a_str(ATTR_MESSAGE, message)), NULL, 0);
-}
+{ ir_build(b, OP_ASSERT, &ok, 1, ATTRS(a_str(ATTR_MESSAGE, message)), NULL, 0); }
 
 static void check_indices(Check *x, Instr *i, const MemParts *p)
 {
@@ -41,7 +47,8 @@ static void check_indices(Check *x, Instr *i, const MemParts *p)
     Value *ok = NULL;
     for (int a = 0; a < p->rank; a++) ok = both(&b, ok, in_range(&b, p->idx[a], q->dims[a]));
     if (p->mask) ok = ir_bin(&b, OP_OR, ok, ir_un(&b, OP_NOT, p->mask));
-    emit_assert(&b, ok, arena_printf(&x->c->session->arena, "%s: index out of range of '%s'", op_info[i->op].name, q->name));
+    emit_assert(&b, ok,
+        arena_printf(&x->c->session->arena, "%s: index out of range of '%s'", op_info[i->op].name, q->name));
     x->ranges++;
 }
 
@@ -58,9 +65,11 @@ static Value *window_index(Builder *b, const Instr *i, const MemParts *p, int ax
     for (int a = 0; a < axis; a++) at += extents->v[a] != -1;
     for (int a = 0; a < value->rank; a++) shape[a] = a == at ? n : 1;
     Value *lane = ir_emit(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(s, DT_INDEX, 1, &n));
-    if (steps && steps->v[axis] != 1) lane = ir_bin(b, OP_MUL, lane, like(b, ir_index(b, steps->v[axis]), lane->type));
+    if (steps && steps->v[axis] != 1)
+        lane = ir_bin(b, OP_MUL, lane, like(b, ir_index(b, steps->v[axis]), lane->type));
     lane = ir_bin(b, OP_ADD, lane, like(b, off, lane->type));
-    if (value->rank > 1) lane = ir_op(b, OP_RESHAPE, type_tile(s, DT_INDEX, value->rank, shape), NO_ATTRS, lane);
+    if (value->rank > 1)
+        lane = ir_op(b, OP_RESHAPE, type_tile(s, DT_INDEX, value->rank, shape), NO_ATTRS, lane);
     if (lane->type->rank == value->rank && type_same_shape(lane->type, value)) return lane;
     return ir_op(b, OP_BROADCAST, type_with_dtype(s, value, DT_INDEX), NO_ATTRS, lane);
 }
@@ -71,11 +80,14 @@ static void check_nan(Check *x, Instr *i, const MemParts *p)
     const Param *q = &x->f->params[p->param];
     Value *v = p->values[0], *in = NULL;
     if (!dtype_is_float(v->type->dtype)) return;
-    for (int a = 0; a < p->rank; a++) in = both(&b, in, in_range(&b, i->op == OP_STORE ? window_index(&b, i, p, a, v->type) : p->idx[a], q->dims[a]));
+    for (int a = 0; a < p->rank; a++)
+        in = both(&b, in,
+            in_range(&b, i->op == OP_STORE ? window_index(&b, i, p, a, v->type) : p->idx[a], q->dims[a]));
     if (p->mask) in = both(&b, in, p->mask);
     Value *ok = ir_bin(&b, OP_EQ, v, v);
     if (in) ok = ir_bin(&b, OP_OR, ok, ir_un(&b, OP_NOT, in));
-    emit_assert(&b, ok, arena_printf(&x->c->session->arena, "%s: NaN into '%s'", op_info[i->op].name, q->name));
+    emit_assert(
+        &b, ok, arena_printf(&x->c->session->arena, "%s: NaN into '%s'", op_info[i->op].name, q->name));
     x->nans++;
 }
 
@@ -83,8 +95,16 @@ static void visit(void *user, Instr *i)
 {
     Check *x = user;
     MemParts p;
-    if (i->op == OP_ASSERT && !x->c->options->check) { ir_erase(i); x->removed++; return; }
-    if (i->op == OP_PRINT && !x->c->options->print) { ir_erase(i); x->prints++; return; }
+    if (i->op == OP_ASSERT && !x->c->options->check) {
+        ir_erase(i);
+        x->removed++;
+        return;
+    }
+    if (i->op == OP_PRINT && !x->c->options->print) {
+        ir_erase(i);
+        x->prints++;
+        return;
+    }
     if (!x->c->options->check || !ir_mem_parts(i, &p)) return;
     if (i->op == OP_GATHER) check_indices(x, i, &p);
     if (i->op == OP_STORE || i->op == OP_SCATTER) check_nan(x, i, &p);

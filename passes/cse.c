@@ -4,17 +4,27 @@
  *     %4 = mul %2, %1               ->       %5 = add %3, %3
  *     %5 = add %3, %4
  *
- * Two instructions are equal when operation, attributes, result types and operands are (operands of a commutative one in any
- * order). The earlier one stands for the later where it dominates it: in the same block, or one around it. Loads and gathers from
- * `in` parameters count as pure. Loads on a token chain are equal when no write lies between: reads hand tokens on,
- * so the last write's token is what is compared.
+ * Two instructions are equal when operation, attributes, result types and operands are (operands of a
+ * commutative one in any order). The earlier one stands for the later where it dominates it: in the same
+ * block, or one around it. Loads and gathers from `in` parameters count as pure. Loads on a token chain are
+ * equal when no write lies between: reads hand tokens on, so the last write's token is what is compared.
  *
- * Requires: nothing. Keeps: everything. Does not do: operations with blocks; atomics; equality beyond the syntactic. */
+ * Requires: nothing. Keeps: everything. Does not do: operations with blocks; atomics; equality beyond the
+ * syntactic. */
 #include "passes/pass.h"
 
-typedef struct Entry { Instr *instr; uint64_t hash; struct Entry *next, *scope_next; } Entry;
+typedef struct Entry {
+    Instr *instr;
+    uint64_t hash;
+    struct Entry *next, *scope_next;
+} Entry;
 enum { BUCKETS = 4096 };
-typedef struct Cse { PassContext *c; Entry *table[BUCKETS]; Entry *scope; int64_t removed; } Cse;
+typedef struct Cse {
+    PassContext *c;
+    Entry *table[BUCKETS];
+    Entry *scope;
+    int64_t removed;
+} Cse;
 
 static bool reads_only(const Instr *i) { return i->op == OP_LOAD || i->op == OP_GATHER; }
 
@@ -51,17 +61,21 @@ static uint64_t hash_instr(const Instr *i)
 {
     uint64_t h = mix(1, i->op);
     int first = 0;
-    if (swappable(i)) { h = mix(h, (uint64_t)compared(i, 0)->id + compared(i, 1)->id); first = 2; }
+    if (swappable(i)) {
+        h = mix(h, (uint64_t)compared(i, 0)->id + compared(i, 1)->id);
+        first = 2;
+    }
     for (int k = first; k < i->n_operands; k++) h = mix(h, compared(i, k)->id);
     h = mix(h, (uint64_t)(uintptr_t)i->results[0].type);
-    for (int k = 0; k < i->n_attrs; k++) h += hash_attr(&i->attrs[k]);     /* in any order */
+    for (int k = 0; k < i->n_attrs; k++) h += hash_attr(&i->attrs[k]); /* in any order */
     return h;
 }
 
 static bool equal(const Instr *a, const Instr *b)
 {
     if (a->op != b->op || a->n_operands != b->n_operands || a->n_results != b->n_results) return false;
-    for (int k = 0; k < a->n_results; k++) if (a->results[k].type != b->results[k].type) return false;
+    for (int k = 0; k < a->n_results; k++)
+        if (a->results[k].type != b->results[k].type) return false;
     int first = 0;
     if (swappable(a)) {
         bool straight = compared(a, 0) == compared(b, 0) && compared(a, 1) == compared(b, 1);
@@ -69,7 +83,8 @@ static bool equal(const Instr *a, const Instr *b)
         if (!straight && !crossed) return false;
         first = 2;
     }
-    for (int k = first; k < a->n_operands; k++) if (compared(a, k) != compared(b, k)) return false;
+    for (int k = first; k < a->n_operands; k++)
+        if (compared(a, k) != compared(b, k)) return false;
     return same_attrs(a, b);
 }
 
@@ -94,12 +109,16 @@ static void cse_block(Cse *x, Block *b)
         uint64_t h = hash_instr(i);
         Entry **bucket = &x->table[bucket_of(h)], *e = *bucket;
         while (e && !(e->hash == h && equal(e->instr, i))) e = e->next;
-        if (e) { reuse(x, i, e->instr); continue; }
+        if (e) {
+            reuse(x, i, e->instr);
+            continue;
+        }
         e = arena_new(x->c->scratch, Entry);
         *e = (Entry){ i, h, *bucket, x->scope };
         *bucket = x->scope = e;
     }
-    for (; x->scope != outer; x->scope = x->scope->scope_next) x->table[bucket_of(x->scope->hash)] = x->scope->next;
+    for (; x->scope != outer; x->scope = x->scope->scope_next)
+        x->table[bucket_of(x->scope->hash)] = x->scope->next;
 }
 
 static bool cse_func(PassContext *c, Func *f)

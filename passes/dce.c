@@ -6,16 +6,18 @@
  *       yield %c, %d                                       }
  *     }                         ; %r0 unused               ; even though %a and %c use each other
  *
- * Marks from what has effects (stores, atomics, prints, asserts and the functions' own results) backwards, then sweeps. A load on a
- * token chain whose value is unused leaves the chain: its token becomes the one it took.
+ * Marks from what has effects (stores, atomics, prints, asserts and the functions' own results) backwards,
+ * then sweeps. A load on a token chain whose value is unused leaves the chain: its token becomes the one it
+ * took.
  *
- * Requires: nothing. Keeps: everything. A loop without effects and unused results is taken to end. Does not do: dead stores. */
+ * Requires: nothing. Keeps: everything. A loop without effects and unused results is taken to end. Does not
+ * do: dead stores. */
 #include "passes/pass.h"
 
 typedef struct Dce {
     PassContext *c;
-    uint8_t *live;              /* by value id */
-    VEC(Value *) values;        /* live, their definitions not yet looked at */
+    uint8_t *live;       /* by value id */
+    VEC(Value *) values; /* live, their definitions not yet looked at */
     int64_t instrs, carried;
 } Dce;
 
@@ -35,7 +37,8 @@ static void mark_operands(Dce *d, Instr *i, int from, int to)
     for (int k = from; k < to; k++) mark(d, ir_operand(i, k));
 }
 
-/* What an instruction needs to run at all; the values it merely hands through are marked when they are used. */
+/* What an instruction needs to run at all; the values it merely hands through are marked when they are used.
+ */
 static void mark_instr(Dce *d, Instr *i)
 {
     if (i->mark == INSTR_LIVE) return;
@@ -45,7 +48,7 @@ static void mark_instr(Dce *d, Instr *i)
     else if (i->op == OP_WHILE) mark(d, ir_operand(ir_terminator(i->blocks[0]), 0));
     else {
         mark_operands(d, i, 0, i->n_operands);
-        for (int k = 0; k < i->n_blocks; k++) {         /* reduce, scan: the block as a whole */
+        for (int k = 0; k < i->n_blocks; k++) { /* reduce, scan: the block as a whole */
             Instr *end = ir_terminator(i->blocks[k]);
             mark_operands(d, end, 0, end->n_operands);
         }
@@ -83,11 +86,15 @@ static void trace(Dce *d, Value *v)
         else mark_instr(d, loop);
         return;
     }
-    if (is_loop(i)) { mark_carried(d, i, v->index); return; }
+    if (is_loop(i)) {
+        mark_carried(d, i, v->index);
+        return;
+    }
     if (i->op == OP_IF) {
         mark(d, ir_operand(ir_terminator(i->blocks[0]), v->index));
         mark(d, ir_operand(ir_terminator(i->blocks[1]), v->index));
-    } else if ((i->op == OP_LOAD || i->op == OP_GATHER) && v->type->kind == TYPE_TOKEN && ir_mem_parts(i, &p)) {
+    } else if ((i->op == OP_LOAD || i->op == OP_GATHER) && v->type->kind == TYPE_TOKEN &&
+               ir_mem_parts(i, &p)) {
         mark(d, p.token);
         return;
     }
@@ -101,13 +108,11 @@ static void mark_roots(Dce *d, Block *b)
         for (int k = 0; k < i->n_blocks; k++) mark_roots(d, i->blocks[k]);
     }
     for (Instr *i = b->first; i; i = i->next)
-        if ((op_info[i->op].flags & OPF_WRITE) || (!b->parent && (op_info[i->op].flags & OPF_TERM))) mark_instr(d, i);
+        if ((op_info[i->op].flags & OPF_WRITE) || (!b->parent && (op_info[i->op].flags & OPF_TERM)))
+            mark_instr(d, i);
 }
 
-static bool carried_live(const Dce *d, const Instr *i, int k)
-{
-    return d->live[i->results[k].id];
-}
+static bool carried_live(const Dce *d, const Instr *i, int k) { return d->live[i->results[k].id]; }
 
 static void sweep(Dce *d, Block *b)
 {
@@ -121,9 +126,15 @@ static void sweep(Dce *d, Block *b)
             d->instrs++;
             continue;
         }
-        if (i->op == OP_REDUCE || i->op == OP_SCAN) { sweep(d, i->blocks[0]); continue; }
+        if (i->op == OP_REDUCE || i->op == OP_SCAN) {
+            sweep(d, i->blocks[0]);
+            continue;
+        }
         for (int k = i->n_results; (is_loop(i) || i->op == OP_IF) && k-- > 0;)
-            if (!carried_live(d, i, k)) { ir_drop_carried(i, k); d->carried++; }
+            if (!carried_live(d, i, k)) {
+                ir_drop_carried(i, k);
+                d->carried++;
+            }
         for (int k = 0; k < i->n_blocks; k++) sweep(d, i->blocks[k]);
     }
 }

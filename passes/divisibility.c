@@ -2,41 +2,54 @@
  *
  *     dim M div 128 ; grid (cdiv(M, 128))
  *     %o = mul (program_id 0), 128
- *     load %X[%o, ..] {extents = [128, ..]}           ->   load .. {masked = 0}        128*(cdiv(M, 128) - 1) + 127 < M
- *     %c = lt (%o + arange 128), (splat M)            ->   true
- *     %r = rem (mul %j, 64), 64                       ->   0
+ *     load %X[%o, ..] {extents = [128, ..]}           ->   load .. {masked = 0}        128*(cdiv(M, 128) - 1)
+ * + 127 < M %c = lt (%o + arange 128), (splat M)            ->   true %r = rem (mul %j, 64), 64 ->   0
  *
- * Loads and stores whose window lies in the tensor get `masked = 0`; where the inner axis is known to be contiguous (stride 1) also
- * `align`: the bytes that the address of each row of the window is a multiple of. Comparisons and selects of integers that come
- * out one way for all elements, minima and maxima decided by ranges, quotients and remainders by divisors become what they are.
+ * Loads and stores whose window lies in the tensor get `masked = 0`; where the inner axis is known to be
+ * contiguous (stride 1) also `align`: the bytes that the address of each row of the window is a multiple of.
+ * Comparisons and selects of integers that come out one way for all elements, minima and maxima decided by
+ * ranges, quotients and remainders by divisors become what they are.
  *
- * Requires: nothing; specialize before gives it constants. Keeps: everything. Does not do: what holds in some iterations only (mask-peel.c). */
+ * Requires: nothing; specialize before gives it constants. Keeps: everything. Does not do: what holds in some
+ * iterations only (mask-peel.c). */
 #include "passes/affine.h"
 
-typedef struct Divisibility { PassContext *c; Func *f; Facts *facts; int64_t unmasked, aligned, compares, decided; bool progress; } Divisibility;
+typedef struct Divisibility {
+    PassContext *c;
+    Func *f;
+    Facts *facts;
+    int64_t unmasked, aligned, compares, decided;
+    bool progress;
+} Divisibility;
 
 static bool window_inside(Divisibility *d, const Instr *i, int rank)
 {
     for (int a = 0; a < rank; a++) {
         Affine low, high;
-        if (!window_forms(d->facts, i, a, &low, &high) || !prove_nonneg(d->facts, &low) || !prove_nonneg(d->facts, &high)) return false;
+        if (!window_forms(d->facts, i, a, &low, &high) || !prove_nonneg(d->facts, &low) ||
+            !prove_nonneg(d->facts, &high))
+            return false;
     }
     return true;
 }
 
-/* The largest power of two, up to 128 bytes, that divides the address of every row; 0 without a contiguous axis. */
+/* The largest power of two, up to 128 bytes, that divides the address of every row; 0 without a contiguous
+ * axis. */
 static int64_t row_alignment(Divisibility *d, const Instr *i, const MemParts *p)
 {
     const Param *q = &d->f->params[p->param];
     const Attr *extents = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS);
     int64_t bytes = dtype_bytes(q->type->dtype), all = q->align;
     int inner = -1;
-    for (int a = 0; a < p->rank; a++) if (q->stride[a] == 1) inner = a;
+    for (int a = 0; a < p->rank; a++)
+        if (q->stride[a] == 1) inner = a;
     if (inner < 0) return 0;
     for (int a = 0; a < p->rank; a++) {
-        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a], off = value_range(d->facts, p->idx[a]).div, unit;
+        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a],
+                off = value_range(d->facts, p->idx[a]).div, unit;
         if (a != inner && extents->v[a] > 1) off = range_gcd(off, steps ? steps->v[a] : 1);
-        if (__builtin_mul_overflow(off, stride, &unit) || __builtin_mul_overflow(unit, bytes, &unit)) unit = bytes;
+        if (__builtin_mul_overflow(off, stride, &unit) || __builtin_mul_overflow(unit, bytes, &unit))
+            unit = bytes;
         all = range_gcd(all, unit);
     }
     int64_t align = 1;
@@ -70,13 +83,15 @@ static void become(Divisibility *d, Instr *i, Value *v)
 /* The comparison holds for all elements, or for none. */
 static void visit_compare(Divisibility *d, Instr *i)
 {
-    static const struct { Op op, opposite; } opposites[] = { { OP_LT, OP_GE }, { OP_LE, OP_GT }, { OP_GT, OP_LE }, { OP_GE, OP_LT } };
+    static const struct {
+        Op op, opposite;
+    } opposites[] = { { OP_LT, OP_GE }, { OP_LE, OP_GT }, { OP_GT, OP_LE }, { OP_GE, OP_LT } };
     Affine form;
     int verdict = -1;
     if (compare_form(d->facts, i, &form) && prove_nonneg(d->facts, &form)) verdict = 1;
     for (size_t k = 0; verdict < 0 && k < 4; k++) {
         if (opposites[k].op != i->op) continue;
-        Instr other = *i;               /* only read */
+        Instr other = *i; /* only read */
         other.op = opposites[k].opposite;
         if (compare_form(d->facts, &other, &form) && prove_nonneg(d->facts, &form)) verdict = 0;
     }
@@ -89,7 +104,8 @@ static void visit_compare(Divisibility *d, Instr *i)
 static bool never_less(Divisibility *d, Value *a, Value *b)
 {
     Affine x, y;
-    return affine_of(d->facts, a, &x) && affine_of(d->facts, b, &y) && affine_add(&x, &y, -1) && affine_least(&x, a->type) && prove_nonneg(d->facts, &x);
+    return affine_of(d->facts, a, &x) && affine_of(d->facts, b, &y) && affine_add(&x, &y, -1) &&
+           affine_least(&x, a->type) && prove_nonneg(d->facts, &x);
 }
 
 static Value *decide(Divisibility *d, Builder *b, Instr *i)
@@ -106,8 +122,10 @@ static Value *decide(Divisibility *d, Builder *b, Instr *i)
         return rx.lo >= 0 && ry.lo > rx.hi ? x : NULL;
     case OP_DIV:
         if (rx.lo >= 0 && ry.lo > rx.hi) return build_int(b, i->results[0].type, 0);
-        if (ir_is_const(y, &c) && c > 0 && x->def && x->def->op == OP_MUL && ir_is_const(ir_operand(x->def, 1), &ry.lo) && ry.lo % c == 0) {
-            RangeInfo t = range_of_dtype(x->type->dtype), f = value_range(d->facts, ir_operand(x->def, 0));      /* (u * m) / c, not wrapped */
+        if (ir_is_const(y, &c) && c > 0 && x->def && x->def->op == OP_MUL &&
+            ir_is_const(ir_operand(x->def, 1), &ry.lo) && ry.lo % c == 0) {
+            RangeInfo t = range_of_dtype(x->type->dtype),
+                      f = value_range(d->facts, ir_operand(x->def, 0)); /* (u * m) / c, not wrapped */
             __int128 lo = (__int128)f.lo * ry.lo, hi = (__int128)f.hi * ry.lo;
             if (lo < t.lo || hi < t.lo || lo > t.hi || hi > t.hi) return NULL;
             return ir_bin(b, OP_MUL, ir_operand(x->def, 0), build_int(b, x->type, ry.lo / c));
@@ -120,15 +138,24 @@ static Value *decide(Divisibility *d, Builder *b, Instr *i)
 static void visit(void *user, Instr *i)
 {
     Divisibility *d = user;
-    if (i->op == OP_LOAD || i->op == OP_STORE) { visit_window(d, i); return; }
+    if (i->op == OP_LOAD || i->op == OP_STORE) {
+        visit_window(d, i);
+        return;
+    }
     if (!(op_info[i->op].flags & OPF_ELEM) || !ir_is_used(i)) return;
     const Type *t = ir_operand(i, 0)->type;
     if (!dtype_is_int(t->dtype) || t->dtype == DT_U64) return;
-    if (i->op == OP_LT || i->op == OP_LE || i->op == OP_GT || i->op == OP_GE) { visit_compare(d, i); return; }
+    if (i->op == OP_LT || i->op == OP_LE || i->op == OP_GT || i->op == OP_GE) {
+        visit_compare(d, i);
+        return;
+    }
     if (i->n_operands > 2) return;
     Builder b = ir_before(i);
     Value *v = i->n_operands == 2 || i->op == OP_ABS ? decide(d, &b, i) : NULL;
-    if (v) { become(d, i, v); d->decided++; }
+    if (v) {
+        become(d, i, v);
+        d->decided++;
+    }
 }
 
 static bool divisibility_func(PassContext *c, Func *f)

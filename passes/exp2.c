@@ -1,5 +1,5 @@
-/* exp2.c: exp becomes exp2, which GPUs and the CPU backend have as an instruction or a short polynomial, and the factor that scores have
- * in common leaves the maximum over them.
+/* exp2.c: exp becomes exp2, which GPUs and the CPU backend have as an instruction or a short polynomial, and
+ * the factor that scores have in common leaves the maximum over them.
  *
  *     for .. with (%m = -inf) {                        for .. with (%m = -inf) {
  *       %s = mul %qk, %scale                             %t = where %mask, %qk, -inf
@@ -9,18 +9,23 @@
  *       yield %mn                                        yield %mn
  *     }                                                }
  *
- * A factor c moves through max, min, reductions by them, where and shapes only if c > 0 is known: a constant, a parameter whose range the
- * launch promised (Param.lo > 0: a launch key), or arithmetic on these that cannot underflow to 0. Rounding is monotonic, so
- * max(fl(c*x)) = fl(c*max(x)) to the bit. Minus infinities (masked positions) stay; so do NaN.
+ * A factor c moves through max, min, reductions by them, where and shapes only if c > 0 is known: a constant,
+ * a parameter whose range the launch promised (Param.lo > 0: a launch key), or arithmetic on these that
+ * cannot underflow to 0. Rounding is monotonic, so max(fl(c*x)) = fl(c*max(x)) to the bit. Minus infinities
+ * (masked positions) stay; so do NaN.
  *
- * The difference always comes first, and is rounded as the program rounds it. exp2(fma(x, log2 e, -(m log2 e))) is an operation less, but m log2 e is rounded
- * once, by up to |m| 2^-24: with scores of 1e9 that is e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/near.c).
+ * The difference always comes first, and is rounded as the program rounds it. exp2(fma(x, log2 e, -(m log2
+ * e))) is an operation less, but m log2 e is rounded once, by up to |m| 2^-24: with scores of 1e9 that is
+ * e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/near.c).
  *
- * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-22, for every x. A product with log2 e that overflows has an exponential that does so too.
+ * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-22, for every x. A product
+ * with log2 e that overflows has an exponential that does so too.
  *
- * f32 only: in f16 and bf16 the product would lose what exp, computed in f32 there, keeps; f64 has no faster exp2.
+ * f32 only: in f16 and bf16 the product would lose what exp, computed in f32 there, keeps; f64 has no faster
+ * exp2.
  *
- * Requires: fold and licm before (factors as splats of scalars, defined outside of loops). Keeps: everything. */
+ * Requires: fold and licm before (factors as splats of scalars, defined outside of loops). Keeps: everything.
+ */
 #include "passes/pass.h"
 #include <float.h>
 #include <math.h>
@@ -28,22 +33,26 @@
 static const double LOG2E = 1.44269504088896340736;
 enum { MAX_DEPTH = 64, MAX_SEARCH = 400 };
 
-typedef struct Pair { Value *old, *fresh; } Pair;
+typedef struct Pair {
+    Value *old, *fresh;
+} Pair;
 
 typedef struct Exp2 {
     PassContext *c;
-    Value *scale;               /* the scalar factor on its way out */
+    Value *scale; /* the scalar factor on its way out */
     VEC(Pair) pairs;
     VEC(Value *) visited;
-    const Value *noted;         /* the factor whose unknown sign was reported */
+    const Value *noted; /* the factor whose unknown sign was reported */
     int64_t turned, moved;
 } Exp2;
 
-/* --- what is known of scalars ------------------------------------------------------------------------------------------------ */
+/* --- what is known of scalars ------------------------------------------------------------------------ */
 
 static Value *uniform(Value *v)
 {
-    while (is_tile(v) && v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE)) v = ir_operand(v->def, 0);
+    while (is_tile(v) && v->def &&
+           (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE))
+        v = ir_operand(v->def, 0);
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
@@ -52,22 +61,28 @@ static double float_range(const Func *f, Value *v, double *hi, int depth)
 {
     double a, b, ah, bh;
     *hi = INFINITY;
-    if (ir_is_const_float(v, &a)) { *hi = a; return a; }
+    if (ir_is_const_float(v, &a)) {
+        *hi = a;
+        return a;
+    }
     if (depth > 8) return -INFINITY;
     if (!v->def) {
-        if (v->block->parent || v->block != f->body || f->params[v->index].kind != PARAM_SCALAR) return -INFINITY;
+        if (v->block->parent || v->block != f->body || f->params[v->index].kind != PARAM_SCALAR)
+            return -INFINITY;
         *hi = f->params[v->index].hi;
         return f->params[v->index].lo;
     }
     if (v->type->dtype != DT_F32) return -INFINITY;
     switch ((int)v->def->op) {
-    case OP_MUL: case OP_DIV:
+    case OP_MUL:
+    case OP_DIV:
         a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
         b = float_range(f, ir_operand(v->def, 1), &bh, depth + 1);
         if (!(a > 0 && b > 0)) return -INFINITY;
         *hi = v->def->op == OP_MUL ? ah * bh : ah / b;
         return (float)(v->def->op == OP_MUL ? a * b : a / bh);
-    case OP_RSQRT: case OP_SQRT:
+    case OP_RSQRT:
+    case OP_SQRT:
         a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
         if (!(a > 0)) return -INFINITY;
         *hi = v->def->op == OP_SQRT ? sqrt(ah) : 1 / sqrt(a);
@@ -88,7 +103,8 @@ static bool same_scale(const Value *a, const Value *b)
     return a == b || (ir_is_const_float(a, &x) && ir_is_const_float(b, &y) && x == y);
 }
 
-/* The other operand of a multiplication by the scalar `scale`; with scale NULL by any scalar, which is stored in *found. */
+/* The other operand of a multiplication by the scalar `scale`; with scale NULL by any scalar, which is stored
+ * in *found. */
 static Value *factor(const Instr *i, Value *scale, Value **found)
 {
     if (i->op != OP_MUL) return NULL;
@@ -107,9 +123,17 @@ static bool transparent(Op op, int *first)
     *first = 0;
     switch ((int)op) {
     case OP_WHERE: *first = 1; return true;
-    case OP_MAX: case OP_MIN: case OP_MAXNUM: case OP_MINNUM: case OP_REDUCE_MAX: case OP_REDUCE_MIN:
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_SPLAT:
-        return true;
+    case OP_MAX:
+    case OP_MIN:
+    case OP_MAXNUM:
+    case OP_MINNUM:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_SLICE:
+    case OP_SPLAT: return true;
     default: return false;
     }
 }
@@ -127,20 +151,21 @@ static Value *find_scale(Value *v, int *budget)
     return NULL;
 }
 
-/* --- the value divided by the scale ------------------------------------------------------------------------------------------- */
+/* --- the value divided by the scale ------------------------------------------------------------------ */
 
 static bool can_unscale(Exp2 *e, Value *v, int depth)
 {
     double x;
     int first;
-    for (size_t n = 0; n < e->visited.len; n++) if (e->visited.data[n] == v) return true;      /* refuted elsewhere or not at all */
+    for (size_t n = 0; n < e->visited.len; n++)
+        if (e->visited.data[n] == v) return true; /* refuted elsewhere or not at all */
     vec_push(e->c->scratch, &e->visited, v);
     if (depth > MAX_DEPTH) return false;
     if (ir_is_const_float(v, &x)) return x == 0 || isinf(x);
     if (!v->def) return false;
     if (factor(v->def, e->scale, NULL)) return true;
     if (!transparent(v->def->op, &first)) return false;
-    bool all_const = true;      /* would name the scale where it may not be defined yet */
+    bool all_const = true; /* would name the scale where it may not be defined yet */
     for (int k = first; k < v->def->n_operands; k++) {
         if (!can_unscale(e, ir_operand(v->def, k), depth + 1)) return false;
         all_const &= ir_is_const_float(ir_operand(v->def, k), NULL);
@@ -152,12 +177,14 @@ static Value *unscale(Exp2 *e, Value *v)
 {
     int first;
     if (ir_is_const_float(v, NULL)) return v;
-    for (size_t n = 0; n < e->pairs.len; n++) if (e->pairs.data[n].old == v) return e->pairs.data[n].fresh;
+    for (size_t n = 0; n < e->pairs.len; n++)
+        if (e->pairs.data[n].old == v) return e->pairs.data[n].fresh;
     Value *x = factor(v->def, e->scale, NULL), *ops[3];
     if (x) return x;
     Instr *i = v->def;
     transparent(i->op, &first);
-    for (int k = 0; k < i->n_operands; k++) ops[k] = k < first ? ir_operand(i, k) : unscale(e, ir_operand(i, k));
+    for (int k = 0; k < i->n_operands; k++)
+        ops[k] = k < first ? ir_operand(i, k) : unscale(e, ir_operand(i, k));
     Builder b = ir_after(i);
     b.loc = i->loc;
     Value *u = ir_emit(&b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, v->type);
@@ -165,7 +192,7 @@ static Value *unscale(Exp2 *e, Value *v)
     return u;
 }
 
-/* --- the factor behind a value instead of before it ------------------------------------------------------------------------------ */
+/* --- the factor behind a value instead of before it -------------------------------------------------- */
 
 static bool extremum(Op op) { return op == OP_REDUCE_MAX || op == OP_REDUCE_MIN; }
 
@@ -176,7 +203,8 @@ static void scale_last(Exp2 *e, Value *v)
     Value *u = unscale(e, v);
     Builder b = ir_after(u->def);
     b.loc = v->def->loc;
-    ir_replace(v, ir_bin(&b, OP_MUL, u, ir_splat(&b, e->scale, is_tile(v) ? v->type->rank : 0, v->type->shape)));
+    ir_replace(
+        v, ir_bin(&b, OP_MUL, u, ir_splat(&b, e->scale, is_tile(v) ? v->type->rank : 0, v->type->shape)));
 }
 
 /* The maxima that `v` is made of, without those of earlier turns. */
@@ -185,10 +213,11 @@ static void find_maxima(Exp2 *e, Value *v, ValueList *found, int *budget)
     int first;
     if (!v->def || --*budget < 0 || !transparent(v->def->op, &first)) return;
     if (extremum(v->def->op)) vec_push(e->c->scratch, found, v);
-    else for (int k = first; k < v->def->n_operands; k++) find_maxima(e, ir_operand(v->def, k), found, budget);
+    else
+        for (int k = first; k < v->def->n_operands; k++) find_maxima(e, ir_operand(v->def, k), found, budget);
 }
 
-/* --- the exponentials ------------------------------------------------------------------------------------------------------------ */
+/* --- the exponentials -------------------------------------------------------------------------------- */
 
 static const char *name_of(const Value *v) { return v->name ? v->name : "a factor"; }
 
@@ -203,18 +232,23 @@ static Value *movable(Exp2 *e, Instr *exp, Value *v)
     if (!e->scale || !can_unscale(e, v, 0)) return NULL;
     if (!positive(f, e->scale)) {
         Value *scale = e->scale;
-        if (!scale->def && e->noted != scale) diag_perf(e->c->session, exp->loc, "exp: the sign of '%s' is not known, so its product stays beside the maximum; a launch key '%s > 0' would leave one fma", name_of(scale), name_of(scale));
+        if (!scale->def && e->noted != scale)
+            diag_perf(e->c->session, exp->loc,
+                "exp: the sign of '%s' is not known, so its product stays beside the maximum; a launch key "
+                "'%s > 0' would leave one fma",
+                name_of(scale), name_of(scale));
         e->noted = scale;
         return NULL;
     }
-    if (ir_is_const_float(e->scale, &c)) {      /* one constant for all uses, before all loops */
+    if (ir_is_const_float(e->scale, &c)) { /* one constant for all uses, before all loops */
         Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = exp->loc };
         e->scale = ir_const_float(&b, DT_F32, c);
     }
     return e->scale;
 }
 
-/* Of exp(a - m): a factor that a has goes behind what chooses among its elements, and out of the maxima in m. */
+/* Of exp(a - m): a factor that a has goes behind what chooses among its elements, and out of the maxima in m.
+ */
 static void move_factor(Exp2 *e, Instr *exp, const Instr *sub)
 {
     ValueList maxima = { 0 };
@@ -223,7 +257,10 @@ static void move_factor(Exp2 *e, Instr *exp, const Instr *sub)
     find_maxima(e, ir_operand(sub, 1), &maxima, &budget);
     for (size_t k = 0; k < maxima.len; k++) {
         size_t known = e->visited.len;
-        if (!can_unscale(e, maxima.data[k], 0)) { e->visited.len = known; continue; }
+        if (!can_unscale(e, maxima.data[k], 0)) {
+            e->visited.len = known;
+            continue;
+        }
         scale_last(e, maxima.data[k]);
         e->moved++;
     }
@@ -238,12 +275,17 @@ static Value *exponent(Exp2 *e, Instr *exp)
     if (x->def && x->def->op == OP_SUB) move_factor(e, exp, x->def);
     Builder b = ir_before(exp);
     if (x->def && (y = factor(x->def, NULL, &c)) && ir_is_const_float(c, &k) && fabs(k) < FLT_MAX / 2) x = y;
-    else if (x->def && x->def->op == OP_NEG) { x = ir_operand(x->def, 0); k = -1; }
-    else k = 1;
+    else if (x->def && x->def->op == OP_NEG) {
+        x = ir_operand(x->def, 0);
+        k = -1;
+    } else k = 1;
     return ir_bin(&b, OP_MUL, x, build_float(&b, x->type, (float)(k * LOG2E)));
 }
 
-typedef struct Found { Arena *arena; VEC(Instr *) exps; } Found;
+typedef struct Found {
+    Arena *arena;
+    VEC(Instr *) exps;
+} Found;
 
 static void collect(void *user, Instr *i)
 {

@@ -1,25 +1,29 @@
 /* fold.c: constants are computed, exact identities applied, and work on equal elements is done once.
  *
  *     %c = add %k3, %k4                      const 7
- *     %s = splat %a ; %t = splat %b          %u = add %a, %b          (one addition instead of a tile of them)
- *     %u = add %s, %t                 ->     splat %u
- *     %s = broadcast %x : f32[64, 32]        %u = exp %x : f32[64, 1]
- *     %u = exp %s                            broadcast %u
- *     for %i = %0 to %1 { .. }               its body, once
+ *     %s = splat %a ; %t = splat %b          %u = add %a, %b          (one addition instead of a tile of
+ * them) %u = add %s, %t                 ->     splat %u %s = broadcast %x : f32[64, 32]        %u = exp %x :
+ * f32[64, 1] %u = exp %s                            broadcast %u for %i = %0 to %1 { .. }               its
+ * body, once
  *
- * Every rule is exact to the bit (NaN payloads apart): no x + 0.0 (it turns -0 into +0), no x * 0.0, no reassociation of floats. Integers wrap, so they
- * reassociate freely. Constants stand on the right of commutative operations; x - 3 is written x + -3.
+ * Every rule is exact to the bit (NaN payloads apart): no x + 0.0 (it turns -0 into +0), no x * 0.0, no
+ * reassociation of floats. Integers wrap, so they reassociate freely. Constants stand on the right of
+ * commutative operations; x - 3 is written x + -3.
  *
- * Requires: nothing. Keeps: everything. Does not do: what needs ranges (divisibility.c), constants from the launch (specialize.c). */
+ * Requires: nothing. Keeps: everything. Does not do: what needs ranges (divisibility.c), constants from the
+ * launch (specialize.c). */
 #include "ir/scalar.h"
 #include "passes/pass.h"
 #include <math.h>
 
 enum { MAX_ROUNDS = 16 };
 
-typedef struct Fold { PassContext *c; int64_t constants, identities, shrunk, flattened; } Fold;
+typedef struct Fold {
+    PassContext *c;
+    int64_t constants, identities, shrunk, flattened;
+} Fold;
 
-/* --- looking at values ---------------------------------------------------------------------------------------------------- */
+/* --- looking at values ------------------------------------------------------------------------------- */
 
 /* The scalar that every element of `v` equals, or NULL. */
 static Value *uniform(Value *v)
@@ -27,7 +31,11 @@ static Value *uniform(Value *v)
     while (is_tile(v)) {
         if (!v->def) return NULL;
         switch ((int)v->def->op) {
-        case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: v = ir_operand(v->def, 0); break;
+        case OP_SPLAT:
+        case OP_BROADCAST:
+        case OP_RESHAPE:
+        case OP_PERMUTE:
+        case OP_SLICE: v = ir_operand(v->def, 0); break;
         default: return NULL;
         }
     }
@@ -35,9 +43,7 @@ static Value *uniform(Value *v)
 }
 
 static bool constant(const Value *v, Scalar *out)
-{
-    return dtype_is_float(v->type->dtype) ? ir_is_const_float(v, &out->f) : ir_is_const(v, &out->i);
-}
+{ return dtype_is_float(v->type->dtype) ? ir_is_const_float(v, &out->f) : ir_is_const(v, &out->i); }
 
 static bool is_int_const(const Value *v, int64_t want)
 {
@@ -48,28 +54,34 @@ static bool is_int_const(const Value *v, int64_t want)
 static bool is_float_const(const Value *v, double want)
 {
     double x;
-    return dtype_is_float(v->type->dtype) && ir_is_const_float(v, &x) && x == want && signbit(x) == signbit(want);
+    return dtype_is_float(v->type->dtype) && ir_is_const_float(v, &x) && x == want &&
+           signbit(x) == signbit(want);
 }
 
 static bool is_one(const Value *v) { return is_int_const(v, 1) || is_float_const(v, 1.0); }
 
 static Value *build_scalar(Builder *b, const Type *t, Scalar v)
-{
-    return dtype_is_float(t->dtype) ? build_float(b, t, v.f) : build_int(b, t, v.i);
-}
+{ return dtype_is_float(t->dtype) ? build_float(b, t, v.f) : build_int(b, t, v.i); }
 
 static const Instr *def_of(const Value *v, Op op) { return v->def && v->def->op == op ? v->def : NULL; }
 
-/* --- element-wise operations on constants, equal elements, broadcasts --------------------------------------------------- */
+/* --- element-wise operations on constants, equal elements, broadcasts -------------------------------- */
 
 static bool evaluate(const Instr *i, Scalar *out)
 {
     Scalar in[3];
     if (i->n_operands < 1 || i->n_operands > 3) return false;
-    for (int k = 0; k < i->n_operands; k++) if (!constant(ir_operand(i, k), &in[k])) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!constant(ir_operand(i, k), &in[k])) return false;
     DType d = ir_operand(i, i->op == OP_WHERE ? 1 : 0)->type->dtype, to = i->results[0].type->dtype;
-    if (i->op == OP_CAST) { *out = scalar_cast(to, d, in[0]); return true; }
-    if (i->op == OP_BITCAST) { *out = scalar_bitcast(to, d, in[0]); return true; }
+    if (i->op == OP_CAST) {
+        *out = scalar_cast(to, d, in[0]);
+        return true;
+    }
+    if (i->op == OP_BITCAST) {
+        *out = scalar_bitcast(to, d, in[0]);
+        return true;
+    }
     return scalar_op(i->op, d, in, out);
 }
 
@@ -87,7 +99,10 @@ static const Type *common_source(const Instr *i)
     const Type *t = NULL;
     for (int k = 0; k < i->n_operands; k++) {
         const Instr *d = def_of(ir_operand(i, k), OP_BROADCAST);
-        if (!d) { if (!uniform(ir_operand(i, k))) return NULL; continue; }
+        if (!d) {
+            if (!uniform(ir_operand(i, k))) return NULL;
+            continue;
+        }
         const Type *from = ir_operand(d, 0)->type;
         if (t && !type_same_shape(t, from)) return NULL;
         t = from;
@@ -116,24 +131,28 @@ static Value *fold_repeated(Fold *f, Builder *b, Instr *i)
     return small ? ir_op(b, OP_BROADCAST, result, NO_ATTRS, v) : ir_splat(b, v, result->rank, result->shape);
 }
 
-/* --- shape ---------------------------------------------------------------------------------------------------------------- */
+/* --- shape ------------------------------------------------------------------------------------------- */
 
 static Value *fold_shape(Fold *f, Builder *b, Instr *i)
 {
-    if (i->op != OP_BROADCAST && i->op != OP_RESHAPE && i->op != OP_SLICE && i->op != OP_PERMUTE && i->op != OP_CONCAT) return NULL;
+    if (i->op != OP_BROADCAST && i->op != OP_RESHAPE && i->op != OP_SLICE && i->op != OP_PERMUTE &&
+        i->op != OP_CONCAT)
+        return NULL;
     Value *x = ir_operand(i, 0);
     const Type *t = i->results[0].type;
     if (i->op == OP_CONCAT) return i->n_operands == 1 ? x : NULL;
     Value *u = uniform(x);
-    if (u && !(i->op == OP_RESHAPE && x == u)) return t->kind == TYPE_TILE ? ir_splat(b, u, t->rank, t->shape) : u;
+    if (u && !(i->op == OP_RESHAPE && x == u))
+        return t->kind == TYPE_TILE ? ir_splat(b, u, t->rank, t->shape) : u;
     if (i->op != OP_PERMUTE && x->type == t) return x;
     const Instr *d = def_of(x, i->op);
-    if (d && (i->op == OP_BROADCAST || i->op == OP_RESHAPE)) return ir_op(b, i->op, t, NO_ATTRS, ir_operand(d, 0));
+    if (d && (i->op == OP_BROADCAST || i->op == OP_RESHAPE))
+        return ir_op(b, i->op, t, NO_ATTRS, ir_operand(d, 0));
     if (i->op == OP_RESHAPE && x->type->kind == TYPE_SCALAR) return ir_splat(b, x, t->rank, t->shape);
-    return NULL;        /* permutes of permutes: load-order.c */
+    return NULL; /* permutes of permutes: load-order.c */
 }
 
-/* --- identities ------------------------------------------------------------------------------------------------------------ */
+/* --- identities -------------------------------------------------------------------------------------- */
 
 static Value *zero_like(Builder *b, const Instr *i) { return build_int(b, i->results[0].type, 0); }
 
@@ -151,7 +170,7 @@ static Value *fold_add(Builder *b, Instr *i, Value *x, Value *y, bool integer)
 {
     if (is_int_const(y, 0) || is_float_const(y, -0.0)) return x;
     if (!integer) return NULL;
-    const Instr *d = def_of(x, OP_SUB);     /* (a - y) + y */
+    const Instr *d = def_of(x, OP_SUB); /* (a - y) + y */
     if (d && ir_operand(d, 1) == y) return ir_operand(d, 0);
     return reassociate(b, i, x, y);
 }
@@ -162,8 +181,10 @@ static Value *fold_sub(Builder *b, Instr *i, Value *x, Value *y, bool integer)
     if (is_int_const(y, 0) || is_float_const(y, 0.0)) return x;
     if (!integer) return NULL;
     if (x == y) return zero_like(b, i);
-    if (ir_is_const(y, &c)) return ir_bin(b, OP_ADD, x, build_int(b, y->type, scalar_wrap(y->type->dtype, (int64_t)(0 - (uint64_t)c))));
-    const Instr *d = def_of(x, OP_ADD);     /* (a + y) - y, (y + a) - y */
+    if (ir_is_const(y, &c))
+        return ir_bin(
+            b, OP_ADD, x, build_int(b, y->type, scalar_wrap(y->type->dtype, (int64_t)(0 - (uint64_t)c))));
+    const Instr *d = def_of(x, OP_ADD); /* (a + y) - y, (y + a) - y */
     if (d && ir_operand(d, 1) == y) return ir_operand(d, 0);
     if (d && ir_operand(d, 0) == y) return ir_operand(d, 1);
     return NULL;
@@ -174,7 +195,11 @@ static bool exact_reciprocal(DType d, double c)
 {
     int e;
     if (c == 0 || !isfinite(c) || fabs(frexp(c, &e)) != 0.5) return false;
-    double r = 1 / c, least = d == DT_F64 ? 0x1p-1022 : d == DT_F32 || d == DT_BF16 ? 0x1p-126 : d == DT_F16 ? 0x1p-14 : d == DT_F8E5M2 ? 0x1p-14 : 0x1p-6;
+    double r = 1 / c, least = d == DT_F64                   ? 0x1p-1022
+                              : d == DT_F32 || d == DT_BF16 ? 0x1p-126
+                              : d == DT_F16                 ? 0x1p-14
+                              : d == DT_F8E5M2              ? 0x1p-14
+                                                            : 0x1p-6;
     return fabs(r) >= least && fabs(c) >= least && scalar_round(d, r) == r;
 }
 
@@ -183,7 +208,8 @@ static Value *fold_div(Builder *b, Instr *i, Value *x, Value *y, bool integer)
     double c;
     if (is_one(y)) return x;
     if (integer && (is_int_const(x, 0) || is_int_const(y, 0))) return zero_like(b, i);
-    if (!integer && ir_is_const_float(y, &c) && exact_reciprocal(y->type->dtype, c)) return ir_bin(b, OP_MUL, x, build_float(b, y->type, 1 / c));
+    if (!integer && ir_is_const_float(y, &c) && exact_reciprocal(y->type->dtype, c))
+        return ir_bin(b, OP_MUL, x, build_float(b, y->type, 1 / c));
     return NULL;
 }
 
@@ -202,12 +228,12 @@ static Value *fold_minmax(Builder *b, Instr *i, Value *x, Value *y, bool integer
     bool max = i->op == OP_MAX || i->op == OP_MAXNUM, num = i->op == OP_MAXNUM || i->op == OP_MINNUM;
     Scalar c;
     if (x == y) return x;
-    if (constant(y, &c) && !num) {      /* the identity, which a NaN passes through */
+    if (constant(y, &c) && !num) { /* the identity, which a NaN passes through */
         Scalar id = max ? scalar_lowest(y->type->dtype) : scalar_highest(y->type->dtype);
         if (integer ? c.i == id.i : c.f == id.f && isinf(id.f)) return x;
     }
     if (!integer) return NULL;
-    const Instr *d = def_of(x, i->op);      /* max(max(a, y), y) */
+    const Instr *d = def_of(x, i->op); /* max(max(a, y), y) */
     if (d && (ir_operand(d, 0) == y || ir_operand(d, 1) == y)) return x;
     return reassociate(b, i, x, y);
 }
@@ -220,12 +246,14 @@ static Value *fold_compare(Builder *b, Instr *i, Value *x, Value *y, bool intege
 
 static Value *fold_not(Builder *b, Value *x)
 {
-    static const Op inverse[][2] = { { OP_EQ, OP_NE }, { OP_LT, OP_GE }, { OP_GT, OP_LE }, { OP_NE, OP_EQ }, { OP_GE, OP_LT }, { OP_LE, OP_GT } };
+    static const Op inverse[][2] = { { OP_EQ, OP_NE }, { OP_LT, OP_GE }, { OP_GT, OP_LE }, { OP_NE, OP_EQ },
+        { OP_GE, OP_LT }, { OP_LE, OP_GT } };
     const Instr *d = x->def;
     if (!d) return NULL;
     if (d->op == OP_NOT) return ir_operand(d, 0);
     for (size_t k = 0; k < sizeof inverse / sizeof *inverse; k++)
-        if (d->op == inverse[k][0] && dtype_is_int(ir_operand(d, 0)->type->dtype)) return ir_bin(b, inverse[k][1], ir_operand(d, 0), ir_operand(d, 1));
+        if (d->op == inverse[k][0] && dtype_is_int(ir_operand(d, 0)->type->dtype))
+            return ir_bin(b, inverse[k][1], ir_operand(d, 0), ir_operand(d, 1));
     return NULL;
 }
 
@@ -247,10 +275,12 @@ static bool exact_cast(DType to, DType from)
     if (to == from) return true;
     if (dtype_is_float(from)) {
         if (!dtype_is_float(to)) return false;
-        return to == DT_F64 || to == DT_F32 ? dtype_bits(from) < dtype_bits(to) : to == DT_F16 && dtype_bits(from) == 8;
+        return to == DT_F64 || to == DT_F32 ? dtype_bits(from) < dtype_bits(to)
+                                            : to == DT_F16 && dtype_bits(from) == 8;
     }
     if (from == DT_BOOL) return true;
-    if (dtype_is_float(to)) return dtype_bits(from) < (to == DT_F64 ? 53 : to == DT_F32 ? 24 : to == DT_F16 ? 11 : 0);
+    if (dtype_is_float(to))
+        return dtype_bits(from) < (to == DT_F64 ? 53 : to == DT_F32 ? 24 : to == DT_F16 ? 11 : 0);
     if (to == DT_BOOL) return false;
     if (dtype_bits(from) == dtype_bits(to)) return dtype_is_signed(from) == dtype_is_signed(to);
     return dtype_bits(from) < dtype_bits(to) && (dtype_is_signed(to) || !dtype_is_signed(from));
@@ -263,9 +293,11 @@ static Value *fold_cast(Builder *b, Instr *i)
     if (x->type->dtype == to) return x;
     const Instr *d = def_of(x, OP_CAST);
     if (!d || !exact_cast(x->type->dtype, ir_operand(d, 0)->type->dtype)) return NULL;
-    /* integer to float to integer saturates where integer to integer wraps; f8e5m2's infinity does not survive a cast to itself */
+    /* integer to float to integer saturates where integer to integer wraps; f8e5m2's infinity does not
+     * survive a cast to itself */
     DType from = ir_operand(d, 0)->type->dtype;
-    if (dtype_is_int(from) && dtype_is_float(x->type->dtype) && dtype_is_int(to) && !exact_cast(to, from)) return NULL;
+    if (dtype_is_int(from) && dtype_is_float(x->type->dtype) && dtype_is_int(to) && !exact_cast(to, from))
+        return NULL;
     if (from == DT_F8E5M2 && to == from) return NULL;
     return ir_cast(b, ir_operand(d, 0), to);
 }
@@ -273,10 +305,14 @@ static Value *fold_cast(Builder *b, Instr *i)
 static Value *fold_identity(Builder *b, Instr *i)
 {
     if (!(op_info[i->op].flags & OPF_ELEM)) return NULL;
-    if ((op_info[i->op].flags & OPF_COMM) && ir_is_const(ir_operand(i, 0), NULL) + ir_is_const_float(ir_operand(i, 0), NULL)) {
+    if ((op_info[i->op].flags & OPF_COMM) &&
+        ir_is_const(ir_operand(i, 0), NULL) + ir_is_const_float(ir_operand(i, 0), NULL)) {
         Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
         Scalar s;
-        if (!constant(y, &s)) { ir_set_operand(i, 0, y); ir_set_operand(i, 1, x); }
+        if (!constant(y, &s)) {
+            ir_set_operand(i, 0, y);
+            ir_set_operand(i, 1, x);
+        }
     }
     Value *x = ir_operand(i, 0), *y = i->n_operands > 1 ? ir_operand(i, 1) : NULL;
     bool integer = !dtype_is_float(x->type->dtype);
@@ -290,12 +326,24 @@ static Value *fold_identity(Builder *b, Instr *i)
         return integer ? reassociate(b, i, x, y) : NULL;
     case OP_DIV: return fold_div(b, i, x, y, integer);
     case OP_CDIV: return is_int_const(y, 1) ? x : NULL;
-    case OP_REM: return is_int_const(y, 1) || is_int_const(x, 0) || is_int_const(y, 0) ? zero_like(b, i) : NULL;
-    case OP_SHL: case OP_SHR: return is_int_const(y, 0) || is_int_const(x, 0) ? x : NULL;
+    case OP_REM:
+        return is_int_const(y, 1) || is_int_const(x, 0) || is_int_const(y, 0) ? zero_like(b, i) : NULL;
+    case OP_SHL:
+    case OP_SHR: return is_int_const(y, 0) || is_int_const(x, 0) ? x : NULL;
     case OP_FMA: return is_one(y) ? ir_bin(b, OP_ADD, x, ir_operand(i, 2)) : NULL;
-    case OP_AND: case OP_OR: case OP_XOR: return fold_bits(b, i, x, y);
-    case OP_MIN: case OP_MAX: case OP_MINNUM: case OP_MAXNUM: return fold_minmax(b, i, x, y, integer);
-    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: return fold_compare(b, i, x, y, integer);
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR: return fold_bits(b, i, x, y);
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MINNUM:
+    case OP_MAXNUM: return fold_minmax(b, i, x, y, integer);
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE: return fold_compare(b, i, x, y, integer);
     case OP_NEG: d = def_of(x, OP_NEG); return d ? ir_operand(d, 0) : NULL;
     case OP_NOT: return fold_not(b, x);
     case OP_WHERE: return fold_where(b, i);
@@ -304,7 +352,7 @@ static Value *fold_identity(Builder *b, Instr *i)
     }
 }
 
-/* --- control flow ----------------------------------------------------------------------------------------------------------- */
+/* --- control flow ------------------------------------------------------------------------------------ */
 
 /* A block that runs exactly once takes the place of its instruction. */
 static void flatten(Fold *f, Instr *i, Block *b)
@@ -349,7 +397,9 @@ static bool fold_for(Fold *f, Instr *i)
     if (!empty) {
         if (!ir_is_const(ir_operand(i, 0), &lo) || !ir_is_const(ir_operand(i, 1), &hi)) return false;
         empty = hi <= lo;
-        if (!empty && (!ir_is_const(ir_operand(i, 2), &step) || step <= 0 || (uint64_t)hi - (uint64_t)lo > (uint64_t)step)) return false;
+        if (!empty && (!ir_is_const(ir_operand(i, 2), &step) || step <= 0 ||
+                          (uint64_t)hi - (uint64_t)lo > (uint64_t)step))
+            return false;
     }
     if (empty) {
         for (int k = 0; k < i->n_results; k++) ir_replace(&i->results[k], ir_operand(i, k + 3));
@@ -357,12 +407,13 @@ static bool fold_for(Fold *f, Instr *i)
         f->flattened++;
         return true;
     }
-    for (int k = 0; k < i->blocks[0]->n_args; k++) ir_replace(i->blocks[0]->args[k], ir_operand(i, k ? k + 2 : 0));
+    for (int k = 0; k < i->blocks[0]->n_args; k++)
+        ir_replace(i->blocks[0]->args[k], ir_operand(i, k ? k + 2 : 0));
     flatten(f, i, i->blocks[0]);
     return true;
 }
 
-/* --- driver ------------------------------------------------------------------------------------------------------------------ */
+/* --- driver ------------------------------------------------------------------------------------------ */
 
 static bool fold_instr(Fold *f, Instr *i)
 {

@@ -1,44 +1,58 @@
-/* guess.c: a walk over a row less, on a guess that is checked afterwards. For CPUs, where a row is walked once for every statistic that others wait for.
+/* guess.c: a walk over a row less, on a guess that is checked afterwards. For CPUs, where a row is walked
+ * once for every statistic that others wait for.
  *
- * What rows are shifted by. exp(x - max x) / sum(..) is the same for any shift; the maximum only keeps it in range. So the shift is the maximum of
- * the row's first elements, and the row's own maximum is looked for only if the sum says that the guess was too low:
+ * What rows are shifted by. exp(x - max x) / sum(..) is the same for any shift; the maximum only keeps it in
+ * range. So the shift is the maximum of the row's first elements, and the row's own maximum is looked for
+ * only if the sum says that the guess was too low:
  *
  *     %m = reduce_max %x                               %g = reduce_max (slice %x)
  *     %e = exp2(fma(%x, c, broadcast(%m * -c)))        %e1 = exp2(fma(%x, c, broadcast(%g * -c)))
  *     %s = reduce_sum %e                       ->      %s1 = reduce_sum %e1
- *     %q = div %e, broadcast %s                        %e, %s = if %s1 <= 2^64 { yield %e1, %s1 } else { the three lines on the left }
- *                                                      %q = div %e, broadcast %s
+ *     %q = div %e, broadcast %s                        %e, %s = if %s1 <= 2^64 { yield %e1, %s1 } else { the
+ * three lines on the left } %q = div %e, broadcast %s
  *
- * Proven: with m moved by -d, every value that m reaches moves by a * d (the exponents) or is multiplied by 2^(a d) (the powers, their sums), with one a < 0,
- * until a quotient of two such powers, which stays; nothing else reads one of them. Then a guess below the maximum makes the powers larger, so none underflows that did not,
- * and a sum of at most 2^64 says that none overflowed; a NaN anywhere, an infinite guess or element makes it NaN or infinite, and the row is done as written.
- * Bound: an exponent is at most 64 then and rounded by 2^-19, so a quotient differs by a relative 2^-18. Hence only for quotients that are
- * rounded to 16 bits.
+ * Proven: with m moved by -d, every value that m reaches moves by a * d (the exponents) or is multiplied by
+ * 2^(a d) (the powers, their sums), with one a < 0, until a quotient of two such powers, which stays; nothing
+ * else reads one of them. Then a guess below the maximum makes the powers larger, so none underflows that did
+ * not, and a sum of at most 2^64 says that none overflowed; a NaN anywhere, an infinite guess or element
+ * makes it NaN or infinite, and the row is done as written. Bound: an exponent is at most 64 then and rounded
+ * by 2^-19, so a quotient differs by a relative 2^-18. Hence only for quotients that are rounded to 16 bits.
  *
  * Sums of squares about a value of the row. With m known only after a walk:
  *
  *     %s = reduce_sum %x                               %s = reduce_sum %x; %q = reduce_sum(x * x)
  *     %m = .. %s ..                                    %m = .. %s ..
  *     %v = reduce_sum((x - m) * (x - m))       ->      %v1 = %q - m (2 s - n m)
- *                                                      %v = if %v1 >= %q / 2 and %q <= 2^100 { yield %v1 } else { the line on the left }
+ *                                                      %v = if %v1 >= %q / 2 and %q <= 2^100 { yield %v1 }
+ * else { the line on the left }
  *
- * An identity for every m. Not more than a bit cancels, or the row is done as written (NaN and infinities too). x widened from 16 bits only, so that the squares are exact and only
- * the sums round: the result is at most five times as far off as the sum as written may be.
+ * An identity for every m. Not more than a bit cancels, or the row is done as written (NaN and infinities
+ * too). x widened from 16 bits only, so that the squares are exact and only the sums round: the result is at
+ * most five times as far off as the sum as written may be.
  *
- * Requires: after exp2, contract (their forms are known). Keeps: everything but these roundings. Marks the `if` with note = "rare": its second
- * block hardly ever runs. Does not do: rows in loops, short rows. */
+ * Requires: after exp2, contract (their forms are known). Keeps: everything but these roundings. Marks the
+ * `if` with note = "rare": its second block hardly ever runs. Does not do: rows in loops, short rows. */
 #include "passes/pass.h"
 #include <math.h>
 
 enum { LEAST_ROW = 1024, FIRST = 64 };
 
 typedef enum Kind { SAME, SHIFTED, SCALED } Kind;
-typedef struct Moved { Kind kind; double by; } Moved;   /* SHIFTED: v + by * d; SCALED: v * 2^(by d) */
-typedef struct Guess { PassContext *c; Func *func; Moved *moved; int64_t shifts, squares; } Guess;
+typedef struct Moved {
+    Kind kind;
+    double by;
+} Moved; /* SHIFTED: v + by * d; SCALED: v * 2^(by d) */
+typedef struct Guess {
+    PassContext *c;
+    Func *func;
+    Moved *moved;
+    int64_t shifts, squares;
+} Guess;
 
-/* --- shifts --------------------------------------------------------------------------------------------------------------- */
+/* --- shifts ------------------------------------------------------------------------------------------ */
 
-static Moved moved_of(const Guess *x, const Value *v) { return v->type->kind == TYPE_TILE ? x->moved[v->id] : (Moved){ SAME, 0 }; }
+static Moved moved_of(const Guess *x, const Value *v)
+{ return v->type->kind == TYPE_TILE ? x->moved[v->id] : (Moved){ SAME, 0 }; }
 
 /* A constant factor, splatted or broadcast. */
 static bool factor(const Value *v, double *out)
@@ -50,36 +64,45 @@ static bool factor(const Value *v, double *out)
 /* How the result moves with the operands, of which one or more do; false: not in a way that is known. */
 static bool move(const Guess *x, const Instr *i, int axis, Moved *out)
 {
-    Moved a = moved_of(x, ir_operand(i, 0)), b = i->n_operands > 1 ? moved_of(x, ir_operand(i, 1)) : (Moved){ SAME, 0 };
+    Moved a = moved_of(x, ir_operand(i, 0)),
+          b = i->n_operands > 1 ? moved_of(x, ir_operand(i, 1)) : (Moved){ SAME, 0 };
     Moved c = i->n_operands > 2 ? moved_of(x, ir_operand(i, 2)) : (Moved){ SAME, 0 };
     double f;
-    if (i->n_operands > 3 || i->n_results != 1 || i->n_blocks || ir_result(i)->type->dtype != DT_F32) return false;
+    if (i->n_operands > 3 || i->n_results != 1 || i->n_blocks || ir_result(i)->type->dtype != DT_F32)
+        return false;
     *out = a;
     switch ((int)i->op) {
-    case OP_BROADCAST:  /* along the row: every row has a shift of its own */
+    case OP_BROADCAST: /* along the row: every row has a shift of its own */
         for (int k = 0; k < ir_result(i)->type->rank; k++)
             if (k != axis && ir_result(i)->type->shape[k] != ir_operand(i, 0)->type->shape[k]) return false;
         return true;
     case OP_NEG: out->by = -a.by; return a.kind == SHIFTED;
-    case OP_ADD: if (a.kind == SAME) *out = b; return (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
+    case OP_ADD:
+        if (a.kind == SAME) *out = b;
+        return (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
     case OP_SUB:
         if (a.kind == SAME) *out = (Moved){ b.kind, -b.by };
         return (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
     case OP_MUL: {
         int k = a.kind == SHIFTED ? 0 : 1;
-        if ((k ? b : a).kind != SHIFTED || (k ? a : b).kind != SAME || !factor(ir_operand(i, 1 - k), &f) || !isfinite(f) || f == 0) return false;
+        if ((k ? b : a).kind != SHIFTED || (k ? a : b).kind != SAME || !factor(ir_operand(i, 1 - k), &f) ||
+            !isfinite(f) || f == 0)
+            return false;
         *out = (Moved){ SHIFTED, (k ? b : a).by * f };
         return true;
     }
     case OP_FMA:
         *out = c;
         if (a.kind == SAME && b.kind == SAME) return c.kind == SHIFTED;
-        if (c.kind != SAME || a.kind != SHIFTED || b.kind != SAME || !factor(ir_operand(i, 1), &f) || !isfinite(f) || f == 0) return false;
+        if (c.kind != SAME || a.kind != SHIFTED || b.kind != SAME || !factor(ir_operand(i, 1), &f) ||
+            !isfinite(f) || f == 0)
+            return false;
         *out = (Moved){ SHIFTED, a.by * f };
         return true;
     case OP_EXP2: *out = (Moved){ SCALED, a.by }; return a.kind == SHIFTED;
     case OP_EXP: *out = (Moved){ SCALED, a.by * 1.44269504088896340736 }; return a.kind == SHIFTED;
-    case OP_REDUCE_SUM: return a.kind == SCALED && ir_attr_int(i, ATTR_AXIS, 0) == axis && !ir_attr_int(i, ATTR_DROP, 0);
+    case OP_REDUCE_SUM:
+        return a.kind == SCALED && ir_attr_int(i, ATTR_AXIS, 0) == axis && !ir_attr_int(i, ATTR_DROP, 0);
     case OP_DIV: *out = (Moved){ SAME, 0 }; return a.kind == SCALED && b.kind == SCALED && a.by == b.by;
     default: return false;
     }
@@ -88,18 +111,25 @@ static bool move(const Guess *x, const Instr *i, int axis, Moved *out)
 static bool rounded_at_once(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_CAST || !dtype_is_float(ir_result(u->user)->type->dtype) || dtype_bits(ir_result(u->user)->type->dtype) > 16) return false;
+        if (u->user->op != OP_CAST || !dtype_is_float(ir_result(u->user)->type->dtype) ||
+            dtype_bits(ir_result(u->user)->type->dtype) > 16)
+            return false;
     return v->uses != NULL;
 }
 
-/* The instructions that `max` reaches before a quotient, in order; false if one of them does not move as it should. */
-typedef struct Cone { VEC(Instr *) all; Instr *power, *sum; } Cone;
+/* The instructions that `max` reaches before a quotient, in order; false if one of them does not move as it
+ * should. */
+typedef struct Cone {
+    VEC(Instr *) all;
+    Instr *power, *sum;
+} Cone;
 
 static bool find_cone(Guess *x, Instr *max, Cone *cone)
 {
     int axis = (int)ir_attr_int(max, ATTR_AXIS, 0);
     x->moved[ir_result(max)->id] = (Moved){ SHIFTED, 1 };
-    for (const Use *u = ir_result(max)->uses; u; u = u->next) if (u->user->block != max->block) return false;
+    for (const Use *u = ir_result(max)->uses; u; u = u->next)
+        if (u->user->block != max->block) return false;
     for (Instr *i = max->next; i; i = i->next) {
         bool reached = false;
         Moved m;
@@ -110,7 +140,8 @@ static bool find_cone(Guess *x, Instr *max, Cone *cone)
             if (!rounded_at_once(ir_result(i))) return false;
             continue;
         }
-        for (const Use *u = ir_result(i)->uses; u; u = u->next) if (u->user->block != max->block) return false;
+        for (const Use *u = ir_result(i)->uses; u; u = u->next)
+            if (u->user->block != max->block) return false;
         if (i->op == OP_EXP || i->op == OP_EXP2) {
             if (cone->power || !(m.by < 0)) return false;
             cone->power = i;
@@ -120,7 +151,7 @@ static bool find_cone(Guess *x, Instr *max, Cone *cone)
             cone->sum = i;
         }
         x->moved[ir_result(i)->id] = m;
-        if (m.kind == SCALED && i->op == OP_BROADCAST) {       /* stays behind, of the sum that is chosen */
+        if (m.kind == SCALED && i->op == OP_BROADCAST) { /* stays behind, of the sum that is chosen */
             if (ir_operand(i, 0)->def != cone->sum) return false;
             continue;
         }
@@ -131,7 +162,8 @@ static bool find_cone(Guess *x, Instr *max, Cone *cone)
 
 static Value *all_of(Builder *b, Value *v)
 {
-    for (int a = v->type->rank - 1; a >= 0; a--) v = ir_emit(b, OP_REDUCE_ALL, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_DROP, 1)), NULL);
+    for (int a = v->type->rank - 1; a >= 0; a--)
+        v = ir_emit(b, OP_REDUCE_ALL, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_DROP, 1)), NULL);
     return v;
 }
 
@@ -157,8 +189,10 @@ static void guess_shift(Guess *x, Instr *max)
     shape[axis] = FIRST;
     Session *s = x->c->session;
     Builder b = ir_after(cone.all.data[cone.all.len - 1]);
-    Value *first = ir_emit(&b, OP_SLICE, &row, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, 0)), type_tile(s, row->type->dtype, row->type->rank, shape));
-    Value *g = ir_emit(&b, OP_REDUCE_MAX, &first, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_DROP, 0)), NULL);
+    Value *first = ir_emit(&b, OP_SLICE, &row, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, 0)),
+        type_tile(s, row->type->dtype, row->type->rank, shape));
+    Value *g =
+        ir_emit(&b, OP_REDUCE_MAX, &first, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_DROP, 0)), NULL);
     ValueMap map, again;
     value_map_init(&map, x->c->scratch);
     value_map_set(&map, ir_result(max), g);
@@ -166,7 +200,8 @@ static void guess_shift(Guess *x, Instr *max)
     Value *old[] = { ir_result(cone.power), ir_result(cone.sum) };
     Value *sum = value_map_get(&map, old[1]), *out[] = { value_map_get(&map, old[0]), sum };
     Value *most = ir_splat(&b, ir_const_float(&b, DT_F32, 0x1p64), sum->type->rank, sum->type->shape);
-    Instr *r = rare_if(&b, all_of(&b, ir_bin(&b, OP_LE, sum, most)), out, (const Type *[]){ old[0]->type, old[1]->type }, 2);
+    Instr *r = rare_if(
+        &b, all_of(&b, ir_bin(&b, OP_LE, sum, most)), out, (const Type *[]){ old[0]->type, old[1]->type }, 2);
     Builder other = ir_at_end(r->blocks[1]);
     value_map_init(&again, x->c->scratch);
     ir_clone(&other, max, &again);
@@ -180,16 +215,18 @@ static void guess_shift(Guess *x, Instr *max)
     x->shifts++;
 }
 
-/* --- squares -------------------------------------------------------------------------------------------------------------- */
+/* --- squares ----------------------------------------------------------------------------------------- */
 
-static bool same_shape(const Type *a, const Type *b) { return a->kind == TYPE_TILE && b->kind == TYPE_TILE && type_same_shape(a, b); }
+static bool same_shape(const Type *a, const Type *b)
+{ return a->kind == TYPE_TILE && b->kind == TYPE_TILE && type_same_shape(a, b); }
 
 /* The sum of x along the same axis, which stands before `i`. */
 static Instr *plain_sum(const Value *x, const Instr *i)
 {
     for (const Use *u = x->uses; u; u = u->next) {
         if (u->user->op != OP_REDUCE_SUM || u->user->block != i->block || !same_attrs(u->user, i)) continue;
-        for (const Instr *k = u->user; k; k = k->next) if (k == i) return u->user;
+        for (const Instr *k = u->user; k; k = k->next)
+            if (k == i) return u->user;
     }
     return NULL;
 }
@@ -198,25 +235,35 @@ static bool depends_on(const Value *v, const Value *on, int depth)
 {
     if (v == on) return true;
     if (!v->def || depth > 8) return false;
-    for (int k = 0; k < v->def->n_operands; k++) if (depends_on(ir_operand(v->def, k), on, depth + 1)) return true;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (depends_on(ir_operand(v->def, k), on, depth + 1)) return true;
     return false;
 }
 
 static void guess_squares(Guess *x, Instr *sum)
 {
-    Instr *square = ir_operand(sum, 0)->def, *d = square && square->op == OP_MUL && ir_operand(square, 0) == ir_operand(square, 1) ? ir_operand(square, 0)->def : NULL;
-    if (!d || d->op != OP_SUB || ir_result(sum)->type->dtype != DT_F32 || ir_attr_int(sum, ATTR_DROP, 0)) return;
+    Instr *square = ir_operand(sum, 0)->def,
+          *d = square && square->op == OP_MUL && ir_operand(square, 0) == ir_operand(square, 1)
+                   ? ir_operand(square, 0)->def
+                   : NULL;
+    if (!d || d->op != OP_SUB || ir_result(sum)->type->dtype != DT_F32 || ir_attr_int(sum, ATTR_DROP, 0))
+        return;
     Value *row = ir_operand(d, 0);
     Instr *wide = row->def, *about = ir_operand(d, 1)->def, *s1 = plain_sum(row, sum);
-    if (!wide || wide->op != OP_CAST || !dtype_is_float(ir_operand(wide, 0)->type->dtype) || dtype_bits(ir_operand(wide, 0)->type->dtype) > 16) return;
-    if (!s1 || !about || about->op != OP_BROADCAST || !same_shape(ir_operand(about, 0)->type, ir_result(sum)->type)) return;
+    if (!wide || wide->op != OP_CAST || !dtype_is_float(ir_operand(wide, 0)->type->dtype) ||
+        dtype_bits(ir_operand(wide, 0)->type->dtype) > 16)
+        return;
+    if (!s1 || !about || about->op != OP_BROADCAST ||
+        !same_shape(ir_operand(about, 0)->type, ir_result(sum)->type))
+        return;
     Value *m = ir_operand(about, 0), *s = ir_result(s1);
     if (!depends_on(m, s, 0)) return;
     const Type *t = ir_result(sum)->type;
     double n = (double)row->type->shape[ir_attr_int(sum, ATTR_AXIS, 0)];
     Builder b = ir_after(s1);
     Value *q = ir_bin(&b, OP_MUL, row, row);
-    q = ir_emit(&b, OP_REDUCE_SUM, &q, 1, ATTRS(a_int(ATTR_AXIS, ir_attr_int(sum, ATTR_AXIS, 0)), a_int(ATTR_DROP, 0)), NULL);
+    q = ir_emit(&b, OP_REDUCE_SUM, &q, 1,
+        ATTRS(a_int(ATTR_AXIS, ir_attr_int(sum, ATTR_AXIS, 0)), a_int(ATTR_DROP, 0)), NULL);
     b = ir_before(sum);
     Value *twice = ir_bin(&b, OP_MUL, s, build_float(&b, t, 2));
     Value *v = ir_op(&b, OP_FMA, NULL, NO_ATTRS, m, build_float(&b, t, -n), twice);
@@ -235,7 +282,7 @@ static void guess_squares(Guess *x, Instr *sum)
     x->squares++;
 }
 
-/* -------------------------------------------------------------------------------------------------------------------------- */
+/* ----------------------------------------------------------------------------------------------------- */
 
 static bool long_row(const Instr *i)
 {
@@ -249,7 +296,8 @@ static bool guess_func(PassContext *c, Func *f)
     Guess x = { .c = c, .func = f, .moved = arena_array(c->scratch, Moved, f->module->next_id) };
     VEC(Instr *) maxima = { 0 }, sums = { 0 };
     for (Instr *i = f->body->first; i; i = i->next) {
-        if (i->op == OP_REDUCE_MAX && long_row(i) && !ir_attr_int(i, ATTR_DROP, 0)) vec_push(c->scratch, &maxima, i);
+        if (i->op == OP_REDUCE_MAX && long_row(i) && !ir_attr_int(i, ATTR_DROP, 0))
+            vec_push(c->scratch, &maxima, i);
         if (i->op == OP_REDUCE_SUM && long_row(i)) vec_push(c->scratch, &sums, i);
     }
     for (size_t k = 0; k < sums.len; k++) guess_squares(&x, sums.data[k]);

@@ -3,18 +3,18 @@
  *     fn @sq(%x: f32[64]) { %y = mul %x, %x ; return %y }
  *     %b = call @sq(%a)                  ->   %b = mul %a, %a
  *
- * A callee's `dim` and `stride` speak of its own parameters: they are renumbered to the caller's by the tensor that was passed.
+ * A callee's `dim` and `stride` speak of its own parameters: they are renumbered to the caller's by the
+ * tensor that was passed.
  *
- * Requires: nothing. Keeps: everything. Leaves no `call`. Does not do: recursion, which is an error that names the function. */
+ * Requires: nothing. Keeps: everything. Leaves no `call`. Does not do: recursion, which is an error that
+ * names the function. */
 #include "passes/pass.h"
 
 /* How many calls deep one call site may expand: catches recursion, direct or not. */
-enum { MAX_DEPTH = 64, MAX_INSTRS = 1 << 18 };       /* and what one kernel may grow by */
+enum { MAX_DEPTH = 64, MAX_INSTRS = 1 << 18 }; /* and what one kernel may grow by */
 
 static int caller_param(const Instr *call, int param)
-{
-    return param < call->n_operands ? ir_operand(call, param)->index : 0;
-}
+{ return param < call->n_operands ? ir_operand(call, param)->index : 0; }
 
 /* Rewrites the parameter and dimension numbers of a copied instruction (nested ones too). */
 static void renumber(Session *s, Instr *i, const Func *callee, const Func *caller, const Instr *call)
@@ -47,25 +47,33 @@ static bool inline_call(PassContext *c, Func *caller, Instr *call, int *room)
     const Attr *name = ir_attr(call, ATTR_CALLEE);
     const Func *callee = name ? ir_func_find(caller->module, name->s) : NULL;
     const Instr *end = callee ? ir_terminator(callee->body) : NULL;
-    if (!callee || !end || end->op != OP_RETURN || end->n_operands != call->n_results || callee->body->n_args != call->n_operands) {
-        diag_error(c->session, call->loc, "call of '%s', which is not a function of %d arguments and %d results", name ? name->s : "", call->n_operands, call->n_results);
+    if (!callee || !end || end->op != OP_RETURN || end->n_operands != call->n_results ||
+        callee->body->n_args != call->n_operands) {
+        diag_error(c->session, call->loc,
+            "call of '%s', which is not a function of %d arguments and %d results", name ? name->s : "",
+            call->n_operands, call->n_results);
         return false;
     }
     if ((*room -= size_of(callee->body)) < 0) {
-        diag_error(c->session, call->loc, "'%s' grows by more than %d instructions when its calls are expanded", caller->name, MAX_INSTRS);
+        diag_error(c->session, call->loc,
+            "'%s' grows by more than %d instructions when its calls are expanded", caller->name, MAX_INSTRS);
         return false;
     }
     ValueMap map;
     value_map_init(&map, c->scratch);
-    for (int k = 0; k < call->n_operands; k++) value_map_set(&map, callee->body->args[k], ir_operand(call, k));
+    for (int k = 0; k < call->n_operands; k++)
+        value_map_set(&map, callee->body->args[k], ir_operand(call, k));
     Builder b = ir_before(call);
-    for (const Instr *i = callee->body->first; i != end; i = i->next) renumber(c->session, ir_clone(&b, i, &map), callee, caller, call);
-    for (int k = 0; k < call->n_results; k++) ir_replace(&call->results[k], value_map_get(&map, ir_operand(end, k)));
+    for (const Instr *i = callee->body->first; i != end; i = i->next)
+        renumber(c->session, ir_clone(&b, i, &map), callee, caller, call);
+    for (int k = 0; k < call->n_results; k++)
+        ir_replace(&call->results[k], value_map_get(&map, ir_operand(end, k)));
     ir_erase(call);
     return true;
 }
 
-/* Inlines what stands in the block, one level at a time. Returns the number of calls seen, -1 after an error. */
+/* Inlines what stands in the block, one level at a time. Returns the number of calls seen, -1 after an error.
+ */
 static int inline_block(PassContext *c, Func *f, Block *b, int *room)
 {
     int n = 0;
@@ -90,7 +98,8 @@ static bool inline_func(PassContext *c, Func *f)
     for (int r = 0; r < n_roots; r++) {
         for (int depth = 0, n = 1; n > 0; depth++) {
             if (depth == MAX_DEPTH) {
-                diag_error(c->session, f->loc, "'%s' calls functions more than %d deep; is one recursive?", f->name, MAX_DEPTH);
+                diag_error(c->session, f->loc, "'%s' calls functions more than %d deep; is one recursive?",
+                    f->name, MAX_DEPTH);
                 return false;
             }
             n = inline_block(c, f, roots[r], &room);
@@ -110,7 +119,10 @@ bool pass_inline(PassContext *c, Module *m)
         if (f->is_kernel) progress |= inline_func(c, f);
     if (c->session->n_errors > errors) return progress;
     for (Func **f = &m->funcs; *f;) {
-        if ((*f)->is_kernel) { f = &(*f)->next; continue; }
+        if ((*f)->is_kernel) {
+            f = &(*f)->next;
+            continue;
+        }
         *f = (*f)->next;
         progress = true;
     }

@@ -1,28 +1,40 @@
 /* latency.c: the buffers that loads ask for are clipped to what the target's shared memory holds.
  *
  *     %k = load .. {latency = 8} : f16[128, 128]           %k = load .. {latency = 3} : f16[128, 128]
- *     %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128]         (6 x 32 KiB + Q)
+ *     %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128] (6 x 32
+ * KiB + Q)
  *
- * A load that feeds a matrix product inside of a loop is staged through shared memory in as many buffers as its latency says: n
- * buffers let n - 1 loads be in flight. Operands outside of loops occupy one. When the sum is too much, the loads with the most buffers
- * give one up until it fits (never below one), and a performance note says what was asked and what is left. Hints never change
- * results. Loads that feed no product go to registers; the CPU has no shared memory: their hints stay.
+ * A load that feeds a matrix product inside of a loop is staged through shared memory in as many buffers as
+ * its latency says: n buffers let n - 1 loads be in flight. Operands outside of loops occupy one. When the
+ * sum is too much, the loads with the most buffers give one up until it fits (never below one), and a
+ * performance note says what was asked and what is left. Hints never change results. Loads that feed no
+ * product go to registers; the CPU has no shared memory: their hints stay.
  *
- * Requires: mask-peel before (an edge loop counts for itself: loops in sequence share the memory). Keeps: everything. Does not do:
- * the pipeline itself (kernel IR), the kernel passes' own needs for other buffers (they clip once more). */
+ * Requires: mask-peel before (an edge loop counts for itself: loops in sequence share the memory). Keeps:
+ * everything. Does not do: the pipeline itself (kernel IR), the kernel passes' own needs for other buffers
+ * (they clip once more). */
 #include "passes/pass.h"
 
 enum { RESERVED = 2048 /* barriers, small reductions */, MAX_SEARCH = 200 };
 
-typedef struct Staged { Instr *load; int64_t bytes, asked, n; bool in_loop; } Staged;
-typedef struct Latency { PassContext *c; VEC(Staged) loads; int64_t clipped; } Latency;
+typedef struct Staged {
+    Instr *load;
+    int64_t bytes, asked, n;
+    bool in_loop;
+} Staged;
+typedef struct Latency {
+    PassContext *c;
+    VEC(Staged) loads;
+    int64_t clipped;
+} Latency;
 
 static bool feeds_product(const Value *v, int *budget)
 {
     for (const Use *u = v->uses; u && --*budget >= 0; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MMA && u != &i->operands[2]) return true;
-        bool passes_on = i->op == OP_PERMUTE || i->op == OP_RESHAPE || i->op == OP_CAST || i->op == OP_BITCAST;
+        bool passes_on =
+            i->op == OP_PERMUTE || i->op == OP_RESHAPE || i->op == OP_CAST || i->op == OP_BITCAST;
         if (passes_on && feeds_product(&i->results[0], budget)) return true;
     }
     return false;
@@ -33,7 +45,8 @@ static void collect(Latency *x, Block *b, bool in_loop)
     for (Instr *i = b->first; i; i = i->next) {
         int budget = MAX_SEARCH;
         if (i->op == OP_LOAD && is_tile(&i->results[0]) && feeds_product(&i->results[0], &budget)) {
-            int64_t bytes = type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype), asked = in_loop ? ir_attr_int(i, ATTR_LATENCY, 1) : 1;
+            int64_t bytes = type_elements(i->results[0].type) * dtype_bytes(i->results[0].type->dtype),
+                    asked = in_loop ? ir_attr_int(i, ATTR_LATENCY, 1) : 1;
             vec_push(x->c->scratch, &x->loads, ((Staged){ i, bytes, asked, asked < 1 ? 1 : asked, in_loop }));
         }
         for (int k = 0; k < i->n_blocks; k++) collect(x, i->blocks[k], in_loop || is_loop(i));
@@ -64,19 +77,25 @@ static bool latency_func(PassContext *c, Func *f)
 {
     const Target *t = c->options->target;
     Latency x = { c };
-    /* AMD: what fits depends on the way to LDS, by registers or straight: the stage pass clips, with the same note */
+    /* AMD: what fits depends on the way to LDS, by registers or straight: the stage pass clips, with the same
+     * note */
     if (!t || t->kind != TARGET_CUDA || !f->is_kernel) return false;
     collect(&x, f->body, false);
     for (size_t k = 0; k < x.loads.len; k++) {
         Staged *s = &x.loads.data[k], *most;
-        while (s->in_loop && total(&x, s->load->block) > t->shared_bytes - RESERVED && (most = greediest(&x, s->load->block))) most->n--;
+        while (s->in_loop && total(&x, s->load->block) > t->shared_bytes - RESERVED &&
+               (most = greediest(&x, s->load->block)))
+            most->n--;
     }
     for (size_t k = 0; k < x.loads.len; k++) {
         Staged *s = &x.loads.data[k];
         if (s->n >= s->asked) continue;
         ir_set_attr(c->session, s->load, a_int(ATTR_LATENCY, s->n));
-        diag_perf(c->session, s->load->loc, "latency = %lld asks for %lld buffers of %lld bytes; %lld fit in the shared memory of %s (%lld bytes)",
-                  (long long)s->asked, (long long)s->asked, (long long)s->bytes, (long long)s->n, t->name, (long long)t->shared_bytes);
+        diag_perf(c->session, s->load->loc,
+            "latency = %lld asks for %lld buffers of %lld bytes; %lld fit in the shared memory of %s (%lld "
+            "bytes)",
+            (long long)s->asked, (long long)s->asked, (long long)s->bytes, (long long)s->n, t->name,
+            (long long)t->shared_bytes);
         x.clipped++;
     }
     pass_count(c, "loads clipped to shared memory", x.clipped);

@@ -6,61 +6,99 @@
  *       load %K[%h, %o]                                 load %K[%h, %o]
  *     }                                               }
  *
- * Pure operations, and loads and gathers of `in` parameters, whose operands are defined outside of the loop. Nothing here can fault:
- * integer division by zero is 0 and a load out of range gives its pad, so moving out of a loop that never runs is harmless.
+ * Pure operations, and loads and gathers of `in` parameters, whose operands are defined outside of the loop.
+ * Nothing here can fault: integer division by zero is 0 and a load out of range gives its pad, so moving out
+ * of a loop that never runs is harmless.
  *
- * A tile that costs next to nothing to make (splat, broadcast, a sum of index tiles, ...) but would occupy registers for the length
- * of the loop stays inside, unless something dear that moves needs it; see `cheap`.
+ * A tile that costs next to nothing to make (splat, broadcast, a sum of index tiles, ...) but would occupy
+ * registers for the length of the loop stays inside, unless something dear that moves needs it; see `cheap`.
  *
- * Requires: nothing. Keeps: everything. Does not do: reads on a token chain; what stands under an `if` inside of the loop. */
+ * Requires: nothing. Keeps: everything. Does not do: reads on a token chain; what stands under an `if` inside
+ * of the loop. */
 #include "passes/pass.h"
 
 /* Tiles up to so many elements move even when cheap: a vector a program, a few registers a thread at most. */
 enum { SMALL_TILE = 1024, MAX_SEARCH = 64 };
 
-typedef struct Licm { PassContext *c; int64_t moved, reads; } Licm;
+typedef struct Licm {
+    PassContext *c;
+    int64_t moved, reads;
+} Licm;
 
 static bool is_cheap_op(Op op)
 {
     switch ((int)op) {
-    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CAST: case OP_BITCAST: case OP_CONCAT: case OP_SLICE:
-    case OP_NEG: case OP_ABS: case OP_ADD: case OP_SUB: case OP_MUL: case OP_FMA: case OP_MIN: case OP_MAX: case OP_MINNUM: case OP_MAXNUM: case OP_CLAMP:
-    case OP_AND: case OP_OR: case OP_XOR: case OP_NOT: case OP_SHL: case OP_SHR: case OP_WHERE:
-    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE:
-        return true;
-    default:
-        return false;
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_CAST:
+    case OP_BITCAST:
+    case OP_CONCAT:
+    case OP_SLICE:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_FMA:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MINNUM:
+    case OP_MAXNUM:
+    case OP_CLAMP:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_NOT:
+    case OP_SHL:
+    case OP_SHR:
+    case OP_WHERE:
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE: return true;
+    default: return false;
     }
 }
 
 static bool cheap(const Instr *i)
 {
-    return is_cheap_op(i->op) && i->n_results == 1 && is_tile(&i->results[0]) && type_elements(i->results[0].type) > SMALL_TILE;
+    return is_cheap_op(i->op) && i->n_results == 1 && is_tile(&i->results[0]) &&
+           type_elements(i->results[0].type) > SMALL_TILE;
 }
 
 static bool may_move(const Instr *i)
 {
     if (is_constant_read(i)) return true;
-    return (op_info[i->op].flags & OPF_PURE) && !(op_info[i->op].flags & OPF_TERM) && i->op != OP_JOIN_TOKENS && i->op != OP_TOKEN;
+    return (op_info[i->op].flags & OPF_PURE) && !(op_info[i->op].flags & OPF_TERM) &&
+           i->op != OP_JOIN_TOKENS && i->op != OP_TOKEN;
 }
 
 static bool uses_outside(const Instr *i, const Block *loop, const Block *own)
 {
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
-        if (ir_is_ancestor(own, v->def ? v->def->block : v->block)) continue;      /* of a block of the instruction itself */
+        if (ir_is_ancestor(own, v->def ? v->def->block : v->block))
+            continue; /* of a block of the instruction itself */
         if (!ir_defined_outside(v, loop)) return false;
     }
     for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (!uses_outside(x, loop, i->blocks[b])) return false;
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
+            if (!uses_outside(x, loop, i->blocks[b])) return false;
     return true;
 }
 
 static bool invariant(const Instr *i, const Block *loop)
 {
-    for (int k = 0; k < i->n_operands; k++) if (!ir_defined_outside(ir_operand(i, k), loop)) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!ir_defined_outside(ir_operand(i, k), loop)) return false;
     for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (!uses_outside(x, loop, i->blocks[b])) return false;
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
+            if (!uses_outside(x, loop, i->blocks[b])) return false;
     return true;
 }
 
@@ -73,7 +111,9 @@ static bool movable_with_operands(const Instr *i, const Block *loop, int *budget
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
         if (ir_defined_outside(v, loop)) continue;
-        if (!v->def || v->def->block != loop || !cheap(v->def) || !movable_with_operands(v->def, loop, budget)) return false;
+        if (!v->def || v->def->block != loop || !cheap(v->def) ||
+            !movable_with_operands(v->def, loop, budget))
+            return false;
     }
     return true;
 }
@@ -88,7 +128,7 @@ static void move(Licm *x, Instr *loop, Instr *i)
     Builder b = ir_before(loop);
     x->moved++;
     x->reads += is_constant_read(i);
-    ir_del_attr(i, ATTR_MASKED);        /* proven for iterations that run; before the loop there may be none */
+    ir_del_attr(i, ATTR_MASKED); /* proven for iterations that run; before the loop there may be none */
     ir_unlink(i);
     ir_place(&b, i);
 }

@@ -1,22 +1,30 @@
-/* load_order.c: a permutation of a load becomes the load's own order, which costs nothing where the hardware or the layout
- * delivers it so (ldmatrix.trans, wgmma's major bits, a strided read of shared memory).
+/* load_order.c: a permutation of a load becomes the load's own order, which costs nothing where the hardware
+ * or the layout delivers it so (ldmatrix.trans, wgmma's major bits, a strided read of shared memory).
  *
  *     %k = load %K[..]            : f16[128, 64]             %k = load %K[..] {order = [1, 0]} : f16[64, 128]
  *     %t = permute %k {order = [1, 0]}               ->      %s = mma %q, %k, %z
  *     %s = mma %q, %t, %z
  *
- * Also: the transpose of a load whose leading axes a reshape merged, [A, B, C] as [A*B, C], is the load with C in front, reshaped to [C, A*B];
- * permutes of permutes become one, or none; a permute that moves only axes of extent 1 becomes a reshape; a permute moves
- * up through element-wise operations, splats and broadcasts when all of their operands take it for free; the permute of a product is the product of the
- * permuted operands in the other order when those and the accumulator take it for free.
+ * Also: the transpose of a load whose leading axes a reshape merged, [A, B, C] as [A*B, C], is the load with
+ * C in front, reshaped to [C, A*B]; permutes of permutes become one, or none; a permute that moves only axes
+ * of extent 1 becomes a reshape; a permute moves up through element-wise operations, splats and broadcasts
+ * when all of their operands take it for free; the permute of a product is the product of the permuted
+ * operands in the other order when those and the accumulator take it for free.
  *
- * Requires: nothing. Keeps: everything. Does not do: a load also used as it is (both forms would be loaded). */
+ * Requires: nothing. Keeps: everything. Does not do: a load also used as it is (both forms would be loaded).
+ */
 #include "passes/pass.h"
 
 enum { MAX_DEPTH = 16 };
 
-typedef struct LoadOrder { PassContext *c; int64_t loads, composed, moved; } LoadOrder;
-typedef struct Order { int n; int64_t v[TILE_MAX_RANK]; } Order;
+typedef struct LoadOrder {
+    PassContext *c;
+    int64_t loads, composed, moved;
+} LoadOrder;
+typedef struct Order {
+    int n;
+    int64_t v[TILE_MAX_RANK];
+} Order;
 
 static Order order_of(const Instr *i)
 {
@@ -36,7 +44,8 @@ static Order compose(const Order *inner, const Order *outer)
 
 static bool identity(const Order *o)
 {
-    for (int k = 0; k < o->n; k++) if (o->v[k] != k) return false;
+    for (int k = 0; k < o->n; k++)
+        if (o->v[k] != k) return false;
     return true;
 }
 
@@ -50,10 +59,13 @@ static bool free_to_permute(const Value *v, int depth)
     if (i->op == OP_SPLAT) return true;
     if (!one_use(v)) return false;
     if (i->op == OP_LOAD || i->op == OP_PERMUTE) return true;
-    if (i->op == OP_BROADCAST) return true;         /* of something smaller */
-    if (i->op == OP_MMA) return v->type->rank == 2 && free_to_permute(ir_operand(i, 0), depth + 1) && free_to_permute(ir_operand(i, 1), depth + 1) && free_to_permute(ir_operand(i, 2), depth + 1);
+    if (i->op == OP_BROADCAST) return true; /* of something smaller */
+    if (i->op == OP_MMA)
+        return v->type->rank == 2 && free_to_permute(ir_operand(i, 0), depth + 1) &&
+               free_to_permute(ir_operand(i, 1), depth + 1) && free_to_permute(ir_operand(i, 2), depth + 1);
     if (!(op_info[i->op].flags & OPF_ELEM)) return false;
-    for (int k = 0; k < i->n_operands; k++) if (!free_to_permute(ir_operand(i, k), depth + 1)) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!free_to_permute(ir_operand(i, k), depth + 1)) return false;
     return true;
 }
 
@@ -67,11 +79,13 @@ static Value *permuted_load(LoadOrder *x, Instr *i, const Order *o)
     Attr attrs[ATTR_N_KEYS];
     int n = 0;
     for (int k = 0; k < i->n_operands; k++) ops[k] = ir_operand(i, k);
-    for (int k = 0; k < i->n_attrs; k++) if (i->attrs[k].key != ATTR_ORDER) attrs[n++] = i->attrs[k];
+    for (int k = 0; k < i->n_attrs; k++)
+        if (i->attrs[k].key != ATTR_ORDER) attrs[n++] = i->attrs[k];
     if (!identity(&all)) attrs[n++] = a_ints(ATTR_ORDER, all.v, all.n);
     Instr *load = ir_build(&b, OP_LOAD, ops, i->n_operands, (Attrs){ attrs, n }, NULL, 0);
     ir_set_name(&load->results[0], i->results[0].name);
-    /* On a token chain the new load comes first and hands the memory on to the old one, which dce takes out of the chain. */
+    /* On a token chain the new load comes first and hands the memory on to the old one, which dce takes out
+     * of the chain. */
     if (i->n_results > 1) ir_set_operand(i, i->n_operands - 1, &load->results[1]);
     x->loads++;
     return &load->results[0];
@@ -101,8 +115,10 @@ static Value *permuted(LoadOrder *x, Builder *b, Value *v, const Order *o, int d
     }
     const Type *result = type_tile(x->c->session, t->dtype, t->rank, shape);
     x->moved++;
-    if (i->op == OP_BROADCAST) return ir_op(b, OP_BROADCAST, result, NO_ATTRS, permuted(x, b, ir_operand(i, 0), o, depth + 1));
-    for (int k = 0; k < i->n_operands; k++) ops[k] = permuted(x, b, ir_operand(i, i->op == OP_MMA && k < 2 ? 1 - k : k), o, depth + 1);
+    if (i->op == OP_BROADCAST)
+        return ir_op(b, OP_BROADCAST, result, NO_ATTRS, permuted(x, b, ir_operand(i, 0), o, depth + 1));
+    for (int k = 0; k < i->n_operands; k++)
+        ops[k] = permuted(x, b, ir_operand(i, i->op == OP_MMA && k < 2 ? 1 - k : k), o, depth + 1);
     return ir_emit(b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, result);
 }
 
@@ -118,17 +134,22 @@ static bool moves_units_only(const Type *from, const Order *o)
     return true;
 }
 
-/* v is a load's tile with all axes but the last merged into one: the transpose of it merges the axes behind the one that came first. */
+/* v is a load's tile with all axes but the last merged into one: the transpose of it merges the axes behind
+ * the one that came first. */
 static Value *transposed_rows(LoadOrder *x, Builder *b, Value *v, const Order *o)
 {
-    Instr *reshape = v->def, *load = reshape && reshape->op == OP_RESHAPE ? ir_operand(reshape, 0)->def : NULL;
-    if (!load || load->op != OP_LOAD || !one_use(v) || !one_use(ir_operand(reshape, 0)) || v->type->rank != 2 || o->v[0] != 1) return NULL;
+    Instr *reshape = v->def,
+          *load = reshape && reshape->op == OP_RESHAPE ? ir_operand(reshape, 0)->def : NULL;
+    if (!load || load->op != OP_LOAD || !one_use(v) || !one_use(ir_operand(reshape, 0)) ||
+        v->type->rank != 2 || o->v[0] != 1)
+        return NULL;
     const Type *t = ir_operand(reshape, 0)->type;
     int last = t->rank - 1;
     if (t->rank < 3 || t->shape[last] != v->type->shape[1]) return NULL;
     Order front = { t->rank, { last } };
     for (int k = 1; k < t->rank; k++) front.v[k] = k - 1;
-    const Type *result = type_tile(x->c->session, t->dtype, 2, (int64_t[]){ v->type->shape[1], v->type->shape[0] });
+    const Type *result =
+        type_tile(x->c->session, t->dtype, 2, (int64_t[]){ v->type->shape[1], v->type->shape[0] });
     return ir_op(b, OP_RESHAPE, result, NO_ATTRS, permuted_load(x, load, &front));
 }
 
@@ -138,13 +159,21 @@ static bool try_permute(LoadOrder *x, Instr *i)
     Value *v = ir_operand(i, 0), *by = NULL;
     Builder b = ir_before(i);
     if (identity(&o)) by = v;
-    else if (moves_units_only(v->type, &o) && !(v->def && v->def->op == OP_LOAD)) by = ir_op(&b, OP_RESHAPE, i->results[0].type, NO_ATTRS, v);
+    else if (moves_units_only(v->type, &o) && !(v->def && v->def->op == OP_LOAD))
+        by = ir_op(&b, OP_RESHAPE, i->results[0].type, NO_ATTRS, v);
     else if (v->def && v->def->op == OP_PERMUTE) {
         Order own = order_of(v->def), all = compose(&own, &o);
         by = emit_permute(&b, ir_operand(v->def, 0), &all);
     }
-    if (by) { x->composed++; replace_value(&i->results[0], by); return true; }
-    if ((by = transposed_rows(x, &b, v, &o))) { replace_value(&i->results[0], by); return true; }
+    if (by) {
+        x->composed++;
+        replace_value(&i->results[0], by);
+        return true;
+    }
+    if ((by = transposed_rows(x, &b, v, &o))) {
+        replace_value(&i->results[0], by);
+        return true;
+    }
     if (!free_to_permute(v, 0)) return false;
     replace_value(&i->results[0], permuted(x, &b, v, &o, 0));
     return true;

@@ -2,32 +2,32 @@
  *
  *     for %j = 0 to %n with (%a = %z) {                       %b = min(max(floor(N / 64), 0), %n)
  *       %c = lt (%j*64 + arange 64), (splat N)                %a1 = for %j = 0 to %b with (%a = %z) {
- *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked = 0}
- *       %s = where %c, %x, -inf                         ->      yield max(%a, %x)
- *       yield max(%a, %s)                                     }
- *     }                                                       for %j = %b to %n with (%a = %a1) { .. as before .. }
+ *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked =
+ * 0} %s = where %c, %x, -inf                         ->      yield max(%a, %x) yield max(%a, %s) } } for %j =
+ * %b to %n with (%a = %a1) { .. as before .. }
  *
- * Each comparison of integer tiles and each window of a load or store in an innermost loop is, with the affine forms of affine.h, a
- * condition F(j) >= 0 that makes it true for all elements. F falls with j: it bounds the main loop above; F rises with j: below; j is not
- * in F: it is a question asked once before the loop, and the main loop is empty when it fails. (A ragged M in a loop over K: full tiles of rows take the
- * main loop, the last tile of rows the masked one.) What is proven outright costs nothing (divisibility.c would find it too).
- * The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
+ * Each comparison of integer tiles and each window of a load or store in an innermost loop is, with the
+ * affine forms of affine.h, a condition F(j) >= 0 that makes it true for all elements. F falls with j: it
+ * bounds the main loop above; F rises with j: below; j is not in F: it is a question asked once before the
+ * loop, and the main loop is empty when it fails. (A ragged M in a loop over K: full tiles of rows take the
+ * main loop, the last tile of rows the masked one.) What is proven outright costs nothing (divisibility.c
+ * would find it too). The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
  *
- * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to split. On GPUs loops with products are
- * left whole (left_to_kernel).
+ * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to
+ * split. On GPUs loops with products are left whole (left_to_kernel).
  *
- * Requires: fold, licm (steps of 1, invariant bounds outside). Keeps: everything; the order of iterations too. Does not do: outer loops;
- * loops whose first iteration may be below 0; steps other than 1. */
+ * Requires: fold, licm (steps of 1, invariant bounds outside). Keeps: everything; the order of iterations
+ * too. Does not do: outer loops; loops whose first iteration may be below 0; steps other than 1. */
 #include "passes/affine.h"
 
 enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
 
 typedef struct Condition {
-    Instr *instr;               /* a comparison, or a load or store (then one of its windows' two sides) */
-    Affine rest;                /* the form without the loop's variable */
-    int64_t coef;               /* of the loop's variable, or of its product with `stride` */
-    Value *stride;              /* an invariant of at least 1, as in a loop over blocks j*P + i; or NULL */
-    bool proven;                /* holds always: no bound needed */
+    Instr *instr;  /* a comparison, or a load or store (then one of its windows' two sides) */
+    Affine rest;   /* the form without the loop's variable */
+    int64_t coef;  /* of the loop's variable, or of its product with `stride` */
+    Value *stride; /* an invariant of at least 1, as in a loop over blocks j*P + i; or NULL */
+    bool proven;   /* holds always: no bound needed */
 } Condition;
 
 typedef struct Peel {
@@ -36,18 +36,19 @@ typedef struct Peel {
     Instr *loop;
     Condition conditions[MAX_CONDITIONS];
     int n;
-    bool useful;                /* something in the body would lose a mask */
+    bool useful; /* something in the body would lose a mask */
     int64_t split, accesses, compares;
 } Peel;
 
-/* --- what could be true in a range of iterations ------------------------------------------------------------------------------------ */
+/* --- what could be true in a range of iterations ----------------------------------------------------- */
 
 static bool outside_only(const Peel *p, const Affine *a)
 {
     const Block *body = p->loop->blocks[0];
     for (int n = 0; n < a->n; n++) {
         const Value *v = a->terms[n].atom;
-        bool launch = (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID || v->def->op == OP_NUM_PROGRAMS)) ||
+        bool launch = (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE ||
+                                     v->def->op == OP_PROGRAM_ID || v->def->op == OP_NUM_PROGRAMS)) ||
                       (!v->def && !v->block->parent);
         if (!launch && !ir_defined_outside(v, body)) return false;
     }
@@ -70,7 +71,9 @@ static Value *strided_term(const Peel *p, const Affine *form, Value **stride)
         if (!v->def || v->def->op != OP_MUL) continue;
         for (int k = 0; k < 2; k++) {
             *stride = ir_operand(v->def, 1 - k);
-            if (ir_operand(v->def, k) == j && ir_defined_outside(*stride, p->loop->blocks[0]) && at_least_one(p->facts, *stride) && multiplies_exactly(p->facts, v->def)) return v;
+            if (ir_operand(v->def, k) == j && ir_defined_outside(*stride, p->loop->blocks[0]) &&
+                at_least_one(p->facts, *stride) && multiplies_exactly(p->facts, v->def))
+                return v;
         }
     }
     return *stride = NULL;
@@ -97,20 +100,27 @@ static void add_compare(Peel *p, Instr *i)
 {
     Affine form;
     Condition c;
-    if (!is_tile(&i->results[0]) || full(p, 1) || !compare_form(p->facts, i, &form) || !condition_of(p, i, &form, &c)) return;
+    if (!is_tile(&i->results[0]) || full(p, 1) || !compare_form(p->facts, i, &form) ||
+        !condition_of(p, i, &form, &c))
+        return;
     p->conditions[p->n++] = c;
     p->useful |= !c.proven;
 }
 
-/* TMA moves windows with a contiguous inner axis, other strides and base in units of 16 bytes, pad zero, steps of 1. */
+/* TMA moves windows with a contiguous inner axis, other strides and base in units of 16 bytes, pad zero,
+ * steps of 1. */
 static bool checked_by_hardware(const Peel *p, const Instr *i, const MemParts *m)
 {
     const Target *t = p->c->options->target;
     const Param *q = &p->loop->block->func->params[m->param];
-    if (!t || !target_has(t, TF_TMA) || i->op != OP_LOAD || m->pad || ir_attr(i, ATTR_STEPS) || q->align % 16) return false;
+    if (!t || !target_has(t, TF_TMA) || i->op != OP_LOAD || m->pad || ir_attr(i, ATTR_STEPS) || q->align % 16)
+        return false;
     int inner = 0;
     for (int a = 0; a < m->rank; a++) {
-        if (q->stride[a] == 1) { inner++; continue; }
+        if (q->stride[a] == 1) {
+            inner++;
+            continue;
+        }
         int64_t d = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
         if (d * dtype_bytes(q->type->dtype) % 16) return false;
     }
@@ -150,9 +160,10 @@ static int collect(Peel *p, Block *b)
     return size;
 }
 
-/* --- bounds ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- bounds ------------------------------------------------------------------------------------------ */
 
-/* Emission counts forms, not instructions: the same bound from several conditions (a mask and the load beside it) is made once. */
+/* Emission counts forms, not instructions: the same bound from several conditions (a mask and the load beside
+ * it) is made once. */
 static bool same_condition(const Condition *a, const Condition *b)
 {
     Affine d = a->rest;
@@ -162,13 +173,18 @@ static bool same_condition(const Condition *a, const Condition *b)
 
 static bool repeated(const Peel *p, int k)
 {
-    for (int n = 0; n < k; n++) if (!p->conditions[n].proven && same_condition(&p->conditions[n], &p->conditions[k])) return true;
+    for (int n = 0; n < k; n++)
+        if (!p->conditions[n].proven && same_condition(&p->conditions[n], &p->conditions[k])) return true;
     return false;
 }
 
-typedef struct Split { Value *from, *to; bool below; } Split;       /* main iterations [from, to); below: edge iterations come before */
+typedef struct Split {
+    Value *from, *to;
+    bool below;
+} Split; /* main iterations [from, to); below: edge iterations come before */
 
-/* j <= floor(rest / -coef), as an exclusive end; exact where it is >= 0, and else <= 0 (the loop starts at 0 or later). */
+/* j <= floor(rest / -coef), as an exclusive end; exact where it is >= 0, and else <= 0 (the loop starts at 0
+ * or later). */
 static Value *upper(Builder *b, const Condition *c)
 {
     Affine a = c->rest;
@@ -177,7 +193,7 @@ static Value *upper(Builder *b, const Condition *c)
     Value *v = affine_emit(b, &a);
     if (d != 1) v = ir_bin(b, OP_DIV, v, ir_index(b, d));
     if (!c->stride) return v;
-    Value *s = ir_cast(b, c->stride, DT_INDEX);     /* j*s < v: j < ceil(v / s) */
+    Value *s = ir_cast(b, c->stride, DT_INDEX); /* j*s < v: j < ceil(v / s) */
     return ir_bin(b, OP_DIV, ir_bin(b, OP_ADD, v, ir_bin(b, OP_SUB, s, ir_index(b, 1))), s);
 }
 
@@ -194,7 +210,8 @@ static Value *lower(Builder *b, const Condition *c)
 static bool emit_split(Peel *p, Builder *b, Split *s)
 {
     DType d = p->loop->blocks[0]->args[0]->type->dtype;
-    Value *lo = ir_cast(b, ir_operand(p->loop, 0), DT_INDEX), *hi = ir_cast(b, ir_operand(p->loop, 1), DT_INDEX), *ok = NULL;
+    Value *lo = ir_cast(b, ir_operand(p->loop, 0), DT_INDEX),
+          *hi = ir_cast(b, ir_operand(p->loop, 1), DT_INDEX), *ok = NULL;
     *s = (Split){ lo, hi, false };
     for (int k = 0; k < p->n; k++) {
         const Condition *c = &p->conditions[k];
@@ -221,7 +238,7 @@ static bool emit_split(Peel *p, Builder *b, Split *s)
     return true;
 }
 
-/* --- the split ------------------------------------------------------------------------------------------------------------------------- */
+/* --- the split --------------------------------------------------------------------------------------- */
 
 /* A copy of the loop over [from, to) that starts with what `before` left (NULL: the loop's own inits). */
 static Instr *copy_loop(Peel *p, Builder *b, Value *from, Value *to, Instr *before, ValueMap *map)
@@ -278,7 +295,8 @@ static bool innermost(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         if (is_loop(i)) return false;
-        for (int k = 0; k < i->n_blocks; k++) if (!innermost(i->blocks[k])) return false;
+        for (int k = 0; k < i->n_blocks; k++)
+            if (!innermost(i->blocks[k])) return false;
     }
     return true;
 }
@@ -290,12 +308,13 @@ static bool suitable(const Instr *i)
     return ir_is_const(ir_operand(i, 2), &step) && step == 1;
 }
 
-/* On a GPU a loop with products stays whole: products are in flight across its iterations, and the kernel IR's mask-branch makes the
- * masks cost a uniform branch. */
+/* On a GPU a loop with products stays whole: products are in flight across its iterations, and the kernel
+ * IR's mask-branch makes the masks cost a uniform branch. */
 static bool left_to_kernel(const PassContext *c, const Instr *loop)
 {
     if (!c->options->target || c->options->target->kind == TARGET_CPU) return false;
-    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) if (i->op == OP_MMA) return true;
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next)
+        if (i->op == OP_MMA) return true;
     return false;
 }
 

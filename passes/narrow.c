@@ -4,12 +4,14 @@
  *     %o = mul %i, %c128 : index               ->      %o = mul %i, %c128 : i32
  *     %x = load %X[%o, %c0]                            %x = load %X[%o, %c0]
  *
- * Ranges come from constants, extents, grids and loop bounds (affine.h); with the launch fact `fits32` every extent is from 1 to below 2^28, which is
- * what lets most kernels through. An operation is narrowed when its result and all of its index operands fit; where narrow and wide
- * meet, a cast is put. A loop's variable also needs its last step, past the end, to fit.
+ * Ranges come from constants, extents, grids and loop bounds (affine.h); with the launch fact `fits32` every
+ * extent is from 1 to below 2^28, which is what lets most kernels through. An operation is narrowed when its
+ * result and all of its index operands fit; where narrow and wide meet, a cast is put. A loop's variable also
+ * needs its last step, past the end, to fit.
  *
- * Requires: nothing; runs late, so that other passes meet only `index`. fold removes casts of casts. Keeps: everything. Does not do:
- * values of type i64, which the program asked for; carried index values; grid and remap blocks, which the host runs. */
+ * Requires: nothing; runs late, so that other passes meet only `index`. fold removes casts of casts. Keeps:
+ * everything. Does not do: values of type i64, which the program asked for; carried index values; grid and
+ * remap blocks, which the host runs. */
 #include "passes/affine.h"
 
 typedef enum Width { WIDE, NARROW, ANY } Width;
@@ -17,7 +19,7 @@ typedef enum Width { WIDE, NARROW, ANY } Width;
 typedef struct Narrow {
     PassContext *c;
     Facts *facts;
-    uint8_t *narrow;            /* by value id */
+    uint8_t *narrow; /* by value id */
     size_t n_ids;
     int64_t narrowed, casts;
 } Narrow;
@@ -28,7 +30,8 @@ static bool fits(Narrow *x, Value *v) { return range_fits(value_range(x->facts, 
 
 static bool operands_fit(Narrow *x, const Instr *i)
 {
-    for (int k = 0; k < i->n_operands; k++) if (is_index(ir_operand(i, k)) && !fits(x, ir_operand(i, k))) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (is_index(ir_operand(i, k)) && !fits(x, ir_operand(i, k))) return false;
     return true;
 }
 
@@ -36,7 +39,8 @@ static bool loop_fits(Narrow *x, const Instr *i)
 {
     RangeInfo hi = value_range(x->facts, ir_operand(i, 1)), step = value_range(x->facts, ir_operand(i, 2));
     if (!is_index(i->blocks[0]->args[0])) return false;
-    for (int k = 0; k < 3; k++) if (!fits(x, ir_operand(i, k))) return false;
+    for (int k = 0; k < 3; k++)
+        if (!fits(x, ir_operand(i, k))) return false;
     return step.hi > 0 && hi.hi <= INT32_MAX - (step.hi - 1);
 }
 
@@ -44,13 +48,28 @@ static bool loop_fits(Narrow *x, const Instr *i)
 static bool decide(Narrow *x, const Instr *i)
 {
     switch ((int)i->op) {
-    case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_ARANGE:
-        return fits(x, &i->results[0]);
-    case OP_CAST: return fits(x, &i->results[0]) && !dtype_is_float(ir_operand(i, 0)->type->dtype) && ir_operand(i, 0)->type->dtype != DT_U64 &&
-                         range_fits(value_range(x->facts, ir_operand(i, 0)), DT_I32);
-    case OP_BITCAST: case OP_PHILOX: return false;
-    case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONCAT: case OP_SLICE: case OP_SORT:
-    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX:
+    case OP_CONST:
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_ARANGE: return fits(x, &i->results[0]);
+    case OP_CAST:
+        return fits(x, &i->results[0]) && !dtype_is_float(ir_operand(i, 0)->type->dtype) &&
+               ir_operand(i, 0)->type->dtype != DT_U64 &&
+               range_fits(value_range(x->facts, ir_operand(i, 0)), DT_I32);
+    case OP_BITCAST:
+    case OP_PHILOX: return false;
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_CONCAT:
+    case OP_SLICE:
+    case OP_SORT:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_SCAN_MAX:
     case OP_IF: return i->n_results == 1 && fits(x, &i->results[0]) && (i->op == OP_IF || operands_fit(x, i));
     case OP_FOR: return loop_fits(x, i);
     default:
@@ -61,15 +80,15 @@ static bool decide(Narrow *x, const Instr *i)
 
 static bool touches_index(const Instr *i)
 {
-    for (int k = 0; k < i->n_operands; k++) if (is_index(ir_operand(i, k))) return true;
-    for (int k = 0; k < i->n_results; k++) if (is_index(&i->results[k])) return true;
+    for (int k = 0; k < i->n_operands; k++)
+        if (is_index(ir_operand(i, k))) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (is_index(&i->results[k])) return true;
     return i->op == OP_FOR;
 }
 
 static bool wants_narrow(const Instr *user)
-{
-    return user->mark || (user->op == OP_YIELD && user->block->parent && user->block->parent->op == OP_IF);
-}
+{ return user->mark || (user->op == OP_YIELD && user->block->parent && user->block->parent->op == OP_IF); }
 
 /* Leaves and shapes follow their users: a narrow one among wide users would only add a cast. */
 static void follow_users(Narrow *x, Block *b)
@@ -79,7 +98,8 @@ static void follow_users(Narrow *x, Block *b)
         for (int k = 0; k < i->n_blocks; k++) follow_users(x, i->blocks[k]);
         if (!i->mark || i->n_results != 1) continue;
         bool leaf = i->n_operands == 0;
-        if (!leaf && i->op != OP_SPLAT && i->op != OP_BROADCAST && i->op != OP_RESHAPE && i->op != OP_PERMUTE) continue;
+        if (!leaf && i->op != OP_SPLAT && i->op != OP_BROADCAST && i->op != OP_RESHAPE && i->op != OP_PERMUTE)
+            continue;
         for (const Use *u = i->results[0].uses; u; u = u->next) any |= wants_narrow(u->user);
         MemParts p;
         for (const Use *u = i->results[0].uses; leaf && u; u = u->next) any |= ir_mem_parts(u->user, &p);
@@ -107,7 +127,9 @@ static Width needed(const Narrow *x, const Instr *i, int k)
     const Instr *parent = i->block->parent;
     if (ir_mem_parts(i, &p)) return k >= 1 && k <= p.rank ? ANY : WIDE;
     switch ((int)i->op) {
-    case OP_CAST: case OP_PHILOX: case OP_PRINT: return ANY;
+    case OP_CAST:
+    case OP_PHILOX:
+    case OP_PRINT: return ANY;
     case OP_FOR: return k < 3 && i->mark ? NARROW : WIDE;
     case OP_YIELD: return parent && parent->op == OP_IF && x->narrow[parent->results[k].id] ? NARROW : WIDE;
     default: return i->mark ? NARROW : WIDE;

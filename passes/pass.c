@@ -41,7 +41,8 @@ bool is_loop(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE; }
 static bool same_attr(const Attr *a, const Attr *b)
 {
     switch (attr_info[a->key].kind) {
-    case ATTR_KIND_INT: case ATTR_KIND_ENUM: return a->i == b->i;
+    case ATTR_KIND_INT:
+    case ATTR_KIND_ENUM: return a->i == b->i;
     case ATTR_KIND_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
     case ATTR_KIND_STR: return a->s == b->s || !strcmp(a->s, b->s);
     case ATTR_KIND_INTS: return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
@@ -60,14 +61,10 @@ bool same_attrs(const Instr *a, const Instr *b)
 }
 
 Value *build_int(Builder *b, const Type *t, int64_t v)
-{
-    return ir_splat(b, ir_const_int(b, t->dtype, v), t->kind == TYPE_TILE ? t->rank : 0, t->shape);
-}
+{ return ir_splat(b, ir_const_int(b, t->dtype, v), t->kind == TYPE_TILE ? t->rank : 0, t->shape); }
 
 Value *build_float(Builder *b, const Type *t, double v)
-{
-    return ir_splat(b, ir_const_float(b, t->dtype, v), t->kind == TYPE_TILE ? t->rank : 0, t->shape);
-}
+{ return ir_splat(b, ir_const_float(b, t->dtype, v), t->kind == TYPE_TILE ? t->rank : 0, t->shape); }
 
 bool is_constant_read(const Instr *i)
 {
@@ -86,15 +83,17 @@ Value *last_write(Value *token)
     return token;
 }
 
-/* --- census -------------------------------------------------------------------------------------------------------------- */
+/* --- census ------------------------------------------------------------------------------------------ */
 
-static bool loops(const void *user, const Instr *i) { (void)user; return is_loop(i); }
+static bool loops(const void *user, const Instr *i)
+{
+    (void)user;
+    return is_loop(i);
+}
 static bool has_loop(const Block *b) { return ir_any_in(b, loops, NULL); }
 
 static bool touches_unproven(const Instr *i)
-{
-    return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr_int(i, ATTR_MASKED, 1) != 0;
-}
+{ return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr_int(i, ATTR_MASKED, 1) != 0; }
 
 static void census_block(Census *n, const Block *b, bool innermost, bool loop)
 {
@@ -110,7 +109,8 @@ static void census_block(Census *n, const Block *b, bool innermost, bool loop)
         n->loads += i->op == OP_LOAD;
         n->stores += i->op == OP_STORE;
         n->masked += touches_unproven(i);
-        n->index64 += t && type_is_value(t) && (t->dtype == DT_INDEX || t->dtype == DT_I64 || t->dtype == DT_U64) && i->op != OP_CONST;
+        n->index64 += t && type_is_value(t) &&
+                      (t->dtype == DT_INDEX || t->dtype == DT_I64 || t->dtype == DT_U64) && i->op != OP_CONST;
         n->loops += is_loop(i);
         n->selects += select;
         n->loop_masked += innermost && touches_unproven(i);
@@ -119,7 +119,8 @@ static void census_block(Census *n, const Block *b, bool innermost, bool loop)
         n->fmas += i->op == OP_FMA;
         n->calls += i->op == OP_CALL;
         n->asserts += i->op == OP_ASSERT;
-        n->asks += i->op == OP_PROGRAM_ID || i->op == OP_DIM || i->op == OP_STRIDE || i->op == OP_NUM_PROGRAMS;
+        n->asks +=
+            i->op == OP_PROGRAM_ID || i->op == OP_DIM || i->op == OP_STRIDE || i->op == OP_NUM_PROGRAMS;
         n->approx += ir_attr_int(i, ATTR_APPROX, 0) != 0;
         n->in_loops += loop;
         n->buffers += i->op == OP_LOAD ? (int)ir_attr_int(i, ATTR_LATENCY, 0) : 0;

@@ -5,8 +5,8 @@
 typedef struct PassContext {
     Session *session;
     const PassOptions *options;
-    Arena *scratch;             /* emptied after the pass */
-    PassReport *report;         /* never NULL */
+    Arena *scratch;     /* emptied after the pass */
+    PassReport *report; /* never NULL */
     PassId pass;
 } PassContext;
 

@@ -1,16 +1,15 @@
 /* pipeline.c: the order of the passes and the runner.
  *
  * The order, and why:
- *   inline, check, specialize        one function, and every fact of the launch a constant, before anything is derived
- *   fold, cse, dce                   the canonical form that the others look for
- *   rows                             programs as the source has them: before anything is moved, and before masks and widths are settled
- *   load-order, exp2                 need the source's shape: products and permutes not yet split over two loops
- *   licm                             before mask-peel, so that invariant values are not copied with the loop
- *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
- *   fold ... dce again               selects and conditions that became constant
- *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of contract
- *   remap, narrow                    last: index arithmetic is complete, and then gets its width
+ *   inline, check, specialize        one function, and every fact of the launch a constant, before anything
+ * is derived fold, cse, dce                   the canonical form that the others look for rows programs as
+ * the source has them: before anything is moved, and before masks and widths are settled load-order, exp2
+ * need the source's shape: products and permutes not yet split over two loops licm before mask-peel, so that
+ * invariant values are not copied with the loop mask-peel, divisibility          the first splits loops, the
+ * second proves what is left without a split fold ... dce again               selects and conditions that
+ * became constant unroll                           after masks are settled, so that it sees the loops that
+ * stay approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of
+ * contract remap, narrow                    last: index arithmetic is complete, and then gets its width
  */
 #define _POSIX_C_SOURCE 199309L
 #include "passes/pass.h"
@@ -30,27 +29,52 @@ static PassFn *const pass_fn[PASS_COUNT] = {
 };
 
 static const PassId pipeline[] = {
-    PASS_INLINE, PASS_CHECK, PASS_SPECIALIZE,
-    PASS_FOLD, PASS_CSE, PASS_DCE, PASS_ROWS,
-    PASS_LICM, PASS_LOAD_ORDER, PASS_EXP2, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
-    PASS_MASK_PEEL, PASS_DIVISIBILITY, PASS_FOLD, PASS_CSE, PASS_LICM, PASS_DCE,
-    PASS_UNROLL, PASS_APPROX, PASS_CONTRACT, PASS_GUESS, PASS_LATENCY, PASS_REMAP,
-    PASS_NARROW, PASS_FOLD, PASS_CSE, PASS_DCE,
+    PASS_INLINE,
+    PASS_CHECK,
+    PASS_SPECIALIZE,
+    PASS_FOLD,
+    PASS_CSE,
+    PASS_DCE,
+    PASS_ROWS,
+    PASS_LICM,
+    PASS_LOAD_ORDER,
+    PASS_EXP2,
+    PASS_FOLD,
+    PASS_CSE,
+    PASS_LICM,
+    PASS_DCE,
+    PASS_MASK_PEEL,
+    PASS_DIVISIBILITY,
+    PASS_FOLD,
+    PASS_CSE,
+    PASS_LICM,
+    PASS_DCE,
+    PASS_UNROLL,
+    PASS_APPROX,
+    PASS_CONTRACT,
+    PASS_GUESS,
+    PASS_LATENCY,
+    PASS_REMAP,
+    PASS_NARROW,
+    PASS_FOLD,
+    PASS_CSE,
+    PASS_DCE,
 };
 
 PassOptions pass_options_default(const Target *target)
-{
-    return (PassOptions){ .target = target, .opt_level = 2 };
-}
+{ return (PassOptions){ .target = target, .opt_level = 2 }; }
 
 bool pass_parse(const char *name, size_t len, PassId *out)
 {
     for (int i = 0; i < PASS_COUNT; i++)
-        if (strlen(pass_info[i].name) == len && !memcmp(pass_info[i].name, name, len)) { *out = (PassId)i; return true; }
+        if (strlen(pass_info[i].name) == len && !memcmp(pass_info[i].name, name, len)) {
+            *out = (PassId)i;
+            return true;
+        }
     return false;
 }
 
-/* --- names of passes in options ---------------------------------------------------------------------------------------- */
+/* --- names of passes in options ---------------------------------------------------------------------- */
 
 static void report_unknown(Session *s, const char *flag, const char *name, size_t len)
 {
@@ -58,18 +82,30 @@ static void report_unknown(Session *s, const char *flag, const char *name, size_
     const char *near = NULL;
     for (int i = 0; i < PASS_COUNT; i++) {
         int d = diag_distance(name, len, pass_info[i].name);
-        if (d < best) { best = d; near = pass_info[i].name; }
+        if (d < best) {
+            best = d;
+            near = pass_info[i].name;
+        }
     }
-    if (near) diag_error(s, (Loc){ 0 }, "%s: no pass is called '%.*s'; did you mean '%s'?", flag, (int)len, name, near);
+    if (near)
+        diag_error(
+            s, (Loc){ 0 }, "%s: no pass is called '%.*s'; did you mean '%s'?", flag, (int)len, name, near);
     else diag_error(s, (Loc){ 0 }, "%s: no pass is called '%.*s'", flag, (int)len, name);
 }
 
-typedef struct PassList { VEC(PassId) ids; bool given, all; } PassList;
+typedef struct PassList {
+    VEC(PassId) ids;
+    bool given, all;
+} PassList;
 
-/* A pass of the kernel IR, which this runner has nothing to do with; one that cannot be left out is said so. */
+/* A pass of the kernel IR, which this runner has nothing to do with; one that cannot be left out is said so.
+ */
 static bool is_kernel_pass(Session *s, const char *flag, const char *name, size_t len)
 {
-    static const struct { const char *name; bool optional; } all[] = {
+    static const struct {
+        const char *name;
+        bool optional;
+    } all[] = {
 #define PASS(ID, name, function, level, on, doc)
 #define KERNEL_PASS(name, optional, doc) { name, optional },
 #include "passes/passes.def"
@@ -77,7 +113,8 @@ static bool is_kernel_pass(Session *s, const char *flag, const char *name, size_
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strlen(all[i].name) != len || memcmp(all[i].name, name, len)) continue;
-        if (!all[i].optional && !strcmp(flag, "--skip-pass")) diag_warning(s, (Loc){ 0 }, "--skip-pass: '%s' cannot be left out; ignored", all[i].name);
+        if (!all[i].optional && !strcmp(flag, "--skip-pass"))
+            diag_warning(s, (Loc){ 0 }, "--skip-pass: '%s' cannot be left out; ignored", all[i].name);
         return true;
     }
     return false;
@@ -105,7 +142,10 @@ static bool parse_list(Session *s, const char *flag, const char *text, bool allo
         PassId id;
         if (allow_all && len == 3 && !memcmp(p, "all", 3)) out->all = true;
         else if (len && pass_parse(p, len, &id)) vec_push(&s->arena, &out->ids, id);
-        else if (len && !is_kernel_pass(s, flag, p, len)) { report_unknown(s, flag, p, len); ok = false; }
+        else if (len && !is_kernel_pass(s, flag, p, len)) {
+            report_unknown(s, flag, p, len);
+            ok = false;
+        }
         p += len;
         p += strspn(p, ", ");
     }
@@ -114,11 +154,12 @@ static bool parse_list(Session *s, const char *flag, const char *text, bool allo
 
 static bool list_has(const PassList *l, PassId id)
 {
-    for (size_t i = 0; i < l->ids.len; i++) if (l->ids.data[i] == id) return true;
+    for (size_t i = 0; i < l->ids.len; i++)
+        if (l->ids.data[i] == id) return true;
     return l->all;
 }
 
-/* --- runner -------------------------------------------------------------------------------------------------------------- */
+/* --- runner ------------------------------------------------------------------------------------------ */
 
 typedef struct Runner {
     Module *module;
@@ -144,7 +185,8 @@ static bool verify(const Runner *r, PassId id)
 {
     Session *s = r->module->session;
     if (ir_verify(r->module)) return true;
-    diag_error(s, (Loc){ 0 }, "internal error: the module does not verify after pass '%s'", pass_info[id].name);
+    diag_error(
+        s, (Loc){ 0 }, "internal error: the module does not verify after pass '%s'", pass_info[id].name);
     return false;
 }
 
@@ -192,21 +234,25 @@ bool passes_run(Module *m, const PassOptions *o, PassReport *report)
     return ok;
 }
 
-/* --- reports ------------------------------------------------------------------------------------------------------------- */
+/* --- reports ----------------------------------------------------------------------------------------- */
 
 void pass_count(PassContext *c, const char *what, int64_t n)
 {
     PassReport *r = c->report;
     if (!n) return;
     for (size_t i = 0; i < r->stats.len; i++)
-        if (r->stats.data[i].pass == c->pass && !strcmp(r->stats.data[i].what, what)) { r->stats.data[i].count += n; return; }
+        if (r->stats.data[i].pass == c->pass && !strcmp(r->stats.data[i].what, what)) {
+            r->stats.data[i].count += n;
+            return;
+        }
     vec_push(&c->session->arena, &r->stats, ((PassStat){ c->pass, what, n }));
 }
 
 int64_t pass_stat(const PassReport *r, PassId id, const char *what)
 {
     for (size_t i = 0; i < r->stats.len; i++)
-        if (r->stats.data[i].pass == id && !strcmp(r->stats.data[i].what, what)) return r->stats.data[i].count;
+        if (r->stats.data[i].pass == id && !strcmp(r->stats.data[i].what, what))
+            return r->stats.data[i].count;
     return 0;
 }
 
@@ -217,7 +263,10 @@ void passes_print_times(const PassReport *r, Text *out)
         int64_t ns = 0;
         int runs = 0;
         for (size_t i = 0; i < r->runs.len; i++)
-            if ((int)r->runs.data[i].pass == id) { ns += r->runs.data[i].ns; runs++; }
+            if ((int)r->runs.data[i].pass == id) {
+                ns += r->runs.data[i].ns;
+                runs++;
+            }
         if (!runs) continue;
         total += ns;
         text_printf(out, "%-14s %2d x %9.3f ms", pass_info[id].name, runs, (double)ns * 1e-6);
@@ -235,5 +284,6 @@ void passes_print_times(const PassReport *r, Text *out)
 void passes_print_list(Text *out)
 {
     for (int i = 0; i < PASS_COUNT; i++)
-        text_printf(out, "  %-14s %s%d  %s\n", pass_info[i].name, pass_info[i].on ? "-O" : "  ", pass_info[i].level, pass_info[i].doc);
+        text_printf(out, "  %-14s %s%d  %s\n", pass_info[i].name, pass_info[i].on ? "-O" : "  ",
+            pass_info[i].level, pass_info[i].doc);
 }

@@ -5,13 +5,18 @@
 typedef enum RemapKind { REMAP_NONE, REMAP_XCD, REMAP_CHUNK, REMAP_HEAD, REMAP_AUTO } RemapKind;
 
 /* "chunk:64+raster:8". 0 in a number: worked out from the grid. */
-typedef struct RemapSpec { RemapKind kind; int64_t number, raster; } RemapSpec;    /* number: of a chunk's programs, of heads that stay together */
+typedef struct RemapSpec {
+    RemapKind kind;
+    int64_t number, raster;
+} RemapSpec; /* number: of a chunk's programs, of heads that stay together */
 
 const char *remap_text(Arena *, RemapSpec);
 /* Chiplets that share the dispatch of one grid, and what one of them runs at a time. */
 int64_t remap_chiplets(const PassOptions *);
 int64_t remap_at_once(const PassOptions *, const Func *);
-/* The block that places programs: chiplets, then the function's own remap, then the raster. NULL when all of that is nothing. */
+/* The block that places programs: chiplets, then the function's own remap, then the raster. NULL when all of
+ * that is nothing. */
 Block *remap_block(PassContext *, Func *, RemapSpec);
-/* For REMAP_AUTO: the placement with the least traffic in the cache model. `raster`: what the kernel asked for, kept. */
+/* For REMAP_AUTO: the placement with the least traffic in the cache model. `raster`: what the kernel asked
+ * for, kept. */
 RemapSpec remap_choose(PassContext *, Func *, int rank, int64_t raster);

@@ -1,14 +1,17 @@
-/* remap_auto.c: `remap = auto`: every placement that could help is tried in the cache model (passes/sim), and the one is taken that keeps L2's
- * misses and memory busy for the shortest time. Deterministic: what is tried, and how much of it, depends on the function and the target alone.
+/* remap_auto.c: `remap = auto`: every placement that could help is tried in the cache model (passes/sim), and
+ * the one is taken that keeps L2's misses and memory busy for the shortest time. Deterministic: what is
+ * tried, and how much of it, depends on the function and the target alone.
  *
- * The model's quick form is enough to tell placements apart: caches of whole windows instead of lines, and no more than MAX_ACCESSES memory
- * operations of the programs that the device runs first. Extents that the launch alone knows are stood in for. */
+ * The model's quick form is enough to tell placements apart: caches of whole windows instead of lines, and no
+ * more than MAX_ACCESSES memory operations of the programs that the device runs first. Extents that the
+ * launch alone knows are stood in for. */
 #include "passes/remap.h"
 #include "passes/sim/sim.h"
 
 enum { MAX_ACCESSES = 8000 };
 
-/* The grid's own extents count programs, or heads and batches: small. Others are the data's: large, if that fits the model. */
+/* The grid's own extents count programs, or heads and batches: small. Others are the data's: large, if that
+ * fits the model. */
 static bool stand_in(Func *f, int64_t large, int64_t *dims)
 {
     bool any = false;
@@ -41,7 +44,8 @@ static SimTrace *trace_of(PassContext *c, Func *f, SimLaunch *launch)
     return NULL;
 }
 
-/* Nanoseconds that what misses L2 keeps the last-level cache busy, and what misses that keeps memory busy. False: not to be had. */
+/* Nanoseconds that what misses L2 keeps the last-level cache busy, and what misses that keeps memory busy.
+ * False: not to be had. */
 static bool cost_of(PassContext *c, Func *f, const SimTrace *t, const SimDevice *d, RemapSpec s, double *cost)
 {
     const char *why;
@@ -54,7 +58,9 @@ static bool cost_of(PassContext *c, Func *f, const SimTrace *t, const SimDevice 
         if (!code) return false;
     }
     int64_t per_unit = f->hints.occupancy > 0 ? f->hints.occupancy : 1;
-    SimOptions o = { .per_unit = per_unit, .windows = true, .max_accesses = MAX_ACCESSES, .alloc = c->session->arena.alloc };
+    SimOptions o = {
+        .per_unit = per_unit, .windows = true, .max_accesses = MAX_ACCESSES, .alloc = c->session->arena.alloc
+    };
     SimResult r;
     SimStatus st = sim_replay(t, d, code, &o, &r);
     if (st == SIM_NO_MEMORY) arena_oom(&c->session->arena);
@@ -64,7 +70,8 @@ static bool cost_of(PassContext *c, Func *f, const SimTrace *t, const SimDevice 
 
 RemapSpec remap_choose(PassContext *c, Func *f, int rank, int64_t raster)
 {
-    RemapSpec best = { REMAP_NONE, 0, raster }, tries[] = { { REMAP_XCD, 0, raster }, { REMAP_CHUNK, 0, raster }, { REMAP_HEAD, 0, raster }, { REMAP_CHUNK, 0, 8 } };
+    RemapSpec best = { REMAP_NONE, 0, raster }, tries[] = { { REMAP_XCD, 0, raster },
+        { REMAP_CHUNK, 0, raster }, { REMAP_HEAD, 0, raster }, { REMAP_CHUNK, 0, 8 } };
     const SimDevice *known = sim_device_of(c->options->target);
     SimDevice device = known ? *known : *sim_device_find("mi300x");
     SimLaunch launch;
@@ -72,16 +79,20 @@ RemapSpec remap_choose(PassContext *c, Func *f, int rank, int64_t raster)
     device.chiplets = remap_chiplets(c->options);
     SimTrace *t = trace_of(c, f, &launch);
     if (!t || !cost_of(c, f, t, &device, best, &least)) {
-        diag_perf(c->session, f->loc, "remap = auto: the accesses of %s are not known well enough to place its programs", f->name);
+        diag_perf(c->session, f->loc,
+            "remap = auto: the accesses of %s are not known well enough to place its programs", f->name);
         return best;
     }
     double none = least;
     for (int k = 0; k < 4; k++) {
         if ((k == 2 && rank < 2) || (k == 3 && (rank != 2 || raster > 0 || f->remap))) continue;
-        if (!cost_of(c, f, t, &device, tries[k], &cost) || cost >= 0.98 * least) continue;     /* the simpler one, unless it is worth it */
+        if (!cost_of(c, f, t, &device, tries[k], &cost) || cost >= 0.98 * least)
+            continue; /* the simpler one, unless it is worth it */
         least = cost;
         best = tries[k];
     }
-    diag_perf(c->session, f->loc, "remap = auto: %s, by the model of %s (traffic %.0f%% of that in the order of ids)", remap_text(c->scratch, best), device.name, none > 0 ? 100 * least / none : 100);
+    diag_perf(c->session, f->loc,
+        "remap = auto: %s, by the model of %s (traffic %.0f%% of that in the order of ids)",
+        remap_text(c->scratch, best), device.name, none > 0 ? 100 * least / none : 100);
     return best;
 }

@@ -2,43 +2,57 @@
  *
  *     grid { yield %m }                                               grid { yield cdiv %m, 32 }
  *     %r = program_id                                                 %r = mul program_id, 32
- *     %x = load %X[%r, 0] {extents = [-1, 128]} : f16[128]      ->    %x = load %X[%r, 0] {extents = [32, 128]} : f16[32, 128]
- *     %s = reduce_sum %x {axis = 0} : f32[1]                          %s = reduce_sum %x {axis = 1} : f32[32, 1]
- *     %y = mul %x, broadcast %s                                       %y = mul %x, broadcast %s
- *     store %Y[%r, 0] = %y {extents = [-1, 128]}                      store %Y[%r, 0] = %y {extents = [32, 128]}
+ *     %x = load %X[%r, 0] {extents = [-1, 128]} : f16[128]      ->    %x = load %X[%r, 0] {extents = [32,
+ * 128]} : f16[32, 128] %s = reduce_sum %x {axis = 0} : f32[1]                          %s = reduce_sum %x
+ * {axis = 1} : f32[32, 1] %y = mul %x, broadcast %s                                       %y = mul %x,
+ * broadcast %s store %Y[%r, 0] = %y {extents = [-1, 128]}                      store %Y[%r, 0] = %y {extents
+ * = [32, 128]}
  *
- * A multiprocessor holds so many CTAs (32), and starts so many in a time: rows of 256 bytes, one by each, are 8 KB under way where it takes four times that to keep memory
- * busy (H100, TB/s, one row a program and several: softmax of 100 f16 0.66 and 2.90, of 128 0.84 and 2.86, RMSNorm of 64 0.42 and 2.86, LayerNorm of 384 2.48 and 2.91; a copy 2.87 to 2.96). What depends on the program's coordinate gets an axis in front, the rows; what does not (weights) is loaded once for all of them. Rows past the end of a
- * tensor load as zeros and their stores are dropped, as of any window. Each element comes from the same operations on the same values, but for the order in which a reduction's lanes meet.
+ * A multiprocessor holds so many CTAs (32), and starts so many in a time: rows of 256 bytes, one by each, are
+ * 8 KB under way where it takes four times that to keep memory busy (H100, TB/s, one row a program and
+ * several: softmax of 100 f16 0.66 and 2.90, of 128 0.84 and 2.86, RMSNorm of 64 0.42 and 2.86, LayerNorm of
+ * 384 2.48 and 2.91; a copy 2.87 to 2.96). What depends on the program's coordinate gets an axis in front,
+ * the rows; what does not (weights) is loaded once for all of them. Rows past the end of a tensor load as
+ * zeros and their stores are dropped, as of any window. Each element comes from the same operations on the
+ * same values, but for the order in which a reduction's lanes meet.
  *
- * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`), and that axis of what is stored is as long as the grid; element-wise operations, reductions, loads of what is
- * only read, stores. Runs before index arithmetic is narrowed and masks are settled. Only for CUDA: on AMD nothing was measured; a CPU's programs follow each other without a cost. Hints for a
- * cluster, placement (remap) and schedules written by hand are about programs as they were: then nothing changes. */
+ * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the
+ * offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`), and that axis of what is stored
+ * is as long as the grid; element-wise operations, reductions, loads of what is only read, stores. Runs
+ * before index arithmetic is narrowed and masks are settled. Only for CUDA: on AMD nothing was measured; a
+ * CPU's programs follow each other without a cost. Hints for a cluster, placement (remap) and schedules
+ * written by hand are about programs as they were: then nothing changes. */
 #include "passes/pass.h"
 #include "ir/layout.h"
 
 enum {
-    MOST_BYTES = 1600,          /* of a row: beyond, CTAs of one warp have enough under way */
-    LANE_BYTES = 64, LANE_ELEMS = 32,       /* what a lane holds of the rows; half as many bytes where vectors are of 8 (rows of 100 f16: 2.52 and 2.90 TB/s) */
-    MOST_ELEMS = 48,            /* and so many at the most, if warps need them to have whole rows: else they meet at a barrier (rows of 384: 2.20 and 2.91) */
-    FEW_BYTES = 512,            /* shorter rows are better off even so */
-    WARPS = 4, LANES = 32,
+    MOST_BYTES = 1600, /* of a row: beyond, CTAs of one warp have enough under way */
+    LANE_BYTES = 64,
+    LANE_ELEMS = 32, /* what a lane holds of the rows; half as many bytes where vectors are of 8 (rows of 100
+                        f16: 2.52 and 2.90 TB/s) */
+    MOST_ELEMS = 48, /* and so many at the most, if warps need them to have whole rows: else they meet at a
+                        barrier (rows of 384: 2.20 and 2.91) */
+    FEW_BYTES = 512, /* shorter rows are better off even so */
+    WARPS = 4,
+    LANES = 32,
 };
 
 typedef struct Rows {
     PassContext *c;
     Func *f;
     Instr *id;
-    int64_t n;                  /* rows of a program */
-    int64_t bytes, elems;       /* of the widest row */
+    int64_t n;            /* rows of a program */
+    int64_t bytes, elems; /* of the widest row */
     int elem_bytes;
-    bool *varies;               /* by mark of the instruction: its result differs between programs */
+    bool *varies; /* by mark of the instruction: its result differs between programs */
     ValueMap map;
 } Rows;
 
-static bool varies(const Rows *r, const Value *v) { return v->def && v->def->block == r->f->body && r->varies[v->def->mark]; }
+static bool varies(const Rows *r, const Value *v)
+{ return v->def && v->def->block == r->f->body && r->varies[v->def->mark]; }
 
-/* The axis of a memory operation that is the coordinate, in front of all axes of its tile; -1: none, -2: one that is of no use. */
+/* The axis of a memory operation that is the coordinate, in front of all axes of its tile; -1: none, -2: one
+ * that is of no use. */
 static int row_axis(const Rows *r, const Instr *i, const MemParts *m)
 {
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
@@ -49,11 +63,13 @@ static int row_axis(const Rows *r, const Instr *i, const MemParts *m)
             axis = a;
         } else if (varies(r, m->idx[a])) return -2;
     }
-    for (int a = 0; a < axis; a++) if (e->v[a] != -1) return -2;
+    for (int a = 0; a < axis; a++)
+        if (e->v[a] != -1) return -2;
     return axis;
 }
 
-/* Are the programs along the grid's first axis as many as the tensor's axis has rows? Else rows past the last program's would be stored, that no program did. */
+/* Are the programs along the grid's first axis as many as the tensor's axis has rows? Else rows past the last
+ * program's would be stored, that no program did. */
 static bool grid_is_axis(const Rows *r, int param, int axis)
 {
     const Value *n = ir_operand(ir_terminator(r->f->grid), 0);
@@ -66,10 +82,13 @@ static bool grid_is_axis(const Rows *r, int param, int axis)
 static bool may_access(Rows *r, const Instr *i)
 {
     MemParts m;
-    if (!ir_mem_parts(i, &m) || m.mask || m.pad || ir_attr(i, ATTR_ORDER) || ir_attr(i, ATTR_STEPS)) return false;
+    if (!ir_mem_parts(i, &m) || m.mask || m.pad || ir_attr(i, ATTR_ORDER) || ir_attr(i, ATTR_STEPS))
+        return false;
     int axis = row_axis(r, i, &m);
     if (i->op == OP_STORE && m.values[0]->def == r->id) return false;
-    if (axis == -2 || (i->op == OP_STORE && (axis < 0 || !grid_is_axis(r, m.param, axis))) || (i->op == OP_LOAD && (r->f->params[m.param].kind != PARAM_IN || i->n_results != 1))) return false;
+    if (axis == -2 || (i->op == OP_STORE && (axis < 0 || !grid_is_axis(r, m.param, axis))) ||
+        (i->op == OP_LOAD && (r->f->params[m.param].kind != PARAM_IN || i->n_results != 1)))
+        return false;
     const Type *t = i->op == OP_LOAD ? m.result->type : m.values[0]->type;
     int64_t elems = t->kind == TYPE_TILE ? type_elements(t) : 1;
     if (t->kind == TYPE_TILE && t->rank == TILE_MAX_RANK) return false;
@@ -88,16 +107,28 @@ static bool may(Rows *r, const Instr *i)
     bool any = false;
     for (int k = 0; k < i->n_operands; k++) any |= varies(r, ir_operand(i, k));
     switch ((int)i->op) {
-    case OP_LOAD: case OP_STORE: return may_access(r, i);
+    case OP_LOAD:
+    case OP_STORE: return may_access(r, i);
     case OP_PROGRAM_ID: return i == r->id || ir_attr_int(i, ATTR_AXIS, 0) != 0;
-    case OP_TOKEN: case OP_RETURN: return true;
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL: case OP_ARGMAX: case OP_ARGMIN:
-    case OP_SPLAT: case OP_BROADCAST: break;
+    case OP_TOKEN:
+    case OP_RETURN: return true;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_ANY:
+    case OP_REDUCE_ALL:
+    case OP_ARGMAX:
+    case OP_ARGMIN:
+    case OP_SPLAT:
+    case OP_BROADCAST: break;
     default:
-        if (!any && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->op != OP_NUM_PROGRAMS) return true;
+        if (!any && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->op != OP_NUM_PROGRAMS)
+            return true;
         if (!(op_info[i->op].flags & OPF_ELEM) || i->n_results != 1) return false;
     }
-    for (int k = 0; k < i->n_operands; k++) if (ir_operand(i, k)->def == r->id) return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k)->def == r->id) return false;
     r->varies[i->mark] = any;
     return ir_result(i)->type->rank < TILE_MAX_RANK;
 }
@@ -120,18 +151,21 @@ static Value *spread(const Rows *r, Builder *b, Value *v)
     if (v->def && v->def->op == OP_SPLAT) return ir_splat(b, ir_operand(v->def, 0), all->rank, all->shape);
     memcpy(shape, all->shape, sizeof *shape * (size_t)all->rank);
     shape[0] = 1;
-    Value *one = ir_op(b, OP_RESHAPE, type_tile(r->c->session, v->type->dtype, all->rank, shape), NO_ATTRS, v);
+    Value *one =
+        ir_op(b, OP_RESHAPE, type_tile(r->c->session, v->type->dtype, all->rank, shape), NO_ATTRS, v);
     return ir_op(b, OP_BROADCAST, all, NO_ATTRS, one);
 }
 
-static Value *of_rows(Rows *r, Builder *b, Value *v) { return varies(r, v) ? value_map_get(&r->map, v) : spread(r, b, v); }
+static Value *of_rows(Rows *r, Builder *b, Value *v)
+{ return varies(r, v) ? value_map_get(&r->map, v) : spread(r, b, v); }
 
 /* [n, 1, ...] as [n, ...], or back: of a window X[%r +: 1, ...] the one row's axis becomes the rows'. */
 static Value *without_one(Rows *r, Builder *b, Value *v)
 {
     int64_t shape[TILE_MAX_RANK] = { r->n };
     for (int a = 2; a < v->type->rank; a++) shape[a - 1] = v->type->shape[a];
-    return ir_op(b, OP_RESHAPE, type_tile(r->c->session, v->type->dtype, v->type->rank - 1, shape), NO_ATTRS, v);
+    return ir_op(
+        b, OP_RESHAPE, type_tile(r->c->session, v->type->dtype, v->type->rank - 1, shape), NO_ATTRS, v);
 }
 
 static void access(Rows *r, Builder *b, Instr *i)
@@ -146,7 +180,8 @@ static void access(Rows *r, Builder *b, Instr *i)
     int axis = row_axis(r, i, &m);
     bool one = axis >= 0 && e->v[axis] == 1;
     for (int a = 0; a < m.rank; a++) extents[a] = a == axis ? r->n : e->v[a];
-    for (int k = 0; k < i->n_attrs; k++) attrs[n++] = i->attrs[k].key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, m.rank) : i->attrs[k];
+    for (int k = 0; k < i->n_attrs; k++)
+        attrs[n++] = i->attrs[k].key == ATTR_EXTENTS ? a_ints(ATTR_EXTENTS, extents, m.rank) : i->attrs[k];
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
         ops[k] = v == m.values[0] ? of_rows(r, b, v) : value_map_get(&r->map, v);
@@ -170,7 +205,8 @@ static Value *made_of(Rows *r, Builder *b, Instr *i)
     if (i->op == OP_SPLAT) {
         int64_t shape[TILE_MAX_RANK] = { r->n };
         for (int a = 1; a < t->rank; a++) shape[a] = 1;
-        Value *one = ir_op(b, OP_RESHAPE, type_tile(r->c->session, t->dtype, t->rank, shape), NO_ATTRS, of_rows(r, b, x));
+        Value *one = ir_op(
+            b, OP_RESHAPE, type_tile(r->c->session, t->dtype, t->rank, shape), NO_ATTRS, of_rows(r, b, x));
         return ir_op(b, OP_BROADCAST, t, NO_ATTRS, one);
     }
     bool reduces = !(op_info[i->op].flags & OPF_ELEM);
@@ -213,7 +249,8 @@ static void rewrite(Rows *r)
 /* Would warps share rows, as tiles are laid out that are read in vectors? */
 static bool shared_rows(const Rows *r, int warps)
 {
-    int32_t tile[2] = { (int32_t)r->n, (int32_t)(r->bytes / r->elem_bytes) }, order[2] = { 1, 0 }, at[TILE_MAX_RANK];
+    int32_t tile[2] = { (int32_t)r->n, (int32_t)(r->bytes / r->elem_bytes) }, order[2] = { 1, 0 },
+            at[TILE_MAX_RANK];
     const Layout *l = layout_coalesced(r->c->scratch, 2, tile, order, r->elem_bytes, 16, LANES, warps);
     for (int w = 1; l && w < warps; w *= 2) {
         layout_element(l, 0, 0, (uint32_t)w, 0, at);
@@ -225,12 +262,13 @@ static bool shared_rows(const Rows *r, int warps)
 static void choose_rows(Rows *r)
 {
     int warps = r->f->hints.warps > 0 ? r->f->hints.warps : WARPS;
-    int64_t lanes = (int64_t)warps * LANES, bytes = lanes * (r->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
+    int64_t lanes = (int64_t)warps * LANES,
+            bytes = lanes * (r->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     for (r->n = 1; r->n * 2 * r->bytes <= bytes && r->n * 2 * r->elems <= lanes * LANE_ELEMS;) r->n *= 2;
     int64_t n = r->n;
-    bool whole = r->bytes % 16 != 0;        /* those are laid out otherwise */
+    bool whole = r->bytes % 16 != 0; /* those are laid out otherwise */
     while (!(whole = whole || !shared_rows(r, warps)) && r->n * 2 * r->elems <= lanes * MOST_ELEMS) r->n *= 2;
-    if (!whole) r->n = r->bytes < FEW_BYTES ? n : 1;        /* LayerNorm of 448 and 576: 1.11 and 0.69 */
+    if (!whole) r->n = r->bytes < FEW_BYTES ? n : 1; /* LayerNorm of 448 and 576: 1.11 and 0.69 */
     if (r->n > 1) r->f->hints.warps = warps;
 }
 
@@ -238,18 +276,20 @@ static bool rows_func(PassContext *c, Func *f)
 {
     Rows r = { .c = c, .f = f };
     uint32_t n = 1;
-    if (!f->is_kernel || !f->grid || f->remap || f->hints.remap || f->hints.schedule || f->hints.cluster > 1) return false;
+    if (!f->is_kernel || !f->grid || f->remap || f->hints.remap || f->hints.schedule || f->hints.cluster > 1)
+        return false;
     for (Instr *i = f->body->first; i; i = i->next) {
         if (i->n_blocks) return false;
         i->mark = n++;
         if (i->op != OP_PROGRAM_ID || ir_attr_int(i, ATTR_AXIS, 0) != 0) continue;
-        if (r.id) return false;     /* cse leaves one */
+        if (r.id) return false; /* cse leaves one */
         r.id = i;
     }
     if (!r.id) return false;
     r.varies = arena_array(c->scratch, bool, n);
     r.varies[r.id->mark] = true;
-    for (const Instr *i = f->body->first; i; i = i->next) if (!may(&r, i)) return false;
+    for (const Instr *i = f->body->first; i; i = i->next)
+        if (!may(&r, i)) return false;
     if (!r.elems || r.bytes > MOST_BYTES) return false;
     choose_rows(&r);
     if (r.n == 1) return false;

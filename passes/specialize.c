@@ -3,15 +3,20 @@
  *     dim N = 4096 ; out %Y: .. stride [4096, 1]               const 4096
  *     %n = dim {dim = N} ; %s = stride {axis = 0, param = 1}  ->  const 4096
  *
- * Extents of dimensions, strides of tensors, scalar parameters known to one value, extents of a constant grid; the program's
- * number on an axis of one program is 0.
+ * Extents of dimensions, strides of tensors, scalar parameters known to one value, extents of a constant
+ * grid; the program's number on an axis of one program is 0.
  *
- * Requires: Func.dims and Func.params filled by the launch. Keeps: everything. Does not do: facts short of equality
- * (divisors, ranges), which divisibility.c and narrow.c read where they stand. */
+ * Requires: Func.dims and Func.params filled by the launch. Keeps: everything. Does not do: facts short of
+ * equality (divisors, ranges), which divisibility.c and narrow.c read where they stand. */
 #include "passes/affine.h"
 #include <math.h>
 
-typedef struct Specialize { PassContext *c; Func *f; Facts *facts; int64_t n; } Specialize;
+typedef struct Specialize {
+    PassContext *c;
+    Func *f;
+    Facts *facts;
+    int64_t n;
+} Specialize;
 
 static void put(Specialize *x, Instr *i, int64_t v)
 {
@@ -37,7 +42,8 @@ static void specialize_params(Specialize *x, Block *b, int first)
         Value *v = b->args[k + first];
         if (p->kind != PARAM_SCALAR || !(p->lo == p->hi) || !isfinite(p->lo) || !v->uses) continue;
         bool is_float = dtype_is_float(v->type->dtype);
-        if (is_float ? p->lo == 0 : fabs(p->lo) > 9007199254740992.0) continue;     /* the sign of zero; integers beyond a double */
+        if (is_float ? p->lo == 0 : fabs(p->lo) > 9007199254740992.0)
+            continue; /* the sign of zero; integers beyond a double */
         Builder at = { .module = x->f->module, .block = b, .before = b->first, .loc = p->loc };
         ir_replace(v, is_float ? build_float(&at, v->type, p->lo) : build_int(&at, v->type, (int64_t)p->lo));
         x->n++;

@@ -4,15 +4,20 @@
  *       %n = add %a, (splat %i)                       ->     %2 = add %1, (splat 1)
  *       yield %n                                             %r = add %2, (splat 2)
  *     }
- * Innermost loops of at most 8 iterations (or what `unroll` asks) whose iterations together stay under 128 instructions. Loops that pipeline
- * loads (latency > 1) or hold a product of 16K elements and more stay loops: the kernel's schedule is made of them.
+ * Innermost loops of at most 8 iterations (or what `unroll` asks) whose iterations together stay under 128
+ * instructions. Loops that pipeline loads (latency > 1) or hold a product of 16K elements and more stay
+ * loops: the kernel's schedule is made of them.
  *
- * Requires: fold (constant bounds). Keeps: everything. Does not do: partial unrolling, which is the backends' own. */
+ * Requires: fold (constant bounds). Keeps: everything. Does not do: partial unrolling, which is the backends'
+ * own. */
 #include "passes/pass.h"
 
 enum { MAX_TRIPS = 8, MAX_ASKED = 64, MAX_INSTRS = 128, BIG_PRODUCT = 16384 };
 
-typedef struct Unroll { PassContext *c; int64_t loops; } Unroll;
+typedef struct Unroll {
+    PassContext *c;
+    int64_t loops;
+} Unroll;
 
 static int size_of(const Block *b, bool *refuse)
 {
@@ -29,7 +34,9 @@ static int size_of(const Block *b, bool *refuse)
 static int64_t trips(const Instr *i)
 {
     int64_t lo, hi, step, span;
-    if (!ir_is_const(ir_operand(i, 0), &lo) || !ir_is_const(ir_operand(i, 1), &hi) || !ir_is_const(ir_operand(i, 2), &step) || step < 1) return -1;
+    if (!ir_is_const(ir_operand(i, 0), &lo) || !ir_is_const(ir_operand(i, 1), &hi) ||
+        !ir_is_const(ir_operand(i, 2), &step) || step < 1)
+        return -1;
     if (hi <= lo) return 0;
     return __builtin_sub_overflow(hi, lo, &span) ? -1 : (span - 1) / step + 1;
 }
@@ -67,7 +74,10 @@ static void unroll_block(Unroll *x, Block *b)
         bool refuse = false;
         int64_t n = trips(i), asked = ir_attr_int(i, ATTR_UNROLL, 0);
         int size = size_of(i->blocks[0], &refuse);
-        if (n < 0 || refuse || n > (asked > MAX_TRIPS ? (asked < MAX_ASKED ? asked : MAX_ASKED) : MAX_TRIPS) || n * size > MAX_INSTRS) continue;
+        if (n < 0 || refuse ||
+            n > (asked > MAX_TRIPS ? (asked < MAX_ASKED ? asked : MAX_ASKED) : MAX_TRIPS) ||
+            n * size > MAX_INSTRS)
+            continue;
         unroll(x, i, n);
     }
 }

@@ -1,16 +1,19 @@
 /* async.c: compiling off the launch path, in a thread a handle. */
 #include "runtime/kernel.h"
 
-typedef struct ArgCopy { tile_tensor tensor; int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK]; } ArgCopy;
+typedef struct ArgCopy {
+    tile_tensor tensor;
+    int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK];
+} ArgCopy;
 
 struct tile_compile {
     tile_kernel *kernel;
     pthread_t thread;
     bool joined;
-    Lock lock;                      /* guards joined */
-    unsigned forks;                 /* fork_count() when the thread was started */
+    Lock lock;      /* guards joined */
+    unsigned forks; /* fork_count() when the thread was started */
     atomic_int done;
-    tile_status status;             /* valid once done */
+    tile_status status; /* valid once done */
     size_t n, bytes;
     tile_arg *args;
     ArgCopy *copies;
@@ -25,7 +28,8 @@ static void *compile_thread(void *p)
 }
 
 /* What the arguments say is read once, here; the caller's arrays may go when this returns. */
-static void copy_view(const tile_kernel *k, int i, const LaunchArgs *l, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
+static void copy_view(
+    const tile_kernel *k, int i, const LaunchArgs *l, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
 {
     const KernelParam *p = &k->params[i];
     *arg = *given;
@@ -42,7 +46,7 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
     LAUNCH_ARGS(l, k);
-    tile_status st = kernel_bind(k, args, n, &l);      /* bad arguments are told at once */
+    tile_status st = kernel_bind(k, args, n, &l); /* bad arguments are told at once */
     if (st) return st;
     size_t bytes = sizeof(tile_compile) + n * (sizeof(tile_arg) + sizeof(ArgCopy));
     tile_compile *h = context_alloc(k->context, bytes);
@@ -72,8 +76,10 @@ static bool of_parent(const tile_compile *h) { return h->forks != fork_count(); 
 
 static tile_status left_behind(tile_compile *h)
 {
-    return context_fail(h->kernel->context, TILE_ERROR_UNSUPPORTED, "%s was being compiled by a thread of the parent process when it forked; a launch here compiles it anew",
-                        h->kernel->title);
+    return context_fail(h->kernel->context, TILE_ERROR_UNSUPPORTED,
+        "%s was being compiled by a thread of the parent process when it forked; a launch here compiles it "
+        "anew",
+        h->kernel->title);
 }
 
 tile_status tile_compile_poll(tile_compile *h)

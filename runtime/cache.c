@@ -1,13 +1,16 @@
-/* cache.c: results on disk: one file an entry, named by the SHA-256 of its key. The key is everything that decides the content; the entry holds the whole
- * of it, and the reader compares it. Entries appear by rename, so readers and other processes see whole files or none. Use moves an entry's
- * modification time; when the folder outgrows its limit, the entries longest unused go.
+/* cache.c: results on disk: one file an entry, named by the SHA-256 of its key. The key is everything that
+ * decides the content; the entry holds the whole of it, and the reader compares it. Entries appear by rename,
+ * so readers and other processes see whole files or none. Use moves an entry's modification time; when the
+ * folder outgrows its limit, the entries longest unused go.
  *
- * Code that is loaded from here runs in the process, so the reader takes only what its own user can have written: the folder and the entry must
- * belong to the effective user and be writable by nobody else, and the entry must be a regular file, not a link. Files are opened relative to the
- * folder that was looked at, without following links and without waiting, so that a FIFO cannot hold a launch up. What an entry holds is checked
- * by the caller too (artifact.c).
+ * Code that is loaded from here runs in the process, so the reader takes only what its own user can have
+ * written: the folder and the entry must belong to the effective user and be writable by nobody else, and the
+ * entry must be a regular file, not a link. Files are opened relative to the folder that was looked at,
+ * without following links and without waiting, so that a FIFO cannot hold a launch up. What an entry holds is
+ * checked by the caller too (artifact.c).
  *
- * Nothing here fails: a cache that does not work is a cache that misses. Why an entry was not taken is a message of TILE_DEBUG=cache. */
+ * Nothing here fails: a cache that does not work is a cache that misses. Why an entry was not taken is a
+ * message of TILE_DEBUG=cache. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
 #include <dirent.h>
@@ -18,15 +21,73 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- SHA-256 (FIPS 180-4) ------------------------------------------------------------------------------------------------------ */
+/* --- SHA-256 (FIPS 180-4) ---------------------------------------------------------------------------- */
 
 static const uint32_t round_constants[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3,
-    0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13,
-    0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
-    0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+    0x428a2f98,
+    0x71374491,
+    0xb5c0fbcf,
+    0xe9b5dba5,
+    0x3956c25b,
+    0x59f111f1,
+    0x923f82a4,
+    0xab1c5ed5,
+    0xd807aa98,
+    0x12835b01,
+    0x243185be,
+    0x550c7dc3,
+    0x72be5d74,
+    0x80deb1fe,
+    0x9bdc06a7,
+    0xc19bf174,
+    0xe49b69c1,
+    0xefbe4786,
+    0x0fc19dc6,
+    0x240ca1cc,
+    0x2de92c6f,
+    0x4a7484aa,
+    0x5cb0a9dc,
+    0x76f988da,
+    0x983e5152,
+    0xa831c66d,
+    0xb00327c8,
+    0xbf597fc7,
+    0xc6e00bf3,
+    0xd5a79147,
+    0x06ca6351,
+    0x14292967,
+    0x27b70a85,
+    0x2e1b2138,
+    0x4d2c6dfc,
+    0x53380d13,
+    0x650a7354,
+    0x766a0abb,
+    0x81c2c92e,
+    0x92722c85,
+    0xa2bfe8a1,
+    0xa81a664b,
+    0xc24b8b70,
+    0xc76c51a3,
+    0xd192e819,
+    0xd6990624,
+    0xf40e3585,
+    0x106aa070,
+    0x19a4c116,
+    0x1e376c08,
+    0x2748774c,
+    0x34b0bcb5,
+    0x391c0cb3,
+    0x4ed8aa4a,
+    0x5b9cca4f,
+    0x682e6ff3,
+    0x748f82ee,
+    0x78a5636f,
+    0x84c87814,
+    0x8cc70208,
+    0x90befffa,
+    0xa4506ceb,
+    0xbef9a3f7,
+    0xc67178f2,
 };
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
@@ -34,16 +95,21 @@ static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 static void sha_block(Sha256 *s, const uint8_t *p)
 {
     uint32_t w[64], v[8];
-    for (int i = 0; i < 16; i++) w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+    for (int i = 0; i < 16; i++)
+        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 |
+               p[4 * i + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
     memcpy(v, s->h, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t e = v[4], a = v[0];
-        uint32_t t1 = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + round_constants[i] + w[i];
-        uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        uint32_t t1 = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & v[5]) ^ (~e & v[6])) +
+                      round_constants[i] + w[i];
+        uint32_t t2 =
+            (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t1;
         v[0] = t1 + t2;
@@ -53,7 +119,9 @@ static void sha_block(Sha256 *s, const uint8_t *p)
 
 void sha256_init(Sha256 *s)
 {
-    *s = (Sha256){ { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 }, 0, { 0 } };
+    *s = (Sha256){ { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
+                       0x5be0cd19 },
+        0, { 0 } };
 }
 
 void sha256_add(Sha256 *s, const void *data, size_t n)
@@ -82,7 +150,7 @@ void sha256_end(Sha256 *s, uint8_t out[32])
     for (int i = 0; i < 32; i++) out[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-/* --- the folder ----------------------------------------------------------------------------------------------------------------- */
+/* --- the folder -------------------------------------------------------------------------------------- */
 
 enum { ENTRY_MAX = 256 << 20 };
 static const char suffix[] = ".tilec";
@@ -110,7 +178,9 @@ void cache_open(Cache *c, Allocator alloc, const char *directory, uint64_t limit
     } else if ((root = getenv("XDG_CACHE_HOME")) && *root) below = "/tile";
     else if ((root = getenv("HOME")) && *root) below = "/.cache/tile";
     else root = "";
-    if (!*root || format_text(c->directory, sizeof c->directory, "%s%s", root, below) >= (int)sizeof c->directory - 100) c->directory[0] = 0;
+    if (!*root ||
+        format_text(c->directory, sizeof c->directory, "%s%s", root, below) >= (int)sizeof c->directory - 100)
+        c->directory[0] = 0;
 }
 
 CacheKey cache_key(const char *bytes, size_t n)
@@ -136,7 +206,7 @@ static void entry_name(const CacheKey *k, char out[80])
     format_text(out + 64, 16, "%s", k->suffix);
 }
 
-/* --- what is not trusted ------------------------------------------------------------------------------------------------------ */
+/* --- what is not trusted ----------------------------------------------------------------------------- */
 
 static void say(const Cache *c, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void say(const Cache *c, const char *name, const char *fmt, ...)
@@ -154,8 +224,10 @@ static void say(const Cache *c, const char *name, const char *fmt, ...)
 /* Whose it is, and who else may write it. */
 static bool is_ours(const Cache *c, const char *name, const struct stat *st)
 {
-    if (st->st_uid != geteuid()) say(c, name, "it belongs to user %ld, not to %ld", (long)st->st_uid, (long)geteuid());
-    else if (st->st_mode & (S_IWGRP | S_IWOTH)) say(c, name, "its mode %03o lets others write to it", (unsigned)st->st_mode & 0777);
+    if (st->st_uid != geteuid())
+        say(c, name, "it belongs to user %ld, not to %ld", (long)st->st_uid, (long)geteuid());
+    else if (st->st_mode & (S_IWGRP | S_IWOTH))
+        say(c, name, "its mode %03o lets others write to it", (unsigned)st->st_mode & 0777);
     else return true;
     return false;
 }
@@ -184,16 +256,22 @@ static int open_file(const Cache *c, int folder, const char *name, struct stat *
         return -1;
     }
     bool ok = !fstat(fd, st);
-    if (ok && !S_ISREG(st->st_mode)) { say(c, name, "it is no regular file"); ok = false; }
+    if (ok && !S_ISREG(st->st_mode)) {
+        say(c, name, "it is no regular file");
+        ok = false;
+    }
     if (ok && is_ours(c, name, st)) return fd;
     close(fd);
     return -1;
 }
 
-/* --- entries -------------------------------------------------------------------------------------------------------------------- */
+/* --- entries ----------------------------------------------------------------------------------------- */
 
 /* What stands before the key; behind the key comes the content. */
-typedef struct EntryHead { char magic[8]; uint64_t key_bytes, bytes, checksum; } EntryHead;
+typedef struct EntryHead {
+    char magic[8];
+    uint64_t key_bytes, bytes, checksum;
+} EntryHead;
 static const char magic[8] = "TILEKEY1";
 
 static bool read_all(int fd, void *to, size_t n)
@@ -230,8 +308,9 @@ static int open_entry(const Cache *c, const CacheKey *k, EntryHead *head)
     close(folder);
     if (fd < 0) return -1;
     uint64_t size = (uint64_t)st.st_size;
-    if (!read_all(fd, head, sizeof *head) || memcmp(head->magic, magic, sizeof magic) || size > ENTRY_MAX || head->bytes > size || head->key_bytes > size ||
-        sizeof *head + head->key_bytes + head->bytes != size) say(c, name, "it is damaged, or of another version");
+    if (!read_all(fd, head, sizeof *head) || memcmp(head->magic, magic, sizeof magic) || size > ENTRY_MAX ||
+        head->bytes > size || head->key_bytes > size || sizeof *head + head->key_bytes + head->bytes != size)
+        say(c, name, "it is damaged, or of another version");
     else if (head->key_bytes != k->n || !same_key(fd, k)) say(c, name, "it is the entry of another key");
     else {
         futimens(fd, (struct timespec[2]){ { 0, UTIME_NOW }, { 0, UTIME_NOW } });
@@ -257,7 +336,11 @@ bool cache_read(const Cache *c, const CacheKey *k, Arena *arena, const void **by
     if (fd < 0) return false;
     jmp_buf *outer = arena->on_oom, here;
     arena->on_oom = &here;
-    if (setjmp(here)) { close(fd); arena->on_oom = outer; arena_oom(arena); }
+    if (setjmp(here)) {
+        close(fd);
+        arena->on_oom = outer;
+        arena_oom(arena);
+    }
     char *p = arena_alloc(arena, head.bytes + 1);
     arena->on_oom = outer;
     bool ok = read_content(c, k, fd, &head, p);
@@ -290,7 +373,10 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-typedef struct Entry { char name[80]; int64_t size, time; } Entry;
+typedef struct Entry {
+    char name[80];
+    int64_t size, time;
+} Entry;
 
 static int by_time(const void *a, const void *b)
 {
@@ -307,7 +393,9 @@ static size_t list_entries(const Cache *c, DIR *d, Entry *list, size_t room, uin
     for (struct dirent *e; (e = readdir(d));) {
         struct stat st;
         size_t len = strlen(e->d_name);
-        if (len >= sizeof list->name || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        if (len >= sizeof list->name || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            continue;
         if (!strncmp(e->d_name, ".new-", 5)) {
             if (st.st_mtim.tv_sec + 3600 < now.tv_sec) unlinkat(dirfd(d), e->d_name, 0);
             continue;
@@ -325,7 +413,8 @@ static size_t list_entries(const Cache *c, DIR *d, Entry *list, size_t room, uin
 static void evict(const Cache *c, int folder)
 {
     enum { ROOM = 16384 };
-    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);      /* of its own: a stream closes what it reads */
+    int again = openat(
+        folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of its own: a stream closes what it reads */
     DIR *d = again < 0 ? NULL : fdopendir(again);
     if (!d && again >= 0) close(again);
     Entry *list = d ? c->alloc.realloc(c->alloc.user, NULL, 0, ROOM * sizeof *list) : NULL;
@@ -343,7 +432,8 @@ static void evict(const Cache *c, int folder)
 }
 
 /* A whole file of that name, or what was there before. */
-static bool put_file(const Cache *c, int folder, const char *name, const EntryHead *head, const CacheKey *k, const void *bytes)
+static bool put_file(
+    const Cache *c, int folder, const char *name, const EntryHead *head, const CacheKey *k, const void *bytes)
 {
     char temporary[64];
     int fd = -1;
@@ -354,8 +444,12 @@ static bool put_file(const Cache *c, int folder, const char *name, const EntryHe
         fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno != EEXIST) break;
     }
-    if (fd < 0) { say(c, name, "it cannot be written: %s", strerror(errno)); return false; }
-    bool ok = write_all(fd, (const char *)head, sizeof *head) && write_all(fd, k->bytes, k->n) && write_all(fd, bytes, head->bytes);
+    if (fd < 0) {
+        say(c, name, "it cannot be written: %s", strerror(errno));
+        return false;
+    }
+    bool ok = write_all(fd, (const char *)head, sizeof *head) && write_all(fd, k->bytes, k->n) &&
+              write_all(fd, bytes, head->bytes);
     ok = close(fd) == 0 && ok && !renameat(folder, temporary, folder, name);
     if (!ok) unlinkat(folder, temporary, 0);
     return ok;

@@ -33,7 +33,8 @@ const char *compile_title(Session *s, const char *kernel, const FrontBinding *b,
     return t.data;
 }
 
-/* What the launch promised, as facts of the IR. The launch makes the same promises by its key, so code may rely on them. */
+/* What the launch promised, as facts of the IR. The launch makes the same promises by its key, so code may
+ * rely on them. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
 {
     for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
@@ -85,12 +86,15 @@ static void name_specialization(Session *s, const char *title)
     diag_note(s, last, (Loc){ 0 }, "while compiling %s", title);
 }
 
-Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,
-                      const CompileOptions *o, PassReport *report, Func **func)
+Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, PassReport *report, Func **func)
 {
     const FrontKernel *k = frontend_kernel_find(ast, kernel);
     PassReport own = { 0 };
-    if (!k) { diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel); return NULL; }
+    if (!k) {
+        diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel);
+        return NULL;
+    }
     if (o->times && !report) report = &own;
     if (o->times) text_printf(o->times, "%s for %s\n", compile_title(s, kernel, b, n), o->target->name);
     int64_t begin = clock_ns();
@@ -121,23 +125,30 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
     CompiledParam *params = arena_array(&s->arena, CompiledParam, (size_t)f->n_params);
     for (int i = 0; i < f->n_params; i++) {
         const Param *p = &f->params[i];
-        params[i] = (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
+        params[i] =
+            (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
         memcpy(params[i].dims, p->dims, (size_t)params[i].rank * sizeof *p->dims);
     }
     CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
     for (int i = 0; i < f->n_dims; i++) {
         const Dim *d = &f->dims[i];
         dims[i] = (CompiledDim){ d->extent, -1, -1 };
-        for (int p = f->n_params; p-- > 0;)     /* the first parameter that has it */
+        for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
             for (int a = params[p].rank; a-- > 0;)
-                if (params[p].dims[a] == i) { dims[i].param = p; dims[i].axis = a; }
+                if (params[p].dims[a] == i) {
+                    dims[i].param = p;
+                    dims[i].axis = a;
+                }
     }
-    out->params = params; out->n_params = f->n_params;
-    out->dims = dims; out->n_dims = f->n_dims;
+    out->params = params;
+    out->n_params = f->n_params;
+    out->dims = dims;
+    out->n_dims = f->n_dims;
     out->spec = f->spec ? f->spec : "";
 }
 
-bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const CompileOptions *o, Compiled *out)
+bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const CompileOptions *o, Compiled *out)
 {
     *out = (Compiled){ 0 };
     Module *m = frontend_lower_clauses(ast, kernel, b, n);
@@ -151,8 +162,8 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     return out->grid != NULL;
 }
 
-bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **lowered,
-                     struct GpuCode *code)
+bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **lowered, struct GpuCode *code)
 {
     Func *f = NULL;
     KernelOptions options = kernel_options_of(&o->passes);
@@ -165,18 +176,21 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     return out->grid && gpu_compile(s, f, o->target, &options, code, lowered);
 }
 
-bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const LaunchFacts *facts,
-                    const CompileOptions *o, Compiled *out)
+bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, Compiled *out)
 {
     const Backend *backend = driver_backend(o->target->kind);
     Func *f = NULL;
     *out = (Compiled){ 0 };
-    if (!backend) { diag_error(s, (Loc){ 0 }, "this build has no backend for %s", o->target->name); return false; }
+    if (!backend) {
+        diag_error(s, (Loc){ 0 }, "this build has no backend for %s", o->target->name);
+        return false;
+    }
     Module *m = compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f);
     if (!m) return false;
     copy_signature(s, f, out);
     out->grid = host_code(s, f, f->grid, "grid");
-    bool check = f->remap && !f->permutes;      /* the host only checks it: the kernel itself applies it */
+    bool check = f->remap && !f->permutes; /* the host only checks it: the kernel itself applies it */
     if (check) out->remap = host_code(s, f, f->remap, "remap");
     bool ok = out->grid && (!check || out->remap);
     Artifact *a = &out->artifact;
@@ -192,11 +206,17 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
         if (!a->schedule) a->schedule = "";
         if (!a->shape.threads) a->shape.threads = 1;
         if (!a->shape.cluster) a->shape.cluster = 1;
-        if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU) ok = emission_check(o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
-        if (ok && !compiled_valid(out)) { diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name); ok = false; }
+        if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU)
+            ok = emission_check(
+                o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
+        if (ok && !compiled_valid(out)) {
+            diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name);
+            ok = false;
+        }
     }
     if (!ok) {
-        if (!s->n_errors) diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);
+        if (!s->n_errors)
+            diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);
         name_specialization(s, compile_title(s, kernel, b, n));
     }
     return ok;
@@ -212,18 +232,32 @@ static void log_notes(Session *s, Diag *to, const char *log)
     }
 }
 
-typedef struct BlobOwner { Allocator alloc; DriverBlob blob; } BlobOwner;
-static void free_owned(void *p) { BlobOwner *o = p; driver_blob_free(o->alloc, &o->blob); }
+typedef struct BlobOwner {
+    Allocator alloc;
+    DriverBlob blob;
+} BlobOwner;
+static void free_owned(void *p)
+{
+    BlobOwner *o = p;
+    driver_blob_free(o->alloc, &o->blob);
+}
 
-static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e, const char **log_text)
+static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o, Compiled *c,
+    DriverForm form, DriverError *e, const char **log_text)
 {
     Artifact *a = &c->artifact;
     BlobOwner *binary = arena_new(&s->arena, BlobOwner), *log = arena_new(&s->arena, BlobOwner);
     binary->alloc = log->alloc = s->arena.alloc;
     session_defer(s, free_owned, binary);
     session_defer(s, free_owned, log);
-    char *name = arena_printf(&s->arena, "%s.%s", a->entry, o->target->kind == TARGET_CUDA ? "cu" : "hip.cpp");
-    DriverCompile dc = { .form = form, .text = a->data, .name = name, .entry = a->entry, .target = o->target, .debug_info = o->backend.debug_info };
+    char *name =
+        arena_printf(&s->arena, "%s.%s", a->entry, o->target->kind == TARGET_CUDA ? "cu" : "hip.cpp");
+    DriverCompile dc = { .form = form,
+        .text = a->data,
+        .name = name,
+        .entry = a->entry,
+        .target = o->target,
+        .debug_info = o->backend.debug_info };
     tile_status st = d->ops->compile(d, &dc, e);
     binary->blob = dc.binary;
     log->blob = dc.log;
@@ -232,10 +266,16 @@ static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o
     if (st) return st;
     a->kind = ARTIFACT_BINARY;
     a->data = dc.binary.data;
-    a->size = dc.binary.size + (dc.binary.size < 4 || memcmp(dc.binary.data, "\x7f" "ELF", 4));   /* PTX with its NUL: the driver is not told the size */
+    a->size = dc.binary.size +
+              (dc.binary.size < 4 || memcmp(dc.binary.data,
+                                         "\x7f"
+                                         "ELF",
+                                         4)); /* PTX with its NUL: the driver is not told the size */
     if (form == DRIVER_BINARY) {
-        a->registers = dc.registers; a->spill_bytes = dc.spill_bytes;
-        a->stack_bytes = dc.stack_bytes; a->static_shared_bytes = dc.static_shared_bytes;
+        a->registers = dc.registers;
+        a->spill_bytes = dc.spill_bytes;
+        a->stack_bytes = dc.stack_bytes;
+        a->static_shared_bytes = dc.static_shared_bytes;
     }
     return TILE_OK;
 }
@@ -245,14 +285,19 @@ bool compile_to_binary(Session *s, Driver *d, const CompileOptions *o, Compiled 
     DriverError e = { "", false };
     const char *log;
     if (c->artifact.kind != ARTIFACT_TEXT) return true;
-    if (!d->ops->compile) { diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name); return false; }
+    if (!d->ops->compile) {
+        diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name);
+        return false;
+    }
     if (!vendor_compile(s, d, o, c, DRIVER_BINARY, &e, &log)) return true;
-    Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", c->artifact.entry, *c->spec ? " with " : "", c->spec, o->target->name, e.text);
+    Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", c->artifact.entry,
+        *c->spec ? " with " : "", c->spec, o->target->name, e.text);
     if (log) log_notes(s, to, log);
     return false;
 }
 
-tile_status compile_to_form(Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e)
+tile_status compile_to_form(
+    Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e)
 {
     const char *log;
     return vendor_compile(s, d, o, c, form, e, &log);

@@ -1,4 +1,5 @@
-/* context.c: contexts: opening a device, options for compiling, counters. report.c has errors and diagnostics. */
+/* context.c: contexts: opening a device, options for compiling, counters. report.c has errors and
+ * diagnostics. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
 #include <link.h>
@@ -6,27 +7,62 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* --- names ------------------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------------- */
 
 int tile_version(void) { return TILE_VERSION; }
 
 const char *tile_status_name(tile_status st)
 {
     switch (st) {
-#define NAME(x) case x: return #x;
-    NAME(TILE_OK) NAME(TILE_ERROR_INVALID_ARGUMENT) NAME(TILE_ERROR_OUT_OF_MEMORY) NAME(TILE_ERROR_IO) NAME(TILE_ERROR_COMPILE) NAME(TILE_ERROR_NOT_FOUND)
-    NAME(TILE_ERROR_UNSUPPORTED) NAME(TILE_ERROR_NO_DEVICE) NAME(TILE_ERROR_SHAPE) NAME(TILE_ERROR_DTYPE) NAME(TILE_ERROR_DEVICE)
-    NAME(TILE_ERROR_ALIGNMENT) NAME(TILE_ERROR_OVERLAP) NAME(TILE_ERROR_GRID) NAME(TILE_ERROR_REMAP) NAME(TILE_ERROR_WORKSPACE)
-    NAME(TILE_ERROR_RESOURCES) NAME(TILE_ERROR_DRIVER) NAME(TILE_ERROR_DEVICE_FAULT) NAME(TILE_ERROR_CHECK) NAME(TILE_PENDING) NAME(TILE_ERROR_INTERNAL)
+#define NAME(x) \
+    case x: return #x;
+        NAME(TILE_OK)
+        NAME(TILE_ERROR_INVALID_ARGUMENT)
+        NAME(TILE_ERROR_OUT_OF_MEMORY)
+        NAME(TILE_ERROR_IO)
+        NAME(TILE_ERROR_COMPILE)
+        NAME(TILE_ERROR_NOT_FOUND)
+        NAME(TILE_ERROR_UNSUPPORTED)
+        NAME(TILE_ERROR_NO_DEVICE)
+        NAME(TILE_ERROR_SHAPE)
+        NAME(TILE_ERROR_DTYPE)
+        NAME(TILE_ERROR_DEVICE)
+        NAME(TILE_ERROR_ALIGNMENT)
+        NAME(TILE_ERROR_OVERLAP)
+        NAME(TILE_ERROR_GRID)
+        NAME(TILE_ERROR_REMAP)
+        NAME(TILE_ERROR_WORKSPACE)
+        NAME(TILE_ERROR_RESOURCES)
+        NAME(TILE_ERROR_DRIVER)
+        NAME(TILE_ERROR_DEVICE_FAULT)
+        NAME(TILE_ERROR_CHECK)
+        NAME(TILE_PENDING)
+        NAME(TILE_ERROR_INTERNAL)
 #undef NAME
     }
     return "unknown status";
 }
 
-static const struct { tile_dtype pub; DType ours; } dtypes[] = {
-    { TILE_BOOL, DT_BOOL }, { TILE_I8, DT_I8 }, { TILE_I16, DT_I16 }, { TILE_I32, DT_I32 }, { TILE_I64, DT_I64 }, { TILE_U8, DT_U8 }, { TILE_U16, DT_U16 },
-    { TILE_U32, DT_U32 }, { TILE_U64, DT_U64 }, { TILE_F8E4M3, DT_F8E4M3 }, { TILE_F8E5M2, DT_F8E5M2 }, { TILE_F16, DT_F16 }, { TILE_BF16, DT_BF16 },
-    { TILE_F32, DT_F32 }, { TILE_F64, DT_F64 }, { TILE_INDEX, DT_INDEX },
+static const struct {
+    tile_dtype pub;
+    DType ours;
+} dtypes[] = {
+    { TILE_BOOL, DT_BOOL },
+    { TILE_I8, DT_I8 },
+    { TILE_I16, DT_I16 },
+    { TILE_I32, DT_I32 },
+    { TILE_I64, DT_I64 },
+    { TILE_U8, DT_U8 },
+    { TILE_U16, DT_U16 },
+    { TILE_U32, DT_U32 },
+    { TILE_U64, DT_U64 },
+    { TILE_F8E4M3, DT_F8E4M3 },
+    { TILE_F8E5M2, DT_F8E5M2 },
+    { TILE_F16, DT_F16 },
+    { TILE_BF16, DT_BF16 },
+    { TILE_F32, DT_F32 },
+    { TILE_F64, DT_F64 },
+    { TILE_INDEX, DT_INDEX },
 };
 
 DType dtype_of_public(tile_dtype d)
@@ -55,7 +91,7 @@ size_t tile_dtype_size(tile_dtype d)
     return ours == DT_COUNT ? 0 : (size_t)dtype_bytes(ours);
 }
 
-/* --- memory and descriptors --------------------------------------------------------------------------------------------------------- */
+/* --- memory and descriptors -------------------------------------------------------------------------- */
 
 void *context_alloc(tile_context *c, size_t n)
 {
@@ -79,7 +115,7 @@ bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least
     return true;
 }
 
-/* --- what a compilation takes from the context ---------------------------------------------------------------------------------------- */
+/* --- what a compilation takes from the context ------------------------------------------------------- */
 
 /* "dump:cse,time,dump:dce" -> "cse,dce". */
 static void collect_dumps(tile_context *c)
@@ -112,7 +148,10 @@ CompileOptions context_compile_options(tile_context *c)
 }
 
 /* The linker's build id of the object that this code lies in: it moves with any change of the compiler. */
-typedef struct BuildId { const char *self; char hex[80]; } BuildId;
+typedef struct BuildId {
+    const char *self;
+    char hex[80];
+} BuildId;
 
 static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
 {
@@ -132,7 +171,8 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
             const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)p;
             const unsigned char *desc = (const unsigned char *)p + sizeof *n + ((n->n_namesz + 3) & ~3u);
             if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(p + sizeof *n, "GNU", 4))
-                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++) format_text(b->hex + 2 * k, 3, "%02x", desc[k]);
+                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++)
+                    format_text(b->hex + 2 * k, 3, "%02x", desc[k]);
             p = (const char *)desc + ((n->n_descsz + 3) & ~3u);
         }
     }
@@ -145,11 +185,13 @@ static void file_identity(const char *path, char *out, size_t room)
     struct stat st;
     out[0] = 0;
     if (*path && !stat(path, &st))
-        format_text(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+        format_text(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size,
+            (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
-/* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel, so a note in the cache keeps what
- * it was, for the same search path, as long as the file that was found then is unchanged. */
+/* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel,
+ * so a note in the cache keeps what it was, for the same search path, as long as the file that was found then
+ * is unchanged. */
 static void compiler_version(tile_context *c, char *out, size_t room)
 {
     static const char kind[] = "tile-compiler";
@@ -167,12 +209,15 @@ static void compiler_version(tile_context *c, char *out, size_t room)
     CacheKey name = cache_note_key(key, sizeof key);
     char *line = cache_read_text(&c->cache, &name, note, sizeof note) ? strchr(note, '\n') : NULL;
     if (line && line - note < (ptrdiff_t)sizeof path) {
-        *line = 0;                              /* version, then the identity: "path size time" */
+        *line = 0; /* version, then the identity: "path size time" */
         const char *space = strchr(line + 1, ' ');
         if (space && (size_t)(space - line - 1) < sizeof path) {
             format_text(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
             file_identity(path, identity, sizeof identity);
-            if (*identity && !strcmp(identity, line + 1)) { format_text(out, room, "%.63s", note); return; }
+            if (*identity && !strcmp(identity, line + 1)) {
+                format_text(out, room, "%.63s", note);
+                return;
+            }
         }
     }
     path[0] = 0;
@@ -193,16 +238,20 @@ const char *context_key(tile_context *c)
     dl_iterate_phdr(find_build_id, &id);
     char key[sizeof c->key], compiler[64];
     compiler_version(c, compiler, sizeof compiler);
-    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex, c->target->name, c->driver->info.target, compiler,
-             c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START), c->opt_level, c->driver->info.name);
+    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex,
+        c->target->name, c->driver->info.target, compiler,
+        c->flags &
+            (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START),
+        c->opt_level, c->driver->info.name);
     lock_enter(&c->lock);
-    if (!c->key_made) memcpy(c->key, key, sizeof key);      /* once: others may be reading it */
-    c->key_made |= *compiler || !c->driver->ops->compiler_version;     /* a compiler that could not be asked is asked again */
+    if (!c->key_made) memcpy(c->key, key, sizeof key); /* once: others may be reading it */
+    c->key_made |= *compiler ||
+                   !c->driver->ops->compiler_version; /* a compiler that could not be asked is asked again */
     lock_leave(&c->lock);
     return c->key;
 }
 
-/* --- tickets ------------------------------------------------------------------------------------------------------------------------ */
+/* --- tickets ----------------------------------------------------------------------------------------- */
 
 static void *ticket_memory(tile_context *c)
 {
@@ -215,14 +264,18 @@ static void *ticket_memory(tile_context *c)
     tile_status st = TILE_OK;
     if (!(p = atomic_load(&c->tickets))) {
         st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
-        if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) || (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
+        if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) ||
+                       (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
             DriverError ignored;
             ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
         }
         if (!st) atomic_store_explicit(&c->tickets, p, memory_order_release);
     }
     lock_leave(&c->lock);
-    if (st) { context_driver_fail(c, st, &e, "counters of persistent kernels"); return NULL; }
+    if (st) {
+        context_driver_fail(c, st, &e, "counters of persistent kernels");
+        return NULL;
+    }
     return p;
 }
 
@@ -233,7 +286,7 @@ void *context_ticket(tile_context *c, void *stream)
     char *base = ticket_memory(c);
     if (!base) return NULL;
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
-        uintptr_t key = (uintptr_t)stream + 1;      /* 0 marks a free place; the default stream is one too */
+        uintptr_t key = (uintptr_t)stream + 1; /* 0 marks a free place; the default stream is one too */
         size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % TICKET_SLOTS;
         for (int tries = 0; tries < TICKET_SLOTS; tries++, at = (at + 1) % TICKET_SLOTS) {
             uintptr_t seen = atomic_load_explicit(&c->ticket_stream[at], memory_order_relaxed);
@@ -244,11 +297,13 @@ void *context_ticket(tile_context *c, void *stream)
     int n = atomic_fetch_add(&c->ticket_next, 1);
     if (n < TICKET_POOL) return base + (size_t)(TICKET_SLOTS + n) * 8;
     atomic_store(&c->ticket_next, TICKET_POOL);
-    context_fail(c, TILE_ERROR_RESOURCES, "no counters left: more than %d launches of persistent kernels were captured into graphs", TICKET_POOL);
+    context_fail(c, TILE_ERROR_RESOURCES,
+        "no counters left: more than %d launches of persistent kernels were captured into graphs",
+        TICKET_POOL);
     return NULL;
 }
 
-/* --- create and destroy ------------------------------------------------------------------------------------------------------------- */
+/* --- create and destroy ------------------------------------------------------------------------------ */
 
 static tile_status complain(char *error, size_t room, tile_status st, const char *text)
 {
@@ -260,7 +315,10 @@ static tile_status complain(char *error, size_t room, tile_status st, const char
 static bool parse_target(const char *text, TargetKind *kind, const Target **row)
 {
     *row = target_find(text);
-    if (*row) { *kind = (*row)->kind; return true; }
+    if (*row) {
+        *kind = (*row)->kind;
+        return true;
+    }
     if (!strcmp(text, "cuda")) *kind = TARGET_CUDA;
     else if (!strcmp(text, "hip")) *kind = TARGET_HIP;
     else if (!strcmp(text, "cpu")) *kind = TARGET_CPU;
@@ -268,7 +326,8 @@ static bool parse_target(const char *text, TargetKind *kind, const Target **row)
     return true;
 }
 
-static tile_status open_driver(const tile_context_desc *d, const DriverDesc *dd, Driver **out, const Target **row, DriverError *e)
+static tile_status open_driver(
+    const tile_context_desc *d, const DriverDesc *dd, Driver **out, const Target **row, DriverError *e)
 {
     static const TargetKind all[] = { TARGET_CUDA, TARGET_HIP, TARGET_CPU };
     *row = NULL;
@@ -279,12 +338,14 @@ static tile_status open_driver(const tile_context_desc *d, const DriverDesc *dd,
             if (!(st = driver_ops(all[i])->open(dd, out, e))) return TILE_OK;
             if (st == TILE_ERROR_OUT_OF_MEMORY) return st;
         }
-        if (st == TILE_ERROR_NO_DEVICE && !driver_backend(TARGET_CPU)) driver_error(e, "no CUDA or HIP device answers, and this build has no CPU backend");
+        if (st == TILE_ERROR_NO_DEVICE && !driver_backend(TARGET_CPU))
+            driver_error(e, "no CUDA or HIP device answers, and this build has no CPU backend");
         return st;
     }
     TargetKind kind;
     if (!parse_target(d->target, &kind, row)) {
-        driver_error(e, "unknown target '%.100s': cpu, cuda, hip, or a full name such as cuda:sm_90a", d->target);
+        driver_error(
+            e, "unknown target '%.100s': cpu, cuda, hip, or a full name such as cuda:sm_90a", d->target);
         return TILE_ERROR_INVALID_ARGUMENT;
     }
     return driver_ops(kind)->open(dd, out, e);
@@ -314,16 +375,19 @@ static void free_context(tile_context *c)
 
 static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
 
-tile_status tile_context_create_error(const tile_context_desc *desc, tile_context **out, char *error, size_t room)
+tile_status tile_context_create_error(
+    const tile_context_desc *desc, tile_context **out, char *error, size_t room)
 {
     FLOAT_STATE_DEFAULT();
     tile_context_desc d;
     if (!out) return complain(error, room, TILE_ERROR_INVALID_ARGUMENT, "tile_context_create: out is NULL");
     *out = NULL;
     if (!context_take_desc(&d, sizeof d, desc, offsetof(tile_context_desc, target)))
-        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT, "tile_context_create: struct_size of the descriptor is not set");
+        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
+            "tile_context_create: struct_size of the descriptor is not set");
     if (d.opt_level < -1 || d.opt_level > 3 || d.threads < 0 || d.threads > 4096)
-        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT, "tile_context_create: opt_level or threads out of range");
+        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
+            "tile_context_create: opt_level or threads out of range");
     Allocator alloc = allocator_libc;
     if (d.allocator.realloc) alloc = (Allocator){ d.allocator.realloc, d.allocator.user };
     tile_context *c = alloc.realloc(alloc.user, NULL, 0, sizeof *c);
@@ -340,33 +404,43 @@ tile_status tile_context_create_error(const tile_context_desc *desc, tile_contex
     const char *debug = d.debug ? d.debug : getenv("TILE_DEBUG");
     if (debug) format_text(c->debug, sizeof c->debug, "%s", debug);
     collect_dumps(c);
-    if (d.compiler_library) format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
+    if (d.compiler_library)
+        format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
     DriverError e = { "" };
     const Target *row;
-    DriverDesc dd = { .alloc = alloc, .device = d.device, .threads = d.threads, .native_context = d.native_context,
-                      .driver_library = d.driver_library, .compiler_library = d.compiler_library };
+    DriverDesc dd = { .alloc = alloc,
+        .device = d.device,
+        .threads = d.threads,
+        .native_context = d.native_context,
+        .driver_library = d.driver_library,
+        .compiler_library = d.compiler_library };
     tile_status st = open_driver(&d, &dd, &c->driver, &row, &e);
-    if (st) { free_context(c); return complain(error, room, st, e.text); }
+    if (st) {
+        free_context(c);
+        return complain(error, room, st, e.text);
+    }
     const Target *device = target_find(c->driver->info.target);
     c->target = row ? row : device;
     c->backend = driver_backend(c->target->kind);
     if (!runs_on(c->target, device)) {
-        format_text(e.text, sizeof e.text, "code for %s does not run on %s (%s)", c->target->name, c->driver->info.name, device->name);
+        format_text(e.text, sizeof e.text, "code for %s does not run on %s (%s)", c->target->name,
+            c->driver->info.name, device->name);
         free_context(c);
         return complain(error, room, TILE_ERROR_UNSUPPORTED, e.text);
     }
     if (!(c->flags & TILE_CONTEXT_NO_CACHE)) {
         cache_open(&c->cache, alloc, d.cache_directory, d.cache_limit);
-        if (context_debug_has(c, "cache")) { c->cache.debug = cache_debug; c->cache.debug_user = c; }
+        if (context_debug_has(c, "cache")) {
+            c->cache.debug = cache_debug;
+            c->cache.debug_user = c;
+        }
     }
     *out = c;
     return TILE_OK;
 }
 
 tile_status tile_context_create(const tile_context_desc *desc, tile_context **out)
-{
-    return tile_context_create_error(desc, out, NULL, 0);
-}
+{ return tile_context_create_error(desc, out, NULL, 0); }
 
 void context_release(tile_context *c)
 {
@@ -403,11 +477,18 @@ void tile_context_destroy(tile_context *c)
 tile_status tile_context_device(tile_context *c, tile_device_info *info)
 {
     if (!c) return TILE_ERROR_INVALID_ARGUMENT;
-    if (!info || info->struct_size < sizeof(size_t)) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_context_device: struct_size is not set");
+    if (!info || info->struct_size < sizeof(size_t))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_context_device: struct_size is not set");
     const DriverInfo *i = &c->driver->info;
-    tile_device_info d = { .struct_size = info->struct_size, .device = i->dl, .multiprocessors = i->multiprocessors, .warp_size = i->warp,
-                           .memory_bytes = (uint64_t)i->memory_bytes, .l2_bytes = (uint64_t)i->l2_bytes, .shared_bytes = (uint64_t)i->shared_bytes,
-                           .clock_khz = i->clock_khz, .driver_version = i->version };
+    tile_device_info d = { .struct_size = info->struct_size,
+        .device = i->dl,
+        .multiprocessors = i->multiprocessors,
+        .warp_size = i->warp,
+        .memory_bytes = (uint64_t)i->memory_bytes,
+        .l2_bytes = (uint64_t)i->l2_bytes,
+        .shared_bytes = (uint64_t)i->shared_bytes,
+        .clock_khz = i->clock_khz,
+        .driver_version = i->version };
     memcpy(d.name, i->name, sizeof d.name);
     format_text(d.target, sizeof d.target, "%s", c->target->name);
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);

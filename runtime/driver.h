@@ -1,84 +1,103 @@
-/* driver.h: what the runtime asks of a device, as one table of functions; driver_cpu.c, driver_cuda.c and driver_hip.c fill it.
- * Everything above this line is shared between the CPU, CUDA and HIP, so that a fault found on one is mended for all.
+/* driver.h: what the runtime asks of a device, as one table of functions; driver_cpu.c, driver_cuda.c and
+ * driver_hip.c fill it. Everything above this line is shared between the CPU, CUDA and HIP, so that a fault
+ * found on one is mended for all.
  *
- * The vendor's libraries are opened with dlopen by each Driver; no vendor header is used. A driver keeps no global state, and its
- * functions may be called from any thread. They make the device's context current for the length of the call and put back what was current. */
+ * The vendor's libraries are opened with dlopen by each Driver; no vendor header is used. A driver keeps no
+ * global state, and its functions may be called from any thread. They make the device's context current for
+ * the length of the call and put back what was current. */
 #pragma once
 #include "backends/backend.h"
 #include "ir/float_state.h"
 #include "tile/tile.h"
 
 /* Text of a failure: "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid". */
-typedef struct DriverError { char text[480]; bool refused; } DriverError;    /* refused: the image is not for this driver or device; another form may be */
+typedef struct DriverError {
+    char text[480];
+    bool refused;
+} DriverError; /* refused: the image is not for this driver or device; another form may be */
 void driver_error(DriverError *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 typedef struct DriverDesc {
     Allocator alloc;
-    int device;                         /* ordinal */
-    int threads;                        /* CPU: of a launch, 0: all */
-    void *native_context;               /* CUDA: a CUcontext, or NULL for the primary context */
-    const char *driver_library, *compiler_library;      /* NULL: search */
+    int device;                                    /* ordinal */
+    int threads;                                   /* CPU: of a launch, 0: all */
+    void *native_context;                          /* CUDA: a CUcontext, or NULL for the primary context */
+    const char *driver_library, *compiler_library; /* NULL: search */
 } DriverDesc;
 
 typedef struct DriverInfo {
-    char name[128], target[32];         /* target: the best that the device runs, e.g. "cuda:sm_90a" */
+    char name[128], target[32]; /* target: the best that the device runs, e.g. "cuda:sm_90a" */
     DLDevice dl;
     int multiprocessors, warp, clock_khz, version;
     int64_t memory_bytes, l2_bytes, shared_bytes, max_blocks;
 } DriverInfo;
 
-typedef struct DriverModule DriverModule;       /* loaded code */
-typedef struct DriverFunction DriverFunction;   /* an entry of it */
+typedef struct DriverModule DriverModule;     /* loaded code */
+typedef struct DriverFunction DriverFunction; /* an entry of it */
 typedef struct DriverOps DriverOps;
-typedef struct Driver { const DriverOps *ops; DriverInfo info; } Driver;
+typedef struct Driver {
+    const DriverOps *ops;
+    DriverInfo info;
+} Driver;
 
-/* One launch. GPU drivers read params (addresses of the arguments, one a slot), the CPU driver reads slots. */
+/* One launch. GPU drivers read params (addresses of the arguments, one a slot), the CPU driver reads slots.
+ */
 typedef struct DriverLaunch {
-    const uint64_t *slots; void **params;
-    int64_t programs;                   /* of the grid */
-    int64_t blocks;                     /* to start on a GPU: programs, or fewer for a persistent kernel */
-    int threads; size_t shared_bytes;   /* dynamic */
+    const uint64_t *slots;
+    void **params;
+    int64_t programs; /* of the grid */
+    int64_t blocks;   /* to start on a GPU: programs, or fewer for a persistent kernel */
+    int threads;
+    size_t shared_bytes; /* dynamic */
     int cluster;
-    bool early_start;                   /* the code waits for what is before it in the stream by itself */
-    size_t scratch_bytes;               /* CPU */
+    bool early_start;     /* the code waits for what is before it in the stream by itself */
+    size_t scratch_bytes; /* CPU */
     void *stream;
 } DriverLaunch;
 
-/* Result of the vendor's run-time compiler. Blobs are from the driver's allocator; free with driver_blob_free. */
-typedef struct DriverBlob { void *data; size_t size, capacity; } DriverBlob;
-/* Forms of a CUDA image, in the order in which they are tried: a binary of the run-time compiler; its PTX, which the driver compiles (a device that the
- * compiler does not know); a binary that nvJitLink makes of that PTX (a driver older than the PTX). */
+/* Result of the vendor's run-time compiler. Blobs are from the driver's allocator; free with
+ * driver_blob_free. */
+typedef struct DriverBlob {
+    void *data;
+    size_t size, capacity;
+} DriverBlob;
+/* Forms of a CUDA image, in the order in which they are tried: a binary of the run-time compiler; its PTX,
+ * which the driver compiles (a device that the compiler does not know); a binary that nvJitLink makes of that
+ * PTX (a driver older than the PTX). */
 typedef enum DriverForm { DRIVER_BINARY, DRIVER_PTX, DRIVER_LINKED, DRIVER_FORMS } DriverForm;
 typedef struct DriverCompile {
     DriverForm form;
-    const char *text, *name;            /* C text; file name for messages without #line */
+    const char *text, *name; /* C text; file name for messages without #line */
     const char *entry;
     const Target *target;
     bool debug_info;
-    DriverBlob binary, log;             /* out; log is NUL-terminated text, also on failure */
-    int registers, spill_bytes, stack_bytes, static_shared_bytes;   /* out; -1: not told */
+    DriverBlob binary, log; /* out; log is NUL-terminated text, also on failure */
+    int registers, spill_bytes, stack_bytes, static_shared_bytes; /* out; -1: not told */
 } DriverCompile;
 
 /* CUtensorMap to encode: tensor map `desc` for a tensor of these facts. All strides in elements. */
 typedef struct DriverTensorMap {
     const TensorMapDesc *desc;
     void *data;
-    const int64_t *extents, *strides;   /* by tensor axis */
+    const int64_t *extents, *strides; /* by tensor axis */
 } DriverTensorMap;
 
 /* Optional functions are NULL where a driver lacks them, and say so. */
 struct DriverOps {
-    const char *name;                   /* "cuda" */
+    const char *name; /* "cuda" */
     TargetKind kind;
-    const char *memory_word;            /* for messages: "device memory" */
+    const char *memory_word; /* for messages: "device memory" */
 
-    /* Opens libraries and device; *out on success. TILE_ERROR_NO_DEVICE when there is none, UNSUPPORTED when too old. */
+    /* Opens libraries and device; *out on success. TILE_ERROR_NO_DEVICE when there is none, UNSUPPORTED when
+     * too old. */
     tile_status (*open)(const DriverDesc *, Driver **out, DriverError *);
     void (*close)(Driver *);
 
-    /* Vendor's compiler: C text to binary. NULL on the CPU. TILE_ERROR_COMPILE with the log, UNSUPPORTED when there is no compiler. */
+    /* Vendor's compiler: C text to binary. NULL on the CPU. TILE_ERROR_COMPILE with the log, UNSUPPORTED when
+     * there is no compiler. */
     tile_status (*compile)(Driver *, DriverCompile *, DriverError *);
-    /* "nvrtc 13.0", part of the cache key, and the library's file; "" without a compiler. Loads the compiler, which takes NVRTC 30 ms. */
+    /* "nvrtc 13.0", part of the cache key, and the library's file; "" without a compiler. Loads the compiler,
+     * which takes NVRTC 30 ms. */
     const char *(*compiler_version)(Driver *, char *path, size_t room);
     /* Has the compiler do what it does once in a process; any thread. NULL on the CPU. */
     void (*compiler_prepare)(Driver *);
@@ -86,7 +105,8 @@ struct DriverOps {
     tile_status (*module_load)(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
     void (*module_unload)(Driver *, DriverModule *);
     /* Blocks of the function that fit one multiprocessor at once; NULL on the CPU. */
-    tile_status (*occupancy)(Driver *, DriverFunction *, int threads, size_t shared_bytes, int *blocks, DriverError *);
+    tile_status (*occupancy)(
+        Driver *, DriverFunction *, int threads, size_t shared_bytes, int *blocks, DriverError *);
     tile_status (*launch)(Driver *, DriverFunction *, const DriverLaunch *, DriverError *);
     /* Writes the 128 bytes of a CUtensorMap (64-byte aligned). NULL but on CUDA. */
     tile_status (*tensor_map)(Driver *, const DriverTensorMap *, void *out, DriverError *);
@@ -96,7 +116,8 @@ struct DriverOps {
     tile_status (*memory_alloc)(Driver *, tile_memory, size_t, void **, DriverError *);
     tile_status (*memory_free)(Driver *, tile_memory, void *, DriverError *);
     tile_status (*copy)(Driver *, void *dst, const void *src, size_t, void *stream, DriverError *);
-    tile_status (*copy_2d)(Driver *, void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t rows, void *stream, DriverError *);
+    tile_status (*copy_2d)(Driver *, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+        size_t width, size_t rows, void *stream, DriverError *);
     tile_status (*fill)(Driver *, void *dst, uint8_t, size_t, void *stream, DriverError *);
 
     tile_status (*stream_create)(Driver *, void **, DriverError *);
@@ -106,11 +127,12 @@ struct DriverOps {
     tile_status (*event_create)(Driver *, void **, DriverError *);
     tile_status (*event_destroy)(Driver *, void *, DriverError *);
     tile_status (*event_record)(Driver *, void *event, void *stream, DriverError *);
-    tile_status (*event_query)(Driver *, void *event, DriverError *);           /* TILE_PENDING while not done */
+    tile_status (*event_query)(Driver *, void *event, DriverError *); /* TILE_PENDING while not done */
     tile_status (*event_synchronize)(Driver *, void *event, DriverError *);
     tile_status (*event_elapsed)(Driver *, void *start, void *end, double *ms, DriverError *);
     tile_status (*synchronize)(Driver *, DriverError *);
-    /* Programs of the running launch that are done, and all of them; 0, 0 when none runs. From any thread, and from signal handlers. NULL on GPUs. */
+    /* Programs of the running launch that are done, and all of them; 0, 0 when none runs. From any thread,
+     * and from signal handlers. NULL on GPUs. */
     void (*progress)(Driver *, int64_t *done, int64_t *total);
 };
 

@@ -1,5 +1,5 @@
-/* driver_gpu.c: the operations that CUDA and HIP have alike; see driver_gpu.h. The numbers of results and attributes used here
- * agree between the two (cuda.h of CUDA 13, hip_runtime_api.h of HIP 5 and 6). */
+/* driver_gpu.c: the operations that CUDA and HIP have alike; see driver_gpu.h. The numbers of results and
+ * attributes used here agree between the two (cuda.h of CUDA 13, hip_runtime_api.h of HIP 5 and 6). */
 #define _GNU_SOURCE
 #include "runtime/driver_gpu.h"
 #include "runtime/gpu_facts.h"
@@ -9,12 +9,30 @@
 #include <stdlib.h>
 
 enum {
-    R_OUT_OF_MEMORY = 2, R_NO_DEVICE = 100, R_INVALID_DEVICE = 101, R_NO_BINARY = 209, R_INVALID_PTX = 218, R_NOT_READY = 600,
-    R_ILLEGAL_ADDRESS = 700, R_LAUNCH_OUT_OF_RESOURCES = 701, R_LAUNCH_TIMEOUT = 702, R_CONTEXT_DESTROYED = 709, R_ASSERT = 710,
-    R_STACK_ERROR = 714, R_ILLEGAL_INSTRUCTION = 715, R_MISALIGNED = 716, R_ADDRESS_SPACE = 717, R_INVALID_PC = 718, R_LAUNCH_FAILED = 719,
-    F_STATIC_SHARED = 1, F_LOCAL = 3, F_REGISTERS = 4, F_MAX_DYNAMIC_SHARED = 8,
+    R_OUT_OF_MEMORY = 2,
+    R_NO_DEVICE = 100,
+    R_INVALID_DEVICE = 101,
+    R_NO_BINARY = 209,
+    R_INVALID_PTX = 218,
+    R_NOT_READY = 600,
+    R_ILLEGAL_ADDRESS = 700,
+    R_LAUNCH_OUT_OF_RESOURCES = 701,
+    R_LAUNCH_TIMEOUT = 702,
+    R_CONTEXT_DESTROYED = 709,
+    R_ASSERT = 710,
+    R_STACK_ERROR = 714,
+    R_ILLEGAL_INSTRUCTION = 715,
+    R_MISALIGNED = 716,
+    R_ADDRESS_SPACE = 717,
+    R_INVALID_PC = 718,
+    R_LAUNCH_FAILED = 719,
+    F_STATIC_SHARED = 1,
+    F_LOCAL = 3,
+    F_REGISTERS = 4,
+    F_MAX_DYNAMIC_SHARED = 8,
     STREAM_NON_BLOCKING = 1,
-    R_NOT_INITIALIZED = 3, R_FORKED = -1,       /* R_FORKED: ours; the driver is not asked */
+    R_NOT_INITIALIZED = 3,
+    R_FORKED = -1, /* R_FORKED: ours; the driver is not asked */
 };
 
 GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
@@ -25,7 +43,8 @@ GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
     g->base.ops = ops;
     g->alloc = d->alloc;
     g->forks = fork_count();
-    if (d->compiler_library) format_text(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
+    if (d->compiler_library)
+        format_text(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
     lock_init(&g->rtc_lock);
     return g;
 }
@@ -38,7 +57,8 @@ void gpudrv_free(GpuDriver *g)
     g->alloc.realloc(g->alloc.user, g, sizeof *g, 0);
 }
 
-tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *const *names, bool cuda, const char *what, DriverError *e)
+tile_status gpudrv_open_library(
+    GpuDriver *g, const char *path, const char *const *names, bool cuda, const char *what, DriverError *e)
 {
     char tried[200] = "";
     const char *opened = path;
@@ -58,11 +78,15 @@ tile_status gpudrv_open_library(GpuDriver *g, const char *path, const char *cons
         driver_error(e, "no %s driver on this machine (looked for %s)", what, tried);
         return TILE_ERROR_NO_DEVICE;
     }
-#define FN(field, args, cuda_name, hip_name, required) do { \
+#define FN(field, args, cuda_name, hip_name, required) \
+    do { \
         const char *name = cuda ? cuda_name : hip_name; \
         if (!*name) break; \
         *(void **)&g->field = dlsym(g->library, name); \
-        if (!g->field && required) { driver_error(e, "%s is no %s driver, or too old: it has no %s", opened, what, name); return TILE_ERROR_UNSUPPORTED; } \
+        if (!g->field && required) { \
+            driver_error(e, "%s is no %s driver, or too old: it has no %s", opened, what, name); \
+            return TILE_ERROR_UNSUPPORTED; \
+        } \
     } while (0);
 #include "runtime/gpu.def"
 #undef FN
@@ -76,8 +100,11 @@ tile_status gpudrv_result(GpuDriver *g, int r, const char *what, DriverError *e)
     if (r == 0) return TILE_OK;
     if (r == R_NOT_READY) return TILE_PENDING;
     if (r == R_FORKED) {
-        driver_error(e, "%s: this process was forked after its %s context was opened, and a driver does not work across fork(); open the context in the child, "
-                     "and use the device in the parent only after the last fork", what, g->base.ops->name);
+        driver_error(e,
+            "%s: this process was forked after its %s context was opened, and a driver does not work across "
+            "fork(); open the context in the child, "
+            "and use the device in the parent only after the last fork",
+            what, g->base.ops->name);
         return TILE_ERROR_UNSUPPORTED;
     }
     const char *name = NULL, *text = NULL;
@@ -88,14 +115,26 @@ tile_status gpudrv_result(GpuDriver *g, int r, const char *what, DriverError *e)
         name = g->error_name(r);
         text = g->error_text(r);
     }
-    driver_error(e, "%s: %s (%d)%s%s%s", what, name ? name : "unknown error", r, text ? ": " : "", text ? text : "",
-                 r == R_NOT_INITIALIZED && fork_count() ? "; a child of a process that used the driver before fork() cannot use it" : "");
+    driver_error(e, "%s: %s (%d)%s%s%s", what, name ? name : "unknown error", r, text ? ": " : "",
+        text ? text : "",
+        r == R_NOT_INITIALIZED && fork_count()
+            ? "; a child of a process that used the driver before fork() cannot use it"
+            : "");
     switch (r) {
     case R_OUT_OF_MEMORY: return TILE_ERROR_OUT_OF_MEMORY;
-    case R_NO_DEVICE: case R_INVALID_DEVICE: return TILE_ERROR_NO_DEVICE;
+    case R_NO_DEVICE:
+    case R_INVALID_DEVICE: return TILE_ERROR_NO_DEVICE;
     case R_LAUNCH_OUT_OF_RESOURCES: return TILE_ERROR_RESOURCES;
-    case R_ILLEGAL_ADDRESS: case R_LAUNCH_TIMEOUT: case R_CONTEXT_DESTROYED: case R_ASSERT: case R_STACK_ERROR: case R_ILLEGAL_INSTRUCTION:
-    case R_MISALIGNED: case R_ADDRESS_SPACE: case R_INVALID_PC: case R_LAUNCH_FAILED: return TILE_ERROR_DEVICE_FAULT;
+    case R_ILLEGAL_ADDRESS:
+    case R_LAUNCH_TIMEOUT:
+    case R_CONTEXT_DESTROYED:
+    case R_ASSERT:
+    case R_STACK_ERROR:
+    case R_ILLEGAL_INSTRUCTION:
+    case R_MISALIGNED:
+    case R_ADDRESS_SPACE:
+    case R_INVALID_PC:
+    case R_LAUNCH_FAILED: return TILE_ERROR_DEVICE_FAULT;
     default: return TILE_ERROR_DRIVER;
     }
 }
@@ -119,7 +158,8 @@ void gpudrv_leave(GpuDriver *g, const GpuScope *s)
 }
 
 /* Runs one driver call in the device's context and returns its status from the function around it. */
-#define CALL(g, what, call) do { \
+#define CALL(g, what, call) \
+    do { \
         GpuScope scope_; \
         int r_ = gpudrv_enter((g), &scope_); \
         if (r_) return gpudrv_result((g), r_, "making the device current", e); \
@@ -132,14 +172,17 @@ static Rtc *rtc_of(GpuDriver *g, DriverError *e, tile_status *st)
 {
     *st = TILE_OK;
     lock_enter(&g->rtc_lock);
-    if (!g->rtc) *st = rtc_open(g->base.ops->kind, g->compiler_library[0] ? g->compiler_library : NULL, g->alloc, &g->rtc, e);
+    if (!g->rtc)
+        *st = rtc_open(
+            g->base.ops->kind, g->compiler_library[0] ? g->compiler_library : NULL, g->alloc, &g->rtc, e);
     Rtc *rtc = g->rtc;
     lock_leave(&g->rtc_lock);
     return rtc;
 }
 
-/* Code for an older member of the family runs natively when it is compiled for the device itself (a cubin of sm_80 does not load
- * on sm_90). Text for a chip's own instructions only ever meets that chip: context.c sees to it. */
+/* Code for an older member of the family runs natively when it is compiled for the device itself (a cubin of
+ * sm_80 does not load on sm_90). Text for a chip's own instructions only ever meets that chip: context.c sees
+ * to it. */
 tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
@@ -148,7 +191,8 @@ tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
     if (!rtc) return st;
     atomic_store(&g->prepared, true);
     char arch[32];
-    if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch) format_text(arch, sizeof arch, "sm_%d", g->arch);
+    if (d->ops->kind == TARGET_CUDA && c->target->arch != g->arch)
+        format_text(arch, sizeof arch, "sm_%d", g->arch);
     else format_text(arch, sizeof arch, "%s", strchr(c->target->name, ':') + 1);
     st = rtc_compile(rtc, c, arch, c->form == DRIVER_BINARY ? RTC_BINARY : RTC_PTX, e);
     if (st || c->form != DRIVER_LINKED) return st;
@@ -173,7 +217,8 @@ void gpudrv_compiler_prepare(Driver *d)
     DriverError ignored;
     tile_status st;
     char arch[32];
-    Rtc *rtc = d->ops->kind == TARGET_CUDA && !atomic_exchange(&g->prepared, true) ? rtc_of(g, &ignored, &st) : NULL;
+    Rtc *rtc =
+        d->ops->kind == TARGET_CUDA && !atomic_exchange(&g->prepared, true) ? rtc_of(g, &ignored, &st) : NULL;
     format_text(arch, sizeof arch, "sm_%d", g->arch);
     if (rtc) rtc_prepare(rtc, arch);
 }
@@ -182,7 +227,10 @@ static int load_function(GpuDriver *g, const Artifact *a, void **module, void **
 {
     *what = "loading the module";
     int r = g->module_load(module, a->data);
-    if (r) { *module = NULL; return r; }
+    if (r) {
+        *module = NULL;
+        return r;
+    }
     *what = "finding the kernel in its module";
     r = g->module_function(function, *module, a->entry);
     if (!r && a->shape.shared_bytes > 48 * 1024 && g->base.ops->kind == TARGET_CUDA) {
@@ -192,7 +240,8 @@ static int load_function(GpuDriver *g, const Artifact *a, void **module, void **
     return r;
 }
 
-tile_status gpudrv_module_load(Driver *d, const Artifact *a, DriverModule **module, DriverFunction **function, DriverError *e)
+tile_status gpudrv_module_load(
+    Driver *d, const Artifact *a, DriverModule **module, DriverFunction **function, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
     GpuScope scope;
@@ -219,7 +268,8 @@ void gpudrv_module_unload(Driver *d, DriverModule *m)
     gpudrv_leave(g, &scope);
 }
 
-tile_status gpudrv_occupancy(Driver *d, DriverFunction *f, int threads, size_t shared, int *blocks, DriverError *e)
+tile_status gpudrv_occupancy(
+    Driver *d, DriverFunction *f, int threads, size_t shared, int *blocks, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
     CALL(g, "occupancy", g->occupancy(blocks, f, threads, shared));
@@ -235,7 +285,8 @@ static bool of_another_context(GpuDriver *g, void *stream)
 }
 
 /* A launch that failed: what the driver's number leaves unsaid. */
-static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const DriverLaunch *l, DriverError *e)
+static tile_status launch_failed(
+    GpuDriver *g, int r, DriverFunction *f, const DriverLaunch *l, DriverError *e)
 {
     int registers = 0;
     tile_status st = gpudrv_result(g, r, "launch", e);
@@ -245,7 +296,9 @@ static tile_status launch_failed(GpuDriver *g, int r, DriverFunction *f, const D
     }
     if (st == TILE_ERROR_RESOURCES && !g->function_get(&registers, F_REGISTERS, f) && registers) {
         size_t n = strlen(e->text);
-        format_text(e->text + n, sizeof e->text - n, " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers, l->shared_bytes);
+        format_text(e->text + n, sizeof e->text - n,
+            " (%d threads of %d registers, %zu bytes of shared memory)", l->threads, registers,
+            l->shared_bytes);
     }
     return st;
 }
@@ -264,7 +317,9 @@ tile_status gpudrv_launch(Driver *d, DriverFunction *f, const DriverLaunch *l, D
     int r = gpudrv_enter(g, &scope);
     if (r) return gpudrv_result(g, r, "making the device current", e);
     if (l->early_start && g->launch_ex) r = launch_early(g, f, l);
-    else r = g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, l->stream, l->params, NULL);
+    else
+        r = g->launch(f, (unsigned)l->blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes,
+            l->stream, l->params, NULL);
     tile_status st = r ? launch_failed(g, r, f, l, e) : TILE_OK;
     gpudrv_leave(g, &scope);
     return st;

@@ -1,5 +1,6 @@
-/* empty.c: launches on tensors without elements. A tile has at least one element, so where an extent is 0 on which code is specialized there
- * may be no variant to compile, and need not be: nothing is computed where no output has an element, or the grid no program. */
+/* empty.c: launches on tensors without elements. A tile has at least one element, so where an extent is 0 on
+ * which code is specialized there may be no variant to compile, and need not be: nothing is computed where no
+ * output has an element, or the grid no program. */
 #define _GNU_SOURCE
 #include "runtime/kernel.h"
 
@@ -23,7 +24,8 @@ static bool unnamed_zero(const tile_kernel *k, const LaunchArgs *l)
 }
 
 /* Dimensions, grid and the checks of both, by the kernel's clauses alone. */
-static tile_status ask_clauses(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, Session *s, bool *nothing)
+static tile_status ask_clauses(
+    tile_kernel *k, const LaunchArgs *l, const uint64_t *key, Session *s, bool *nothing)
 {
     tile_context *c = k->context;
     Variant v = { 0 };
@@ -45,7 +47,13 @@ static tile_status ask_clauses(tile_kernel *k, const LaunchArgs *l, const uint64
     return st;
 }
 
-typedef struct Ask { tile_kernel *k; const LaunchArgs *l; const uint64_t *key; bool *nothing; tile_status status; } Ask;
+typedef struct Ask {
+    tile_kernel *k;
+    const LaunchArgs *l;
+    const uint64_t *key;
+    bool *nothing;
+    tile_status status;
+} Ask;
 
 static void ask_guarded(void *p)
 {
@@ -53,7 +61,8 @@ static void ask_guarded(void *p)
     Session s;
     session_init(&s, a->k->context->alloc);
     int jumped = setjmp(s.oom);
-    a->status = jumped ? context_session_failed(a->k->context, &s, jumped, a->k->title) : ask_clauses(a->k, a->l, a->key, &s, a->nothing);
+    a->status = jumped ? context_session_failed(a->k->context, &s, jumped, a->k->title)
+                       : ask_clauses(a->k, a->l, a->key, &s, a->nothing);
     session_free(&s);
 }
 

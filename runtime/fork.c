@@ -4,11 +4,12 @@
 #include <sys/stat.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;    /* one thread at a time makes a lock new */
+static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER; /* one thread at a time makes a lock new */
 static atomic_uint forks;
-static atomic_bool several, lost;       /* several: the process that forks just now has more than one thread */
+static atomic_bool several, lost; /* several: the process that forks just now has more than one thread */
 
-/* A folder has a link for itself, one in its parent, and one in each folder in it: here one a thread. Where it cannot be read there may be several. */
+/* A folder has a link for itself, one in its parent, and one in each folder in it: here one a thread. Where
+ * it cannot be read there may be several. */
 static void before(void)
 {
     struct stat st;
@@ -41,7 +42,7 @@ void lock_init(Lock *l)
 
 void lock_destroy(Lock *l)
 {
-    if (atomic_load(&l->forks) != fork_count()) return;     /* of the parent: nobody who waits is here */
+    if (atomic_load(&l->forks) != fork_count()) return; /* of the parent: nobody who waits is here */
     pthread_mutex_destroy(&l->mutex);
     pthread_cond_destroy(&l->changed);
 }

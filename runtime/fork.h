@@ -1,19 +1,27 @@
-/* fork.h: what a child process may still use of what its parent made. fork() copies memory and the calling thread, but no other thread: locks that
- * another thread held stay held for ever, a pool of threads has no threads, and a GPU driver refuses to work. The library counts the forks of the
- * process, so that each object can tell that it was made or used before one. */
+/* fork.h: what a child process may still use of what its parent made. fork() copies memory and the calling
+ * thread, but no other thread: locks that another thread held stay held for ever, a pool of threads has no
+ * threads, and a GPU driver refuses to work. The library counts the forks of the process, so that each object
+ * can tell that it was made or used before one. */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Forks between the first call and now, on the way from the process that made it to this one. Handlers are installed by the first call. */
+/* Forks between the first call and now, on the way from the process that made it to this one. Handlers are
+ * installed by the first call. */
 unsigned fork_count(void);
-/* Had an ancestor more than one thread when it forked? Then its pools of threads, such as OpenMP's, are not to be used here: they would wait for ever. */
+/* Had an ancestor more than one thread when it forked? Then its pools of threads, such as OpenMP's, are not
+ * to be used here: they would wait for ever. */
 bool fork_lost_threads(void);
 
-/* A mutex and a condition that are new in a child: whoever held the lock does not exist there. What the lock guards is as the parent left it, which is
- * whole unless another thread of the parent was just changing it. */
-typedef struct Lock { pthread_mutex_t mutex; pthread_cond_t changed; atomic_uint forks; } Lock;
+/* A mutex and a condition that are new in a child: whoever held the lock does not exist there. What the lock
+ * guards is as the parent left it, which is whole unless another thread of the parent was just changing it.
+ */
+typedef struct Lock {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    atomic_uint forks;
+} Lock;
 void lock_init(Lock *);
 void lock_destroy(Lock *);
 void lock_enter(Lock *);

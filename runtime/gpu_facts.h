@@ -1,21 +1,24 @@
-/* gpu_facts.h: what both the runtime's drivers and the launchers in bundles (tools/aot/gpu.c, which tilec gives this text) know of GPUs.
- * C with nothing but standard headers. */
+/* gpu_facts.h: what both the runtime's drivers and the launchers in bundles (tools/aot/gpu.c, which tilec
+ * gives this text) know of GPUs. C with nothing but standard headers. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 /* begin */
 
-/* --- facts of the vendors' interfaces ------------------------------------------------------------------------------------ */
+/* --- facts of the vendors' interfaces ---------------------------------------------------------------- */
 
-/* gcnArchName, "gfx942:sramecc+:xnack-", stands at another offset in each major version of hipDeviceProp_t; it is the only text in the
- * struct that begins with gfx and a digit, but for the device's name before it, which has more letters around it. */
+/* gcnArchName, "gfx942:sramecc+:xnack-", stands at another offset in each major version of hipDeviceProp_t;
+ * it is the only text in the struct that begins with gfx and a digit, but for the device's name before it,
+ * which has more letters around it. */
 static inline bool gpu_find_arch(const char *props, size_t n, char *arch, size_t room)
 {
     for (size_t i = 1; i + 8 < n; i++) {
         if (memcmp(props + i, "gfx", 3) || props[i - 1] != 0) continue;
         size_t len = 3;
-        while (len + 1 < room && ((props[i + len] >= '0' && props[i + len] <= '9') || (props[i + len] >= 'a' && props[i + len] <= 'f'))) len++;
+        while (len + 1 < room && ((props[i + len] >= '0' && props[i + len] <= '9') ||
+                                     (props[i + len] >= 'a' && props[i + len] <= 'f')))
+            len++;
         if (len < 6) continue;
         memcpy(arch, props + i, len);
         arch[len] = 0;
@@ -24,18 +27,18 @@ static inline bool gpu_find_arch(const char *props, size_t n, char *arch, size_t
     return false;
 }
 
-/* Results that mean "this image is not for this device or driver": invalid image, no binary for the GPU, invalid PTX, no PTX compiler in the
- * driver, a PTX version that it does not know, an unsupported kind of binary. Another form of the same kernel may load. */
+/* Results that mean "this image is not for this device or driver": invalid image, no binary for the GPU,
+ * invalid PTX, no PTX compiler in the driver, a PTX version that it does not know, an unsupported kind of
+ * binary. Another form of the same kernel may load. */
 static inline bool gpu_image_refused(int result)
-{
-    return result == 200 || result == 209 || result == 218 || result == 221 || result == 222 || result == 300;
-}
+{ return result == 200 || result == 209 || result == 218 || result == 221 || result == 222 || result == 300; }
 
-/* The arguments of cuTensorMapEncodeTiled for a map of `rank` axes, the fastest first: map axis i is tensor axis axes[i]; with split[i] > 0 it
- * counts panels of that many elements, and the other entry of the same axis runs within a panel. Strides in elements, those out in bytes.
- * False: an axis is no multiple of its panels. */
-static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split, int element_bytes, const int64_t *tensor_extents, const int64_t *tensor_strides,
-                          uint64_t *extents, uint64_t *strides)
+/* The arguments of cuTensorMapEncodeTiled for a map of `rank` axes, the fastest first: map axis i is tensor
+ * axis axes[i]; with split[i] > 0 it counts panels of that many elements, and the other entry of the same
+ * axis runs within a panel. Strides in elements, those out in bytes. False: an axis is no multiple of its
+ * panels. */
+static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split, int element_bytes,
+    const int64_t *tensor_extents, const int64_t *tensor_strides, uint64_t *extents, uint64_t *strides)
 {
     for (int i = 0; i < rank; i++) {
         int64_t extent = tensor_extents[axes[i]], stride = tensor_strides[axes[i]];
@@ -55,7 +58,8 @@ static inline bool gpu_map_shape(int rank, const int *axes, const int64_t *split
 }
 
 /* Boxes as the driver counts them: the elements between the first and behind the last that is moved. */
-static inline void gpu_map_boxes(int rank, const uint32_t *box, const uint32_t *step, uint32_t *spans, uint32_t *steps)
+static inline void gpu_map_boxes(
+    int rank, const uint32_t *box, const uint32_t *step, uint32_t *spans, uint32_t *steps)
 {
     for (int i = 0; i < rank; i++) {
         steps[i] = step[i] ? step[i] : 1;
@@ -63,24 +67,48 @@ static inline void gpu_map_boxes(int rank, const uint32_t *box, const uint32_t *
     }
 }
 
-static inline int gpu_map_swizzle(int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }    /* CUtensorMapSwizzle */
-/* CUtensorMapL2promotion: of 256 bytes where rows lie in whole lines, for a box of rows of 128 reads half of what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s,
- * with 128 bytes 3.08); of 128 where rows lie across lines (4096 cubed, f16, 128 x 256, pitches of 4104: 321 us with 256 bytes, 268 to 271 without and with less; 1000x3000x5000 in pairs 62.8, 54.2 without, 53.1 with 128). */
+static inline int gpu_map_swizzle(int bytes)
+{ return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; } /* CUtensorMapSwizzle */
+/* CUtensorMapL2promotion: of 256 bytes where rows lie in whole lines, for a box of rows of 128 reads half of
+ * what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s, with
+ * 128 bytes 3.08); of 128 where rows lie across lines (4096 cubed, f16, 128 x 256, pitches of 4104: 321 us
+ * with 256 bytes, 268 to 271 without and with less; 1000x3000x5000 in pairs 62.8, 54.2 without, 53.1 with
+ * 128). */
 static inline int gpu_map_promotion(int rank, const int64_t *split, const void *data, const uint64_t *strides)
 {
     uint64_t all = (uint64_t)(uintptr_t)data;
-    for (int i = 1; i < rank; i++) if (split[i] <= 0) all |= strides[i - 1];
+    for (int i = 1; i < rank; i++)
+        if (split[i] <= 0) all |= strides[i - 1];
     return all % 128 ? 2 : 3;
 }
 
 /* cuLaunchKernelEx's CUlaunchAttribute and CUlaunchConfig. */
-typedef struct GpuLaunchAttribute { int id; char pad[4]; union { int allowed; char room[64]; } value; } GpuLaunchAttribute;
-typedef struct GpuLaunchConfig { unsigned grid[3], block[3], shared_bytes; void *stream; GpuLaunchAttribute *attributes; unsigned n; } GpuLaunchConfig;
+typedef struct GpuLaunchAttribute {
+    int id;
+    char pad[4];
+    union {
+        int allowed;
+        char room[64];
+    } value;
+} GpuLaunchAttribute;
+typedef struct GpuLaunchConfig {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    GpuLaunchAttribute *attributes;
+    unsigned n;
+} GpuLaunchConfig;
 
-/* A launch that starts while what is before it in its stream still runs: programmatic stream serialization. `a` must last as long as the launch. */
-static inline GpuLaunchConfig gpu_early_launch(int64_t blocks, int threads, int64_t shared_bytes, void *stream, GpuLaunchAttribute *a)
+/* A launch that starts while what is before it in its stream still runs: programmatic stream serialization.
+ * `a` must last as long as the launch. */
+static inline GpuLaunchConfig gpu_early_launch(
+    int64_t blocks, int threads, int64_t shared_bytes, void *stream, GpuLaunchAttribute *a)
 {
     *a = (GpuLaunchAttribute){ .id = 6, .value.allowed = 1 };
-    return (GpuLaunchConfig){ .grid = { (unsigned)blocks, 1, 1 }, .block = { (unsigned)threads, 1, 1 }, .shared_bytes = (unsigned)shared_bytes, .stream = stream, .attributes = a, .n = 1 };
+    return (GpuLaunchConfig){ .grid = { (unsigned)blocks, 1, 1 },
+        .block = { (unsigned)threads, 1, 1 },
+        .shared_bytes = (unsigned)shared_bytes,
+        .stream = stream,
+        .attributes = a,
+        .n = 1 };
 }
 /* end */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* --- bindings ------------------------------------------------------------------------------------------------------------------ */
+/* --- bindings ---------------------------------------------------------------------------------------- */
 
 static const FrontParam *front_param(const FrontKernel *k, const char *name)
 {
@@ -20,16 +20,21 @@ static int front_dim(const FrontKernel *k, const char *name)
     return -1;
 }
 
-static bool is_const(const FrontParam *p) { return p && (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE); }
+static bool is_const(const FrontParam *p)
+{ return p && (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE); }
 
 /* A number given for a const of another kind, where it loses nothing. */
 static void adapt(const FrontParam *p, FrontValue *v)
 {
     FrontValueKind wanted = p ? p->default_value.kind : FRONT_NOTHING;
-    bool real = p && p->type_known && dtype_is_float(p->dtype), truth = p && p->type_known && p->dtype == DT_BOOL;
-    if (v->kind == FRONT_INT && (wanted == FRONT_BOOL || truth) && (v->i == 0 || v->i == 1)) *v = (FrontValue){ FRONT_BOOL, { .b = v->i != 0 } };
-    else if (v->kind == FRONT_INT && (wanted == FRONT_FLOAT || real)) *v = (FrontValue){ FRONT_FLOAT, { .f = (double)v->i } };
-    else if (v->kind == FRONT_UINT && (wanted == FRONT_FLOAT || real)) *v = (FrontValue){ FRONT_FLOAT, { .f = (double)(uint64_t)v->i } };
+    bool real = p && p->type_known && dtype_is_float(p->dtype),
+         truth = p && p->type_known && p->dtype == DT_BOOL;
+    if (v->kind == FRONT_INT && (wanted == FRONT_BOOL || truth) && (v->i == 0 || v->i == 1))
+        *v = (FrontValue){ FRONT_BOOL, { .b = v->i != 0 } };
+    else if (v->kind == FRONT_INT && (wanted == FRONT_FLOAT || real))
+        *v = (FrontValue){ FRONT_FLOAT, { .f = (double)v->i } };
+    else if (v->kind == FRONT_UINT && (wanted == FRONT_FLOAT || real))
+        *v = (FrontValue){ FRONT_FLOAT, { .f = (double)(uint64_t)v->i } };
 }
 
 /* Appends a name to a list of what there is, for an error. */
@@ -43,17 +48,20 @@ static tile_status no_such_name(const tile_kernel *k, const char *name, bool arg
 {
     const FrontKernel *f = k->front;
     char list[400] = "";
-    for (int i = 0; i < f->n_params; i++) if (is_const(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
+    for (int i = 0; i < f->n_params; i++)
+        if (is_const(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
     for (int i = 0; i < f->n_dims; i++) list_name(list, sizeof list, f->dims[i]);
-    return context_fail(k->context, TILE_ERROR_NOT_FOUND, "kernel %s has no const, dimension or hint named '%s'%s; consts and dimensions are %s", f->name, name,
-                        argument ? " (it is an argument of the launch)" : "", *list ? list : "none");
+    return context_fail(k->context, TILE_ERROR_NOT_FOUND,
+        "kernel %s has no const, dimension or hint named '%s'%s; consts and dimensions are %s", f->name, name,
+        argument ? " (it is an argument of the launch)" : "", *list ? list : "none");
 }
 
 static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBinding *out)
 {
     tile_context *c = k->context;
     const FrontKernel *f = k->front;
-    if (!b->name) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
+    if (!b->name)
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
     const FrontParam *p = front_param(f, b->name);
     if (!is_const(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
         return no_such_name(k, b->name, p != NULL);
@@ -69,15 +77,21 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
         break;
     case TILE_BIND_TEXT:
         if (!b->value.text) why = "no text";
-        else if (!frontend_parse_value(&k->session, f, b->name, b->value.text, &out->value, &why) && !why) why = "not such a value";
+        else if (!frontend_parse_value(&k->session, f, b->name, b->value.text, &out->value, &why) && !why)
+            why = "not such a value";
         break;
-    default: return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: binding '%s' is of no kind", f->name, b->name);
+    default:
+        return context_fail(
+            c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: binding '%s' is of no kind", f->name, b->name);
     }
     if (why) return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: binding '%s': %s", f->name, b->name, why);
     adapt(p, &out->value);
     bool wants_type = p && p->kind == FRONT_CONST_TYPE;
     if (wants_type != (out->value.kind == FRONT_TYPE) || (!p && out->value.kind != FRONT_INT))
-        return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: '%s' wants %s", f->name, b->name, wants_type ? "an element type" : p ? "a number" : "an integer");
+        return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: '%s' wants %s", f->name, b->name,
+            wants_type ? "an element type"
+            : p        ? "a number"
+                       : "an integer");
     return TILE_OK;
 }
 
@@ -89,7 +103,7 @@ static const FrontValue *bound_value(const tile_kernel *k, const char *name)
     return is_const(p) && p->default_value.kind != FRONT_NOTHING ? &p->default_value : NULL;
 }
 
-/* --- parameters ------------------------------------------------------------------------------------------------------------------ */
+/* --- parameters -------------------------------------------------------------------------------------- */
 
 /* The text of an extent with the kernel's integer consts as their values. */
 static const char *with_consts(tile_kernel *k, const char *text)
@@ -99,8 +113,12 @@ static const char *with_consts(tile_kernel *k, const char *text)
     text_init(&out, &k->session.arena);
     for (size_t n; *text; text += n) {
         n = strspn(text, letters);
-        if (!n) { text_putc(&out, *text); n = 1; continue; }
-        char name[256] = "";        /* LIMIT_NAME */
+        if (!n) {
+            text_putc(&out, *text);
+            n = 1;
+            continue;
+        }
+        char name[256] = ""; /* LIMIT_NAME */
         if (n < sizeof name) memcpy(name, text, n);
         const FrontValue *v = is_const(front_param(k->front, name)) ? bound_value(k, name) : NULL;
         if (v && v->kind == FRONT_INT) text_printf(&out, "%lld", (long long)v->i);
@@ -112,12 +130,16 @@ static const char *with_consts(tile_kernel *k, const char *text)
 static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *p)
 {
     p->name = f->name;
-    p->kind = f->kind == FRONT_IN ? PARAM_IN : f->kind == FRONT_OUT ? PARAM_OUT : f->kind == FRONT_INOUT ? PARAM_INOUT : PARAM_SCALAR;
+    p->kind = f->kind == FRONT_IN      ? PARAM_IN
+              : f->kind == FRONT_OUT   ? PARAM_OUT
+              : f->kind == FRONT_INOUT ? PARAM_INOUT
+                                       : PARAM_SCALAR;
     p->dtype = f->dtype;
     if (!f->type_known) {
         const FrontValue *v = bound_value(k, f->type_name);
         if (!v || v->kind != FRONT_TYPE)
-            return context_fail(k->context, TILE_ERROR_NOT_FOUND, "kernel %s: the type %s of '%s' has no default: bind it", k->name, f->type_name, f->name);
+            return context_fail(k->context, TILE_ERROR_NOT_FOUND,
+                "kernel %s: the type %s of '%s' has no default: bind it", k->name, f->type_name, f->name);
         p->dtype = v->type;
     }
     p->size = dtype_bytes(p->dtype);
@@ -125,7 +147,10 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     p->real = dtype_is_float(p->dtype);
     if (p->kind == PARAM_SCALAR) p->otherwise = f->default_value;
     p->dl_bits = (uint8_t)dtype_bits(p->dtype);
-    p->dl_code = p->dtype == DT_BF16 ? kDLBfloat : dtype_is_float(p->dtype) ? kDLFloat : dtype_is_signed(p->dtype) ? kDLInt : kDLUInt;
+    p->dl_code = p->dtype == DT_BF16         ? kDLBfloat
+                 : dtype_is_float(p->dtype)  ? kDLFloat
+                 : dtype_is_signed(p->dtype) ? kDLInt
+                                             : kDLUInt;
     if (p->kind == PARAM_SCALAR) return TILE_OK;
     p->rank = f->rank;
     for (int a = 0; a < f->rank; a++) {
@@ -145,7 +170,9 @@ static tile_status take_params(tile_kernel *k)
         tile_status st = take_param(k, &f->params[i], &k->params[k->n_params++]);
         if (st) return st;
     }
-    if (k->n_params > MAX_PARAMS) return context_fail(k->context, TILE_ERROR_UNSUPPORTED, "kernel %s has more than %d arguments", k->name, MAX_PARAMS);
+    if (k->n_params > MAX_PARAMS)
+        return context_fail(
+            k->context, TILE_ERROR_UNSUPPORTED, "kernel %s has more than %d arguments", k->name, MAX_PARAMS);
     k->n_dims = f->n_dims;
     k->dims = arena_array(&k->session.arena, KernelDim, (size_t)f->n_dims + 1);
     for (int d = 0; d < f->n_dims; d++) {
@@ -154,21 +181,21 @@ static tile_status take_params(tile_kernel *k)
         *dim = (KernelDim){ f->dims[d], .bound = v && v->kind == FRONT_INT ? v->i : -1 };
         for (int i = 0; i < f->n_keys; i++) dim->key |= !strcmp(f->keys[i], f->dims[d]);
         dim->specialized = dim->key || dim->bound >= 0;
-        if (dim->bound >= 0) dim->key = false;      /* part of every variant alike */
+        if (dim->bound >= 0) dim->key = false; /* part of every variant alike */
         k->n_key_dims += k->dims[d].key;
     }
     k->key_words = 1 + (k->n_dims + 63) / 64 + k->n_key_dims + (k->n_params + 3) / 4;
     return TILE_OK;
 }
 
-/* --- tuning ------------------------------------------------------------------------------------------------------------------------ */
+/* --- tuning ------------------------------------------------------------------------------------------ */
 
 /* 65536 * log2(v), to a few units: distances between shapes need no more. */
 static int64_t log2_fixed(int64_t v)
 {
     if (v < 1) return -65536;
     int e = 63 - __builtin_clzll((uint64_t)v);
-    uint64_t m = e > 16 ? (uint64_t)v >> (e - 16) : (uint64_t)v << (16 - e);    /* 1.16 */
+    uint64_t m = e > 16 ? (uint64_t)v >> (e - 16) : (uint64_t)v << (16 - e); /* 1.16 */
     uint64_t x = m - 65536;
     return ((int64_t)e << 16) + (int64_t)(x + (x * (65536 - x) >> 16) * 22550 / 65536);
 }
@@ -176,11 +203,15 @@ static int64_t log2_fixed(int64_t v)
 /* Does the entry speak of this kernel with these consts? Fills the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
-    if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name))) return false;
+    if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name)))
+        return false;
     int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
     int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
     int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
-    *row = (TuneRow){ .dims = dims, .log2 = logs, .values = values, .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
+    *row = (TuneRow){ .dims = dims,
+        .log2 = logs,
+        .values = values,
+        .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
     for (int i = 0; i < e->n_key; i++) {
         int d = front_dim(k->front, e->key[i].name);
         if (d >= 0 && e->key[i].value.kind == FRONT_INT) {
@@ -195,18 +226,24 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
         if (!v) return false;
         if (tune_same_value(v, &wanted)) continue;
         /* bf16 for f16: the same code but for the instructions' names */
-        if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE || dtype_bytes(v->type) != dtype_bytes(wanted.type) || dtype_is_float(v->type) != dtype_is_float(wanted.type)) return false;
+        if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE ||
+            dtype_bytes(v->type) != dtype_bytes(wanted.type) ||
+            dtype_is_float(v->type) != dtype_is_float(wanted.type))
+            return false;
         row->apart += 1 << 14;
     }
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
-        if (!is_const(p) && !frontend_hint_name(e->config[i].name)) return false;      /* written for another version of the kernel */
+        if (!is_const(p) && !frontend_hint_name(e->config[i].name))
+            return false; /* written for another version of the kernel */
         FrontValue value = e->config[i].value;
         const FrontValue *given = NULL;
         adapt(p, &value);
-        for (int b = 0; b < k->n_bindings; b++) if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
-        if (given && !tune_same_value(given, &value)) return false;         /* what the caller binds stays; the rest was found beside another value */
+        for (int b = 0; b < k->n_bindings; b++)
+            if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
+        if (given && !tune_same_value(given, &value))
+            return false; /* what the caller binds stays; the rest was found beside another value */
         if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
     }
     row->config = config;
@@ -224,7 +261,8 @@ static void take_rows(tile_kernel *k)
 /* Factors of two, up to 16: code is specialized on what divides an extent. */
 static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
 
-/* Where estimates can be had, an entry for launches of other extents by more than a factor of two in all (or as far by other differences) does not speak for this one. */
+/* Where estimates can be had, an entry for launches of other extents by more than a factor of two in all (or
+ * as far by other differences) does not speak for this one. */
 int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
 {
     int best = -1;
@@ -232,26 +270,36 @@ int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
     for (int i = 0; i < k->n_rows; i++) {
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
-            int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j], t = twos(n) - twos(k->rows[i].values[j]);
+            int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j],
+                    t = twos(n) - twos(k->rows[i].values[j]);
             distance += (d < 0 ? -d : d) + ((t < 0 ? -t : t) << 13);
         }
-        if (distance < least) { least = distance; best = i; }
+        if (distance < least) {
+            least = distance;
+            best = i;
+        }
     }
     return best;
 }
 
-/* --- create and destroy ------------------------------------------------------------------------------------------------------------------ */
+/* --- create and destroy ------------------------------------------------------------------------------ */
 
 static void kernel_free(tile_kernel *k)
 {
     tile_context *c = k->context;
-    for (Variant *v = k->variants, *next; v; v = next) { next = v->next; variant_free(k, v); }
-    for (VariantTable *t = atomic_load(&k->table), *older; t; t = older) { older = t->older; context_free(c, t, t->bytes); }
+    for (Variant *v = k->variants, *next; v; v = next) {
+        next = v->next;
+        variant_free(k, v);
+    }
+    for (VariantTable *t = atomic_load(&k->table), *older; t; t = older) {
+        older = t->older;
+        context_free(c, t, t->bytes);
+    }
     chooser_close(k);
     session_free(&k->session);
     tune_release(k->tune);
     lock_destroy(&k->lock);
-    module_release(k->module);      /* and with it the context's reference */
+    module_release(k->module); /* and with it the context's reference */
     context_free(c, k, sizeof *k);
     context_release(c);
 }
@@ -276,7 +324,10 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
 static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKernel *f)
 {
     tile_kernel *k = context_alloc(c, sizeof *k);
-    if (!k) { context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory"); return NULL; }
+    if (!k) {
+        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+        return NULL;
+    }
     k->context = c;
     k->module = m;
     k->front = f;
@@ -292,8 +343,10 @@ static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKerne
 static tile_status no_such_kernel(const tile_module *m, const char *name)
 {
     char list[400] = "";
-    for (int i = 0; i < frontend_kernel_count(m->ast); i++) list_name(list, sizeof list, frontend_kernel(m->ast, i)->name);
-    return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'; it has %s", m->sources.files.data[0].name, name, *list ? list : "none");
+    for (int i = 0; i < frontend_kernel_count(m->ast); i++)
+        list_name(list, sizeof list, frontend_kernel(m->ast, i)->name);
+    return context_fail(m->context, TILE_ERROR_NOT_FOUND, "%s has no kernel named '%s'; it has %s",
+        m->sources.files.data[0].name, name, *list ? list : "none");
 }
 
 static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontBinding *more, int n)
@@ -308,8 +361,11 @@ static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontB
 /* A kernel from bindings, or like another one with more of them. */
 typedef struct Create {
     tile_kernel *k;
-    const tile_binding *b; size_t n;
-    const tile_kernel *of; const FrontBinding *more; int n_more;
+    const tile_binding *b;
+    size_t n;
+    const tile_kernel *of;
+    const FrontBinding *more;
+    int n_more;
     tile_status status;
 } Create;
 
@@ -321,13 +377,16 @@ static void create_guarded(void *p)
     else c->status = c->of ? like_body(c->k, c->of, c->more, c->n_more) : create_body(c->k, c->b, c->n);
 }
 
-tile_status tile_kernel_create(tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
+tile_status tile_kernel_create(
+    tile_module *m, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
     FLOAT_STATE_DEFAULT();
     if (!m || !out) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = m->context;
     *out = NULL;
-    if (!name || (n && !b)) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_create: %s is NULL", name ? "the list of bindings" : "the name");
+    if (!name || (n && !b))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_create: %s is NULL",
+            name ? "the list of bindings" : "the name");
     const FrontKernel *f = frontend_kernel_find(m->ast, name);
     if (!f) return no_such_kernel(m, name);
     tile_kernel *k = kernel_new(c, m, f);
@@ -339,12 +398,16 @@ tile_status tile_kernel_create(tile_module *m, const char *name, const tile_bind
     Create made = { k, b, n, NULL, NULL, 0, TILE_OK };
     tile_status st = context_on_stack(c, create_guarded, &made);
     if (!st) st = made.status;
-    if (st) { kernel_free(k); return st; }
+    if (st) {
+        kernel_free(k);
+        return st;
+    }
     *out = k;
     return TILE_OK;
 }
 
-tile_status kernel_create_like(const tile_kernel *of, tile_context *c, const FrontBinding *more, int n, tile_kernel **out)
+tile_status kernel_create_like(
+    const tile_kernel *of, tile_context *c, const FrontBinding *more, int n, tile_kernel **out)
 {
     tile_kernel *k = kernel_new(c, of->module, of->front);
     *out = NULL;
@@ -352,7 +415,10 @@ tile_status kernel_create_like(const tile_kernel *of, tile_context *c, const Fro
     Create made = { k, NULL, 0, of, more, n, TILE_OK };
     tile_status st = context_on_stack(c, create_guarded, &made);
     if (!st) st = made.status;
-    if (st) { kernel_free(k); return st; }
+    if (st) {
+        kernel_free(k);
+        return st;
+    }
     *out = k;
     return TILE_OK;
 }
@@ -369,19 +435,24 @@ tile_status tile_kernel_param(const tile_kernel *k, size_t i, tile_param_info *i
     if (!k || !info || info->struct_size < sizeof(size_t)) return TILE_ERROR_INVALID_ARGUMENT;
     if (i >= (size_t)k->n_params) return TILE_ERROR_NOT_FOUND;
     const KernelParam *p = &k->params[i];
-    static const tile_param_kind kinds[] = { TILE_PARAM_IN, TILE_PARAM_OUT, TILE_PARAM_INOUT, TILE_PARAM_SCALAR };
-    tile_param_info d = { info->struct_size, p->name, kinds[p->kind], dtype_to_public(p->dtype), p->rank, { NULL } };
+    static const tile_param_kind kinds[] = { TILE_PARAM_IN, TILE_PARAM_OUT, TILE_PARAM_INOUT,
+        TILE_PARAM_SCALAR };
+    tile_param_info d = { info->struct_size, p->name, kinds[p->kind], dtype_to_public(p->dtype), p->rank,
+        { NULL } };
     for (int a = 0; a < p->rank; a++) d.dims[a] = p->text[a];
     d.has_default = p->otherwise.kind != FRONT_NOTHING;
-    if (p->otherwise.kind == FRONT_INT) d.default_value = (tile_scalar){ p->otherwise.i, (double)p->otherwise.i };
-    else if (p->otherwise.kind == FRONT_UINT) d.default_value = (tile_scalar){ p->otherwise.i, (double)(uint64_t)p->otherwise.i };
-    else if (p->otherwise.kind == FRONT_BOOL) d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
+    if (p->otherwise.kind == FRONT_INT)
+        d.default_value = (tile_scalar){ p->otherwise.i, (double)p->otherwise.i };
+    else if (p->otherwise.kind == FRONT_UINT)
+        d.default_value = (tile_scalar){ p->otherwise.i, (double)(uint64_t)p->otherwise.i };
+    else if (p->otherwise.kind == FRONT_BOOL)
+        d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
     else if (p->otherwise.kind == FRONT_FLOAT) d.default_value.f = p->otherwise.f;
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
 }
 
-/* --- the table of variants ------------------------------------------------------------------------------------------------------------------ */
+/* --- the table of variants --------------------------------------------------------------------------- */
 
 static uint64_t hash_key(const uint64_t *key, int n)
 {
@@ -441,8 +512,8 @@ static Variant *add(tile_kernel *k, const uint64_t *key, uint64_t hash)
     return v;
 }
 
-/* One thread compiles, the others that want the same variant wait for it. What failed for want of memory or device is tried again by the
- * next launch; what does not compile is remembered. */
+/* One thread compiles, the others that want the same variant wait for it. What failed for want of memory or
+ * device is tried again by the next launch; what does not compile is remembered. */
 static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Variant **out)
 {
     lock_enter(&k->lock);
@@ -453,7 +524,8 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
     }
     while (atomic_load(&v->state) == VARIANT_COMPILING && v->forks == fork_count()) lock_wait(&k->lock);
     int state = atomic_load(&v->state);
-    if (state == VARIANT_COMPILING) state = VARIANT_EMPTY;      /* by a thread of the parent process, which is not here: from the start */
+    if (state == VARIANT_COMPILING)
+        state = VARIANT_EMPTY; /* by a thread of the parent process, which is not here: from the start */
     tile_status st = TILE_OK;
     if (state == VARIANT_FAILED) {
         st = context_fail(k->context, v->failure, "%s", v->error ? v->error : k->title);
@@ -465,7 +537,11 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
         st = variant_make(k, v, &permanent);
         lock_enter(&k->lock);
         v->failure = st;
-        atomic_store_explicit(&v->state, !st ? VARIANT_READY : permanent ? VARIANT_FAILED : VARIANT_EMPTY, memory_order_release);
+        atomic_store_explicit(&v->state,
+            !st         ? VARIANT_READY
+            : permanent ? VARIANT_FAILED
+                        : VARIANT_EMPTY,
+            memory_order_release);
         lock_wake(&k->lock);
     }
     lock_leave(&k->lock);
@@ -475,7 +551,8 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
 
 Variant *kernel_ready(tile_kernel *k, const uint64_t *key)
 {
-    Variant *v = find(atomic_load_explicit(&k->table, memory_order_acquire), key, k->key_words, hash_key(key, k->key_words));
+    Variant *v = find(atomic_load_explicit(&k->table, memory_order_acquire), key, k->key_words,
+        hash_key(key, k->key_words));
     return v && atomic_load_explicit(&v->state, memory_order_acquire) == VARIANT_READY ? v : NULL;
 }
 

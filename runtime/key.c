@@ -1,4 +1,5 @@
-/* key.c: what code is specialized on, as the few words that find a variant: from the arguments, and back to the facts that the compiler is told. */
+/* key.c: what code is specialized on, as the few words that find a variant: from the arguments, and back to
+ * the facts that the compiler is told. */
 #include "runtime/kernel.h"
 
 void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
@@ -22,15 +23,23 @@ void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
     key[0] |= (uint64_t)row << 8;
 }
 
-void kernel_facts(const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
+void kernel_facts(
+    const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
 {
     const uint64_t *facts = key + 1 + (k->n_dims + 63) / 64 + k->n_key_dims;
     for (int d = 0; d < k->n_dims; d++) dim16[d] = key[1 + d / 64] >> d % 64 & 1;
     for (int i = 0; i < k->n_params; i++) {
         unsigned f = (unsigned)(facts[i / 4] >> 16 * (i % 4)) & 0xffff;
-        params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0, .unit_axis = (int)(f >> FACT_UNIT & 15) - 1, .stride_mask = f >> FACT_STRIDES & 255,
-                                  .sign = (int)(f >> FACT_SIGN & 3) - 1 };
+        params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0,
+            .unit_axis = (int)(f >> FACT_UNIT & 15) - 1,
+            .stride_mask = f >> FACT_STRIDES & 255,
+            .sign = (int)(f >> FACT_SIGN & 3) - 1 };
         if (k->params[i].kind != PARAM_SCALAR) params[i].grain = (int)(f >> FACT_GRAIN & 3) * 4;
     }
-    *out = (LaunchFacts){ .params = params, .n_params = k->n_params, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = key[0] & 1, .extents31 = key[0] >> 1 & 1 };
+    *out = (LaunchFacts){ .params = params,
+        .n_params = k->n_params,
+        .dim16 = dim16,
+        .n_dims = k->n_dims,
+        .fits32 = key[0] & 1,
+        .extents31 = key[0] >> 1 & 1 };
 }

@@ -9,7 +9,8 @@ COLD tile_status launch_bad(tile_kernel *, tile_status, int i, const char *fmt, 
 /* Is something written to that another argument reads or writes? Only what is certain. */
 tile_status launch_overlap(tile_kernel *, const View *);
 /* Everything between the key and the driver: dimensions, grid, remap. */
-tile_status launch_grid(tile_kernel *, Variant *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
+tile_status launch_grid(
+    tile_kernel *, Variant *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
 /* The variant for the arguments; NULL, and success, where there is nothing to compute. */
 tile_status launch_variant(tile_kernel *, const LaunchArgs *, Variant **out);
 int64_t launch_blocks(const tile_context *, const LaunchShape *, int64_t programs);

@@ -20,9 +20,18 @@ typedef struct Linker {
 
 static bool find(void *library, Linker *l)
 {
-    const struct { void *slot; const char *name; } symbols[] = {
-        { &l->create, "nvJitLinkCreate" }, { &l->destroy, "nvJitLinkDestroy" }, { &l->add, "nvJitLinkAddData" }, { &l->complete, "nvJitLinkComplete" },
-        { &l->size, "nvJitLinkGetLinkedCubinSize" }, { &l->get, "nvJitLinkGetLinkedCubin" }, { &l->log_size, "nvJitLinkGetErrorLogSize" }, { &l->log, "nvJitLinkGetErrorLog" },
+    const struct {
+        void *slot;
+        const char *name;
+    } symbols[] = {
+        { &l->create, "nvJitLinkCreate" },
+        { &l->destroy, "nvJitLinkDestroy" },
+        { &l->add, "nvJitLinkAddData" },
+        { &l->complete, "nvJitLinkComplete" },
+        { &l->size, "nvJitLinkGetLinkedCubinSize" },
+        { &l->get, "nvJitLinkGetLinkedCubin" },
+        { &l->log_size, "nvJitLinkGetErrorLogSize" },
+        { &l->log, "nvJitLinkGetErrorLog" },
     };
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
         if (!(*(void **)symbols[i].slot = dlsym(library, symbols[i].name))) return false;
@@ -32,18 +41,25 @@ static bool find(void *library, Linker *l)
 static void *open_one(const char *path, Linker *l)
 {
     void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (library && !find(library, l)) { dlclose(library); library = NULL; }
+    if (library && !find(library, l)) {
+        dlclose(library);
+        library = NULL;
+    }
     return library;
 }
 
 static void *open_linker(const char *beside, Linker *l)
 {
-    static const char *const names[] = { "libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so", "/usr/local/cuda/lib64/libnvJitLink.so" };
+    static const char *const names[] = { "libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so",
+        "/usr/local/cuda/lib64/libnvJitLink.so" };
     const char *named = getenv("TILE_NVJITLINK"), *slash = strrchr(beside, '/');
     char path[600];
     if (named) return open_one(named, l);
-    void *library = open_one(beside, l);                /* one library with both */
-    if (!library && slash && format_text(path, sizeof path, "%.*s/libnvJitLink.so", (int)(slash - beside), beside) < (int)sizeof path) library = open_one(path, l);
+    void *library = open_one(beside, l); /* one library with both */
+    if (!library && slash &&
+        format_text(path, sizeof path, "%.*s/libnvJitLink.so", (int)(slash - beside), beside) <
+            (int)sizeof path)
+        library = open_one(path, l);
     for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++) library = open_one(names[i], l);
     return library;
 }
@@ -55,7 +71,10 @@ static tile_status run(const Linker *l, void *handle, Allocator alloc, DriverBlo
     int r = l->add(handle, INPUT_PTX, image->data, image->size + 1, "kernel.ptx");
     if (!r) r = l->complete(handle);
     if (!r) r = l->size(handle, &n);
-    if (!r && !driver_blob_resize(alloc, &binary, n + 1)) { driver_error(e, "out of memory"); return TILE_ERROR_OUT_OF_MEMORY; }
+    if (!r && !driver_blob_resize(alloc, &binary, n + 1)) {
+        driver_error(e, "out of memory");
+        return TILE_ERROR_OUT_OF_MEMORY;
+    }
     if (!r) r = l->get(handle, binary.data);
     if (!r) {
         ((char *)binary.data)[n] = 0;
@@ -77,7 +96,8 @@ tile_status link_ptx(Allocator alloc, const char *beside, const char *arch, Driv
     Linker l;
     void *library = open_linker(beside, &l), *handle = NULL;
     if (!library) {
-        driver_error(e, "no nvJitLink on this machine (looked beside NVRTC and for libnvJitLink.so.13 and .12)");
+        driver_error(
+            e, "no nvJitLink on this machine (looked beside NVRTC and for libnvJitLink.so.13 and .12)");
         return TILE_ERROR_UNSUPPORTED;
     }
     char option[40];

@@ -1,31 +1,46 @@
-/* memo.c: launches that are like an earlier one. A memo holds one launch of a variant: what its arguments were, word by word, and what was made of
- * them: slots, tensor maps, the grid. A later launch whose arguments say the same, addresses and scalars apart, needs no reading, no key, no variant,
- * no grid: new addresses and scalars are put into a copy of the slots. What may differ is checked again: an address must lie as the old one did with respect to
- * 16 bytes (which the key holds) and overlap nothing, a scalar must have the old one's sign (likewise), and where the grid reads scalars nothing is remembered
- * of other values. Whatever does not fit takes the long way through launch.c, which also finds the words for what is wrong.
+/* memo.c: launches that are like an earlier one. A memo holds one launch of a variant: what its arguments
+ * were, word by word, and what was made of them: slots, tensor maps, the grid. A later launch whose arguments
+ * say the same, addresses and scalars apart, needs no reading, no key, no variant, no grid: new addresses and
+ * scalars are put into a copy of the slots. What may differ is checked again: an address must lie as the old
+ * one did with respect to 16 bytes (which the key holds) and overlap nothing, a scalar must have the old
+ * one's sign (likewise), and where the grid reads scalars nothing is remembered of other values. Whatever
+ * does not fit takes the long way through launch.c, which also finds the words for what is wrong.
  *
- * Memos belong to variants, which live as long as their kernel. They are rewritten under a sequence number that is odd meanwhile: a reader copies what it
- * needs and looks at the number again, so that it neither waits nor writes. The number of words in a part depends on kernel and variant alone, so a copy that is torn
+ * Memos belong to variants, which live as long as their kernel. They are rewritten under a sequence number
+ * that is odd meanwhile: a reader copies what it needs and looks at the number again, so that it neither
+ * waits nor writes. The number of words in a part depends on kernel and variant alone, so a copy that is torn
  * is wrong but stays in bounds. */
 #include "runtime/kernel.h"
 
 enum { MEMO_PROGRAMS, MEMO_BLOCKS, MEMO_WORKSPACE, MEMO_HEAD };
 
-/* Of a tensor: what was given (kind and dtype, device, shape, strides), its address, and behind it what was made of it: reach below and above the address,
- * facts, elements, strides. Of a scalar: kind, bits given, facts, bits made. */
-enum { TENSOR_KIND, TENSOR_DEVICE, TENSOR_SHAPE, TENSOR_MADE = 5, SCALAR_KIND = 0, SCALAR_GIVEN, SCALAR_FACTS, SCALAR_WORD, SCALAR_WORDS };
+/* Of a tensor: what was given (kind and dtype, device, shape, strides), its address, and behind it what was
+ * made of it: reach below and above the address, facts, elements, strides. Of a scalar: kind, bits given,
+ * facts, bits made. */
+enum {
+    TENSOR_KIND,
+    TENSOR_DEVICE,
+    TENSOR_SHAPE,
+    TENSOR_MADE = 5,
+    SCALAR_KIND = 0,
+    SCALAR_GIVEN,
+    SCALAR_FACTS,
+    SCALAR_WORD,
+    SCALAR_WORDS
+};
 static inline int tensor_words(int rank) { return TENSOR_SHAPE + 2 * rank + TENSOR_MADE + rank; }
 
 struct Memo {
     Variant *variant;
     atomic_uint sequence;
-    _Atomic uint64_t words[];       /* head, arguments, slots, 16 words a tensor map */
+    _Atomic uint64_t words[]; /* head, arguments, slots, 16 words a tensor map */
 };
 
 static int argument_words(const tile_kernel *k)
 {
     int n = 0;
-    for (int i = 0; i < k->n_params; i++) n += k->params[i].kind == PARAM_SCALAR ? SCALAR_WORDS : tensor_words(k->params[i].rank);
+    for (int i = 0; i < k->n_params; i++)
+        n += k->params[i].kind == PARAM_SCALAR ? SCALAR_WORDS : tensor_words(k->params[i].rank);
     return n;
 }
 
@@ -44,7 +59,8 @@ void memo_prepare(const tile_kernel *k, Variant *v)
         if (a->slots[i].kind == SLOT_WORKSPACE) all->workspace = i;
         if (a->slots[i].kind == SLOT_TENSOR_MAP) map_slot[a->slots[i].index] = i;
     }
-    all->reads_scalars = eval_reads_scalars(v->compiled.grid) || (v->compiled.remap && eval_reads_scalars(v->compiled.remap));
+    all->reads_scalars =
+        eval_reads_scalars(v->compiled.grid) || (v->compiled.remap && eval_reads_scalars(v->compiled.remap));
     size_t n = (size_t)(MEMO_HEAD + all->arguments + a->n_slots + 16 * a->n_maps);
     for (int i = 0; i < MEMOS; i++) {
         Memo *m = arena_alloc(&v->arena, sizeof *m + n * sizeof *m->words);
@@ -56,13 +72,19 @@ void memo_prepare(const tile_kernel *k, Variant *v)
     all->n = MEMOS;
 }
 
-/* Acquire and release on each word keep the words between the two looks at the number; on x86 and for the compiler they are plain moves. */
-static inline uint64_t word(const _Atomic uint64_t *w) { return atomic_load_explicit(w, memory_order_acquire); }
+/* Acquire and release on each word keep the words between the two looks at the number; on x86 and for the
+ * compiler they are plain moves. */
+static inline uint64_t word(const _Atomic uint64_t *w)
+{ return atomic_load_explicit(w, memory_order_acquire); }
 static inline void set(_Atomic uint64_t *w, uint64_t v) { atomic_store_explicit(w, v, memory_order_release); }
 
-/* --- writing -------------------------------------------------------------------------------------------------------------------- */
+/* --- writing ----------------------------------------------------------------------------------------- */
 
-typedef struct Given { uint64_t kind, device; const int64_t *shape, *strides; char *data; } Given;
+typedef struct Given {
+    uint64_t kind, device;
+    const int64_t *shape, *strides;
+    char *data;
+} Given;
 
 /* A tensor as it was given; false where there is none, or of another rank. */
 static inline bool given(const tile_arg *a, int rank, Given *g)
@@ -99,7 +121,8 @@ static uint64_t number_bits(const tile_arg *a)
     return bits;
 }
 
-static bool write_arguments(const tile_kernel *k, const tile_arg *args, const LaunchArgs *l, _Atomic uint64_t *w)
+static bool write_arguments(
+    const tile_kernel *k, const tile_arg *args, const LaunchArgs *l, _Atomic uint64_t *w)
 {
     for (int i = 0; i < k->n_params; i++) {
         const View *v = &l->views[i];
@@ -148,13 +171,15 @@ void memo_keep(tile_kernel *k, Variant *v, const tile_arg *args, const LaunchArg
     if (!all->n) return;
     Memo *m = all->memo[atomic_fetch_add_explicit(&all->next, 1, memory_order_relaxed) % MEMOS];
     unsigned before = atomic_load_explicit(&m->sequence, memory_order_relaxed);
-    if (before % 2 || !atomic_compare_exchange_strong_explicit(&m->sequence, &before, before + 1, memory_order_acquire, memory_order_relaxed)) return;
+    if (before % 2 || !atomic_compare_exchange_strong_explicit(
+                          &m->sequence, &before, before + 1, memory_order_acquire, memory_order_relaxed))
+        return;
     _Atomic uint64_t *slots = m->words + MEMO_HEAD + all->arguments;
     set(m->words + MEMO_PROGRAMS, (uint64_t)made->programs);
     set(m->words + MEMO_BLOCKS, (uint64_t)made->blocks);
     set(m->words + MEMO_WORKSPACE, made->workspace);
     bool whole = write_arguments(k, args, l, m->words + MEMO_HEAD);
-    if (!whole) set(m->words + MEMO_PROGRAMS, 0);       /* says nothing to anybody */
+    if (!whole) set(m->words + MEMO_PROGRAMS, 0); /* says nothing to anybody */
     for (int i = 0; i < a->n_slots; i++) set(slots + i, made->slots[i]);
     for (int i = 0; i < a->n_maps; i++) {
         uint64_t map[16];
@@ -165,7 +190,7 @@ void memo_keep(tile_kernel *k, Variant *v, const tile_arg *args, const LaunchArg
     if (whole) publish(k, m);
 }
 
-/* --- reading --------------------------------------------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------------------- */
 
 enum { SAME, MOVED, OTHER };
 
@@ -173,7 +198,8 @@ enum { SAME, MOVED, OTHER };
 static inline int compare_tensor(const _Atomic uint64_t *w, const tile_arg *arg, int rank, View *v)
 {
     Given g;
-    if (!given(arg, rank, &g) || word(w + TENSOR_KIND) != g.kind || word(w + TENSOR_DEVICE) != g.device) return OTHER;
+    if (!given(arg, rank, &g) || word(w + TENSOR_KIND) != g.kind || word(w + TENSOR_DEVICE) != g.device)
+        return OTHER;
     uint64_t differ = 0;
     for (int a = 0; a < rank; a++) differ |= word(w + TENSOR_SHAPE + a) ^ (uint64_t)g.shape[a];
     if (g.strides)
@@ -194,11 +220,15 @@ static inline int compare_scalar(tile_kernel *k, int i, const _Atomic uint64_t *
 }
 
 /* The rest of the views, where an address moved: what overlap is asked about. */
-static void read_views(const tile_kernel *k, const _Atomic uint64_t *w, View *views, int64_t (*strides)[TILE_MAX_RANK])
+static void read_views(
+    const tile_kernel *k, const _Atomic uint64_t *w, View *views, int64_t (*strides)[TILE_MAX_RANK])
 {
     for (int i = 0; i < k->n_params; i++) {
         int rank = k->params[i].rank;
-        if (k->params[i].kind == PARAM_SCALAR) { w += SCALAR_WORDS; continue; }
+        if (k->params[i].kind == PARAM_SCALAR) {
+            w += SCALAR_WORDS;
+            continue;
+        }
         const _Atomic uint64_t *made = w + TENSOR_SHAPE + 2 * rank;
         View *v = &views[i];
         v->lo = (uintptr_t)v->data + (uintptr_t)word(made + 1);
@@ -213,14 +243,16 @@ static void read_views(const tile_kernel *k, const _Atomic uint64_t *w, View *vi
     }
 }
 
-static inline int compare_all(tile_kernel *k, const tile_arg *args, const _Atomic uint64_t *w, View *views, bool *moved, int *scalars)
+static inline int compare_all(
+    tile_kernel *k, const tile_arg *args, const _Atomic uint64_t *w, View *views, bool *moved, int *scalars)
 {
     int tensors = SAME;
     *scalars = SAME;
     for (int i = 0; i < k->n_params; i++) {
         int rank = k->params[i].rank;
         bool scalar = k->params[i].kind == PARAM_SCALAR;
-        int is = scalar ? compare_scalar(k, i, w, &args[i], &views[i]) : compare_tensor(w, &args[i], rank, &views[i]);
+        int is = scalar ? compare_scalar(k, i, w, &args[i], &views[i])
+                        : compare_tensor(w, &args[i], rank, &views[i]);
         if (is == OTHER) return OTHER;
         if (scalar) *scalars |= is;
         else tensors |= is;
@@ -230,8 +262,10 @@ static inline int compare_all(tile_kernel *k, const tile_arg *args, const _Atomi
     return tensors;
 }
 
-/* Puts addresses and scalars of this launch into slots that were another's, and encodes the tensor maps of what moved. */
-static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t (*strides)[TILE_MAX_RANK], const bool *moved, uint64_t *slots, unsigned char (*maps)[128])
+/* Puts addresses and scalars of this launch into slots that were another's, and encodes the tensor maps of
+ * what moved. */
+static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t (*strides)[TILE_MAX_RANK],
+    const bool *moved, uint64_t *slots, unsigned char (*maps)[128])
 {
     for (int i = 0; i < a->n_slots; i++) {
         const Slot *s = &a->slots[i];
@@ -249,7 +283,8 @@ static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t 
 }
 
 /* False: take the long way. */
-static inline bool recall(tile_kernel *k, Memo *m, const tile_arg *args, const tile_launch_desc *desc, tile_status *status)
+static inline bool recall(
+    tile_kernel *k, Memo *m, const tile_arg *args, const tile_launch_desc *desc, tile_status *status)
 {
     Variant *v = m->variant;
     const VariantMemos *all = &v->memos;
@@ -266,7 +301,8 @@ static inline bool recall(tile_kernel *k, Memo *m, const tile_arg *args, const t
     uint64_t slots[a->n_slots + 1];
     void *params[a->n_slots + 1];
     _Alignas(64) unsigned char maps[a->n_maps + 1][128];
-    int64_t programs = (int64_t)word(m->words + MEMO_PROGRAMS), blocks = (int64_t)word(m->words + MEMO_BLOCKS);
+    int64_t programs = (int64_t)word(m->words + MEMO_PROGRAMS),
+            blocks = (int64_t)word(m->words + MEMO_BLOCKS);
     size_t workspace = (size_t)word(m->words + MEMO_WORKSPACE);
     for (int i = 0; i < a->n_slots; i++) {
         slots[i] = word(stored + i);
@@ -280,22 +316,29 @@ static inline bool recall(tile_kernel *k, Memo *m, const tile_arg *args, const t
     if (atomic_load_explicit(&m->sequence, memory_order_relaxed) != before || !programs) return false;
 
     if (tensors == MOVED && !launch_apart(k, views)) return false;
-    if ((tensors == MOVED || scalars == MOVED) && !renew(k, a, views, strides, moved, slots, maps)) return false;
+    if ((tensors == MOVED || scalars == MOVED) && !renew(k, a, views, strides, moved, slots, maps))
+        return false;
     void *stream = desc ? desc->stream : NULL;
-    if (workspace && (!desc || !desc->workspace || desc->workspace_size < workspace || (uintptr_t)desc->workspace % 256)) return false;
+    if (workspace &&
+        (!desc || !desc->workspace || desc->workspace_size < workspace || (uintptr_t)desc->workspace % 256))
+        return false;
     if (all->workspace >= 0) slots[all->workspace] = desc ? (uint64_t)(uintptr_t)desc->workspace : 0;
     if (all->tickets >= 0) {
         void *t = context_ticket(k->context, stream);
-        if (!t) { *status = TILE_ERROR_RESOURCES; return true; }
+        if (!t) {
+            *status = TILE_ERROR_RESOURCES;
+            return true;
+        }
         slots[all->tickets] = (uint64_t)(uintptr_t)t;
     }
     *status = launch_driver(k, v, slots, params, programs, blocks, stream);
     return true;
 }
 
-bool memo_launch(tile_kernel *k, const tile_arg *args, size_t n, const tile_launch_desc *desc, tile_status *status)
+bool memo_launch(
+    tile_kernel *k, const tile_arg *args, size_t n, const tile_launch_desc *desc, tile_status *status)
 {
-    if (k->context->flags & TILE_CONTEXT_CHECKED) return false;      /* such a launch waits for its record */
+    if (k->context->flags & TILE_CONTEXT_CHECKED) return false; /* such a launch waits for its record */
     if (n != (size_t)k->n_params || (n && !args) || (desc && desc->struct_size < sizeof *desc)) return false;
     for (int i = 0; i < MEMOS; i++) {
         Memo *m = atomic_load_explicit(&k->recent[i], memory_order_acquire);

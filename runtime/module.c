@@ -1,6 +1,6 @@
-/* module.c: sources: reading them with what they import, checking them once, and handing them to each compilation again. A
- * compilation parses the kept text in a session of its own, so that compilations need no lock and leave nothing behind; a file changed
- * meanwhile changes nothing. */
+/* module.c: sources: reading them with what they import, checking them once, and handing them to each
+ * compilation again. A compilation parses the kept text in a session of its own, so that compilations need no
+ * lock and leave nothing behind; a file changed meanwhile changes nothing. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
 #include <errno.h>
@@ -17,17 +17,27 @@ static char *read_file(Arena *arena, const char *path, size_t *len)
     size_t n = 0, cap = 1 << 16;
     jmp_buf *outer = arena->on_oom, here;
     arena->on_oom = &here;
-    if (setjmp(here)) { fclose(f); arena->on_oom = outer; arena_oom(arena); }
+    if (setjmp(here)) {
+        fclose(f);
+        arena->on_oom = outer;
+        arena_oom(arena);
+    }
     char *text = arena_alloc(arena, cap);
     for (size_t got; (got = fread(text + n, 1, cap - n - 1, f)) > 0;) {
         n += got;
         if (n > SOURCE_MAX) break;
-        if (n + 1 == cap) { text = arena_grow(arena, text, n, 2 * cap); cap *= 2; }
+        if (n + 1 == cap) {
+            text = arena_grow(arena, text, n, 2 * cap);
+            cap *= 2;
+        }
     }
     arena->on_oom = outer;
     int bad = ferror(f) ? (errno ? errno : EIO) : n > SOURCE_MAX ? EFBIG : 0;
     fclose(f);
-    if (bad) { errno = bad; return NULL; }
+    if (bad) {
+        errno = bad;
+        return NULL;
+    }
     text[n] = 0;
     *len = n;
     return text;
@@ -40,13 +50,14 @@ static const char *folder_of(Arena *a, const char *path)
 }
 
 static const char *join(Arena *a, const char *folder, const char *path)
-{
-    return *path == '/' || !*folder ? arena_strdup(a, path) : arena_printf(a, "%s/%s", folder, path);
-}
+{ return *path == '/' || !*folder ? arena_strdup(a, path) : arena_printf(a, "%s/%s", folder, path); }
 
-/* --- loading: imports come from files ---------------------------------------------------------------------------------------------- */
+/* --- loading: imports come from files ---------------------------------------------------------------- */
 
-typedef struct Loader { tile_module *m; const tile_module_desc *desc; } Loader;
+typedef struct Loader {
+    tile_module *m;
+    const tile_module_desc *desc;
+} Loader;
 
 static int add_file(tile_module *m, const char *name, const char *text, size_t len)
 {
@@ -64,7 +75,8 @@ static int file_named(const tile_module *m, const char *name)
     return -1;
 }
 
-/* File i of the set is source i + 1 of every session of the module: they are added in the order in which they were found. */
+/* File i of the set is source i + 1 of every session of the module: they are added in the order in which they
+ * were found. */
 static uint32_t load_import(void *user, Session *s, uint32_t from, const char *path)
 {
     Loader *l = user;
@@ -72,14 +84,16 @@ static uint32_t load_import(void *user, Session *s, uint32_t from, const char *p
     if (m->sources.files.len >= IMPORT_MAX) return 0;
     size_t n_dirs = l->desc->import_directories ? l->desc->n_import_directories : 0;
     for (size_t i = 0; i <= n_dirs; i++) {
-        const char *folder = i ? l->desc->import_directories[i - 1] : m->sources.files.data[from - 1].directory;
+        const char *folder =
+            i ? l->desc->import_directories[i - 1] : m->sources.files.data[from - 1].directory;
         const char *name = join(&s->arena, folder ? folder : "", path);
         int index = file_named(m, name);
         size_t len;
         char *text;
         if (index < 0 && (text = read_file(&s->arena, name, &len))) index = add_file(m, name, text, len);
         if (index < 0) continue;
-        vec_push(&s->arena, &m->sources.imports, ((SourceImport){ (int)from - 1, arena_strdup(&s->arena, path), index }));
+        vec_push(&s->arena, &m->sources.imports,
+            ((SourceImport){ (int)from - 1, arena_strdup(&s->arena, path), index }));
         return (uint32_t)index + 1;
     }
     return 0;
@@ -92,7 +106,8 @@ static void digest(tile_module *m)
     for (size_t i = 0; i < m->sources.files.len; i++) {
         const SourceFile *f = &m->sources.files.data[i];
         const char *slash = strrchr(f->name, '/');
-        sha256_add_text(&sha, slash ? slash + 1 : f->name);     /* names stand in messages of the code; the folder may move */
+        sha256_add_text(
+            &sha, slash ? slash + 1 : f->name); /* names stand in messages of the code; the folder may move */
         sha256_add(&sha, &f->len, sizeof f->len);
         sha256_add(&sha, f->text, f->len);
     }
@@ -107,7 +122,10 @@ static void digest(tile_module *m)
 static tile_module *module_new(tile_context *c)
 {
     tile_module *m = context_alloc(c, sizeof *m);
-    if (!m) { context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory"); return NULL; }
+    if (!m) {
+        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+        return NULL;
+    }
     m->context = c;
     atomic_store(&m->references, 1);
     atomic_fetch_add(&c->references, 1);
@@ -135,10 +153,12 @@ tile_status context_session_failed(tile_context *c, Session *s, int jumped, cons
         if (!setjmp(s->oom)) context_report(c, s, kernel);
         return TILE_ERROR_INTERNAL;
     }
-    return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory%s%s", kernel ? " while compiling " : "", kernel ? kernel : "");
+    return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory%s%s", kernel ? " while compiling " : "",
+        kernel ? kernel : "");
 }
 
-static tile_status load_body(tile_module *m, const char *name, const char *text, size_t len, const tile_module_desc *d)
+static tile_status load_body(
+    tile_module *m, const char *name, const char *text, size_t len, const tile_module_desc *d)
 {
     tile_context *c = m->context;
     Session *s = &m->session;
@@ -156,23 +176,32 @@ static tile_status load_body(tile_module *m, const char *name, const char *text,
     return TILE_OK;
 }
 
-typedef struct Load { tile_module *m; const char *name, *text; size_t len; const tile_module_desc *d; tile_status status; } Load;
+typedef struct Load {
+    tile_module *m;
+    const char *name, *text;
+    size_t len;
+    const tile_module_desc *d;
+    tile_status status;
+} Load;
 
 static void load_guarded(void *p)
 {
     Load *l = p;
     int jumped = setjmp(l->m->session.oom);
-    l->status = jumped ? context_session_failed(l->m->context, &l->m->session, jumped, NULL) : load_body(l->m, l->name, l->text, l->len, l->d);
+    l->status = jumped ? context_session_failed(l->m->context, &l->m->session, jumped, NULL)
+                       : load_body(l->m, l->name, l->text, l->len, l->d);
 }
 
-static tile_status load(tile_context *c, const char *name, const char *text, size_t len, const tile_module_desc *desc, tile_module **out)
+static tile_status load(tile_context *c, const char *name, const char *text, size_t len,
+    const tile_module_desc *desc, tile_module **out)
 {
     FLOAT_STATE_DEFAULT();
     tile_module_desc d;
     if (!c || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
     if (!name || !context_take_desc(&d, sizeof d, desc, sizeof(size_t)))
-        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "loading a module: %s", name ? "struct_size of the descriptor is not set" : "no name");
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "loading a module: %s",
+            name ? "struct_size of the descriptor is not set" : "no name");
     tile_module *m = module_new(c);
     if (!m) return TILE_ERROR_OUT_OF_MEMORY;
     Load l = { m, name, text, len, &d, TILE_OK };
@@ -182,24 +211,32 @@ static tile_status load(tile_context *c, const char *name, const char *text, siz
         char path[4096];
         size_t n = strlen(name), ext = n > 5 && !strcmp(name + n - 5, ".tile") ? 5 : 0;
         if (d.tune_file) st = tile_module_load_tune(m, d.tune_file);
-        else if (!text && format_text(path, sizeof path, "%.*s.tune", (int)(n - ext), name) < (int)sizeof path) {
+        else if (!text &&
+                 format_text(path, sizeof path, "%.*s.tune", (int)(n - ext), name) < (int)sizeof path) {
             FILE *f = fopen(path, "rbe");
-            if (f) { fclose(f); st = tile_module_load_tune(m, path); }
+            if (f) {
+                fclose(f);
+                st = tile_module_load_tune(m, path);
+            }
         }
     }
-    if (st) { module_release(m); return st; }
+    if (st) {
+        module_release(m);
+        return st;
+    }
     *out = m;
     return TILE_OK;
 }
 
-tile_status tile_module_load_file(tile_context *c, const char *path, const tile_module_desc *desc, tile_module **out)
-{
-    return load(c, path, NULL, 0, desc, out);
-}
+tile_status tile_module_load_file(
+    tile_context *c, const char *path, const tile_module_desc *desc, tile_module **out)
+{ return load(c, path, NULL, 0, desc, out); }
 
-tile_status tile_module_load_memory(tile_context *c, const char *name, const char *text, size_t len, const tile_module_desc *desc, tile_module **out)
+tile_status tile_module_load_memory(tile_context *c, const char *name, const char *text, size_t len,
+    const tile_module_desc *desc, tile_module **out)
 {
-    if (c && !text) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_module_load_memory: text is NULL");
+    if (c && !text)
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_module_load_memory: text is NULL");
     return load(c, name, text, len, desc, out);
 }
 
@@ -208,14 +245,13 @@ void tile_module_destroy(tile_module *m)
     if (m) module_release(m);
 }
 
-size_t tile_module_kernel_count(const tile_module *m) { return m ? (size_t)frontend_kernel_count(m->ast) : 0; }
+size_t tile_module_kernel_count(const tile_module *m)
+{ return m ? (size_t)frontend_kernel_count(m->ast) : 0; }
 
 const char *tile_module_kernel_name(const tile_module *m, size_t i)
-{
-    return m && i < (size_t)frontend_kernel_count(m->ast) ? frontend_kernel(m->ast, (int)i)->name : NULL;
-}
+{ return m && i < (size_t)frontend_kernel_count(m->ast) ? frontend_kernel(m->ast, (int)i)->name : NULL; }
 
-/* --- compiling: imports come from the set ---------------------------------------------------------------------------------------------- */
+/* --- compiling: imports come from the set ------------------------------------------------------------ */
 
 static uint32_t replay_import(void *user, Session *s, uint32_t from, const char *path)
 {
@@ -237,7 +273,7 @@ Ast *module_parse(tile_module *m, Session *s)
     return ast && frontend_check(ast) ? ast : NULL;
 }
 
-/* --- tuning table ------------------------------------------------------------------------------------------------------------------------ */
+/* --- tuning table ------------------------------------------------------------------------------------ */
 
 void tune_release(TuneTable *t)
 {
@@ -270,7 +306,10 @@ tile_status tile_module_load_tune(tile_module *m, const char *path)
             st = TILE_ERROR_COMPILE;
         }
     }
-    if (st) { tune_release(t); return st; }
+    if (st) {
+        tune_release(t);
+        return st;
+    }
     lock_enter(&m->lock);
     TuneTable *old = m->tune;
     m->tune = t;

@@ -1,4 +1,5 @@
-/* print.c: what kernels print on the CPU, a line at a time, to the context's callback. The threads of a launch take turns. */
+/* print.c: what kernels print on the CPU, a line at a time, to the context's callback. The threads of a
+ * launch take turns. */
 #include "runtime/kernel.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static void put(PrintSink *s, const char *format, ...)
     va_copy(again, ap);
     int n = p->context->on_diagnostic ? format_args(piece, sizeof piece, format, ap) : 0;
     size_t at = p->line.size;
-    if (n > 0 && driver_blob_resize(p->context->alloc, &p->line, at + (size_t)n + 2)) {   /* out of memory: the line is shorter */
+    if (n > 0 && driver_blob_resize(p->context->alloc, &p->line,
+                     at + (size_t)n + 2)) { /* out of memory: the line is shorter */
         format_args((char *)p->line.data + at, (size_t)n + 1, format, again);
         p->line.size = at + (size_t)n;
     }
@@ -35,7 +37,7 @@ static void end(PrintSink *s)
     if (n) {
         text[n] = 0;
         char *copy = context_alloc(p->context, n + 1);
-        if (copy) memcpy(copy, text, n);        /* zeroed: it ends */
+        if (copy) memcpy(copy, text, n); /* zeroed: it ends */
         memcpy(text + n, "\n", 2);
         context_print(p->context, copy ? copy : "", text, p->kernel);
         context_free(p->context, copy, n + 1);

@@ -1,9 +1,13 @@
-/* questions.c: what a launch with these arguments would do, without doing it: its variant compiled, its workspace, a description of both. */
+/* questions.c: what a launch with these arguments would do, without doing it: its variant compiled, its
+ * workspace, a description of both. */
 #define _GNU_SOURCE
 #include "runtime/launch.h"
 #include <stdio.h>
 
-typedef struct Answer { Variant *v; int64_t programs, blocks; } Answer;     /* v NULL: there is nothing to compute */
+typedef struct Answer {
+    Variant *v;
+    int64_t programs, blocks;
+} Answer; /* v NULL: there is nothing to compute */
 
 static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
 {
@@ -46,7 +50,10 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
     LaunchFacts all;
     kernel_facts(k, v->key, facts, dim16, &all);
     size_t n = (size_t)format_text(out, room, "%s", v->compiled.spec);
-#define ADD(...) do { if (n < room) n += (size_t)format_text(out + n, room - n, __VA_ARGS__); } while (0)
+#define ADD(...) \
+    do { \
+        if (n < room) n += (size_t)format_text(out + n, room - n, __VA_ARGS__); \
+    } while (0)
     for (int d = 0; d < k->n_dims; d++)
         if (dim16[d]) ADD("%s%s%%16=0", n ? "; " : "", k->dims[d].name);
     for (int i = 0; i < k->n_params; i++) {
@@ -64,19 +71,31 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
 {
     FLOAT_STATE_DEFAULT();
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
-    if (!info || info->struct_size < sizeof(size_t)) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_variant: struct_size is not set");
+    if (!info || info->struct_size < sizeof(size_t))
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_variant: struct_size is not set");
     Answer a;
     tile_status st = ask(k, args, n_args, &a);
     if (st) return st;
     if (!a.v) {
-        tile_variant_info none = { .struct_size = info->struct_size, .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .specialization = "no elements: nothing to compute" };
+        tile_variant_info none = { .struct_size = info->struct_size,
+            .registers = -1,
+            .spill_bytes = -1,
+            .stack_bytes = -1,
+            .specialization = "no elements: nothing to compute" };
         memcpy(info, &none, info->struct_size < sizeof none ? info->struct_size : sizeof none);
         return TILE_OK;
     }
     const Artifact *f = &a.v->compiled.artifact;
-    tile_variant_info d = { .struct_size = info->struct_size, .threads = f->shape.threads, .registers = f->registers, .spill_bytes = f->spill_bytes,
-                            .stack_bytes = f->stack_bytes, .programs = a.programs, .from_cache = a.v->from_cache, .compile_ms = a.v->ms };
-    d.shared_bytes = (uint64_t)(f->shape.shared_bytes + (f->static_shared_bytes > 0 ? f->static_shared_bytes : 0));
+    tile_variant_info d = { .struct_size = info->struct_size,
+        .threads = f->shape.threads,
+        .registers = f->registers,
+        .spill_bytes = f->spill_bytes,
+        .stack_bytes = f->stack_bytes,
+        .programs = a.programs,
+        .from_cache = a.v->from_cache,
+        .compile_ms = a.v->ms };
+    d.shared_bytes =
+        (uint64_t)(f->shape.shared_bytes + (f->static_shared_bytes > 0 ? f->static_shared_bytes : 0));
     describe(k, a.v, d.specialization, sizeof d.specialization);
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;

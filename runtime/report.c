@@ -1,4 +1,5 @@
-/* report.c: what a context says: its last error, diagnostics of compilations, what kernels print, debugging output. */
+/* report.c: what a context says: its last error, diagnostics of compilations, what kernels print, debugging
+ * output. */
 #define _GNU_SOURCE
 #include "runtime/context.h"
 #include "ir/stack.h"
@@ -28,7 +29,8 @@ static void launched_last(tile_context *c, char *out, size_t room)
         const char *title = atomic_load_explicit(&c->launched[(at - i) % LAUNCHED], memory_order_acquire);
         for (unsigned k = 0; k < i && title; k++)
             if (atomic_load(&c->launched[(at - k) % LAUNCHED]) == title) title = NULL;
-        if (title && n < room) n += (size_t)format_text(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
+        if (title && n < room)
+            n += (size_t)format_text(out + n, room - n, "%s%s", n ? ", " : "; launched last: ", title);
     }
     lock_leave(&c->lock);
 }
@@ -76,15 +78,20 @@ static void give(tile_context *c, const tile_diagnostic *d)
 
 static void give_diag(tile_context *c, Session *s, const Diag *d, const char *kernel)
 {
-    static const tile_severity severities[] = { TILE_SEVERITY_ERROR, TILE_SEVERITY_WARNING, TILE_SEVERITY_PERFORMANCE, TILE_SEVERITY_NOTE };
+    static const tile_severity severities[] = { TILE_SEVERITY_ERROR, TILE_SEVERITY_WARNING,
+        TILE_SEVERITY_PERFORMANCE, TILE_SEVERITY_NOTE };
     const Source *src = diag_source(s, d->loc.file);
     Diag alone = *d;
     Text rendered;
     alone.notes = NULL;
     text_init(&rendered, &s->arena);
     diag_render(s, &alone, &rendered);
-    tile_diagnostic out = { .struct_size = sizeof out, .severity = severities[d->severity], .file = src ? src->name : "", .message = d->message,
-                            .rendered = rendered.data, .kernel = kernel ? kernel : "" };
+    tile_diagnostic out = { .struct_size = sizeof out,
+        .severity = severities[d->severity],
+        .file = src ? src->name : "",
+        .message = d->message,
+        .rendered = rendered.data,
+        .kernel = kernel ? kernel : "" };
     diag_position(s, d->loc, &out.line, &out.column);
     diag_position(s, (Loc){ d->loc.file, d->loc.end, d->loc.end }, &out.end_line, &out.end_column);
     give(c, &out);
@@ -102,22 +109,32 @@ void context_report(tile_context *c, Session *s, const char *kernel)
     Text t;
     text_init(&t, &s->arena);
     diag_render(s, first, &t);
-    if (s->n_errors > 1) text_printf(&t, "and %d more error%s\n", s->n_errors - 1, s->n_errors > 2 ? "s" : "");
+    if (s->n_errors > 1)
+        text_printf(&t, "and %d more error%s\n", s->n_errors - 1, s->n_errors > 2 ? "s" : "");
     while (t.len && t.data[t.len - 1] == '\n') t.data[--t.len] = 0;
     context_fail(c, TILE_ERROR_COMPILE, "%s", t.data);
 }
 
 void context_print(tile_context *c, const char *line, const char *rendered, const char *kernel)
 {
-    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_PRINT, .file = "", .message = line, .rendered = rendered, .kernel = kernel });
+    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic),
+                .severity = TILE_SEVERITY_PRINT,
+                .file = "",
+                .message = line,
+                .rendered = rendered,
+                .kernel = kernel });
 }
 
 void context_debug(tile_context *c, const char *text, const char *kernel)
 {
     char rendered[CONTEXT_MESSAGE];
     format_text(rendered, sizeof rendered, "%s%s%s\n", kernel ? kernel : "", kernel ? ": " : "", text);
-    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_DEBUG, .file = "", .message = text, .rendered = rendered,
-                                .kernel = kernel ? kernel : "" });
+    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic),
+                .severity = TILE_SEVERITY_DEBUG,
+                .file = "",
+                .message = text,
+                .rendered = rendered,
+                .kernel = kernel ? kernel : "" });
 }
 
 /* Is the word in the debug list "dump:cse,time"? */
@@ -132,5 +149,10 @@ bool context_debug_has(const tile_context *c, const char *what)
 void context_dump(void *user, const char *pass, const char *text)
 {
     tile_context *c = user;
-    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic), .severity = TILE_SEVERITY_DEBUG, .file = "", .message = pass, .rendered = text, .kernel = "" });
+    give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic),
+                .severity = TILE_SEVERITY_DEBUG,
+                .file = "",
+                .message = pass,
+                .rendered = text,
+                .kernel = "" });
 }

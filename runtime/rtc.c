@@ -1,5 +1,5 @@
-/* rtc.c: see rtc.h. NVRTC and hipRTC have the same functions under two prefixes; hipRTC lies in libamdhip64 in HIP 5 and in
- * libhiprtc from HIP 6 on. */
+/* rtc.c: see rtc.h. NVRTC and hipRTC have the same functions under two prefixes; hipRTC lies in libamdhip64
+ * in HIP 5 and in libhiprtc from HIP 6 on. */
 #define _GNU_SOURCE
 #include "runtime/rtc.h"
 #include "runtime/fork.h"
@@ -20,8 +20,11 @@ struct Rtc {
     void *library;
     char version[32];
     int major, minor;
-    Lock lock;                      /* guards the list of probed architectures */
-    struct { char arch[24]; bool good; } probed[16];
+    Lock lock; /* guards the list of probed architectures */
+    struct {
+        char arch[24];
+        bool good;
+    } probed[16];
     int n_probed;
     int (*get_version)(int *, int *);
     int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
@@ -29,11 +32,11 @@ struct Rtc {
     int (*destroy)(void **);
     int (*log_size)(void *, size_t *);
     int (*log)(void *, char *);
-    int (*code_size)(void *, size_t *);     /* cubin, code object */
+    int (*code_size)(void *, size_t *); /* cubin, code object */
     int (*code)(void *, char *);
-    int (*ptx_size)(void *, size_t *);      /* NVRTC */
+    int (*ptx_size)(void *, size_t *); /* NVRTC */
     int (*ptx)(void *, char *);
-    int (*n_archs)(int *);                  /* NVRTC 11.2 and later */
+    int (*n_archs)(int *); /* NVRTC 11.2 and later */
     int (*archs)(int *);
     const char *(*error)(int);
 };
@@ -56,18 +59,22 @@ static bool find(Rtc *r)
     SYM(archs, "nvrtcGetSupportedArchs", "");
     SYM(error, "nvrtcGetErrorString", "hiprtcGetErrorString");
 #undef SYM
-    return r->get_version && r->create && r->compile && r->destroy && r->log_size && r->log && r->code_size && r->code && r->error &&
-           (!nv || (r->ptx_size && r->ptx));
+    return r->get_version && r->create && r->compile && r->destroy && r->log_size && r->log && r->code_size &&
+           r->code && r->error && (!nv || (r->ptx_size && r->ptx));
 }
 
-static const char *const nvrtc_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL };
-static const char *const hiprtc_names[] = { "libhiprtc.so", "libhiprtc.so.8", "libhiprtc.so.7", "libhiprtc.so.6", "/opt/rocm/lib/libhiprtc.so",
-                                            "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5", NULL };
+static const char *const nvrtc_names[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+    "libnvrtc.so", NULL };
+static const char *const hiprtc_names[] = { "libhiprtc.so", "libhiprtc.so.8", "libhiprtc.so.7",
+    "libhiprtc.so.6", "/opt/rocm/lib/libhiprtc.so", "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5",
+    NULL };
 
 static void *open_nvrtc_in(const char *root, const char *below)
 {
     char path[600];
-    if (!root || !*root || format_text(path, sizeof path, "%s%s/libnvrtc.so", root, below) >= (int)sizeof path) return NULL;
+    if (!root || !*root ||
+        format_text(path, sizeof path, "%s%s/libnvrtc.so", root, below) >= (int)sizeof path)
+        return NULL;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -85,11 +92,14 @@ static void *open_library(TargetKind kind, const char *path, DriverError *e)
         if (h) dlclose(h);
     }
     void *h = NULL;
-    if (kind == TARGET_CUDA && ((h = open_nvrtc_in(getenv("CUDA_PATH"), "/lib64")) || (h = open_nvrtc_in(getenv("CUDA_HOME"), "/lib64")) ||
-                                (h = open_nvrtc_in("/usr/local/cuda", "/lib64"))))
+    if (kind == TARGET_CUDA && ((h = open_nvrtc_in(getenv("CUDA_PATH"), "/lib64")) ||
+                                   (h = open_nvrtc_in(getenv("CUDA_HOME"), "/lib64")) ||
+                                   (h = open_nvrtc_in("/usr/local/cuda", "/lib64"))))
         return h;
-    driver_error(e, kind == TARGET_CUDA ? "no NVRTC on this machine (looked for libnvrtc.so.13, .12, .11.2 and under CUDA_PATH)"
-                                        : "no hipRTC on this machine (looked for libhiprtc.so and libamdhip64.so)");
+    driver_error(
+        e, kind == TARGET_CUDA
+               ? "no NVRTC on this machine (looked for libnvrtc.so.13, .12, .11.2 and under CUDA_PATH)"
+               : "no hipRTC on this machine (looked for libhiprtc.so and libamdhip64.so)");
     return NULL;
 }
 
@@ -97,19 +107,27 @@ tile_status rtc_open(TargetKind kind, const char *path, Allocator alloc, Rtc **o
 {
     *out = NULL;
     Rtc *r = alloc.realloc(alloc.user, NULL, 0, sizeof *r);
-    if (!r) { driver_error(e, "out of memory"); return TILE_ERROR_OUT_OF_MEMORY; }
+    if (!r) {
+        driver_error(e, "out of memory");
+        return TILE_ERROR_OUT_OF_MEMORY;
+    }
     memset(r, 0, sizeof *r);
     r->alloc = alloc;
     r->kind = kind;
     lock_init(&r->lock);
     r->library = open_library(kind, path, e);
-    if (!r->library) { rtc_close(r); return TILE_ERROR_UNSUPPORTED; }
-    if (!find(r) || r->get_version(&r->major, &r->minor)) {
-        driver_error(e, "the run-time compiler is too old or no %s", kind == TARGET_CUDA ? "NVRTC (11.1 or later)" : "hipRTC");
+    if (!r->library) {
         rtc_close(r);
         return TILE_ERROR_UNSUPPORTED;
     }
-    format_text(r->version, sizeof r->version, "%s %d.%d", kind == TARGET_CUDA ? "nvrtc" : "hiprtc", r->major, r->minor);
+    if (!find(r) || r->get_version(&r->major, &r->minor)) {
+        driver_error(e, "the run-time compiler is too old or no %s",
+            kind == TARGET_CUDA ? "NVRTC (11.1 or later)" : "hipRTC");
+        rtc_close(r);
+        return TILE_ERROR_UNSUPPORTED;
+    }
+    format_text(r->version, sizeof r->version, "%s %d.%d", kind == TARGET_CUDA ? "nvrtc" : "hiprtc", r->major,
+        r->minor);
     *out = r;
     return TILE_OK;
 }
@@ -127,7 +145,8 @@ const char *rtc_version(const Rtc *r) { return r->version; }
 void rtc_path(const Rtc *r, char *out, size_t room)
 {
     Dl_info info;
-    format_text(out, room, "%s", dladdr(*(void *const *)&r->get_version, &info) && info.dli_fname ? info.dli_fname : "");
+    format_text(out, room, "%s",
+        dladdr(*(void *const *)&r->get_version, &info) && info.dli_fname ? info.dli_fname : "");
 }
 
 /* Waits at most 30 s for a child. True if it ended with status 0. */
@@ -146,19 +165,25 @@ static bool child_succeeds(pid_t pid)
     return false;
 }
 
-/* Can this hipRTC compile anything for the chip? HIP 5.2 ends the whole process for chips it does not know. */
+/* Can this hipRTC compile anything for the chip? HIP 5.2 ends the whole process for chips it does not know.
+ */
 static bool probe(Rtc *r, const char *arch)
 {
     pid_t pid = fork();
     if (pid < 0) return false;
     if (pid == 0) {
         int null = open("/dev/null", O_RDWR);
-        if (null >= 0) { dup2(null, 0); dup2(null, 1); dup2(null, 2); }
+        if (null >= 0) {
+            dup2(null, 0);
+            dup2(null, 1);
+            dup2(null, 2);
+        }
         char option[40];
         format_text(option, sizeof option, "--offload-arch=%s", arch);
         const char *options[] = { option };
         void *p = NULL;
-        int bad = r->create(&p, "extern \"C\" __attribute__((global)) void k(int *x) { *x = 1; }", "probe", 0, NULL, NULL) ||
+        int bad = r->create(&p, "extern \"C\" __attribute__((global)) void k(int *x) { *x = 1; }", "probe", 0,
+                      NULL, NULL) ||
                   r->compile(p, 1, options);
         _exit(bad ? 1 : 0);
     }
@@ -170,7 +195,10 @@ static bool trusted(Rtc *r, const char *arch)
     bool good = false, known = false;
     lock_enter(&r->lock);
     for (int i = 0; i < r->n_probed && !known; i++)
-        if (!strcmp(r->probed[i].arch, arch)) { good = r->probed[i].good; known = true; }
+        if (!strcmp(r->probed[i].arch, arch)) {
+            good = r->probed[i].good;
+            known = true;
+        }
     if (!known) {
         good = probe(r, arch);
         if (r->n_probed < (int)(sizeof r->probed / sizeof *r->probed)) {
@@ -182,7 +210,8 @@ static bool trusted(Rtc *r, const char *arch)
     return good;
 }
 
-/* The number after `word` before `from`'s end of line, scanning the text backwards from `from`; -1 if absent. */
+/* The number after `word` before `from`'s end of line, scanning the text backwards from `from`; -1 if absent.
+ */
 static int number_before(const char *line, const char *after)
 {
     const char *p = strstr(line, after);
@@ -194,7 +223,8 @@ static int number_before(const char *line, const char *after)
     return q == end ? -1 : atoi(q);
 }
 
-/* ptxas -v: "Used 168 registers, ..., 400 bytes smem" and "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads". */
+/* ptxas -v: "Used 168 registers, ..., 400 bytes smem" and "0 bytes stack frame, 0 bytes spill stores, 0 bytes
+ * spill loads". */
 static void read_ptxas(DriverCompile *c)
 {
     char line[512];
@@ -213,7 +243,12 @@ static void read_ptxas(DriverCompile *c)
     if (c->registers >= 0 && c->static_shared_bytes < 0) c->static_shared_bytes = 0;
 }
 
-typedef struct Options { char text[8][64]; const char *list[8]; int n; bool ptx; } Options;
+typedef struct Options {
+    char text[8][64];
+    const char *list[8];
+    int n;
+    bool ptx;
+} Options;
 
 static void add_option(Options *o, const char *fmt, const char *arg)
 {
@@ -222,7 +257,8 @@ static void add_option(Options *o, const char *fmt, const char *arg)
     o->n++;
 }
 
-/* NVRTC names what it can make binaries for; for a later device it makes PTX of its newest, and the driver finishes the work. */
+/* NVRTC names what it can make binaries for; for a later device it makes PTX of its newest, and the driver
+ * finishes the work. */
 static void choose_arch(Rtc *r, const char *arch, RtcForm form, Options *o)
 {
     int wanted = atoi(arch + 3), n = 0, list[64], best = 0;
@@ -259,7 +295,8 @@ static void options_of(Rtc *r, const DriverCompile *c, const char *arch, RtcForm
     if (c->debug_info) add_option(o, "%s", "--generate-line-info");
 }
 
-static tile_status take(Rtc *r, void *program, int (*size_fn)(void *, size_t *), int (*read)(void *, char *), DriverBlob *b, bool text)
+static tile_status take(Rtc *r, void *program, int (*size_fn)(void *, size_t *), int (*read)(void *, char *),
+    DriverBlob *b, bool text)
 {
     size_t n = 0;
     if (size_fn(program, &n)) return TILE_ERROR_DRIVER;
@@ -276,7 +313,9 @@ void rtc_prepare(Rtc *r, const char *arch)
     void *program = NULL;
     if (r->kind != TARGET_CUDA) return;
     choose_arch(r, arch, RTC_BINARY, &o);
-    if (r->create(&program, "extern \"C\" __global__ void prepare(int *x) { *x = 1; }", "prepare.cu", 0, NULL, NULL)) return;
+    if (r->create(&program, "extern \"C\" __global__ void prepare(int *x) { *x = 1; }", "prepare.cu", 0, NULL,
+            NULL))
+        return;
     r->compile(program, o.n, o.list);
     r->destroy(&program);
 }
@@ -286,7 +325,10 @@ static void first_error(const char *log, DriverError *e)
 {
     const char *p = log, *found = log;
     for (; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
-        if (memmem(p, strcspn(p, "\n"), "error", 5)) { found = p; break; }
+        if (memmem(p, strcspn(p, "\n"), "error", 5)) {
+            found = p;
+            break;
+        }
     driver_error(e, "%.*s", (int)strcspn(found, "\n"), found);
 }
 
@@ -294,7 +336,8 @@ tile_status rtc_compile(Rtc *r, DriverCompile *c, const char *arch, RtcForm form
 {
     c->registers = c->spill_bytes = c->stack_bytes = c->static_shared_bytes = -1;
     if (r->kind == TARGET_HIP && !trusted(r, arch)) {
-        driver_error(e, "%s cannot compile for %s (tried in a child process); a newer ROCm can", r->version, arch);
+        driver_error(
+            e, "%s cannot compile for %s (tried in a child process); a newer ROCm can", r->version, arch);
         return TILE_ERROR_UNSUPPORTED;
     }
     Options o;
@@ -312,7 +355,8 @@ tile_status rtc_compile(Rtc *r, DriverCompile *c, const char *arch, RtcForm form
         else driver_error(e, "%s: %s", r->version, r->error(res));
         st = TILE_ERROR_COMPILE;
     } else if (!st) {
-        st = o.ptx ? take(r, program, r->ptx_size, r->ptx, &c->binary, true) : take(r, program, r->code_size, r->code, &c->binary, false);
+        st = o.ptx ? take(r, program, r->ptx_size, r->ptx, &c->binary, true)
+                   : take(r, program, r->code_size, r->code, &c->binary, false);
         if (!st && r->kind == TARGET_CUDA) read_ptxas(c);
     }
     r->destroy(&program);

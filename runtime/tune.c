@@ -1,5 +1,5 @@
-/* tune.c: the reader of tuning tables (tune.h): JSON of two fixed levels. The text is a user's file: everything is checked, nesting
- * cannot run away since only the shapes of the format are followed. */
+/* tune.c: the reader of tuning tables (tune.h): JSON of two fixed levels. The text is a user's file:
+ * everything is checked, nesting cannot run away since only the shapes of the format are followed. */
 #include "runtime/tune.h"
 #include "ir/number.h"
 #include <stdlib.h>
@@ -9,7 +9,8 @@ bool tune_same_value(const FrontValue *a, const FrontValue *b)
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case FRONT_NOTHING: return true;
-    case FRONT_INT: case FRONT_UINT: return a->i == b->i;
+    case FRONT_INT:
+    case FRONT_UINT: return a->i == b->i;
     case FRONT_FLOAT: return a->f == b->f;
     case FRONT_BOOL: return a->b == b->b;
     case FRONT_TYPE: return a->type == b->type;
@@ -17,7 +18,13 @@ bool tune_same_value(const FrontValue *a, const FrontValue *b)
     return false;
 }
 
-typedef struct Json { Session *s; uint32_t file; const char *text; size_t len, at; bool bad; } Json;
+typedef struct Json {
+    Session *s;
+    uint32_t file;
+    const char *text;
+    size_t len, at;
+    bool bad;
+} Json;
 
 static bool complain(Json *j, const char *what)
 {
@@ -46,8 +53,13 @@ static const char *string(Json *j)
 {
     if (!expect(j, '"', "a string was expected")) return "";
     size_t begin = j->at;
-    while (j->at < j->len && j->text[j->at] != '"' && j->text[j->at] != '\\' && (unsigned char)j->text[j->at] >= 32) j->at++;
-    if (j->at >= j->len || j->text[j->at] != '"') { complain(j, "names are plain strings without escapes"); return ""; }
+    while (j->at < j->len && j->text[j->at] != '"' && j->text[j->at] != '\\' &&
+           (unsigned char)j->text[j->at] >= 32)
+        j->at++;
+    if (j->at >= j->len || j->text[j->at] != '"') {
+        complain(j, "names are plain strings without escapes");
+        return "";
+    }
     return session_intern(j->s, j->text + begin, j->at++ - begin);
 }
 
@@ -73,7 +85,9 @@ static FrontValue value(Json *j)
     else {
         char number[64];
         size_t n = 0;
-        while (j->at + n < j->len && n < sizeof number - 1 && strchr("+-0123456789.eE", j->text[j->at + n]) && j->text[j->at + n]) n++;
+        while (j->at + n < j->len && n < sizeof number - 1 && strchr("+-0123456789.eE", j->text[j->at + n]) &&
+               j->text[j->at + n])
+            n++;
         memcpy(number, j->text + j->at, n);
         number[n] = 0;
         char *end = number;
@@ -119,10 +133,12 @@ static TuneEntry entry(Json *j)
         else if (!strcmp(name, "target")) e.target = string(j);
         else if (!strcmp(name, "device")) e.device = string(j);
         else if (!strcmp(name, "note")) e.note = string(j);
-        else if (!strcmp(name, "ms")) { FrontValue v = value(j); e.ms = v.kind == FRONT_FLOAT ? v.f : v.kind == FRONT_INT ? (double)v.i : 0; }
-        else if (!strcmp(name, "key")) e.n_key = items(j, &e.key);
+        else if (!strcmp(name, "ms")) {
+            FrontValue v = value(j);
+            e.ms = v.kind == FRONT_FLOAT ? v.f : v.kind == FRONT_INT ? (double)v.i : 0;
+        } else if (!strcmp(name, "key")) e.n_key = items(j, &e.key);
         else if (!strcmp(name, "config")) e.n_config = items(j, &e.config);
-        else if (peek(j) == '"') string(j);         /* what else somebody noted */
+        else if (peek(j) == '"') string(j); /* what else somebody noted */
         else value(j);
     }
     take(j, '}');
@@ -156,7 +172,10 @@ bool tune_parse(Session *s, uint32_t file, TuneFile *out)
         } else if (peek(&j) == '"') string(&j);
         else value(&j);
     }
-    if (!j.bad) { take(&j, '}'); if (peek(&j)) complain(&j, "text after the end"); }
+    if (!j.bad) {
+        take(&j, '}');
+        if (peek(&j)) complain(&j, "text after the end");
+    }
     if (!j.bad && !format) complain(&j, "no \"format\": \"tile-tune-1\"");
     out->entries = entries.data;
     out->n = (int)entries.len;

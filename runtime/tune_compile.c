@@ -1,5 +1,6 @@
-/* tune_compile.c: the candidates of a tuning compiled in threads of their own. Each has a context of its own (context_share), so that reasons do not mix. What
- * comes out as the same text as another candidate's is not given to the vendor's compiler. */
+/* tune_compile.c: the candidates of a tuning compiled in threads of their own. Each has a context of its own
+ * (context_share), so that reasons do not mix. What comes out as the same text as another candidate's is not
+ * given to the vendor's compiler. */
 #define _GNU_SOURCE
 #include "runtime/tuner.h"
 #include <sched.h>
@@ -25,7 +26,8 @@ static bool accept(void *user, const Compiled *compiled)
     fingerprint(compiled, digest);
     pthread_mutex_lock(&t->lock);
     for (int i = 0; i < t->n && !same; i++)
-        if (&t->all[i] != c && t->all[i].digested && !memcmp(t->all[i].digest, digest, sizeof digest)) same = &t->all[i];
+        if (&t->all[i] != c && t->all[i].digested && !memcmp(t->all[i].digest, digest, sizeof digest))
+            same = &t->all[i];
     memcpy(c->digest, digest, sizeof digest);
     c->digested = !same;
     pthread_mutex_unlock(&t->lock);
@@ -36,7 +38,10 @@ static bool accept(void *user, const Compiled *compiled)
 static void compile_one(tile_tune *t, Candidate *c)
 {
     tile_variant_info v = { .struct_size = sizeof v };
-    if (!(c->context = context_share(t->context))) { tune_fail(c, TILE_TUNE_FAILED, "out of memory"); return; }
+    if (!(c->context = context_share(t->context))) {
+        tune_fail(c, TILE_TUNE_FAILED, "out of memory");
+        return;
+    }
     tile_status st = kernel_create_like(t->kernel, c->context, c->config, c->n_config, &c->kernel);
     if (!st) {
         c->kernel->accept = accept;
@@ -61,7 +66,10 @@ static void *worker(void *p)
         pthread_mutex_unlock(&t->lock);
         if (i < 0) return NULL;
         Candidate *c = &t->all[i];
-        if (i && tune_now() > t->compile_deadline) { tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent"); continue; }
+        if (i && tune_now() > t->compile_deadline) {
+            tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent");
+            continue;
+        }
         compile_one(t, c);
         pthread_mutex_lock(&t->lock);
         size_t done = (size_t)++t->done;

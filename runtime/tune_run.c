@@ -1,11 +1,12 @@
-/* tune_run.c: tile_kernel_tune: the configurations of a `tune` block, from the enumeration to the list of results. See tuner.h and docs/tuning.md. */
+/* tune_run.c: tile_kernel_tune: the configurations of a `tune` block, from the enumeration to the list of
+ * results. See tuner.h and docs/tuning.md. */
 #define _GNU_SOURCE
 #include "runtime/tuner.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- candidates ----------------------------------------------------------------------------------------------------------------- */
+/* --- candidates -------------------------------------------------------------------------------------- */
 
 void tune_fail(Candidate *c, tile_tune_state state, const char *fmt, ...)
 {
@@ -37,18 +38,29 @@ void tune_drop(Candidate *c)
 
 void tune_describe(const Candidate *c, tile_tune_entry *out)
 {
-    tile_tune_entry e = { .struct_size = out->struct_size, .config = c->text, .is_default = c->is_default, .state = c->state, .ms = c->ms, .launches = c->launches,
-                          .deviation = c->deviation, .registers = c->registers, .spill_bytes = c->spill_bytes, .shared_bytes = c->shared_bytes, .reason = c->reason };
+    tile_tune_entry e = { .struct_size = out->struct_size,
+        .config = c->text,
+        .is_default = c->is_default,
+        .state = c->state,
+        .ms = c->ms,
+        .launches = c->launches,
+        .deviation = c->deviation,
+        .registers = c->registers,
+        .spill_bytes = c->spill_bytes,
+        .shared_bytes = c->shared_bytes,
+        .reason = c->reason };
     memcpy(out, &e, out->struct_size < sizeof e ? out->struct_size : sizeof e);
 }
 
-void tune_report(tile_tune *t, tile_tune_stage stage, int round, size_t done, size_t total, const Candidate *c)
+void tune_report(
+    tile_tune *t, tile_tune_stage stage, int round, size_t done, size_t total, const Candidate *c)
 {
     if (!t->desc.on_progress) return;
     tile_tune_entry e = { .struct_size = sizeof e };
     pthread_mutex_lock(&t->lock);
     tune_describe(c, &e);
-    t->desc.on_progress(t->desc.on_progress_user, &(tile_tune_progress){ sizeof(tile_tune_progress), stage, round, done, total, &e });
+    t->desc.on_progress(t->desc.on_progress_user,
+        &(tile_tune_progress){ sizeof(tile_tune_progress), stage, round, done, total, &e });
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -61,13 +73,15 @@ static const FrontParam *const_named(const FrontKernel *k, const char *name)
 
 static bool is_bound(const tile_kernel *k, const char *name)
 {
-    for (int i = 0; i < k->n_bindings; i++) if (!strcmp(k->bindings[i].name, name)) return true;
+    for (int i = 0; i < k->n_bindings; i++)
+        if (!strcmp(k->bindings[i].name, name)) return true;
     return false;
 }
 
 static int dim_named(const tile_kernel *k, const char *name)
 {
-    for (int d = 0; d < k->n_dims; d++) if (!strcmp(k->dims[d].name, name)) return d;
+    for (int d = 0; d < k->n_dims; d++)
+        if (!strcmp(k->dims[d].name, name)) return d;
     return -1;
 }
 
@@ -86,7 +100,9 @@ static bool same_config(const Candidate *a, const FrontBinding *b, int n)
 {
     if (a->n_config != n) return false;
     for (int i = 0; i < n; i++)
-        if (strcmp(a->config[i].name, b[i].name) || a->config[i].value.kind != b[i].value.kind || a->config[i].value.i != b[i].value.i) return false;
+        if (strcmp(a->config[i].name, b[i].name) || a->config[i].value.kind != b[i].value.kind ||
+            a->config[i].value.i != b[i].value.i)
+            return false;
     return true;
 }
 
@@ -95,17 +111,26 @@ static void add(tile_tune *t, const FrontBinding *b, int n, bool is_default)
     Session *s = &t->session;
     FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
     memcpy(copy, b, (size_t)n * sizeof *copy);
-    t->all[t->n++] = (Candidate){ .config = copy, .n_config = n, .text = config_text(s, b, n), .is_default = is_default, .tune = t, .registers = -1, .spill_bytes = -1,
-                                  .state = TILE_TUNE_UNTRIED };
+    t->all[t->n++] = (Candidate){ .config = copy,
+        .n_config = n,
+        .text = config_text(s, b, n),
+        .is_default = is_default,
+        .tune = t,
+        .registers = -1,
+        .spill_bytes = -1,
+        .state = TILE_TUNE_UNTRIED };
 }
 
-/* What the kernel binds is not chosen, nor is an extent that the tensors give: of such domains one value is left. False: not this configuration. */
-static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *config, int64_t number, FrontBinding *out, int *n)
+/* What the kernel binds is not chosen, nor is an extent that the tensors give: of such domains one value is
+ * left. False: not this configuration. */
+static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *config, int64_t number,
+    FrontBinding *out, int *n)
 {
     *n = 0;
     for (int d = f->n - 1; d >= 0; number /= f->domains[d].n, d--) {
         int dim = dim_named(t->kernel, config[d].name);
-        if (dim >= 0 && (config[d].value.kind != FRONT_INT || config[d].value.i != t->bound.dims[dim])) return false;
+        if (dim >= 0 && (config[d].value.kind != FRONT_INT || config[d].value.i != t->bound.dims[dim]))
+            return false;
         if (dim >= 0) continue;
         if (is_bound(t->kernel, config[d].name)) {
             if (number % f->domains[d].n) return false;
@@ -113,7 +138,11 @@ static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *c
         }
         out[(*n)++] = config[d];
     }
-    for (int i = 0; i < *n / 2; i++) { FrontBinding b = out[i]; out[i] = out[*n - 1 - i]; out[*n - 1 - i] = b; }
+    for (int i = 0; i < *n / 2; i++) {
+        FrontBinding b = out[i];
+        out[i] = out[*n - 1 - i];
+        out[*n - 1 - i] = b;
+    }
     return true;
 }
 
@@ -129,7 +158,8 @@ static void add_default(tile_tune *t, const FrontTune *f, FrontBinding *out)
     add(t, out, n, true);
 }
 
-/* The declared defaults, then the block's in an order that soon has been everywhere, should the budget end: steps of the golden ratio. */
+/* The declared defaults, then the block's in an order that soon has been everywhere, should the budget end:
+ * steps of the golden ratio. */
 static tile_status enumerate(tile_tune *t)
 {
     tile_kernel *k = t->kernel;
@@ -139,20 +169,39 @@ static tile_status enumerate(tile_tune *t)
     if (!f) return context_fail(t->context, TILE_ERROR_NOT_FOUND, "kernel %s has no `tune` block", k->name);
     int64_t total = frontend_tune_count(f);
     if (total > TUNE_MAX_CONFIGS)
-        return context_fail(t->context, TILE_ERROR_UNSUPPORTED, "the `tune` block of %s has %lld combinations; at most %d are tuned: bind some of its names", k->name, (long long)total, TUNE_MAX_CONFIGS);
-    FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1), *chosen = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1);
+        return context_fail(t->context, TILE_ERROR_UNSUPPORTED,
+            "the `tune` block of %s has %lld combinations; at most %d are tuned: bind some of its names",
+            k->name, (long long)total, TUNE_MAX_CONFIGS);
+    FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1),
+                 *chosen = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1);
     t->all = arena_array(&s->arena, Candidate, (size_t)total + 1);
     t->sorted = arena_array(&s->arena, Candidate *, (size_t)total + 1);
     add_default(t, f, chosen);
     int64_t step = total * 618 / 1000 | 1, at = 0;
-    for (int64_t a = step, b = total; b; ) { int64_t r = a % b; a = b; b = r; if (!b && a != 1) { step += 2; a = step; b = total; } }    /* coprime: all are met */
+    for (int64_t a = step, b = total; b;) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+        if (!b && a != 1) {
+            step += 2;
+            a = step;
+            b = total;
+        }
+    } /* coprime: all are met */
     for (int64_t i = 0; i < total; i++, at = (at + step) % total) {
         int n;
-        if (!frontend_tune_config_with(ast, f, at, k->bindings, k->n_bindings, config) || !choose(t, f, config, at, chosen, &n)) continue;
+        if (!frontend_tune_config_with(ast, f, at, k->bindings, k->n_bindings, config) ||
+            !choose(t, f, config, at, chosen, &n))
+            continue;
         if (!t->n || !same_config(&t->all[0], chosen, n)) add(t, chosen, n, false);
     }
-    if (s->n_errors) { context_report(t->context, s, k->name); return TILE_ERROR_COMPILE; }
-    if (!t->n) return context_fail(t->context, TILE_ERROR_NOT_FOUND, "no combination of the `tune` block of %s is allowed", k->name);
+    if (s->n_errors) {
+        context_report(t->context, s, k->name);
+        return TILE_ERROR_COMPILE;
+    }
+    if (!t->n)
+        return context_fail(
+            t->context, TILE_ERROR_NOT_FOUND, "no combination of the `tune` block of %s is allowed", k->name);
     t->key = arena_array(&s->arena, TuneItem, (size_t)(f->n_keys + k->front->n_params) + 1);
     for (int i = 0; i < f->n_keys; i++) {
         int d = dim_named(k, f->keys[i]);
@@ -163,14 +212,17 @@ static tile_status enumerate(tile_tune *t)
         const FrontParam *p = &k->front->params[i];
         FrontValue v = p->default_value;
         bool chosen_here = p->kind < FRONT_CONST;
-        for (int d = 0; d < f->n; d++) chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
-        for (int b = 0; b < k->n_bindings; b++) if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
-        if (!chosen_here && v.kind != FRONT_NOTHING) t->key[t->n_key++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
+        for (int d = 0; d < f->n; d++)
+            chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
+        for (int b = 0; b < k->n_bindings; b++)
+            if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
+        if (!chosen_here && v.kind != FRONT_NOTHING)
+            t->key[t->n_key++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
     }
     return TILE_OK;
 }
 
-/* --- the run ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the run ----------------------------------------------------------------------------------------- */
 
 static tile_status check_all(tile_tune *t)
 {
@@ -179,23 +231,33 @@ static tile_status check_all(tile_tune *t)
     for (int i = 0; i < t->n; i++) {
         Candidate *c = &t->all[i];
         if (c->state != TILE_TUNE_TIMED) continue;
-        if (t->n_good && tune_now() > t->deadline) { tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent"); tune_drop(c); continue; }
+        if (t->n_good && tune_now() > t->deadline) {
+            tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent");
+            tune_drop(c);
+            continue;
+        }
         tile_status st = tune_check(t, c, false);
         if (st) return st;
         tune_report(t, TILE_TUNE_CHECKING, 1, ++done, total, c);
     }
     if (t->n_wrong > t->n_good)
-        return context_fail(t->context, TILE_ERROR_CHECK, "%s: %d configurations compute something else than %d, the first of which is %s: nothing is chosen", t->kernel->title,
-                            t->n_wrong, t->n_good, t->all[0].text);
+        return context_fail(t->context, TILE_ERROR_CHECK,
+            "%s: %d configurations compute something else than %d, the first of which is %s: nothing is "
+            "chosen",
+            t->kernel->title, t->n_wrong, t->n_good, t->all[0].text);
     return TILE_OK;
 }
 
 static int by_rank(const void *a, const void *b)
 {
     const Candidate *x = *(Candidate *const *)a, *y = *(Candidate *const *)b;
-    static const int rank[] = { [TILE_TUNE_TIMED] = 0, [TILE_TUNE_WRONG] = 1, [TILE_TUNE_FAILED] = 2, [TILE_TUNE_SAME] = 3, [TILE_TUNE_UNTRIED] = 4 };
+    static const int rank[] = { [TILE_TUNE_TIMED] = 0,
+        [TILE_TUNE_WRONG] = 1,
+        [TILE_TUNE_FAILED] = 2,
+        [TILE_TUNE_SAME] = 3,
+        [TILE_TUNE_UNTRIED] = 4 };
     if (x->state != y->state) return rank[x->state] - rank[y->state];
-    if (x->launches != y->launches) return y->launches - x->launches;      /* who stayed longer was faster */
+    if (x->launches != y->launches) return y->launches - x->launches; /* who stayed longer was faster */
     return x->ms != y->ms ? (x->ms > y->ms ? 1 : -1) : (x > y) - (x < y);
 }
 
@@ -232,14 +294,19 @@ static void close_run(tile_tune *t)
     tune_check_end(t);
 }
 
-static tile_status open_run(tile_tune *t, tile_kernel *k, const tile_launch_desc *launch, const tile_tune_desc *desc)
+static tile_status open_run(
+    tile_tune *t, tile_kernel *k, const tile_launch_desc *launch, const tile_tune_desc *desc)
 {
     tile_context *c = k->context;
     tile_launch_desc l;
-    if (!context_take_desc(&l, sizeof l, launch, sizeof(size_t)) || !context_take_desc(&t->desc, sizeof t->desc, desc, sizeof(size_t)))
-        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "%s: tile_kernel_tune: struct_size of a descriptor is not set", k->title);
-    if (!(t->desc.budget_seconds >= 0) || t->desc.repeat < 0 || t->desc.threads < 0 || !(t->desc.tolerance >= 0))
-        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "%s: tile_kernel_tune: a negative budget, count or tolerance", k->title);
+    if (!context_take_desc(&l, sizeof l, launch, sizeof(size_t)) ||
+        !context_take_desc(&t->desc, sizeof t->desc, desc, sizeof(size_t)))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT,
+            "%s: tile_kernel_tune: struct_size of a descriptor is not set", k->title);
+    if (!(t->desc.budget_seconds >= 0) || t->desc.repeat < 0 || t->desc.threads < 0 ||
+        !(t->desc.tolerance >= 0))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT,
+            "%s: tile_kernel_tune: a negative budget, count or tolerance", k->title);
     t->stream = l.stream;
     double budget = t->desc.budget_seconds > 0 ? t->desc.budget_seconds : 60;
     t->deadline = tune_now() + budget;
@@ -247,7 +314,8 @@ static tile_status open_run(tile_tune *t, tile_kernel *k, const tile_launch_desc
     return TILE_OK;
 }
 
-tile_status tile_kernel_tune(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *launch, const tile_tune_desc *desc, tile_tune **out)
+tile_status tile_kernel_tune(tile_kernel *k, const tile_arg *args, size_t n_args,
+    const tile_launch_desc *launch, const tile_tune_desc *desc, tile_tune **out)
 {
     FLOAT_STATE_DEFAULT();
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
@@ -270,7 +338,10 @@ tile_status tile_kernel_tune(tile_kernel *k, const tile_arg *args, size_t n_args
     if (jumped) st = context_session_failed(c, &t->session, jumped, k->title);
     else if (!(st = open_run(t, k, launch, desc)) && !(st = enumerate(t))) st = tune(t);
     close_run(t);
-    if (st) { tile_tune_destroy(t); return st; }
+    if (st) {
+        tile_tune_destroy(t);
+        return st;
+    }
     t->args = NULL;
     t->bound = (LaunchArgs){ 0 };
     *out = t;
@@ -295,5 +366,5 @@ void tile_tune_destroy(tile_tune *t)
     session_free(&t->session);
     pthread_mutex_destroy(&t->lock);
     context_free(c, t, sizeof *t);
-    tile_kernel_destroy(k);     /* and with it perhaps the context */
+    tile_kernel_destroy(k); /* and with it perhaps the context */
 }

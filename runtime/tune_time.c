@@ -1,15 +1,13 @@
-/* tune_time.c: which candidate is the fastest, by successive halving: everyone is launched a little, the better half a little more, and so on; the last
- * four in turns, so that they meet the same clocks. One candidate takes the time of the device at a time. */
+/* tune_time.c: which candidate is the fastest, by successive halving: everyone is launched a little, the
+ * better half a little more, and so on; the last four in turns, so that they meet the same clocks. One
+ * candidate takes the time of the device at a time. */
 #define _GNU_SOURCE
 #include "runtime/tuner.h"
 #include <stdlib.h>
 
 enum { LAST = 4, MAX_REPEAT = 1001, TURNS = 3 };
 
-double tune_now(void)
-{
-    return (double)clock_ns() * 1e-9;
-}
+double tune_now(void) { return (double)clock_ns() * 1e-9; }
 
 tile_status tune_launch(tile_tune *t, Candidate *c)
 {
@@ -19,7 +17,8 @@ tile_status tune_launch(tile_tune *t, Candidate *c)
         tile_memory_free(t->context, TILE_MEMORY_DEVICE, t->workspace);
         t->workspace_bytes = 0;
         t->workspace = NULL;
-        if (tile_memory_alloc(t->context, TILE_MEMORY_DEVICE, d.workspace_size, &t->workspace)) return TILE_ERROR_OUT_OF_MEMORY;
+        if (tile_memory_alloc(t->context, TILE_MEMORY_DEVICE, d.workspace_size, &t->workspace))
+            return TILE_ERROR_OUT_OF_MEMORY;
         t->workspace_bytes = d.workspace_size;
         st = tile_fill(t->context, t->workspace, 0, t->workspace_bytes, t->stream);
     }
@@ -31,7 +30,8 @@ tile_status tune_time_begin(tile_tune *t)
 {
     tile_status st = TILE_OK;
     for (int i = 0; i < TUNE_BATCH && !st; i++)
-        if (!(st = tile_event_create(t->context, &t->begin[i]))) st = tile_event_create(t->context, &t->end[i]);
+        if (!(st = tile_event_create(t->context, &t->begin[i])))
+            st = tile_event_create(t->context, &t->end[i]);
     const DriverInfo *info = &t->context->driver->info;
     if (st || t->context->driver->ops->kind == TARGET_CPU || t->desc.flags & TILE_TUNE_WARM_CACHES) return st;
     t->flush_bytes = info->l2_bytes > 32 << 20 ? (size_t)info->l2_bytes * 2 : 64u << 20;
@@ -50,7 +50,8 @@ void tune_time_end(tile_tune *t)
     t->flush = t->workspace = NULL;
 }
 
-/* n launches handed over one after the other, so that the device has no gaps between them, as in use; then their times. */
+/* n launches handed over one after the other, so that the device has no gaps between them, as in use; then
+ * their times. */
 static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
 {
     tile_status st = TILE_OK;
@@ -66,7 +67,8 @@ static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
     return st;
 }
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_value(const void *a, const void *b)
+{ return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 static int by_time(const void *a, const void *b)
 {
     const Candidate *x = *(Candidate *const *)a, *y = *(Candidate *const *)b;
@@ -92,7 +94,10 @@ static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
 static tile_status refused(tile_tune *t, Candidate *c, tile_status st)
 {
     tune_fail_status(c, st);
-    if (st != TILE_ERROR_DEVICE_FAULT) { tune_drop(c); return TILE_OK; }
+    if (st != TILE_ERROR_DEVICE_FAULT) {
+        tune_drop(c);
+        return TILE_OK;
+    }
     return context_fail(t->context, st, "%s: tuning stopped at %s: %s", t->kernel->title, c->text, c->reason);
 }
 
@@ -106,7 +111,8 @@ static tile_status round_of(tile_tune *t, Candidate **left, int *n, int round, i
         tune_report(t, TILE_TUNE_TIMING, round, (size_t)i + 1, (size_t)*n, c);
     }
     int kept = 0;
-    for (int i = 0; i < *n; i++) if (left[i]->state == TILE_TUNE_TIMED) left[kept++] = left[i];
+    for (int i = 0; i < *n; i++)
+        if (left[i]->state == TILE_TUNE_TIMED) left[kept++] = left[i];
     *n = kept;
     qsort(left, (size_t)kept, sizeof *left, by_time);
     return TILE_OK;
@@ -131,7 +137,8 @@ static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int 
     return TILE_OK;
 }
 
-/* Half of those that are left go, but none that is within a tenth of the best before the figures are good for so much. */
+/* Half of those that are left go, but none that is within a tenth of the best before the figures are good for
+ * so much. */
 static int survivors(Candidate **left, int n, int round)
 {
     int keep = (n + 1) / 2;
@@ -146,17 +153,18 @@ tile_status tune_time(tile_tune *t)
     tile_status st = TILE_OK;
     if (last > MAX_REPEAT) last = MAX_REPEAT;
     double least = 1e300;
-    for (int i = 0; i < t->n; i++) if (t->all[i].state == TILE_TUNE_TIMED && t->all[i].ms < least) least = t->all[i].ms;
+    for (int i = 0; i < t->n; i++)
+        if (t->all[i].state == TILE_TUNE_TIMED && t->all[i].ms < least) least = t->all[i].ms;
     for (int i = 0; i < t->n; i++) {
         Candidate *c = &t->all[i];
         if (c->state != TILE_TUNE_TIMED) continue;
-        c->launches = 1;                /* the one that was checked, by the host's clock: enough to see who is far behind */
+        c->launches = 1; /* the one that was checked, by the host's clock: enough to see who is far behind */
         if (c->ms < 8 * least || c->ms < least + 2) left[n++] = c;
     }
     while (!st && n > LAST) {
         st = round_of(t, left, &n, round, repeat < last ? repeat : last);
         if (n <= LAST) break;
-        if (tune_now() > t->deadline) return st;        /* what there is, is sorted */
+        if (tune_now() > t->deadline) return st; /* what there is, is sorted */
         n = survivors(left, n, round++);
         repeat = repeat * 2 + 1;
     }

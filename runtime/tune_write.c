@@ -1,5 +1,5 @@
-/* tune_write.c: a tuning's best configuration into a table. The file is read, the entry put in, and the whole appears by rename; two tuners at a time
- * lose one entry at worst, never the file. */
+/* tune_write.c: a tuning's best configuration into a table. The file is read, the entry put in, and the whole
+ * appears by rename; two tuners at a time lose one entry at worst, never the file. */
 #define _GNU_SOURCE
 #include "runtime/tuner.h"
 #include <errno.h>
@@ -13,7 +13,8 @@ static bool same_items(const TuneItem *a, int n, const TuneItem *b, int m)
 {
     for (int i = 0; i < n; i++) {
         bool found = false;
-        for (int k = 0; k < m; k++) found |= !strcmp(a[i].name, b[k].name) && tune_same_value(&a[i].value, &b[k].value);
+        for (int k = 0; k < m; k++)
+            found |= !strcmp(a[i].name, b[k].name) && tune_same_value(&a[i].value, &b[k].value);
         if (!found) return false;
     }
     return n == m;
@@ -21,14 +22,16 @@ static bool same_items(const TuneItem *a, int n, const TuneItem *b, int m)
 
 static bool same_place(const TuneEntry *a, const TuneEntry *b)
 {
-    return !strcmp(a->kernel, b->kernel) && !strcmp(a->target, b->target) && !strcmp(a->device, b->device) && same_items(a->key, a->n_key, b->key, b->n_key);
+    return !strcmp(a->kernel, b->kernel) && !strcmp(a->target, b->target) && !strcmp(a->device, b->device) &&
+           same_items(a->key, a->n_key, b->key, b->n_key);
 }
 
 /* Texts of a table have no escapes. */
 static const char *plain(Session *s, const char *text)
 {
     char *copy = arena_strdup(&s->arena, text ? text : "");
-    for (char *p = copy; *p; p++) if (*p == '"' || *p == '\\' || (unsigned char)*p < 32) *p = ' ';
+    for (char *p = copy; *p; p++)
+        if (*p == '"' || *p == '\\' || (unsigned char)*p < 32) *p = ' ';
     return copy;
 }
 
@@ -82,10 +85,15 @@ static tile_status read_old(tile_context *c, Session *s, const char *path, TuneF
     FILE *f = fopen(path, "rbe");
     size_t n = 0, cap = 1 << 16;
     *old = (TuneFile){ NULL, 0 };
-    if (!f) return errno == ENOENT ? TILE_OK : context_fail(c, TILE_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
+    if (!f)
+        return errno == ENOENT ? TILE_OK
+                               : context_fail(c, TILE_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
     char *text = arena_alloc(&s->arena, cap);
     for (size_t got; (got = fread(text + n, 1, cap - n, f)); n += got)
-        if (n + got == cap) { text = arena_grow(&s->arena, text, cap, 2 * cap); cap *= 2; }
+        if (n + got == cap) {
+            text = arena_grow(&s->arena, text, cap, 2 * cap);
+            cap *= 2;
+        }
     bool bad = ferror(f);
     fclose(f);
     if (bad) return context_fail(c, TILE_ERROR_IO, "cannot read %s", path);
@@ -118,9 +126,17 @@ static tile_status write_best(const tile_tune *t, Session *s, const char *path, 
 {
     const Candidate *best = t->sorted[0];
     TuneItem *config = arena_array(&s->arena, TuneItem, (size_t)best->n_config + 1);
-    for (int i = 0; i < best->n_config; i++) config[i] = (TuneItem){ best->config[i].name, best->config[i].value };
-    TuneEntry mine = { .kernel = t->kernel->name, .target = t->context->target->name, .device = plain(s, t->context->driver->info.name), .note = plain(s, note), .key = t->key,
-                       .n_key = t->n_key, .config = config, .n_config = best->n_config, .ms = best->ms };
+    for (int i = 0; i < best->n_config; i++)
+        config[i] = (TuneItem){ best->config[i].name, best->config[i].value };
+    TuneEntry mine = { .kernel = t->kernel->name,
+        .target = t->context->target->name,
+        .device = plain(s, t->context->driver->info.name),
+        .note = plain(s, note),
+        .key = t->key,
+        .n_key = t->n_key,
+        .config = config,
+        .n_config = best->n_config,
+        .ms = best->ms };
     TuneFile old;
     tile_status st = read_old(t->context, s, path, &old);
     if (st) return st;
@@ -136,11 +152,13 @@ tile_status tile_tune_write(const tile_tune *t, const char *path, const char *no
     if (!t) return TILE_ERROR_INVALID_ARGUMENT;
     tile_context *c = t->context;
     if (!path) return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_tune_write: path is NULL");
-    if (!t->n || t->sorted[0]->state != TILE_TUNE_TIMED) return context_fail(c, TILE_ERROR_NOT_FOUND, "%s: no configuration was timed", t->kernel->title);
+    if (!t->n || t->sorted[0]->state != TILE_TUNE_TIMED)
+        return context_fail(c, TILE_ERROR_NOT_FOUND, "%s: no configuration was timed", t->kernel->title);
     Session s;
     session_init(&s, c->alloc);
     int jumped = setjmp(s.oom);
-    tile_status st = jumped ? context_session_failed(c, &s, jumped, t->kernel->title) : write_best(t, &s, path, note);
+    tile_status st =
+        jumped ? context_session_failed(c, &s, jumped, t->kernel->title) : write_best(t, &s, path, note);
     session_free(&s);
     return st;
 }

@@ -9,11 +9,12 @@ typedef struct Making {
     Variant *v;
     Session *s;
     CompileOptions options;
-    const FrontBinding *bindings; size_t n_bindings;
+    const FrontBinding *bindings;
+    size_t n_bindings;
     LaunchFacts facts;
     const char *title;
     CacheKey cache_key;
-    double vendor_ms, load_ms;      /* of the making: the vendor's compiler, the driver */
+    double vendor_ms, load_ms; /* of the making: the vendor's compiler, the driver */
 } Making;
 
 const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
@@ -21,14 +22,18 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
     int row = (int)(key[0] >> 8) - 1, n_config = 0;
     const FrontBinding *config = NULL;
     if (row >= k->n_rows) config = kernel_choice_config(k, row - k->n_rows + 1, &n_config);
-    else if (row >= 0) { config = k->rows[row].config; n_config = k->rows[row].n_config; }
+    else if (row >= 0) {
+        config = k->rows[row].config;
+        n_config = k->rows[row].n_config;
+    }
     FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
     *n = (size_t)k->n_bindings;
     for (int i = 0; i < n_config; i++) b[(*n)++] = config[i];
     const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
     for (int d = 0; d < k->n_dims; d++)
-        if (k->dims[d].key) b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+        if (k->dims[d].key)
+            b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
     return b;
 }
 
@@ -37,7 +42,8 @@ static void gather(Making *m)
     tile_kernel *k = m->k;
     Arena *a = &m->s->arena;
     m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
-    kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1), arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
+    kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1),
+        arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
     m->options = context_compile_options(k->context);
 }
@@ -50,11 +56,13 @@ static void make_cache_key(Making *m)
     text_init(&t, &m->s->arena);
     cache_key_text(&t, "tile-code");
     cache_key_text(&t, context_key(c));
-    const char *print = c->backend->fingerprint ? c->backend->fingerprint(m->s, c->target, &m->options.backend) : NULL;
+    const char *print =
+        c->backend->fingerprint ? c->backend->fingerprint(m->s, c->target, &m->options.backend) : NULL;
     cache_key_text(&t, print ? print : "");
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, m->title);
-    /* fits32, extents31 and all facts; the row only chose bindings, which the title has, but its number costs little */
+    /* fits32, extents31 and all facts; the row only chose bindings, which the title has, but its number costs
+     * little */
     text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
     m->cache_key = cache_key(t.data, t.len);
 }
@@ -71,13 +79,15 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         return TILE_ERROR_INTERNAL;
     }
     const Artifact *a = &v->compiled.artifact;
-    if (v->compiled.n_params != m->k->n_params || a->n_maps > MAX_TENSOR_MAPS || (a->n_maps && !c->driver->ops->tensor_map)) {
+    if (v->compiled.n_params != m->k->n_params || a->n_maps > MAX_TENSOR_MAPS ||
+        (a->n_maps && !c->driver->ops->tensor_map)) {
         driver_error(e, "the artifact does not fit the kernel");
         return TILE_ERROR_INTERNAL;
     }
     int64_t have = c->driver->info.shared_bytes;
     if (have && a->shape.shared_bytes > have) {
-        driver_error(e, "needs %lld bytes of shared memory%s%s; the device has %lld", (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
+        driver_error(e, "needs %lld bytes of shared memory%s%s; the device has %lld",
+            (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
         return TILE_ERROR_RESOURCES;
     }
     v->needs_ticket = v->prints = false;
@@ -85,7 +95,10 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
-    if (v->needs_ticket && !context_ticket(c, NULL)) { driver_error(e, "no counters for a persistent kernel"); return TILE_ERROR_OUT_OF_MEMORY; }
+    if (v->needs_ticket && !context_ticket(c, NULL)) {
+        driver_error(e, "no counters for a persistent kernel");
+        return TILE_ERROR_OUT_OF_MEMORY;
+    }
     double start = clock_ms();
     tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
     m->load_ms += clock_ms() - start;
@@ -111,14 +124,17 @@ static bool from_cache(Making *m)
     const void *bytes;
     size_t size;
     DriverError e = { "", false };
-    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] || !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size)) return false;
+    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] ||
+        !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size))
+        return false;
     if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
-    cache_drop(&c->cache, &m->cache_key);       /* nothing that this library or the device takes */
+    cache_drop(&c->cache, &m->cache_key); /* nothing that this library or the device takes */
     forget(m->v);
     return false;
 }
 
-/* The driver refused the binary: PTX for the driver's own compiler, then a binary that nvJitLink makes of it. Each step's failure is in the text. */
+/* The driver refused the binary: PTX for the driver's own compiler, then a binary that nvJitLink makes of it.
+ * Each step's failure is in the text. */
 static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const void **bytes, size_t *size)
 {
     static const char *const names[] = { [DRIVER_PTX] = "PTX", [DRIVER_LINKED] = "nvJitLink" };
@@ -151,7 +167,8 @@ static tile_status compile(Making *m)
     const void *bytes;
     size_t size;
     Ast *ast = module_parse(m->k->module, m->s);
-    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options, &compiled);
+    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options,
+                         &compiled);
     if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
     if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
     if (ok && compiled.artifact.kind == ARTIFACT_TEXT && context_debug_has(c, "text")) {
@@ -179,9 +196,12 @@ static tile_status make(Making *m)
 {
     tile_context *c = m->k->context;
     gather(m);
-    if (!c->backend) return context_fail(c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
+    if (!c->backend)
+        return context_fail(
+            c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
     make_cache_key(m);
-    /* Who wants to see the text sees it first; on the CPU that is the whole of compiling, and the cache goes before. */
+    /* Who wants to see the text sees it first; on the CPU that is the whole of compiling, and the cache goes
+     * before. */
     bool shown = m->k->accept && c->target->kind != TARGET_CPU;
     return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
@@ -195,7 +215,12 @@ static void remember(tile_kernel *k, Variant *v)
     if (v->error) tile_context_error(k->context, v->error, n);
 }
 
-typedef struct Make { tile_kernel *k; Variant *v; bool *permanent; tile_status status; } Make;
+typedef struct Make {
+    tile_kernel *k;
+    Variant *v;
+    bool *permanent;
+    tile_status status;
+} Make;
 
 static void make_guarded(void *p)
 {
@@ -215,16 +240,20 @@ static void make_guarded(void *p)
     if (!st && context_debug_has(c, "time")) {
         char text[200];
         if (v->from_cache) format_text(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);
-        else format_text(text, sizeof text, "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms, m.vendor_ms, m.load_ms);
+        else
+            format_text(text, sizeof text,
+                "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms,
+                m.vendor_ms, m.load_ms);
         context_debug(c, text, k->title);
     }
     session_free(&s);
-    v->arena.on_oom = NULL;             /* complete: nothing is added to it any more */
+    v->arena.on_oom = NULL; /* complete: nothing is added to it any more */
     if (st) {
         arena_free(&v->arena);
         v->compiled = (Compiled){ 0 };
         v->from_cache = false;
-        *call->permanent = st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
+        *call->permanent =
+            st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
         if (*call->permanent) remember(k, v);
     }
     call->status = st;

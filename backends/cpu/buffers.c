@@ -1,21 +1,27 @@
 /* buffers.c: how long each buffer lives, which buffers are one, and where they lie in the scratch memory.
  *
- * Steps get positions in program order. A buffer lives from its definition to its last read, stretched to the end of every
- * loop that holds the read but not the definition. Two buffers become one (no copy) where one dies as the other is born:
- * the accumulator of a product, element-wise work on a tile nobody else reads, a loop-carried tile and its next value. */
+ * Steps get positions in program order. A buffer lives from its definition to its last read, stretched to the
+ * end of every loop that holds the read but not the definition. Two buffers become one (no copy) where one
+ * dies as the other is born: the accumulator of a product, element-wise work on a tile nobody else reads, a
+ * loop-carried tile and its next value. */
 #include "backends/cpu/cpu.h"
 
 static void number(Steps *in, int *pos)
 {
     for (Step *s = in->first; s; s = s->next) {
         s->pos = (*pos)++;
-        if (s->blocks[0]) (*pos)++;     /* the start of its blocks */
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) number(s->blocks[b], pos);
+        if (s->blocks[0]) (*pos)++; /* the start of its blocks */
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) number(s->blocks[b], pos);
         s->end = (*pos)++;
     }
 }
 
-typedef struct Touch { Plan *p; Step *step; Sink *sink; } Touch;
+typedef struct Touch {
+    Plan *p;
+    Step *step;
+    Sink *sink;
+} Touch;
 
 static void touch(Buf *b, Step *s)
 {
@@ -50,49 +56,60 @@ static void touch_steps(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
         for (Sink *k = s->sinks; k; k = k->next) {
-            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT) read_operands(p, s, k->instr);
+            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC ||
+                k->kind == SINK_PRINT)
+                read_operands(p, s, k->instr);
             else if (k->kind == SINK_BUFFER && filled_here(p, k)) read_operands(p, s, k->value->def);
             else read_value(p, s, k->value);
             if (k->buf) touch(k->buf, s);
             if (k->aux) touch(k->aux, s);
         }
         switch (s->kind) {
-        case STEP_NEST: case STEP_WINDOW: break;
+        case STEP_NEST:
+        case STEP_WINDOW: break;
         case STEP_TURN:
             if (plan_info(p, s->value)->buf == s->buf) read_operands(p, s, s->value->def);
             else read_value(p, s, s->value);
             touch(s->buf, s);
             break;
         case STEP_MMA:
-            touch(s->a, s); touch(s->b, s); touch(s->buf, s);
+            touch(s->a, s);
+            touch(s->b, s);
+            touch(s->buf, s);
             if (s->acc) touch(s->acc, s);
             break;
-        case STEP_SCAN: case STEP_SORT:
+        case STEP_SCAN:
+        case STEP_SORT:
             read_operands(p, s, s->instr);
             for (int k = 0; k < s->instr->n_results; k++) touch(plan_info(p, &s->instr->results[k])->buf, s);
             if (s->aux) touch(s->aux, s);
             break;
-        case STEP_SCALAR: case STEP_YIELD: read_operands(p, s, s->instr); break;
-        case STEP_FOR: case STEP_WHILE: case STEP_IF:
+        case STEP_SCALAR:
+        case STEP_YIELD: read_operands(p, s, s->instr); break;
+        case STEP_FOR:
+        case STEP_WHILE:
+        case STEP_IF:
             read_operands(p, s, s->instr);
-            for (int b = 0; b < 2; b++) if (s->blocks[b]) touch_steps(p, s->blocks[b]);
+            for (int b = 0; b < 2; b++)
+                if (s->blocks[b]) touch_steps(p, s->blocks[b]);
             break;
         }
     }
 }
 
-/* --- coalescing -------------------------------------------------------------------------------------------------------- */
+/* --- coalescing -------------------------------------------------------------------------------------- */
 
 static bool overlap(const Buf *a, const Buf *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* Makes a and b one buffer if no two of their members live at once; x and y may touch (one is read where the other is
- * written, element by element). */
+/* Makes a and b one buffer if no two of their members live at once; x and y may touch (one is read where the
+ * other is written, element by element). */
 static bool join(Buf *a, Buf *b, const Buf *x, const Buf *y)
 {
     a = buf_root(a);
     b = buf_root(b);
     if (a == b) return true;
-    if (a->bytes != b->bytes || a->form != b->form || dtype_bits(a->dtype) != dtype_bits(b->dtype)) return false;
+    if (a->bytes != b->bytes || a->form != b->form || dtype_bits(a->dtype) != dtype_bits(b->dtype))
+        return false;
     for (Buf *i = a; i; i = i->next_member)
         for (Buf *j = b; j; j = j->next_member) {
             bool may_touch = (i == x && j == y) || (i == y && j == x);
@@ -105,20 +122,35 @@ static bool join(Buf *a, Buf *b, const Buf *x, const Buf *y)
     return true;
 }
 
-typedef struct InPlace { Plan *p; Sink *sink; Step *step; Buf *best; bool clash; } InPlace;
+typedef struct InPlace {
+    Plan *p;
+    Sink *sink;
+    Step *step;
+    Buf *best;
+    bool clash;
+} InPlace;
 
 static void in_place_leaf(void *user, Value *leaf, bool same)
 {
     InPlace *x = user;
     Buf *b = plan_info(x->p, leaf)->buf;
     if (!b || b->form != FORM_DENSE || b->last != x->step->pos || b->home != x->step->in) return;
-    if (!type_same_shape(leaf->type, x->sink->value->type) || dtype_bits(leaf->type->dtype) != dtype_bits(x->sink->value->type->dtype)) return;
-    if (!same) { x->clash = true; return; }
+    if (!type_same_shape(leaf->type, x->sink->value->type) ||
+        dtype_bits(leaf->type->dtype) != dtype_bits(x->sink->value->type->dtype))
+        return;
+    if (!same) {
+        x->clash = true;
+        return;
+    }
     x->best = b;
 }
 
 /* Is `b` read in the step at other positions than its own, by any sink? */
-typedef struct Elsewhere { Plan *p; const Buf *buf; bool found; } Elsewhere;
+typedef struct Elsewhere {
+    Plan *p;
+    const Buf *buf;
+    bool found;
+} Elsewhere;
 static void elsewhere_leaf(void *user, Value *leaf, bool same)
 {
     Elsewhere *e = user;
@@ -130,10 +162,16 @@ static bool read_elsewhere(Plan *p, Step *s, const Buf *b)
     Elsewhere e = { p, b, false };
     for (Sink *k = s->sinks; k; k = k->next) {
         const Instr *i = NULL;
-        if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT) i = k->instr;
+        if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC ||
+            k->kind == SINK_PRINT)
+            i = k->instr;
         else if (k->kind == SINK_BUFFER && filled_here(p, k)) i = k->value->def;
-        if (!i) { plan_leaves(p, k->value, true, elsewhere_leaf, &e); continue; }
-        bool keeps = !(i->op == OP_PERMUTE || i->op == OP_SLICE || (i->op == OP_RESHAPE && k->kind == SINK_BUFFER) || i->op == OP_BROADCAST);
+        if (!i) {
+            plan_leaves(p, k->value, true, elsewhere_leaf, &e);
+            continue;
+        }
+        bool keeps = !(i->op == OP_PERMUTE || i->op == OP_SLICE ||
+                       (i->op == OP_RESHAPE && k->kind == SINK_BUFFER) || i->op == OP_BROADCAST);
         for (int x = 0; x < i->n_operands; x++) plan_leaves(p, ir_operand(i, x), keeps, elsewhere_leaf, &e);
     }
     return e.found;
@@ -144,12 +182,16 @@ static void join_products(Plan *p, Steps *in)
     for (Step *s = in->first; s; s = s->next) {
         if (s->kind == STEP_MMA && s->acc) join(s->acc, s->buf, s->acc, s->buf);
         for (Sink *k = s->sinks; k; k = k->next) {
-            if (k->kind != SINK_BUFFER || !filled_here(p, k) || !(op_info[k->value->def->op].flags & OPF_ELEM)) continue;
+            if (k->kind != SINK_BUFFER || !filled_here(p, k) ||
+                !(op_info[k->value->def->op].flags & OPF_ELEM))
+                continue;
             InPlace x = { p, k, s, NULL, false };
-            for (int o = 0; o < k->value->def->n_operands; o++) plan_leaves(p, ir_operand(k->value->def, o), true, in_place_leaf, &x);
+            for (int o = 0; o < k->value->def->n_operands; o++)
+                plan_leaves(p, ir_operand(k->value->def, o), true, in_place_leaf, &x);
             if (x.best && !x.clash && !read_elsewhere(p, s, x.best)) join(x.best, k->buf, x.best, k->buf);
         }
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) join_products(p, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) join_products(p, s->blocks[b]);
     }
 }
 
@@ -163,7 +205,8 @@ static void join_carried(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
         const Instr *i = s->instr;
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) join_carried(p, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) join_carried(p, s->blocks[b]);
         for (int k = 0; s->blocks[0] && k < i->n_results; k++) {
             Buf *c = s->carried[k];
             if (!c) continue;
@@ -174,10 +217,12 @@ static void join_carried(Plan *p, Steps *in)
                 if ((y = operand_buf(p, i, k + 3))) join(c, y, NULL, NULL);
             } else if (s->kind == STEP_WHILE) {
                 join(c, plan_info(p, i->blocks[1]->args[k])->buf, NULL, NULL);
-                if (ir_operand(i->blocks[0]->last, k + 1) == i->blocks[0]->args[k]) join(c, s->carried2[k], c, s->carried2[k]);
+                if (ir_operand(i->blocks[0]->last, k + 1) == i->blocks[0]->args[k])
+                    join(c, s->carried2[k], c, s->carried2[k]);
                 if ((y = operand_buf(p, i->blocks[1]->last, k))) join(s->carried2[k], y, NULL, NULL);
             } else {
-                for (int b = 0; b < 2; b++) if ((y = operand_buf(p, i->blocks[b]->last, k))) join(c, y, NULL, NULL);
+                for (int b = 0; b < 2; b++)
+                    if ((y = operand_buf(p, i->blocks[b]->last, k))) join(c, y, NULL, NULL);
             }
         }
     }
@@ -200,7 +245,8 @@ static void carried_lives(Plan *p, Steps *in)
                 if (a->last < begin) a->last = begin;
             }
         }
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) carried_lives(p, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) carried_lives(p, s->blocks[b]);
     }
 }
 
@@ -216,14 +262,16 @@ static void stretch(Plan *p, Steps *in)
                 if (s->pos < c->life_first) c->life_first = s->pos;
                 if (s->end > c->life_last) c->life_last = s->end;
             }
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) stretch(p, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) stretch(p, s->blocks[b]);
     }
 }
 
 /* The buffer that operand k of a block's last step goes to. */
 static Buf *destination(const Step *parent, const Step *yield, int k)
 {
-    if (parent->kind == STEP_WHILE) return yield->instr->op == OP_CONDITION ? parent->carried[k - 1] : parent->carried2[k];
+    if (parent->kind == STEP_WHILE)
+        return yield->instr->op == OP_CONDITION ? parent->carried[k - 1] : parent->carried2[k];
     return parent->carried[k];
 }
 
@@ -231,7 +279,8 @@ static Buf *destination(const Step *parent, const Step *yield, int k)
 static void set_aside(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) set_aside(p, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) set_aside(p, s->blocks[b]);
         if (s->kind != STEP_YIELD || !in->parent) continue;
         const Instr *i = s->instr;
         int from = i->op == OP_CONDITION ? 1 : 0;
@@ -243,8 +292,14 @@ static void set_aside(Plan *p, Steps *in)
                 Buf *d = ir_operand(i, j)->type->kind == TYPE_TILE ? destination(in->parent, s, j) : NULL;
                 if (j == k || !d || buf_root(d) != buf_root(y) || s->carried[k]) continue;
                 Buf *t = arena_new(p->arena, Buf);
-                *t = (Buf){ .dtype = y->dtype, .rank = y->rank, .bytes = y->bytes, .home = in, .first = s->pos, .last = s->pos,
-                            .life_first = s->pos, .life_last = s->pos };
+                *t = (Buf){ .dtype = y->dtype,
+                    .rank = y->rank,
+                    .bytes = y->bytes,
+                    .home = in,
+                    .first = s->pos,
+                    .last = s->pos,
+                    .life_first = s->pos,
+                    .life_last = s->pos };
                 memcpy(t->shape, y->shape, sizeof t->shape);
                 *p->bufs_end = t;
                 p->bufs_end = &t->next;
@@ -314,21 +369,31 @@ void cpu_buffers(Plan *p)
 
 static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
 {
-    static const char *const names[] = { "scalar", "window", "nest", "turn", "mma", "scan", "sort", "for", "while", "if", "yield" };
-    static const char *const sinks[] = { "buffer", "pack", "reduce", "store", "scatter", "atomic", "assert", "print" };
+    static const char *const names[] = { "scalar", "window", "nest", "turn", "mma", "scan", "sort", "for",
+        "while", "if", "yield" };
+    static const char *const sinks[] = { "buffer", "pack", "reduce", "store", "scatter", "atomic", "assert",
+        "print" };
     for (Step *s = in->first; s; s = s->next) {
         if (s->kind == STEP_SCALAR) continue;
         text_printf(out, "%*s%d %s", indent, "", s->pos, names[s->kind]);
-        if (s->kind == STEP_NEST) for (int i = 0; i < s->rank; i++) text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
-        if (s->kind == STEP_MMA) text_printf(out, " %%%u mr %d nv %d%s", ir_result(s->instr)->id, s->mr, s->nv, s->zero_acc ? " zero" : "");
+        if (s->kind == STEP_NEST)
+            for (int i = 0; i < s->rank; i++)
+                text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
+        if (s->kind == STEP_MMA)
+            text_printf(out, " %%%u mr %d nv %d%s", ir_result(s->instr)->id, s->mr, s->nv,
+                s->zero_acc ? " zero" : "");
         if (s->buf) text_printf(out, " -> @%lld", (long long)buf_root(s->buf)->offset);
         for (Sink *k = s->sinks; k; k = k->next) {
-            text_printf(out, " %s(%%%u %s", sinks[k->kind], k->value->id, k->value->name ? k->value->name : "");
-            if (k->buf) text_printf(out, " -> @%lld+%lld", (long long)buf_root(k->buf)->offset, (long long)k->buf->bytes);
+            text_printf(
+                out, " %s(%%%u %s", sinks[k->kind], k->value->id, k->value->name ? k->value->name : "");
+            if (k->buf)
+                text_printf(
+                    out, " -> @%lld+%lld", (long long)buf_root(k->buf)->offset, (long long)k->buf->bytes);
             text_puts(out, ")");
         }
         text_putc(out, '\n');
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) print_steps(p, s->blocks[b], out, indent + 2);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) print_steps(p, s->blocks[b], out, indent + 2);
     }
 }
 

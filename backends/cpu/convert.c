@@ -1,11 +1,15 @@
-/* convert.c: conversions between dtypes. f16 is LLVM's half (F16C, AVX-512); bf16 and fp8 are held as bits and rounded with
- * integer arithmetic: AVX-512's own bf16 conversion flushes denormals, which ops.def does not allow. */
+/* convert.c: conversions between dtypes. f16 is LLVM's half (F16C, AVX-512); bf16 and fp8 are held as bits
+ * and rounded with integer arithmetic: AVX-512's own bf16 conversion flushes denormals, which ops.def does
+ * not allow. */
 #include "backends/cpu/cpu.h"
 
-static LLVMValueRef ki(Gen *g, LLVMValueRef like, LLVMTypeRef t, uint64_t v) { return gen_splat(g, LLVMConstInt(t, v, false), gen_lanes(like)); }
+static LLVMValueRef ki(Gen *g, LLVMValueRef like, LLVMTypeRef t, uint64_t v)
+{ return gen_splat(g, LLVMConstInt(t, v, false), gen_lanes(like)); }
 static LLVMValueRef i32c(Gen *g, LLVMValueRef like, uint32_t v) { return ki(g, like, g->i32, v); }
-static LLVMValueRef cast_i32(Gen *g, LLVMValueRef f) { return LLVMBuildBitCast(g->b, f, gen_vec(g->i32, gen_lanes(f)), ""); }
-static LLVMValueRef cast_f32(Gen *g, LLVMValueRef i) { return LLVMBuildBitCast(g->b, i, gen_vec(g->f32, gen_lanes(i)), ""); }
+static LLVMValueRef cast_i32(Gen *g, LLVMValueRef f)
+{ return LLVMBuildBitCast(g->b, f, gen_vec(g->i32, gen_lanes(f)), ""); }
+static LLVMValueRef cast_f32(Gen *g, LLVMValueRef i)
+{ return LLVMBuildBitCast(g->b, i, gen_vec(g->f32, gen_lanes(i)), ""); }
 static LLVMValueRef fk(Gen *g, LLVMValueRef like, double v) { return gen_const_float(g, v, gen_lanes(like)); }
 
 LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
@@ -13,25 +17,33 @@ LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
     int n = gen_lanes(v);
     if (d == DT_F32) return v;
     if (d == DT_F16) return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, n), "");
-    if (d == DT_BF16) return cast_f32(g, LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i32, n), ""), i32c(g, v, 16), ""));
-    if (d == DT_F8E5M2) {       /* the upper half of an f16 */
-        LLVMValueRef h = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i16, n), ""), ki(g, v, g->i16, 8), "");
-        return LLVMBuildFPExt(g->b, LLVMBuildBitCast(g->b, h, gen_vec(g->f16, n), ""), gen_vec(g->f32, n), "");
+    if (d == DT_BF16)
+        return cast_f32(
+            g, LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i32, n), ""), i32c(g, v, 16), ""));
+    if (d == DT_F8E5M2) { /* the upper half of an f16 */
+        LLVMValueRef h =
+            LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i16, n), ""), ki(g, v, g->i16, 8), "");
+        return LLVMBuildFPExt(
+            g->b, LLVMBuildBitCast(g->b, h, gen_vec(g->f16, n), ""), gen_vec(g->f32, n), "");
     }
-    /* e4m3: exponent and fraction moved into an f32, then 2^120 for the difference of the biases (denormals included) */
+    /* e4m3: exponent and fraction moved into an f32, then 2^120 for the difference of the biases (denormals
+     * included) */
     LLVMValueRef w = LLVMBuildZExt(g->b, v, gen_vec(g->i32, n), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, w, i32c(g, v, 0x7f), "");
-    LLVMValueRef f = LLVMBuildFMul(g->b, cast_f32(g, LLVMBuildShl(g->b, low, i32c(g, v, 20), "")), fk(g, v, 0x1p120), "");
+    LLVMValueRef f =
+        LLVMBuildFMul(g->b, cast_f32(g, LLVMBuildShl(g->b, low, i32c(g, v, 20), "")), fk(g, v, 0x1p120), "");
     LLVMValueRef sign = LLVMBuildShl(g->b, LLVMBuildAnd(g->b, w, i32c(g, v, 0x80), ""), i32c(g, v, 24), "");
     LLVMValueRef r = LLVMBuildOr(g->b, cast_i32(g, f), sign, "");
     LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, low, i32c(g, v, 0x7f), "");
-    return cast_f32(g, LLVMBuildSelect(g->b, nan, LLVMBuildOr(g->b, sign, i32c(g, v, 0x7fc00000), ""), r, ""));
+    return cast_f32(
+        g, LLVMBuildSelect(g->b, nan, LLVMBuildOr(g->b, sign, i32c(g, v, 0x7fc00000), ""), r, ""));
 }
 
 /* Rounds |x| (as bits) to `fraction` bits of fraction, ties to even, and shifts them down. */
 static LLVMValueRef round_bits(Gen *g, LLVMValueRef bits, unsigned drop)
 {
-    LLVMValueRef odd = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, bits, drop), ""), i32c(g, bits, 1), "");
+    LLVMValueRef odd =
+        LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, bits, drop), ""), i32c(g, bits, 1), "");
     LLVMValueRef up = LLVMBuildAdd(g->b, odd, i32c(g, bits, (1u << (drop - 1)) - 1), "");
     return LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, bits, up, ""), i32c(g, bits, drop), "");
 }
@@ -42,21 +54,25 @@ static LLVMValueRef to_f8(Gen *g, DType d, LLVMValueRef v)
     double max = e4 ? 448 : 57344, least = e4 ? 0x1p-6 : 0x1p-14, magic = e4 ? 16384 : 128;
     unsigned drop = e4 ? 20 : 21, bias = e4 ? 120u << 3 : 112u << 2;
     LLVMValueRef bits = cast_i32(g, v);
-    LLVMValueRef sign = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 24), ""), i32c(g, v, 0x80), "");
+    LLVMValueRef sign =
+        LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 24), ""), i32c(g, v, 0x80), "");
     LLVMValueRef a = cast_f32(g, LLVMBuildAnd(g->b, bits, i32c(g, v, 0x7fffffff), ""));
     LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
     a = LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOGT, a, fk(g, v, max), ""), fk(g, v, max), a, "");
     LLVMValueRef normal = LLVMBuildSub(g->b, round_bits(g, cast_i32(g, a), drop), i32c(g, v, bias), "");
     LLVMValueRef m = fk(g, v, magic);
-    LLVMValueRef denormal = LLVMBuildSub(g->b, cast_i32(g, LLVMBuildFAdd(g->b, a, m, "")), cast_i32(g, m), "");
-    LLVMValueRef r = LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOLT, a, fk(g, v, least), ""), denormal, normal, "");
+    LLVMValueRef denormal =
+        LLVMBuildSub(g->b, cast_i32(g, LLVMBuildFAdd(g->b, a, m, "")), cast_i32(g, m), "");
+    LLVMValueRef r =
+        LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOLT, a, fk(g, v, least), ""), denormal, normal, "");
     r = LLVMBuildOr(g->b, LLVMBuildSelect(g->b, nan, i32c(g, v, e4 ? 0x7f : 0x7e), r, ""), sign, "");
     return LLVMBuildTrunc(g->b, r, gen_vec(g->i8, gen_lanes(v)), "");
 }
 
 static LLVMValueRef f16_bits(Gen *g, LLVMValueRef x, LLVMValueRef none)
 {
-    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, 4, false), LLVMConstNull(gen_vec(g->i16, 16)), LLVMConstInt(g->i16, 0xffff, false) };
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, 4, false), LLVMConstNull(gen_vec(g->i16, 16)),
+        LLVMConstInt(g->i16, 0xffff, false) };
     return gen_intrinsic(g, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, v, 4);
 }
 
@@ -74,7 +90,9 @@ LLVMValueRef from_f32(Gen *g, DType d, LLVMValueRef v)
     if (d == DT_F16) return to_f16(g, v);
     if (d != DT_BF16) return to_f8(g, d, v);
     LLVMValueRef bits = cast_i32(g, v), nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
-    LLVMValueRef r = round_bits(g, bits, 16), quiet = LLVMBuildOr(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 16), ""), i32c(g, v, 0x40), "");
+    LLVMValueRef r = round_bits(g, bits, 16),
+                 quiet =
+                     LLVMBuildOr(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 16), ""), i32c(g, v, 0x40), "");
     return LLVMBuildTrunc(g->b, LLVMBuildSelect(g->b, nan, quiet, r, ""), gen_vec(g->i16, gen_lanes(v)), "");
 }
 
@@ -85,18 +103,23 @@ LLVMValueRef from_f32_exact(Gen *g, DType d, LLVMValueRef v)
     int n = gen_lanes(v);
     LLVMValueRef a = gen_intrinsic(g, "llvm.fabs", (LLVMTypeRef[]){ LLVMTypeOf(v) }, 1, &v, 1);
     LLVMValueRef inf = LLVMBuildFCmp(g->b, LLVMRealOEQ, a, fk(g, v, __builtin_inf()), "");
-    LLVMValueRef kept = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, r, ki(g, v, g->i8, 0x80), ""), gen_splat(g, LLVMConstInt(g->i8, 0x7c, false), n), "");
+    LLVMValueRef kept = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, r, ki(g, v, g->i8, 0x80), ""),
+        gen_splat(g, LLVMConstInt(g->i8, 0x7c, false), n), "");
     return LLVMBuildSelect(g->b, inf, kept, r, "");
 }
 
-/* f64 -> f32 rounded to odd: towards zero, the last bit set if anything was lost. One more rounding is then right. */
+/* f64 -> f32 rounded to odd: towards zero, the last bit set if anything was lost. One more rounding is then
+ * right. */
 static LLVMValueRef to_odd(Gen *g, LLVMValueRef x)
 {
     int n = gen_lanes(x);
-    LLVMValueRef f = LLVMBuildFPTrunc(g->b, x, gen_vec(g->f32, n), ""), back = LLVMBuildFPExt(g->b, f, LLVMTypeOf(x), "");
+    LLVMValueRef f = LLVMBuildFPTrunc(g->b, x, gen_vec(g->f32, n), ""),
+                 back = LLVMBuildFPExt(g->b, f, LLVMTypeOf(x), "");
     LLVMTypeRef t[] = { LLVMTypeOf(x) };
-    LLVMValueRef ax = gen_intrinsic(g, "llvm.fabs", t, 1, &x, 1), ab = gen_intrinsic(g, "llvm.fabs", t, 1, &back, 1);
-    LLVMValueRef over = LLVMBuildFCmp(g->b, LLVMRealOGT, ab, ax, ""), lost = LLVMBuildFCmp(g->b, LLVMRealONE, back, x, "");
+    LLVMValueRef ax = gen_intrinsic(g, "llvm.fabs", t, 1, &x, 1),
+                 ab = gen_intrinsic(g, "llvm.fabs", t, 1, &back, 1);
+    LLVMValueRef over = LLVMBuildFCmp(g->b, LLVMRealOGT, ab, ax, ""),
+                 lost = LLVMBuildFCmp(g->b, LLVMRealONE, back, x, "");
     LLVMValueRef bits = cast_i32(g, f);
     bits = LLVMBuildSub(g->b, bits, LLVMBuildZExt(g->b, over, LLVMTypeOf(bits), ""), "");
     return cast_f32(g, LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, lost, LLVMTypeOf(bits), ""), ""));
@@ -112,13 +135,17 @@ static LLVMValueRef int_to_float(Gen *g, DType to, DType from, LLVMValueRef v)
         LLVMValueRef x = sgn ? LLVMBuildSIToFP(g->b, v, t, "") : LLVMBuildUIToFP(g->b, v, t, "");
         return to == DT_F64 ? x : from_f32(g, to, x);
     }
-    if (dtype_bits(from) == 64) {   /* to 53 bits, the last one saying that more were lost */
+    if (dtype_bits(from) == 64) { /* to 53 bits, the last one saying that more were lost */
         LLVMTypeRef i64 = gen_vec(g->i64, n);
         LLVMValueRef low = LLVMBuildAnd(g->b, v, ki(g, v, g->i64, 0x7ff), "");
-        LLVMValueRef some = LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntNE, low, LLVMConstNull(i64), ""), i64, "");
-        LLVMValueRef odd = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, v, ki(g, v, g->i64, ~0x7ffull), ""), LLVMBuildShl(g->b, some, ki(g, v, g->i64, 11), ""), "");
-        LLVMValueRef top = sgn ? LLVMBuildAShr(g->b, v, ki(g, v, g->i64, 52), "") : LLVMBuildLShr(g->b, v, ki(g, v, g->i64, 52), "");
-        LLVMValueRef small = LLVMBuildICmp(g->b, LLVMIntULE, LLVMBuildAdd(g->b, top, ki(g, v, g->i64, 1), ""), ki(g, v, g->i64, sgn ? 1 : 1), "");
+        LLVMValueRef some =
+            LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntNE, low, LLVMConstNull(i64), ""), i64, "");
+        LLVMValueRef odd = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, v, ki(g, v, g->i64, ~0x7ffull), ""),
+            LLVMBuildShl(g->b, some, ki(g, v, g->i64, 11), ""), "");
+        LLVMValueRef top = sgn ? LLVMBuildAShr(g->b, v, ki(g, v, g->i64, 52), "")
+                               : LLVMBuildLShr(g->b, v, ki(g, v, g->i64, 52), "");
+        LLVMValueRef small = LLVMBuildICmp(g->b, LLVMIntULE, LLVMBuildAdd(g->b, top, ki(g, v, g->i64, 1), ""),
+            ki(g, v, g->i64, sgn ? 1 : 1), "");
         v = LLVMBuildSelect(g->b, small, v, odd, "");
     }
     LLVMValueRef x = sgn ? LLVMBuildSIToFP(g->b, v, f64, "") : LLVMBuildUIToFP(g->b, v, f64, "");
@@ -147,7 +174,9 @@ LLVMValueRef convert(Gen *g, DType to, DType from, LLVMValueRef v)
         return LLVMBuildSelect(g->b, v, one, LLVMConstNull(LLVMTypeOf(one)), "");
     }
     if (tf && ff) {
-        if (from == DT_F64) return to == DT_F32 ? LLVMBuildFPTrunc(g->b, v, gen_vec(g->f32, n), "") : from_f32(g, to, to_odd(g, v));
+        if (from == DT_F64)
+            return to == DT_F32 ? LLVMBuildFPTrunc(g->b, v, gen_vec(g->f32, n), "")
+                                : from_f32(g, to, to_odd(g, v));
         LLVMValueRef x = to_f32(g, from, v);
         return to == DT_F64 ? LLVMBuildFPExt(g->b, x, gen_vec(g->f64, n), "") : from_f32(g, to, x);
     }

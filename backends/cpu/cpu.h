@@ -1,14 +1,13 @@
 /* cpu.h: inside of the CPU backend. docs/cpu.md says how it works; in short:
  *
- *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop nest
- *   plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the start
- *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
- *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
- *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
- *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements; reductions
- *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
- *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window fetched early; gathers, scatters, atomics
- *   mma.c      packing and register-tiled matrix products
+ *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop
+ * nest plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the
+ * start buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory share.c which
+ * virtual tiles get a buffer after all, as several steps would compute them gen.c, scalar.c   steps -> LLVM
+ * IR: function, control flow; scalars nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles
+ * evaluated at a chunk of elements; reductions elem.c, convert.c, math.c   element-wise operations on scalars
+ * and vectors window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the
+ * next window fetched early; gathers, scatters, atomics mma.c      packing and register-tiled matrix products
  *   order.c    scans, sort, topk
  *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
 #pragma once
@@ -18,36 +17,36 @@
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/TargetMachine.h>
 
-/* --- plan ---------------------------------------------------------------------------------------------------------- */
+/* --- plan -------------------------------------------------------------------------------------------- */
 
 typedef struct Step Step;
-typedef struct Steps Steps;     /* the steps of one block */
+typedef struct Steps Steps; /* the steps of one block */
 typedef struct Buf Buf;
 typedef struct Sink Sink;
 
 /* How the elements of a buffer lie. Dense row-major for tiles; matrix operands have their own forms. */
 typedef enum BufForm {
     FORM_DENSE,
-    FORM_ROWS,      /* mma A: row-major [rows][ld] */
-    FORM_PANELS,    /* mma B: [panel][k][nr], panels of nr columns */
-    FORM_PAIRS,     /* mma B of 16-bit pairs: [panel][k/2][nr][2] */
+    FORM_ROWS,   /* mma A: row-major [rows][ld] */
+    FORM_PANELS, /* mma B: [panel][k][nr], panels of nr columns */
+    FORM_PAIRS,  /* mma B of 16-bit pairs: [panel][k/2][nr][2] */
 } BufForm;
 
 /* What an mma computes in. */
 typedef enum MmaKind { MMA_F32, MMA_F64, MMA_BF16_PAIRS, MMA_I16_PAIRS } MmaKind;
 
 struct Buf {
-    DType dtype;                    /* of an element as stored */
+    DType dtype; /* of an element as stored */
     BufForm form;
     int rank;
-    int64_t shape[TILE_MAX_RANK];   /* FORM_DENSE: of the tile; else rows, columns */
-    int64_t ld, nr;                 /* FORM_ROWS: elements from row to row; panels: columns of a panel */
+    int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: of the tile; else rows, columns */
+    int64_t ld, nr;               /* FORM_ROWS: elements from row to row; panels: columns of a panel */
     int64_t bytes;
-    Steps *home;                    /* the block in which it is defined */
-    int first, last;                /* positions of its definition and last use, in home */
-    Buf *same, *members, *next_member;  /* coalesced: representative, list of members (representative only) */
-    int life_first, life_last;      /* of the class */
-    int64_t offset;                 /* in scratch; of the class */
+    Steps *home;                       /* the block in which it is defined */
+    int first, last;                   /* positions of its definition and last use, in home */
+    Buf *same, *members, *next_member; /* coalesced: representative, list of members (representative only) */
+    int life_first, life_last;         /* of the class */
+    int64_t offset;                    /* in scratch; of the class */
     Buf *next;
     uint32_t id;
 };
@@ -58,67 +57,88 @@ typedef enum TileMode { TILE_NONE, TILE_SCALAR, TILE_VIRTUAL, TILE_BUFFER } Tile
 typedef struct ValInfo {
     TileMode mode;
     Buf *buf;
-    Step *avail;            /* the step after which it can be read (its own block), NULL: always */
-    Step *at;               /* buffers: the nest that fills it */
-    bool wanted;            /* must have a buffer */
-    uint32_t walk[2];       /* plan_leaves: the last walk that came here, by `same` */
-    LLVMValueRef llvm;      /* scalars */
+    Step *avail;       /* the step after which it can be read (its own block), NULL: always */
+    Step *at;          /* buffers: the nest that fills it */
+    bool wanted;       /* must have a buffer */
+    uint32_t walk[2];  /* plan_leaves: the last walk that came here, by `same` */
+    LLVMValueRef llvm; /* scalars */
 } ValInfo;
 
 typedef enum SinkKind {
-    SINK_BUFFER,            /* value -> buf (dense) */
-    SINK_PACK,              /* value -> buf (a matrix operand) */
-    SINK_REDUCE,            /* reduce_*, arg*, reduce: instr */
-    SINK_STORE, SINK_SCATTER, SINK_ATOMIC, SINK_ASSERT, SINK_PRINT,
+    SINK_BUFFER, /* value -> buf (dense) */
+    SINK_PACK,   /* value -> buf (a matrix operand) */
+    SINK_REDUCE, /* reduce_*, arg*, reduce: instr */
+    SINK_STORE,
+    SINK_SCATTER,
+    SINK_ATOMIC,
+    SINK_ASSERT,
+    SINK_PRINT,
 } SinkKind;
 
 struct Sink {
     SinkKind kind;
     Instr *instr;
-    Value *value;           /* what is evaluated */
-    Buf *buf, *aux;         /* where it goes; aux: partial results (wider sums, positions) */
-    int64_t base[TILE_MAX_RANK];    /* SINK_BUFFER: position of the value in the buffer (concat) */
+    Value *value;                /* what is evaluated */
+    Buf *buf, *aux;              /* where it goes; aux: partial results (wider sums, positions) */
+    int64_t base[TILE_MAX_RANK]; /* SINK_BUFFER: position of the value in the buffer (concat) */
     Sink *next;
 };
 
 typedef enum StepKind {
-    STEP_SCALAR,            /* instr computes scalars */
-    STEP_WINDOW,            /* addresses of a load's window */
-    STEP_NEST,              /* loops over `shape` with sinks */
-    STEP_TURN,              /* value's operand -> buf with the last axis turned (permute, transposed operand) */
-    STEP_MMA, STEP_SCAN, STEP_SORT,
-    STEP_FOR, STEP_WHILE, STEP_IF, STEP_YIELD,
+    STEP_SCALAR, /* instr computes scalars */
+    STEP_WINDOW, /* addresses of a load's window */
+    STEP_NEST,   /* loops over `shape` with sinks */
+    STEP_TURN,   /* value's operand -> buf with the last axis turned (permute, transposed operand) */
+    STEP_MMA,
+    STEP_SCAN,
+    STEP_SORT,
+    STEP_FOR,
+    STEP_WHILE,
+    STEP_IF,
+    STEP_YIELD,
 } StepKind;
 
 struct Step {
     StepKind kind;
     Instr *instr;
-    int index, pos, end;    /* place in its block; in the function (control: end of its blocks) */
+    int index, pos, end; /* place in its block; in the function (control: end of its blocks) */
     Steps *in;
     Step *next;
-    bool memory;            /* takes part in a token chain */
+    bool memory; /* takes part in a token chain */
     /* STEP_NEST */
     int rank;
-    int64_t shape[TILE_MAX_RANK];   /* extents other than 1 */
+    int64_t shape[TILE_MAX_RANK]; /* extents other than 1 */
     Sink *sinks, **sinks_end;
-    bool scalar_lanes;      /* one element at a time */
+    bool scalar_lanes; /* one element at a time */
     /* STEP_TURN */
-    Value *value;           /* evaluated */
+    Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
     Buf *buf, *aux;
     /* STEP_MMA */
-    MmaKind mma; Buf *a, *b; bool a_columns; bool zero_acc; Buf *acc; int nv, mr;
+    MmaKind mma;
+    Buf *a, *b;
+    bool a_columns;
+    bool zero_acc;
+    Buf *acc;
+    int nv, mr;
     /* control */
     Steps *blocks[2];
-    Buf **carried, **carried2;      /* buffers of carried tiles, by number; while: what condition passes; if: results */
+    Buf **carried,
+        **carried2; /* buffers of carried tiles, by number; while: what condition passes; if: results */
 };
 
-struct Steps { Block *block; Step *first, **end, *last; Step *parent; int n; Step *last_memory; };
+struct Steps {
+    Block *block;
+    Step *first, **end, *last;
+    Step *parent;
+    int n;
+    Step *last_memory;
+};
 
 /* What the processor can do. */
 typedef struct CpuTarget {
-    const char *cpu, *features;     /* for LLVM */
-    int vector_bytes;               /* 64, 32, 16 */
+    const char *cpu, *features; /* for LLVM */
+    int vector_bytes;           /* 64, 32, 16 */
     int n_vector_regs;
     bool avx512, avx2, f16c, bf16, vnni;
 } CpuTarget;
@@ -128,10 +148,18 @@ typedef struct Plan {
     Arena *arena;
     Func *func;
     const CpuTarget *target;
-    ValInfo *info; uint32_t n_info, n_walks;
+    ValInfo *info;
+    uint32_t n_info, n_walks;
     Steps *body;
-    Buf *bufs, **bufs_end; uint32_t n_bufs;
-    VEC(struct { Value *value; BufForm form; DType dtype; Buf *buf; }) packs;
+    Buf *bufs, **bufs_end;
+    uint32_t n_bufs;
+    VEC(struct {
+        Value *value;
+        BufForm form;
+        DType dtype;
+        Buf *buf;
+    })
+    packs;
     int64_t scratch_bytes;
     bool checked, prints;
 } Plan;
@@ -139,23 +167,30 @@ typedef struct Plan {
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
-/* What is asked of an f32 result: all its bits; no more than what is left after rounding to 16 bits or fewer, through operations that keep
- * a relative error what it is; the same, and each use makes a NaN operand a NaN again. */
+/* What is asked of an f32 result: all its bits; no more than what is left after rounding to 16 bits or fewer,
+ * through operations that keep a relative error what it is; the same, and each use makes a NaN operand a NaN
+ * again. */
 typedef enum Need { NEED_ALL, NEED_16_BITS, NEED_16_BITS_NO_NAN } Need;
 Need plan_need(const Value *v);
-/* Of one operation, and of what computes one vector of `v` (of whose own operation it takes no notice if `v` has a buffer). */
+/* Of one operation, and of what computes one vector of `v` (of whose own operation it takes no notice if `v`
+ * has a buffer). */
 int plan_op_cost(const Instr *);
 int plan_cost(Plan *, Value *v);
-/* For every value read by evaluating `v` where it has no buffer, once: fn(user, leaf, same) with same: read at the position itself only. */
+/* For every value read by evaluating `v` where it has no buffer, once: fn(user, leaf, same) with same: read
+ * at the position itself only. */
 void plan_leaves(Plan *, Value *v, bool same, void (*fn)(void *user, Value *leaf, bool same), void *user);
 static inline ValInfo *plan_info(const Plan *p, const Value *v) { return &p->info[v->id]; }
-static inline Buf *buf_root(Buf *b) { while (b->same) b = b->same; return b; }
+static inline Buf *buf_root(Buf *b)
+{
+    while (b->same) b = b->same;
+    return b;
+}
 /* Lanes of f32 in a vector. */
 static inline int plan_lanes(const CpuTarget *t) { return t->vector_bytes / 4; }
 /* The extents other than 1; returns their number. */
 int squeeze(const Type *, int64_t *shape);
 
-/* --- generator ----------------------------------------------------------------------------------------------------- */
+/* --- generator --------------------------------------------------------------------------------------- */
 
 typedef struct Window Window;
 
@@ -170,21 +205,25 @@ typedef struct Gen {
     LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMValueRef fn, slots, scratch, linear, failed;
-    LLVMBasicBlockRef entry, setup;     /* allocas; slot loads and what follows from them */
+    LLVMBasicBlockRef entry, setup; /* allocas; slot loads and what follows from them */
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, voidt;
     VEC(Slot) slot_list;
     VEC(LLVMValueRef) slot_values;
     VEC(const char *) messages;
-    Window *walked;                     /* those whose next row all nests over it fetch */
-    Window **windows;                   /* by value id of the result (loads) or of the token (stores) */
-    LLVMDIBuilderRef di; LLVMMetadataRef di_scope; LLVMMetadataRef di_file;
-    bool streams;                       /* non-temporal stores were emitted */
+    Window *walked;   /* those whose next row all nests over it fetch */
+    Window **windows; /* by value id of the result (loads) or of the token (stores) */
+    LLVMDIBuilderRef di;
+    LLVMMetadataRef di_scope;
+    LLVMMetadataRef di_file;
+    bool streams; /* non-temporal stores were emitted */
     int n_helpers;
 } Gen;
 
-LLVMModuleRef cpu_generate(Session *, Plan *, const BackendOptions *, LLVMContextRef, const char *symbol, Artifact *out);
+LLVMModuleRef cpu_generate(
+    Session *, Plan *, const BackendOptions *, LLVMContextRef, const char *symbol, Artifact *out);
 
-/* The LLVM type of `lanes` elements (1: scalar) as computed with, and as stored. bf16 and fp8 are held as their bits. */
+/* The LLVM type of `lanes` elements (1: scalar) as computed with, and as stored. bf16 and fp8 are held as
+ * their bits. */
 LLVMTypeRef gen_type(Gen *, DType, int lanes);
 LLVMTypeRef gen_mem_type(Gen *, DType, int lanes);
 LLVMTypeRef gen_vec(LLVMTypeRef, int lanes);
@@ -195,9 +234,10 @@ LLVMValueRef gen_const(Gen *, DType, Scalar, int lanes);
 LLVMValueRef gen_iota(Gen *, LLVMTypeRef elem, int lanes);
 int gen_lanes(LLVMValueRef);
 LLVMValueRef gen_alloca(Gen *, LLVMTypeRef, const char *name);
-LLVMValueRef gen_intrinsic(Gen *, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args);
+LLVMValueRef gen_intrinsic(
+    Gen *, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args);
 LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
-LLVMValueRef gen_scalar(Gen *, Value *);                /* a scalar value of the IR */
+LLVMValueRef gen_scalar(Gen *, Value *); /* a scalar value of the IR */
 LLVMValueRef gen_scalar_i64(Gen *, Value *);
 LLVMBasicBlockRef gen_block(Gen *, const char *name);
 LLVMBasicBlockRef gen_here(Gen *);
@@ -210,23 +250,35 @@ LLVMValueRef gen_store(Gen *, DType, LLVMValueRef value, LLVMValueRef ptr);
 LLVMValueRef gen_ptr(Gen *, LLVMValueRef base, LLVMValueRef byte_offset);
 LLVMValueRef gen_buf(Gen *, const Buf *, int64_t byte_offset);
 LLVMValueRef gen_shuffle(Gen *, LLVMValueRef a, LLVMValueRef b, const int *mask, int n);
-LLVMValueRef gen_by_16(Gen *, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef));
+LLVMValueRef gen_by_16(
+    Gen *, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef));
 
 /* A counted loop [0, n) by `step`: gen_loop opens it and gives the counter, gen_loop_end closes it. */
-typedef struct Loop { LLVMBasicBlockRef body, before; LLVMValueRef i, from, n; int64_t step; } Loop;
+typedef struct Loop {
+    LLVMBasicBlockRef body, before;
+    LLVMValueRef i, from, n;
+    int64_t step;
+} Loop;
 LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
 void gen_loop_end(Gen *, Loop *);
 /* if (cond) ... : gen_if opens, gen_else (optional) turns, gen_endif closes. */
-typedef struct If { LLVMBasicBlockRef then, other, done; bool turned; } If;
+typedef struct If {
+    LLVMBasicBlockRef then, other, done;
+    bool turned;
+} If;
 void gen_if(Gen *, If *, LLVMValueRef cond);
 void gen_else(Gen *, If *);
 void gen_endif(Gen *, If *);
 
 /* A function of the module's own, emitted once, found again by its name. */
-typedef struct Helper { LLVMValueRef outer; LLVMBasicBlockRef here, entry, body; LLVMMetadataRef di; } Helper;
+typedef struct Helper {
+    LLVMValueRef outer;
+    LLVMBasicBlockRef here, entry, body;
+    LLVMMetadataRef di;
+} Helper;
 LLVMValueRef helper_find(Gen *, const char *name);
 LLVMValueRef helper_begin(Gen *, Helper *, const char *name, LLVMTypeRef type);
-void helper_end(Gen *, Helper *);       /* after the function's returns */
+void helper_end(Gen *, Helper *); /* after the function's returns */
 
 void gen_steps(Gen *, Steps *);
 /* Emits a scalar instruction. */
@@ -239,35 +291,43 @@ LLVMValueRef gen_remap(Gen *, LLVMValueRef program);
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
 
 /* elem.c: an element-wise operation of operands of `dtype` (lanes alike); bool in i1. */
-LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, Need);     /* need: plan_need of the result */
-LLVMValueRef elem_reduce(Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b);  /* the combination of reduce_*, scan_* */
+LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, Need); /* need: plan_need of the result */
+LLVMValueRef elem_reduce(
+    Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b); /* the combination of reduce_*, scan_* */
 /* convert.c */
 LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef convert_bits(Gen *, DType to, DType from, LLVMValueRef);
-LLVMValueRef to_f32(Gen *, DType, LLVMValueRef);       /* from a float of at most 32 bits */
+LLVMValueRef to_f32(Gen *, DType, LLVMValueRef); /* from a float of at most 32 bits */
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
-LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);   /* of a value of the dtype: no rounding, infinities of e5m2 stay */
+LLVMValueRef from_f32_exact(
+    Gen *, DType, LLVMValueRef); /* of a value of the dtype: no rounding, infinities of e5m2 stay */
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
 
-/* --- nests --------------------------------------------------------------------------------------------------------- */
+/* --- nests ------------------------------------------------------------------------------------------- */
 
-typedef struct Memo { Value *value; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef result; struct Memo *next; } Memo;
+typedef struct Memo {
+    Value *value;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int va;
+    LLVMValueRef result;
+    struct Memo *next;
+} Memo;
 typedef struct WindowRow WindowRow;
 
-/* Where evaluation happens. Chunk code goes to the builder's place; what is the same for the whole row goes to the end of
- * `row`, a block that has no terminator yet. */
+/* Where evaluation happens. Chunk code goes to the builder's place; what is the same for the whole row goes
+ * to the end of `row`, a block that has no terminator yet. */
 typedef struct Eval {
     Gen *g;
     int lanes;
-    LLVMBasicBlockRef row;          /* NULL: the chunk is the row (one place for all) */
-    struct Eval *row_eval;          /* evaluation at the row's place, lanes = 1 */
-    Memo **memo;                    /* chains by value; `memo_room` of them, a power of two */
+    LLVMBasicBlockRef row; /* NULL: the chunk is the row (one place for all) */
+    struct Eval *row_eval; /* evaluation at the row's place, lanes = 1 */
+    Memo **memo;           /* chains by value; `memo_room` of them, a power of two */
     uint32_t n_memo, memo_room;
     WindowRow *rows;
-    Step *step;                     /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
-    /* Of a row's evaluation: chunks take it that windows are in range and their elements side by side for the whole row; `plain`
-     * is where that holds (i1, in the row; NULL: always). */
+    Step *step; /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
+    /* Of a row's evaluation: chunks take it that windows are in range and their elements side by side for the
+     * whole row; `plain` is where that holds (i1, in the row; NULL: always). */
     bool assume;
     LLVMValueRef plain;
 } Eval;
@@ -279,7 +339,10 @@ void nest_emit(Gen *, Step *);
 int unsqueeze(Gen *, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord);
 void eval_init(Eval *, Gen *, int lanes);
 /* Work that belongs to the row: moves the builder to the row's end, and back. */
-typedef struct RowPlace { LLVMBasicBlockRef back; bool moved; } RowPlace;
+typedef struct RowPlace {
+    LLVMBasicBlockRef back;
+    bool moved;
+} RowPlace;
 RowPlace row_enter(Eval *);
 void row_leave(Eval *, RowPlace);
 
@@ -288,26 +351,34 @@ struct Window {
     MemParts m;
     Instr *instr;
     DType dtype;
-    int rank;                                   /* of the tile */
-    int axis[TILE_MAX_RANK];                    /* tensor axis of each tile axis */
-    LLVMValueRef base;                          /* address of element (0, ..., 0) of the window */
-    LLVMValueRef stride[TILE_MAX_RANK];         /* bytes per step along each tile axis */
-    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK];  /* positions in range, NULL: all are */
-    LLVMValueRef outside;                       /* i1: a dropped axis is out of range; NULL: none can be */
-    LLVMValueRef unit[TILE_MAX_RANK];           /* i1: elements lie side by side; NULL: known (is_unit) */
+    int rank;                                          /* of the tile */
+    int axis[TILE_MAX_RANK];                           /* tensor axis of each tile axis */
+    LLVMValueRef base;                                 /* address of element (0, ..., 0) of the window */
+    LLVMValueRef stride[TILE_MAX_RANK];                /* bytes per step along each tile axis */
+    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK]; /* positions in range, NULL: all are */
+    LLVMValueRef outside;             /* i1: a dropped axis is out of range; NULL: none can be */
+    LLVMValueRef unit[TILE_MAX_RANK]; /* i1: elements lie side by side; NULL: known (is_unit) */
     bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
     LLVMValueRef pad;
-    LLVMValueRef ahead;                         /* bytes to where the same load reads next, prefetched; NULL: no */
-    int locality;                               /* of that prefetch: as llvm.prefetch counts */
-    int walks, work, most, done;                /* whole rows: nests over the row, which share the prefetching by their work; their work in all; the most; that of those emitted */
+    LLVMValueRef ahead;          /* bytes to where the same load reads next, prefetched; NULL: no */
+    int locality;                /* of that prefetch: as llvm.prefetch counts */
+    int walks, work, most, done; /* whole rows: nests over the row, which share the prefetching by their work;
+                                    their work in all; the most; that of those emitted */
     Window *next_walked;
-    LLVMValueRef stream;                        /* i1: write past the caches; NULL: no */
+    LLVMValueRef stream; /* i1: write past the caches; NULL: no */
     int64_t shape[TILE_MAX_RANK];
 };
-struct WindowRow { Window *w; LLVMValueRef coord[TILE_MAX_RANK]; int va; LLVMValueRef ptr, lo, hi; WindowRow *next; };
+struct WindowRow {
+    Window *w;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int va;
+    LLVMValueRef ptr, lo, hi;
+    WindowRow *next;
+};
 Window *memory_window(Gen *, Instr *);
 LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
-/* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy during all of them. */
+/* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy
+ * during all of them. */
 bool memory_walks(const Window *, const Step *);
 int memory_work(Gen *, const Step *);
 void memory_fetch_part(Eval *, Window *, const Step *, LLVMValueRef *coord, int va);
@@ -322,8 +393,9 @@ int memory_unit_axis(const Func *, const Instr *);
 void mma_emit(Gen *, Step *);
 MmaKind mma_kind(const CpuTarget *, const Instr *);
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
-void mma_pack_store(Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
-void mma_clear_padding(Gen *, const Buf *);             /* of rows with half a pair at their end */
+void mma_pack_store(
+    Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
+void mma_clear_padding(Gen *, const Buf *); /* of rows with half a pair at their end */
 void turn_emit(Gen *, Step *);
 /* order.c */
 void scan_emit(Gen *, Step *);
@@ -332,8 +404,9 @@ void sort_emit(Gen *, Step *);
 LLVMValueRef buf_load(Eval *, const Buf *, LLVMValueRef *coord, int va);
 void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int va);
 
-/* --- target -------------------------------------------------------------------------------------------------------- */
+/* --- target ------------------------------------------------------------------------------------------ */
 
-/* The target machine for `cpu` and `features` (NULL or "": the host) and what it can do. The machine is the caller's. */
+/* The target machine for `cpu` and `features` (NULL or "": the host) and what it can do. The machine is the
+ * caller's. */
 LLVMTargetMachineRef cpu_target_machine(Session *, const BackendOptions *, CpuTarget *out);
 bool cpu_optimise(Session *, LLVMModuleRef, LLVMTargetMachineRef, const BackendOptions *);

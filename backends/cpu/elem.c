@@ -1,15 +1,20 @@
-/* elem.c: element-wise operations, on scalars and vectors alike, with the meaning that ops.def gives them (ir/scalar.c in C).
- * Floats narrower than f32 compute in f32 and round to their dtype after each operation. */
+/* elem.c: element-wise operations, on scalars and vectors alike, with the meaning that ops.def gives them
+ * (ir/scalar.c in C). Floats narrower than f32 compute in f32 and round to their dtype after each operation.
+ */
 #include "backends/cpu/cpu.h"
 
-static LLVMValueRef icmp(Gen *g, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(g->b, p, a, b, ""); }
-static LLVMValueRef fcmp(Gen *g, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFCmp(g->b, p, a, b, ""); }
-static LLVMValueRef sel(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(g->b, c, a, b, ""); }
+static LLVMValueRef icmp(Gen *g, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildICmp(g->b, p, a, b, ""); }
+static LLVMValueRef fcmp(Gen *g, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildFCmp(g->b, p, a, b, ""); }
+static LLVMValueRef sel(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildSelect(g->b, c, a, b, ""); }
 static LLVMValueRef null_of(LLVMValueRef v) { return LLVMConstNull(LLVMTypeOf(v)); }
 static LLVMValueRef ones_of(LLVMValueRef v) { return LLVMConstAllOnes(LLVMTypeOf(v)); }
 
 /* An integer of v's type. */
-static LLVMValueRef like(Gen *g, DType d, LLVMValueRef v, int64_t x) { return gen_const(g, d, scalar_int(x), gen_lanes(v)); }
+static LLVMValueRef like(Gen *g, DType d, LLVMValueRef v, int64_t x)
+{ return gen_const(g, d, scalar_int(x), gen_lanes(v)); }
 
 /* Quotient or remainder: by 0 gives 0; the most negative by -1 wraps (remainder 0). */
 static LLVMValueRef int_div(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b, bool rem)
@@ -18,7 +23,8 @@ static LLVMValueRef int_div(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b, boo
     LLVMValueRef zero = icmp(g, LLVMIntEQ, b, null_of(b)), bad = zero;
     if (sgn) {
         LLVMValueRef least = gen_const(g, d, scalar_lowest(d), gen_lanes(a));
-        bad = LLVMBuildOr(g->b, zero, LLVMBuildAnd(g->b, icmp(g, LLVMIntEQ, b, ones_of(b)), icmp(g, LLVMIntEQ, a, least), ""), "");
+        bad = LLVMBuildOr(g->b, zero,
+            LLVMBuildAnd(g->b, icmp(g, LLVMIntEQ, b, ones_of(b)), icmp(g, LLVMIntEQ, a, least), ""), "");
     }
     LLVMValueRef by = sel(g, bad, like(g, d, b, 1), b);
     LLVMValueRef r = rem ? (sgn ? LLVMBuildSRem(g->b, a, by, "") : LLVMBuildURem(g->b, a, by, ""))
@@ -47,12 +53,12 @@ static LLVMValueRef shift(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b
 }
 
 static LLVMValueRef int_less(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b)
-{
-    return icmp(g, dtype_is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b);
-}
+{ return icmp(g, dtype_is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b); }
 
-static LLVMValueRef int_min(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b) { return sel(g, int_less(g, d, b, a), b, a); }
-static LLVMValueRef int_max(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b) { return sel(g, int_less(g, d, a, b), b, a); }
+static LLVMValueRef int_min(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b)
+{ return sel(g, int_less(g, d, b, a), b, a); }
+static LLVMValueRef int_max(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b)
+{ return sel(g, int_less(g, d, a, b), b, a); }
 
 static LLVMValueRef int_compare(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b)
 {
@@ -71,7 +77,10 @@ static LLVMValueRef int_op(Gen *g, Op op, DType d, LLVMValueRef *v)
 {
     switch ((int)op) {
     case OP_NEG: return LLVMBuildNeg(g->b, v[0], "");
-    case OP_ABS: return dtype_is_signed(d) ? sel(g, icmp(g, LLVMIntSLT, v[0], null_of(v[0])), LLVMBuildNeg(g->b, v[0], ""), v[0]) : v[0];
+    case OP_ABS:
+        return dtype_is_signed(d)
+                   ? sel(g, icmp(g, LLVMIntSLT, v[0], null_of(v[0])), LLVMBuildNeg(g->b, v[0], ""), v[0])
+                   : v[0];
     case OP_ADD: return LLVMBuildAdd(g->b, v[0], v[1], "");
     case OP_SUB: return LLVMBuildSub(g->b, v[0], v[1], "");
     case OP_MUL: return LLVMBuildMul(g->b, v[0], v[1], "");
@@ -79,22 +88,31 @@ static LLVMValueRef int_op(Gen *g, Op op, DType d, LLVMValueRef *v)
     case OP_DIV: return int_div(g, d, v[0], v[1], false);
     case OP_REM: return int_div(g, d, v[0], v[1], true);
     case OP_CDIV: return cdiv(g, d, v[0], v[1]);
-    case OP_MIN: case OP_MINNUM: return int_min(g, d, v[0], v[1]);
-    case OP_MAX: case OP_MAXNUM: return int_max(g, d, v[0], v[1]);
+    case OP_MIN:
+    case OP_MINNUM: return int_min(g, d, v[0], v[1]);
+    case OP_MAX:
+    case OP_MAXNUM: return int_max(g, d, v[0], v[1]);
     case OP_CLAMP: return int_min(g, d, int_max(g, d, v[0], v[1]), v[2]);
     case OP_AND: return LLVMBuildAnd(g->b, v[0], v[1], "");
     case OP_OR: return LLVMBuildOr(g->b, v[0], v[1], "");
     case OP_XOR: return LLVMBuildXor(g->b, v[0], v[1], "");
     case OP_NOT: return LLVMBuildNot(g->b, v[0], "");
-    case OP_SHL: case OP_SHR: return shift(g, op, d, v[0], v[1]);
-    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: return int_compare(g, op, d, v[0], v[1]);
+    case OP_SHL:
+    case OP_SHR: return shift(g, op, d, v[0], v[1]);
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE: return int_compare(g, op, d, v[0], v[1]);
     default: return NULL;
     }
 }
 
 static LLVMValueRef is_nan(Gen *g, LLVMValueRef x) { return fcmp(g, LLVMRealUNO, x, x); }
 
-/* x86's own min and max give the second operand when the two are unordered (or both zero); one select makes the rest. */
+/* x86's own min and max give the second operand when the two are unordered (or both zero); one select makes
+ * the rest. */
 static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef r = sel(g, fcmp(g, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
@@ -102,9 +120,7 @@ static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValu
 }
 
 static LLVMValueRef fma3(Gen *g, LLVMValueRef *v)
-{
-    return gen_intrinsic(g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, 3);
-}
+{ return gen_intrinsic(g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, 3); }
 
 /* On f32 or f64. Comparisons give i1. */
 static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
@@ -132,32 +148,40 @@ static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
     }
 }
 
-static bool is_compare(Op op) { return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE; }
+static bool is_compare(Op op)
+{ return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE; }
 
 /* The result is an operand, or one with another sign. */
 static bool selects(Op op)
 {
-    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM || op == OP_MAXNUM || op == OP_CLAMP;
+    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM ||
+           op == OP_MAXNUM || op == OP_CLAMP;
 }
 
 /* philox4x32-10, words held in the low halves of 64-bit lanes */
 static LLVMValueRef philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter)
 {
     int n = gen_lanes(counter);
-    LLVMValueRef mask = gen_const(g, DT_U64, scalar_int(0xffffffff), n), w = gen_const(g, DT_U64, scalar_int(32), n);
+    LLVMValueRef mask = gen_const(g, DT_U64, scalar_int(0xffffffff), n),
+                 w = gen_const(g, DT_U64, scalar_int(32), n);
     LLVMValueRef k0 = LLVMBuildAnd(g->b, seed, mask, ""), k1 = LLVMBuildLShr(g->b, seed, w, "");
-    LLVMValueRef c[4] = { LLVMBuildAnd(g->b, counter, mask, ""), LLVMBuildLShr(g->b, counter, w, ""), null_of(counter), null_of(counter) };
+    LLVMValueRef c[4] = { LLVMBuildAnd(g->b, counter, mask, ""), LLVMBuildLShr(g->b, counter, w, ""),
+        null_of(counter), null_of(counter) };
     for (int round = 0; round < 10; round++) {
         LLVMValueRef p0 = LLVMBuildMul(g->b, c[0], gen_const(g, DT_U64, scalar_int(0xD2511F53), n), "");
         LLVMValueRef p1 = LLVMBuildMul(g->b, c[2], gen_const(g, DT_U64, scalar_int(0xCD9E8D57), n), "");
-        LLVMValueRef x0 = LLVMBuildXor(g->b, LLVMBuildXor(g->b, LLVMBuildLShr(g->b, p1, w, ""), c[1], ""), k0, "");
-        LLVMValueRef x2 = LLVMBuildXor(g->b, LLVMBuildXor(g->b, LLVMBuildLShr(g->b, p0, w, ""), c[3], ""), k1, "");
+        LLVMValueRef x0 =
+            LLVMBuildXor(g->b, LLVMBuildXor(g->b, LLVMBuildLShr(g->b, p1, w, ""), c[1], ""), k0, "");
+        LLVMValueRef x2 =
+            LLVMBuildXor(g->b, LLVMBuildXor(g->b, LLVMBuildLShr(g->b, p0, w, ""), c[3], ""), k1, "");
         c[0] = x0;
         c[1] = LLVMBuildAnd(g->b, p1, mask, "");
         c[2] = x2;
         c[3] = LLVMBuildAnd(g->b, p0, mask, "");
-        k0 = LLVMBuildAnd(g->b, LLVMBuildAdd(g->b, k0, gen_const(g, DT_U64, scalar_int(0x9E3779B9), n), ""), mask, "");
-        k1 = LLVMBuildAnd(g->b, LLVMBuildAdd(g->b, k1, gen_const(g, DT_U64, scalar_int(0xBB67AE85), n), ""), mask, "");
+        k0 = LLVMBuildAnd(
+            g->b, LLVMBuildAdd(g->b, k0, gen_const(g, DT_U64, scalar_int(0x9E3779B9), n), ""), mask, "");
+        k1 = LLVMBuildAnd(
+            g->b, LLVMBuildAdd(g->b, k1, gen_const(g, DT_U64, scalar_int(0xBB67AE85), n), ""), mask, "");
     }
     return LLVMBuildTrunc(g->b, c[0], gen_type(g, DT_U32, n), "");
 }
@@ -178,7 +202,9 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
         r = float_op(g, op, w, need);
         if (!is_compare(op)) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
     }
-    if (!r) ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name, dtype_name(d));
+    if (!r)
+        ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name,
+            dtype_name(d));
     return r;
 }
 
@@ -186,9 +212,12 @@ LLVMValueRef elem_reduce(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef v[] = { a, b };
     switch ((int)op) {
-    case OP_REDUCE_SUM: case OP_SCAN_SUM: return elem_op(g, OP_ADD, d, v, NEED_ALL);
-    case OP_REDUCE_PROD: case OP_SCAN_PROD: return elem_op(g, OP_MUL, d, v, NEED_ALL);
-    case OP_REDUCE_MAX: case OP_SCAN_MAX: return elem_op(g, OP_MAX, d, v, NEED_ALL);
+    case OP_REDUCE_SUM:
+    case OP_SCAN_SUM: return elem_op(g, OP_ADD, d, v, NEED_ALL);
+    case OP_REDUCE_PROD:
+    case OP_SCAN_PROD: return elem_op(g, OP_MUL, d, v, NEED_ALL);
+    case OP_REDUCE_MAX:
+    case OP_SCAN_MAX: return elem_op(g, OP_MAX, d, v, NEED_ALL);
     case OP_REDUCE_MIN: return elem_op(g, OP_MIN, d, v, NEED_ALL);
     case OP_REDUCE_ANY: return LLVMBuildOr(g->b, a, b, "");
     default: return LLVMBuildAnd(g->b, a, b, "");

@@ -1,5 +1,5 @@
-/* eval.c: evaluation of virtual tiles at a chunk of elements, each once; what does not change along the chunk's axis in the row, before the
- * chunks. Buffers are read and written here too. */
+/* eval.c: evaluation of virtual tiles at a chunk of elements, each once; what does not change along the
+ * chunk's axis in the row, before the chunks. Buffers are read and written here too. */
 #include "backends/cpu/nest.h"
 
 void eval_init(Eval *e, Gen *g, int lanes) { *e = (Eval){ .g = g, .lanes = lanes }; }
@@ -26,11 +26,14 @@ int unsqueeze(Gen *g, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef
     int k = 0, va = -1;
     for (int a = 0; a < TILE_MAX_RANK; a++) coord[a] = gen_int(g, 0);
     for (int a = 0; t->kind == TYPE_TILE && a < t->rank; a++)
-        if (t->shape[a] != 1 && k < n) { coord[a] = squeezed[k++]; va = a; }
+        if (t->shape[a] != 1 && k < n) {
+            coord[a] = squeezed[k++];
+            va = a;
+        }
     return va;
 }
 
-/* --- buffers ----------------------------------------------------------------------------------------------------------- */
+/* --- buffers ----------------------------------------------------------------------------------------- */
 
 static void dense_strides(const Buf *b, int64_t *stride)
 {
@@ -41,13 +44,15 @@ static void dense_strides(const Buf *b, int64_t *stride)
     }
 }
 
-static LLVMValueRef address(Eval *e, const Buf *b, int rank, const int64_t *stride, LLVMValueRef *coord, int va)
+static LLVMValueRef address(
+    Eval *e, const Buf *b, int rank, const int64_t *stride, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     RowPlace p = row_enter(e);
     LLVMValueRef off = gen_int(g, 0);
     for (int a = 0; a < rank; a++)
-        if (a != va) off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[a], gen_int(g, stride[a]), ""), "");
+        if (a != va)
+            off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[a], gen_int(g, stride[a]), ""), "");
     LLVMValueRef ptr = gen_ptr(g, gen_buf(g, b, 0), off);
     row_leave(e, p);
     if (va >= 0) ptr = gen_ptr(g, ptr, LLVMBuildMul(g->b, coord[va], gen_int(g, stride[va]), ""));
@@ -59,7 +64,8 @@ static LLVMValueRef load_strided(Gen *g, DType d, int lanes, LLVMValueRef ptr, i
     if (lanes == 1 || stride == dtype_bytes(d)) return gen_load(g, d, lanes, ptr);
     LLVMValueRef v = LLVMGetPoison(gen_type(g, d, lanes));
     for (int k = 0; k < lanes; k++)
-        v = LLVMBuildInsertElement(g->b, v, gen_load(g, d, 1, gen_ptr(g, ptr, gen_int(g, k * stride))), gen_int(g, k), "");
+        v = LLVMBuildInsertElement(
+            g->b, v, gen_load(g, d, 1, gen_ptr(g, ptr, gen_int(g, k * stride))), gen_int(g, k), "");
     return v;
 }
 
@@ -79,12 +85,16 @@ void buf_store(Eval *e, const Buf *b, LLVMValueRef v, LLVMValueRef *coord, int v
     dense_strides(b, stride);
     LLVMValueRef ptr = address(e, b, b->rank, stride, coord, va);
     int lanes = gen_lanes(v);
-    if (lanes == 1 || stride[va] == dtype_bytes(b->dtype)) { gen_store(g, b->dtype, v, ptr); return; }
+    if (lanes == 1 || stride[va] == dtype_bytes(b->dtype)) {
+        gen_store(g, b->dtype, v, ptr);
+        return;
+    }
     for (int k = 0; k < lanes; k++)
-        gen_store(g, b->dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""), gen_ptr(g, ptr, gen_int(g, k * stride[va])));
+        gen_store(g, b->dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""),
+            gen_ptr(g, ptr, gen_int(g, k * stride[va])));
 }
 
-/* --- evaluation ---------------------------------------------------------------------------------------------------------- */
+/* --- evaluation -------------------------------------------------------------------------------------- */
 
 static Memo **memo_chain(Eval *e, const Value *v) { return &e->memo[v->id & (e->memo_room - 1)]; }
 
@@ -150,7 +160,7 @@ static LLVMValueRef eval_reshape(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         return nest_eval(e, x, c, xva);
     }
     const Buf *b = plan_info(g->plan, x)->buf;
-    if (!b) return nest_eval(e, x, c, -1);      /* a splat */
+    if (!b) return nest_eval(e, x, c, -1); /* a splat */
     int64_t stride[TILE_MAX_RANK], s = dtype_bytes(b->dtype);
     for (int a = to->rank - 1; a >= 0; a--) {
         stride[a] = s;
@@ -217,11 +227,10 @@ static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     }
 }
 
-/* What `v` is computed from, in e->lanes lanes: a load whose element is the same for the whole chunk gives one. */
+/* What `v` is computed from, in e->lanes lanes: a load whose element is the same for the whole chunk gives
+ * one. */
 static LLVMValueRef eval_def(Eval *e, Value *v, LLVMValueRef *coord, int va)
-{
-    return gen_splat(e->g, eval_instr(e, v->def, coord, va), e->lanes);
-}
+{ return gen_splat(e->g, eval_instr(e, v->def, coord, va), e->lanes); }
 
 LLVMValueRef eval_fresh(Eval *e, Value *v, LLVMValueRef *coord, int va)
 {
@@ -233,7 +242,7 @@ LLVMValueRef eval_fresh(Eval *e, Value *v, LLVMValueRef *coord, int va)
 LLVMValueRef nest_eval(Eval *e, Value *v, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
-    if (va < 0 && e->row_eval) {    /* the same for the whole row */
+    if (va < 0 && e->row_eval) { /* the same for the whole row */
         int mark = -2 - e->lanes;
         Memo *m = memo_find(e->row_eval, v, coord, mark);
         if (m) return m->result;

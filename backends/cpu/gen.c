@@ -1,8 +1,9 @@
-/* gen.c: the LLVM function of a kernel: its frame, the loop over programs and control flow. Scalars are the business of scalar.c, tiles of
- * nest.c. Values that change along control flow go through allocas, which LLVM turns into registers. */
+/* gen.c: the LLVM function of a kernel: its frame, the loop over programs and control flow. Scalars are the
+ * business of scalar.c, tiles of nest.c. Values that change along control flow go through allocas, which LLVM
+ * turns into registers. */
 #include "backends/cpu/cpu.h"
 
-/* --- types and small things ------------------------------------------------------------------------------------------ */
+/* --- types and small things -------------------------------------------------------------------------- */
 
 LLVMTypeRef gen_vec(LLVMTypeRef t, int lanes) { return lanes == 1 ? t : LLVMVectorType(t, (unsigned)lanes); }
 
@@ -10,10 +11,18 @@ static LLVMTypeRef scalar_type(Gen *g, DType d)
 {
     switch (d) {
     case DT_BOOL: return g->i1;
-    case DT_I8: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return g->i8;
-    case DT_I16: case DT_U16: case DT_BF16: return g->i16;
-    case DT_I32: case DT_U32: return g->i32;
-    case DT_I64: case DT_U64: case DT_INDEX: return g->i64;
+    case DT_I8:
+    case DT_U8:
+    case DT_F8E4M3:
+    case DT_F8E5M2: return g->i8;
+    case DT_I16:
+    case DT_U16:
+    case DT_BF16: return g->i16;
+    case DT_I32:
+    case DT_U32: return g->i32;
+    case DT_I64:
+    case DT_U64:
+    case DT_INDEX: return g->i64;
     case DT_F16: return g->f16;
     case DT_F32: return g->f32;
     case DT_F64: return g->f64;
@@ -23,7 +32,8 @@ static LLVMTypeRef scalar_type(Gen *g, DType d)
 }
 
 LLVMTypeRef gen_type(Gen *g, DType d, int lanes) { return gen_vec(scalar_type(g, d), lanes); }
-LLVMTypeRef gen_mem_type(Gen *g, DType d, int lanes) { return gen_vec(d == DT_BOOL ? g->i8 : scalar_type(g, d), lanes); }
+LLVMTypeRef gen_mem_type(Gen *g, DType d, int lanes)
+{ return gen_vec(d == DT_BOOL ? g->i8 : scalar_type(g, d), lanes); }
 
 int gen_lanes(LLVMValueRef v)
 {
@@ -50,18 +60,31 @@ LLVMValueRef gen_splat(Gen *g, LLVMValueRef v, int lanes)
     return LLVMBuildShuffleVector(g->b, one, LLVMGetPoison(t), LLVMConstNull(gen_vec(g->i32, lanes)), "");
 }
 
-LLVMValueRef gen_const_float(Gen *g, double v, int lanes) { return const_splat(g, LLVMConstReal(g->f32, v), lanes); }
+LLVMValueRef gen_const_float(Gen *g, double v, int lanes)
+{ return const_splat(g, LLVMConstReal(g->f32, v), lanes); }
 
 LLVMValueRef gen_const(Gen *g, DType d, Scalar v, int lanes)
 {
     LLVMValueRef c;
     switch (d) {
-    case DT_F32: case DT_F64: case DT_F16: c = LLVMConstReal(scalar_type(g, d), v.f); break;
-    case DT_BF16: case DT_F8E4M3: case DT_F8E5M2: c = LLVMConstInt(scalar_type(g, d), scalar_bits(d, v), false); break;
+    case DT_F32:
+    case DT_F64:
+    case DT_F16: c = LLVMConstReal(scalar_type(g, d), v.f); break;
+    case DT_BF16:
+    case DT_F8E4M3:
+    case DT_F8E5M2: c = LLVMConstInt(scalar_type(g, d), scalar_bits(d, v), false); break;
     case DT_BOOL: c = LLVMConstInt(g->i1, v.i != 0, false); break;
-    case DT_I8: case DT_I16: case DT_I32: case DT_I64: case DT_U8: case DT_U16: case DT_U32: case DT_U64: case DT_INDEX:
-        c = LLVMConstInt(scalar_type(g, d), (uint64_t)v.i, true); break;
-    case DT_COUNT: default: c = NULL;
+    case DT_I8:
+    case DT_I16:
+    case DT_I32:
+    case DT_I64:
+    case DT_U8:
+    case DT_U16:
+    case DT_U32:
+    case DT_U64:
+    case DT_INDEX: c = LLVMConstInt(scalar_type(g, d), (uint64_t)v.i, true); break;
+    case DT_COUNT:
+    default: c = NULL;
     }
     return const_splat(g, c, lanes);
 }
@@ -77,12 +100,16 @@ LLVMValueRef gen_iota(Gen *g, LLVMTypeRef elem, int lanes)
 LLVMValueRef gen_shuffle(Gen *g, LLVMValueRef a, LLVMValueRef b, const int *mask, int n)
 {
     LLVMValueRef *m = arena_array(g->arena, LLVMValueRef, (size_t)n);
-    for (int k = 0; k < n; k++) m[k] = mask[k] < 0 ? LLVMGetPoison(g->i32) : LLVMConstInt(g->i32, (unsigned)mask[k], false);
-    return LLVMBuildShuffleVector(g->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(m, (unsigned)n), "");
+    for (int k = 0; k < n; k++)
+        m[k] = mask[k] < 0 ? LLVMGetPoison(g->i32) : LLVMConstInt(g->i32, (unsigned)mask[k], false);
+    return LLVMBuildShuffleVector(
+        g->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(m, (unsigned)n), "");
 }
 
-/* f of each 16 lanes of a and b (b NULL: of a alone): AVX-512's own instructions on vectors of any multiple of 16. */
-LLVMValueRef gen_by_16(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
+/* f of each 16 lanes of a and b (b NULL: of a alone): AVX-512's own instructions on vectors of any multiple
+ * of 16. */
+LLVMValueRef gen_by_16(
+    Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
 {
     int lanes = gen_lanes(a), mask[64];
     if (lanes == 16) return f(g, a, b);
@@ -97,7 +124,8 @@ LLVMValueRef gen_by_16(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)
     return part[0];
 }
 
-LLVMBasicBlockRef gen_block(Gen *g, const char *name) { return LLVMAppendBasicBlockInContext(g->ctx, g->fn, name); }
+LLVMBasicBlockRef gen_block(Gen *g, const char *name)
+{ return LLVMAppendBasicBlockInContext(g->ctx, g->fn, name); }
 LLVMBasicBlockRef gen_here(Gen *g) { return LLVMGetInsertBlock(g->b); }
 void gen_at(Gen *g, LLVMBasicBlockRef b) { LLVMPositionBuilderAtEnd(g->b, b); }
 
@@ -110,12 +138,14 @@ LLVMValueRef gen_alloca(Gen *g, LLVMTypeRef t, const char *name)
     return a;
 }
 
-LLVMValueRef gen_intrinsic(Gen *g, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args)
+LLVMValueRef gen_intrinsic(
+    Gen *g, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args)
 {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id) ir_fail(g->session, g->func->loc, "no intrinsic %s", name);
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(g->module, id, types, (size_t)n_types);
-    return LLVMBuildCall2(g->b, LLVMIntrinsicGetType(g->ctx, id, types, (size_t)n_types), f, args, (unsigned)n_args, "");
+    return LLVMBuildCall2(
+        g->b, LLVMIntrinsicGetType(g->ctx, id, types, (size_t)n_types), f, args, (unsigned)n_args, "");
 }
 
 LLVMValueRef gen_ptr(Gen *g, LLVMValueRef base, LLVMValueRef byte_offset)
@@ -125,9 +155,7 @@ LLVMValueRef gen_ptr(Gen *g, LLVMValueRef base, LLVMValueRef byte_offset)
 }
 
 LLVMValueRef gen_buf(Gen *g, const Buf *b, int64_t byte_offset)
-{
-    return gen_ptr(g, g->scratch, gen_int(g, buf_root((Buf *)b)->offset + byte_offset));
-}
+{ return gen_ptr(g, g->scratch, gen_int(g, buf_root((Buf *)b)->offset + byte_offset)); }
 
 LLVMValueRef gen_load(Gen *g, DType d, int lanes, LLVMValueRef ptr)
 {
@@ -152,19 +180,22 @@ void gen_loc(Gen *g, Loc loc)
     int line = 0, column = 0;
     if (loc.file) diag_position(g->session, loc, &line, &column);
     if (!line) return;
-    LLVMSetCurrentDebugLocation2(g->b, LLVMDIBuilderCreateDebugLocation(g->ctx, (unsigned)line, (unsigned)column, g->di_scope, NULL));
+    LLVMSetCurrentDebugLocation2(
+        g->b, LLVMDIBuilderCreateDebugLocation(g->ctx, (unsigned)line, (unsigned)column, g->di_scope, NULL));
 }
 
 unsigned gen_message(Gen *g, const char *text)
 {
-    for (size_t k = 0; k < g->messages.len; k++) if (!strcmp(g->messages.data[k], text)) return (unsigned)k;
+    for (size_t k = 0; k < g->messages.len; k++)
+        if (!strcmp(g->messages.data[k], text)) return (unsigned)k;
     vec_push(g->arena, &g->messages, text);
     return (unsigned)(g->messages.len - 1);
 }
 
-/* --- control flow ------------------------------------------------------------------------------------------------------ */
+/* --- control flow ------------------------------------------------------------------------------------ */
 
-/* The loop is bottom-tested. The block before it stays open until gen_loop_end, so that code can still be put there. */
+/* The loop is bottom-tested. The block before it stays open until gen_loop_end, so that code can still be put
+ * there. */
 LLVMValueRef gen_loop(Gen *g, Loop *l, LLVMValueRef from, LLVMValueRef n, int64_t step)
 {
     l->before = gen_here(g);
@@ -186,7 +217,8 @@ void gen_loop_end(Gen *g, Loop *l)
     LLVMBasicBlockRef latch = gen_here(g);
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, l->n, ""), l->body, done);
     gen_at(g, l->before);
-    bool runs = LLVMIsAConstantInt(from) && LLVMIsAConstantInt(l->n) && LLVMConstIntGetSExtValue(from) < LLVMConstIntGetSExtValue(l->n);
+    bool runs = LLVMIsAConstantInt(from) && LLVMIsAConstantInt(l->n) &&
+                LLVMConstIntGetSExtValue(from) < LLVMConstIntGetSExtValue(l->n);
     if (runs) LLVMBuildBr(g->b, l->body);
     else LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, from, l->n, ""), l->body, done);
     LLVMAddIncoming(l->i, (LLVMValueRef[]){ from, next }, (LLVMBasicBlockRef[]){ l->before, latch }, 2);
@@ -220,11 +252,12 @@ void gen_endif(Gen *g, If *f)
     gen_at(g, f->done);
 }
 
-/* --- functions of the module's own --------------------------------------------------------------------------------------- */
+/* --- functions of the module's own ------------------------------------------------------------------- */
 
 static void fn_flag(Gen *g, LLVMValueRef f, const char *name)
 {
-    LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+    LLVMAttributeRef a =
+        LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
@@ -234,12 +267,14 @@ static void fn_text(Gen *g, LLVMValueRef f, const char *k, const char *v)
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-/* What code in a file and code for a debugger needs: profilers and debuggers walk through it by its unwind tables. */
+/* What code in a file and code for a debugger needs: profilers and debuggers walk through it by its unwind
+ * tables. */
 static void fn_unwind(Gen *g, LLVMValueRef f)
 {
     enum { ASYNCHRONOUS = 2 };
     if (g->options->emit != EMIT_OBJECT && !g->options->debug_info) return;
-    LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("uwtable", 7), ASYNCHRONOUS);
+    LLVMAttributeRef a =
+        LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("uwtable", 7), ASYNCHRONOUS);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
@@ -281,7 +316,7 @@ void helper_end(Gen *g, Helper *h)
     if (g->di) LLVMSetCurrentDebugLocation2(g->b, h->di);
 }
 
-/* --- steps ---------------------------------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------------- */
 
 static void copy_buf(Gen *g, Buf *to, Buf *from)
 {
@@ -293,7 +328,10 @@ static void copy_buf(Gen *g, Buf *to, Buf *from)
 static void put_tile(Gen *g, Buf *to, Value *v)
 {
     Buf *from = plan_info(g->plan, v)->buf;
-    if (from) { copy_buf(g, to, from); return; }
+    if (from) {
+        copy_buf(g, to, from);
+        return;
+    }
     Sink k = { .kind = SINK_BUFFER, .value = v, .buf = to };
     Step s = { .kind = STEP_NEST, .sinks = &k };
     s.rank = squeeze(v->type, s.shape);
@@ -309,7 +347,8 @@ static void pass_on(Gen *g, Step *yield, int from, Buf **to, LLVMValueRef *scala
     for (int k = 0; k < n; k++) {
         Value *x = ir_operand(y, k + from);
         if (x->type->kind == TYPE_SCALAR) v[k] = gen_scalar(g, x);
-        if (x->type->kind == TYPE_TILE && yield->carried[k + from]) copy_buf(g, yield->carried[k + from], plan_info(g->plan, x)->buf);
+        if (x->type->kind == TYPE_TILE && yield->carried[k + from])
+            copy_buf(g, yield->carried[k + from], plan_info(g->plan, x)->buf);
     }
     for (int k = 0; k < n; k++) {
         Value *x = ir_operand(y, k + from);
@@ -325,14 +364,17 @@ static LLVMValueRef *scalar_cells(Gen *g, const Value *values, int n)
 {
     LLVMValueRef *c = arena_array(g->arena, LLVMValueRef, (size_t)n);
     for (int k = 0; k < n; k++)
-        if (values[k].type->kind == TYPE_SCALAR) c[k] = gen_alloca(g, gen_type(g, values[k].type->dtype, 1), "carried");
+        if (values[k].type->kind == TYPE_SCALAR)
+            c[k] = gen_alloca(g, gen_type(g, values[k].type->dtype, 1), "carried");
     return c;
 }
 
 static void load_cells(Gen *g, LLVMValueRef *cells, Value *const *values, int n)
 {
     for (int k = 0; k < n; k++)
-        if (cells[k]) plan_info(g->plan, values[k])->llvm = LLVMBuildLoad2(g->b, gen_type(g, values[k]->type->dtype, 1), cells[k], "");
+        if (cells[k])
+            plan_info(g->plan, values[k])->llvm =
+                LLVMBuildLoad2(g->b, gen_type(g, values[k]->type->dtype, 1), cells[k], "");
 }
 
 static void load_results(Gen *g, LLVMValueRef *cells, Instr *i)
@@ -358,16 +400,21 @@ static void gen_for(Gen *g, Step *s)
     DType d = ir_operand(i, 0)->type->dtype;
     LLVMValueRef *cells = scalar_cells(g, i->results, i->n_results);
     init_carried(g, i, 3, s->carried, cells);
-    LLVMValueRef lo = gen_scalar_i64(g, ir_operand(i, 0)), hi = gen_scalar_i64(g, ir_operand(i, 1)), step = gen_scalar_i64(g, ir_operand(i, 2));
+    LLVMValueRef lo = gen_scalar_i64(g, ir_operand(i, 0)), hi = gen_scalar_i64(g, ir_operand(i, 1)),
+                 step = gen_scalar_i64(g, ir_operand(i, 2));
     LLVMValueRef any = LLVMBuildICmp(g->b, dtype_is_signed(d) ? LLVMIntSGT : LLVMIntUGT, hi, lo, "");
-    LLVMValueRef span = LLVMBuildAdd(g->b, LLVMBuildSub(g->b, hi, lo, ""), LLVMBuildSub(g->b, step, gen_int(g, 1), ""), "");
-    LLVMValueRef trips = LLVMIsAConstantInt(step) && LLVMConstIntGetSExtValue(step) == 1 ? span : LLVMBuildUDiv(g->b, span, step, "");
+    LLVMValueRef span =
+        LLVMBuildAdd(g->b, LLVMBuildSub(g->b, hi, lo, ""), LLVMBuildSub(g->b, step, gen_int(g, 1), ""), "");
+    LLVMValueRef trips = LLVMIsAConstantInt(step) && LLVMConstIntGetSExtValue(step) == 1
+                             ? span
+                             : LLVMBuildUDiv(g->b, span, step, "");
     trips = LLVMBuildSelect(g->b, any, trips, gen_int(g, 0), "");
     Loop l;
     LLVMValueRef t = gen_loop(g, &l, gen_int(g, 0), trips, 1);
     LLVMValueRef iv = LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, t, step, ""), "");
     Block *body = i->blocks[0];
-    plan_info(g->plan, body->args[0])->llvm = dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, iv, gen_type(g, d, 1), "") : iv;
+    plan_info(g->plan, body->args[0])->llvm =
+        dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, iv, gen_type(g, d, 1), "") : iv;
     load_cells(g, cells, body->args + 1, i->n_results);
     gen_steps(g, s->blocks[0]);
     pass_on(g, s->blocks[0]->last, 0, s->carried, cells);
@@ -378,7 +425,8 @@ static void gen_for(Gen *g, Step *s)
 static void gen_while(Gen *g, Step *s)
 {
     Instr *i = s->instr;
-    LLVMValueRef *cells = scalar_cells(g, i->results, i->n_results), *passed = scalar_cells(g, i->results, i->n_results);
+    LLVMValueRef *cells = scalar_cells(g, i->results, i->n_results),
+                 *passed = scalar_cells(g, i->results, i->n_results);
     init_carried(g, i, 0, s->carried2, cells);
     LLVMBasicBlockRef head = gen_block(g, "while"), body = gen_block(g, "body"), done = gen_block(g, "done");
     LLVMBuildBr(g->b, head);
@@ -431,7 +479,7 @@ void gen_steps(Gen *g, Steps *in)
     }
 }
 
-/* --- the function ----------------------------------------------------------------------------------------------------------- */
+/* --- the function ------------------------------------------------------------------------------------ */
 
 static void debug_begin(Gen *g, const char *symbol)
 {
@@ -440,17 +488,20 @@ static void debug_begin(Gen *g, const char *symbol)
     int line, column;
     diag_position(g->session, g->func->loc, &line, &column);
     const char *slash = strrchr(src->name, '/'), *base = slash ? slash + 1 : src->name;
-    const char *dir = slash ? arena_strndup(g->arena, src->name, (size_t)(slash - src->name)) : src->directory ? src->directory : ".";
+    const char *dir = slash            ? arena_strndup(g->arena, src->name, (size_t)(slash - src->name))
+                      : src->directory ? src->directory
+                                       : ".";
     g->di = LLVMCreateDIBuilder(g->module);
     LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
-                      LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), false)));
-    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Dwarf Version", 13, LLVMValueAsMetadata(LLVMConstInt(g->i32, 4, false)));
+        LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), false)));
+    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Dwarf Version", 13,
+        LLVMValueAsMetadata(LLVMConstInt(g->i32, 4, false)));
     g->di_file = LLVMDIBuilderCreateFile(g->di, base, strlen(base), dir, strlen(dir));
-    LLVMDIBuilderCreateCompileUnit(g->di, LLVMDWARFSourceLanguageC, g->di_file, "tilec", 5, true, "", 0, 0, "", 0,
-                                   LLVMDWARFEmissionLineTablesOnly, 0, false, false, "", 0, "", 0);
+    LLVMDIBuilderCreateCompileUnit(g->di, LLVMDWARFSourceLanguageC, g->di_file, "tilec", 5, true, "", 0, 0,
+        "", 0, LLVMDWARFEmissionLineTablesOnly, 0, false, false, "", 0, "", 0);
     LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(g->di, g->di_file, NULL, 0, LLVMDIFlagZero);
-    g->di_scope = LLVMDIBuilderCreateFunction(g->di, g->di_file, g->func->name, strlen(g->func->name), symbol, strlen(symbol), g->di_file,
-                                              (unsigned)line, type, false, true, (unsigned)line, LLVMDIFlagZero, true);
+    g->di_scope = LLVMDIBuilderCreateFunction(g->di, g->di_file, g->func->name, strlen(g->func->name), symbol,
+        strlen(symbol), g->di_file, (unsigned)line, type, false, true, (unsigned)line, LLVMDIFlagZero, true);
     LLVMSetSubprogram(g->fn, g->di_scope);
     gen_loc(g, g->func->loc);
 }
@@ -458,22 +509,36 @@ static void debug_begin(Gen *g, const char *symbol)
 static void types_init(Gen *g)
 {
     LLVMContextRef c = g->ctx;
-    g->i1 = LLVMInt1TypeInContext(c); g->i8 = LLVMInt8TypeInContext(c); g->i16 = LLVMInt16TypeInContext(c);
-    g->i32 = LLVMInt32TypeInContext(c); g->i64 = LLVMInt64TypeInContext(c);
-    g->f16 = LLVMHalfTypeInContext(c); g->f32 = LLVMFloatTypeInContext(c); g->f64 = LLVMDoubleTypeInContext(c);
+    g->i1 = LLVMInt1TypeInContext(c);
+    g->i8 = LLVMInt8TypeInContext(c);
+    g->i16 = LLVMInt16TypeInContext(c);
+    g->i32 = LLVMInt32TypeInContext(c);
+    g->i64 = LLVMInt64TypeInContext(c);
+    g->f16 = LLVMHalfTypeInContext(c);
+    g->f32 = LLVMFloatTypeInContext(c);
+    g->f64 = LLVMDoubleTypeInContext(c);
     g->ptr = LLVMPointerTypeInContext(c, 0);
     g->voidt = LLVMVoidTypeInContext(c);
 }
 
 static void param_attr(Gen *g, unsigned param, const char *name)
 {
-    LLVMAttributeRef a = LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
+    LLVMAttributeRef a =
+        LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
     LLVMAddAttributeAtIndex(g->fn, param + 1, a);
 }
 
-LLVMModuleRef cpu_generate(Session *s, Plan *p, const BackendOptions *o, LLVMContextRef ctx, const char *symbol, Artifact *out)
+LLVMModuleRef cpu_generate(
+    Session *s, Plan *p, const BackendOptions *o, LLVMContextRef ctx, const char *symbol, Artifact *out)
 {
-    Gen gen = { .session = s, .arena = &s->arena, .plan = p, .func = p->func, .target = p->target, .options = o, .ctx = ctx }, *g = &gen;
+    Gen gen = { .session = s,
+        .arena = &s->arena,
+        .plan = p,
+        .func = p->func,
+        .target = p->target,
+        .options = o,
+        .ctx = ctx },
+        *g = &gen;
     types_init(g);
     g->module = LLVMModuleCreateWithNameInContext(p->func->name, ctx);
     g->b = LLVMCreateBuilderInContext(ctx);

@@ -1,7 +1,11 @@
 /* indexed.c: gathers, scatters, atomics. */
 #include "backends/cpu/memory.h"
 
-typedef struct Indexed { MemParts m; DType dtype; LLVMValueRef ok, ptr; } Indexed;
+typedef struct Indexed {
+    MemParts m;
+    DType dtype;
+    LLVMValueRef ok, ptr;
+} Indexed;
 
 static void indexed(Eval *e, Instr *i, LLVMValueRef *coord, int va, Indexed *x)
 {
@@ -13,7 +17,8 @@ static void indexed(Eval *e, Instr *i, LLVMValueRef *coord, int va, Indexed *x)
     for (int a = 0; a < x->m.rank; a++) {
         Value *v = x->m.idx[a];
         LLVMValueRef idx = convert(g, DT_I64, v->type->dtype, nest_eval(e, v, coord, va));
-        inside = both(g, inside, icmp(g, LLVMIntULT, idx, gen_splat(g, memory_extent(g, x->m.param, a), e->lanes)));
+        inside = both(
+            g, inside, icmp(g, LLVMIntULT, idx, gen_splat(g, memory_extent(g, x->m.param, a), e->lanes)));
         LLVMValueRef step = gen_splat(g, memory_stride(g, x->m.param, a, dtype_bytes(x->dtype)), e->lanes);
         LLVMValueRef o = LLVMBuildMul(g->b, idx, step, "");
         off = off ? LLVMBuildAdd(g->b, off, o, "") : o;
@@ -43,7 +48,8 @@ LLVMValueRef memory_gather(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef fill = gen_splat(g, to_memory(g, x.dtype, pad), e->lanes);
     if (x.dtype == DT_F16) fill = LLVMBuildBitCast(g->b, fill, mem, "");
     LLVMTypeRef types[] = { mem, LLVMTypeOf(x.ptr) };
-    LLVMValueRef v = gen_intrinsic(g, "llvm.masked.gather", types, 2, (LLVMValueRef[]){ x.ptr, x.ok, fill }, 3);
+    LLVMValueRef v =
+        gen_intrinsic(g, "llvm.masked.gather", types, 2, (LLVMValueRef[]){ x.ptr, x.ok, fill }, 3);
     if (x.dtype == DT_F16) v = LLVMBuildBitCast(g->b, v, gen_type(g, DT_F16, e->lanes), "");
     return to_register(g, x.dtype, v);
 }
@@ -61,9 +67,10 @@ void memory_scatter(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         gen_endif(g, &f);
         return;
     }
-    for (int k = 0; k < e->lanes; k++) {    /* in order: the last of duplicates wins */
+    for (int k = 0; k < e->lanes; k++) { /* in order: the last of duplicates wins */
         gen_if(g, &f, LLVMBuildExtractElement(g->b, x.ok, gen_int(g, k), ""));
-        gen_store(g, x.dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""), LLVMBuildExtractElement(g->b, x.ptr, gen_int(g, k), ""));
+        gen_store(g, x.dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""),
+            LLVMBuildExtractElement(g->b, x.ptr, gen_int(g, k), ""));
         gen_endif(g, &f);
     }
 }
@@ -78,9 +85,11 @@ static LLVMAtomicOrdering ordering(const Instr *i)
     }
 }
 
-static LLVMTypeRef bits_type(Gen *g, DType d) { return dtype_bits(d) == 16 ? g->i16 : dtype_bits(d) == 32 ? g->i32 : g->i64; }
+static LLVMTypeRef bits_type(Gen *g, DType d)
+{ return dtype_bits(d) == 16 ? g->i16 : dtype_bits(d) == 32 ? g->i32 : g->i64; }
 
-static LLVMValueRef as_bits(Gen *g, DType d, LLVMValueRef v) { return LLVMBuildBitCast(g->b, v, bits_type(g, d), ""); }
+static LLVMValueRef as_bits(Gen *g, DType d, LLVMValueRef v)
+{ return LLVMBuildBitCast(g->b, v, bits_type(g, d), ""); }
 
 /* Read, combine, compare and swap until nobody came between. */
 static LLVMValueRef swap_loop(Gen *g, const Indexed *x, LLVMValueRef value, Op op, LLVMAtomicOrdering order)
@@ -93,10 +102,14 @@ static LLVMValueRef swap_loop(Gen *g, const Indexed *x, LLVMValueRef value, Op o
     gen_at(g, loop);
     LLVMValueRef seen = LLVMBuildPhi(g->b, bits_type(g, x->dtype), "");
     LLVMValueRef old = LLVMBuildBitCast(g->b, seen, gen_type(g, x->dtype, 1), "");
-    LLVMValueRef fresh = as_bits(g, x->dtype, elem_op(g, op, x->dtype, (LLVMValueRef[]){ old, value }, NEED_ALL));
-    LLVMAtomicOrdering fail = order == LLVMAtomicOrderingAcquireRelease || order == LLVMAtomicOrderingAcquire ? LLVMAtomicOrderingAcquire : LLVMAtomicOrderingMonotonic;
+    LLVMValueRef fresh =
+        as_bits(g, x->dtype, elem_op(g, op, x->dtype, (LLVMValueRef[]){ old, value }, NEED_ALL));
+    LLVMAtomicOrdering fail = order == LLVMAtomicOrderingAcquireRelease || order == LLVMAtomicOrderingAcquire
+                                  ? LLVMAtomicOrderingAcquire
+                                  : LLVMAtomicOrderingMonotonic;
     LLVMValueRef r = LLVMBuildAtomicCmpXchg(g->b, x->ptr, seen, fresh, order, fail, false);
-    LLVMAddIncoming(seen, (LLVMValueRef[]){ first, LLVMBuildExtractValue(g->b, r, 0, "") }, (LLVMBasicBlockRef[]){ before, gen_here(g) }, 2);
+    LLVMAddIncoming(seen, (LLVMValueRef[]){ first, LLVMBuildExtractValue(g->b, r, 0, "") },
+        (LLVMBasicBlockRef[]){ before, gen_here(g) }, 2);
     LLVMBuildCondBr(g->b, LLVMBuildExtractValue(g->b, r, 1, ""), done, loop);
     gen_at(g, done);
     return old;
@@ -108,16 +121,29 @@ static LLVMValueRef atomic_value(Eval *e, Instr *i, const Indexed *x, LLVMValueR
     LLVMAtomicOrdering order = ordering(i);
     LLVMTypeRef t = gen_type(g, x->dtype, 1);
     if (i->op == OP_ATOMIC_CAS) {
-        LLVMAtomicOrdering fail = order == LLVMAtomicOrderingAcquireRelease || order == LLVMAtomicOrderingAcquire ? LLVMAtomicOrderingAcquire : LLVMAtomicOrderingMonotonic;
-        LLVMValueRef r = LLVMBuildAtomicCmpXchg(g->b, x->ptr, as_bits(g, x->dtype, v[0]), as_bits(g, x->dtype, v[1]), order, fail, false);
+        LLVMAtomicOrdering fail =
+            order == LLVMAtomicOrderingAcquireRelease || order == LLVMAtomicOrderingAcquire
+                ? LLVMAtomicOrderingAcquire
+                : LLVMAtomicOrderingMonotonic;
+        LLVMValueRef r = LLVMBuildAtomicCmpXchg(
+            g->b, x->ptr, as_bits(g, x->dtype, v[0]), as_bits(g, x->dtype, v[1]), order, fail, false);
         return LLVMBuildBitCast(g->b, LLVMBuildExtractValue(g->b, r, 0, ""), t, "");
     }
     bool f = dtype_is_float(x->dtype), sgn = dtype_is_signed(x->dtype);
     LLVMAtomicRMWBinOp op = LLVMAtomicRMWBinOpXchg;
     switch (ir_attr_int(i, ATTR_RMW, RMW_ADD)) {
-    case RMW_ADD: if (f) return swap_loop(g, x, v[0], OP_ADD, order); op = LLVMAtomicRMWBinOpAdd; break;
-    case RMW_MAX: if (f) return swap_loop(g, x, v[0], OP_MAX, order); op = sgn ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax; break;
-    case RMW_MIN: if (f) return swap_loop(g, x, v[0], OP_MIN, order); op = sgn ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin; break;
+    case RMW_ADD:
+        if (f) return swap_loop(g, x, v[0], OP_ADD, order);
+        op = LLVMAtomicRMWBinOpAdd;
+        break;
+    case RMW_MAX:
+        if (f) return swap_loop(g, x, v[0], OP_MAX, order);
+        op = sgn ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
+        break;
+    case RMW_MIN:
+        if (f) return swap_loop(g, x, v[0], OP_MIN, order);
+        op = sgn ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin;
+        break;
     case RMW_AND: op = LLVMAtomicRMWBinOpAnd; break;
     case RMW_OR: op = LLVMAtomicRMWBinOpOr; break;
     case RMW_XOR: op = LLVMAtomicRMWBinOpXor; break;
@@ -132,7 +158,8 @@ LLVMValueRef memory_atomic(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     Gen *g = e->g;
     Indexed x;
     indexed(e, i, coord, va, &x);
-    LLVMValueRef v[2] = { nest_eval(e, x.m.values[0], coord, va), x.m.values[1] ? nest_eval(e, x.m.values[1], coord, va) : NULL };
+    LLVMValueRef v[2] = { nest_eval(e, x.m.values[0], coord, va),
+        x.m.values[1] ? nest_eval(e, x.m.values[1], coord, va) : NULL };
     LLVMTypeRef t = gen_type(g, x.dtype, 1);
     LLVMValueRef cell = gen_alloca(g, t, "old");
     LLVMBuildStore(g->b, LLVMConstNull(t), cell);

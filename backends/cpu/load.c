@@ -1,6 +1,7 @@
-/* load.c: links an object of this backend into the process. The objects are simple (x86-64 ELF, a handful of sections and
- * relocation kinds), so this takes some 50 us where a general JIT linker takes milliseconds, and a cached kernel
- * needs no LLVM at all. With debug information the object is shown to gdb through its JIT interface. */
+/* load.c: links an object of this backend into the process. The objects are simple (x86-64 ELF, a handful of
+ * sections and relocation kinds), so this takes some 50 us where a general JIT linker takes milliseconds, and
+ * a cached kernel needs no LLVM at all. With debug information the object is shown to gdb through its JIT
+ * interface. */
 #include "backends/backend.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -10,28 +11,41 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* gdb's JIT interface (GDB manual, "JIT Compilation Interface"): it puts a breakpoint on the function and reads the list. The names
- * and the list are the debugger's protocol. */
-typedef struct jit_code_entry { struct jit_code_entry *next_entry, *prev_entry; const char *symfile_addr; uint64_t symfile_size; } jit_code_entry;
-struct jit_descriptor { uint32_t version, action_flag; jit_code_entry *relevant_entry, *first_entry; };
+/* gdb's JIT interface (GDB manual, "JIT Compilation Interface"): it puts a breakpoint on the function and
+ * reads the list. The names and the list are the debugger's protocol. */
+typedef struct jit_code_entry {
+    struct jit_code_entry *next_entry, *prev_entry;
+    const char *symfile_addr;
+    uint64_t symfile_size;
+} jit_code_entry;
+struct jit_descriptor {
+    uint32_t version, action_flag;
+    jit_code_entry *relevant_entry, *first_entry;
+};
 void __jit_debug_register_code(void);
 extern struct jit_descriptor __jit_debug_descriptor;
-__attribute__((weak, noinline, visibility("default"))) void __jit_debug_register_code(void) { __asm__ volatile("" ::: "memory"); }
-__attribute__((weak, visibility("default"))) struct jit_descriptor __jit_debug_descriptor = { 1, 0, NULL, NULL };
+__attribute__((weak, noinline, visibility("default"))) void __jit_debug_register_code(void)
+{ __asm__ volatile("" ::: "memory"); }
+__attribute__((weak, visibility("default"))) struct jit_descriptor __jit_debug_descriptor = { 1, 0, NULL,
+    NULL };
 static pthread_mutex_t gdb_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct CpuModule {
-    char *memory; size_t size;
-    char *image;                /* the object with addresses filled in, for gdb; NULL without debug information */
+    char *memory;
+    size_t size;
+    char *image; /* the object with addresses filled in, for gdb; NULL without debug information */
     jit_code_entry gdb;
 };
 
 typedef struct Loader {
-    const unsigned char *obj; size_t size;
+    const unsigned char *obj;
+    size_t size;
     const Elf64_Ehdr *eh;
-    Elf64_Shdr *sections;       /* copy, sh_addr filled in */
-    char *memory; size_t used, capacity, text_end;
-    char *err; size_t err_size;
+    Elf64_Shdr *sections; /* copy, sh_addr filled in */
+    char *memory;
+    size_t used, capacity, text_end;
+    char *err;
+    size_t err_size;
 } Loader;
 
 static bool fail(Loader *l, const char *what, const char *name)
@@ -40,13 +54,17 @@ static bool fail(Loader *l, const char *what, const char *name)
     return false;
 }
 
-static bool in_file(const Loader *l, uint64_t offset, uint64_t size) { return offset <= l->size && size <= l->size - offset; }
+static bool in_file(const Loader *l, uint64_t offset, uint64_t size)
+{ return offset <= l->size && size <= l->size - offset; }
 
 static bool check_header(Loader *l)
 {
-    if (l->size < sizeof *l->eh || memcmp(l->eh->e_ident, ELFMAG, SELFMAG)) return fail(l, "not an ELF object", NULL);
-    if (l->eh->e_ident[EI_CLASS] != ELFCLASS64 || l->eh->e_machine != EM_X86_64 || l->eh->e_type != ET_REL) return fail(l, "not an x86-64 object", NULL);
-    if (l->eh->e_shentsize != sizeof(Elf64_Shdr) || l->eh->e_shnum < 1 || l->eh->e_shoff % 8 || !in_file(l, l->eh->e_shoff, (uint64_t)l->eh->e_shnum * sizeof(Elf64_Shdr)))
+    if (l->size < sizeof *l->eh || memcmp(l->eh->e_ident, ELFMAG, SELFMAG))
+        return fail(l, "not an ELF object", NULL);
+    if (l->eh->e_ident[EI_CLASS] != ELFCLASS64 || l->eh->e_machine != EM_X86_64 || l->eh->e_type != ET_REL)
+        return fail(l, "not an x86-64 object", NULL);
+    if (l->eh->e_shentsize != sizeof(Elf64_Shdr) || l->eh->e_shnum < 1 || l->eh->e_shoff % 8 ||
+        !in_file(l, l->eh->e_shoff, (uint64_t)l->eh->e_shnum * sizeof(Elf64_Shdr)))
         return fail(l, "damaged object", NULL);
     return true;
 }
@@ -64,7 +82,8 @@ static bool place_sections(Loader *l, bool commit)
             Elf64_Shdr *s = &l->sections[k];
             bool exec = s->sh_flags & SHF_EXECINSTR;
             if (!(s->sh_flags & SHF_ALLOC) || exec != (pass == 0)) continue;
-            if (s->sh_type != SHT_NOBITS && !in_file(l, s->sh_offset, s->sh_size)) return fail(l, "damaged object", NULL);
+            if (s->sh_type != SHT_NOBITS && !in_file(l, s->sh_offset, s->sh_size))
+                return fail(l, "damaged object", NULL);
             if (s->sh_size > 1u << 30 || s->sh_addralign > 4096) return fail(l, "damaged object", NULL);
             at = align_up(at, s->sh_addralign ? s->sh_addralign : 1);
             if (commit) {
@@ -96,15 +115,24 @@ static uint64_t stub(Loader *l, uint64_t target)
     return (uint64_t)(uintptr_t)p;
 }
 
-typedef struct Symbols { const Elf64_Sym *v; size_t n; const char *names; size_t names_size; } Symbols;
+typedef struct Symbols {
+    const Elf64_Sym *v;
+    size_t n;
+    const char *names;
+    size_t names_size;
+} Symbols;
 
-static const char *symbol_name(const Symbols *s, const Elf64_Sym *y) { return y->st_name < s->names_size ? s->names + y->st_name : ""; }
+static const char *symbol_name(const Symbols *s, const Elf64_Sym *y)
+{ return y->st_name < s->names_size ? s->names + y->st_name : ""; }
 
 static bool symbol_address(Loader *l, const Symbols *s, size_t index, uint64_t *out)
 {
     if (index >= s->n) return fail(l, "damaged object", NULL);
     const Elf64_Sym *y = &s->v[index];
-    if (y->st_shndx == SHN_ABS) { *out = y->st_value; return true; }
+    if (y->st_shndx == SHN_ABS) {
+        *out = y->st_value;
+        return true;
+    }
     if (y->st_shndx == SHN_UNDEF) {
         void *p = dlsym(RTLD_DEFAULT, symbol_name(s, y));
         if (!p) return fail(l, "undefined symbol", symbol_name(s, y));
@@ -116,21 +144,36 @@ static bool symbol_address(Loader *l, const Symbols *s, size_t index, uint64_t *
     return true;
 }
 
-static bool relocate(Loader *l, const Symbols *s, const Elf64_Rela *r, const Elf64_Shdr *to, unsigned char *base, uint64_t place_base)
+static bool relocate(Loader *l, const Symbols *s, const Elf64_Rela *r, const Elf64_Shdr *to,
+    unsigned char *base, uint64_t place_base)
 {
     uint64_t sym, type = ELF64_R_TYPE(r->r_info);
     size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
     if (type == R_X86_64_NONE) return true;
-    if (r->r_offset > to->sh_size || width > to->sh_size - r->r_offset) return fail(l, "damaged object", NULL);
+    if (r->r_offset > to->sh_size || width > to->sh_size - r->r_offset)
+        return fail(l, "damaged object", NULL);
     if (!symbol_address(l, s, ELF64_R_SYM(r->r_info), &sym)) return false;
     unsigned char *where = base + r->r_offset;
     uint64_t place = place_base + r->r_offset, value = sym + (uint64_t)r->r_addend;
     switch (type) {
     case R_X86_64_64: memcpy(where, &value, 8); return true;
-    case R_X86_64_PC64: value -= place; memcpy(where, &value, 8); return true;
-    case R_X86_64_32: case R_X86_64_32S: { uint32_t w = (uint32_t)value; memcpy(where, &w, 4); return true; }
-    case R_X86_64_PC32: case R_X86_64_PLT32: case R_X86_64_GOTPCREL: case R_X86_64_GOTPCRELX: case R_X86_64_REX_GOTPCRELX: {
-        if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) {  /* a slot that holds the address: the second half of a stub */
+    case R_X86_64_PC64:
+        value -= place;
+        memcpy(where, &value, 8);
+        return true;
+    case R_X86_64_32:
+    case R_X86_64_32S: {
+        uint32_t w = (uint32_t)value;
+        memcpy(where, &w, 4);
+        return true;
+    }
+    case R_X86_64_PC32:
+    case R_X86_64_PLT32:
+    case R_X86_64_GOTPCREL:
+    case R_X86_64_GOTPCRELX:
+    case R_X86_64_REX_GOTPCRELX: {
+        if (type != R_X86_64_PC32 &&
+            type != R_X86_64_PLT32) { /* a slot that holds the address: the second half of a stub */
             uint64_t st = stub(l, sym);
             if (!st) return fail(l, "too many symbols", NULL);
             value = st + 6 + (uint64_t)r->r_addend;
@@ -158,8 +201,11 @@ static bool relocate_all(Loader *l, const Symbols *s, char *image)
         const Elf64_Shdr *to = &l->sections[r->sh_info];
         bool alloc = to->sh_flags & SHF_ALLOC;
         if ((!alloc && !image) || to->sh_type == SHT_NOBITS) continue;
-        if (!in_file(l, r->sh_offset, r->sh_size) || !in_file(l, to->sh_offset, to->sh_size) || r->sh_offset % 8) return fail(l, "damaged object", NULL);
-        unsigned char *base = alloc ? (unsigned char *)(uintptr_t)to->sh_addr : (unsigned char *)image + to->sh_offset;
+        if (!in_file(l, r->sh_offset, r->sh_size) || !in_file(l, to->sh_offset, to->sh_size) ||
+            r->sh_offset % 8)
+            return fail(l, "damaged object", NULL);
+        unsigned char *base =
+            alloc ? (unsigned char *)(uintptr_t)to->sh_addr : (unsigned char *)image + to->sh_offset;
         const Elf64_Rela *v = (const Elf64_Rela *)(l->obj + r->sh_offset);
         for (size_t i = 0; i < r->sh_size / sizeof *v; i++)
             if (!relocate(l, s, &v[i], to, base, alloc ? to->sh_addr : 0)) return false;
@@ -174,8 +220,11 @@ static bool find_symbols(Loader *l, Symbols *s)
         if (t->sh_type != SHT_SYMTAB) continue;
         if (t->sh_link >= l->eh->e_shnum || t->sh_offset % 8 || !in_file(l, t->sh_offset, t->sh_size)) break;
         const Elf64_Shdr *names = &l->sections[t->sh_link];
-        if (!in_file(l, names->sh_offset, names->sh_size) || names->sh_size == 0 || l->obj[names->sh_offset + names->sh_size - 1]) break;
-        *s = (Symbols){ (const Elf64_Sym *)(l->obj + t->sh_offset), t->sh_size / sizeof(Elf64_Sym), (const char *)l->obj + names->sh_offset, names->sh_size };
+        if (!in_file(l, names->sh_offset, names->sh_size) || names->sh_size == 0 ||
+            l->obj[names->sh_offset + names->sh_size - 1])
+            break;
+        *s = (Symbols){ (const Elf64_Sym *)(l->obj + t->sh_offset), t->sh_size / sizeof(Elf64_Sym),
+            (const char *)l->obj + names->sh_offset, names->sh_size };
         return true;
     }
     return fail(l, "damaged object", NULL);
@@ -187,7 +236,9 @@ static bool has_debug_info(const Loader *l)
     if (!names || !in_file(l, names->sh_offset, names->sh_size)) return false;
     static const char want[] = ".debug_line";
     for (int k = 0; k < l->eh->e_shnum; k++)
-        if (l->sections[k].sh_name + sizeof want <= names->sh_size && !memcmp(l->obj + names->sh_offset + l->sections[k].sh_name, want, sizeof want)) return true;
+        if (l->sections[k].sh_name + sizeof want <= names->sh_size &&
+            !memcmp(l->obj + names->sh_offset + l->sections[k].sh_name, want, sizeof want))
+            return true;
     return false;
 }
 
@@ -227,7 +278,10 @@ static bool load(Loader *l, CpuModule *m, const char *entry, CpuKernelFn **fn)
     uint64_t address = 0;
     if (!find_symbols(l, &s) || !place_sections(l, false)) return false;
     l->memory = mmap(NULL, l->capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (l->memory == MAP_FAILED) { l->memory = NULL; return fail(l, "out of memory", NULL); }
+    if (l->memory == MAP_FAILED) {
+        l->memory = NULL;
+        return fail(l, "out of memory", NULL);
+    }
     m->memory = l->memory;
     m->size = l->capacity;
     if (!place_sections(l, true)) return false;
@@ -244,9 +298,12 @@ static bool load(Loader *l, CpuModule *m, const char *entry, CpuKernelFn **fn)
         return false;
     }
     for (size_t k = 0; k < s.n && !address; k++)
-        if (!strcmp(symbol_name(&s, &s.v[k]), entry) && s.v[k].st_shndx != SHN_UNDEF && !symbol_address(l, &s, k, &address)) return false;
+        if (!strcmp(symbol_name(&s, &s.v[k]), entry) && s.v[k].st_shndx != SHN_UNDEF &&
+            !symbol_address(l, &s, k, &address))
+            return false;
     if (!address) return fail(l, "no such entry", entry);
-    if (mprotect(l->memory, l->text_end, PROT_READ | PROT_EXEC)) return fail(l, "memory cannot be made executable", NULL);
+    if (mprotect(l->memory, l->text_end, PROT_READ | PROT_EXEC))
+        return fail(l, "memory cannot be made executable", NULL);
     *fn = (CpuKernelFn *)(uintptr_t)address;
     if (m->image) {
         m->gdb.symfile_addr = m->image;
@@ -256,10 +313,14 @@ static bool load(Loader *l, CpuModule *m, const char *entry, CpuKernelFn **fn)
     return true;
 }
 
-CpuModule *cpu_load(const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size)
+CpuModule *cpu_load(
+    const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size)
 {
     Loader l = { .obj = object, .size = size, .eh = object, .err = err, .err_size = err_size };
-    if ((uintptr_t)object % 8) { fail(&l, "object is not aligned", NULL); return NULL; }
+    if ((uintptr_t)object % 8) {
+        fail(&l, "object is not aligned", NULL);
+        return NULL;
+    }
     if (!check_header(&l)) return NULL;
     size_t bytes = l.eh->e_shnum * sizeof *l.sections;
     CpuModule *m = calloc(1, sizeof *m);

@@ -1,8 +1,10 @@
-/* math.c: elementary functions on vectors of f32, as polynomials (LLVM's own would call libm for every element).
+/* math.c: elementary functions on vectors of f32, as polynomials (LLVM's own would call libm for every
+ * element).
  *
- * Coefficients: Chebyshev interpolation of the stated function on the stated interval, computed with 200 bits. Errors in
- * units of the last place (measured by tests/unit/cpu/test_math.c, AVX2 and AVX-512): docs/cpu.md. Denormals, infinities and
- * NaN are handled; `x` finite and huge is reduced exactly for sin and cos. f64 calls libm, element by element. */
+ * Coefficients: Chebyshev interpolation of the stated function on the stated interval, computed with 200
+ * bits. Errors in units of the last place (measured by tests/unit/cpu/test_math.c, AVX2 and AVX-512):
+ * docs/cpu.md. Denormals, infinities and NaN are handled; `x` finite and huge is reduced exactly for sin and
+ * cos. f64 calls libm, element by element. */
 #include "backends/cpu/cpu.h"
 #include <math.h>
 
@@ -24,13 +26,13 @@ static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBui
 static LLVMValueRef sub(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(g->b, a, b, ""); }
 static LLVMValueRef mul(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(g->b, a, b, ""); }
 static LLVMValueRef fdiv(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFDiv(g->b, a, b, ""); }
-static LLVMValueRef sel(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(g->b, c, a, b, ""); }
-static LLVMValueRef lt(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFCmp(g->b, LLVMRealOLT, a, b, ""); }
+static LLVMValueRef sel(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildSelect(g->b, c, a, b, ""); }
+static LLVMValueRef lt(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildFCmp(g->b, LLVMRealOLT, a, b, ""); }
 
 static LLVMValueRef call(Gen *g, const char *name, LLVMValueRef *v, int n)
-{
-    return gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, n);
-}
+{ return gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, n); }
 
 static LLVMValueRef fma_(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
@@ -40,14 +42,15 @@ static LLVMValueRef fma_(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 
 static LLVMValueRef abs_(Gen *g, LLVMValueRef x) { return call(g, "llvm.fabs", &x, 1); }
 static LLVMValueRef round_(Gen *g, LLVMValueRef x) { return call(g, "llvm.roundeven", &x, 1); }
-static LLVMValueRef as_int(Gen *g, LLVMValueRef x) { return LLVMBuildBitCast(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""); }
-static LLVMValueRef as_float(Gen *g, LLVMValueRef x) { return LLVMBuildBitCast(g->b, x, gen_vec(g->f32, gen_lanes(x)), ""); }
-/* Of NaN and of what i32 does not hold: any integer, which the caller does not use or multiplies a NaN by. Without the freeze
- * the result would be poison, and so would everything be that LLVM computes of a constant NaN. */
+static LLVMValueRef as_int(Gen *g, LLVMValueRef x)
+{ return LLVMBuildBitCast(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""); }
+static LLVMValueRef as_float(Gen *g, LLVMValueRef x)
+{ return LLVMBuildBitCast(g->b, x, gen_vec(g->f32, gen_lanes(x)), ""); }
+/* Of NaN and of what i32 does not hold: any integer, which the caller does not use or multiplies a NaN by.
+ * Without the freeze the result would be poison, and so would everything be that LLVM computes of a constant
+ * NaN. */
 static LLVMValueRef to_int(Gen *g, LLVMValueRef x)
-{
-    return LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""), "");
-}
+{ return LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""), ""); }
 
 /* c[0] + c[1] x + ... */
 static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
@@ -58,12 +61,15 @@ static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
 }
 
 /* min and max that keep a NaN x */
-static LLVMValueRef at_most(Gen *g, LLVMValueRef x, double hi) { return sel(g, lt(g, K(g, x, hi), x), K(g, x, hi), x); }
-static LLVMValueRef at_least(Gen *g, LLVMValueRef x, double lo) { return sel(g, lt(g, x, K(g, x, lo)), K(g, x, lo), x); }
+static LLVMValueRef at_most(Gen *g, LLVMValueRef x, double hi)
+{ return sel(g, lt(g, K(g, x, hi), x), K(g, x, hi), x); }
+static LLVMValueRef at_least(Gen *g, LLVMValueRef x, double lo)
+{ return sel(g, lt(g, x, K(g, x, lo)), K(g, x, lo), x); }
 
 static LLVMValueRef scalef_16(Gen *g, LLVMValueRef p, LLVMValueRef n)
 {
-    LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
+    LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false),
+        LLVMConstInt(g->i32, 4, false) };
     return gen_intrinsic(g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, v, 5);
 }
 
@@ -83,12 +89,15 @@ static LLVMValueRef scale(Gen *g, LLVMValueRef p, LLVMValueRef n)
         return gen_intrinsic(g, "llvm.ldexp", types, 2, (LLVMValueRef[]){ p, i }, 2);
     }
     LLVMValueRef half = LLVMBuildAShr(g->b, i, I(g, p, 1), ""), rest = LLVMBuildSub(g->b, i, half, "");
-    LLVMValueRef a = as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, half, I(g, p, 127), ""), I(g, p, 23), ""));
-    LLVMValueRef b = as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, rest, I(g, p, 127), ""), I(g, p, 23), ""));
+    LLVMValueRef a =
+        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, half, I(g, p, 127), ""), I(g, p, 23), ""));
+    LLVMValueRef b =
+        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, rest, I(g, p, 127), ""), I(g, p, 23), ""));
     return mul(g, mul(g, p, a), b);
 }
 
-/* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a division. */
+/* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
+ * division. */
 static LLVMValueRef quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
 {
     if (!g->target->avx512 || gen_lanes(b) % 16) return fdiv(g, a, b);
@@ -104,40 +113,49 @@ static bool has_scalef(Gen *g, LLVMValueRef x) { return g->target->avx512 && gen
 static LLVMValueRef fraction_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
 {
     enum { TOWARDS_MINUS_INF = 1, QUIET = 8 };
-    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, TOWARDS_MINUS_INF | QUIET, false), LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
-                         LLVMConstInt(g->i32, 4, false) };
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, TOWARDS_MINUS_INF | QUIET, false),
+        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
     return gen_intrinsic(g, "llvm.x86.avx512.mask.reduce.ps.512", NULL, 0, v, 5);
 }
 
 static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
 {
-    static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104, 0.00124678462532, 0.000216129155396 };
-    static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852, 0.00134004281776, 0.000154614446986 };
-    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 7), x);     /* scalef takes the floor of x */
+    static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104,
+        0.00124678462532, 0.000216129155396 };
+    static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
+        0.00134004281776, 0.000154614446986 };
+    if (has_scalef(g, x))
+        return scale(
+            g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 7), x); /* scalef takes the floor of x */
     x = at_least(g, at_most(g, x, 130), -160);
     LLVMValueRef n = round_(g, x), f = sub(g, x, n);
     return scale(g, poly(g, f, c, 7), n);
 }
 
-/* 2^x for results that are rounded to 16 bits, with a relative error of 2^-13.7 where vreduceps and vscalefps leave four products
- * to be had for the cubic one less, else of 2^-18. */
+/* 2^x for results that are rounded to 16 bits, with a relative error of 2^-13.7 where vreduceps and vscalefps
+ * leave four products to be had for the cubic one less, else of 2^-18. */
 static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
-    static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143, 0.00957010057161 };
+    static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143,
+        0.00957010057161 };
     if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 4), x);
     x = at_least(g, at_most(g, x, 130), -160);
     LLVMValueRef n = round_(g, x), f = sub(g, x, n);
     return scale(g, poly(g, f, c, 5), n);
 }
 
-static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x) { return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
+static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x)
+{ return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
 {
     LLVMValueRef half[2][16];
     for (int j = 0; j < 32; j++) {
-        union { float f; uint32_t u; } t = { .f = (float)exp2(1 + j / 32.0) };
+        union {
+            float f;
+            uint32_t u;
+        } t = { .f = (float)exp2(1 + j / 32.0) };
         half[j / 16][j % 16] = LLVMConstInt(g->i32, t.u - ((uint32_t)j << 18), false);
     }
     LLVMValueRef v[] = { LLVMConstVector(half[0], 16), z, LLVMConstVector(half[1], 16) };
@@ -148,32 +166,38 @@ static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
 static LLVMValueRef range_16(Gen *g, LLVMValueRef x, LLVMValueRef limit)
 {
     enum { SMALLER_MAGNITUDE = 2, CURRENT = 4 };
-    LLVMValueRef v[] = { x, limit, LLVMConstInt(g->i32, SMALLER_MAGNITUDE, false), LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
-                         LLVMConstInt(g->i32, CURRENT, false) };
+    LLVMValueRef v[] = { x, limit, LLVMConstInt(g->i32, SMALLER_MAGNITUDE, false),
+        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
+        LLVMConstInt(g->i32, CURRENT, false) };
     return gen_intrinsic(g, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, v, 6);
 }
 
-/* 1 / (1 + e^-x) to 2^-13.4; 0 where it is no normal number. With t = -x / ln 2 and k = t rounded to 32nds: e^-x = 2^k (1 + r), r = -x - k ln 2,
- * |r| <= ln 2 / 64. Adding 1.5 * 2^18 leaves 32 k in the low bits: the last five choose one of 32 powers of two (times two, less those
- * bits again), the rest, shifted, is its exponent. `scale` halves what the factor two was put in for, which makes the exponents that are
- * no numbers those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
+/* 1 / (1 + e^-x) to 2^-13.4; 0 where it is no normal number. With t = -x / ln 2 and k = t rounded to 32nds:
+ * e^-x = 2^k (1 + r), r = -x - k ln 2, |r| <= ln 2 / 64. Adding 1.5 * 2^18 leaves 32 k in the low bits: the
+ * last five choose one of 32 powers of two (times two, less those bits again), the rest, shifted, is its
+ * exponent. `scale` halves what the factor two was put in for, which makes the exponents that are no numbers
+ * those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
 static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
 {
-    const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18, scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
-    LLVMValueRef c = nan_follows ? gen_by_16(g, x, K(g, x, limit), range_16) : at_least(g, at_most(g, x, limit), -limit);
+    const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18,
+                 scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
+    LLVMValueRef c =
+        nan_follows ? gen_by_16(g, x, K(g, x, limit), range_16) : at_least(g, at_most(g, x, limit), -limit);
     LLVMValueRef z = fma_(g, c, K(g, x, -1 / ln2), K(g, x, magic)), k = sub(g, z, K(g, x, magic));
     LLVMValueRef r = fma_(g, k, K(g, x, -ln2 * scale), fma_(g, c, K(g, x, -scale), K(g, x, scale)));
-    LLVMValueRef bits = as_int(g, z), power = LLVMBuildAdd(g->b, gen_by_16(g, bits, NULL, table_16), LLVMBuildShl(g->b, bits, I(g, x, 18), ""), "");
+    LLVMValueRef bits = as_int(g, z), power = LLVMBuildAdd(g->b, gen_by_16(g, bits, NULL, table_16),
+                                          LLVMBuildShl(g->b, bits, I(g, x, 18), ""), "");
     return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
 }
 
 /* of x <= 90 */
 static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
 {
-    static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746, 0.001393390005, 0.000198912685101 };
+    static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
+        0.001393390005, 0.000198912685101 };
     x = at_least(g, x, -110);
     LLVMValueRef n = round_(g, mul(g, x, K(g, x, 0x1.715476p+0)));
-    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x);        /* ln 2 in two parts, the first of few bits */
+    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts, the first of few bits */
     r = fma_(g, n, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef p = fma_(g, mul(g, r, r), poly(g, r, q, 6), r);
     return scale(g, add(g, p, K(g, x, 1)), n);
@@ -186,7 +210,7 @@ static void split(Gen *g, LLVMValueRef x, LLVMValueRef *f, LLVMValueRef *e)
 {
     LLVMValueRef tiny = lt(g, x, K(g, x, 0x1p-126));
     LLVMValueRef y = sel(g, tiny, mul(g, x, K(g, x, 0x1p23)), x), bits = as_int(g, y);
-    LLVMValueRef t = LLVMBuildSub(g->b, bits, I(g, x, 0x3f3504f3), "");     /* sqrt(1/2) */
+    LLVMValueRef t = LLVMBuildSub(g->b, bits, I(g, x, 0x3f3504f3), ""); /* sqrt(1/2) */
     LLVMValueRef k = LLVMBuildAShr(g->b, t, I(g, x, 23), "");
     LLVMValueRef m = as_float(g, LLVMBuildSub(g->b, bits, LLVMBuildShl(g->b, k, I(g, x, 23), ""), ""));
     *f = sub(g, m, K(g, x, 1));
@@ -195,7 +219,8 @@ static void split(Gen *g, LLVMValueRef x, LLVMValueRef *f, LLVMValueRef *e)
 
 static LLVMValueRef log_special(Gen *g, LLVMValueRef x, LLVMValueRef r)
 {
-    LLVMValueRef zero = LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, 0), ""), inf = LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, __builtin_inf()), "");
+    LLVMValueRef zero = LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, 0), ""),
+                 inf = LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, __builtin_inf()), "");
     LLVMValueRef bad = LLVMBuildFCmp(g->b, LLVMRealULT, x, K(g, x, 0), "");
     r = sel(g, bad, K(g, x, __builtin_nan("")), r);
     r = sel(g, zero, K(g, x, -__builtin_inf()), r);
@@ -205,8 +230,8 @@ static LLVMValueRef log_special(Gen *g, LLVMValueRef x, LLVMValueRef r)
 /* log(1 + f) - f */
 static LLVMValueRef log1p_rest(Gen *g, LLVMValueRef f)
 {
-    static const double c[] = { 0.3333333118, -0.24999996958, 0.200007157489, -0.166678023195, 0.142490576457, -0.124256873315, 0.116854199235,
-                                -0.114797338466, 0.0697161147145 };
+    static const double c[] = { 0.3333333118, -0.24999996958, 0.200007157489, -0.166678023195, 0.142490576457,
+        -0.124256873315, 0.116854199235, -0.114797338466, 0.0697161147145 };
     LLVMValueRef z = mul(g, f, f);
     return fma_(g, mul(g, z, f), poly(g, f, c, 9), mul(g, z, K(g, f, -0.5)));
 }
@@ -226,18 +251,19 @@ static LLVMValueRef log2_(Gen *g, LLVMValueRef x)
     LLVMValueRef t = log1p_rest(g, f), c = K(g, x, 0x1.715476p+0), c_lo = K(g, x, 0x1.4ae0bep-26);
     LLVMValueRef lo = fma_(g, t, c, mul(g, f, c_lo));
     LLVMValueRef hi = mul(g, f, c), hi_lo = fma_(g, f, c, LLVMBuildFNeg(g->b, hi, ""));
-    LLVMValueRef s = add(g, e, hi), err = add(g, sub(g, hi, sub(g, s, e)), hi_lo);    /* |e| >= |hi| or e = 0 */
+    LLVMValueRef s = add(g, e, hi), err = add(g, sub(g, hi, sub(g, s, e)), hi_lo); /* |e| >= |hi| or e = 0 */
     return log_special(g, x, add(g, s, add(g, err, lo)));
 }
 
-/* --- sin, cos ------------------------------------------------------------------------------------------------------------ */
+/* --- sin, cos ---------------------------------------------------------------------------------------- */
 
-/* The reduction of a huge float: x mod pi/2 with 2/pi to 160 bits, in integers. Emitted once, called for single elements:
- *     double tile.reduce(float |x|, i32 *quadrant)                                                        */
+/* The reduction of a huge float: x mod pi/2 with 2/pi to 160 bits, in integers. Emitted once, called for
+ * single elements: double tile.reduce(float |x|, i32 *quadrant) */
 static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
 {
     /* bits of 2/pi after the point, 32 a word */
-    static const uint32_t words[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab };
+    static const uint32_t words[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599,
+        0x3c439041, 0xfe5163ab };
     *type = LLVMFunctionType(g->f64, (LLVMTypeRef[]){ g->f32, g->ptr }, 2, false);
     LLVMValueRef f = LLVMGetNamedFunction(g->module, "tile.reduce");
     if (f) return f;
@@ -246,7 +272,8 @@ static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
     if (g->di) LLVMSetCurrentDebugLocation2(g->b, NULL);
     f = LLVMAddFunction(g->module, "tile.reduce", *type);
     LLVMSetLinkage(f, LLVMInternalLinkage);
-    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+        LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
     LLVMValueRef table_init[8];
     for (int k = 0; k < 8; k++) table_init[k] = LLVMConstInt(g->i32, words[k], false);
     LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType2(g->i32, 8), "tile.two_over_pi");
@@ -254,33 +281,45 @@ static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
     LLVMSetLinkage(table, LLVMInternalLinkage);
     LLVMSetGlobalConstant(table, true);
     gen_at(g, LLVMAppendBasicBlockInContext(g->ctx, f, "entry"));
-    /* x = m 2^(e), m of 24 bits. x * 2/pi mod 4: the bits of 2/pi from 2^(2 - e) down matter. With s = e + 30 (e >= -30 here),
-     * take 128 bits of the table from bit s on (the first word is zero): their value weighs 2^-(s - 32) and m * them mod 2^128 has
-     * the quadrant in its top two bits. */
+    /* x = m 2^(e), m of 24 bits. x * 2/pi mod 4: the bits of 2/pi from 2^(2 - e) down matter. With s = e + 30
+     * (e >= -30 here), take 128 bits of the table from bit s on (the first word is zero): their value weighs
+     * 2^-(s - 32) and m * them mod 2^128 has the quadrant in its top two bits. */
     LLVMTypeRef i128 = LLVMIntTypeInContext(g->ctx, 128);
     LLVMValueRef bits = LLVMBuildBitCast(g->b, LLVMGetParam(f, 0), g->i32, "");
-    LLVMValueRef e = LLVMBuildSub(g->b, LLVMBuildLShr(g->b, bits, LLVMConstInt(g->i32, 23, false), ""), LLVMConstInt(g->i32, 150, false), "");
-    LLVMValueRef m = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, bits, LLVMConstInt(g->i32, 0x7fffff, false), ""), LLVMConstInt(g->i32, 0x800000, false), "");
+    LLVMValueRef e = LLVMBuildSub(g->b, LLVMBuildLShr(g->b, bits, LLVMConstInt(g->i32, 23, false), ""),
+        LLVMConstInt(g->i32, 150, false), "");
+    LLVMValueRef m = LLVMBuildOr(g->b, LLVMBuildAnd(g->b, bits, LLVMConstInt(g->i32, 0x7fffff, false), ""),
+        LLVMConstInt(g->i32, 0x800000, false), "");
     LLVMValueRef s = LLVMBuildAdd(g->b, e, LLVMConstInt(g->i32, 30, false), "");
-    LLVMValueRef word = LLVMBuildLShr(g->b, s, LLVMConstInt(g->i32, 5, false), ""), shift = LLVMBuildAnd(g->b, s, LLVMConstInt(g->i32, 31, false), "");
+    LLVMValueRef word = LLVMBuildLShr(g->b, s, LLVMConstInt(g->i32, 5, false), ""),
+                 shift = LLVMBuildAnd(g->b, s, LLVMConstInt(g->i32, 31, false), "");
     LLVMValueRef acc = LLVMConstInt(i128, 0, false), last = NULL;
     for (unsigned k = 0; k < 5; k++) {
-        LLVMValueRef at = LLVMBuildAnd(g->b, LLVMBuildAdd(g->b, word, LLVMConstInt(g->i32, k, false), ""), LLVMConstInt(g->i32, 7, false), "");
+        LLVMValueRef at = LLVMBuildAnd(g->b, LLVMBuildAdd(g->b, word, LLVMConstInt(g->i32, k, false), ""),
+            LLVMConstInt(g->i32, 7, false), "");
         LLVMValueRef w = LLVMBuildLoad2(g->b, g->i32, LLVMBuildGEP2(g->b, g->i32, table, &at, 1, ""), "");
         if (k == 4) last = LLVMBuildZExt(g->b, w, g->i64, "");
-        else acc = LLVMBuildOr(g->b, LLVMBuildShl(g->b, acc, LLVMConstInt(i128, 32, false), ""), LLVMBuildZExt(g->b, w, i128, ""), "");
+        else
+            acc = LLVMBuildOr(g->b, LLVMBuildShl(g->b, acc, LLVMConstInt(i128, 32, false), ""),
+                LLVMBuildZExt(g->b, w, i128, ""), "");
     }
     acc = LLVMBuildShl(g->b, acc, LLVMBuildZExt(g->b, shift, i128, ""), "");
-    LLVMValueRef low = LLVMBuildLShr(g->b, LLVMBuildShl(g->b, last, LLVMBuildZExt(g->b, shift, g->i64, ""), ""), gen_int(g, 32), "");
+    LLVMValueRef low = LLVMBuildLShr(
+        g->b, LLVMBuildShl(g->b, last, LLVMBuildZExt(g->b, shift, g->i64, ""), ""), gen_int(g, 32), "");
     acc = LLVMBuildOr(g->b, acc, LLVMBuildZExt(g->b, low, i128, ""), "");
     LLVMValueRef prod = LLVMBuildMul(g->b, acc, LLVMBuildZExt(g->b, m, i128, ""), "");
     /* to the nearest quadrant: what is left is a signed fraction of it */
-    LLVMValueRef quarter = LLVMBuildShl(g->b, LLVMConstInt(i128, 1, false), LLVMConstInt(i128, 125, false), "");
-    LLVMValueRef q = LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, prod, quarter, ""), LLVMConstInt(i128, 126, false), "");
+    LLVMValueRef quarter =
+        LLVMBuildShl(g->b, LLVMConstInt(i128, 1, false), LLVMConstInt(i128, 125, false), "");
+    LLVMValueRef q =
+        LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, prod, quarter, ""), LLVMConstInt(i128, 126, false), "");
     LLVMBuildStore(g->b, LLVMBuildTrunc(g->b, q, g->i32, ""), LLVMGetParam(f, 1));
-    LLVMValueRef frac = LLVMBuildSub(g->b, prod, LLVMBuildShl(g->b, q, LLVMConstInt(i128, 126, false), ""), "");
-    LLVMValueRef top = LLVMBuildTrunc(g->b, LLVMBuildAShr(g->b, frac, LLVMConstInt(i128, 62, false), ""), g->i64, "");     /* in units of 2^-64 */
-    LLVMValueRef r = LLVMBuildFMul(g->b, LLVMBuildSIToFP(g->b, top, g->f64, ""), LLVMConstReal(g->f64, 0x1p-64 * 1.57079632679489661923), "");
+    LLVMValueRef frac =
+        LLVMBuildSub(g->b, prod, LLVMBuildShl(g->b, q, LLVMConstInt(i128, 126, false), ""), "");
+    LLVMValueRef top = LLVMBuildTrunc(g->b, LLVMBuildAShr(g->b, frac, LLVMConstInt(i128, 62, false), ""),
+        g->i64, ""); /* in units of 2^-64 */
+    LLVMValueRef r = LLVMBuildFMul(g->b, LLVMBuildSIToFP(g->b, top, g->f64, ""),
+        LLVMConstReal(g->f64, 0x1p-64 * 1.57079632679489661923), "");
     LLVMBuildRet(g->b, r);
     gen_at(g, here);
     if (g->di) LLVMSetCurrentDebugLocation2(g->b, di);
@@ -298,31 +337,38 @@ static LLVMValueRef sincos_(Gen *g, LLVMValueRef x, unsigned quarter)
     LLVMValueRef d = LLVMBuildFPExt(g->b, sel(g, huge, K(g, x, 0), x), wide, "");
     LLVMValueRef n = round_(g, mul(g, d, K(g, d, 0.636619772367581343)));
     LLVMValueRef first[] = { n, K(g, d, -0x1.921fb54442d18p+0), d };
-    LLVMValueRef second[] = { n, K(g, d, -0x1.1a62633145c07p-54), call(g, "llvm.fma", first, 3) };     /* must be fused */
+    LLVMValueRef second[] = { n, K(g, d, -0x1.1a62633145c07p-54),
+        call(g, "llvm.fma", first, 3) }; /* must be fused */
     LLVMValueRef r = call(g, "llvm.fma", second, 3);
     LLVMValueRef q = to_int(g, n);
     LLVMValueRef rf = LLVMBuildFPTrunc(g->b, r, gen_vec(g->f32, lanes), "");
-    LLVMValueRef cell_r = gen_alloca(g, LLVMTypeOf(rf), "r"), cell_q = gen_alloca(g, LLVMTypeOf(q), "q"), quadrant = gen_alloca(g, g->i32, "quadrant");
+    LLVMValueRef cell_r = gen_alloca(g, LLVMTypeOf(rf), "r"), cell_q = gen_alloca(g, LLVMTypeOf(q), "q"),
+                 quadrant = gen_alloca(g, g->i32, "quadrant");
     LLVMBuildStore(g->b, rf, cell_r);
     LLVMBuildStore(g->b, q, cell_q);
     LLVMValueRef any = huge;
-    if (lanes > 1) any = gen_intrinsic(g, "llvm.vector.reduce.or", (LLVMTypeRef[]){ LLVMTypeOf(huge) }, 1, &huge, 1);
+    if (lanes > 1)
+        any = gen_intrinsic(g, "llvm.vector.reduce.or", (LLVMTypeRef[]){ LLVMTypeOf(huge) }, 1, &huge, 1);
     If f, one;
     Loop l;
     gen_if(g, &f, any);
     LLVMValueRef cell_x = gen_alloca(g, LLVMTypeOf(x), "x");
     LLVMBuildStore(g->b, x, cell_x);
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, lanes), 1);
-    LLVMValueRef xk = LLVMBuildLoad2(g->b, g->f32, LLVMBuildGEP2(g->b, g->f32, cell_x, &k, 1, ""), ""), ax = abs_(g, xk);
+    LLVMValueRef xk = LLVMBuildLoad2(g->b, g->f32, LLVMBuildGEP2(g->b, g->f32, cell_x, &k, 1, ""), ""),
+                 ax = abs_(g, xk);
     LLVMValueRef is_huge = LLVMBuildAnd(g->b, LLVMBuildFCmp(g->b, LLVMRealOGE, ax, K(g, ax, 0x1p28), ""),
-                                        LLVMBuildFCmp(g->b, LLVMRealONE, ax, K(g, ax, __builtin_inf()), ""), "");
+        LLVMBuildFCmp(g->b, LLVMRealONE, ax, K(g, ax, __builtin_inf()), ""), "");
     gen_if(g, &one, is_huge);
     LLVMTypeRef type;
     LLVMValueRef fn = huge_reducer(g, &type);
-    LLVMValueRef rk = LLVMBuildFPTrunc(g->b, LLVMBuildCall2(g->b, type, fn, (LLVMValueRef[]){ ax, quadrant }, 2, ""), g->f32, "");
+    LLVMValueRef rk = LLVMBuildFPTrunc(
+        g->b, LLVMBuildCall2(g->b, type, fn, (LLVMValueRef[]){ ax, quadrant }, 2, ""), g->f32, "");
     LLVMValueRef qk = LLVMBuildLoad2(g->b, g->i32, quadrant, ""), neg = lt(g, xk, K(g, xk, 0));
-    LLVMBuildStore(g->b, sel(g, neg, LLVMBuildFNeg(g->b, rk, ""), rk), LLVMBuildGEP2(g->b, g->f32, cell_r, &k, 1, ""));
-    LLVMBuildStore(g->b, sel(g, neg, LLVMBuildNeg(g->b, qk, ""), qk), LLVMBuildGEP2(g->b, g->i32, cell_q, &k, 1, ""));
+    LLVMBuildStore(
+        g->b, sel(g, neg, LLVMBuildFNeg(g->b, rk, ""), rk), LLVMBuildGEP2(g->b, g->f32, cell_r, &k, 1, ""));
+    LLVMBuildStore(
+        g->b, sel(g, neg, LLVMBuildNeg(g->b, qk, ""), qk), LLVMBuildGEP2(g->b, g->i32, cell_q, &k, 1, ""));
     gen_endif(g, &one);
     gen_loop_end(g, &l);
     gen_endif(g, &f);
@@ -336,11 +382,11 @@ static LLVMValueRef sincos_(Gen *g, LLVMValueRef x, unsigned quarter)
     LLVMValueRef v = as_float(g, LLVMBuildXor(g->b, as_int(g, sel(g, odd, cs, sn)), sign, ""));
     LLVMValueRef finite = lt(g, abs_(g, x), K(g, x, __builtin_inf()));
     v = sel(g, finite, v, K(g, x, __builtin_nan("")));
-    if (quarter == 0) v = sel(g, LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, 0), ""), x, v);    /* keeps -0 */
+    if (quarter == 0) v = sel(g, LLVMBuildFCmp(g->b, LLVMRealOEQ, x, K(g, x, 0), ""), x, v); /* keeps -0 */
     return v;
 }
 
-/* --- the others ---------------------------------------------------------------------------------------------------------------- */
+/* --- the others -------------------------------------------------------------------------------------- */
 
 static LLVMValueRef with_sign_of(Gen *g, LLVMValueRef mag, LLVMValueRef x)
 {
@@ -350,20 +396,22 @@ static LLVMValueRef with_sign_of(Gen *g, LLVMValueRef mag, LLVMValueRef x)
 
 static LLVMValueRef tanh_(Gen *g, LLVMValueRef x)
 {
-    static const double c[] = { -0.333333331721, 0.133333035569, -0.0539592595772, 0.021768918651, -0.00834394551584, 0.00229274481618 };
+    static const double c[] = { -0.333333331721, 0.133333035569, -0.0539592595772, 0.021768918651,
+        -0.00834394551584, 0.00229274481618 };
     LLVMValueRef a = abs_(g, x), z = mul(g, x, x), one = K(g, x, 1);
     LLVMValueRef small = fma_(g, mul(g, x, z), poly(g, z, c, 6), x);
     LLVMValueRef e = exp_(g, at_most(g, add(g, a, a), 40));
     LLVMValueRef large = sub(g, one, quotient(g, K(g, x, 2), add(g, e, one)));
-    return with_sign_of(g, sel(g, lt(g, a, K(g, x, 0.625)), small, large), x);       /* of -0 too */
+    return with_sign_of(g, sel(g, lt(g, a, K(g, x, 0.625)), small, large), x); /* of -0 too */
 }
 
 static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
 {
-    static const double p[] = { 0.12837916706, -0.37612638468, 0.112837824952, -0.0268654307277, 0.00522103180786, -0.000848408040554,
-                                0.000112659590256, -9.66704457149e-6 };
-    static const double t[] = { 0.00041632921771, -1.13067514418, -0.630953029817, -0.111055017372, 0.027099523294, -0.00506494692022,
-                                0.000685836683012, -6.22983532516e-5, 3.32168459073e-6, -7.58268196973e-8 };
+    static const double p[] = { 0.12837916706, -0.37612638468, 0.112837824952, -0.0268654307277,
+        0.00522103180786, -0.000848408040554, 0.000112659590256, -9.66704457149e-6 };
+    static const double t[] = { 0.00041632921771, -1.13067514418, -0.630953029817, -0.111055017372,
+        0.027099523294, -0.00506494692022, 0.000685836683012, -6.22983532516e-5, 3.32168459073e-6,
+        -7.58268196973e-8 };
     LLVMValueRef a = abs_(g, x), small = fma_(g, x, poly(g, mul(g, x, x), p, 8), x);
     LLVMValueRef large = sub(g, K(g, x, 1), exp_(g, poly(g, at_most(g, a, 4), t, 10)));
     return sel(g, lt(g, a, K(g, x, 1)), small, with_sign_of(g, large, x));

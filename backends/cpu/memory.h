@@ -4,28 +4,29 @@
 
 enum { LINE = 64 };
 
-static inline LLVMValueRef icmp(Gen *g, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(g->b, p, a, b, ""); }
-static inline LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAnd(g->b, a, b, ""); }
-static inline LLVMValueRef smaller(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, a, b), a, b, ""); }
-static inline LLVMValueRef larger(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(g->b, icmp(g, LLVMIntSGT, a, b), a, b, ""); }
+static inline LLVMValueRef icmp(Gen *g, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildICmp(g->b, p, a, b, ""); }
+static inline LLVMValueRef both(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return !a ? b : !b ? a : LLVMBuildAnd(g->b, a, b, ""); }
+static inline LLVMValueRef smaller(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, a, b), a, b, ""); }
+static inline LLVMValueRef larger(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildSelect(g->b, icmp(g, LLVMIntSGT, a, b), a, b, ""); }
 
 static inline LLVMValueRef to_register(Gen *g, DType d, LLVMValueRef v)
-{
-    return d == DT_BOOL ? LLVMBuildICmp(g->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "") : v;
-}
+{ return d == DT_BOOL ? LLVMBuildICmp(g->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "") : v; }
 
 static inline LLVMValueRef to_memory(Gen *g, DType d, LLVMValueRef v)
-{
-    return d == DT_BOOL ? LLVMBuildZExt(g->b, v, gen_vec(g->i8, gen_lanes(v)), "") : v;
-}
+{ return d == DT_BOOL ? LLVMBuildZExt(g->b, v, gen_vec(g->i8, gen_lanes(v)), "") : v; }
 
-/* window.c: bytes from one element to the next along an axis; its extent; address and range of the row through coord (axis va left open; va < 0: the element itself, and hi is
- * its i1 or NULL). */
+/* window.c: bytes from one element to the next along an axis; its extent; address and range of the row
+ * through coord (axis va left open; va < 0: the element itself, and hi is its i1 or NULL). */
 LLVMValueRef memory_stride(Gen *, int param, int axis, int bytes);
 LLVMValueRef memory_extent(Gen *, int param, int axis);
 WindowRow *memory_row(Eval *, Window *, LLVMValueRef *coord, int va);
 
-/* prefetch.c: how near the next window is wanted: a locality of llvm.prefetch, or -1; how far it is; notes the nests that share the work. */
+/* prefetch.c: how near the next window is wanted: a locality of llvm.prefetch, or -1; how far it is; notes
+ * the nests that share the work. */
 int memory_next(Gen *, const Instr *, const Window *);
 LLVMValueRef memory_distance(Gen *, LLVMValueRef base);
 void memory_note_walks(Gen *, const Instr *, Window *);

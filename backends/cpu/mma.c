@@ -1,10 +1,12 @@
 /* mma.c: matrix products.
  *
- *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS, FORM_PAIRS), acc: dense
+ *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS,
+ * FORM_PAIRS), acc: dense
  *
- * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs: nv loads of B and
- * mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file (mma_block_shape). Packing converts once
- * to what the products run in: f32 for f16, fp8 and f32; pairs of bf16 for vdpbf16ps; pairs of 16-bit integers for i8. */
+ * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs:
+ * nv loads of B and mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file
+ * (mma_block_shape). Packing converts once to what the products run in: f32 for f16, fp8 and f32; pairs of
+ * bf16 for vdpbf16ps; pairs of 16-bit integers for i8. */
 #include "backends/cpu/cpu.h"
 #include <stdio.h>
 
@@ -19,22 +21,27 @@ MmaKind mma_kind(const CpuTarget *t, const Instr *i)
 static int vector_lanes(const CpuTarget *t, MmaKind k) { return t->vector_bytes / (k == MMA_F64 ? 8 : 4); }
 static bool is_pairs(MmaKind k) { return k == MMA_BF16_PAIRS || k == MMA_I16_PAIRS; }
 
-/* Every extra shape of block (rows or columns left over) is code to compile: worth a few percent of run time. */
+/* Every extra shape of block (rows or columns left over) is code to compile: worth a few percent of run time.
+ */
 void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *mr, int *nv)
 {
     int64_t vectors = (n + vector_lanes(t, k) - 1) / vector_lanes(t, k);
     double best = 1e300;
     for (int v = 1; v <= 4; v++) {
-        int most = (t->n_vector_regs - (t->avx2 ? 1 : 2) - v) / v;     /* without fused multiply-adds the product needs a place */
+        int most = (t->n_vector_regs - (t->avx2 ? 1 : 2) - v) /
+                   v; /* without fused multiply-adds the product needs a place */
         if (most > 14) most = 14;
         for (int r = most; r >= 1; r--) {
-            int64_t blocks = (m + r - 1) / r, rows = (m + blocks - 1) / blocks, panels = (vectors + v - 1) / v;
-            if (rows != r && r > 1) continue;       /* a smaller r makes the same blocks */
-            double issue = (double)(vectors * m);                               /* multiply-adds */
-            double loads = (double)(blocks * vectors) + 0.6 * (double)(panels * m);    /* B vectors, broadcasts of A */
+            int64_t blocks = (m + r - 1) / r, rows = (m + blocks - 1) / blocks,
+                    panels = (vectors + v - 1) / v;
+            if (rows != r && r > 1) continue;     /* a smaller r makes the same blocks */
+            double issue = (double)(vectors * m); /* multiply-adds */
+            double loads =
+                (double)(blocks * vectors) + 0.6 * (double)(panels * m); /* B vectors, broadcasts of A */
             double latency = rows * v < 10 ? 10.0 / (double)(rows * v) : 1;
             int shapes = (1 + (m % blocks != 0)) * (1 + (vectors % v != 0 && vectors > v));
-            double score = issue * latency + 0.25 * loads + 0.02 * (double)(blocks * panels) + 0.04 * (shapes - 1) * issue;
+            double score = issue * latency + 0.25 * loads + 0.02 * (double)(blocks * panels) +
+                           0.04 * (shapes - 1) * issue;
             if (score < best) {
                 best = score;
                 *mr = r;
@@ -44,9 +51,10 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
     }
 }
 
-/* --- packing ----------------------------------------------------------------------------------------------------------- */
+/* --- packing ----------------------------------------------------------------------------------------- */
 
-static LLVMValueRef imul(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
+static LLVMValueRef imul(Gen *g, LLVMValueRef a, int64_t k)
+{ return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static LLVMValueRef iadd(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->b, a, b, ""); }
 
 static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
@@ -62,8 +70,10 @@ static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
 static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueRef column)
 {
     bool pairs = b->form == FORM_PAIRS;
-    int64_t unit = dtype_bytes(b->dtype) * (pairs ? 2 : 1), rows = pairs ? (b->shape[0] + 1) / 2 : b->shape[0];
-    LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""), in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
+    int64_t unit = dtype_bytes(b->dtype) * (pairs ? 2 : 1),
+            rows = pairs ? (b->shape[0] + 1) / 2 : b->shape[0];
+    LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""),
+                 in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
     LLVMValueRef at = iadd(g, iadd(g, imul(g, panel, rows * b->nr), imul(g, row, b->nr)), in);
     return gen_ptr(g, gen_buf(g, b, 0), imul(g, at, unit));
 }
@@ -74,14 +84,18 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
     int bytes = dtype_bytes(b->dtype), lanes = gen_lanes(v);
     v = convert(g, b->dtype, from, v);
     if (b->form == FORM_ROWS) {
-        gen_store(g, b->dtype, v, gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, row, b->ld), column), bytes)));
+        gen_store(g, b->dtype, v,
+            gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, row, b->ld), column), bytes)));
         return;
     }
     int width = vector_lanes(g->target, b->dtype == DT_F64 ? MMA_F64 : MMA_F32);
     if (width > lanes) width = lanes;
     for (int at = 0; at < lanes; at += width) {
         LLVMValueRef x = piece_of(g, v, at, width), c = iadd(g, column, gen_int(g, at));
-        if (b->form == FORM_PANELS) { gen_store(g, b->dtype, x, panel_ptr(g, b, row, c)); continue; }
+        if (b->form == FORM_PANELS) {
+            gen_store(g, b->dtype, x, panel_ptr(g, b, row, c));
+            continue;
+        }
         /* a pair holds rows 2r and 2r + 1; the even row comes first and clears the other half */
         LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildLShr(g->b, row, gen_int(g, 1), ""), c);
         LLVMTypeRef t = gen_vec(g->i32, width);
@@ -91,11 +105,12 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
         LLVMValueRef old = LLVMBuildLoad2(g->b, t, ptr, "");
         LLVMSetAlignment(old, 4);
         LLVMValueRef w = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, t, ""), shift, "");
-        LLVMSetAlignment(LLVMBuildStore(g->b, LLVMBuildOr(g->b, w, LLVMBuildAnd(g->b, old, keep, ""), ""), ptr), 4);
+        LLVMSetAlignment(
+            LLVMBuildStore(g->b, LLVMBuildOr(g->b, w, LLVMBuildAnd(g->b, old, keep, ""), ""), ptr), 4);
     }
 }
 
-/* --- turning -------------------------------------------------------------------------------------------------------------- */
+/* --- turning ----------------------------------------------------------------------------------------- */
 
 /* x[i] are n vectors of n elements; transposed in place in log2 n rounds of two-operand shuffles. */
 static void transpose(Gen *g, LLVMValueRef *x, int n)
@@ -114,7 +129,12 @@ static void transpose(Gen *g, LLVMValueRef *x, int n)
         }
 }
 
-typedef struct Turn { Gen *g; Step *s; int t, l; LLVMValueRef coord[TILE_MAX_RANK]; } Turn;
+typedef struct Turn {
+    Gen *g;
+    Step *s;
+    int t, l;
+    LLVMValueRef coord[TILE_MAX_RANK];
+} Turn;
 
 /* The value along axis t, although it may have the very buffer that is being filled. */
 static LLVMValueRef turn_eval(Turn *u, int lanes)
@@ -138,7 +158,8 @@ static void turn_put(Turn *u, LLVMValueRef v)
     else mma_pack_store(&e, u->s->buf, u->s->value->type->dtype, v, u->coord[0], u->coord[1]);
 }
 
-/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0 + 2). */
+/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0
+ * + 2). */
 static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
 {
     Gen *g = u->g;
@@ -146,8 +167,12 @@ static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *
     int bytes = dtype_bytes(b->dtype);
     switch (b->form) {
     case FORM_PANELS: *stride = b->nr * bytes; return panel_ptr(g, b, t0, l0);
-    case FORM_PAIRS: *stride = b->nr * 4; return panel_ptr(g, b, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), l0);
-    case FORM_ROWS: *stride = b->ld * bytes; return gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, t0, b->ld), l0), bytes));
+    case FORM_PAIRS:
+        *stride = b->nr * 4;
+        return panel_ptr(g, b, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), l0);
+    case FORM_ROWS:
+        *stride = b->ld * bytes;
+        return gen_ptr(g, gen_buf(g, b, 0), imul(g, iadd(g, imul(g, t0, b->ld), l0), bytes));
     case FORM_DENSE: break;
     }
     LLVMValueRef at = gen_int(g, 0);
@@ -160,15 +185,18 @@ static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *
     return gen_ptr(g, gen_buf(g, b, 0), at);
 }
 
-/* For 32-bit elements: four columns at a time. Register r gets row 4 l + r in its 128-bit lane l, four elements of it; two rounds of
- * shuffles within lanes then make the columns. A loop over n / 4 groups: a quarter of the code of the general way, and no slower. */
-static void transpose_by_4(Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVMValueRef from, LLVMValueRef to)
+/* For 32-bit elements: four columns at a time. Register r gets row 4 l + r in its 128-bit lane l, four
+ * elements of it; two rounds of shuffles within lanes then make the columns. A loop over n / 4 groups: a
+ * quarter of the code of the general way, and no slower. */
+static void transpose_by_4(
+    Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVMValueRef from, LLVMValueRef to)
 {
     LLVMTypeRef quad = gen_vec(elem, 4);
     LLVMValueRef x[4], y[4];
     int mask[64], lo[16], hi[16], even[16], odd[16];
     for (int k = 0; k < 64; k++) mask[k] = k;
-    for (int k = 0; k < n; k++) {       /* of pairs of registers: a0 b0 a1 b1 | a2 b2 a3 b3 in each lane; then halves of lanes */
+    for (int k = 0; k < n;
+        k++) { /* of pairs of registers: a0 b0 a1 b1 | a2 b2 a3 b3 in each lane; then halves of lanes */
         int lane = k / 4 * 4, in = k % 4;
         lo[k] = lane + in / 2 + (in % 2 ? n : 0);
         hi[k] = lo[k] + 2;
@@ -185,7 +213,8 @@ static void transpose_by_4(Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVM
             LLVMSetAlignment(part[k], 16);
         }
         for (int m = n / 4, w = 4; m > 1; m /= 2, w *= 2)
-            for (int k = 0; k < m / 2; k++) part[k] = gen_shuffle(g, part[2 * k], part[2 * k + 1], mask, 2 * w);
+            for (int k = 0; k < m / 2; k++)
+                part[k] = gen_shuffle(g, part[2 * k], part[2 * k + 1], mask, 2 * w);
         x[r] = part[0];
     }
     for (int r = 0; r < 2; r++) {
@@ -196,7 +225,8 @@ static void transpose_by_4(Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVM
     x[1] = gen_shuffle(g, y[0], y[2], odd, n);
     x[2] = gen_shuffle(g, y[1], y[3], even, n);
     x[3] = gen_shuffle(g, y[1], y[3], odd, n);
-    for (int r = 0; r < 4; r++) LLVMSetAlignment(LLVMBuildStore(g->b, x[r], gen_ptr(g, target, gen_int(g, r * stride))), 4);
+    for (int r = 0; r < 4; r++)
+        LLVMSetAlignment(LLVMBuildStore(g->b, x[r], gen_ptr(g, target, gen_int(g, r * stride))), 4);
     gen_loop_end(g, &l);
 }
 
@@ -224,7 +254,9 @@ static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, 
         x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, LLVMGetParam(f, 0), &at, 1, ""), "");
     }
     transpose(g, x, n);
-    for (int k = 0; k < n; k++) LLVMSetAlignment(LLVMBuildStore(g->b, x[k], gen_ptr(g, LLVMGetParam(f, 1), gen_int(g, k * stride))), 1);
+    for (int k = 0; k < n; k++)
+        LLVMSetAlignment(
+            LLVMBuildStore(g->b, x[k], gen_ptr(g, LLVMGetParam(f, 1), gen_int(g, k * stride))), 1);
     LLVMBuildRetVoid(g->b);
     helper_end(g, &h);
     return f;
@@ -272,11 +304,13 @@ static void turn_plane(Turn *u)
     const int64_t *shape = u->s->value->type->shape;
     int64_t nt = shape[u->t], nl = shape[u->l];
     bool pairs = u->s->buf->form == FORM_PAIRS;
-    int n = u->s->buf->dtype == DT_F64 ? plan_lanes(g->target) / 2 : plan_lanes(g->target);     /* divides a panel's columns */
+    int n = u->s->buf->dtype == DT_F64 ? plan_lanes(g->target) / 2
+                                       : plan_lanes(g->target); /* divides a panel's columns */
     while (n > 1 && (n > nl || (pairs ? 2 : 1) * n > nt)) n /= 2;
     int64_t step = pairs ? 2 * n : n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
-    if (pairs && nt % 2) {      /* the half pair at the end */
-        LLVMBuildMemSet(g->b, gen_buf(g, u->s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, u->s->buf->bytes), 64);
+    if (pairs && nt % 2) { /* the half pair at the end */
+        LLVMBuildMemSet(
+            g->b, gen_buf(g, u->s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, u->s->buf->bytes), 64);
     }
     if (tm && lm) {
         Loop a, b;
@@ -293,8 +327,14 @@ static void turn_plane(Turn *u)
 static void turn_axes(Turn *u, int axis)
 {
     const Type *t = u->s->value->type;
-    if (axis == t->rank) { turn_plane(u); return; }
-    if (axis == u->t || axis == u->l) { turn_axes(u, axis + 1); return; }
+    if (axis == t->rank) {
+        turn_plane(u);
+        return;
+    }
+    if (axis == u->t || axis == u->l) {
+        turn_axes(u, axis + 1);
+        return;
+    }
     if (t->shape[axis] == 1) {
         u->coord[axis] = gen_int(u->g, 0);
         turn_axes(u, axis + 1);
@@ -320,7 +360,7 @@ void turn_emit(Gen *g, Step *s)
     turn_axes(&u, 0);
 }
 
-/* --- the product ------------------------------------------------------------------------------------------------------------ */
+/* --- the product ------------------------------------------------------------------------------------- */
 
 typedef struct Kernel {
     Gen *g;
@@ -329,7 +369,7 @@ typedef struct Kernel {
     int64_t m, n, k;
     LLVMTypeRef vec;
     DType acc;
-    LLVMValueRef a, b, from, to;    /* addresses; from: NULL starts at zero */
+    LLVMValueRef a, b, from, to; /* addresses; from: NULL starts at zero */
 } Kernel;
 
 static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
@@ -339,16 +379,23 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     if (x->s->mma == MMA_BF16_PAIRS) {
         LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), (unsigned)bytes / 2);
         LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
-        return gen_intrinsic(g, bytes == 64 ? "llvm.x86.avx512bf16.dpbf16ps.512" : bytes == 32 ? "llvm.x86.avx512bf16.dpbf16ps.256" : "llvm.x86.avx512bf16.dpbf16ps.128", NULL, 0, v, 3);
+        return gen_intrinsic(g,
+            bytes == 64   ? "llvm.x86.avx512bf16.dpbf16ps.512"
+            : bytes == 32 ? "llvm.x86.avx512bf16.dpbf16ps.256"
+                          : "llvm.x86.avx512bf16.dpbf16ps.128",
+            NULL, 0, v, 3);
     }
     if (x->s->mma == MMA_I16_PAIRS) {
         LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
         LLVMValueRef v[] = { LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
-        const char *name = bytes == 64 ? "llvm.x86.avx512.pmaddw.d.512" : bytes == 32 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.sse2.pmadd.wd";
+        const char *name = bytes == 64   ? "llvm.x86.avx512.pmaddw.d.512"
+                           : bytes == 32 ? "llvm.x86.avx2.pmadd.wd"
+                                         : "llvm.x86.sse2.pmadd.wd";
         return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
     }
     LLVMValueRef v[] = { a, b, acc };
-    return gen_intrinsic(g, g->target->avx2 ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
+    return gen_intrinsic(
+        g, g->target->avx2 ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
 }
 
 static LLVMValueRef tail_mask(Gen *g, int lanes, int on)
@@ -371,7 +418,10 @@ static LLVMValueRef acc_load(Kernel *x, LLVMValueRef ptr, int on)
 static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
 {
     Gen *g = x->g;
-    if (on == x->lanes) { gen_store(g, x->acc, value, ptr); return; }
+    if (on == x->lanes) {
+        gen_store(g, x->acc, value, ptr);
+        return;
+    }
     LLVMTypeRef types[] = { x->vec, g->ptr };
     LLVMValueRef v[] = { value, ptr, tail_mask(g, x->lanes, on) };
     gen_intrinsic(g, "llvm.masked.store", types, 2, v, 3);
@@ -380,19 +430,24 @@ static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
 enum { MAX_ACC = 64 };
 
 /* mr rows from row0, nv vectors of the panel at column; `columns` of them are real. */
-static void block(Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
+static void block(
+    Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
 {
     Gen *g = x->g;
     Step *s = x->s;
     int acc_bytes = dtype_bytes(x->acc), vbytes = x->lanes * acc_bytes, abytes = dtype_bytes(s->a->dtype);
     bool pairs = is_pairs(s->mma);
-    int64_t steps = pairs ? (x->k + 1) / 2 : x->k, aunit = pairs ? 4 : abytes, bstep = s->b->nr * (pairs ? 4 : abytes);
-    LLVMValueRef at = imul(g, iadd(g, imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC], acc[MAX_ACC], phi[MAX_ACC];
+    int64_t steps = pairs ? (x->k + 1) / 2 : x->k, aunit = pairs ? 4 : abytes,
+            bstep = s->b->nr * (pairs ? 4 : abytes);
+    LLVMValueRef at = imul(g, iadd(g, imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC], acc[MAX_ACC],
+                 phi[MAX_ACC];
     LLVMValueRef from = x->from ? gen_ptr(g, x->from, at) : NULL, to = gen_ptr(g, x->to, at);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++) {
             int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
-            init[r * nv + v] = from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on) : LLVMConstNull(x->vec);
+            init[r * nv + v] =
+                from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on)
+                     : LLVMConstNull(x->vec);
         }
     LLVMValueRef arow = gen_ptr(g, x->a, imul(g, row0, s->a->ld * abytes));
     int unroll = 1;
@@ -410,7 +465,8 @@ static void block(Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0,
         }
         for (int r = 0; r < mr; r++) {
             LLVMTypeRef t = pairs ? g->i32 : gen_type(g, x->acc, 1);
-            LLVMValueRef one = LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * s->a->ld * abytes)), "");
+            LLVMValueRef one =
+                LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * s->a->ld * abytes)), "");
             LLVMSetAlignment(one, (unsigned)abytes);
             LLVMValueRef a = gen_splat(g, one, x->lanes);
             for (int v = 0; v < nv; v++) acc[r * nv + v] = multiply_add(x, acc[r * nv + v], a, b[v]);
@@ -419,7 +475,8 @@ static void block(Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0,
     LLVMBasicBlockRef latch = gen_here(g), before = l.before;
     gen_loop_end(g, &l);
     for (int c = 0; c < mr * nv; c++)
-        LLVMAddIncoming(phi[c], (LLVMValueRef[]){ init[c], acc[c] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
+        LLVMAddIncoming(
+            phi[c], (LLVMValueRef[]){ init[c], acc[c] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++) {
             int on = columns - v * x->lanes < x->lanes ? (int)(columns - v * x->lanes) : x->lanes;
@@ -455,17 +512,28 @@ static void product(Kernel *x)
         panel_rows(x, s->nv, nr, gen_ptr(g, x->b, imul(g, j, panel_bytes)), imul(g, j, nr));
         gen_loop_end(g, &l);
     }
-    if (rest) panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest, gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
+    if (rest)
+        panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest,
+            gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
 }
 
-/* A function for each shape: kernels repeat products (peeled loops), and code is what compile time goes to. */
+/* A function for each shape: kernels repeat products (peeled loops), and code is what compile time goes to.
+ */
 void mma_emit(Gen *g, Step *s)
 {
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
-    Kernel x = { .g = g, .s = s, .lanes = vector_lanes(g->target, s->mma), .m = r->shape[0], .n = r->shape[1], .k = a->shape[1], .acc = r->dtype };
+    Kernel x = { .g = g,
+        .s = s,
+        .lanes = vector_lanes(g->target, s->mma),
+        .m = r->shape[0],
+        .n = r->shape[1],
+        .k = a->shape[1],
+        .acc = r->dtype };
     char name[96];
-    format_text(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
-    LLVMTypeRef type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
+    format_text(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m,
+        (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    LLVMTypeRef type =
+        LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
     LLVMValueRef f = helper_find(g, name);
     if (!f) {
         Helper h;
@@ -479,6 +547,7 @@ void mma_emit(Gen *g, Step *s)
         LLVMBuildRetVoid(g->b);
         helper_end(g, &h);
     }
-    LLVMValueRef args[] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0), gen_buf(g, s->acc ? s->acc : s->buf, 0), gen_buf(g, s->buf, 0) };
+    LLVMValueRef args[] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0), gen_buf(g, s->acc ? s->acc : s->buf, 0),
+        gen_buf(g, s->buf, 0) };
     LLVMBuildCall2(g->b, type, f, args, 4, "");
 }

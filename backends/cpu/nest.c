@@ -1,6 +1,6 @@
-/* nest.c: loop nests over tiles. The last axis of more than one element is walked in chunks of vectors (and smaller powers of
- * two for what is left), the others by plain loops. In a chunk every sink takes its value (eval.c). What does not change along the chunk's axis is
- * computed in the row, before the chunks. */
+/* nest.c: loop nests over tiles. The last axis of more than one element is walked in chunks of vectors (and
+ * smaller powers of two for what is left), the others by plain loops. In a chunk every sink takes its value
+ * (eval.c). What does not change along the chunk's axis is computed in the row, before the chunks. */
 #include "backends/cpu/nest.h"
 #include "backends/cpu/plan.h"
 
@@ -21,12 +21,13 @@ static void flat(Gen *g, int64_t n, int lanes, FlatFn *fn, void *user)
         for (; n - done >= w; done += w) fn(g, gen_int(g, done), w, user);
 }
 
-typedef struct Fill { const Sink *sink; const Buf *to, *from; } Fill;
+typedef struct Fill {
+    const Sink *sink;
+    const Buf *to, *from;
+} Fill;
 
 static LLVMValueRef element(Gen *g, const Buf *b, LLVMValueRef at)
-{
-    return gen_ptr(g, gen_buf(g, b, 0), LLVMBuildMul(g->b, at, gen_int(g, dtype_bytes(b->dtype)), ""));
-}
+{ return gen_ptr(g, gen_buf(g, b, 0), LLVMBuildMul(g->b, at, gen_int(g, dtype_bytes(b->dtype)), "")); }
 
 static void fill_identity(Gen *g, LLVMValueRef at, int lanes, void *user)
 {
@@ -39,13 +40,13 @@ static void fill_identity(Gen *g, LLVMValueRef at, int lanes, void *user)
 static void round_results(Gen *g, LLVMValueRef at, int lanes, void *user)
 {
     Fill *f = user;
-    gen_store(g, f->to->dtype, convert(g, f->to->dtype, f->from->dtype, gen_load(g, f->from->dtype, lanes, element(g, f->from, at))), element(g, f->to, at));
+    gen_store(g, f->to->dtype,
+        convert(g, f->to->dtype, f->from->dtype, gen_load(g, f->from->dtype, lanes, element(g, f->from, at))),
+        element(g, f->to, at));
 }
 
 static bool across(const Step *s, const Sink *k)
-{
-    return k->kind == SINK_REDUCE && !reduce_along_chunks(s, k) && k->value->type->shape[reduce_axis(k)] > 1;
-}
+{ return k->kind == SINK_REDUCE && !reduce_along_chunks(s, k) && k->value->type->shape[reduce_axis(k)] > 1; }
 
 static void before_nest(Nest *n)
 {
@@ -113,7 +114,10 @@ static void chunk(Nest *n, Eval *e)
         if (k->instr) gen_loc(g, k->instr->loc);
         switch (k->kind) {
         case SINK_BUFFER: sink_buffer(e, k, coord, va); break;
-        case SINK_PACK: mma_pack_store(e, k->buf, k->value->type->dtype, nest_eval(e, k->value, coord, va), coord[0], coord[1]); break;
+        case SINK_PACK:
+            mma_pack_store(
+                e, k->buf, k->value->type->dtype, nest_eval(e, k->value, coord, va), coord[0], coord[1]);
+            break;
         case SINK_REDUCE: reduce_chunk(e, n, k, &n->acc[at], coord, va); break;
         case SINK_STORE: memory_store(e, n->windows[at], nest_eval(e, k->value, coord, va), coord, va); break;
         case SINK_SCATTER: memory_scatter(e, k->instr, coord, va); break;
@@ -124,7 +128,8 @@ static void chunk(Nest *n, Eval *e)
         }
         case SINK_ASSERT: {
             const Attr *m = ir_attr(k->instr, ATTR_MESSAGE);
-            gen_check(g, LLVMBuildNot(g->b, nest_eval(e, k->value, coord, va), ""), k->instr->loc, m ? m->s : "assertion failed");
+            gen_check(g, LLVMBuildNot(g->b, nest_eval(e, k->value, coord, va), ""), k->instr->loc,
+                m ? m->s : "assertion failed");
             break;
         }
         case SINK_PRINT: break;
@@ -134,8 +139,8 @@ static void chunk(Nest *n, Eval *e)
 
 enum { HEAVY = 20 };
 
-/* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides latencies. Short rows
- * with much to do stay at one, as twice the code would only take longer to compile. */
+/* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
+ * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
 static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
 {
     int base = plan_lanes(g->target), lanes = base, work = 0;
@@ -150,7 +155,8 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     }
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
-    if (lengthy && !(s->in && plan_rare(s->in))) lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
+    if (lengthy && !(s->in && plan_rare(s->in)))
+        lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 
@@ -182,7 +188,8 @@ static void chunks(Nest *n, Eval *r, int lanes)
         }
 }
 
-/* Where windows may be cut off or strided, the row is there twice: chunks without a question asked, and chunks that look. */
+/* Where windows may be cut off or strided, the row is there twice: chunks without a question asked, and
+ * chunks that look. */
 static void row(Nest *n)
 {
     Gen *g = n->g;
@@ -201,7 +208,7 @@ static void row(Nest *n)
         bool along = false;
         for (Sink *k = n->step->sinks; k; k = k->next) along |= reduce_along_chunks(n->step, k);
         int base = plan_lanes(g->target);
-        if (!along && lanes > base) lanes = base;       /* the same accumulators otherwise */
+        if (!along && lanes > base) lanes = base; /* the same accumulators otherwise */
         r.assume = false;
         second = gen_block(g, "cut");
         gen_at(g, second);
@@ -230,7 +237,10 @@ static void row(Nest *n)
 static void loops(Nest *n, int axis)
 {
     Gen *g = n->g;
-    if (axis >= n->step->rank - 1) { row(n); return; }
+    if (axis >= n->step->rank - 1) {
+        row(n);
+        return;
+    }
     Loop l;
     n->at[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n->step->shape[axis]), 1);
     loops(n, axis + 1);
@@ -241,8 +251,10 @@ static void loops(Nest *n, int axis)
 static bool only_zeros(Gen *g, const Step *s)
 {
     const Sink *k = s->sinks;
-    if (!k || k->next || k->kind != SINK_BUFFER || !k->value->def || k->value->def->op != OP_SPLAT) return false;
-    for (int a = 0; a < k->buf->rank; a++) if (k->base[a] || k->buf->shape[a] != k->value->type->shape[a]) return false;
+    if (!k || k->next || k->kind != SINK_BUFFER || !k->value->def || k->value->def->op != OP_SPLAT)
+        return false;
+    for (int a = 0; a < k->buf->rank; a++)
+        if (k->base[a] || k->buf->shape[a] != k->value->type->shape[a]) return false;
     LLVMValueRef x = gen_scalar(g, ir_operand(k->value->def, 0));
     return LLVMIsNull(x) && k->buf->bytes >= 256;
 }
@@ -250,7 +262,8 @@ static bool only_zeros(Gen *g, const Step *s)
 void nest_emit(Gen *g, Step *s)
 {
     if (only_zeros(g, s)) {
-        LLVMBuildMemSet(g->b, gen_buf(g, s->sinks->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, s->sinks->buf->bytes), 64);
+        LLVMBuildMemSet(g->b, gen_buf(g, s->sinks->buf, 0), LLVMConstInt(g->i8, 0, false),
+            gen_int(g, s->sinks->buf->bytes), 64);
         return;
     }
     int n_sinks = 0;
@@ -267,6 +280,7 @@ void nest_emit(Gen *g, Step *s)
     } else {
         loops(&n, 0);
     }
-    for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked) if (memory_walks(w, s)) w->done += memory_work(g, s);
+    for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked)
+        if (memory_walks(w, s)) w->done += memory_work(g, s);
     after_nest(&n);
 }

@@ -13,7 +13,7 @@ typedef struct Acc {
 typedef struct Nest {
     Gen *g;
     Step *step;
-    Acc *acc;               /* one a sink */
+    Acc *acc; /* one a sink */
     Window **windows;
     LLVMValueRef at[TILE_MAX_RANK];
 } Nest;

@@ -1,8 +1,9 @@
 /* order.c: scans along an axis, sort and topk of rows.
  *
- * A scan runs along its axis one position after another, over vectors of the last axis where that is another one. Rows are sorted
- * by Batcher's odd-even merge network on keys: the value as an integer of the same order (NaN the largest) with
- * its position below, so that equal values keep their order and values are fetched by position afterwards. */
+ * A scan runs along its axis one position after another, over vectors of the last axis where that is another
+ * one. Rows are sorted by Batcher's odd-even merge network on keys: the value as an integer of the same order
+ * (NaN the largest) with its position below, so that equal values keep their order and values are fetched by
+ * position afterwards. */
 #include "backends/cpu/cpu.h"
 
 static LLVMValueRef iadd(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->b, a, b, ""); }
@@ -18,7 +19,8 @@ typedef struct Scan {
 
 static LLVMValueRef combine(Scan *s, LLVMValueRef a, LLVMValueRef b)
 {
-    return s->i->op == OP_SCAN ? gen_combine(s->g, s->i->blocks[0], a, b, gen_lanes(a)) : elem_reduce(s->g, s->i->op, s->acc, a, b);
+    return s->i->op == OP_SCAN ? gen_combine(s->g, s->i->blocks[0], a, b, gen_lanes(a))
+                               : elem_reduce(s->g, s->i->op, s->acc, a, b);
 }
 
 /* One line along the axis, `lanes` neighbours of the vector axis at a time. */
@@ -32,7 +34,7 @@ static void line(Scan *s, int lanes)
     eval_init(&e, g, lanes);
     bool reverse = ir_attr_int(s->i, ATTR_REVERSE, 0);
     Loop l;
-    for (int part = 0; part < 2; part++) {      /* the first element is itself */
+    for (int part = 0; part < 2; part++) { /* the first element is itself */
         LLVMValueRef k = gen_int(g, 0);
         if (part && n == 1) break;
         if (part) k = gen_loop(g, &l, gen_int(g, 1), gen_int(g, n), 1);
@@ -41,7 +43,8 @@ static void line(Scan *s, int lanes)
         if (part) x = combine(s, LLVMBuildLoad2(g->b, gen_type(g, s->acc, lanes), cell, ""), x);
         LLVMBuildStore(g->b, x, cell);
         bool max = s->i->op == OP_SCAN_MAX && s->acc != d;
-        buf_store(&e, s->to, max ? from_f32_exact(g, d, x) : convert(g, d, s->acc, x), s->coord, lanes > 1 ? s->va : s->axis);
+        buf_store(&e, s->to, max ? from_f32_exact(g, d, x) : convert(g, d, s->acc, x), s->coord,
+            lanes > 1 ? s->va : s->axis);
         if (part) gen_loop_end(g, &l);
     }
 }
@@ -50,7 +53,10 @@ static void scan_axes(Scan *s, int axis)
 {
     Gen *g = s->g;
     if (axis == s->from->rank) {
-        if (s->va == s->axis) { line(s, 1); return; }
+        if (s->va == s->axis) {
+            line(s, 1);
+            return;
+        }
         int64_t n = s->from->shape[s->va], done = 0;
         int lanes = plan_lanes(g->target);
         if (n >= 2 * lanes) {
@@ -67,7 +73,10 @@ static void scan_axes(Scan *s, int axis)
             }
         return;
     }
-    if (axis == s->axis || axis == s->va) { scan_axes(s, axis + 1); return; }
+    if (axis == s->axis || axis == s->va) {
+        scan_axes(s, axis + 1);
+        return;
+    }
     Loop l;
     s->coord[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, s->from->shape[axis]), 1);
     scan_axes(s, axis + 1);
@@ -77,17 +86,21 @@ static void scan_axes(Scan *s, int axis)
 void scan_emit(Gen *g, Step *st)
 {
     Instr *i = st->instr;
-    Scan s = { .g = g, .i = i, .from = plan_info(g->plan, ir_operand(i, 0))->buf, .to = plan_info(g->plan, ir_result(i))->buf };
+    Scan s = { .g = g,
+        .i = i,
+        .from = plan_info(g->plan, ir_operand(i, 0))->buf,
+        .to = plan_info(g->plan, ir_result(i))->buf };
     s.axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     s.va = s.axis;
-    for (int a = 0; a < s.from->rank; a++) if (s.from->shape[a] > 1) s.va = a;
+    for (int a = 0; a < s.from->rank; a++)
+        if (s.from->shape[a] > 1) s.va = a;
     DType d = s.from->dtype;
     s.acc = i->op != OP_SCAN && dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
     for (int a = 0; a < TILE_MAX_RANK; a++) s.coord[a] = gen_int(g, 0);
     scan_axes(&s, 0);
 }
 
-/* --- sort ------------------------------------------------------------------------------------------------------------------- */
+/* --- sort -------------------------------------------------------------------------------------------- */
 
 typedef struct Sort {
     Gen *g;
@@ -95,7 +108,7 @@ typedef struct Sort {
     const Buf *from, *keys;
     int64_t n;
     bool descending;
-    LLVMTypeRef half, key;      /* of the ordered value, and of value and position */
+    LLVMTypeRef half, key; /* of the ordered value, and of value and position */
     LLVMValueRef coord[TILE_MAX_RANK];
 } Sort;
 
@@ -108,22 +121,23 @@ static LLVMValueRef ordered(Sort *s, LLVMValueRef v)
     if (dtype_is_float(d)) {
         if (d != DT_F64) v = to_f32(g, d, v);
         LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
-        v = LLVMBuildFAdd(g->b, v, LLVMConstNull(LLVMTypeOf(v)), "");       /* -0 counts as 0 */
+        v = LLVMBuildFAdd(g->b, v, LLVMConstNull(LLVMTypeOf(v)), ""); /* -0 counts as 0 */
         u = LLVMBuildBitCast(g->b, v, s->half, "");
-        LLVMValueRef flip = LLVMBuildOr(g->b, LLVMBuildAShr(g->b, u, LLVMConstInt(s->half, bits - 1, false), ""), top, "");
+        LLVMValueRef flip =
+            LLVMBuildOr(g->b, LLVMBuildAShr(g->b, u, LLVMConstInt(s->half, bits - 1, false), ""), top, "");
         u = LLVMBuildSelect(g->b, nan, LLVMConstAllOnes(s->half), LLVMBuildXor(g->b, u, flip, ""), "");
     } else {
         bool sgn = dtype_is_signed(d);
-        u = dtype_bits(d) == (int)bits ? v : sgn ? LLVMBuildSExt(g->b, v, s->half, "") : LLVMBuildZExt(g->b, v, s->half, "");
+        u = dtype_bits(d) == (int)bits ? v
+            : sgn                      ? LLVMBuildSExt(g->b, v, s->half, "")
+                                       : LLVMBuildZExt(g->b, v, s->half, "");
         if (sgn) u = LLVMBuildXor(g->b, u, top, "");
     }
     return s->descending ? LLVMBuildNot(g->b, u, "") : u;
 }
 
 static LLVMValueRef key_ptr(Sort *s, LLVMValueRef k)
-{
-    return LLVMBuildGEP2(s->g->b, s->key, gen_buf(s->g, s->keys, 0), &k, 1, "");
-}
+{ return LLVMBuildGEP2(s->g->b, s->key, gen_buf(s->g, s->keys, 0), &k, 1, ""); }
 
 static void compare_exchange(Sort *s, LLVMValueRef x, LLVMValueRef y)
 {
@@ -148,7 +162,8 @@ static void network(Sort *s)
     LLVMValueRef p_log = gen_loop(g, &lp, gen_int(g, 0), gen_int(g, levels), 1);
     LLVMValueRef p = LLVMBuildShl(g->b, one, p_log, "");
     LLVMValueRef q = gen_loop(g, &lk, gen_int(g, 0), iadd(g, p_log, one), 1);
-    LLVMValueRef k = LLVMBuildLShr(g->b, p, q, ""), j0 = LLVMBuildURem(g->b, k, p, ""), two_k = LLVMBuildShl(g->b, k, one, "");
+    LLVMValueRef k = LLVMBuildLShr(g->b, p, q, ""), j0 = LLVMBuildURem(g->b, k, p, ""),
+                 two_k = LLVMBuildShl(g->b, k, one, "");
     LLVMValueRef left = LLVMBuildSub(g->b, LLVMBuildSub(g->b, n, k, ""), j0, "");
     LLVMValueRef count = LLVMBuildSDiv(g->b, iadd(g, left, LLVMBuildSub(g->b, two_k, one, "")), two_k, "");
     LLVMValueRef t = gen_loop(g, &lj, gen_int(g, 0), count, 1);
@@ -157,7 +172,8 @@ static void network(Sort *s)
     LLVMValueRef m = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, room, k, ""), room, k, "");
     LLVMValueRef i = gen_loop(g, &li, gen_int(g, 0), m, 1);
     LLVMValueRef x = iadd(g, i, j), y = iadd(g, x, k), by = iadd(g, p_log, one);
-    gen_if(g, &same, LLVMBuildICmp(g->b, LLVMIntEQ, LLVMBuildLShr(g->b, x, by, ""), LLVMBuildLShr(g->b, y, by, ""), ""));
+    gen_if(g, &same,
+        LLVMBuildICmp(g->b, LLVMIntEQ, LLVMBuildLShr(g->b, x, by, ""), LLVMBuildLShr(g->b, y, by, ""), ""));
     compare_exchange(s, x, y);
     gen_endif(g, &same);
     gen_loop_end(g, &li);
@@ -189,13 +205,18 @@ static void sort_row(Sort *s)
     LLVMValueRef x = buf_load(&e, s->from, s->coord, last);
     s->coord[last] = k;
     buf_store(&e, values, x, s->coord, last);
-    if (s->i->op == OP_TOPK) buf_store(&e, plan_info(g->plan, &s->i->results[1])->buf, LLVMBuildTrunc(g->b, at, g->i32, ""), s->coord, last);
+    if (s->i->op == OP_TOPK)
+        buf_store(&e, plan_info(g->plan, &s->i->results[1])->buf, LLVMBuildTrunc(g->b, at, g->i32, ""),
+            s->coord, last);
     gen_loop_end(g, &l);
 }
 
 static void sort_axes(Sort *s, int axis)
 {
-    if (axis == s->from->rank - 1) { sort_row(s); return; }
+    if (axis == s->from->rank - 1) {
+        sort_row(s);
+        return;
+    }
     Loop l;
     s->coord[axis] = gen_loop(s->g, &l, gen_int(s->g, 0), gen_int(s->g, s->from->shape[axis]), 1);
     sort_axes(s, axis + 1);

@@ -1,9 +1,9 @@
 /* plan.c: from tile IR to steps.
  *
- * A tile is virtual (computed where it is read, inside the reader's loop) or has a buffer. Steps follow the program's order;
- * a step of loops (nest) has sinks: tiles written to buffers, reductions, stores, packing of matrix operands. A sink joins an
- * earlier nest of the same shape when everything it reads is there by then. A virtual tile that several nests would
- * compute gets a buffer in the first of them. */
+ * A tile is virtual (computed where it is read, inside the reader's loop) or has a buffer. Steps follow the
+ * program's order; a step of loops (nest) has sinks: tiles written to buffers, reductions, stores, packing of
+ * matrix operands. A sink joins an earlier nest of the same shape when everything it reads is there by then.
+ * A virtual tile that several nests would compute gets a buffer in the first of them. */
 #include "backends/cpu/plan.h"
 
 static Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
@@ -65,9 +65,14 @@ static Steps *steps_of(Steps *in, const Block *b)
     return in;
 }
 
-
 /* Scalars without memory, constants and the like are available anywhere below their definition. */
-typedef struct Earliest { Plan *p; Steps *in; int index; Step *nest; bool fits_nest; } Earliest;
+typedef struct Earliest {
+    Plan *p;
+    Steps *in;
+    int index;
+    Step *nest;
+    bool fits_nest;
+} Earliest;
 
 static void leaf_available(void *user, Value *leaf, bool same)
 {
@@ -89,7 +94,9 @@ static bool stores_elsewhere(const Step *nest, const Sink *k)
 {
     for (const Sink *s = nest->sinks; s; s = s->next) {
         if (s->kind == SINK_SCATTER || s->kind == SINK_ATOMIC || s->kind == SINK_BUFFER) {
-            if (s->kind != SINK_BUFFER || (s->value->def && ir_reads_memory(s->value->def) && s->value->def->n_results > 1)) return false;
+            if (s->kind != SINK_BUFFER ||
+                (s->value->def && ir_reads_memory(s->value->def) && s->value->def->n_results > 1))
+                return false;
         }
         if (s->kind == SINK_STORE && ir_operand(s->instr, 0) == ir_operand(k->instr, 0)) return false;
     }
@@ -98,14 +105,18 @@ static bool stores_elsewhere(const Step *nest, const Sink *k)
 
 static bool is_memory_sink(const Sink *k)
 {
-    return k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_ASSERT || k->kind == SINK_PRINT ||
-           (k->kind == SINK_BUFFER && k->value->def && (k->value->def->op == OP_LOAD || k->value->def->op == OP_GATHER) && k->value->def->n_results > 1);
+    return k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC ||
+           k->kind == SINK_ASSERT || k->kind == SINK_PRINT ||
+           (k->kind == SINK_BUFFER && k->value->def &&
+               (k->value->def->op == OP_LOAD || k->value->def->op == OP_GATHER) &&
+               k->value->def->n_results > 1);
 }
 
 /* The block of an `if` that hardly ever runs, or one inside of it. */
 bool plan_rare(const Steps *in)
 {
-    for (; in->parent; in = in->parent->in) if (ir_is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
+    for (; in->parent; in = in->parent->in)
+        if (ir_is_rare(in->parent->instr) && in->parent->blocks[1] == in) return true;
     return false;
 }
 
@@ -114,12 +125,15 @@ static Step *add_sink(Plan *p, Steps *in, Sink *k, const Type *t)
 {
     Earliest e = { p, in, 0, NULL, false };
     plan_sink_leaves(p, k, leaf_available, &e);
-    bool memory = is_memory_sink(k), alone = k->kind == SINK_ATOMIC || k->kind == SINK_SCATTER || k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
+    bool memory = is_memory_sink(k), alone = k->kind == SINK_ATOMIC || k->kind == SINK_SCATTER ||
+                                             k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
     Step *nest = NULL;
     for (Step *s = in->first; s && !alone; s = s->next) {
         if (s->kind != STEP_NEST || s->index < e.index || !plan_shape_is(s, t) || s->scalar_lanes) continue;
-        if (memory && in->last_memory && (s->index < in->last_memory->index ||
-                                          (s == in->last_memory && !(k->kind == SINK_STORE && stores_elsewhere(s, k))))) continue;
+        if (memory && in->last_memory &&
+            (s->index < in->last_memory->index ||
+                (s == in->last_memory && !(k->kind == SINK_STORE && stores_elsewhere(s, k)))))
+            continue;
         nest = s;
     }
     if (!nest) {
@@ -164,7 +178,10 @@ static void fill(Plan *p, Steps *in, Value *v)
         s->order[0] = axis;
         s->order[1] = last;
         s->buf = plan_value_buf(p, v, in);
-        if (i->n_results > 1) { s->memory = true; in->last_memory = s; }
+        if (i->n_results > 1) {
+            s->memory = true;
+            in->last_memory = s;
+        }
         info->avail = append(in, s);
         return;
     }
@@ -172,12 +189,15 @@ static void fill(Plan *p, Steps *in, Value *v)
     info->avail = info->at = add_sink(p, in, plan_sink(p, SINK_BUFFER, i, v, b), v->type);
 }
 
-/* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside). */
+/* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside).
+ */
 static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d, int64_t nr)
 {
     for (size_t k = 0; k < p->packs.len; k++)
-        if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d && p->packs.data[k].buf->nr == nr &&
-            steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home) return p->packs.data[k].buf;
+        if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d &&
+            p->packs.data[k].buf->nr == nr &&
+            steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
+            return p->packs.data[k].buf;
     Steps *home = steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
@@ -187,7 +207,8 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     b->nr = nr;
     if (form == FORM_ROWS) {
         b->ld = columns + (pairs ? columns % 2 : 0);
-        if (b->ld * dtype_bytes(d) % 512 == 0) b->ld += 64 / dtype_bytes(d);    /* rows in different sets of the L1 cache */
+        if (b->ld * dtype_bytes(d) % 512 == 0)
+            b->ld += 64 / dtype_bytes(d); /* rows in different sets of the L1 cache */
         b->bytes = rows * b->ld * dtype_bytes(d);
     } else {
         b->bytes = (columns + nr - 1) / nr * nr * (rows + (pairs ? rows % 2 : 0)) * dtype_bytes(d);
@@ -219,7 +240,10 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     s->mma = mma_kind(p->target, i);
     int64_t m = a->type->shape[0], n = b->type->shape[1];
     mma_block_shape(p->target, s->mma, m, n, &s->mr, &s->nv);
-    DType d = s->mma == MMA_F64 ? DT_F64 : s->mma == MMA_BF16_PAIRS ? DT_BF16 : s->mma == MMA_I16_PAIRS ? DT_I16 : DT_F32;
+    DType d = s->mma == MMA_F64          ? DT_F64
+              : s->mma == MMA_BF16_PAIRS ? DT_BF16
+              : s->mma == MMA_I16_PAIRS  ? DT_I16
+                                         : DT_F32;
     bool pairs = s->mma == MMA_BF16_PAIRS || s->mma == MMA_I16_PAIRS;
     int64_t nr = s->nv * (p->target->vector_bytes / (s->mma == MMA_F64 ? 8 : 4));
     s->a = pack(p, in, i, a, FORM_ROWS, d, 0);
@@ -239,7 +263,8 @@ static void plan_reduce(Plan *p, Steps *in, Instr *i)
     Sink *k = plan_sink(p, SINK_REDUCE, i, x, NULL);
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     bool arg = i->op == OP_ARGMAX || i->op == OP_ARGMIN;
-    bool wide = (i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD) && dtype_is_float(x->type->dtype) && dtype_bits(x->type->dtype) < 32;
+    bool wide = (i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD) && dtype_is_float(x->type->dtype) &&
+                dtype_bits(x->type->dtype) < 32;
     if (is_tile(r)) k->buf = plan_value_buf(p, r, in);
     else plan_info(p, r)->mode = TILE_SCALAR;
     if (is_tile(r) && axis != plan_last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
@@ -258,7 +283,8 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
     s->carried = arena_array(p->arena, Buf *, (size_t)n);
     s->carried2 = arena_array(p->arena, Buf *, (size_t)n);
     /* operands that are virtual are read when the step starts: into the carried buffers directly */
-    for (int k = 0; k < n; k++) if (is_tile(&i->results[k])) s->carried[k] = plan_value_buf(p, &i->results[k], in);
+    for (int k = 0; k < n; k++)
+        if (is_tile(&i->results[k])) s->carried[k] = plan_value_buf(p, &i->results[k], in);
     for (int b = 0; b < i->n_blocks; b++) {
         s->blocks[b] = new_steps(p, i->blocks[b], s);
         int skip = i->op == OP_FOR ? 1 : 0;
@@ -271,8 +297,12 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
     }
     append(in, s);
     for (int k = 0; k < n; k++) plan_info(p, &i->results[k])->avail = s;
-    for (int k = 0; k < n; k++) if (!is_tile(&i->results[k])) plan_info(p, &i->results[k])->mode = TILE_SCALAR;
-    if (touches_memory(i)) { s->memory = true; in->last_memory = s; }
+    for (int k = 0; k < n; k++)
+        if (!is_tile(&i->results[k])) plan_info(p, &i->results[k])->mode = TILE_SCALAR;
+    if (touches_memory(i)) {
+        s->memory = true;
+        in->last_memory = s;
+    }
 }
 
 static void plan_concat(Plan *p, Steps *in, Instr *i)
@@ -292,9 +322,14 @@ static void plan_concat(Plan *p, Steps *in, Instr *i)
 static void plan_instr(Plan *p, Steps *in, Instr *i)
 {
     switch ((int)i->op) {
-    case OP_TOKEN: case OP_JOIN_TOKENS: return;
-    case OP_FOR: case OP_WHILE: case OP_IF: plan_control(p, in, i); return;
-    case OP_YIELD: case OP_CONDITION: case OP_RETURN: append(in, plan_step(p, in, STEP_YIELD, i)); return;
+    case OP_TOKEN:
+    case OP_JOIN_TOKENS: return;
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: plan_control(p, in, i); return;
+    case OP_YIELD:
+    case OP_CONDITION:
+    case OP_RETURN: append(in, plan_step(p, in, STEP_YIELD, i)); return;
     case OP_MMA: plan_mma(p, in, i); return;
     case OP_CONCAT: plan_concat(p, in, i); return;
     case OP_STORE:
@@ -306,9 +341,12 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
             in->last_memory = s;
         }
         return;
-    case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS:
         if (is_tile(ir_operand(i, 1))) {
-            Sink *k = plan_sink(p, i->op == OP_SCATTER ? SINK_SCATTER : SINK_ATOMIC, i, ir_operand(i, 1), NULL);
+            Sink *k =
+                plan_sink(p, i->op == OP_SCATTER ? SINK_SCATTER : SINK_ATOMIC, i, ir_operand(i, 1), NULL);
             if (i->op != OP_SCATTER && ir_result(i)->uses) k->buf = plan_value_buf(p, ir_result(i), in);
             Step *s = add_sink(p, in, k, ir_operand(i, 1)->type);
             if (i->op != OP_SCATTER) plan_info(p, ir_result(i))->avail = s;
@@ -321,7 +359,8 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
             in->last_memory = s;
         }
         return;
-    case OP_ASSERT: case OP_PRINT:
+    case OP_ASSERT:
+    case OP_PRINT:
         if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
         if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0))) {
             add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
@@ -329,7 +368,12 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
             in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
         }
         return;
-    case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: {
+    case OP_SCAN:
+    case OP_SCAN_SUM:
+    case OP_SCAN_PROD:
+    case OP_SCAN_MAX:
+    case OP_SORT:
+    case OP_TOPK: {
         Step *s = plan_step(p, in, i->op == OP_SORT || i->op == OP_TOPK ? STEP_SORT : STEP_SCAN, i);
         for (int k = 0; k < i->n_results; k++) {
             plan_value_buf(p, &i->results[k], in);
@@ -337,7 +381,7 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
         }
         if (s->kind == STEP_SORT) {
             const Type *t = ir_operand(i, 0)->type;
-            int64_t shape[1] = { 2 * t->shape[t->rank - 1] };   /* keys of 64 or 128 bits */
+            int64_t shape[1] = { 2 * t->shape[t->rank - 1] }; /* keys of 64 or 128 bits */
             s->aux = new_buf(p, in, DT_I64, 1, shape);
         }
         append(in, s);
@@ -346,8 +390,12 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     default: break;
     }
     Value *r = ir_result(i);
-    bool reduction = i->op == OP_REDUCE || i->op == OP_ARGMAX || i->op == OP_ARGMIN || (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE_ALL);
-    if (reduction) { plan_reduce(p, in, i); return; }
+    bool reduction = i->op == OP_REDUCE || i->op == OP_ARGMAX || i->op == OP_ARGMIN ||
+                     (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE_ALL);
+    if (reduction) {
+        plan_reduce(p, in, i);
+        return;
+    }
     ValInfo *info = plan_info(p, r);
     if (!is_tile(r)) {
         info->mode = TILE_SCALAR;
@@ -355,7 +403,8 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
         if (i->n_results > 1) in->last_memory = info->avail;
         return;
     }
-    if (!plan_can_be_virtual(i->op)) ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
+    if (!plan_can_be_virtual(i->op))
+        ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
     info->mode = TILE_VIRTUAL;
     if (i->op == OP_LOAD) info->avail = append(in, plan_step(p, in, STEP_WINDOW, i));
     if (info->wanted && r->uses) fill(p, in, r);

@@ -13,7 +13,8 @@ bool plan_can_be_virtual(Op);
 bool plan_has_buffer(Plan *, Value *);
 /* About how many instructions it takes to read one vector of `v`. */
 int plan_cost_at(Plan *, Value *v);
-/* The axis along which a tile's elements are best computed, where memory lies contiguous; the last of more than one element. */
+/* The axis along which a tile's elements are best computed, where memory lies contiguous; the last of more
+ * than one element. */
 int plan_natural_axis(Plan *, Value *);
 int plan_last_axis(const Type *);
 bool plan_is_zero(const Value *);

@@ -1,12 +1,14 @@
 /* plan_cost.c: what it costs to compute a tile where it is read, and how exact its results must be. */
 #include "backends/cpu/plan.h"
 
-enum { MUCH = 2000 };      /* nobody asks beyond that */
+enum { MUCH = 2000 }; /* nobody asks beyond that */
 
 int squeeze(const Type *t, int64_t *shape)
 {
     int n = 0;
-    if (t->kind == TYPE_TILE) for (int i = 0; i < t->rank; i++) if (t->shape[i] != 1) shape[n++] = t->shape[i];
+    if (t->kind == TYPE_TILE)
+        for (int i = 0; i < t->rank; i++)
+            if (t->shape[i] != 1) shape[n++] = t->shape[i];
     return n;
 }
 
@@ -22,8 +24,14 @@ bool plan_can_be_virtual(Op op)
 {
     if (op_info[op].flags & OPF_ELEM) return true;
     switch ((int)op) {
-    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: case OP_LOAD: case OP_GATHER:
-        return true;
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_SLICE:
+    case OP_LOAD:
+    case OP_GATHER: return true;
     default: return false;
     }
 }
@@ -40,8 +48,20 @@ int plan_op_cost(const Instr *i)
     case OP_SPLAT: return 0;
     case OP_LOAD: return ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1;
     case OP_GATHER: return 40;
-    case OP_DIV: case OP_REM: case OP_CDIV: case OP_SQRT: case OP_RSQRT: return 10;
-    case OP_EXP: case OP_EXP2: case OP_LOG: case OP_LOG2: case OP_SIN: case OP_COS: case OP_TANH: case OP_ERF: case OP_SIGMOID:
+    case OP_DIV:
+    case OP_REM:
+    case OP_CDIV:
+    case OP_SQRT:
+    case OP_RSQRT: return 10;
+    case OP_EXP:
+    case OP_EXP2:
+    case OP_LOG:
+    case OP_LOG2:
+    case OP_SIN:
+    case OP_COS:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIGMOID:
     case OP_PHILOX: return 25;
     default: return 1;
     }
@@ -76,18 +96,31 @@ static bool never_below_zero(const Value *v, int depth)
 {
     if (!v->def || depth > 8) return false;
     switch ((int)v->def->op) {
-    case OP_EXP: case OP_EXP2: case OP_SIGMOID: case OP_ABS: case OP_SQRT: return true;
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: return never_below_zero(ir_operand(v->def, 0), depth + 1);
-    case OP_MUL: case OP_ADD: return never_below_zero(ir_operand(v->def, 0), depth + 1) && never_below_zero(ir_operand(v->def, 1), depth + 1);
+    case OP_EXP:
+    case OP_EXP2:
+    case OP_SIGMOID:
+    case OP_ABS:
+    case OP_SQRT: return true;
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_SLICE: return never_below_zero(ir_operand(v->def, 0), depth + 1);
+    case OP_MUL:
+    case OP_ADD:
+        return never_below_zero(ir_operand(v->def, 0), depth + 1) &&
+               never_below_zero(ir_operand(v->def, 1), depth + 1);
     default: return false;
     }
 }
 
-/* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by some ulp. */
+/* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by
+ * some ulp. */
 static bool checks_guess(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)
-        if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) || !checks_guess(ir_result(u->user), depth + 1))) return false;
+        if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
+                                        !checks_guess(ir_result(u->user), depth + 1)))
+            return false;
     return true;
 }
 
@@ -102,13 +135,30 @@ static bool narrow_uses(const Value *v, int depth)
             if (!dtype_is_float(d) || dtype_bits(d) > 16) return false;
             continue;
         }
-        case OP_REDUCE_SUM: if (!never_below_zero(v, 0)) return false; break;
-        case OP_WHERE: if (u == &i->operands[0]) return false; break;
-        case OP_LE: case OP_GE: if (!checks_guess(ir_result(i), 0)) return false; continue;
-        case OP_YIELD:
-            if (!i->block->parent || i->block->parent->op != OP_IF || !narrow_uses(&i->block->parent->results[u - i->operands], depth + 1)) return false;
+        case OP_REDUCE_SUM:
+            if (!never_below_zero(v, 0)) return false;
+            break;
+        case OP_WHERE:
+            if (u == &i->operands[0]) return false;
+            break;
+        case OP_LE:
+        case OP_GE:
+            if (!checks_guess(ir_result(i), 0)) return false;
             continue;
-        case OP_MUL: case OP_DIV: case OP_NEG: case OP_ABS: case OP_SPLAT: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_SLICE: break;
+        case OP_YIELD:
+            if (!i->block->parent || i->block->parent->op != OP_IF ||
+                !narrow_uses(&i->block->parent->results[u - i->operands], depth + 1))
+                return false;
+            continue;
+        case OP_MUL:
+        case OP_DIV:
+        case OP_NEG:
+        case OP_ABS:
+        case OP_SPLAT:
+        case OP_BROADCAST:
+        case OP_RESHAPE:
+        case OP_PERMUTE:
+        case OP_SLICE: break;
         default: return false;
         }
         if (!narrow_uses(ir_result(i), depth + 1)) return false;
@@ -121,7 +171,9 @@ static bool times_operand(const Value *v)
 {
     if (!v->def || v->def->n_operands != 1) return false;
     for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_MUL || (ir_operand(u->user, 0) != ir_operand(v->def, 0) && ir_operand(u->user, 1) != ir_operand(v->def, 0))) return false;
+        if (u->user->op != OP_MUL || (ir_operand(u->user, 0) != ir_operand(v->def, 0) &&
+                                         ir_operand(u->user, 1) != ir_operand(v->def, 0)))
+            return false;
     return true;
 }
 

@@ -1,23 +1,28 @@
-/* plan_wanted.c: the axis along which a tile is best computed, which tiles must have a buffer from the start, what evaluating one reads.
+/* plan_wanted.c: the axis along which a tile is best computed, which tiles must have a buffer from the start,
+ * what evaluating one reads.
  *
- * What must have a buffer from the start (`wanted`): loop-carried tiles, costly operands of broadcasts, operands of reshapes that
- * move elements, loads that a later store could change, tiles whose rows do not lie along their last axis (turned once). */
+ * What must have a buffer from the start (`wanted`): loop-carried tiles, costly operands of broadcasts,
+ * operands of reshapes that move elements, loads that a later store could change, tiles whose rows do not lie
+ * along their last axis (turned once). */
 #include "backends/cpu/plan.h"
 
 enum { CHEAP = 6 };
 
 static bool moves_elements(const Instr *reshape)
 {
-    return is_tile(ir_operand(reshape, 0)) && !plan_same_squeezed(ir_operand(reshape, 0)->type, ir_result(reshape)->type);
+    return is_tile(ir_operand(reshape, 0)) &&
+           !plan_same_squeezed(ir_operand(reshape, 0)->type, ir_result(reshape)->type);
 }
 
 int plan_last_axis(const Type *t)
 {
-    for (int a = t->rank - 1; a >= 0; a--) if (t->shape[a] != 1) return a;
+    for (int a = t->rank - 1; a >= 0; a--)
+        if (t->shape[a] != 1) return a;
     return t->rank - 1;
 }
 
-/* The axis along which the elements of `v` are best computed: where memory lies contiguous. Looks at `left` values at most. */
+/* The axis along which the elements of `v` are best computed: where memory lies contiguous. Looks at `left`
+ * values at most. */
 static int find_axis(Plan *p, Value *v, int *left)
 {
     int last = plan_last_axis(v->type);
@@ -30,7 +35,8 @@ static int find_axis(Plan *p, Value *v, int *left)
     if (i->op == OP_PERMUTE) {
         int a = find_axis(p, ir_operand(i, 0), left);
         const Attr *o = ir_attr(i, ATTR_ORDER);
-        for (int k = 0; k < o->n; k++) if (o->v[k] == a) return k;
+        for (int k = 0; k < o->n; k++)
+            if (o->v[k] == a) return k;
     }
     if (op_info[i->op].flags & OPF_ELEM)
         for (int k = 0; k < i->n_operands; k++) {
@@ -66,35 +72,59 @@ bool plan_is_zero(const Value *v)
     return (ir_is_const(v, &i) && i == 0) || (ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f));
 }
 
-static void want(Plan *p, Value *v) { if (is_tile(v)) plan_info(p, v)->wanted = true; }
+static void want(Plan *p, Value *v)
+{
+    if (is_tile(v)) plan_info(p, v)->wanted = true;
+}
 
-static void want_operands(Plan *p, Instr *i) { for (int k = 0; k < i->n_operands; k++) want(p, ir_operand(i, k)); }
+static void want_operands(Plan *p, Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) want(p, ir_operand(i, k));
+}
 
 void plan_find_wanted(Plan *p, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         switch ((int)i->op) {
         case OP_BROADCAST:
-            if (plan_cost_at(p, ir_operand(i, 0)) > CHEAP && !plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type)) want(p, ir_operand(i, 0));
+            if (plan_cost_at(p, ir_operand(i, 0)) > CHEAP &&
+                !plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type))
+                want(p, ir_operand(i, 0));
             break;
         case OP_RESHAPE:
-            if (moves_elements(i) && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op != OP_SPLAT) want(p, ir_operand(i, 0));
+            if (moves_elements(i) && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op != OP_SPLAT)
+                want(p, ir_operand(i, 0));
             break;
-        case OP_PERMUTE: case OP_LOAD:
+        case OP_PERMUTE:
+        case OP_LOAD:
             if (!is_tile(ir_result(i))) break;
             if (i->op == OP_LOAD && i->n_results > 1) want(p, ir_result(i));
             if (i->op == OP_PERMUTE && plan_cost_at(p, ir_operand(i, 0)) > CHEAP) want(p, ir_operand(i, 0));
-            if (plan_natural_axis(p, ir_result(i)) != plan_last_axis(ir_result(i)->type) && !only_packed(ir_result(i), 0)) want(p, ir_result(i));
+            if (plan_natural_axis(p, ir_result(i)) != plan_last_axis(ir_result(i)->type) &&
+                !only_packed(ir_result(i), 0))
+                want(p, ir_result(i));
             break;
-        case OP_GATHER: if (i->n_results > 1) want(p, ir_result(i)); break;
+        case OP_GATHER:
+            if (i->n_results > 1) want(p, ir_result(i));
+            break;
         case OP_MMA:
             if (!plan_is_zero(ir_operand(i, 2))) want(p, ir_operand(i, 2));
             for (int k = 0; k < 2; k++)
-                if (plan_natural_axis(p, ir_operand(i, k)) != 1 && plan_cost_at(p, ir_operand(i, k)) > 3 * CHEAP) want(p, ir_operand(i, k));
+                if (plan_natural_axis(p, ir_operand(i, k)) != 1 &&
+                    plan_cost_at(p, ir_operand(i, k)) > 3 * CHEAP)
+                    want(p, ir_operand(i, k));
             break;
-        case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: case OP_SORT: case OP_TOPK: want(p, ir_operand(i, 0)); break;
-        case OP_PRINT: if (p->prints) want_operands(p, i); break;
-        case OP_YIELD: case OP_CONDITION: want_operands(p, i); break;
+        case OP_SCAN:
+        case OP_SCAN_SUM:
+        case OP_SCAN_PROD:
+        case OP_SCAN_MAX:
+        case OP_SORT:
+        case OP_TOPK: want(p, ir_operand(i, 0)); break;
+        case OP_PRINT:
+            if (p->prints) want_operands(p, i);
+            break;
+        case OP_YIELD:
+        case OP_CONDITION: want_operands(p, i); break;
         default: break;
         }
         for (int k = 0; k < i->n_blocks; k++)
@@ -102,7 +132,7 @@ void plan_find_wanted(Plan *p, Block *b)
     }
 }
 
-/* --- leaves ---------------------------------------------------------------------------------------------------------- */
+/* --- leaves ------------------------------------------------------------------------------------------ */
 
 static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user);
 
@@ -125,9 +155,14 @@ void plan_leaves(Plan *p, Value *v, bool same, LeafFn *fn, void *user)
 
 static void walk_operands(Plan *p, const Instr *i, bool same, LeafFn *fn, void *user)
 {
-    if (i->op == OP_LOAD) { fn(user, (Value *)ir_result(i), same); return; }
-    bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS ||
-                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
+    if (i->op == OP_LOAD) {
+        fn(user, (Value *)ir_result(i), same);
+        return;
+    }
+    bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER || i->op == OP_SCATTER ||
+                 i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS ||
+                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) &&
+                     plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type));
     for (int k = 0; k < i->n_operands; k++) walk_leaves(p, ir_operand(i, k), same && keeps, fn, user);
 }
 
@@ -137,12 +172,19 @@ void plan_sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
     p->n_walks++;
     switch (s->kind) {
     case SINK_BUFFER:
-        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf) walk_operands(p, s->value->def, true, fn, user);
+        if (s->value->def && plan_can_be_virtual(s->value->def->op) && s->buf == plan_info(p, s->value)->buf)
+            walk_operands(p, s->value->def, true, fn, user);
         else walk_leaves(p, s->value, true, fn, user);
         break;
-    case SINK_PACK: case SINK_REDUCE: case SINK_ASSERT: walk_leaves(p, s->value, true, fn, user); break;
-    case SINK_STORE: case SINK_SCATTER: case SINK_ATOMIC: case SINK_PRINT:
-        for (int k = 0; k < s->instr->n_operands; k++) walk_leaves(p, ir_operand(s->instr, k), true, fn, user);
+    case SINK_PACK:
+    case SINK_REDUCE:
+    case SINK_ASSERT: walk_leaves(p, s->value, true, fn, user); break;
+    case SINK_STORE:
+    case SINK_SCATTER:
+    case SINK_ATOMIC:
+    case SINK_PRINT:
+        for (int k = 0; k < s->instr->n_operands; k++)
+            walk_leaves(p, ir_operand(s->instr, k), true, fn, user);
         break;
     }
 }

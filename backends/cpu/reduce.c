@@ -1,5 +1,6 @@
-/* reduce.c: reductions inside nests. Along the chunk's axis one vector accumulator a width of chunk, whose lanes are combined after the row, halves
- * first; across it the results' buffer is the accumulator. The order is fixed, whatever the number of threads. */
+/* reduce.c: reductions inside nests. Along the chunk's axis one vector accumulator a width of chunk, whose
+ * lanes are combined after the row, halves first; across it the results' buffer is the accumulator. The order
+ * is fixed, whatever the number of threads. */
 #include "backends/cpu/nest.h"
 #include <stdio.h>
 
@@ -16,8 +17,10 @@ LLVMValueRef reduce_identity(Gen *g, const Sink *k, int lanes)
     switch ((int)k->instr->op) {
     case OP_REDUCE_SUM: return gen_const(g, d, f ? scalar_float(-0.0) : scalar_int(0), lanes);
     case OP_REDUCE_PROD: return gen_const(g, d, f ? scalar_float(1) : scalar_int(1), lanes);
-    case OP_REDUCE_MAX: case OP_ARGMAX: return gen_const(g, d, scalar_lowest(d), lanes);
-    case OP_REDUCE_MIN: case OP_ARGMIN: return gen_const(g, d, scalar_highest(d), lanes);
+    case OP_REDUCE_MAX:
+    case OP_ARGMAX: return gen_const(g, d, scalar_lowest(d), lanes);
+    case OP_REDUCE_MIN:
+    case OP_ARGMIN: return gen_const(g, d, scalar_highest(d), lanes);
     case OP_REDUCE_ANY: return gen_const(g, DT_BOOL, scalar_int(0), lanes);
     case OP_REDUCE_ALL: return gen_const(g, DT_BOOL, scalar_int(1), lanes);
     default: return gen_splat(g, gen_scalar(g, ir_operand(k->instr, 1)), lanes);
@@ -31,7 +34,8 @@ static LLVMValueRef combine(Gen *g, const Sink *k, LLVMValueRef a, LLVMValueRef 
 }
 
 /* (value, place) pairs: NaN first, then the better value, then the lower place. */
-static void combine_arg(Gen *g, const Sink *k, LLVMValueRef *v, LLVMValueRef *p, LLVMValueRef v2, LLVMValueRef p2)
+static void combine_arg(
+    Gen *g, const Sink *k, LLVMValueRef *v, LLVMValueRef *p, LLVMValueRef v2, LLVMValueRef p2)
 {
     DType d = reduce_dtype(k);
     bool f = dtype_is_float(d);
@@ -39,7 +43,8 @@ static void combine_arg(Gen *g, const Sink *k, LLVMValueRef *v, LLVMValueRef *p,
     LLVMValueRef better = elem_op(g, k->instr->op == OP_ARGMAX ? OP_GT : OP_LT, d, ops, NEED_ALL);
     LLVMValueRef equal = elem_op(g, OP_EQ, d, ops, NEED_ALL);
     if (f) {
-        LLVMValueRef n1 = LLVMBuildFCmp(g->b, LLVMRealUNO, *v, *v, ""), n2 = LLVMBuildFCmp(g->b, LLVMRealUNO, v2, v2, "");
+        LLVMValueRef n1 = LLVMBuildFCmp(g->b, LLVMRealUNO, *v, *v, ""),
+                     n2 = LLVMBuildFCmp(g->b, LLVMRealUNO, v2, v2, "");
         better = LLVMBuildOr(g->b, better, LLVMBuildAnd(g->b, n2, LLVMBuildNot(g->b, n1, ""), ""), "");
         equal = LLVMBuildOr(g->b, equal, LLVMBuildAnd(g->b, n1, n2, ""), "");
     }
@@ -60,7 +65,8 @@ LLVMValueRef reduce_no_place(Gen *g, int lanes) { return gen_const(g, DT_I32, sc
 static int acc_of(Eval *e, Nest *n, Acc *a, const Sink *k)
 {
     Gen *g = n->g;
-    for (int w = 0; w < a->n; w++) if (a->lanes[w] == e->lanes) return w;
+    for (int w = 0; w < a->n; w++)
+        if (a->lanes[w] == e->lanes) return w;
     int w = a->n++;
     a->lanes[w] = e->lanes;
     a->value[w] = gen_alloca(g, gen_type(g, reduce_dtype(k), e->lanes), "acc");
@@ -97,7 +103,8 @@ static LLVMValueRef rounded(Gen *g, const Sink *k, LLVMValueRef v)
 {
     if (is_arg(k->instr->op)) return v;
     DType d = ir_result(k->instr)->type->dtype;
-    if (reduce_dtype(k) == DT_F32 && (k->instr->op == OP_REDUCE_MAX || k->instr->op == OP_REDUCE_MIN)) return from_f32_exact(g, d, v);
+    if (reduce_dtype(k) == DT_F32 && (k->instr->op == OP_REDUCE_MAX || k->instr->op == OP_REDUCE_MIN))
+        return from_f32_exact(g, d, v);
     return convert(g, ir_result(k->instr)->type->dtype, reduce_dtype(k), v);
 }
 
@@ -145,15 +152,17 @@ void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va
         return;
     }
     LLVMValueRef v = combine(g, k, convert(g, reduce_dtype(k), values->dtype, old), x);
-    bool exact = reduce_dtype(k) == DT_F32 && values->dtype != DT_F32;     /* max and min of narrow floats */
-    buf_store(e, values, exact ? from_f32_exact(g, values->dtype, v) : convert(g, values->dtype, reduce_dtype(k), v), c, rva);
+    bool exact = reduce_dtype(k) == DT_F32 && values->dtype != DT_F32; /* max and min of narrow floats */
+    buf_store(e, values,
+        exact ? from_f32_exact(g, values->dtype, v) : convert(g, values->dtype, reduce_dtype(k), v), c, rva);
 }
 
 bool reduce_along_chunks(const Step *s, const Sink *k)
 {
     if (k->kind != SINK_REDUCE) return false;
     int last = -1;
-    for (int a = 0; a < k->value->type->rank; a++) if (k->value->type->shape[a] != 1) last = a;
+    for (int a = 0; a < k->value->type->rank; a++)
+        if (k->value->type->shape[a] != 1) last = a;
     return s->rank > 0 && reduce_axis(k) == last;
 }
 
@@ -166,12 +175,14 @@ static LLVMValueRef halves(Gen *g, const Sink *k, LLVMValueRef x)
     return x;
 }
 
-/* The lanes of x, halves first. A function for each operation: a kernel has the same reduction in several places (peeled loops). */
+/* The lanes of x, halves first. A function for each operation: a kernel has the same reduction in several
+ * places (peeled loops). */
 static LLVMValueRef fold(Gen *g, const Sink *k, LLVMValueRef x)
 {
     if (gen_lanes(x) <= 4 || k->instr->op == OP_REDUCE) return halves(g, k, x);
     char name[64];
-    format_text(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)), gen_lanes(x));
+    format_text(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)),
+        gen_lanes(x));
     LLVMTypeRef arg = LLVMTypeOf(x), type = LLVMFunctionType(gen_type(g, reduce_dtype(k), 1), &arg, 1, false);
     LLVMValueRef f = helper_find(g, name);
     if (!f) {
@@ -198,8 +209,10 @@ void reduce_finish(Eval *row, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int
             x = lo;
             p = plo;
         }
-        if (!v) { v = x; place = p; }
-        else if (arg) combine_arg(g, k, &v, &place, x, p);
+        if (!v) {
+            v = x;
+            place = p;
+        } else if (arg) combine_arg(g, k, &v, &place, x, p);
         else v = combine(g, k, v, x);
     }
     put_result(row, k, arg ? place : rounded(g, k, v), coord, -1);

@@ -1,7 +1,7 @@
 /* scalar.c: slots, scalar instructions, the blocks of reduce, scan and remap, checks and print. */
 #include "backends/cpu/cpu.h"
 
-/* --- slots and scalars --------------------------------------------------------------------------------------------------- */
+/* --- slots and scalars ------------------------------------------------------------------------------- */
 
 LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
 {
@@ -16,7 +16,8 @@ LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
     if (kind == SLOT_SCALAR) {
         v = gen_load(g, d, 1, p);
     } else {
-        v = LLVMBuildLoad2(g->b, kind == SLOT_DATA || kind == SLOT_CHECK || kind == SLOT_PRINT ? g->ptr : g->i64, p, "");
+        v = LLVMBuildLoad2(
+            g->b, kind == SLOT_DATA || kind == SLOT_CHECK || kind == SLOT_PRINT ? g->ptr : g->i64, p, "");
         LLVMSetAlignment(v, 8);
     }
     gen_at(g, here);
@@ -27,27 +28,28 @@ LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
 }
 
 static LLVMValueRef index_as(Gen *g, LLVMValueRef v, DType d)
-{
-    return dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, v, gen_type(g, d, 1), "") : v;
-}
+{ return dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, v, gen_type(g, d, 1), "") : v; }
 
 LLVMValueRef gen_scalar(Gen *g, Value *v)
 {
     ValInfo *info = plan_info(g->plan, v);
     if (info->llvm) return info->llvm;
-    if (!v->def && v->block == g->func->body) return info->llvm = gen_slot(g, SLOT_SCALAR, v->index, 0, v->type->dtype);
+    if (!v->def && v->block == g->func->body)
+        return info->llvm = gen_slot(g, SLOT_SCALAR, v->index, 0, v->type->dtype);
     if (v->def && (v->def->op == OP_CONST || v->def->op == OP_DIM || v->def->op == OP_STRIDE)) {
         gen_scalar_instr(g, v->def);
         return info->llvm;
     }
-    ir_fail(g->session, v->def ? v->def->loc : g->func->loc, "scalar %%%u (%s) is used before it is computed", v->id, v->def ? op_info[v->def->op].name : "argument");
+    ir_fail(g->session, v->def ? v->def->loc : g->func->loc, "scalar %%%u (%s) is used before it is computed",
+        v->id, v->def ? op_info[v->def->op].name : "argument");
 }
 
 LLVMValueRef gen_scalar_i64(Gen *g, Value *v)
 {
     LLVMValueRef x = gen_scalar(g, v);
     if (dtype_bits(v->type->dtype) == 64) return x;
-    return dtype_is_signed(v->type->dtype) ? LLVMBuildSExt(g->b, x, g->i64, "") : LLVMBuildZExt(g->b, x, g->i64, "");
+    return dtype_is_signed(v->type->dtype) ? LLVMBuildSExt(g->b, x, g->i64, "")
+                                           : LLVMBuildZExt(g->b, x, g->i64, "");
 }
 
 static LLVMValueRef grid_extent(Gen *g, int axis) { return gen_slot(g, SLOT_GRID, 0, axis, DT_INDEX); }
@@ -73,7 +75,8 @@ static LLVMValueRef dim_of(Gen *g, int dim)
     return e >= 0 ? gen_int(g, e) : gen_slot(g, SLOT_EXTENT, 0, dim, DT_INDEX);
 }
 
-static LLVMValueRef as_lanes(Gen *g, LLVMValueRef v, int lanes) { return lanes > 1 ? gen_splat(g, v, lanes) : v; }
+static LLVMValueRef as_lanes(Gen *g, LLVMValueRef v, int lanes)
+{ return lanes > 1 ? gen_splat(g, v, lanes) : v; }
 
 /* One pure operation on scalars (lanes 1) or on vectors in their place. */
 static LLVMValueRef pure(Gen *g, Instr *i, int lanes)
@@ -82,9 +85,11 @@ static LLVMValueRef pure(Gen *g, Instr *i, int lanes)
     if (i->op == OP_CONST) {
         DType d = ir_result(i)->type->dtype;
         const Attr *f = ir_attr(i, ATTR_FVALUE);
-        return gen_const(g, d, dtype_is_float(d) && f ? scalar_float(f->f) : scalar_int(ir_attr_int(i, ATTR_IVALUE, 0)), lanes);
+        return gen_const(g, d,
+            dtype_is_float(d) && f ? scalar_float(f->f) : scalar_int(ir_attr_int(i, ATTR_IVALUE, 0)), lanes);
     }
-    for (int k = 0; k < i->n_operands && k < 4; k++) v[k] = as_lanes(g, gen_scalar(g, ir_operand(i, k)), lanes);
+    for (int k = 0; k < i->n_operands && k < 4; k++)
+        v[k] = as_lanes(g, gen_scalar(g, ir_operand(i, k)), lanes);
     DType d = i->n_operands ? ir_operand(i, i->op == OP_WHERE ? 1 : 0)->type->dtype : DT_INDEX;
     if (i->op == OP_CAST) return convert(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
@@ -97,7 +102,8 @@ LLVMValueRef gen_combine(Gen *g, Block *b, LLVMValueRef x, LLVMValueRef y, int l
 {
     plan_info(g->plan, b->args[0])->llvm = x;
     plan_info(g->plan, b->args[1])->llvm = y;
-    for (Instr *i = b->first; i != b->last; i = i->next) plan_info(g->plan, ir_result(i))->llvm = pure(g, i, lanes);
+    for (Instr *i = b->first; i != b->last; i = i->next)
+        plan_info(g->plan, ir_result(i))->llvm = pure(g, i, lanes);
     return as_lanes(g, gen_scalar(g, ir_operand(b->last, 0)), lanes);
 }
 
@@ -105,11 +111,15 @@ LLVMValueRef gen_combine(Gen *g, Block *b, LLVMValueRef x, LLVMValueRef y, int l
 static void remap_block(Gen *g, Block *b)
 {
     for (Instr *i = b->first; i != b->last; i = i->next) {
-        if (i->op != OP_IF) { gen_scalar_instr(g, i); continue; }
+        if (i->op != OP_IF) {
+            gen_scalar_instr(g, i);
+            continue;
+        }
         for (int k = 0; k < 2; k++) remap_block(g, i->blocks[k]);
         for (int k = 0; k < i->n_results; k++)
-            plan_info(g->plan, &i->results[k])->llvm = LLVMBuildSelect(g->b, gen_scalar(g, ir_operand(i, 0)), gen_scalar(g, ir_operand(i->blocks[0]->last, k)),
-                                                                      gen_scalar(g, ir_operand(i->blocks[1]->last, k)), "");
+            plan_info(g->plan, &i->results[k])->llvm = LLVMBuildSelect(g->b, gen_scalar(g, ir_operand(i, 0)),
+                gen_scalar(g, ir_operand(i->blocks[0]->last, k)),
+                gen_scalar(g, ir_operand(i->blocks[1]->last, k)), "");
     }
 }
 
@@ -118,7 +128,9 @@ LLVMValueRef gen_remap(Gen *g, LLVMValueRef program)
     Block *r = g->func->remap;
     plan_info(g->plan, r->args[0])->llvm = index_as(g, program, r->args[0]->type->dtype);
     for (int k = 1; k < r->n_args; k++)
-        if (r->args[k]->type->kind == TYPE_SCALAR) plan_info(g->plan, r->args[k])->llvm = gen_slot(g, SLOT_SCALAR, k - 1, 0, r->args[k]->type->dtype);
+        if (r->args[k]->type->kind == TYPE_SCALAR)
+            plan_info(g->plan, r->args[k])->llvm =
+                gen_slot(g, SLOT_SCALAR, k - 1, 0, r->args[k]->type->dtype);
     remap_block(g, r);
     return gen_scalar_i64(g, ir_operand(r->last, 0));
 }
@@ -131,17 +143,19 @@ void gen_check(Gen *g, LLVMValueRef bad, Loc loc, const char *message)
     If f, first;
     gen_if(g, &f, bad);
     LLVMBuildStore(g->b, LLVMConstInt(g->i32, 1, false), g->failed);
-    LLVMValueRef x = LLVMBuildAtomicCmpXchg(g->b, record, LLVMConstInt(g->i32, 0, false), LLVMConstInt(g->i32, 1, false),
-                                            LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingMonotonic, false);
+    LLVMValueRef x = LLVMBuildAtomicCmpXchg(g->b, record, LLVMConstInt(g->i32, 0, false),
+        LLVMConstInt(g->i32, 1, false), LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingMonotonic, false);
     gen_if(g, &first, LLVMBuildExtractValue(g->b, x, 1, ""));
-    gen_store(g, DT_U32, LLVMConstInt(g->i32, (unsigned)line, false), gen_ptr(g, record, gen_int(g, offsetof(CheckRecord, line))));
+    gen_store(g, DT_U32, LLVMConstInt(g->i32, (unsigned)line, false),
+        gen_ptr(g, record, gen_int(g, offsetof(CheckRecord, line))));
     gen_store(g, DT_I64, g->linear, gen_ptr(g, record, gen_int(g, offsetof(CheckRecord, program))));
-    gen_store(g, DT_U32, LLVMConstInt(g->i32, gen_message(g, message), false), gen_ptr(g, record, gen_int(g, offsetof(CheckRecord, message))));
+    gen_store(g, DT_U32, LLVMConstInt(g->i32, gen_message(g, message), false),
+        gen_ptr(g, record, gen_int(g, offsetof(CheckRecord, message))));
     gen_endif(g, &first);
     gen_endif(g, &f);
 }
 
-/* --- print: to the launch's PrintSink ---------------------------------------------------------------------------------------- */
+/* --- print: to the launch's PrintSink ---------------------------------------------------------------- */
 
 static LLVMValueRef print_sink(Gen *g) { return gen_slot(g, SLOT_PRINT, 0, 0, DT_U64); }
 
@@ -161,7 +175,8 @@ static void print_edge(Gen *g, size_t offset)
 
 static void print_text(Gen *g, const char *format, LLVMValueRef x)
 {
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, true);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(g->ctx), (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, true);
     LLVMValueRef args[3] = { print_sink(g), LLVMBuildGlobalStringPtr(g->b, format, "text"), x };
     LLVMBuildCall2(g->b, type, sink_function(g, offsetof(PrintSink, put)), args, x ? 3 : 2, "");
 }
@@ -181,7 +196,10 @@ static void gen_print(Gen *g, Instr *i)
         Value *v = ir_operand(i, k);
         if (!type_is_value(v->type)) continue;
         if (k || (m && m->s[0])) print_text(g, " ", NULL);
-        if (v->type->kind == TYPE_SCALAR) { print_element(g, v->type->dtype, gen_scalar(g, v)); continue; }
+        if (v->type->kind == TYPE_SCALAR) {
+            print_element(g, v->type->dtype, gen_scalar(g, v));
+            continue;
+        }
         const Buf *b = plan_info(g->plan, v)->buf;
         Loop l;
         If f;
@@ -190,7 +208,8 @@ static void gen_print(Gen *g, Instr *i)
         gen_if(g, &f, LLVMBuildICmp(g->b, LLVMIntNE, at, gen_int(g, 0), ""));
         print_text(g, ", ", NULL);
         gen_endif(g, &f);
-        LLVMValueRef ptr = gen_ptr(g, gen_buf(g, b, 0), LLVMBuildMul(g->b, at, gen_int(g, dtype_bytes(b->dtype)), ""));
+        LLVMValueRef ptr =
+            gen_ptr(g, gen_buf(g, b, 0), LLVMBuildMul(g->b, at, gen_int(g, dtype_bytes(b->dtype)), ""));
         print_element(g, b->dtype, gen_load(g, b->dtype, 1, ptr));
         gen_loop_end(g, &l);
         print_text(g, "]", NULL);
@@ -205,17 +224,29 @@ void gen_scalar_instr(Gen *g, Instr *i)
     Eval e;
     eval_init(&e, g, 1);
     switch ((int)i->op) {
-    case OP_DIM: info->llvm = index_as(g, dim_of(g, (int)ir_attr_int(i, ATTR_DIM, 0)), r->type->dtype); return;
-    case OP_STRIDE: info->llvm = index_as(g, stride_of(g, (int)ir_attr_int(i, ATTR_PARAM, 0), (int)ir_attr_int(i, ATTR_AXIS, 0)), r->type->dtype); return;
-    case OP_PROGRAM_ID: info->llvm = index_as(g, program_id(g, (int)ir_attr_int(i, ATTR_AXIS, 0)), r->type->dtype); return;
+    case OP_DIM:
+        info->llvm = index_as(g, dim_of(g, (int)ir_attr_int(i, ATTR_DIM, 0)), r->type->dtype);
+        return;
+    case OP_STRIDE:
+        info->llvm =
+            index_as(g, stride_of(g, (int)ir_attr_int(i, ATTR_PARAM, 0), (int)ir_attr_int(i, ATTR_AXIS, 0)),
+                r->type->dtype);
+        return;
+    case OP_PROGRAM_ID:
+        info->llvm = index_as(g, program_id(g, (int)ir_attr_int(i, ATTR_AXIS, 0)), r->type->dtype);
+        return;
     case OP_NUM_PROGRAMS: {
         int axis = (int)ir_attr_int(i, ATTR_AXIS, -1);
         LLVMValueRef n = grid_extent(g, axis < 0 ? 0 : axis);
-        for (int a = 1; axis < 0 && a < grid_rank(g->func); a++) n = LLVMBuildMul(g->b, n, grid_extent(g, a), "");
+        for (int a = 1; axis < 0 && a < grid_rank(g->func); a++)
+            n = LLVMBuildMul(g->b, n, grid_extent(g, a), "");
         info->llvm = index_as(g, n, r->type->dtype);
         return;
     }
-    case OP_LOAD: memory_window(g, i); info->llvm = memory_load(&e, i, NULL, -1); return;
+    case OP_LOAD:
+        memory_window(g, i);
+        info->llvm = memory_load(&e, i, NULL, -1);
+        return;
     case OP_GATHER: info->llvm = memory_gather(&e, i, NULL, -1); return;
     case OP_STORE: {
         Window *w = memory_window(g, i);
@@ -223,7 +254,8 @@ void gen_scalar_instr(Gen *g, Instr *i)
         return;
     }
     case OP_SCATTER: memory_scatter(&e, i, NULL, -1); return;
-    case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: info->llvm = memory_atomic(&e, i, NULL, -1); return;
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: info->llvm = memory_atomic(&e, i, NULL, -1); return;
     case OP_RESHAPE: {
         LLVMValueRef coord[TILE_MAX_RANK];
         for (int k = 0; k < TILE_MAX_RANK; k++) coord[k] = gen_int(g, 0);
@@ -232,11 +264,13 @@ void gen_scalar_instr(Gen *g, Instr *i)
         return;
     }
     case OP_ASSERT:
-        gen_check(g, LLVMBuildNot(g->b, gen_scalar(g, ir_operand(i, 0)), ""), i->loc, ir_attr(i, ATTR_MESSAGE) ? ir_attr(i, ATTR_MESSAGE)->s : "assertion failed");
+        gen_check(g, LLVMBuildNot(g->b, gen_scalar(g, ir_operand(i, 0)), ""), i->loc,
+            ir_attr(i, ATTR_MESSAGE) ? ir_attr(i, ATTR_MESSAGE)->s : "assertion failed");
         return;
     case OP_PRINT: gen_print(g, i); return;
     default: break;
     }
-    if (i->op != OP_CONST && !(op_info[i->op].flags & OPF_ELEM)) ir_fail(g->session, i->loc, "the CPU backend does not take %s here", op_info[i->op].name);
+    if (i->op != OP_CONST && !(op_info[i->op].flags & OPF_ELEM))
+        ir_fail(g->session, i->loc, "the CPU backend does not take %s here", op_info[i->op].name);
     info->llvm = pure(g, i, 1);
 }

@@ -1,25 +1,39 @@
-/* share.c: virtual tiles that several steps would compute. Such a tile gets a buffer where it is first needed: in the nest that reads it first, if
- * the nest walks the same elements, else in a nest of its own before that. Consumers are decided before producers, and everything is counted
- * again after each decision, as it changes what the others cost. */
+/* share.c: virtual tiles that several steps would compute. Such a tile gets a buffer where it is first
+ * needed: in the nest that reads it first, if the nest walks the same elements, else in a nest of its own
+ * before that. Consumers are decided before producers, and everything is counted again after each decision,
+ * as it changes what the others cost. */
 #include "backends/cpu/plan.h"
 
-typedef struct EvalAt { Step *step; bool same; } EvalAt;
-typedef struct Evals { VEC(EvalAt) steps; } Evals;
+typedef struct EvalAt {
+    Step *step;
+    bool same;
+} EvalAt;
+typedef struct Evals {
+    VEC(EvalAt) steps;
+} Evals;
 
 static void add_eval(Plan *p, Evals *e, Step *s, bool same)
 {
     for (size_t k = 0; k < e->steps.len; k++)
-        if (e->steps.data[k].step == s) { e->steps.data[k].same &= same; return; }
+        if (e->steps.data[k].step == s) {
+            e->steps.data[k].same &= same;
+            return;
+        }
     EvalAt at = { s, same };
     vec_push(p->arena, &e->steps, at);
 }
 
-typedef struct Marker { Plan *p; Evals *evals; Step *step; } Marker;
+typedef struct Marker {
+    Plan *p;
+    Evals *evals;
+    Step *step;
+} Marker;
 
 /* A few elements of many: computing them twice costs nothing. */
 static bool small_slice(const Instr *i)
 {
-    return i->op == OP_SLICE && 8 * type_elements(ir_result(i)->type) <= type_elements(ir_operand(i, 0)->type);
+    return i->op == OP_SLICE &&
+           8 * type_elements(ir_result(i)->type) <= type_elements(ir_operand(i, 0)->type);
 }
 
 /* Notes that `v` is computed in `step`, and what it is computed from. */
@@ -31,12 +45,16 @@ static void mark_virtual(Marker *m, Value *v, bool same)
     add_eval(m->p, &m->evals[v->id], m->step, same && m->step->kind == STEP_NEST);
     const Instr *i = v->def;
     bool keeps = (op_info[i->op].flags & OPF_ELEM) || i->op == OP_GATHER ||
-                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) && plan_same_squeezed(ir_operand(i, 0)->type, v->type));
+                 ((i->op == OP_RESHAPE || i->op == OP_BROADCAST) && is_tile(ir_operand(i, 0)) &&
+                     plan_same_squeezed(ir_operand(i, 0)->type, v->type));
     for (int k = 0; k < i->n_operands; k++)
         if (i->op != OP_LOAD && !small_slice(i)) mark_virtual(m, ir_operand(i, k), same && keeps);
 }
 
-static void mark_operands(Marker *m, const Instr *i) { for (int k = 0; k < i->n_operands; k++) mark_virtual(m, ir_operand(i, k), true); }
+static void mark_operands(Marker *m, const Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) mark_virtual(m, ir_operand(i, k), true);
+}
 
 static void mark_steps(Plan *p, Evals *evals, Steps *in)
 {
@@ -44,8 +62,12 @@ static void mark_steps(Plan *p, Evals *evals, Steps *in)
         Marker m = { p, evals, s };
         p->n_walks++;
         for (Sink *k = s->sinks; k; k = k->next) {
-            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC || k->kind == SINK_PRINT) mark_operands(&m, k->instr);
-            else if (k->kind == SINK_BUFFER && k->value->def && plan_can_be_virtual(k->value->def->op) && k->buf == plan_info(p, k->value)->buf) mark_operands(&m, k->value->def);
+            if (k->kind == SINK_STORE || k->kind == SINK_SCATTER || k->kind == SINK_ATOMIC ||
+                k->kind == SINK_PRINT)
+                mark_operands(&m, k->instr);
+            else if (k->kind == SINK_BUFFER && k->value->def && plan_can_be_virtual(k->value->def->op) &&
+                     k->buf == plan_info(p, k->value)->buf)
+                mark_operands(&m, k->value->def);
             else mark_virtual(&m, k->value, true);
         }
         if (s->kind == STEP_TURN) {
@@ -54,7 +76,8 @@ static void mark_steps(Plan *p, Evals *evals, Steps *in)
         }
         if (s->kind == STEP_FOR || s->kind == STEP_WHILE) mark_operands(&m, s->instr);
         if (s->kind == STEP_SCALAR && s->instr->op != OP_STORE) mark_operands(&m, s->instr);
-        for (int b = 0; b < 2; b++) if (s->blocks[b] && !plan_rare(s->blocks[b])) mark_steps(p, evals, s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b] && !plan_rare(s->blocks[b])) mark_steps(p, evals, s->blocks[b]);
     }
 }
 
@@ -84,7 +107,10 @@ static void insert_before(Steps *in, Step *at, Step *s)
     *link = s;
 }
 
-typedef struct Reads { const Value *value; bool found; } Reads;
+typedef struct Reads {
+    const Value *value;
+    bool found;
+} Reads;
 
 static void is_read(void *user, Value *leaf, bool same)
 {
@@ -99,8 +125,9 @@ static bool sink_reads(Plan *p, Sink *s, const Value *v)
     return r.found;
 }
 
-/* Where in the nest the buffer of `v`, which it has by now, is filled: before the first sink that reads it. What it is computed
- * from stands before that already, since the sink read it through `v`. A concat's sinks read their operand without being its fill. */
+/* Where in the nest the buffer of `v`, which it has by now, is filled: before the first sink that reads it.
+ * What it is computed from stands before that already, since the sink read it through `v`. A concat's sinks
+ * read their operand without being its fill. */
 static Sink **place_of(Plan *p, Step *nest, const Value *v)
 {
     Sink **place = &nest->sinks;
@@ -115,24 +142,31 @@ static bool share(Plan *p, Evals *evals, Value *v)
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
     int c = plan_cost_at(p, v);
-    bool in_loop = false, widened = v->def->op == OP_CAST && v->type->dtype == DT_F32 && dtype_is_float(ir_operand(v->def, 0)->type->dtype);
+    bool in_loop = false, widened = v->def->op == OP_CAST && v->type->dtype == DT_F32 &&
+                                    dtype_is_float(ir_operand(v->def, 0)->type->dtype);
     for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
     if (e->steps.len == 1 && !in_loop) return false;
-    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop)) return false;   /* widening is slower than reading what was widened */
+    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop))
+        return false; /* widening is slower than reading what was widened */
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {
         Step *a = ancestor_in(e->steps.data[k].step, home);
         if (!a) return false;
         if (!first) first = a;
-        for (Step *s = a; s; s = s->next) if (s == first) { first = a; break; }
+        for (Step *s = a; s; s = s->next)
+            if (s == first) {
+                first = a;
+                break;
+            }
     }
     ValInfo *info = plan_info(p, v);
     info->wanted = true;
     Buf *b = plan_value_buf(p, v, home);
     Sink *k = plan_sink(p, SINK_BUFFER, v->def, v, b);
     bool here = first->kind == STEP_NEST && plan_shape_is(first, v->type);
-    for (size_t x = 0; x < e->steps.len; x++) if (e->steps.data[x].step == first) here &= e->steps.data[x].same;
+    for (size_t x = 0; x < e->steps.len; x++)
+        if (e->steps.data[x].step == first) here &= e->steps.data[x].same;
     Step *nest = first;
     if (!here) {
         nest = plan_step(p, home, STEP_NEST, v->def);
@@ -152,7 +186,8 @@ static void renumber(Steps *in)
     in->n = 0;
     for (Step *s = in->first; s; s = s->next) {
         s->index = in->n++;
-        for (int b = 0; b < 2; b++) if (s->blocks[b]) renumber(s->blocks[b]);
+        for (int b = 0; b < 2; b++)
+            if (s->blocks[b]) renumber(s->blocks[b]);
     }
 }
 
@@ -163,7 +198,9 @@ static bool share_block(Plan *p, Evals *evals, Block *b)
     for (; i; i = i->prev) {
         for (int k = i->n_blocks - 1; k >= 0; k--)
             if (i->op != OP_REDUCE && i->op != OP_SCAN && share_block(p, evals, i->blocks[k])) return true;
-        if (i->n_results && is_tile(ir_result(i)) && plan_can_be_virtual(i->op) && share(p, evals, ir_result(i))) return true;
+        if (i->n_results && is_tile(ir_result(i)) && plan_can_be_virtual(i->op) &&
+            share(p, evals, ir_result(i)))
+            return true;
     }
     return false;
 }

@@ -27,28 +27,66 @@ static bool has_feature(const char *list, const char *name)
 }
 
 /* Vector units by LLVM's name of a processor; the features asked for come on top. */
-static const struct { const char *cpu; bool avx512, bf16, vnni; } avx512_cpus[] = {
-    { "x86-64-v4", true, false, false }, { "skylake-avx512", true, false, false }, { "cascadelake", true, false, true },
-    { "icelake-server", true, false, true }, { "sapphirerapids", true, true, true }, { "emeraldrapids", true, true, true },
-    { "graniterapids", true, true, true }, { "znver4", true, true, true }, { "znver5", true, true, true },
-    { "icelake-client", true, false, true }, { "tigerlake", true, false, true }, { "rocketlake", true, false, true }, { "cooperlake", true, true, true },
+static const struct {
+    const char *cpu;
+    bool avx512, bf16, vnni;
+} avx512_cpus[] = {
+    { "x86-64-v4", true, false, false },
+    { "skylake-avx512", true, false, false },
+    { "cascadelake", true, false, true },
+    { "icelake-server", true, false, true },
+    { "sapphirerapids", true, true, true },
+    { "emeraldrapids", true, true, true },
+    { "graniterapids", true, true, true },
+    { "znver4", true, true, true },
+    { "znver5", true, true, true },
+    { "icelake-client", true, false, true },
+    { "tigerlake", true, false, true },
+    { "rocketlake", true, false, true },
+    { "cooperlake", true, true, true },
 };
 static const char *const avx2_cpus[] = {
-    "x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "gracemont", "sierraforest",
-    "znver1", "znver2", "znver3",
+    "x86-64-v3",
+    "haswell",
+    "broadwell",
+    "skylake",
+    "alderlake",
+    "raptorlake",
+    "meteorlake",
+    "arrowlake",
+    "lunarlake",
+    "gracemont",
+    "sierraforest",
+    "znver1",
+    "znver2",
+    "znver3",
 };
 static const char *const baseline_cpus[] = {
-    "x86-64", "x86-64-v2", "generic", "core2", "penryn", "nehalem", "westmere", "sandybridge", "ivybridge", "silvermont", "goldmont", "tremont", "btver2",
+    "x86-64",
+    "x86-64-v2",
+    "generic",
+    "core2",
+    "penryn",
+    "nehalem",
+    "westmere",
+    "sandybridge",
+    "ivybridge",
+    "silvermont",
+    "goldmont",
+    "tremont",
+    "btver2",
 };
 
 static void describe(CpuTarget *t)
 {
     bool known = t->features[0] && has_feature(t->features, "avx2");
     bool baseline = false;
-    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++) baseline |= !strcmp(t->cpu, baseline_cpus[k]);
+    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++)
+        baseline |= !strcmp(t->cpu, baseline_cpus[k]);
     t->avx2 = known || !baseline;
     t->f16c = t->avx2 || has_feature(t->features, "f16c");
-    t->avx512 = has_feature(t->features, "avx512f") && has_feature(t->features, "avx512bw") && has_feature(t->features, "avx512vl") && has_feature(t->features, "avx512dq");
+    t->avx512 = has_feature(t->features, "avx512f") && has_feature(t->features, "avx512bw") &&
+                has_feature(t->features, "avx512vl") && has_feature(t->features, "avx512dq");
     t->bf16 = has_feature(t->features, "avx512bf16");
     t->vnni = has_feature(t->features, "avx512vnni");
     for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) {
@@ -75,13 +113,14 @@ static bool resolve(Session *s, const BackendOptions *o, CpuTarget *t)
         t->features = arena_strdup(&s->arena, features);
         LLVMDisposeMessage(name);
         LLVMDisposeMessage(features);
-        if (o->features && *o->features) t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
+        if (o->features && *o->features)
+            t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
     } else {
         t->cpu = o->cpu;
         t->features = o->features ? o->features : "";
     }
     describe(t);
-    if (host) {     /* the list is complete: what it lacks is not there (a hypervisor may hide units) */
+    if (host) { /* the list is complete: what it lacks is not there (a hypervisor may hide units) */
         t->avx2 = has_feature(t->features, "avx2") && has_feature(t->features, "fma");
         if (!has_feature(t->features, "avx512f")) t->avx512 = t->bf16 = t->vnni = false;
         if (!has_feature(t->features, "avx512bf16")) t->bf16 = false;
@@ -97,7 +136,11 @@ static bool check_name(Session *s, const char *cpu)
     Text t;
     text_init(&t, &s->arena);
     bool found = false;
-#define LOOK(name) do { found |= !strcmp(cpu, (name)); text_printf(&t, ", %s", (name)); } while (0)
+#define LOOK(name) \
+    do { \
+        found |= !strcmp(cpu, (name)); \
+        text_printf(&t, ", %s", (name)); \
+    } while (0)
     for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++) LOOK(baseline_cpus[k]);
     for (size_t k = 0; k < sizeof avx2_cpus / sizeof *avx2_cpus; k++) LOOK(avx2_cpus[k]);
     for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) LOOK(avx512_cpus[k].cpu);
@@ -121,9 +164,13 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
         LLVMDisposeMessage(err);
         return NULL;
     }
-    /* Less costs nothing measurable at run time: what it leaves out looks for what the loops made here do not have. */
-    LLVMCodeGenOptLevel level = o->opt_level == 0 ? LLVMCodeGenLevelNone : o->opt_level <= 2 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-    LLVMTargetMachineRef m = LLVMCreateTargetMachine(target, triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
+    /* Less costs nothing measurable at run time: what it leaves out looks for what the loops made here do not
+     * have. */
+    LLVMCodeGenOptLevel level = o->opt_level == 0   ? LLVMCodeGenLevelNone
+                                : o->opt_level <= 2 ? LLVMCodeGenLevelLess
+                                                    : LLVMCodeGenLevelDefault;
+    LLVMTargetMachineRef m = LLVMCreateTargetMachine(
+        target, triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
     if (m) session_defer(s, dispose_machine, m);
     else diag_error(s, (Loc){ 0 }, "LLVM cannot compile for %s", out->cpu);
     return m;
@@ -131,8 +178,10 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
 
 bool cpu_optimise(Session *s, LLVMModuleRef m, LLVMTargetMachineRef tm, const BackendOptions *o)
 {
-    /* no instcombine: it takes a tenth of the time and takes maxima with NaN apart so that they are not found again */
-    const char *passes = o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,simplifycfg,loop-mssa(licm),adce)";
+    /* no instcombine: it takes a tenth of the time and takes maxima with NaN apart so that they are not found
+     * again */
+    const char *passes =
+        o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,simplifycfg,loop-mssa(licm),adce)";
     LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
     LLVMErrorRef e = LLVMRunPasses(m, passes, tm, po);
     LLVMDisposePassBuilderOptions(po);
@@ -166,11 +215,15 @@ static bool small_enough(Session *s, const Func *f, LLVMModuleRef m)
     for (LLVMValueRef fn = LLVMGetFirstFunction(m); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
-    if (n > MAX_LLVM_INSTRUCTIONS) diag_error(s, f->loc, "kernel `%s` becomes %lld instructions of LLVM; the CPU backend takes at most %d", f->name, (long long)n, MAX_LLVM_INSTRUCTIONS);
+    if (n > MAX_LLVM_INSTRUCTIONS)
+        diag_error(s, f->loc,
+            "kernel `%s` becomes %lld instructions of LLVM; the CPU backend takes at most %d", f->name,
+            (long long)n, MAX_LLVM_INSTRUCTIONS);
     return n <= MAX_LLVM_INSTRUCTIONS;
 }
 
-static bool compile(Session *s, Module *m, Func *f, const Target *target, const BackendOptions *o, Artifact *out)
+static bool compile(
+    Session *s, Module *m, Func *f, const Target *target, const BackendOptions *o, Artifact *out)
 {
     CpuTarget *cpu = arena_new(&s->arena, CpuTarget);
     LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
@@ -197,7 +250,8 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
     LLVMDisposeTargetData(layout);
     char *err = NULL;
     if (o->verify_each) {
-        if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &err)) ir_fail(s, f->loc, "LLVM rejects the module: %s", err);
+        if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &err))
+            ir_fail(s, f->loc, "LLVM rejects the module: %s", err);
         LLVMDisposeMessage(err);
     }
     if (!cpu_optimise(s, mod, tm, o)) return false;
@@ -208,13 +262,15 @@ static bool compile(Session *s, Module *m, Func *f, const Target *target, const 
         return true;
     }
     LLVMMemoryBufferRef buf = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(tm, mod, o->emit == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile, &err, &buf)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(
+            tm, mod, o->emit == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile, &err, &buf)) {
         diag_error(s, f->loc, "LLVM: %s", err);
         LLVMDisposeMessage(err);
         return false;
     }
     session_defer(s, dispose_buffer, buf);
-    set_data(s, out, o->emit == EMIT_ASM ? ARTIFACT_TEXT : ARTIFACT_OBJECT, LLVMGetBufferStart(buf), LLVMGetBufferSize(buf));
+    set_data(s, out, o->emit == EMIT_ASM ? ARTIFACT_TEXT : ARTIFACT_OBJECT, LLVMGetBufferStart(buf),
+        LLVMGetBufferSize(buf));
     return true;
 }
 
@@ -225,10 +281,17 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     pthread_once(&llvm_once, llvm_init);
     LLVMGetVersion(&major, &minor, &patch);
     resolve(s, o, &t);
-    return arena_printf(&s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
+    return arena_printf(
+        &s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
 }
 
-CpuModule *cpu_load(const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
+CpuModule *cpu_load(
+    const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
 void cpu_unload(CpuModule *);
 
-const Backend backend_cpu = { .name = "cpu", .kind = TARGET_CPU, .compile = compile, .load = cpu_load, .unload = cpu_unload, .fingerprint = fingerprint };
+const Backend backend_cpu = { .name = "cpu",
+    .kind = TARGET_CPU,
+    .compile = compile,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .fingerprint = fingerprint };

@@ -1,8 +1,8 @@
-/* window.c: windows of tensors. A window's address, strides and the box of its positions that lie in range are computed once, where the load stands; rows
- * and chunks then only compare. */
+/* window.c: windows of tensors. A window's address, strides and the box of its positions that lie in range
+ * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
 
-enum { STREAM_BYTES = 16 << 20 };      /* tensors beyond the caches are written past them */
+enum { STREAM_BYTES = 16 << 20 }; /* tensors beyond the caches are written past them */
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {
@@ -17,7 +17,8 @@ int memory_unit_axis(const Func *f, const Instr *i)
     const Param *p = &f->params[m.param];
     const int64_t *e = ints(i, ATTR_EXTENTS), *s = ints(i, ATTR_STEPS), *o = ints(i, ATTR_ORDER);
     int axes[TILE_MAX_RANK], n = 0, guess = -1;
-    for (int a = 0; a < m.rank; a++) if (e[a] != -1) axes[n++] = a;
+    for (int a = 0; a < m.rank; a++)
+        if (e[a] != -1) axes[n++] = a;
     for (int t = n - 1; t >= 0; t--) {
         int a = axes[o ? o[t] : t];
         if (p->stride[a] == 1 && (!s || s[a] == 1)) return t;
@@ -46,27 +47,44 @@ static bool never_negative(const Value *v, int depth)
     if (ir_is_const(v, &c)) return c >= 0;
     if (!v->def) {
         const Instr *parent = v->block->parent;
-        return parent && parent->op == OP_FOR && v->index == 0 && never_negative(ir_operand(parent, 0), depth + 1);
+        return parent && parent->op == OP_FOR && v->index == 0 &&
+               never_negative(ir_operand(parent, 0), depth + 1);
     }
     const Attr *r = ir_attr(v->def, ATTR_RANGE);
     if (r && r->n == 2 && r->v[0] >= 0) return true;
     if (depth > 8) return false;
     switch ((int)v->def->op) {
-    case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_DIM: return true;
-    case OP_ADD: case OP_MUL: case OP_DIV: case OP_REM: case OP_CDIV: case OP_MIN: case OP_AND:
-        if (dtype_bits(v->type->dtype) < 64 && !r && (v->def->op == OP_ADD || v->def->op == OP_MUL)) return false;    /* may wrap */
-        return never_negative(ir_operand(v->def, 0), depth + 1) && never_negative(ir_operand(v->def, 1), depth + 1);
-    case OP_MAX: return never_negative(ir_operand(v->def, 0), depth + 1) || never_negative(ir_operand(v->def, 1), depth + 1);
-    case OP_CAST: return dtype_is_int(ir_operand(v->def, 0)->type->dtype) && dtype_bits(ir_operand(v->def, 0)->type->dtype) <= dtype_bits(v->type->dtype) &&
-                         never_negative(ir_operand(v->def, 0), depth + 1);
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_DIM: return true;
+    case OP_ADD:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_REM:
+    case OP_CDIV:
+    case OP_MIN:
+    case OP_AND:
+        if (dtype_bits(v->type->dtype) < 64 && !r && (v->def->op == OP_ADD || v->def->op == OP_MUL))
+            return false; /* may wrap */
+        return never_negative(ir_operand(v->def, 0), depth + 1) &&
+               never_negative(ir_operand(v->def, 1), depth + 1);
+    case OP_MAX:
+        return never_negative(ir_operand(v->def, 0), depth + 1) ||
+               never_negative(ir_operand(v->def, 1), depth + 1);
+    case OP_CAST:
+        return dtype_is_int(ir_operand(v->def, 0)->type->dtype) &&
+               dtype_bits(ir_operand(v->def, 0)->type->dtype) <= dtype_bits(v->type->dtype) &&
+               never_negative(ir_operand(v->def, 0), depth + 1);
     default: return false;
     }
 }
 
 /* Positions i of [0, count) with 0 <= off + i * step < extent. */
-static void box_of(Gen *g, LLVMValueRef off, bool nonneg, LLVMValueRef extent, int64_t step, int64_t count, LLVMValueRef *lo, LLVMValueRef *hi)
+static void box_of(Gen *g, LLVMValueRef off, bool nonneg, LLVMValueRef extent, int64_t step, int64_t count,
+    LLVMValueRef *lo, LLVMValueRef *hi)
 {
-    LLVMValueRef zero = gen_int(g, 0), up = gen_int(g, step - 1), by = gen_int(g, step), n = gen_int(g, count);
+    LLVMValueRef zero = gen_int(g, 0), up = gen_int(g, step - 1), by = gen_int(g, step),
+                 n = gen_int(g, count);
     LLVMValueRef left = LLVMBuildSub(g->b, extent, off, "");
     LLVMValueRef h = step == 1 ? left : LLVMBuildSDiv(g->b, LLVMBuildAdd(g->b, left, up, ""), by, "");
     *hi = larger(g, smaller(g, h, n), zero);
@@ -74,7 +92,8 @@ static void box_of(Gen *g, LLVMValueRef off, bool nonneg, LLVMValueRef extent, i
     LLVMValueRef need = LLVMBuildNeg(g->b, off, "");
     LLVMValueRef l = step == 1 ? need : LLVMBuildSDiv(g->b, LLVMBuildAdd(g->b, need, up, ""), by, "");
     *lo = nonneg ? zero : LLVMBuildSelect(g->b, icmp(g, LLVMIntSGT, need, zero), l, zero, "");
-    bool all = LLVMIsAConstantInt(*lo) && LLVMIsAConstantInt(*hi) && LLVMConstIntGetSExtValue(*lo) == 0 && LLVMConstIntGetSExtValue(*hi) == count;
+    bool all = LLVMIsAConstantInt(*lo) && LLVMIsAConstantInt(*hi) && LLVMConstIntGetSExtValue(*lo) == 0 &&
+               LLVMConstIntGetSExtValue(*hi) == count;
     if (all) *lo = *hi = NULL;
 }
 
@@ -105,7 +124,10 @@ Window *memory_window(Gen *g, Instr *i)
     for (int a = 0; a < w->m.rank; a++) {
         LLVMValueRef x = gen_scalar_i64(g, w->m.idx[a]);
         off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, x, memory_stride(g, w->m.param, a, bytes), ""), "");
-        if (e[a] != -1) { axes[n++] = a; continue; }
+        if (e[a] != -1) {
+            axes[n++] = a;
+            continue;
+        }
         if (!masked) continue;
         LLVMValueRef out = icmp(g, LLVMIntUGE, x, memory_extent(g, w->m.param, a));
         w->outside = w->outside ? LLVMBuildOr(g->b, w->outside, out, "") : out;
@@ -116,17 +138,23 @@ Window *memory_window(Gen *g, Instr *i)
         int a = w->axis[t] = axes[o ? o[t] : t];
         int64_t step = s ? s[a] : 1;
         w->shape[t] = e[a];
-        LLVMValueRef elem_stride = LLVMBuildMul(g->b, memory_stride(g, w->m.param, a, bytes), gen_int(g, step), "");
+        LLVMValueRef elem_stride =
+            LLVMBuildMul(g->b, memory_stride(g, w->m.param, a, bytes), gen_int(g, step), "");
         w->stride[t] = elem_stride;
         w->is_unit[t] = p->stride[a] == 1 && step == 1;
         w->not_unit[t] = step != 1 || (p->stride[a] != 1 && p->stride[a] != FACT_UNKNOWN);
-        if (!w->is_unit[t] && !w->not_unit[t]) w->unit[t] = icmp(g, LLVMIntEQ, elem_stride, gen_int(g, bytes));
-        if (masked) box_of(g, gen_scalar_i64(g, w->m.idx[a]), never_negative(w->m.idx[a], 0), memory_extent(g, w->m.param, a), step, e[a], &w->lo[t], &w->hi[t]);
+        if (!w->is_unit[t] && !w->not_unit[t])
+            w->unit[t] = icmp(g, LLVMIntEQ, elem_stride, gen_int(g, bytes));
+        if (masked)
+            box_of(g, gen_scalar_i64(g, w->m.idx[a]), never_negative(w->m.idx[a], 0),
+                memory_extent(g, w->m.param, a), step, e[a], &w->lo[t], &w->hi[t]);
     }
     w->pad = w->m.pad ? gen_scalar(g, w->m.pad) : LLVMConstNull(gen_type(g, w->dtype, 1));
     int64_t cache = ir_attr_int(i, ATTR_CACHE, CACHE_DEFAULT);
-    if (i->op == OP_STORE && n > 0 && (cache == CACHE_STREAM || cache == CACHE_BYPASS)) w->stream = LLVMConstInt(g->i1, 1, false);
-    else if (i->op == OP_STORE && n > 0 && p->kind == PARAM_OUT && cache == CACHE_DEFAULT) w->stream = large_tensor(g, w->m.param);
+    if (i->op == OP_STORE && n > 0 && (cache == CACHE_STREAM || cache == CACHE_BYPASS))
+        w->stream = LLVMConstInt(g->i1, 1, false);
+    else if (i->op == OP_STORE && n > 0 && p->kind == PARAM_OUT && cache == CACHE_DEFAULT)
+        w->stream = large_tensor(g, w->m.param);
     if (i->op == OP_LOAD) {
         w->locality = memory_next(g, i, w);
         if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
@@ -154,7 +182,8 @@ WindowRow *memory_row(Eval *e, Window *w, LLVMValueRef *coord, int va)
         off = LLVMBuildAdd(g->b, off, LLVMBuildMul(g->b, coord[t], w->stride[t], ""), "");
         if (!w->hi[t]) continue;
         ok = both(g, ok, icmp(g, LLVMIntSLT, coord[t], w->hi[t]));
-        if (!LLVMIsAConstantInt(w->lo[t]) || LLVMConstIntGetSExtValue(w->lo[t]) != 0) ok = both(g, ok, icmp(g, LLVMIntSGE, coord[t], w->lo[t]));
+        if (!LLVMIsAConstantInt(w->lo[t]) || LLVMConstIntGetSExtValue(w->lo[t]) != 0)
+            ok = both(g, ok, icmp(g, LLVMIntSGE, coord[t], w->lo[t]));
     }
     r->w = w;
     r->va = va;

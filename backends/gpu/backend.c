@@ -8,15 +8,20 @@ static const char *shape_text(Session *s, const Type *t, int from)
 {
     Text shape;
     text_init(&shape, &s->arena);
-    for (int a = from; a < t->rank; a++) text_printf(&shape, "%s%lld", a > from ? " x " : "", (long long)t->shape[a]);
+    for (int a = from; a < t->rank; a++)
+        text_printf(&shape, "%s%lld", a > from ? " x " : "", (long long)t->shape[a]);
     return shape.data ? shape.data : "1";
 }
 
 static void name_scratch(Session *s, Diag *d, const ScratchUse *u, const char *when, int64_t have)
 {
     if (!u->bytes) return;
-    if (!u->type || u->type->kind != TYPE_TILE) diag_note(s, d, u->loc, "%s, exchanging values among threads takes %lld bytes of %lld", when, (long long)u->bytes, (long long)have);
-    else diag_note(s, d, u->loc, "%s, %s tile of %s on its way between threads takes %lld bytes of %lld", when, dtype_name(u->type->dtype), shape_text(s, u->type, 0), (long long)u->bytes, (long long)have);
+    if (!u->type || u->type->kind != TYPE_TILE)
+        diag_note(s, d, u->loc, "%s, exchanging values among threads takes %lld bytes of %lld", when,
+            (long long)u->bytes, (long long)have);
+    else
+        diag_note(s, d, u->loc, "%s, %s tile of %s on its way between threads takes %lld bytes of %lld", when,
+            dtype_name(u->type->dtype), shape_text(s, u->type, 0), (long long)u->bytes, (long long)have);
 }
 
 /* Which tiles take the room, and how many slots of each would fit if it had to be less. */
@@ -25,15 +30,16 @@ static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
     for (int k = 0; k < code->n_shared_map && k < 8; k++) {
         const SharedUse *u = &code->shared_map[k];
         int64_t slot = u->bytes / (u->type->shape[0] ? u->type->shape[0] : 1);
-        diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld", u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape_text(s, u->type, 1),
-                  (long long)u->bytes, (long long)(slot ? have / slot : 0), (long long)have);
+        diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld",
+            u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape_text(s, u->type, 1),
+            (long long)u->bytes, (long long)(slot ? have / slot : 0), (long long)have);
     }
     name_scratch(s, d, &code->beside, "beside them", have);
     name_scratch(s, d, &code->after, "when they are done with", have);
 }
 
-/* A tile beyond the registers of its threads is kept in their local memory, which is slow; one far beyond them would be unrolled into more code than vendors'
- * compilers take in reasonable time. */
+/* A tile beyond the registers of its threads is kept in their local memory, which is slow; one far beyond
+ * them would be unrolled into more code than vendors' compilers take in reasonable time. */
 enum { MOST_WORDS = 1024 };
 
 static bool registers_suffice(Session *s, const Func *f, const Target *t, const GpuCode *code)
@@ -42,13 +48,19 @@ static bool registers_suffice(Session *s, const Func *f, const Target *t, const 
     if (u->words <= code->registers) return true;
     const char *shape = shape_text(s, u->type, 0);
     if (u->words <= MOST_WORDS) {
-        diag_perf(s, u->loc, "%s tile of %s takes %d registers of each of %d threads, which have %d: the rest lies in local memory", dtype_name(u->type->dtype), shape,
-                  u->words, code->threads, code->registers);
+        diag_perf(s, u->loc,
+            "%s tile of %s takes %d registers of each of %d threads, which have %d: the rest lies in local "
+            "memory",
+            dtype_name(u->type->dtype), shape, u->words, code->threads, code->registers);
         return true;
     }
-    Diag *d = diag_error(s, u->loc, "kernel %s: %s tile of %s takes %d registers of each of %d threads; %s has %d, and at most %d are compiled for", f->name,
-                         dtype_name(u->type->dtype), shape, u->words, code->threads, t->name, code->registers, MOST_WORDS);
-    diag_note(s, d, u->loc, "make the tile smaller: %lld elements fit registers", (long long)code->registers * code->threads * 32 / dtype_bits(u->type->dtype));
+    Diag *d = diag_error(s, u->loc,
+        "kernel %s: %s tile of %s takes %d registers of each of %d threads; %s has %d, and at most %d are "
+        "compiled for",
+        f->name, dtype_name(u->type->dtype), shape, u->words, code->threads, t->name, code->registers,
+        MOST_WORDS);
+    diag_note(s, d, u->loc, "make the tile smaller: %lld elements fit registers",
+        (long long)code->registers * code->threads * 32 / dtype_bits(u->type->dtype));
     return false;
 }
 
@@ -61,7 +73,8 @@ static void forget_since(Session *s, Diag *last)
 
 typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
 
-/* Lowers and emits a copy, with fewer buffers where conversions need more shared memory than the first attempt left. */
+/* Lowers and emits a copy, with fewer buffers where conversions need more shared memory than the first
+ * attempt left. */
 static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
 {
     for (int n = 0;; n++) {
@@ -74,8 +87,10 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         code->plan = plan;
         code->schedule = options.measure ? "" : schedule_text(plan, g, plan->schedule);
         if (code->shared_bytes <= t->shared_bytes) return FITS;
-        int64_t over = code->shared_bytes - t->shared_bytes, asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
-        if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;      /* parts in more registers than their elements fill */
+        int64_t over = code->shared_bytes - t->shared_bytes,
+                asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
+        if (plan->split && asked < options.reserve + over)
+            asked = options.reserve + over + 1024; /* parts in more registers than their elements fill */
         if (n == 2 || !asked) return TOO_LARGE;
         options.reserve = asked;
     }
@@ -94,21 +109,28 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         fit = attempt(s, f, t, options, code, lowered);
         if (fit == FAILED) return false;
         int over = code->planned_registers - code->lane_registers;
-        if (fit == FITS && (best < 0 || over < least)) { best = options.thrift; least = over; }
+        if (fit == FITS && (best < 0 || over < least)) {
+            best = options.thrift;
+            least = over;
+        }
         if (options.thrift == last || (best >= 0 && (least <= 0 || t->kind != TARGET_HIP))) break;
         forget_since(s, before);
     }
-    if (best != options.thrift) {       /* none fits: as declared; or an earlier one was better */
+    if (best != options.thrift) { /* none fits: as declared; or an earlier one was better */
         options.thrift = best < 0 ? 0 : best;
         forget_since(s, before);
         fit = attempt(s, f, t, options, code, lowered);
     }
     if (fit == FITS) {
         if (t->kind == TARGET_HIP && least > 0)
-            diag_perf(s, f->loc, "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; make tiles smaller", f->name, code->planned_registers, t->name, code->lane_registers);
+            diag_perf(s, f->loc,
+                "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; "
+                "make tiles smaller",
+                f->name, code->planned_registers, t->name, code->lane_registers);
         return registers_suffice(s, f, t, code) && s->n_errors == 0;
     }
-    Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name, (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
+    Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name,
+        (long long)code->shared_bytes, t->name, (long long)t->shared_bytes);
     name_buffers(s, d, code, t->shared_bytes);
     diag_note(s, d, f->loc, "make tiles smaller or ask for fewer stages (latency)");
     return false;
@@ -124,12 +146,32 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
     if (o && o->symbol) f->name = session_intern(s, o->symbol, strlen(o->symbol));
     bool ok = gpu_compile(s, f, t, &options, &code, NULL);
     bool too_large = code.shared_bytes > t->shared_bytes || code.planned_registers > code.lane_registers;
-    if (!ok) { *out = (Artifact){ .too_large = too_large, .shape.shared_bytes = code.shared_bytes }; return false; }
-    *out = (Artifact){ .kind = ARTIFACT_TEXT, .too_large = too_large, .data = code.text, .size = code.text_len, .entry = code.name, .registers_planned = code.planned_registers, .slots = code.slots, .n_slots = code.n_slots,
-                       .maps = code.maps, .n_maps = code.n_maps, .schedule = code.schedule, .registers = -1, .spill_bytes = -1, .stack_bytes = -1,
-                       .static_shared_bytes = -1 };
-    out->shape = (LaunchShape){ .threads = code.threads, .cluster = code.cluster, .persistent = code.persistent ? 1 : 0, .early_start = code.early_start, .shared_bytes = code.shared_bytes };
-    if (t->kind == TARGET_HIP) {        /* LDS is a static array there: its size is in the code object, none is asked for at launch */
+    if (!ok) {
+        *out = (Artifact){ .too_large = too_large, .shape.shared_bytes = code.shared_bytes };
+        return false;
+    }
+    *out = (Artifact){ .kind = ARTIFACT_TEXT,
+        .too_large = too_large,
+        .data = code.text,
+        .size = code.text_len,
+        .entry = code.name,
+        .registers_planned = code.planned_registers,
+        .slots = code.slots,
+        .n_slots = code.n_slots,
+        .maps = code.maps,
+        .n_maps = code.n_maps,
+        .schedule = code.schedule,
+        .registers = -1,
+        .spill_bytes = -1,
+        .stack_bytes = -1,
+        .static_shared_bytes = -1 };
+    out->shape = (LaunchShape){ .threads = code.threads,
+        .cluster = code.cluster,
+        .persistent = code.persistent ? 1 : 0,
+        .early_start = code.early_start,
+        .shared_bytes = code.shared_bytes };
+    if (t->kind == TARGET_HIP) { /* LDS is a static array there: its size is in the code object, none is asked
+                                    for at launch */
         out->static_shared_bytes = (int)code.shared_bytes;
         out->shape.shared_bytes = 0;
     }
@@ -138,9 +180,15 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
 
 static const char *fingerprint(Session *s, const Target *t, const BackendOptions *o)
 {
-    (void)s; (void)t; (void)o;
+    (void)s;
+    (void)t;
+    (void)o;
     return "gpu 1";
 }
 
-const Backend backend_hip = { .name = "hip", .kind = TARGET_HIP, .compile = compile, .fingerprint = fingerprint };
-const Backend backend_cuda = { .name = "cuda", .kind = TARGET_CUDA, .compile = compile, .fingerprint = fingerprint };
+const Backend backend_hip = {
+    .name = "hip", .kind = TARGET_HIP, .compile = compile, .fingerprint = fingerprint
+};
+const Backend backend_cuda = {
+    .name = "cuda", .kind = TARGET_CUDA, .compile = compile, .fingerprint = fingerprint
+};

@@ -1,6 +1,8 @@
-/* emit.c: kernel IR to C for CUDA and HIP: operations by kind, and the frame around a kernel. Names and expressions are in emit_names.c, emit_scalar.c, control flow in emit_loop.c.
- * Tiles, memory and matrix products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c, emit_shared.c, emit_mma.c, emit_hopper.c); the functions a
- * kernel calls come from the target's prelude (backends/cuda/prelude.c, backends/hip/prelude.c). */
+/* emit.c: kernel IR to C for CUDA and HIP: operations by kind, and the frame around a kernel. Names and
+ * expressions are in emit_names.c, emit_scalar.c, control flow in emit_loop.c. Tiles, memory and matrix
+ * products have files of their own (emit_tile.c, emit_window.c, emit_load.c, emit_store.c, emit_indexed.c,
+ * emit_shared.c, emit_mma.c, emit_hopper.c); the functions a kernel calls come from the target's prelude
+ * (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"
 
@@ -10,11 +12,15 @@ static void emit_assert(Emit *e, Instr *i)
     diag_position(e->s, i->loc, &ln, &col);
     const char *rec = slot_name(e, SLOT_CHECK, 0, 0, DT_U64), *fn = use(e, "check_failed"), *id = cta_id(e);
     Value *c = ir_operand(i, 0);
-    if (c->type->kind == TYPE_SCALAR) { line(e, "if (!%s) %s(%s, %d, %s);", name_of(e, c), fn, rec, ln, id); return; }
+    if (c->type->kind == TYPE_SCALAR) {
+        line(e, "if (!%s) %s(%s, %d, %s);", name_of(e, c), fn, rec, ln, id);
+        return;
+    }
     const Layout *l = layout_of(e, c);
     begin_unrolled(e, "i", (int)layout_regs(l));
     const char *in = "true";
-    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord(e, l, a, "i"), l->tile[a]);
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord(e, l, a, "i"), l->tile[a]);
     line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, "i"), fn, rec, ln, id);
     end_block(e);
 }
@@ -43,17 +49,20 @@ static void emit_print(Emit *e, Instr *i)
             for (int a = 0; a < l->rank; a++) {
                 where = str(e, "%s[%%d]", where);
                 args = str(e, "%s, %s", args, coord(e, l, a, "i"));
-                if (l->cover[a] != l->tile[a]) cond = str(e, "%s && %s < %d", cond, coord(e, l, a, "i"), l->tile[a]);
+                if (l->cover[a] != l->tile[a])
+                    cond = str(e, "%s && %s < %d", cond, coord(e, l, a, "i"), l->tile[a]);
             }
         } else x = name_of(e, v);
         bool fl = dtype_is_float(v->type->dtype);
-        line(e, "if (%s) printf(\"%s%s %s\\n\"%s, (%s)%s);", cond, t.data, where, fl ? "%g" : "%lld", args, fl ? "double" : "long long", x);
+        line(e, "if (%s) printf(\"%s%s %s\\n\"%s, (%s)%s);", cond, t.data, where, fl ? "%g" : "%lld", args,
+            fl ? "double" : "long long", x);
         if (tile) end_block(e);
     }
     if (!i->n_operands) line(e, "if (tid == 0) printf(\"%s\\n\");", t.data);
 }
 
-/* The line of the spec that the statements behind it do, as a comment: before #line, which counts from there. */
+/* The line of the spec that the statements behind it do, as a comment: before #line, which counts from there.
+ */
 static void quote(Emit *e, const Source *src, uint32_t at)
 {
     while (at > 0 && src->text[at - 1] != '\n') at--;
@@ -62,8 +71,12 @@ static void quote(Emit *e, const Source *src, uint32_t at)
     for (size_t k = 0; k + 1 < n; k++)
         if (src->text[at + k] == '/' && (src->text[at + k + 1] == '/' || src->text[at + k + 1] == '*')) n = k;
     while (n && (src->text[at + n - 1] == ' ' || src->text[at + n - 1] == '\r')) n--;
-    for (size_t k = 0; k + 1 < n; k++) if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return;
-    if (!strncmp(src->text + at, "kernel ", 7)) { line(e, "/* which programs, in which order */"); return; }
+    for (size_t k = 0; k + 1 < n; k++)
+        if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return;
+    if (!strncmp(src->text + at, "kernel ", 7)) {
+        line(e, "/* which programs, in which order */");
+        return;
+    }
     if (n > 2) line(e, "/* %.*s */", (int)(n > 120 ? 120 : n), src->text + at);
 }
 
@@ -76,45 +89,96 @@ static void source_line(Emit *e, const Instr *i)
     if (ln == e->line && i->loc.file == e->file) return;
     e->line = ln;
     e->file = i->loc.file;
-    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && !kernel_is_roles(i->op) && i->loc.begin < src->len) quote(e, src, i->loc.begin);
+    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && !kernel_is_roles(i->op) && i->loc.begin < src->len)
+        quote(e, src, i->loc.begin);
     text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
 }
 
 static void emit_instr(Emit *e, Instr *i)
 {
     switch ((int)i->op) {
-    case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_TOKEN: case OP_JOIN_TOKENS:
-    case OP_PROGRAM: case OP_FILL_ROW: case OP_CTA_ID: case OP_NUM_CTAS: case OP_CLUSTER_RANK: case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST:
-        return;
+    case OP_CONST:
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_TOKEN:
+    case OP_JOIN_TOKENS:
+    case OP_PROGRAM:
+    case OP_FILL_ROW:
+    case OP_CTA_ID:
+    case OP_NUM_CTAS:
+    case OP_CLUSTER_RANK:
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST: return;
     case OP_FOR: emit_for(e, i); return;
     case OP_WHILE: emit_while(e, i); return;
-    case OP_IF: if (!emit_guarded_loads(e, i) && !emit_guarded_copies(e, i)) emit_if(e, i); return;
+    case OP_IF:
+        if (!emit_guarded_loads(e, i) && !emit_guarded_copies(e, i)) emit_if(e, i);
+        return;
     case OP_LOAD: emit_load(e, i); return;
-    case OP_STORE: if (!emit_bulk_store(e, i)) emit_store(e, i); return;
-    case OP_GATHER: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: emit_indexed(e, i); return;
-    case OP_REDUCE_SUM: case OP_REDUCE_PROD: case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_REDUCE_ANY: case OP_REDUCE_ALL: case OP_REDUCE:
-        emit_reduce(e, i); return;
-    case OP_RESHAPE: case OP_PERMUTE: case OP_CONCAT: case OP_SLICE: emit_by_position(e, i); return;
+    case OP_STORE:
+        if (!emit_bulk_store(e, i)) emit_store(e, i);
+        return;
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: emit_indexed(e, i); return;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_ANY:
+    case OP_REDUCE_ALL:
+    case OP_REDUCE: emit_reduce(e, i); return;
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_CONCAT:
+    case OP_SLICE: emit_by_position(e, i); return;
     case OP_CONVERT: emit_convert(e, i); return;
     case OP_MATERIALIZE: emit_materialize(e, i); return;
     case OP_BARRIER: barrier(e); return;
     case OP_CLUSTER_COMBINE: emit_combine(e, i); return;
-    case OP_SHARED_ALLOC: case OP_SHARED_SLOT: case OP_SHARED_READ: case OP_SHARED_WRITE: case OP_COPY: case OP_COPY_COMMIT: case OP_COPY_WAIT:
-        emit_shared(e, i); return;
+    case OP_SHARED_ALLOC:
+    case OP_SHARED_SLOT:
+    case OP_SHARED_READ:
+    case OP_SHARED_WRITE:
+    case OP_COPY:
+    case OP_COPY_COMMIT:
+    case OP_COPY_WAIT: emit_shared(e, i); return;
     case OP_MMA_SYNC: emit_mma_sync(e, i); return;
     case OP_OPAQUE: {
-        if (ir_result(i)->type->kind == TYPE_TILE) { emit_opaque_tile(e, i); return; }
+        if (ir_result(i)->type->kind == TYPE_TILE) {
+            emit_opaque_tile(e, i);
+            return;
+        }
         const char *n = name_of(e, ir_result(i));
-        line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"), cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
+        line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"),
+            cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
         e->storage[ir_result(i)->id] = n;
         return;
     }
     case OP_PROGRAM_COORD:
         if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_TICKET: case OP_RING: case OP_RING_PUT: case OP_RING_FILL: case OP_FILLED_ROLES: case OP_RING_GET: case OP_SHARED_SLICE: case OP_RING_READ: case OP_RING_NONE: case OP_RING_RELEASE: case OP_WGMMA: case OP_WGMMA_PROMOTED: case OP_WGMMA_WAIT: case OP_ROLES:
-    case OP_WARPGROUP_ANY: case OP_TURN_WAIT: case OP_TURN_PASS:
-        emit_hopper(e, i); return;
+    case OP_TICKET:
+    case OP_RING:
+    case OP_RING_PUT:
+    case OP_RING_FILL:
+    case OP_FILLED_ROLES:
+    case OP_RING_GET:
+    case OP_SHARED_SLICE:
+    case OP_RING_READ:
+    case OP_RING_NONE:
+    case OP_RING_RELEASE:
+    case OP_WGMMA:
+    case OP_WGMMA_PROMOTED:
+    case OP_WGMMA_WAIT:
+    case OP_ROLES:
+    case OP_WARPGROUP_ANY:
+    case OP_TURN_WAIT:
+    case OP_TURN_PASS: emit_hopper(e, i); return;
     case OP_ASSERT: emit_assert(e, i); return;
     case OP_PRINT: emit_print(e, i); return;
     default: break;
@@ -123,9 +187,12 @@ static void emit_instr(Emit *e, Instr *i)
     if ((op_info[i->op].flags & OPF_ELEM) && ir_result(i)->type->kind == TYPE_SCALAR) {
         const char *args[4], *n = name_of(e, ir_result(i));
         for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-        /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that moves between the instructions of a product cuts that in two (ptxas's C7519) */
-        bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 && !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
-        line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
+        /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that
+         * moves between the instructions of a product cuts that in two (ptxas's C7519) */
+        bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
+                    !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
+        line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n,
+            op_expr(e, i, args));
         if (stay) line(e, "%s(%s);", use(e, "pin_float"), n);
         e->storage[ir_result(i)->id] = n;
         return;
@@ -137,7 +204,9 @@ void emit_block(Emit *e, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         if (op_info[i->op].flags & OPF_TERM) return;
-        if (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE)) continue;
+        if (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout &&
+            (op_info[i->op].flags & OPF_PURE))
+            continue;
         source_line(e, i);
         e->here = i;
         if (is_run_op(i)) i = emit_run(e, i);
@@ -153,9 +222,14 @@ void emit_block(Emit *e, Block *b)
     }
 }
 
-static bool is_no_buffer(void *user, Value *v) { (void)user; return v->type->kind != TYPE_SHARED; }
+static bool is_no_buffer(void *user, Value *v)
+{
+    (void)user;
+    return v->type->kind != TYPE_SHARED;
+}
 
-/* The last instruction of the body that has to do with buffers, without roles (a producer keeps its own time). */
+/* The last instruction of the body that has to do with buffers, without roles (a producer keeps its own
+ * time). */
 static const Instr *last_buffer(Emit *e)
 {
     const Instr *last = NULL;
@@ -166,10 +240,12 @@ static const Instr *last_buffer(Emit *e)
     return last;
 }
 
-/* --- the start ------------------------------------------------------------------------------------------------------------------ */
+/* --- the start --------------------------------------------------------------------------------------- */
 
-/* A grid that may start early: everything that reads or writes memory comes after the wait, of each thread of each CTA, so that whoever waits for this grid waits for those before it too
- * (a CTA that ended without would let the next one pass). Those behind are let in afterwards: they take the room of CTAs that are done, never that of one yet to start. */
+/* A grid that may start early: everything that reads or writes memory comes after the wait, of each thread of
+ * each CTA, so that whoever waits for this grid waits for those before it too (a CTA that ended without would
+ * let the next one pass). Those behind are let in afterwards: they take the room of CTAs that are done, never
+ * that of one yet to start. */
 void emit_start(Emit *e)
 {
     if (!e->waits) return;
@@ -188,16 +264,21 @@ static bool quiet_start(const Func *f)
     return false;
 }
 
-/* --- the frame ------------------------------------------------------------------------------------------------------------------ */
+/* --- the frame --------------------------------------------------------------------------------------- */
 
 static void print_param(Emit *e, Text *t, const Slot *s)
 {
     const Param *p = &e->f->params[s->param];
     const char *n = slot_name(e, s->kind, s->param, s->index, s->dtype);
     switch (s->kind) {
-    case SLOT_DATA: text_printf(t, "%s%s *const %s%s", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), p->kind == PARAM_IN ? "__restrict__ " : "", n); return;
+    case SLOT_DATA:
+        text_printf(t, "%s%s *const %s%s", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype),
+            p->kind == PARAM_IN ? "__restrict__ " : "", n);
+        return;
     case SLOT_SCALAR: text_printf(t, "const %s %s", ctype(p->type->dtype), n); return;
-    case SLOT_EXTENT: case SLOT_STRIDE: case SLOT_GRID: text_printf(t, "const i64 %s", n); return;
+    case SLOT_EXTENT:
+    case SLOT_STRIDE:
+    case SLOT_GRID: text_printf(t, "const i64 %s", n); return;
     case SLOT_TENSOR_MAP: text_printf(t, "const __grid_constant__ TensorMap %s", n); return;
     case SLOT_CHECK: text_printf(t, "CheckRecord *const %s", n); return;
     case SLOT_TICKETS: text_printf(t, "u32 *const %s", n); return;
@@ -211,9 +292,12 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
 {
     int operand;
     const Instr *early = measure ? NULL : ir_flight_fault(s, f, &operand);
-    if (early) ir_fail(s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
+    if (early)
+        ir_fail(
+            s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
     const Instr *nowhere = ir_held_fault(f, &operand);
-    if (nowhere) ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
+    if (nowhere)
+        ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
     const char *why;
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
@@ -223,13 +307,22 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     init(&body, &s->arena);
     init(&pre, &s->arena);
     init(&text, &s->arena);
-    *e = (Emit){ .s = s, .f = f, .plan = plan, .target = plan->target, .out = &body, .pre = &pre, .indent = 1, .role = -1, .measure = measure };
+    *e = (Emit){ .s = s,
+        .f = f,
+        .plan = plan,
+        .target = plan->target,
+        .out = &body,
+        .pre = &pre,
+        .indent = 1,
+        .role = -1,
+        .measure = measure };
     e->n_values = f->module->next_id + 1;
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
-    e->last_buffer = plan->split ? NULL : last_buffer(e);         /* what other CTAs send may come at any time */
-    bool early_start = e->waits = plan->options.early_start && plan->target->kind == TARGET_CUDA && plan->target->arch >= 90;
+    e->last_buffer = plan->split ? NULL : last_buffer(e); /* what other CTAs send may come at any time */
+    bool early_start = e->waits =
+        plan->options.early_start && plan->target->kind == TARGET_CUDA && plan->target->arch >= 90;
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);
     int threads = kernel_cta_warps(plan) * plan->target->wave;
@@ -243,7 +336,12 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     bool hip = is_hip(e);
     int ctas = plan->cluster > 1 ? plan->cluster : plan->multicast;
     if (ctas > 1) use(e, "cluster_rank");
-    if (e->cluster_met) { use(e, "mbar_init"); use(e, "fence_mbarrier_init"); use(e, "warp_sync"); use(e, "cluster_arrive"); }
+    if (e->cluster_met) {
+        use(e, "mbar_init");
+        use(e, "fence_mbarrier_init");
+        use(e, "warp_sync");
+        use(e, "cluster_arrive");
+    }
     if (hip && shared) use(e, "LDS");
     Text head = text;
     init(&text, &s->arena);
@@ -261,18 +359,25 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     }
     text_puts(&text, ")\n{\n");
     if (shared) {
-        if (hip) text_printf(&text, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)all);
+        if (hip)
+            text_printf(
+                &text, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)all);
         else text_puts(&text, "    extern __shared__ __align__(1024) u8 shared[];\n");
         text_printf(&text, "    const u32 shared_base = shared_address(shared);\n    (void)shared_base;\n");
     }
-    text_printf(&text, "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; (void)warp;\n", hip ? "thread_id()" : "threadIdx.x",
-                plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
+    text_printf(&text,
+        "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; "
+        "(void)warp;\n",
+        hip ? "thread_id()" : "threadIdx.x", plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
     if (ctas > 1) {
         text_puts(&text, "    const int block = cluster_rank();\n    (void)block;\n");
         if (e->cluster_met) {
             text_puts(&text, "    if (tid == 0) {\n");
-            for (size_t k = 0; k < e->cluster_bars.len; k++) text_printf(&text, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
-            text_puts(&text, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive();        /* this CTA has started: the others may send to its shared memory */\n");
+            for (size_t k = 0; k < e->cluster_bars.len; k++)
+                text_printf(
+                    &text, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
+            text_puts(&text, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive(); "
+                             "       /* this CTA has started: the others may send to its shared memory */\n");
         }
     }
     if (!measure) {
@@ -285,12 +390,29 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
         text_write(&head, text.data, text.len);
         text = head;
     }
-    *out = (GpuCode){ .text = text.data, .text_len = text.len, .name = f->name, .planned_registers = plan->registers, .lane_registers = kernel_lane_registers(plan->target, plan->warps), .planned_waves = kernel_waves_per_eu(plan, all), .threads = threads, .shared_bytes = all, .scratch_bytes = e->scratch_bytes,
-                      .largest = e->largest, .registers = registers_at_most(plan, threads), .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
-                      .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early, .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
-                      .slots = e->slots.data, .n_slots = (int)e->slots.len, .maps = e->maps.data, .n_maps = (int)e->maps.len,
-                      .persistent = plan->persistent, .cluster = ctas > 0 ? ctas : 1, .early_start = early_start,
-                      .shared_map = e->shared_map.data, .n_shared_map = (int)e->shared_map.len };
+    *out = (GpuCode){ .text = text.data,
+        .text_len = text.len,
+        .name = f->name,
+        .planned_registers = plan->registers,
+        .lane_registers = kernel_lane_registers(plan->target, plan->warps),
+        .planned_waves = kernel_waves_per_eu(plan, all),
+        .threads = threads,
+        .shared_bytes = all,
+        .scratch_bytes = e->scratch_bytes,
+        .largest = e->largest,
+        .registers = registers_at_most(plan, threads),
+        .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
+        .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early,
+        .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
+        .slots = e->slots.data,
+        .n_slots = (int)e->slots.len,
+        .maps = e->maps.data,
+        .n_maps = (int)e->maps.len,
+        .persistent = plan->persistent,
+        .cluster = ctas > 0 ? ctas : 1,
+        .early_start = early_start,
+        .shared_map = e->shared_map.data,
+        .n_shared_map = (int)e->shared_map.len };
 }
 
 void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out) { emit(s, f, plan, out, false); }

@@ -1,4 +1,5 @@
-/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
+/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX
+ * ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
 #include "backends/gpu/emit.h"
 #include "passes/kernel/bulk.h"
 
@@ -7,12 +8,14 @@ static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
     TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d, .swizzle_bytes = b->row_bytes };
     int n = 0;
     m.axes[n++] = w->unit;
-    for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) m.axes[n++] = a;
+    for (int a = w->rank - 1; a >= 0; a--)
+        if (a != w->unit) m.axes[n++] = a;
     for (int k = 0; k < w->rank; k++) {
         int t = w->tile_axis[m.axes[k]];
         m.box[k] = t < 0 ? 1 : (uint32_t)b->box[t];
     }
-    for (size_t k = 0; k < e->maps.len; k++) if (!memcmp(&e->maps.data[k], &m, sizeof m)) return (int)k;
+    for (size_t k = 0; k < e->maps.len; k++)
+        if (!memcmp(&e->maps.data[k], &m, sizeof m)) return (int)k;
     vec_push(&e->s->arena, &e->maps, m);
     return (int)e->maps.len - 1;
 }
@@ -20,14 +23,18 @@ static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
 /* The buffers of a store, the warp's own: name of their address. */
 static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buffers, DType d)
 {
-    for (size_t k = 0; k < e->stages.len; k++) if (e->stages.data[k].store == i) return e->stages.data[k].name;
+    for (size_t k = 0; k < e->stages.len; k++)
+        if (e->stages.data[k].store == i) return e->stages.data[k].name;
     const char *n = tmp(e, "stage");
     vec_push(&e->s->arena, &e->stages, ((Stage){ i, n }));
     int warps = e->plan->warps;
-    const Type *t = type_shared(e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
+    const Type *t = type_shared(
+        e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
-    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
-    text_printf(e->pre, "        const u32 %s = shared_base + %lld + warp * %d;\n", n, (long long)e->shared_bytes, b->bytes * buffers);
+    vec_push(&e->s->arena, &e->shared_map,
+        ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
+    text_printf(e->pre, "        const u32 %s = shared_base + %lld + warp * %d;\n", n,
+        (long long)e->shared_bytes, b->bytes * buffers);
     e->shared_bytes += (int64_t)b->bytes * buffers * warps;
     return n;
 }
@@ -39,33 +46,48 @@ static const char *exchanged(Emit *e, const BulkBoxes *b, const char *row)
     return b->row_bytes == 64 ? str(e, "((%s & 6) << 3)", row) : str(e, "((%s & 4) << 2)", row);
 }
 
-static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *to, const char *lanes, const char *k, int bytes)
+static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *to, const char *lanes,
+    const char *k, int bytes)
 {
     int all = b->n * b->pairs;
     const char *at = tmp(e, "q");
     if (bytes == 2) {
-        int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all / 4), *col = arena_array(&e->s->arena, int32_t, (size_t)all / 4);
-        for (int q = 0; q < all / 4; q++) { word[q] = b->pair[4 * q]; col[q] = b->col[4 * q] * 2; }
+        int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all / 4),
+                *col = arena_array(&e->s->arena, int32_t, (size_t)all / 4);
+        for (int q = 0; q < all / 4; q++) {
+            word[q] = b->pair[4 * q];
+            col[q] = b->col[4 * q] * 2;
+        }
         begin_unrolled(e, at, b->pairs / 4);
         const char *i = tmp(e, "at");
         line(e, "const int %s = %s * %d + %s;", i, k, b->pairs / 4, at);
-        line(e, "%s(%s + (lane & 15) * %d + (%s ^ %s), &%s[%s]);", use(e, "stmatrix_x4"), to, b->row_bytes, index_formula(e, col, all / 4, i), lanes, from, index_formula(e, word, all / 4, i));
+        line(e, "%s(%s + (lane & 15) * %d + (%s ^ %s), &%s[%s]);", use(e, "stmatrix_x4"), to, b->row_bytes,
+            index_formula(e, col, all / 4, i), lanes, from, index_formula(e, word, all / 4, i));
     } else {
-        int32_t *reg = arena_array(&e->s->arena, int32_t, (size_t)all), *col = arena_array(&e->s->arena, int32_t, (size_t)all), *row = arena_array(&e->s->arena, int32_t, (size_t)all);
-        for (int q = 0; q < all; q++) { reg[q] = 2 * b->pair[q]; col[q] = b->col[q] * 4; row[q] = b->half[q] * 8 * b->row_bytes; }
+        int32_t *reg = arena_array(&e->s->arena, int32_t, (size_t)all),
+                *col = arena_array(&e->s->arena, int32_t, (size_t)all),
+                *row = arena_array(&e->s->arena, int32_t, (size_t)all);
+        for (int q = 0; q < all; q++) {
+            reg[q] = 2 * b->pair[q];
+            col[q] = b->col[q] * 4;
+            row[q] = b->half[q] * 8 * b->row_bytes;
+        }
         begin_unrolled(e, at, b->pairs);
         const char *i = tmp(e, "at");
         line(e, "const int %s = %s * %d + %s;", i, k, b->pairs, at);
-        line(e, "%s(%s + (lane >> 2) * %d + %s + (%s ^ %s), &%s[%s]);", use(e, "sts_b64"), to, b->row_bytes, index_formula(e, row, all, i), index_formula(e, col, all, i), lanes, from,
-             index_formula(e, reg, all, i));
+        line(e, "%s(%s + (lane >> 2) * %d + %s + (%s ^ %s), &%s[%s]);", use(e, "sts_b64"), to, b->row_bytes,
+            index_formula(e, row, all, i), index_formula(e, col, all, i), lanes, from,
+            index_formula(e, reg, all, i));
     }
     end_block(e);
 }
 
-/* --- conversions through a store's buffers ------------------------------------------------------------------------------------- */
+/* --- conversions through a store's buffers ----------------------------------------------------------- */
 
-/* Vectors of `src` (registers first[n], eight elements each along the boxes' rows) sorted by box; false where one is not, in all lanes and warps, a piece of one row of one box. */
-static bool vectors_by_box(Emit *e, const Layout *src, const BulkBoxes *b, const LayoutVector *v, int32_t *first, int *each)
+/* Vectors of `src` (registers first[n], eight elements each along the boxes' rows) sorted by box; false where
+ * one is not, in all lanes and warps, a piece of one row of one box. */
+static bool vectors_by_box(
+    Emit *e, const Layout *src, const BulkBoxes *b, const LayoutVector *v, int32_t *first, int *each)
 {
     int per = b->pairs / 4, *have = arena_array(&e->s->arena, int, (size_t)b->n);
     int32_t c[TILE_MAX_RANK];
@@ -84,12 +106,15 @@ static bool vectors_by_box(Emit *e, const Layout *src, const BulkBoxes *b, const
         first[box * per + have[box]++] = (int32_t)r;
     }
     *each = per;
-    for (int k = 0; k < b->n; k++) if (have[k] != per) return false;
+    for (int k = 0; k < b->n; k++)
+        if (have[k] != per) return false;
     return true;
 }
 
-/* Rows of 128 bytes: which sixteen bytes of a row the swizzle exchanges for row r, by its lowest bit first or last. ldmatrix meets no bank twice under either. */
-static uint32_t turned(bool low_first, uint32_t r) { return (low_first ? (r & 1) << 2 | (r & 6) >> 1 : r & 7) << 4; }
+/* Rows of 128 bytes: which sixteen bytes of a row the swizzle exchanges for row r, by its lowest bit first or
+ * last. ldmatrix meets no bank twice under either. */
+static uint32_t turned(bool low_first, uint32_t r)
+{ return (low_first ? (r & 1) << 2 | (r & 6) >> 1 : r & 7) << 4; }
 
 /* Is the write of vector `reg` in fewer passes with the row's lowest bit first? */
 static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint32_t reg)
@@ -105,8 +130,9 @@ static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint3
     return layout_wavefronts(at[1], 32, 16) < layout_wavefronts(at[0], 32, 16);
 }
 
-/* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such: the warp writes its rows to the store's buffers and reads
- * fragments back by ldmatrix, instead of exchanging words between lanes (H100, product of 4096 with a residual: 720 to 732 TFLOPS). */
+/* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such:
+ * the warp writes its rows to the store's buffers and reads fragments back by ldmatrix, instead of exchanging
+ * words between lanes (H100, product of 4096 with a residual: 720 to 732 TFLOPS). */
 bool emit_staged_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
@@ -114,21 +140,30 @@ bool emit_staged_convert(Emit *e, Instr *i)
     BulkBoxes b;
     LayoutVector v;
     int axis, each;
-    if (e->role < 0 || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 || layout_warps(src) != layout_warps(dst)) return false;
+    if (e->role < 0 || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 ||
+        layout_warps(src) != layout_warps(dst))
+        return false;
     Instr *store = kernel_bulk_store_like(e->f->body, r->type);
     if (!store) return false;
     kernel_unit_axis(e->f, store, &axis);
     if (!kernel_bulk_boxes(&e->s->arena, dst, axis, 2, &b)) return false;
     layout_vector(src, axis, 2, 16, 16, &v);
-    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)), *word = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)), *col = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4));
-    if (v.n != 8 || layout_regs(src) != layout_regs(dst) || !vectors_by_box(e, src, &b, &v, first, &each)) return false;
-    for (int k = 0; k < 8; k++) if (v.reg[k] % 2 != (uint32_t)k % 2) return false;
+    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)),
+            *word = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)),
+            *col = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4));
+    if (v.n != 8 || layout_regs(src) != layout_regs(dst) || !vectors_by_box(e, src, &b, &v, first, &each))
+        return false;
+    for (int k = 0; k < 8; k++)
+        if (v.reg[k] % 2 != (uint32_t)k % 2) return false;
 
     int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(store, ATTR_BULK, 0);
     bool low = low_bit_first(src, &b, axis, (uint32_t)first[0]);
-    const char *from = array_of(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype), *c[TILE_MAX_RANK];
-    line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */", name_of(e, x), name_of(e, r));
-    const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"), *row = tmp(e, "row");
+    const char *from = array_of(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype),
+               *c[TILE_MAX_RANK];
+    line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */",
+        name_of(e, x), name_of(e, r));
+    const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"),
+               *row = tmp(e, "row");
     line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait_read"));
     line(e, "%s();", use(e, "warp_sync"));
     begin_unrolled(e, k, b.n);
@@ -145,13 +180,20 @@ bool emit_staged_convert(Emit *e, Instr *i)
     }
     const char *w = tmp(e, "w");
     line(e, "const u32 %s[4] = { %s, %s, %s, %s };", w, words[0], words[1], words[2], words[3]);
-    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, row, b.row_bytes, c[axis], b.row_bytes / 2, low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", row, row) : exchanged(e, &b, row), w);
+    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, row, b.row_bytes,
+        c[axis], b.row_bytes / 2,
+        low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", row, row) : exchanged(e, &b, row), w);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
-    for (int n = 0; n < all; n++) { word[n] = b.pair[4 * n]; col[n] = b.col[4 * n] * 2; }
+    for (int n = 0; n < all; n++) {
+        word[n] = b.pair[4 * n];
+        col[n] = b.col[4 * n] * 2;
+    }
     begin_unrolled(e, q, each);
     line(e, "const int %s = %s * %d + %s;", at, k, each, q);
-    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), to, index_formula(e, word, all, at), buffer, b.row_bytes, index_formula(e, col, all, at), low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &b, "lane"));
+    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), to,
+        index_formula(e, word, all, at), buffer, b.row_bytes, index_formula(e, col, all, at),
+        low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &b, "lane"));
     end_block(e);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
@@ -159,7 +201,8 @@ bool emit_staged_convert(Emit *e, Instr *i)
     return true;
 }
 
-/* More boxes than these, each with a buffer, are written all before the first is stored: one fence serves them (H100, seven boxes: convolution of 28 x 28 71.4 to 69.6 us, of 56 x 56 195.7 to 193.2). */
+/* More boxes than these, each with a buffer, are written all before the first is stored: one fence serves
+ * them (H100, seven boxes: convolution of 28 x 28 71.4 to 69.6 us, of 56 x 56 195.7 to 193.2). */
 enum { FEW_BOXES = 4 };
 
 bool emit_bulk_store(Emit *e, Instr *store)
@@ -176,10 +219,12 @@ bool emit_bulk_store(Emit *e, Instr *store)
     DType d = x->type->dtype;
     const Layout *l = layout_of(e, x);
     int bytes = dtype_bytes(d);
-    if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b)) ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
+    if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b))
+        ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
     int map = map_for(e, &w, &b, d);
     const TensorMapDesc *t = &e->maps.data[map];
-    const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"), *lanes = tmp(e, "lanes"), *c = "";
+    const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"),
+               *lanes = tmp(e, "lanes"), *c = "";
     e->bulk = true;
     line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA */", b.box[axis]);
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));
@@ -187,7 +232,8 @@ bool emit_bulk_store(Emit *e, Instr *store)
     bool at_once = buffers == b.n && b.n > FEW_BOXES;
     const char *to = buffers > 1 ? str(e, "%s + %s %% %d * %d", stage, k, buffers, b.bytes) : stage;
     if (!at_once) begin_unrolled(e, k, b.n);
-    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"), at_once ? 0 : kernel_bulk_depth(b.n, buffers) - 1);
+    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
+        at_once ? 0 : kernel_bulk_depth(b.n, buffers) - 1);
     line(e, "%s();", use(e, "warp_sync"));
     if (at_once) begin_unrolled(e, k, b.n);
     fill_box(e, &b, from, to, lanes, k, bytes);
@@ -208,12 +254,15 @@ bool emit_bulk_store(Emit *e, Instr *store)
             if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
             if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
         }
-        c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");      /* one that saturated begins a box too (kernel_tma_begins) */
+        c = str(e, "%s)%s", c,
+            wide && !q ? str(e, " & -%d", 16 / bytes)
+                       : ""); /* one that saturated begins a box too (kernel_tma_begins) */
     }
     line(e, "if (lane == 0) {");
     e->indent++;
     if (at_once) begin_unrolled(e, k, b.n);
-    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, ACCESS_TMA), w.rank)), slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, ACCESS_TMA), w.rank)),
+        slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
     if (at_once) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
     end_block(e);

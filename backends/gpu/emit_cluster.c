@@ -1,16 +1,22 @@
 /* emit_cluster.c: CTAs of a cluster that load together (passes/kernel/multicast.c).
  *
- * A ring that they fill together has in each of them the same slots at the same addresses. Each producer waits until the consumers of all CTAs have given the slot back (its own empty
- * mbarrier counts the arrivals of all), tells its full mbarrier to expect the whole tile, and sends its part to all. A part may come before its receiver expects it: that one's
- * phase stays open until its own producer has arrived (the count of bytes may go below zero, PTX ISA 9.7.13.15.5.1), and it is the right phase, since its consumers gave the slot back.
+ * A ring that they fill together has in each of them the same slots at the same addresses. Each producer
+ * waits until the consumers of all CTAs have given the slot back (its own empty mbarrier counts the arrivals
+ * of all), tells its full mbarrier to expect the whole tile, and sends its part to all. A part may come
+ * before its receiver expects it: that one's phase stays open until its own producer has arrived (the count
+ * of bytes may go below zero, PTX ISA 9.7.13.15.5.1), and it is the right phase, since its consumers gave the
+ * slot back.
  *
- * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all CTAs send, and the producer, last of all, for every slot to be given
- * back by all consumers. All CTAs of a cluster have the same number of tickets: the first draws, and sends the number on. */
+ * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all
+ * CTAs send, and the producer, last of all, for every slot to be given back by all consumers. All CTAs of a
+ * cluster have the same number of tickets: the first draws, and sends the number on. */
 #include "backends/gpu/emit.h"
 
 void emit_cluster_places(Emit *e)
 {
-    line(e, "const u32 draw_full = shared_base + %lld, draw_empty = draw_full + 8, draw_word = draw_full + 16;", (long long)e->shared_bytes);
+    line(e,
+        "const u32 draw_full = shared_base + %lld, draw_empty = draw_full + 8, draw_word = draw_full + 16;",
+        (long long)e->shared_bytes);
     e->shared_bytes += 32;
 }
 
@@ -27,8 +33,9 @@ void emit_cluster_meet(Emit *e)
     line(e, "%s();    /* all CTAs of the cluster are there, and their mbarriers */", use(e, "cluster_wait"));
 }
 
-/* The first ticket of a pair is its own number, as a CTA's is by itself. Of larger clusters some may have to wait for others to end (multiprocessors come in groups that they need not
- * divide): those draw the first one too, so that what is left for the late ones is nothing. */
+/* The first ticket of a pair is its own number, as a CTA's is by itself. Of larger clusters some may have to
+ * wait for others to end (multiprocessors come in groups that they need not divide): those draw the first one
+ * too, so that what is left for the late ones is nothing. */
 void emit_cluster_draw(Emit *e, const char *program)
 {
     int others = e->plan->multicast - 1;
@@ -39,7 +46,8 @@ void emit_cluster_draw(Emit *e, const char *program)
     e->indent++;
     line(e, "if (%sblock == 0) {", first ? "" : "draw && ");
     e->indent++;
-    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64), first ? "0" : cta_count(e));
+    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64),
+        first ? "0" : cta_count(e));
     line(e, "%s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
     if (first) {
         line(e, "for (int other = 1; other <= %d; other++) {", others);
@@ -65,10 +73,14 @@ void emit_cluster_leave(Emit *e)
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         if (r->ctas < 2) continue;
-        if (r->depth == 1) { line(e, "%s(%s_empty, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name); continue; }
+        if (r->depth == 1) {
+            line(e, "%s(%s_empty, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name);
+            continue;
+        }
         line(e, "for (int i = 0; i < %d; i++) {", r->depth);
         e->indent++;
-        line(e, "%s(%s_empty + 8 * %s_slot, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name, r->name);
+        line(e, "%s(%s_empty + 8 * %s_slot, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name,
+            r->name);
         line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", r->name, r->depth, r->name, r->name);
         end_block(e);
     }

@@ -1,4 +1,5 @@
-/* emit_convert.c: tiles from one layout to another as layout_convert plans it, and to and from shared tiles in vectors.
+/* emit_convert.c: tiles from one layout to another as layout_convert plans it, and to and from shared tiles
+ * in vectors.
  *
  * Elements move as raw bits: those narrower than a word travel packed where the plan keeps them together. */
 #include "backends/gpu/emit.h"
@@ -22,16 +23,19 @@ const char *array_of(Emit *e, const Value *x, const Layout *l)
     return n;
 }
 
-/* --- shuffles ------------------------------------------------------------------------------------------------------------- */
+/* --- shuffles ---------------------------------------------------------------------------------------- */
 
 typedef const char *LaneFn(Emit *, int reg, const void *user);
 
-/* What `fn` says of the register that `table` gives for this lane; the table depends on the lane bits in `mask` only. NULL: none. */
-static const char *by_lane(Emit *e, uint32_t mask, const int16_t *table, int lane, LaneFn *fn, const void *user)
+/* What `fn` says of the register that `table` gives for this lane; the table depends on the lane bits in
+ * `mask` only. NULL: none. */
+static const char *by_lane(
+    Emit *e, uint32_t mask, const int16_t *table, int lane, LaneFn *fn, const void *user)
 {
     if (!mask) return table[lane] == LAYOUT_NOREG ? NULL : fn(e, table[lane], user);
     uint32_t b = mask & -mask;
-    const char *lo = by_lane(e, mask ^ b, table, lane, fn, user), *hi = by_lane(e, mask ^ b, table, lane | (int)b, fn, user);
+    const char *lo = by_lane(e, mask ^ b, table, lane, fn, user),
+               *hi = by_lane(e, mask ^ b, table, lane | (int)b, fn, user);
     if (!lo || !hi) return lo ? lo : hi;
     if (!strcmp(lo, hi)) return lo;
     if (!strcmp(lo, "false") && !strcmp(hi, "true")) return str(e, "(lane & %u) != 0", b);
@@ -39,7 +43,11 @@ static const char *by_lane(Emit *e, uint32_t mask, const int16_t *table, int lan
     return str(e, "(lane & %u ? %s : %s)", b, hi, lo);
 }
 
-typedef struct Words { const char *array; DType d; int per; } Words;
+typedef struct Words {
+    const char *array;
+    DType d;
+    int per;
+} Words;
 
 static const char *word_of(Emit *e, int reg, const void *user)
 {
@@ -47,9 +55,15 @@ static const char *word_of(Emit *e, int reg, const void *user)
     return w->per == 1 ? raw_element(e, w->array, w->d, reg) : str(e, "%s[%d]", w->array, reg / w->per);
 }
 
-static const char *is_one(Emit *e, int yes, const void *user) { (void)e; (void)user; return yes ? "true" : "false"; }
+static const char *is_one(Emit *e, int yes, const void *user)
+{
+    (void)e;
+    (void)user;
+    return yes ? "true" : "false";
+}
 
-/* Which lanes take register reg in round r: those of its table. Lanes that got it before keep it; what the others hold nobody wants. */
+/* Which lanes take register reg in round r: those of its table. Lanes that got it before keep it; what the
+ * others hold nobody wants. */
 static const char *takes(Emit *e, const LayoutRound *r, int reg, const bool *had, int lanes)
 {
     int16_t table[LAYOUT_MAX_LANES];
@@ -75,8 +89,12 @@ static bool whole_words(const LayoutConvert *p, uint32_t k, int per)
         if (r[q].shuffle != r->shuffle || memcmp(r[q].src, r->src, sizeof r->src)) return false;
     for (uint32_t lane = 0; lane < layout_lanes(p->src); lane++)
         for (int q = 0; q < per; q++) {
-            if (r->send[lane] == LAYOUT_NOREG ? r[q].send[lane] != LAYOUT_NOREG : r->send[lane] % per || r[q].send[lane] != r->send[lane] + q) return false;
-            if (r->recv[lane] == LAYOUT_NOREG ? r[q].recv[lane] != LAYOUT_NOREG : r->recv[lane] % per || r[q].recv[lane] != r->recv[lane] + q) return false;
+            if (r->send[lane] == LAYOUT_NOREG ? r[q].send[lane] != LAYOUT_NOREG
+                                              : r->send[lane] % per || r[q].send[lane] != r->send[lane] + q)
+                return false;
+            if (r->recv[lane] == LAYOUT_NOREG ? r[q].recv[lane] != LAYOUT_NOREG
+                                              : r->recv[lane] % per || r[q].recv[lane] != r->recv[lane] + q)
+                return false;
         }
     return true;
 }
@@ -91,7 +109,8 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
     }
     int step = words ? pw : 1, cells = words ? array_len(d, n) : n;
     const char *cell = words ? to : tmp(e, "raw"), *type = words ? array_type(d) : "u32";
-    bool *filled = arena_array(&e->s->arena, bool, (size_t)cells), *had = arena_array(&e->s->arena, bool, (size_t)cells * (size_t)lanes);
+    bool *filled = arena_array(&e->s->arena, bool, (size_t)cells),
+         *had = arena_array(&e->s->arena, bool, (size_t)cells *(size_t)lanes);
     const char *shuffle = NULL;
     if (!words) line(e, "u32 %s[%d];", cell, n);
     for (uint32_t k = 0; k < p->nround; k += (uint32_t)step) {
@@ -100,7 +119,8 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
         const char *x = by_lane(e, r->send_mask, r->send, 0, word_of, &w), *y = tmp(e, "y");
         if (!x) x = "0";
         if (r->shuffle) {
-            shuffle = use(e, str(e, "shuffle_from_%s", words && pw == 1 ? (d == DT_BOOL ? "bool" : dtype_name(d)) : "u32"));
+            shuffle = use(e, str(e, "shuffle_from_%s",
+                                 words && pw == 1 ? (d == DT_BOOL ? "bool" : dtype_name(d)) : "u32"));
             x = str(e, "%s(%s, %s)", shuffle, x, source_lane(e, r, lanes));
         }
         line(e, "const %s %s = %s;", type, y, x);
@@ -114,78 +134,99 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
             /* the first to come may write too much: what others must hold comes later */
             const char *cond = filled[c] ? takes(e, r, reg, &had[c * lanes], lanes) : "true";
             for (int l = 0; l < lanes; l++) had[c * lanes + l] |= r->recv[l] == reg;
-            if (cond && strcmp(cond, "true")) line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, cond, y, cell, c);
+            if (cond && strcmp(cond, "true"))
+                line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, cond, y, cell, c);
             else line(e, "%s[%d] = %s;", cell, c, y);
             filled[c] = true;
         }
     }
-    for (int c = 0; c < cells; c++) if (!filled[c]) line(e, "%s[%d] = 0;", cell, c);
+    for (int c = 0; c < cells; c++)
+        if (!filled[c]) line(e, "%s[%d] = 0;", cell, c);
     for (int w = 0; !words && w < array_len(d, n); w++) {
         const char *x = NULL;
         for (int q = 0; q < pw && w * pw + q < n; q++) {
-            const char *part = q ? str(e, "%s[%d] << %d", cell, w * pw + q, q * 32 / pw) : str(e, "%s[%d]", cell, w * pw);
+            const char *part =
+                q ? str(e, "%s[%d] << %d", cell, w * pw + q, q * 32 / pw) : str(e, "%s[%d]", cell, w * pw);
             x = x ? str(e, "%s | %s", x, part) : part;
         }
         line(e, "%s[%d] = %s;", to, w, x);
     }
 }
 
-/* --- shared tiles in vectors --------------------------------------------------------------------------------------------------- */
+/* --- shared tiles in vectors ------------------------------------------------------------------------- */
 
 /* Are the registers of each vector successive, and its words words of the array? */
 static bool plain_vector(const LayoutVector *v, DType d)
 {
     if (d == DT_BOOL && v->n > 1) return false;
-    for (uint32_t k = 0; k < v->n; k++) if (v->reg[k] != k) return false;
+    for (uint32_t k = 0; k < v->n; k++)
+        if (v->reg[k] != k) return false;
     return v->mask == v->n - 1 && v->bytes >= 4;
 }
 
-bool linear_offsets(Emit *e, const Layout *l, const LayoutShared *s, int every, uint32_t **own, uint32_t *seen)
+bool linear_offsets(
+    Emit *e, const Layout *l, const LayoutShared *s, int every, uint32_t **own, uint32_t *seen)
 {
     int lanes = (int)layout_lanes(l), threads = lanes * (int)layout_warps(l), regs = (int)layout_regs(l);
     uint32_t *thread = arena_array(&e->s->arena, uint32_t, (size_t)threads);
     int32_t c[TILE_MAX_RANK];
     *own = arena_array(&e->s->arena, uint32_t, (size_t)regs);
     *seen = 0;
-    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) return false;
     for (int r = 0; r < regs; r++)
         for (int t = 0; t < threads; t++) {
             if (r % every) continue;
             layout_element(l, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
             uint32_t at = layout_shared_offset(s, c);
-            if (r == 0) { thread[t] = at; *seen |= at; }
+            if (r == 0) {
+                thread[t] = at;
+                *seen |= at;
+            }
             if (t == 0) (*own)[r] = at ^ thread[0];
             if (at != (thread[t] ^ (*own)[r])) return false;
         }
     return true;
 }
 
-/* Of a register's part of an offset what threads never have is added, and becomes the instruction's own; what is left is few values. */
-const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, const char *reg, bool looped)
+/* Of a register's part of an offset what threads never have is added, and becomes the instruction's own; what
+ * is left is few values. */
+const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
+    const char *reg, bool looped)
 {
-    int32_t *x = arena_array(&e->s->arena, int32_t, (size_t)n), *p = arena_array(&e->s->arena, int32_t, (size_t)n), any = 0;
-    for (int k = 0; k < n; k++) { x[k] = (int32_t)(own[k * every] & seen); p[k] = (int32_t)(own[k * every] & ~seen); any |= x[k]; }
+    int32_t *x = arena_array(&e->s->arena, int32_t, (size_t)n),
+            *p = arena_array(&e->s->arena, int32_t, (size_t)n), any = 0;
+    for (int k = 0; k < n; k++) {
+        x[k] = (int32_t)(own[k * every] & seen);
+        p[k] = (int32_t)(own[k * every] & ~seen);
+        any |= x[k];
+    }
     if (!looped) {
         int k = atoi(reg) / every;
         return x[k] ? str(e, "(%s ^ %d) + %d", origin, x[k], p[k]) : str(e, "%s + %d", origin, p[k]);
     }
-    return any ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, x, n, "v"), index_formula(e, p, n, "v")) : str(e, "%s + %s", origin, index_formula(e, p, n, "v"));
+    return any ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, x, n, "v"), index_formula(e, p, n, "v"))
+               : str(e, "%s + %s", origin, index_formula(e, p, n, "v"));
 }
 
-/* Element k of a vector goes to register r ^ v->reg[k]. Is every word of the array that the vector reaches made of its elements alone? */
+/* Element k of a vector goes to register r ^ v->reg[k]. Is every word of the array that the vector reaches
+ * made of its elements alone? */
 static bool whole_cells(const LayoutVector *v, DType d, int r)
 {
     int pw = per_word(d), n = (int)v->n;
     for (int k = 0; k < n; k++) {
         int here = 0;
-        for (int j = 0; j < n; j++) here += (int)(((unsigned)r ^ v->reg[j]) / (unsigned)pw == ((unsigned)r ^ v->reg[k]) / (unsigned)pw);
+        for (int j = 0; j < n; j++)
+            here +=
+                (int)(((unsigned)r ^ v->reg[j]) / (unsigned)pw == ((unsigned)r ^ v->reg[k]) / (unsigned)pw);
         if (here != pw) return false;
     }
     return true;
 }
 
 /* A vector read at once, its words then put together where their elements belong. */
-static void take_vector(Emit *e, const char *array, DType d, const LayoutVector *v, const char *fn, const char *at, int r)
+static void take_vector(
+    Emit *e, const char *array, DType d, const LayoutVector *v, const char *fn, const char *at, int r)
 {
     int pw = per_word(d), n = (int)v->n;
     const char *w = tmp(e, "w");
@@ -208,17 +249,29 @@ static void take_vector(Emit *e, const char *array, DType d, const LayoutVector 
     }
 }
 
-typedef struct Origin { const char *name; uint32_t *own, seen; int n, every; bool looped; } Origin;
+typedef struct Origin {
+    const char *name;
+    uint32_t *own, seen;
+    int n, every;
+    bool looped;
+} Origin;
 
-static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base, const char *reg, const Origin *o)
+static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
+    const LayoutVector *v, const char *base, const char *reg, const Origin *o)
 {
     const char *c[TILE_MAX_RANK], *in = "";
     for (int a = 0; a < l->rank; a++) {
         c[a] = coord(e, l, a, reg);
         if (l->cover[a] != l->tile[a]) in = str(e, "%s%s%s < %d", in, *in ? " && " : "", c[a], l->tile[a]);
     }
-    if (*in) { line(e, "if (%s) {", in); e->indent++; }
-    const char *at = str(e, "%s + %s", base, o->name ? linear_address(e, o->name, o->own, o->seen, o->n, o->every, reg, o->looped) : shared_offset(e, s, c)), *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
+    if (*in) {
+        line(e, "if (%s) {", in);
+        e->indent++;
+    }
+    const char *at = str(e, "%s + %s", base,
+                   o->name ? linear_address(e, o->name, o->own, o->seen, o->n, o->every, reg, o->looped)
+                           : shared_offset(e, s, c)),
+               *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
     int pw = per_word(d), r = atoi(reg), n = (int)v->n;
     if (plain_vector(v, d)) {
         const char *word = str(e, "&%s[%s]", array, pw == 1 ? reg : str(e, "(%s) / %d", reg, pw));
@@ -228,7 +281,8 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
         const char *w = tmp(e, "w"), *x = "";
         int words = n * dtype_bytes(d) / 4;
         if (pw == 1 && dtype_bytes(d) == 8) {
-            for (int k = 0; k < n; k++) x = str(e, "%s%s%s[%u]", x, k ? ", " : "", array, (unsigned)r ^ v->reg[k]);
+            for (int k = 0; k < n; k++)
+                x = str(e, "%s%s%s[%u]", x, k ? ", " : "", array, (unsigned)r ^ v->reg[k]);
             line(e, "const %s %s[%d] = { %s };", ctype(d), w, n, x);
         } else {
             for (int k = 0; k < words; k++) {
@@ -243,7 +297,8 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
             line(e, "const %s %s[%d] = { %s };", array_type(d), w, words, x);
         }
         line(e, "%s(%s, %s);", use(e, fn), at, w);
-    } else if (!put && v->bytes >= 4 && d != DT_BOOL && whole_cells(v, d, r)) take_vector(e, array, d, v, fn, at, r);
+    } else if (!put && v->bytes >= 4 && d != DT_BOOL && whole_cells(v, d, r))
+        take_vector(e, array, d, v, fn, at, r);
     else {
         for (int k = 0; k < n; k++) {
             int q = (int)((unsigned)r ^ v->reg[k]);
@@ -251,38 +306,51 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
             if (pw == 1) {
                 if (put) line(e, "%s(%s, %s[%d]);", use(e, str(e, "sts_%s", dtype_name(d))), a, array, q);
                 else line(e, "%s[%d] = %s(%s);", array, q, use(e, str(e, "lds_%s", dtype_name(d))), a);
-            } else if (put) line(e, "%s(%s, %s);", use(e, pw == 2 ? "sts_w16" : "sts_w8"), a, raw_element(e, array, d, q));
+            } else if (put)
+                line(
+                    e, "%s(%s, %s);", use(e, pw == 2 ? "sts_w16" : "sts_w8"), a, raw_element(e, array, d, q));
             else {
                 int shift = 32 / pw * (q % pw);
-                line(e, "%s[%d] = (%s[%d] & ~(%uu << %d)) | (u32)%s(%s) << %d;", array, q / pw, array, q / pw, (1u << 32 / pw) - 1, shift, use(e, pw == 2 ? "lds_b16" : "lds_b8"), a, shift);
+                line(e, "%s[%d] = (%s[%d] & ~(%uu << %d)) | (u32)%s(%s) << %d;", array, q / pw, array, q / pw,
+                    (1u << 32 / pw) - 1, shift, use(e, pw == 2 ? "lds_b16" : "lds_b8"), a, shift);
             }
         }
     }
     if (*in) end_block(e);
 }
 
-/* Bytes that lie two by two (fragments of 16-bit types, before they are widened): a word of the array is two reads. */
-static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+/* Bytes that lie two by two (fragments of 16-bit types, before they are widened): a word of the array is two
+ * reads. */
+static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s,
+    const LayoutVector *v, const char *base)
 {
     uint32_t *own, seen;
     int words = (int)layout_regs(l) / 4;
     const char *c[TILE_MAX_RANK];
-    if (per_word(d) != 4 || v->n != 2 || v->reg[0] != 0 || v->reg[1] != 1 || v->mask != 1 || layout_regs(l) % 4 || !linear_offsets(e, l, s, 2, &own, &seen)) return false;
+    if (per_word(d) != 4 || v->n != 2 || v->reg[0] != 0 || v->reg[1] != 1 || v->mask != 1 ||
+        layout_regs(l) % 4 || !linear_offsets(e, l, s, 2, &own, &seen))
+        return false;
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
     const char *at = tmp(e, "at"), *fn = use(e, "lds_b16"), *origin = shared_offset(e, s, c), *to = "";
     /* of an address what is below the alignment of buffers may be XORed as well */
     bool low = true;
     for (uint32_t r = 0; r < layout_regs(l); r += 2) low &= (own[r] & seen) < 128;
     if (low) line(e, "const u32 %s = %s + %s;", at, base, origin);
-    else { to = str(e, "%s + ", base); at = origin; }
+    else {
+        to = str(e, "%s + ", base);
+        at = origin;
+    }
     begin_unrolled(e, "v", words);
-    line(e, "%s[v] = (u32)%s(%s%s) | (u32)%s(%s%s) << 16;", array, fn, to, linear_address(e, at, own, seen, words, 4, "v", true), fn, to, linear_address(e, at, own + 2, seen, words, 4, "v", true));
+    line(e, "%s[v] = (u32)%s(%s%s) | (u32)%s(%s%s) << 16;", array, fn, to,
+        linear_address(e, at, own, seen, words, 4, "v", true), fn, to,
+        linear_address(e, at, own + 2, seen, words, 4, "v", true));
     end_block(e);
     return true;
 }
 
 /* All registers of l (in `array`) to or from the shared tile at `base`. */
-static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
+    const LayoutVector *v, const char *base)
 {
     int regs = (int)layout_regs(l), n = (int)v->n;
     bool padded = false;
@@ -306,20 +374,20 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
         end_block(e);
         return;
     }
-    for (int r = 0; r < regs; r++) if (layout_vector_base(v, (uint32_t)r)) move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r), &o);
+    for (int r = 0; r < regs; r++)
+        if (layout_vector_base(v, (uint32_t)r))
+            move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r), &o);
 }
 
-void put_shared(Emit *e, const Value *x, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
-{
-    move_tile(e, true, array_of(e, x, l), x->type->dtype, l, s, v, base);
-}
+void put_shared(
+    Emit *e, const Value *x, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
+{ move_tile(e, true, array_of(e, x, l), x->type->dtype, l, s, v, base); }
 
-void take_shared(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s, const LayoutVector *v, const char *base)
-{
-    move_tile(e, false, array, d, l, s, v, base);
-}
+void take_shared(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s,
+    const LayoutVector *v, const char *base)
+{ move_tile(e, false, array, d, l, s, v, base); }
 
-/* --- the operation ----------------------------------------------------------------------------------------------------------------- */
+/* --- the operation ----------------------------------------------------------------------------------- */
 
 static void pick_registers(Emit *e, const LayoutConvert *plan, const Value *x, const Value *r)
 {
@@ -338,7 +406,8 @@ static void pick_registers(Emit *e, const LayoutConvert *plan, const Value *x, c
 
 static bool goes_to_product(const Value *v)
 {
-    for (const Use *u = v->uses; u; u = u->next) if (u->user->op == OP_MMA_SYNC && u != &u->user->operands[2]) return true;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op == OP_MMA_SYNC && u != &u->user->operands[2]) return true;
     return false;
 }
 
@@ -346,13 +415,20 @@ void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     DType d = x->type->dtype;
-    /* Beside rings, shared memory is worth more as a stage, and a barrier would hold warpgroups up for each other: what a warp can do
-     * among its lanes is done there (H100, attention N 1024: 401 against 340 TFLOPS). */
-    const LayoutConvert *plan = e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d)) : NULL;
+    /* Beside rings, shared memory is worth more as a stage, and a barrier would hold warpgroups up for each
+     * other: what a warp can do among its lanes is done there (H100, attention N 1024: 401 against 340
+     * TFLOPS). */
+    const LayoutConvert *plan =
+        e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d))
+                     : NULL;
     if (!plan) plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
-    if (!plan) ir_fail(e->s, i->loc, "no way from %s to %s", type_string(e->s, x->type), type_string(e->s, r->type));
+    if (!plan)
+        ir_fail(e->s, i->loc, "no way from %s to %s", type_string(e->s, x->type), type_string(e->s, r->type));
     if (e->plan->options.no_swizzle) plan = layout_convert_plain(&e->s->arena, plan, dtype_bytes(d));
-    if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) { e->storage[r->id] = e->storage[x->id]; return; }
+    if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) {
+        e->storage[r->id] = e->storage[x->id];
+        return;
+    }
     if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {
         declare_tile(e, r);
         pick_registers(e, plan, x, r);
@@ -361,7 +437,9 @@ void emit_convert(Emit *e, Instr *i)
     if (emit_staged_convert(e, i)) return;
     const char *from = array_of(e, x, plan->src);
     line(e, "/* %s to %s: from one layout among the threads to another, %s */", name_of(e, x), name_of(e, r),
-         plan->kind == LAYOUT_CONVERT_SHUFFLE ? "by exchange between lanes" : plan->warp_local ? "through shared memory, within warps" : "through shared memory");
+        plan->kind == LAYOUT_CONVERT_SHUFFLE ? "by exchange between lanes"
+        : plan->warp_local                   ? "through shared memory, within warps"
+                                             : "through shared memory");
     if (plan->kind == LAYOUT_CONVERT_SHUFFLE) {
         declare_tile(e, r);
         shuffles(e, plan, from, e->storage[r->id], d);
@@ -370,7 +448,8 @@ void emit_convert(Emit *e, Instr *i)
     int64_t at = scratch(e, plan->bytes);
     const char *base = tmp(e, "sh");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
-    /* AMD: clang would make the elements of the next operand while fragments of this one come back, and hold both */
+    /* AMD: clang would make the elements of the next operand while fragments of this one come back, and hold
+     * both */
     if (is_hip(e) && goes_to_product(r)) line(e, "%s(0);", use(e, "sched_barrier"));
     barrier(e);
     move_tile(e, true, from, d, plan->src, plan->shared, &plan->store, base);

@@ -1,11 +1,13 @@
-/* emit_coord.c: coordinates of registers as C expressions: formulas for tables of numbers, the parts of a thread and of a register. */
+/* emit_coord.c: coordinates of registers as C expressions: formulas for tables of numbers, the parts of a
+ * thread and of a register. */
 #include "backends/gpu/emit.h"
 #include "ir/text.h"
 #include <stdlib.h>
 
 const Layout *layout_of(Emit *e, const Value *v) { return layouts_get(&e->plan->layouts, v->type); }
 
-/* A table that is a sum over mixed-radix digits of its index: sizes and strides. Returns the number of digits, -1 if it is not. */
+/* A table that is a sum over mixed-radix digits of its index: sizes and strides. Returns the number of
+ * digits, -1 if it is not. */
 static int digits_of(const int32_t *t, int n, int *size, int *stride)
 {
     int d = 1, k = 0;
@@ -32,11 +34,13 @@ static const char *xor_formula(Emit *e, const int32_t *t, int n, const char *i)
     if (n & (n - 1)) return NULL;
     for (int x = 0; x < n; x++) {
         int v = 0;
-        for (int b = 0; 1 << b < n; b++) if (x >> b & 1) v ^= t[1 << b];
+        for (int b = 0; 1 << b < n; b++)
+            if (x >> b & 1) v ^= t[1 << b];
         if (v != t[x]) return NULL;
     }
     const char *r = "0";
-    for (int b = 0; 1 << b < n; b++) if (t[1 << b]) r = str(e, "%s ^ ((%s) >> %d & 1) * %d", r, i, b, t[1 << b]);
+    for (int b = 0; 1 << b < n; b++)
+        if (t[1 << b]) r = str(e, "%s ^ ((%s) >> %d & 1) * %d", r, i, b, t[1 << b]);
     return str(e, "(%s)", r);
 }
 
@@ -96,7 +100,8 @@ const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
         if (x) return x;
         /* no rule: the entries one by one, of which unrolling leaves one */
         x = str(e, "%d", table[n - 1]);
-        for (int k = n - 2; k >= 0; k--) if (table[k] != table[n - 1]) x = str(e, "%s == %d ? %d : %s", i, k, table[k], x);
+        for (int k = n - 2; k >= 0; k--)
+            if (table[k] != table[n - 1]) x = str(e, "%s == %d ? %d : %s", i, k, table[k], x);
         return str(e, "(%s)", x);
     }
     const char *r = NULL;
@@ -127,14 +132,16 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
     return t;
 }
 
-/* AMD: a coordinate as each step of the loop around has it anew. What follows from it (addresses, masks, index tiles) else is held in registers from step
- * to step, more than there are. */
+/* AMD: a coordinate as each step of the loop around has it anew. What follows from it (addresses, masks,
+ * index tiles) else is held in registers from step to step, more than there are. */
 const char *in_turn(Emit *e, const char *name)
 {
-    for (size_t k = 0; k < e->turn->coords.len; k++) if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
+    for (size_t k = 0; k < e->turn->coords.len; k++)
+        if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
     const char *own = tmp(e, name);
     vec_push(&e->s->arena, &e->turn->coords, ((ThreadCoord){ name, own }));
-    text_printf(&e->turn->pre, "%*sconst int %s = %s(%s, (i32)%s);\n", 4 * e->turn->indent, "", own, use(e, "again"), name, e->turn->counter);
+    text_printf(&e->turn->pre, "%*sconst int %s = %s(%s, (i32)%s);\n", 4 * e->turn->indent, "", own,
+        use(e, "again"), name, e->turn->counter);
     return own;
 }
 
@@ -155,7 +162,8 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
     }
     if (!x) return "0";
     const char *name = NULL;
-    for (size_t k = 0; k < e->coords.len && !name; k++) if (!strcmp(e->coords.data[k].text, x)) name = e->coords.data[k].name;
+    for (size_t k = 0; k < e->coords.len && !name; k++)
+        if (!strcmp(e->coords.data[k].text, x)) name = e->coords.data[k].name;
     if (!name) {
         name = str(e, "c%d", (int)e->coords.len);
         vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
@@ -165,21 +173,22 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
 }
 
 const char *register_coord(Emit *e, const Layout *l, int axis, const char *i)
-{
-    return index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
-}
+{ return index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i); }
 
 const char *coord(Emit *e, const Layout *l, int axis, const char *i)
 {
     if (!l->separable) ir_fail(e->s, e->f->loc, "a layout mixes thread and register bits");
-    const char *t = thread_coord(e, l, axis), *r = index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
+    const char *t = thread_coord(e, l, axis),
+               *r = index_formula(e, register_coords(e, l, axis), (int)layout_regs(l), i);
     if (!strcmp(t, "0")) return r;
     if (!strcmp(r, "0")) return t;
-    if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strpbrk(r, "^?")) return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
+    if (*r == '(' && strchr(r + 1, '(') == NULL && r[strlen(r) - 1] == ')' && !strpbrk(r, "^?"))
+        return str(e, "(%s + %.*s)", t, (int)strlen(r) - 2, r + 1);
     return str(e, "(%s + %s)", t, r);
 }
 
-bool coords_equal(int rank, const int32_t *a, const int32_t *b) { return !memcmp(a, b, (size_t)rank * sizeof *a); }
+bool coords_equal(int rank, const int32_t *a, const int32_t *b)
+{ return !memcmp(a, b, (size_t)rank * sizeof *a); }
 
 const char *map_register(Emit *e, const Layout *from, const Layout *to, const char *i)
 {
@@ -188,13 +197,16 @@ const char *map_register(Emit *e, const Layout *from, const Layout *to, const ch
     int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     for (int r = 0; r < n; r++) {
         int q = m;
-        /* Axes of extent 1 on both sides may be padded alike: as they are, before all of their positions count as one. */
+        /* Axes of extent 1 on both sides may be padded alike: as they are, before all of their positions
+         * count as one. */
         for (int loose = 0; loose < 2 && q == m; loose++) {
             layout_element(from, (uint32_t)r, 0, 0, 0, c);
-            for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) c[a] = 0;
+            for (int a = 0; a < to->rank; a++)
+                if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) c[a] = 0;
             for (q = 0; q < m; q++) {
                 layout_element(to, (uint32_t)q, 0, 0, 0, d);
-                for (int a = 0; a < to->rank; a++) if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) d[a] = 0;
+                for (int a = 0; a < to->rank; a++)
+                    if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) d[a] = 0;
                 if (coords_equal(to->rank, c, d)) break;
             }
         }

@@ -1,11 +1,15 @@
-/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that go along from turn to turn; and those of rows that begin anywhere.
+/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that go along from turn to
+ * turn; and those of rows that begin anywhere.
  *
- * A copy of a loop of products reads a window that moves by the same distance in every turn. A thread's address of it is one pointer, set before the loop and moved at the
- * end of each turn; what the pieces of a thread add to it and to its place in the slot does not change. Worked out anew in each turn it is 45 of 110 instructions beside the 64
- * products of a step of GEMM, and the chain is long enough for ptxas to put the wait for the next step behind all products (H100: 395 TFLOPS). */
+ * A copy of a loop of products reads a window that moves by the same distance in every turn. A thread's
+ * address of it is one pointer, set before the loop and moved at the end of each turn; what the pieces of a
+ * thread add to it and to its place in the slot does not change. Worked out anew in each turn it is 45 of 110
+ * instructions beside the 64 products of a step of GEMM, and the chain is long enough for ptxas to put the
+ * wait for the next step behind all products (H100: 395 TFLOPS). */
 #include "backends/gpu/emit.h"
 
-/* v with the loop's counter at its first value; slope_in_loop has said that it is made of sums and products. */
+/* v with the loop's counter at its first value; slope_in_loop has said that it is made of sums and products.
+ */
 static const char *at_start(Emit *e, const Value *v, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
@@ -35,7 +39,8 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     const char *c[TILE_MAX_RANK], *at = slot_name(e, SLOT_DATA, w.param, 0, p->type->dtype), *by = NULL;
     for (int a = 0; a < w.rank; a++) {
         if (w.picked >> a & 1) continue;
-        const char *stride = p->stride[a] != FACT_UNKNOWN ? str(e, "%lldll", (long long)p->stride[a]) : slot_name(e, SLOT_STRIDE, w.param, a, DT_INDEX);
+        const char *stride = p->stride[a] != FACT_UNKNOWN ? str(e, "%lldll", (long long)p->stride[a])
+                                                          : slot_name(e, SLOT_STRIDE, w.param, a, DT_INDEX);
         at = str(e, "%s + %s * %s", at, at_start(e, w.offset[a], loop), stride);
         if (!slopes[a]) continue;
         const char *part = str(e, "%lldll * %s", (long long)(slopes[a] * step), stride);
@@ -45,7 +50,8 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     CopyPlace x = { copy, tmp(e, p->name), by, NULL, { NULL } };
     /* strides in registers: left to itself ptxas reads them from constant memory again before each piece */
     for (int a = 0; a < w.rank; a++) {
-        if (w.tile_axis[a] < 0 || w.picked >> a & 1 || p->stride[a] != FACT_UNKNOWN || !e->f->fits32) continue;
+        if (w.tile_axis[a] < 0 || w.picked >> a & 1 || p->stride[a] != FACT_UNKNOWN || !e->f->fits32)
+            continue;
         x.stride[a] = tmp(e, "stride");
         line(e, "i32 %s = (i32)%s;", x.stride[a], slot_name(e, SLOT_STRIDE, w.param, a, DT_INDEX));
         line(e, "%s(%s);", use(e, "pin_word"), x.stride[a]);
@@ -65,7 +71,8 @@ static void places_in(Emit *e, const Block *b, const Instr *loop)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         if (i->op == OP_COPY) place(e, i, loop);
-        else if (i->op == OP_IF) for (int k = 0; k < i->n_blocks; k++) places_in(e, i->blocks[k], loop);
+        else if (i->op == OP_IF)
+            for (int k = 0; k < i->n_blocks; k++) places_in(e, i->blocks[k], loop);
     }
 }
 
@@ -73,19 +80,23 @@ static void places_in(Emit *e, const Block *b, const Instr *loop)
 size_t copies_placed(Emit *e, const Instr *loop)
 {
     size_t before = e->places.len;
-    if (!is_hip(e) && e->role < 0 && target_has(e->target, TF_CP_ASYNC) && ir_holds(loop->blocks[0], OP_COPY_WAIT)) places_in(e, loop->blocks[0], loop);
+    if (!is_hip(e) && e->role < 0 && target_has(e->target, TF_CP_ASYNC) &&
+        ir_holds(loop->blocks[0], OP_COPY_WAIT))
+        places_in(e, loop->blocks[0], loop);
     return before;
 }
 
 void copies_moved(Emit *e, size_t before)
 {
-    for (size_t k = before; k < e->places.len; k++) if (e->places.data[k].by) line(e, "%s += %s;", e->places.data[k].at, e->places.data[k].by);
+    for (size_t k = before; k < e->places.len; k++)
+        if (e->places.data[k].by) line(e, "%s += %s;", e->places.data[k].at, e->places.data[k].by);
     e->places.len = before;
 }
 
 const CopyPlace *copy_place(const Emit *e, const Instr *copy)
 {
-    for (size_t k = 0; k < e->places.len; k++) if (e->places.data[k].copy == copy) return &e->places.data[k];
+    for (size_t k = 0; k < e->places.len; k++)
+        if (e->places.data[k].copy == copy) return &e->places.data[k];
     return NULL;
 }
 
@@ -96,35 +107,47 @@ const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, const char 
     for (int a = 0; a < w->rank; a++) {
         int t = w->tile_axis[a];
         if (t < 0) continue;
-        if (w->picked >> a & 1) { rest[t] = "0"; continue; }
+        if (w->picked >> a & 1) {
+            rest[t] = "0";
+            continue;
+        }
         rest[t] = p->stride[a] ? "0" : own[t];
         any |= strcmp(rest[t], "0") != 0;
         if (!p->stride[a] || !strcmp(own[t], "0")) continue;
-        const char *part = str(e, "%s * %s", w->step[a] != 1 ? str(e, "(%s * %lld)", own[t], (long long)w->step[a]) : own[t], p->stride[a]);
+        const char *part = str(e, "%s * %s",
+            w->step[a] != 1 ? str(e, "(%s * %lld)", own[t], (long long)w->step[a]) : own[t], p->stride[a]);
         x = x ? str(e, "%s + %s", x, part) : part;
     }
     const char *y = any ? window_index(e, w, rest) : "0";
     return !x ? y : !strcmp(y, "0") ? x : str(e, "%s + %s", x, y);
 }
 
-/* --- rows that begin anywhere -------------------------------------------------------------------------------------------------------
- * cp.async takes 4, 8 or 16 bytes that lie at multiples of that. Elements of one or two bytes whose rows do not (K = 1023) are loaded by aligned vectors around them, two for 16 bytes,
- * and shifted in registers. Every aligned vector that is read holds an element of the row: the second one is read where the next 14 bytes are the row's as well, so that nothing past the tensor
- * is touched, and the first one begins at the tensor's first byte or later, which is aligned. Elements at the end of a row are loaded one at a time. Up to four pairs of a thread are on their way at once. */
+/* --- rows that begin anywhere ------------------------------------------------------------------------
+ * cp.async takes 4, 8 or 16 bytes that lie at multiples of that. Elements of one or two bytes whose rows do
+ * not (K = 1023) are loaded by aligned vectors around them, two for 16 bytes, and shifted in registers. Every
+ * aligned vector that is read holds an element of the row: the second one is read where the next 14 bytes are
+ * the row's as well, so that nothing past the tensor is touched, and the first one begins at the tensor's
+ * first byte or later, which is aligned. Elements at the end of a row are loaded one at a time. Up to four
+ * pairs of a thread are on their way at once. */
 
-static bool fits_shifted(const Emit *e, const Window *w, const Layout *l, const LayoutShared *s, DType d, int wide)
+static bool fits_shifted(
+    const Emit *e, const Window *w, const Layout *l, const LayoutShared *s, DType d, int wide)
 {
     LayoutVector v;
     int32_t first[TILE_MAX_RANK], c[TILE_MAX_RANK];
     int regs = (int)layout_regs(l);
-    if (dtype_bytes(d) > 2 || d == DT_BOOL || w->unit_tile < 0 || w->unit_tile != s->order[0] || w->step[w->unit] != 1 || e->f->params[w->param].align % 16 || regs % wide) return false;
+    if (dtype_bytes(d) > 2 || d == DT_BOOL || w->unit_tile < 0 || w->unit_tile != s->order[0] ||
+        w->step[w->unit] != 1 || e->f->params[w->param].align % 16 || regs % wide)
+        return false;
     if (layout_lanes(l) * layout_warps(l) != (uint32_t)e->threads) return false;
-    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) return false;
     layout_vector(l, w->unit_tile, (uint32_t)dtype_bytes(d), 16, 16, &v);
     if ((int)v.n != wide) return false;
-    for (int k = 0; k < wide; k++) if (v.reg[k] != (uint32_t)k) return false;
+    for (int k = 0; k < wide; k++)
+        if (v.reg[k] != (uint32_t)k) return false;
     layout_element(l, 0, 0, 0, 0, first);
-    for (int r = 0; r < regs; r += wide) {      /* a thread's vectors lie in one column */
+    for (int r = 0; r < regs; r += wide) { /* a thread's vectors lie in one column */
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
         if (c[w->unit_tile] != first[w->unit_tile]) return false;
     }
@@ -135,15 +158,25 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
 {
     const Type *view = ir_operand(i, 0)->type;
     DType d = view->dtype;
-    int size = dtype_bytes(d), wide = 16 / (size ? size : 1), regs = (int)layout_regs(l), n = regs / wide, some = n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+    int size = dtype_bytes(d), wide = 16 / (size ? size : 1), regs = (int)layout_regs(l), n = regs / wide,
+        some = n % 4 == 0   ? 4
+               : n % 2 == 0 ? 2
+                            : 1;
     if (!fits_shifted(e, w, l, s, d, wide)) return false;
     const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w), *base = name_of(e, ir_operand(i, 0)), *origin = NULL;
+    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w),
+                                                       *base = name_of(e, ir_operand(i, 0)), *origin = NULL;
     uint32_t *pieces, seen;
     for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
-    if (linear_offsets(e, l, s, wide, &pieces, &seen)) origin = place && place->to ? place->to : shared_offset(e, s, c);
-    const char *column = c[w->unit_tile], *whole = both_conditions(e, axis_condition(e, w, w->unit, column), axis_condition(e, w, w->unit, str(e, "%s + %d", column, 2 * wide - 2)));
-    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *around = use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"), *put = use(e, "sts_b128");
+    if (linear_offsets(e, l, s, wide, &pieces, &seen))
+        origin = place && place->to ? place->to : shared_offset(e, s, c);
+    const char *column = c[w->unit_tile],
+               *whole = both_conditions(e, axis_condition(e, w, w->unit, column),
+                   axis_condition(e, w, w->unit, str(e, "%s + %d", column, 2 * wide - 2)));
+    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"),
+               *around =
+                   use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"),
+               *put = use(e, "sts_b128");
     line(e, *whole ? "if (%s) {" : "{", whole);
     e->indent++;
     text_puts(e->out, "#pragma unroll 1\n");
@@ -152,8 +185,12 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
     line(e, "const %s *%s[%d];", pointee(d), at, some);
     const char *r = str(e, "%d * v", wide);
-    for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
-    const char *cond = window_condition(e, w, c, true), *index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
+    for (int a = 0; a < view->rank; a++) {
+        c[a] = coord(e, l, a, r);
+        own[a] = place ? register_coord(e, l, a, r) : c[a];
+    }
+    const char *cond = window_condition(e, w, c, true),
+               *index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
     const char *off = origin ? linear_address(e, origin, pieces, seen, n, wide, "v", true) : NULL;
     begin_unrolled(e, "q", some);
     line(e, "const int v = g + q;");
@@ -179,8 +216,12 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
         const char *xs[4];
         for (int k = 0; k < wide / 4; k++) {
             r = str(e, "%d * v + %d", wide, word * (wide / 4) + k);
-            for (int a = 0; a < view->rank; a++) { c[a] = coord(e, l, a, r); own[a] = place ? register_coord(e, l, a, r) : c[a]; }
-            cond = both_conditions(e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
+            for (int a = 0; a < view->rank; a++) {
+                c[a] = coord(e, l, a, r);
+                own[a] = place ? register_coord(e, l, a, r) : c[a];
+            }
+            cond = both_conditions(
+                e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
             index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
             xs[k] = str(e, "%s(%s + %s)", load, ptr, index);
             if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);

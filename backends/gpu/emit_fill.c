@@ -1,23 +1,30 @@
 /* emit_fill.c: sm_90a: rings that filler warps fill (passes/kernel/fill.c says what is done and why).
  *
- *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's stage, zeros behind the row's end
- *     of the slot             aaaaaaaaaaaabbbb bbbbcc..                   two of them at a time, funnelled into place
+ *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's
+ * stage, zeros behind the row's end of the slot             aaaaaaaaaaaabbbb bbbbcc..                   two
+ * of them at a time, funnelled into place
  *
- * In a loop the window of the step before is taken from the stage while this step's is on its way: what that needs to know of it (where its first line began, whether one is there at all) is kept
- * from turn to turn, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4 (fence.proxy.async). */
+ * In a loop the window of the step before is taken from the stage while this step's is on its way: what that
+ * needs to know of it (where its first line began, whether one is there at all) is kept from turn to turn,
+ * and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4 (fence.proxy.async). */
 #include "backends/gpu/emit_fill.h"
 
 static void begin(Emit *e, const Fill *f, Filler *x)
 {
     const Type *t = ir_operand(f->instr, 0)->type;
-    *x = (Filler){ .e = e, .f = f, .way = f->way, .slot = layouts_shared(&e->plan->layouts, t), .warps = e->plan->filler_warps };
+    *x = (Filler){ .e = e,
+        .f = f,
+        .way = f->way,
+        .slot = layouts_shared(&e->plan->layouts, t),
+        .warps = e->plan->filler_warps };
     window_of(e, f->instr, &x->w);
     if (!e->ranges) e->ranges = ranges_new(e->f);
     x->aligned = f->way.begins || (!f->way.first && x->w.align % 16 == 0);
     x->heads = x->w.masked && !f->way.first && range_of(e->ranges, x->w.offset[x->w.unit]).lo < 0;
 }
 
-const char *fill_scaled(Emit *e, const char *x, int64_t by) { return by == 1 ? x : str(e, "%s * %lld", x, (long long)by); }
+const char *fill_scaled(Emit *e, const char *x, int64_t by)
+{ return by == 1 ? x : str(e, "%s * %lld", x, (long long)by); }
 
 /* Coordinates of line `n`, an expression: those of all axes but that of the line, the last one fastest. */
 void fill_line_coords(const Filler *x, const char *n, const char **c)
@@ -29,7 +36,8 @@ void fill_line_coords(const Filler *x, const char *n, const char **c)
         if (a == x->way.axis) continue;
         c[a] = x->way.shape[a] == 1 ? "0" : below == 1 ? n : str(e, "(%s) / %lld", n, (long long)below);
         below *= x->way.shape[a];
-        if (below < x->way.lines && x->way.shape[a] > 1) c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
+        if (below < x->way.lines && x->way.shape[a] > 1)
+            c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
         if (strcmp(c[a], "0")) c[a] = str(e, "(%s)", c[a]);
     }
 }
@@ -41,7 +49,10 @@ const char *fill_slot_place(const Filler *x, const char *const *c)
     for (int side = 0; side < 2; side++) {
         int64_t below = 1;
         for (int a = side ? x->way.rank - 1 : x->way.split - 1; a >= (side ? x->way.split : 0); a--) {
-            if (strcmp(c[a], "0")) m[side] = !strcmp(m[side], "0") ? fill_scaled(x->e, c[a], below) : str(x->e, "%s + %s", m[side], fill_scaled(x->e, c[a], below));
+            if (strcmp(c[a], "0"))
+                m[side] = !strcmp(m[side], "0")
+                              ? fill_scaled(x->e, c[a], below)
+                              : str(x->e, "%s + %s", m[side], fill_scaled(x->e, c[a], below));
             below *= x->way.shape[a];
         }
         if (strcmp(m[side], "0")) m[side] = str(x->e, "(%s)", m[side]);
@@ -57,7 +68,8 @@ const char *fill_line_bytes(const Filler *x, const char *const *c)
     for (int a = 0; a < x->w.rank; a++) {
         int t = x->w.tile_axis[a];
         if (t < 0 || t == x->way.axis || !strcmp(c[t], "0")) continue;
-        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, c[t], window_stride(e, x->w.param, a), (long long)(x->w.step[a] * x->way.bytes));
+        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, c[t], window_stride(e, x->w.param, a),
+            (long long)(x->w.step[a] * x->way.bytes));
     }
     return sum;
 }
@@ -70,21 +82,31 @@ void fill_begin_some(Emit *e, const char *v, int n)
 }
 
 /* Line `j` of the warp's k-th class. */
-const char *fill_straight_line(const Filler *x, const char *k, const char *j) { return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
+const char *fill_straight_line(const Filler *x, const char *k, const char *j)
+{ return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
 
 /* Unit `at` of the warp: declares n, the lane's line; says when there is one. */
 const char *fill_unit_line(const Filler *x, const char *at)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    const char *unit = str(e, "(warp * %d + %s)", y->share, at), *guard = y->share * x->warps > y->units ? str(e, "%s < %d", unit, y->units) : "", *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
+    const char *unit = str(e, "(warp * %d + %s)", y->share, at),
+               *guard = y->share * x->warps > y->units ? str(e, "%s < %d", unit, y->units) : "",
+               *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
     if (y->straight) {
-        line(e, "const i32 n = %s;", fill_straight_line(x, str(e, "%s / %d", at, y->of_class), str(e, "%s %% %d * %d%s", at, y->of_class, y->group, own)));
-        return y->classes % x->warps ? str(e, "warp + %d * (%s / %d) < %d", x->warps, at, y->of_class, y->classes) : "";
+        line(e, "const i32 n = %s;",
+            fill_straight_line(x, str(e, "%s / %d", at, y->of_class),
+                str(e, "%s %% %d * %d%s", at, y->of_class, y->group, own)));
+        return y->classes % x->warps
+                   ? str(e, "warp + %d * (%s / %d) < %d", x->warps, at, y->of_class, y->classes)
+                   : "";
     }
     if (y->classes == 1) line(e, "const i32 n = %s * %d%s;", unit, y->group, own);
-    else line(e, "const i32 n = %s / %d + %d * (%s %% %d * %d%s);", unit, y->of_class, y->classes, unit, y->of_class, y->group, own);
-    if ((int64_t)y->units * y->group > y->lines) guard = both_conditions(e, guard, str(e, "n < %lld", (long long)y->lines));
+    else
+        line(e, "const i32 n = %s / %d + %d * (%s %% %d * %d%s);", unit, y->of_class, y->classes, unit,
+            y->of_class, y->group, own);
+    if ((int64_t)y->units * y->group > y->lines)
+        guard = both_conditions(e, guard, str(e, "n < %lld", (long long)y->lines));
     return guard;
 }
 
@@ -116,7 +138,8 @@ void fill_open_rows(const Filler *x)
 static void finish(const Filler *x, const char *stage, int newer)
 {
     Emit *e = x->e;
-    const char *ring = x->f->ring->name, *slot = x->f->ring->depth > 1 ? str(e, "%s_slot", ring) : "0", *to = tmp(e, "to");
+    const char *ring = x->f->ring->name, *slot = x->f->ring->depth > 1 ? str(e, "%s_slot", ring) : "0",
+               *to = tmp(e, "to");
     line(e, "%s(%d);", use(e, "cp_async_wait"), newer);
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, slot, ring);
@@ -134,7 +157,7 @@ static void finish(const Filler *x, const char *stage, int newer)
     else line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", ring, x->f->ring->depth, ring, ring);
 }
 
-/* --- where ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- where ------------------------------------------------------------------------------------------- */
 
 static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0) > 0; }
 
@@ -142,33 +165,40 @@ static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0)
 static int slots_a_step(const Instr *fill)
 {
     int n = 0;
-    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
+    for (const Instr *i = fill->block->first; i; i = i->next)
+        n +=
+            i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
     return n;
 }
 
-/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots until they have all of the next step's: with slots for two steps alone
- * nobody would go on. */
-static bool slots_for_late(const Instr *fill) { return !by_rows(fill) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
+/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots
+ * until they have all of the next step's: with slots for two steps alone nobody would go on. */
+static bool slots_for_late(const Instr *fill)
+{ return !by_rows(fill) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
 
-/* The loop of which a step's window is taken from the stage a step later: the one around, if nothing in it waits for another loop and rings have slots for it. */
+/* The loop of which a step's window is taken from the stage a step later: the one around, if nothing in it
+ * waits for another loop and rings have slots for it. */
 static const Instr *late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_attr_int(loop, ATTR_TICKETS, 0)) return NULL;
-    for (const Instr *i = fill->block->first; i; i = i->next) if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
+    for (const Instr *i = fill->block->first; i; i = i->next)
+        if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
     return loop;
 }
 
 static int late_beside(const Instr *fill)
 {
     int n = 0;
-    for (const Instr *i = fill->block->first; i; i = i->next) n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0);
+    for (const Instr *i = fill->block->first; i; i = i->next)
+        n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0);
     return n;
 }
 
-/* --- rows that lie anywhere ---------------------------------------------------------------------------------------------------------
- * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot is full when its copies have arrived, which fillers see a turn
- * later: until then they hold it (`head` is the slot that is being filled), and start the next one's. */
+/* --- rows that lie anywhere --------------------------------------------------------------------------
+ * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot
+ * is full when its copies have arrived, which fillers see a turn later: until then they hold it (`head` is
+ * the slot that is being filled), and start the next one's. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -191,18 +221,27 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     window_of(e, i, &w);
     kernel_fill_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
     if (!pass) line(e, "%s(%s_empty + 8 * %s_head, %s_turn ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
-    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide), *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
+    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide),
+               *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
     bool last = (pass + 1) * (e->plan->filler_warps * 32 / pieces) > rows;
-    if (last) { line(e, "if (%s < %lld) {", row, (long long)rows); e->indent++; }
-    const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false), *index = window_index(e, &w, c);
+    if (last) {
+        line(e, "if (%s < %lld) {", row, (long long)rows);
+        e->indent++;
+    }
+    const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false),
+               *index = window_index(e, &w, c);
     line(e, "const bool %s = %s;", in, *cond ? cond : "true");
     const char *place = shared_offset(e, s, (const char *[]){ row, column });
-    line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring, (long long)f->ring->bytes, place, ptr, in, index, in);
+    line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring,
+        (long long)f->ring->bytes, place, ptr, in, index, in);
     if (last) end_block(e);
     if (pass + 1 < passes) return;
     line(e, "%s();", use(e, "cp_async_commit"));
     line(e, "if (++%s_head == %d) { %s_head = 0; %s_turn ^= 1; }", ring, f->ring->depth, ring, ring);
-    if (!f->late) { publish(e, f, 0); return; }
+    if (!f->late) {
+        publish(e, f, 0);
+        return;
+    }
     line(e, "if (%s_open) {", ring);
     e->indent++;
     publish(e, f, late_beside(i));
@@ -213,18 +252,32 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
 void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
     if (by_rows(fill)) {
-        if (!ir_attr_int(fill, ATTR_SLOT, 0)) vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = late_in(fill) }));
+        if (!ir_attr_int(fill, ATTR_SLOT, 0))
+            vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = late_in(fill) }));
         return;
     }
     const char *n = r->name;
-    Fill f = { .instr = fill, .ring = r, .stage = str(e, "%s_stage", n), .low = str(e, "%s_low", n), .first = str(e, "%s_first", n), .turn = str(e, "%s_turn", n), .late = late_in(fill) };
-    if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way)) ir_fail(e->s, fill->loc, "fillers have no way to this slot");
+    Fill f = { .instr = fill,
+        .ring = r,
+        .stage = str(e, "%s_stage", n),
+        .low = str(e, "%s_low", n),
+        .first = str(e, "%s_first", n),
+        .turn = str(e, "%s_turn", n),
+        .late = late_in(fill) };
+    if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
+        ir_fail(e->s, fill->loc, "fillers have no way to this slot");
     f.bytes = f.way.stage;
     int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * f.way.stage;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     f.at = e->shared_bytes;
-    const Type *t = type_shared(e->s, DT_U8, 3, (int64_t[]){ f.late ? FILL_STAGES : 1, f.way.blocks ? f.way.share * e->plan->filler_warps : f.way.stage / f.way.pitch * e->plan->filler_warps, f.way.pitch }, NULL);
-    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ str(e, "rows of %s", n), t, e->shared_bytes, bytes, fill->loc }));
+    const Type *t = type_shared(e->s, DT_U8, 3,
+        (int64_t[]){ f.late ? FILL_STAGES : 1,
+            f.way.blocks ? f.way.share * e->plan->filler_warps
+                         : f.way.stage / f.way.pitch * e->plan->filler_warps,
+            f.way.pitch },
+        NULL);
+    vec_push(&e->s->arena, &e->shared_map,
+        ((SharedUse){ str(e, "rows of %s", n), t, e->shared_bytes, bytes, fill->loc }));
     e->shared_bytes += bytes;
     vec_push(&e->s->arena, &e->fills, f);
 }
@@ -247,14 +300,20 @@ void emit_fill_state(Emit *e)
     }
 }
 
-static const char *stage_of(Emit *e, const Fill *f, const char *turn) { return str(e, "%s + %s * %d", f->stage, turn, f->bytes * e->plan->filler_warps); }
+static const char *stage_of(Emit *e, const Fill *f, const char *turn)
+{ return str(e, "%s + %s * %d", f->stage, turn, f->bytes * e->plan->filler_warps); }
 
 void emit_fill(Emit *e, Instr *i)
 {
     const Fill *f = NULL;
     Filler x;
-    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].instr == i || (by_rows(i) && e->fills.data[k].ring->value == ir_operand(i, 0))) f = &e->fills.data[k];
-    if (by_rows(i)) { copy_rows(e, f, i); return; }
+    for (size_t k = 0; k < e->fills.len; k++)
+        if (e->fills.data[k].instr == i || (by_rows(i) && e->fills.data[k].ring->value == ir_operand(i, 0)))
+            f = &e->fills.data[k];
+    if (by_rows(i)) {
+        copy_rows(e, f, i);
+        return;
+    }
     begin(e, f, &x);
     const char *low = tmp(e, "low"), *stage = tmp(e, "stage");
     if (!f->late) {

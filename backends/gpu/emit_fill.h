@@ -1,4 +1,5 @@
-/* emit_fill.h: between the files of filler warps: what they have in common and where they run (emit_fill.c), from memory to their stage (emit_fill_copy.c), from there to a slot (emit_fill_take.c). */
+/* emit_fill.h: between the files of filler warps: what they have in common and where they run (emit_fill.c),
+ * from memory to their stage (emit_fill_copy.c), from there to a slot (emit_fill_take.c). */
 #pragma once
 #include "backends/gpu/emit.h"
 
@@ -9,10 +10,11 @@ typedef struct Filler {
     FillWay way;
     const LayoutShared *slot;
     int warps;
-    bool aligned, heads;            /* lines begin at multiples of 16 bytes; some may begin before their row */
+    bool aligned, heads; /* lines begin at multiples of 16 bytes; some may begin before their row */
 } Filler;
 
-/* All of them unrolled, what does not change from step to step would be kept for each: more registers than fillers have. */
+/* All of them unrolled, what does not change from step to step would be kept for each: more registers than
+ * fillers have. */
 enum { FILL_AT_ONCE = 4 };
 
 const char *fill_scaled(Emit *e, const char *x, int64_t by);
@@ -25,9 +27,11 @@ const char *fill_unit_line(const Filler *x, const char *at);
 void fill_block_coords(const Filler *x, const char *r, const char *k, const char **c);
 void fill_open_rows(const Filler *x);
 
-/* Starts the copies of a window's lines to the stage; `low`: the name that gets the first line's lowest address. */
+/* Starts the copies of a window's lines to the stage; `low`: the name that gets the first line's lowest
+ * address. */
 void fill_start_lines(const Filler *, const char *stage, const char *low);
-/* What the stage holds goes to the slot at `to`: as it lies, evenly or not; turned over in blocks of 8 x 8, or element by element. */
+/* What the stage holds goes to the slot at `to`: as it lies, evenly or not; turned over in blocks of 8 x 8,
+ * or element by element. */
 void fill_take_straight(const Filler *, const char *stage, const char *to);
 void fill_take_runs(const Filler *, const char *stage, const char *to);
 void fill_take_blocks(const Filler *, const char *stage, const char *to);

@@ -1,4 +1,5 @@
-/* emit_fill_take.c: of filler warps: from the stage to a slot of wgmma's, shifted to where the slot has it or turned over. */
+/* emit_fill_take.c: of filler warps: from the stage to a slot of wgmma's, shifted to where the slot has it or
+ * turned over. */
 #include "backends/gpu/emit_fill.h"
 
 /* The words of a run from those around it. */
@@ -7,24 +8,43 @@ static void funnel(const Filler *x, const char *w, const char *around, const cha
     Emit *e = x->e;
     int words = x->way.run / 4;
     if (x->way.run < 16) {
-        for (int k = 0; k < words; k++) line(e, "%s[%d] = %s(%s[%d], %s[%d], 0x3210u + 0x1111u * (%s & 3));", w, k, use(e, "byte_perm"), around, k, around, k + 1, begins);
+        for (int k = 0; k < words; k++)
+            line(e, "%s[%d] = %s(%s[%d], %s[%d], 0x3210u + 0x1111u * (%s & 3));", w, k, use(e, "byte_perm"),
+                around, k, around, k + 1, begins);
         return;
     }
-    if (!x->way.uniform) { line(e, "%s(%s, %s, %s);", use(e, "funnel_b128"), w, around, begins); return; }
-    for (int word = 0; word < 4; word++) {      /* words are chosen by the code that is taken, not by instructions */
-        line(e, word == 3 ? "else {" : word ? "else if (%s >> 2 == %d) {" : "if (%s >> 2 == %d) {", begins, word);
+    if (!x->way.uniform) {
+        line(e, "%s(%s, %s, %s);", use(e, "funnel_b128"), w, around, begins);
+        return;
+    }
+    for (int word = 0; word < 4;
+        word++) { /* words are chosen by the code that is taken, not by instructions */
+        line(e,
+            word == 3 ? "else {"
+            : word    ? "else if (%s >> 2 == %d) {"
+                      : "if (%s >> 2 == %d) {",
+            begins, word);
         e->indent++;
-        for (int k = 0; k < 4; k++) line(e, "%s[%d] = %s(%s[%d], %s[%d], 0x3210u + 0x1111u * (%s & 3));", w, k, use(e, "byte_perm"), around, k + word, around, k + word + 1 < 8 ? k + word + 1 : 7, begins);
+        for (int k = 0; k < 4; k++)
+            line(e, "%s[%d] = %s(%s[%d], %s[%d], 0x3210u + 0x1111u * (%s & 3));", w, k, use(e, "byte_perm"),
+                around, k + word, around, k + word + 1 < 8 ? k + word + 1 : 7, begins);
         end_block(e);
     }
 }
 
-/* One run of each line of a class; `word`: in which its lines begin, -1: as `begins` says. Several are read before the first is written: the compiler keeps the order of both. */
+/* One run of each line of a class; `word`: in which its lines begin, -1: as `begins` says. Several are read
+ * before the first is written: the compiler keeps the order of both. */
 static void take_class(const Filler *x, const char *from, const char *place, int word)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    int words = y->run / 4, raw = x->aligned ? words : y->run == 16 ? 8 : words + 1, some = y->of_class % FILL_AT_ONCE == 0 ? FILL_AT_ONCE : y->of_class % 2 == 0 ? 2 : 1;
+    int words = y->run / 4,
+        raw = x->aligned     ? words
+              : y->run == 16 ? 8
+                             : words + 1,
+        some = y->of_class % FILL_AT_ONCE == 0 ? FILL_AT_ONCE
+               : y->of_class % 2 == 0          ? 2
+                                               : 1;
     text_puts(e->out, y->of_class > 2 * FILL_AT_ONCE ? "#pragma unroll 2\n" : "#pragma unroll\n");
     line(e, "for (int g = 0; g < %d; g += %d) {", y->of_class, some);
     e->indent++;
@@ -32,17 +52,24 @@ static void take_class(const Filler *x, const char *from, const char *place, int
     begin_unrolled(e, "m", some);
     const char *at = str(e, "%s + (g + m) * %d", from, y->group * y->pitch);
     if (x->aligned) line(e, "%s(around[m], %s);", use(e, str(e, "lds_b%d", y->run * 8)), at);
-    else if (y->run == 16) line(e, "%s(around[m], %s); %s(around[m] + 4, %s + 16);", use(e, "lds_b128"), at, use(e, "lds_b128"), at);
-    else for (int k = 0; k <= words; k++) line(e, "%s(around[m] + %d, %s + (begins & 12) + %d);", use(e, "lds_b32"), k, at, 4 * k);
+    else if (y->run == 16)
+        line(e, "%s(around[m], %s); %s(around[m] + 4, %s + 16);", use(e, "lds_b128"), at, use(e, "lds_b128"),
+            at);
+    else
+        for (int k = 0; k <= words; k++)
+            line(e, "%s(around[m] + %d, %s + (begins & 12) + %d);", use(e, "lds_b32"), k, at, 4 * k);
     end_block(e);
     begin_unrolled(e, "m", some);
     line(e, "u32 w[%d];", words);
     for (int k = 0, first = word > 0 ? word : 0; k < words; k++) {
         if (x->aligned) line(e, "w[%d] = around[m][%d];", k, k);
-        else line(e, "w[%d] = %s(around[m][%d], around[m][%d], bytes);", k, use(e, "byte_perm"), first + k, first + k + 1 < raw ? first + k + 1 : raw - 1);
+        else
+            line(e, "w[%d] = %s(around[m][%d], around[m][%d], bytes);", k, use(e, "byte_perm"), first + k,
+                first + k + 1 < raw ? first + k + 1 : raw - 1);
         if (x->heads) line(e, "w[%d] &= keep[%d];", k, k);
     }
-    line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place, (long long)y->slot_step);
+    line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place,
+        (long long)y->slot_step);
     end_block(e);
     end_block(e);
 }
@@ -52,28 +79,42 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
     Emit *e = x->e;
     const FillWay *y = &x->way;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run);
-    const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per), *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
+    const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
+               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
     if (x->heads) {
         line(e, "u32 keep[%d];", words);
-        for (int k = 0; k < words; k++) line(e, "keep[%d] = %s(0, ~0u, %s - %d * %s - %d);", k, use(e, "low_bytes"), fill_scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
+        for (int k = 0; k < words; k++)
+            line(e, "keep[%d] = %s(0, ~0u, %s - %d * %s - %d);", k, use(e, "low_bytes"),
+                fill_scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
     }
     text_puts(e->out, "#pragma unroll 1\n");
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
-    fill_line_coords(x, fill_straight_line(x, "k", "0"), c);      /* all of its lines begin alike */
-    if (!x->aligned) line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);", fill_line_bytes(x, c));
+    fill_line_coords(x, fill_straight_line(x, "k", "0"), c); /* all of its lines begin alike */
+    if (!x->aligned)
+        line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);",
+            fill_line_bytes(x, c));
     line(e, "const i32 n = %s;", fill_straight_line(x, "k", own));
-    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own, y->pitch, y->run, piece);
+    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own,
+        y->pitch, y->run, piece);
     fill_line_coords(x, "n", c);
     c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
     const char *o = fill_slot_place(x, c);
     line(e, "const u32 place = %s + %s;", to, o);
-    if (runs < y->per) { line(e, "if (%s < %d) {", piece, runs); e->indent++; }
+    if (runs < y->per) {
+        line(e, "if (%s < %d) {", piece, runs);
+        e->indent++;
+    }
     if (x->aligned || y->run < 16) take_class(x, "from", "place", -1);
     else
-        for (int word = 0; word < 4; word++) {      /* words are chosen by the code that is taken, not by instructions */
-            line(e, word == 3 ? "else {" : word ? "else if (begins >> 2 == %d) {" : "if (begins >> 2 == %d) {", word);
+        for (int word = 0; word < 4;
+            word++) { /* words are chosen by the code that is taken, not by instructions */
+            line(e,
+                word == 3 ? "else {"
+                : word    ? "else if (begins >> 2 == %d) {"
+                          : "if (begins >> 2 == %d) {",
+                word);
             e->indent++;
             take_class(x, "from", "place", word);
             end_block(e);
@@ -87,10 +128,16 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
     Emit *e = x->e;
     const FillWay *y = &x->way;
     const char *c[TILE_MAX_RANK], *guard, *has;
-    int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run), raw = x->aligned ? words : y->run == 16 ? 8 : words + 1;
+    int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run),
+        raw = x->aligned     ? words
+              : y->run == 16 ? 8
+                             : words + 1;
     for (int part = 0; part < y->parts; part++) {
-        const char *piece = y->per == 32 && part ? str(e, "(lane + %d)", 32 * part) : y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
-        const char *place = str(e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, y->group > 1 ? str(e, " + lane / %d", y->per) : "", y->pitch, y->run, piece);
+        const char *piece = y->per == 32 && part ? str(e, "(lane + %d)", 32 * part)
+                            : y->per == 32       ? "lane"
+                                                 : str(e, "(lane %% %d)", y->per);
+        const char *place = str(e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group,
+            y->group > 1 ? str(e, " + lane / %d", y->per) : "", y->pitch, y->run, piece);
         /* so many at a time: all are read before the first is put in place */
         text_puts(e->out, "#pragma unroll 1\n");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, FILL_AT_ONCE);
@@ -100,15 +147,22 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
         line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
         e->indent++;
         line(e, "const int v = u + k;");
-        has = both_conditions(e, y->share % FILL_AT_ONCE ? str(e, "v < %d", y->share) : "", (part + 1) * y->per > runs ? str(e, "%s < %d", piece, runs) : "");
-        if (*has) { line(e, "if (%s) {", has); e->indent++; }
+        has = both_conditions(e, y->share % FILL_AT_ONCE ? str(e, "v < %d", y->share) : "",
+            (part + 1) * y->per > runs ? str(e, "%s < %d", piece, runs) : "");
+        if (*has) {
+            line(e, "if (%s) {", has);
+            e->indent++;
+        }
         if (x->aligned) line(e, "%s(around[k], %s);", use(e, str(e, "lds_b%d", y->run * 8)), place);
-        else if (y->run == 16) line(e, "%s(around[k], %s); %s(around[k] + 4, %s + 16);", use(e, "lds_b128"), place, use(e, "lds_b128"), place);
+        else if (y->run == 16)
+            line(e, "%s(around[k], %s); %s(around[k] + 4, %s + 16);", use(e, "lds_b128"), place,
+                use(e, "lds_b128"), place);
         else {
             fill_unit_line(x, "v");
             fill_line_coords(x, "n", c);
             line(e, "const u32 begins = (%s) & 12;", fill_line_bytes(x, c));
-            for (int k = 0; k <= words; k++) line(e, "%s(around[k] + %d, %s + begins + %d);", use(e, "lds_b32"), k, place, 4 * k);
+            for (int k = 0; k <= words; k++)
+                line(e, "%s(around[k] + %d, %s + begins + %d);", use(e, "lds_b32"), k, place, 4 * k);
         }
         if (*has) end_block(e);
         end_block(e);
@@ -129,11 +183,15 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
             line(e, "if (%s) {", x->f->first);
             e->indent++;
             line(e, "const i32 none = %s - %d * %s;", fill_scaled(e, x->f->first, y->bytes), y->run, piece);
-            for (int k = 0; k < words; k++) line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
+            for (int k = 0; k < words; k++)
+                line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
             end_block(e);
         }
         c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
-        if (*guard) { line(e, "if (%s) {", guard); e->indent++; }
+        if (*guard) {
+            line(e, "if (%s) {", guard);
+            e->indent++;
+        }
         line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, fill_slot_place(x, c));
         if (*guard) end_block(e);
         end_block(e);
@@ -148,16 +206,25 @@ void fill_take_across(const Filler *x, const char *stage, const char *to)
     const FillWay *y = &x->way;
     int group = y->run / y->bytes, per = 4 / y->bytes;
     int64_t all = y->share / group * y->line;
-    const char *c[TILE_MAX_RANK], *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "", *bits = y->bytes == 1 ? "u8" : y->bytes == 2 ? "u16" : "u32";
+    const char *c[TILE_MAX_RANK], *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "",
+                                  *bits = y->bytes == 1   ? "u8"
+                                          : y->bytes == 2 ? "u16"
+                                                          : "u32";
     fill_begin_some(e, "v", (int)((all + 31) / 32));
-    line(e, "const i32 u = lane + 32 * v, at = u / %lld * %d, x = u %% %lld, n = warp * %d + at;", (long long)y->line, group, (long long)y->line, y->share);
-    if ((int64_t)y->share * x->warps > y->lines) guard = both_conditions(e, guard, str(e, "n < %lld", (long long)y->lines));
-    if (*guard) { line(e, "if (%s) {", guard); e->indent++; }
+    line(e, "const i32 u = lane + 32 * v, at = u / %lld * %d, x = u %% %lld, n = warp * %d + at;",
+        (long long)y->line, group, (long long)y->line, y->share);
+    if ((int64_t)y->share * x->warps > y->lines)
+        guard = both_conditions(e, guard, str(e, "n < %lld", (long long)y->lines));
+    if (*guard) {
+        line(e, "if (%s) {", guard);
+        e->indent++;
+    }
     line(e, "u32 w[%d];", y->run / 4);
     for (int k = 0; k < group; k++) {
         fill_line_coords(x, str(e, "n + %d", k), c);
         const char *begins = x->aligned ? "0" : str(e, "((%s) & 15)", fill_line_bytes(x, c));
-        const char *one = str(e, "(u32)%s(%s + (at + %d) * %d + %s + %s)", use(e, str(e, "lds_%s", bits)), stage, k, y->pitch, begins, fill_scaled(e, "x", y->bytes));
+        const char *one = str(e, "(u32)%s(%s + (at + %d) * %d + %s + %s)", use(e, str(e, "lds_%s", bits)),
+            stage, k, y->pitch, begins, fill_scaled(e, "x", y->bytes));
         if (x->heads) one = str(e, "(x >= %s ? %s : 0)", x->f->first, one);
         if (k % per) line(e, "w[%d] |= %s << %d;", k / per, one, k % per * y->bytes * 8);
         else line(e, "w[%d] = %s;", k / per, one);
@@ -169,24 +236,28 @@ void fill_take_across(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
-/* Where the eight elements of chunk `c` lie in the slot whose row has its first ones at `o`, `rows` rows further on. */
+/* Where the eight elements of chunk `c` lie in the slot whose row has its first ones at `o`, `rows` rows
+ * further on. */
 static const char *chunk_at(const Filler *x, const char *o, const char *rows, const char *c)
 {
     Emit *e = x->e;
     int panel = x->slot->panel * 2;
     const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->slot->pitch) : o;
     if (x->way.shape[x->way.beside] * 2 <= panel) return str(e, "((%s) ^ %s * 16)", from, c);
-    return str(e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
+    return str(
+        e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
 }
 
-/* Declares the offset of the slot's row for element `at` of a row's window, the k-th time that the slot holds it. */
+/* Declares the offset of the slot's row for element `at` of a row's window, the k-th time that the slot holds
+ * it. */
 static const char *block_place(const Filler *x, int k, const char *at)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
     int side = y->axis < y->split ? 0 : 1;
     const char *n = tmp(e, "n"), *m[2];
-    line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width, (long long)y->width, at);
+    line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width,
+        (long long)y->width, at);
     m[side] = n;
     m[1 - side] = "0";
     return shared_offset(e, x->slot, m);
@@ -206,15 +277,20 @@ static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int6
     end_block(e);
 }
 
-/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an element's eight neighbours side by side, in each of the windows that it is part of. Elements before the
- * line's first (of the vector in which it begins) and behind its last go to the lane's own bytes behind the stage. */
+/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an
+ * element's eight neighbours side by side, in each of the windows that it is part of. Elements before the
+ * line's first (of the vector in which it begins) and behind its last go to the lane's own bytes behind the
+ * stage. */
 void fill_take_blocks(const Filler *x, const char *stage, const char *to)
 {
     enum { MOST_TIMES = 16 };
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8, times = y->shifts ? y->shifts->n : 1;
-    int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;        /* a block at a place of each is 4 registers */
+    int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8,
+        times = y->shifts ? y->shifts->n : 1;
+    int some = chunks % 4 == 0 && fours <= 2 ? 4
+               : chunks % 2                  ? 1
+                                             : 2; /* a block at a place of each is 4 registers */
     const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a slot holds its window too often");
@@ -239,7 +315,9 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
     line(e, "u32 d[%d][%d][4];", some, fours);
     begin_unrolled(e, "j", some);
     begin_unrolled(e, "g", fours);
-    const char *piece = y->vectors % 4 ? str(e, "(4 * g + lane / 8 < %d ? 4 * g + lane / 8 : %d)", y->vectors, y->vectors - 1) : "(4 * g + lane / 8)";
+    const char *piece =
+        y->vectors % 4 ? str(e, "(4 * g + lane / 8 < %d ? 4 * g + lane / 8 : %d)", y->vectors, y->vectors - 1)
+                       : "(4 * g + lane / 8)";
     line(e, "%s(d[j][g], from + (h + j) * %d + 16 * %s);", use(e, "ldmatrix_x4_trans"), 8 * y->pitch, piece);
     end_block(e);
     end_block(e);
@@ -261,7 +339,8 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
         begin_unrolled(e, "j", some);
         begin_unrolled(e, "g", fours);
         const char *in = lo[k] ? str(e, "place + 32 * g - %lld", (long long)lo[k]) : "place + 32 * g";
-        line(e, "%s((u32)(%s) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), in, (long long)(hi[k] - lo[k]), to, chunk_at(x, o[k], "g", "(h + j)"));
+        line(e, "%s((u32)(%s) < %lldu ? %s + %s : nowhere, d[j][g]);", use(e, "stmatrix_x4"), in,
+            (long long)(hi[k] - lo[k]), to, chunk_at(x, o[k], "g", "(h + j)"));
         end_block(e);
         end_block(e);
     }

@@ -1,20 +1,25 @@
-/* emit_fma.c: products that no matrix unit computes: each thread multiplies a block of rows with a block of columns, both read from shared memory,
- * by vectors of 16 bytes where what lies there side by side is the thread's or the next steps' along K. */
+/* emit_fma.c: products that no matrix unit computes: each thread multiplies a block of rows with a block of
+ * columns, both read from shared memory, by vectors of 16 bytes where what lies there side by side is the
+ * thread's or the next steps' along K. */
 #include "backends/gpu/emit.h"
 
-/* One operand as a thread reads it: element (register r of `own`, k) lies at T(thread) ^ R(r) ^ K(k). What threads never have of R and K is added
- * instead (see linear_offsets). */
+/* One operand as a thread reads it: element (register r of `own`, k) lies at T(thread) ^ R(r) ^ K(k). What
+ * threads never have of R and K is added instead (see linear_offsets). */
 typedef struct Operand {
-    const Layout *own;          /* its rows or columns, of extent 1 along K */
+    const Layout *own; /* its rows or columns, of extent 1 along K */
     const LayoutShared *s;
     const char *base;
-    int axis, regs;             /* the axis that is not K; registers along it */
-    int per_r, per_k;           /* what a vector holds of either; one of them is 1 */
+    int axis, regs;   /* the axis that is not K; registers along it */
+    int per_r, per_k; /* what a vector holds of either; one of them is 1 */
     int32_t *xr, *pr, *xk, *pk;
 } Operand;
 
-/* Where element (own coordinate, 0) of every register of every thread lies, and what k changes of it by exclusive or; false: not the same for all. */
-typedef struct Places { uint32_t *at, *k; int threads; } Places;
+/* Where element (own coordinate, 0) of every register of every thread lies, and what k changes of it by
+ * exclusive or; false: not the same for all. */
+typedef struct Places {
+    uint32_t *at, *k;
+    int threads;
+} Places;
 
 static bool places_of(Arena *a, const Operand *o, int depth, Places *p)
 {
@@ -53,7 +58,8 @@ static bool side_by_side(const Operand *o, const Places *p, int n, bool along_k,
     for (int r = 0; r < o->regs; r++)
         for (int t = 0; t < p->threads; t++) {
             uint32_t j = along_k ? 0 : (uint32_t)(r % n), here = p->at[r * p->threads + t];
-            if (here % whole != j * bytes || (j && here != p->at[(r - (int)j) * p->threads + t] + j * bytes)) return false;
+            if (here % whole != j * bytes || (j && here != p->at[(r - (int)j) * p->threads + t] + j * bytes))
+                return false;
         }
     return true;
 }
@@ -69,8 +75,10 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
     o->per_k = along_k ? n : 1;
     o->per_r = along_k ? 1 : n;
     int nr = o->regs / o->per_r, nk = depth / o->per_k;
-    o->xr = arena_array(a, int32_t, (size_t)nr); o->pr = arena_array(a, int32_t, (size_t)nr);
-    o->xk = arena_array(a, int32_t, (size_t)nk); o->pk = arena_array(a, int32_t, (size_t)nk);
+    o->xr = arena_array(a, int32_t, (size_t)nr);
+    o->pr = arena_array(a, int32_t, (size_t)nr);
+    o->xk = arena_array(a, int32_t, (size_t)nk);
+    o->pk = arena_array(a, int32_t, (size_t)nk);
     uint32_t seen = 0;
     for (int t = 0; t < p.threads; t++) seen |= p.at[t];
     for (int k = 0; k < nk; k++) {
@@ -82,8 +90,10 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
         uint32_t own = mine[0] ^ p.at[0];
         o->xr[r] = (int32_t)(own & seen);
         o->pr[r] = (int32_t)(own & ~seen);
-        for (int t = 0; t < p.threads; t++) if (mine[t] != (p.at[t] ^ own)) return false;
-        for (int k = 0; k < nk; k++) if (o->pr[r] & o->pk[k]) return false;
+        for (int t = 0; t < p.threads; t++)
+            if (mine[t] != (p.at[t] ^ own)) return false;
+        for (int k = 0; k < nk; k++)
+            if (o->pr[r] & o->pk[k]) return false;
     }
     return true;
 }
@@ -108,29 +118,44 @@ static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
         begin_unrolled(e, "i", (int)layout_regs(l));
         for (int a = 0; a < 2; a++) c[a] = coord(e, l, a, "i");
         const char *at = shared_offset(e, o[side].s, c);
-        for (int a = 0; a < 2; a++) if (l->cover[a] != l->tile[a]) in = in ? str(e, "%s && %s < %d", in, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
-        line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "", use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), o[side].base, at, element(e, v, l, "i"));
+        for (int a = 0; a < 2; a++)
+            if (l->cover[a] != l->tile[a])
+                in = in ? str(e, "%s && %s < %d", in, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+        line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "",
+            use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), o[side].base, at, element(e, v, l, "i"));
         end_block(e);
     }
     barrier(e);
 }
 
-/* A step along K of one operand to `to`, where element (r, j) is [r * step + j], or [j * regs + r] where vectors go along r. */
-static void take_vectors(Emit *e, const Operand *o, DType d, const char *origin, const char *to, int step, int depth)
+/* A step along K of one operand to `to`, where element (r, j) is [r * step + j], or [j * regs + r] where
+ * vectors go along r. */
+static void take_vectors(
+    Emit *e, const Operand *o, DType d, const char *origin, const char *to, int step, int depth)
 {
     int nr = o->regs / o->per_r, nk = step / o->per_k, vector = o->per_r * o->per_k;
     for (int j = 0; j < nk; j++) {
         const char *k = nk > 1 ? str(e, "%d * k + %d", nk, j) : "k", *at = origin;
         begin_unrolled(e, "t", nr);
-        const char *turn[2] = { index_formula(e, o->xr, nr, "t"), index_formula(e, o->xk, depth / o->per_k, k) };
-        const char *add[2] = { index_formula(e, o->pr, nr, "t"), index_formula(e, o->pk, depth / o->per_k, k) }, *place = o->per_r > 1 ? str(e, "%d * t", o->per_r) : step > 1 ? str(e, "%d * t", step) : "t";
+        const char *turn[2] = { index_formula(e, o->xr, nr, "t"),
+            index_formula(e, o->xk, depth / o->per_k, k) };
+        const char *add[2] = { index_formula(e, o->pr, nr, "t"),
+            index_formula(e, o->pk, depth / o->per_k, k) },
+                   *place = o->per_r > 1 ? str(e, "%d * t", o->per_r)
+                            : step > 1   ? str(e, "%d * t", step)
+                                         : "t";
         int first = o->per_r > 1 ? j * o->regs : j * o->per_k;
-        for (int x = 0; x < 2; x++) if (strcmp(turn[x], "0")) at = str(e, "%s ^ %s", at, turn[x]);
+        for (int x = 0; x < 2; x++)
+            if (strcmp(turn[x], "0")) at = str(e, "%s ^ %s", at, turn[x]);
         if (at != origin) at = str(e, "(%s)", at);
-        for (int x = 0; x < 2; x++) if (strcmp(add[x], "0")) at = str(e, "%s + %s", at, add[x]);
+        for (int x = 0; x < 2; x++)
+            if (strcmp(add[x], "0")) at = str(e, "%s + %s", at, add[x]);
         if (first) place = str(e, "%s + %d", place, first);
-        if (vector == 1) line(e, "%s[%s] = %s(%s + %s);", to, place, use(e, str(e, "lds_%s", dtype_name(d))), o->base, at);
-        else line(e, "%s(&%s[%s], %s + %s);", use(e, str(e, "lds_b%d", vector * o->s->elem_bytes * 8)), to, place, o->base, at);
+        if (vector == 1)
+            line(e, "%s[%s] = %s(%s + %s);", to, place, use(e, str(e, "lds_%s", dtype_name(d))), o->base, at);
+        else
+            line(e, "%s(&%s[%s], %s + %s);", use(e, str(e, "lds_b%d", vector * o->s->elem_bytes * 8)), to,
+                place, o->base, at);
         end_block(e);
     }
 }
@@ -141,23 +166,30 @@ static void take_elements(Emit *e, const Operand *o, DType from, DType to, const
     const char *own = coord(e, o->own, o->axis, "i"), *c[2] = { "k", "k" };
     c[o->axis] = own;
     /* rows of the padding read a row that exists */
-    if (o->own->cover[o->axis] != o->own->tile[o->axis]) c[o->axis] = str(e, "(%s < %d ? %s : 0)", own, o->own->tile[o->axis], own);
+    if (o->own->cover[o->axis] != o->own->tile[o->axis])
+        c[o->axis] = str(e, "(%s < %d ? %s : 0)", own, o->own->tile[o->axis], own);
     const char *at = shared_offset(e, o->s, c);
-    line(e, "%s[i] = (%s)%s(%s + %s);", array, ctype(to), use(e, str(e, "lds_%s", dtype_name(from))), o->base, at);
+    line(e, "%s[i] = (%s)%s(%s + %s);", array, ctype(to), use(e, str(e, "lds_%s", dtype_name(from))), o->base,
+        at);
     end_block(e);
 }
 
 static const char *multiply(Emit *e, DType d, const char *a, const char *b, const char *acc)
 {
-    return dtype_is_float(d) ? str(e, "%s(%s, %s, %s)", use(e, d == DT_F64 ? "fma_f64" : "fma_f32"), a, b, acc) : str(e, "%s + %s * %s", acc, a, b);
+    return dtype_is_float(d)
+               ? str(e, "%s(%s, %s, %s)", use(e, d == DT_F64 ? "fma_f64" : "fma_f32"), a, b, acc)
+               : str(e, "%s + %s * %s", acc, a, b);
 }
 
-enum { LOOP_PRODUCTS = 2048 };      /* multiplications of a thread in the loop's body: what instruction caches hold beside the loads */
+enum {
+    LOOP_PRODUCTS = 2048
+}; /* multiplications of a thread in the loop's body: what instruction caches hold beside the loads */
 
 void emit_fma(Emit *e, Instr *i)
 {
     const Layout *l = layout_of(e, ir_result(i));
-    DType d[2] = { ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype }, rd = ir_result(i)->type->dtype;
+    DType d[2] = { ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype },
+          rd = ir_result(i)->type->dtype;
     const char *acc = product_accumulator(e, i), *to[2], *origin[2];
     int depth = (int)ir_operand(i, 0)->type->shape[1], step = 1;
     Operand o[2] = { 0 };
@@ -170,7 +202,9 @@ void emit_fma(Emit *e, Instr *i)
         o[side].regs = (int)layout_regs(o[side].own);
         if (lies[side]) o[side].base = name_of(e, v);
         o[side].s = lies[side] ? layouts_shared(&e->plan->layouts, v->type)
-                               : layout_shared_rows(&e->s->arena, 2, (int32_t[]){ (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] }, (int32_t[]){ 1, 0 }, dtype_bytes(d[side]), 0);
+                               : layout_shared_rows(&e->s->arena, 2,
+                                     (int32_t[]){ (int32_t)v->type->shape[0], (int32_t)v->type->shape[1] },
+                                     (int32_t[]){ 1, 0 }, dtype_bytes(d[side]), 0);
     }
     if (!lies[0] || !lies[1]) share(e, i, o, lies);
     for (int side = 0; side < 2; side++) vectors = vectors && plan_operand(e, &o[side], depth);
@@ -196,7 +230,9 @@ void emit_fma(Emit *e, Instr *i)
         const char *x[2];
         for (int side = 0; side < 2; side++) {
             const char *r = map_register(e, l, o[side].own, "i");
-            x[side] = step == 1 ? str(e, "%s[%s]", to[side], r) : o[side].per_r > 1 ? str(e, "%s[%d + %s]", to[side], j * o[side].regs, r) : str(e, "%s[%d * %s + %d]", to[side], step, r, j);
+            x[side] = step == 1           ? str(e, "%s[%s]", to[side], r)
+                      : o[side].per_r > 1 ? str(e, "%s[%d + %s]", to[side], j * o[side].regs, r)
+                                          : str(e, "%s[%d * %s + %d]", to[side], step, r, j);
         }
         line(e, "%s[i] = %s;", acc, multiply(e, rd, x[0], x[1], str(e, "%s[i]", acc)));
         end_block(e);

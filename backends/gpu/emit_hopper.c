@@ -1,13 +1,15 @@
 /* emit_hopper.c: sm_90a: rings filled by TMA, wgmma, warp roles.
  *
- * A ring is `depth` slots with a full mbarrier (one arrival, the producer's expect_tx, and the bytes of the copies) and an empty
- * mbarrier (one arrival a consumer warp) each. Each role walks it with a slot number and a phase bit of its own; the consumers
- * walk it twice, to get and, later, to release. PTX ISA 9.7.13 (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
+ * A ring is `depth` slots with a full mbarrier (one arrival, the producer's expect_tx, and the bytes of the
+ * copies) and an empty mbarrier (one arrival a consumer warp) each. Each role walks it with a slot number and
+ * a phase bit of its own; the consumers walk it twice, to get and, later, to release. PTX ISA 9.7.13
+ * (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
 #include "backends/gpu/emit.h"
 
 static const RingInfo *ring_of(Emit *e, const Value *v)
 {
-    for (size_t k = 0; k < e->rings.len; k++) if (e->rings.data[k].value == v) return &e->rings.data[k];
+    for (size_t k = 0; k < e->rings.len; k++)
+        if (e->rings.data[k].value == v) return &e->rings.data[k];
     ir_fail(e->s, e->f->loc, "a ring is used before it is made");
 }
 
@@ -15,11 +17,16 @@ static void emit_ring(Emit *e, Instr *i)
 {
     const Type *t = ir_result(i)->type;
     const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-    RingInfo r = { .value = ir_result(i), .depth = (int)t->shape[0], .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1), .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1), .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
+    RingInfo r = { .value = ir_result(i),
+        .depth = (int)t->shape[0],
+        .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1),
+        .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1),
+        .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
     r.name = name_of(e, ir_result(i));
     for (const Use *u = ir_result(i)->uses; u; u = u->next) r.none |= u->user->op == OP_RING_NONE;
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
-    line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name, (long long)e->shared_bytes, r.depth, (long long)r.bytes);
+    line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name,
+        (long long)e->shared_bytes, r.depth, (long long)r.bytes);
     note_shared(e, i, e->shared_bytes, r.bytes * r.depth);
     e->shared_bytes += r.bytes * r.depth;
     e->storage[ir_result(i)->id] = r.name;
@@ -43,7 +50,8 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     TensorMapDesc d = { .param = w->param, .rank = w->rank, .dtype = t->dtype };
     int n = 0;
     d.axes[n++] = w->unit;
-    for (int a = w->rank - 1; a >= 0; a--) if (a != w->unit) d.axes[n++] = a;
+    for (int a = w->rank - 1; a >= 0; a--)
+        if (a != w->unit) d.axes[n++] = a;
     for (int k = 0; k < w->rank; k++) {
         int ta = w->tile_axis[d.axes[k]];
         d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)s->panel : (uint32_t)ext->v[d.axes[k]];
@@ -51,10 +59,12 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     }
     int bits, base, shift, part;
     if (r->ctas > 1 && kernel_multicast_parts(s, i, w->unit, r->ctas, &part) == 1)
-        for (int k = 0; k < w->rank; k++) if (d.axes[k] == part) d.box[k] /= (uint32_t)r->ctas;
+        for (int k = 0; k < w->rank; k++)
+            if (d.axes[k] == part) d.box[k] /= (uint32_t)r->ctas;
     layout_shared_swizzle(s, &bits, &base, &shift);
     d.swizzle_bytes = bits ? 16 << bits : 0;
-    for (size_t k = 0; k < e->maps.len; k++) if (!memcmp(&e->maps.data[k], &d, sizeof d)) return (int)k;
+    for (size_t k = 0; k < e->maps.len; k++)
+        if (!memcmp(&e->maps.data[k], &d, sizeof d)) return (int)k;
     vec_push(&e->s->arena, &e->maps, d);
     return (int)e->maps.len - 1;
 }
@@ -65,11 +75,14 @@ static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
     if (!parts) return layouts_shared(&e->plan->layouts, ir_operand(put, 0)->type);
     const Attr *x = ir_attr(put, ATTR_EXTENTS);
     int64_t tile[2] = { 0 };
-    for (int a = 0, n = 0; a < x->n && n < 2; a++) if (x->v[a] > 0) tile[n++] = x->v[a];
-    return kernel_slot_part(&e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
+    for (int a = 0, n = 0; a < x->n && n < 2; a++)
+        if (x->v[a] > 0) tile[n++] = x->v[a];
+    return kernel_slot_part(
+        &e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
 }
 
-/* `column`: of a tile in several slots, where this one's begins. Of a window in parts this one goes to its own rows of the slot; the first one waits for it, the last one leaves it. */
+/* `column`: of a tile in several slots, where this one's begins. Of a window in parts this one goes to its
+ * own rows of the slot; the first one waits for it, the last one leaves it. */
 static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
@@ -79,14 +92,19 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
     panels = (s->tile[s->order[0]] + s->panel - 1) / s->panel;
     int64_t bytes = (int64_t)panels * s->panel * dtype_bytes(d->dtype);
     const Attr *ext = ir_attr(i, ATTR_EXTENTS);
-    for (int a = 0; a < ext->n; a++) if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
+    for (int a = 0; a < ext->n; a++)
+        if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 1), number = 0, begins = 0;
     if (parts > 1) ir_is_const(ir_operand(i, 2 + w.rank), &number);
     begins = number * (bytes / panels / (s->panel * dtype_bytes(d->dtype))) * s->pitch;
-    if (!number) line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"), r->name, slot, r->name);
-    if (!number) line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot, (long long)(bytes * parts));
+    if (!number)
+        line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"),
+            r->name, slot, r->name);
+    if (!number)
+        line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot,
+            (long long)(bytes * parts));
     if (by_panels) panels /= r->ctas;
     for (int p = 0; p < panels; p++) {
         const char *c = "", *to = str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes);
@@ -96,15 +114,26 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
         for (int k = 0; k < w.rank; k++) {
             const Value *offset = w.offset[d->axes[k]];
             int64_t along = k == 0 ? column + p * s->panel : 0;
-            const char *o = along ? str(e, "%s + %lld", name_of(e, offset), (long long)along) : name_of(e, offset);
+            const char *o =
+                along ? str(e, "%s + %lld", name_of(e, offset), (long long)along) : name_of(e, offset);
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
-            if (d->axes[k] == part) o = str(e, "%s + block * %u", o, d->box[k] * (d->step[k] ? d->step[k] : 1));
+            if (d->axes[k] == part)
+                o = str(e, "%s + block * %u", o, d->box[k] * (d->step[k] ? d->step[k] : 1));
             bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
-            if (wide) c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o, k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
-            else c = str(e, strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
+            if (wide)
+                c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o,
+                    k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
+            else
+                c = str(e,
+                    strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)"
+                                                                                   : "%s, %s",
+                    c, o);
         }
-        line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);", use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA), w.rank)), to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
-             shared ? str(e, ", %d", r->ctas) : "", c);
+        line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);",
+            use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA),
+                       w.rank)),
+            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
+            shared ? str(e, ", %d", r->ctas) : "", c);
     }
     if (number == parts - 1) advance(e, r, slot, str(e, "%s_phase", r->name));
 }
@@ -124,28 +153,35 @@ static void emit_ring_read(Emit *e, Instr *i)
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     const Type *t = ir_result(i)->type;
     int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), columns = (int)(t->shape[1] / parts);
-    const LayoutShared *s = kernel_slot_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
+    const LayoutShared *s =
+        kernel_slot_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
     const Layout *l = kernel_slot_fragments(e->s, e->plan, i, columns);
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *to = declare_tile(e, ir_result(i));
     LayoutVector v;
     layout_shared_vector(l, s, 16, &v);
     for (int k = 0; k < parts; k++) {
-        const char *view = tmp(e, "view"), *array = k ? str(e, "(%s + %d)", to, k * array_len(t->dtype, (int)layout_regs(l))) : to;
+        const char *view = tmp(e, "view"),
+                   *array = k ? str(e, "(%s + %d)", to, k * array_len(t->dtype, (int)layout_regs(l))) : to;
         line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
         line(e, "const u32 %s = %s + %s * %lld;", view, r->name, slot, (long long)r->bytes);
-        if (v.bytes > 4 || !emit_matrix_read(e, array, t->dtype, l, s, view)) take_shared(e, array, t->dtype, l, s, &v, view);
+        if (v.bytes > 4 || !emit_matrix_read(e, array, t->dtype, l, s, view))
+            take_shared(e, array, t->dtype, l, s, &v, view);
         line(e, "%s();", use(e, "warp_sync"));
-        line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name, r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+        line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name,
+            r->depth > 1 ? str(e, "%s_free", r->name) : "0");
         advance(e, r, slot, str(e, "%s_phase", r->name));
         if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
     }
 }
 
-/* Filled by threads, whose writes the reader hands on to wgmma's proxy: the fence waits for all that its thread has under way, which are a filler's copies of the next step (H100: a step took their
- * latency longer). A fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
+/* Filled by threads, whose writes the reader hands on to wgmma's proxy: the fence waits for all that its
+ * thread has under way, which are a filler's copies of the next step (H100: a step took their latency
+ * longer). A fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality
+ * order). */
 static bool is_filled(const Emit *e, const RingInfo *r)
 {
-    for (size_t k = 0; k < e->fills.len; k++) if (e->fills.data[k].ring == r) return true;
+    for (size_t k = 0; k < e->fills.len; k++)
+        if (e->fills.data[k].ring == r) return true;
     return false;
 }
 
@@ -173,23 +209,28 @@ static void emit_slice(Emit *e, Instr *i)
 {
     const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_result(i)->type);
     int64_t bytes = ir_attr_int(i, ATTR_START, 0) * s->panel * s->elem_bytes;
-    if (ir_attr_int(i, ATTR_AXIS, 0) != s->order[1] || s->rank != 2 || s->pitch != s->panel * s->elem_bytes) ir_fail(e->s, i->loc, "a slice of a view along an axis that is not its rows");
+    if (ir_attr_int(i, ATTR_AXIS, 0) != s->order[1] || s->rank != 2 || s->pitch != s->panel * s->elem_bytes)
+        ir_fail(e->s, i->loc, "a slice of a view along an axis that is not its rows");
     e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
-    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), name_of(e, ir_operand(i, 0)), (long long)bytes);
+    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), name_of(e, ir_operand(i, 0)),
+        (long long)bytes);
 }
 
-/* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them gives the slot back. */
+/* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them
+ * gives the slot back. */
 static bool read_by_threads(const Value *ring)
 {
     for (const Use *u = ring->uses; u; u = u->next) {
         if (u->user->op != OP_RING_GET) continue;
-        for (const Use *w = ir_result(u->user)->uses; w; w = w->next) if (w->user->op == OP_SHARED_READ) return true;
+        for (const Use *w = ir_result(u->user)->uses; w; w = w->next)
+            if (w->user->op == OP_SHARED_READ) return true;
     }
     return false;
 }
 
-/* Lane 0 gives the slot back for its warp: all lanes must have come past the wait for it. wgmma_wait brings them together, and so did what
- * an earlier release needed; a loop that may not run, between the wait and here, does not. */
+/* Lane 0 gives the slot back for its warp: all lanes must have come past the wait for it. wgmma_wait brings
+ * them together, and so did what an earlier release needed; a loop that may not run, between the wait and
+ * here, does not. */
 static bool lanes_together(const Instr *release)
 {
     for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
@@ -205,8 +246,12 @@ static void emit_release(Emit *e, Instr *i)
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
     bool named = i->n_operands == 2;
-    const char *slot = named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8) : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
-    if (r->ctas > 1) line(e, "if (lane < %d) %s(%s_empty + %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name, slot);      /* all of them write here */
+    const char *slot =
+        named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8)
+              : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+    if (r->ctas > 1)
+        line(e, "if (lane < %d) %s(%s_empty + %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name,
+            slot); /* all of them write here */
     else line(e, "if (lane == 0) %s(%s_empty + %s);", use(e, "mbar_arrive"), r->name, slot);
     if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
@@ -214,15 +259,18 @@ static void emit_release(Emit *e, Instr *i)
 /* A ticket: whether there is a program, and its coordinates. */
 enum { TICKET_BYTES = 16 };
 
-static void next_ticket(Emit *e) { line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
+static void next_ticket(Emit *e)
+{ line(e, "if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }"); }
 
-/* A ticket goes from one thread to one of each warp and back: the producer writes it and arrives; lane 0 has waited for that, reads it, hands it to its
- * warp by shuffles, and arrives when it has read. Nobody else touches the words, so both directions are ordered by one arrival, which releases what its
- * own thread did, and one wait, which acquires it (PTX ISA 8.8, 9.7.13.15). The shuffles also hold lane 0 back until all lanes have come past the wait: none
- * comes a phase late to it. */
+/* A ticket goes from one thread to one of each warp and back: the producer writes it and arrives; lane 0 has
+ * waited for that, reads it, hands it to its warp by shuffles, and arrives when it has read. Nobody else
+ * touches the words, so both directions are ordered by one arrival, which releases what its own thread did,
+ * and one wait, which acquires it (PTX ISA 8.8, 9.7.13.15). The shuffles also hold lane 0 back until all
+ * lanes have come past the wait: none comes a phase late to it. */
 static const char *ticket_word(Emit *e, int at)
 {
-    const char *place = at ? str(e, "ticket_word + %d * ticket_slot + %d", TICKET_BYTES, at) : str(e, "ticket_word + %d * ticket_slot", TICKET_BYTES);
+    const char *place = at ? str(e, "ticket_word + %d * ticket_slot + %d", TICKET_BYTES, at)
+                           : str(e, "ticket_word + %d * ticket_slot", TICKET_BYTES);
     return str(e, "%s(%s, lane)", use(e, "first_lane_word"), place);
 }
 
@@ -232,7 +280,8 @@ static void give_ticket_back(Emit *e)
     next_ticket(e);
 }
 
-/* A ticket is taken whole where the loop's body begins: all who take tickets give each of them back, whatever they use of it. */
+/* A ticket is taken whole where the loop's body begins: all who take tickets give each of them back, whatever
+ * they use of it. */
 static void take_ticket(Emit *e, const Block *body)
 {
     for (const Instr *i = body->first; i; i = i->next) {
@@ -244,9 +293,9 @@ static void take_ticket(Emit *e, const Block *body)
     give_ticket_back(e);
 }
 
-/* The producer draws program numbers, works out the program's coordinates and hands them to the consumers through a ring of two
- * slots: a word that says whether there is a program, and its coordinates. The first number is the CTA's own. The counter is zero again
- * when the launch ends. */
+/* The producer draws program numbers, works out the program's coordinates and hands them to the consumers
+ * through a ring of two slots: a word that says whether there is a program, and its coordinates. The first
+ * number is the CTA's own. The counter is zero again when the launch ends. */
 void emit_ticket_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
@@ -254,7 +303,8 @@ void emit_ticket_loop(Emit *e, Instr *loop)
     if (e->role == ROLE_PRODUCER) {
         if (e->plan->multicast) emit_cluster_draw(e, iv);
         else {
-            line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+            line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv,
+                use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
             e->indent++;
         }
         line(e, "%s(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);", use(e, "mbar_wait"));
@@ -278,11 +328,12 @@ void emit_ticket_loop(Emit *e, Instr *loop)
 bool emit_program_coord(Emit *e, Instr *i)
 {
     if (!e->tickets || e->role < 0) return false;
-    if (e->role != ROLE_PRODUCER) return true;          /* taken with its ticket */
+    if (e->role != ROLE_PRODUCER) return true; /* taken with its ticket */
     const char *n = name_of(e, ir_result(i));
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
-    line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES, 4 + 4 * axis, n);
+    line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES,
+        4 + 4 * axis, n);
     e->storage[ir_result(i)->id] = n;
     if (axis < ir_attr_int(i, ATTR_COUNT, 1) - 1) return true;
     line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
@@ -298,7 +349,8 @@ static void emit_ticket(Emit *e, Instr *i)
     for (int k = 1; k < i->n_results; k++) line(e, "i32 %s = 0;", name_of(e, &i->results[k]));
     line(e, "if (%s) {", go);
     e->indent++;
-    for (int k = 1; k < i->n_results; k++) line(e, "%s = %s;", name_of(e, &i->results[k]), ticket_word(e, 4 * k));
+    for (int k = 1; k < i->n_results; k++)
+        line(e, "%s = %s;", name_of(e, &i->results[k]), ticket_word(e, 4 * k));
     give_ticket_back(e);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = name_of(e, &i->results[k]);
@@ -312,7 +364,10 @@ static bool takes_tickets(const void *user, const Instr *i)
 
 static bool has_tickets(const Block *b) { return ir_any_in(b, takes_tickets, NULL); }
 
-typedef struct RingUse { const Value *ring; Op op; } RingUse;
+typedef struct RingUse {
+    const Value *ring;
+    Op op;
+} RingUse;
 
 static bool is_use(const void *user, const Instr *i)
 {
@@ -328,13 +383,18 @@ static void open_role(Emit *e, Block *b, int role)
     KernelPlan *p = e->plan;
     int threads = e->threads;
     bool producer = role == ROLE_PRODUCER, consumer = role == ROLE_CONSUMER;
-    static const Op walks[] = { [ROLE_PRODUCER] = OP_RING_PUT, [ROLE_CONSUMER] = OP_RING_GET, [ROLE_FILLER] = OP_RING_FILL };
+    static const Op walks[] = {
+        [ROLE_PRODUCER] = OP_RING_PUT, [ROLE_CONSUMER] = OP_RING_GET, [ROLE_FILLER] = OP_RING_FILL
+    };
     e->coords.len = 0;
     e->role = role;
     e->out = &inner;
     e->pre = &decl;
     e->indent = producer ? 3 : 2;
-    if (!producer) { e->threads = (consumer ? p->warps : p->filler_warps) * 32; e->barrier_id = 1; }
+    if (!producer) {
+        e->threads = (consumer ? p->warps : p->filler_warps) * 32;
+        e->barrier_id = 1;
+    }
     e->line = 0;
     e->tickets = e->bulk = false;
     emit_block(e, b);
@@ -345,19 +405,30 @@ static void open_role(Emit *e, Block *b, int role)
     e->threads = threads;
     e->indent = 2;
     if (p->warps > 4 && (consumer || !p->filler_warps)) {
-        if (!consumer) line(e, "%s(%d);", use(e, "setmaxnreg_dec"), producer ? p->producer_registers : p->filler_registers);
+        if (!consumer)
+            line(e, "%s(%d);", use(e, "setmaxnreg_dec"),
+                producer ? p->producer_registers : p->filler_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
-    if (producer) line(e, "if (warp == 0 && %s()) {", use(e, "elect_lane"));      /* by a condition on tid ptxas puts a loop over lanes around each copy, whose operands could differ among them */
-    else line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;", (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);
+    if (producer)
+        line(e, "if (warp == 0 && %s()) {",
+            use(e, "elect_lane")); /* by a condition on tid ptxas puts a loop over lanes around each copy,
+                                      whose operands could differ among them */
+    else
+        line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;",
+            (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         if (!ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
-        line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name, r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "", consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
+        line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name,
+            r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "",
+            consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
     if (role == ROLE_FILLER) emit_fill_state(e);
-    if (consumer && ir_holds(b, OP_TURN_WAIT)) line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1, use(e, "bar_arrive"));
+    if (consumer && ir_holds(b, OP_TURN_WAIT))
+        line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
+            use(e, "bar_arrive"));
     text_puts(e->out, decl.data);
     text_puts(e->out, inner.data);
     if (producer) line(e, "}");
@@ -375,8 +446,11 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
         if (i->op != OP_RING_PUT) continue;
         Window w;
         window_of(e, i, &w);
-        int map = map_for(e, ring_of(e, ir_operand(i, 0)), i, &w, slot_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
-        if (map < 64 && !done[map]) line(e, "%s(&%s);", use(e, "prefetch_map"), slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
+        int map = map_for(
+            e, ring_of(e, ir_operand(i, 0)), i, &w, slot_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
+        if (map < 64 && !done[map])
+            line(e, "%s(&%s);", use(e, "prefetch_map"),
+                slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
         if (map < 64) done[map] = true;
     }
 }
@@ -397,13 +471,17 @@ static void emit_roles(Emit *e, Instr *i)
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name, (long long)(e->shared_bytes + bars), r->name, r->name, 8 * r->depth);
+        line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name,
+            (long long)(e->shared_bytes + bars), r->name, r->name, 8 * r->depth);
         bars += 16 * (r->depth + r->none);
     }
     e->shared_bytes += bars;
     if (i->op == OP_FILLED_ROLES) place_stages(e, i->blocks[2]);
     if (has_tickets(i->blocks[1])) {
-        line(e, "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;", (long long)e->shared_bytes);
+        line(e,
+            "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = "
+            "ticket_full + 32;",
+            (long long)e->shared_bytes);
         e->shared_bytes += 32 + 2 * TICKET_BYTES;
         if (p->multicast) emit_cluster_places(e);
     }
@@ -411,11 +489,16 @@ static void emit_roles(Emit *e, Instr *i)
     e->indent++;
     prefetch_maps(e, i->blocks[0], done);
     if (has_tickets(i->blocks[1]))
-        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }", use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->filler_warps);
+        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }",
+            use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->filler_warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }", r->depth, use(e, "mbar_init"), r->name, is_filled(e, r) ? p->filler_warps : 1, use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
-        if (r->none) line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"), r->name, 8 * r->depth, r->arrivals * r->ctas);
+        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }",
+            r->depth, use(e, "mbar_init"), r->name, is_filled(e, r) ? p->filler_warps : 1,
+            use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
+        if (r->none)
+            line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"),
+                r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
     if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
@@ -423,11 +506,14 @@ static void emit_roles(Emit *e, Instr *i)
     emit_start(e);
     if (p->multicast) emit_cluster_meet(e);
     else line(e, "__syncthreads();");
-    if (p->filler_warps && p->warps > 4) line(e, "if (warp < %d) %s(%d);", p->producer_warps + p->filler_warps, use(e, "setmaxnreg_dec"), p->filler_registers);
+    if (p->filler_warps && p->warps > 4)
+        line(e, "if (warp < %d) %s(%d);", p->producer_warps + p->filler_warps, use(e, "setmaxnreg_dec"),
+            p->filler_registers);
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
     open_role(e, i->blocks[0], ROLE_PRODUCER);
     if (p->filler_warps) {
-        line(e, "} else if (warp < %d) {    /* fillers: %d warps take to slots what TMA cannot */", p->producer_warps + p->filler_warps, p->filler_warps);
+        line(e, "} else if (warp < %d) {    /* fillers: %d warps take to slots what TMA cannot */",
+            p->producer_warps + p->filler_warps, p->filler_warps);
         open_role(e, i->blocks[2], ROLE_FILLER);
     }
     line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
@@ -442,11 +528,14 @@ void pin_registers(Emit *e, const char *array, int words, bool is_float)
     end_block(e);
 }
 
-/* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has other bits for. */
-const char *own_offset(Emit *e, const char *address) { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
+/* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has
+ * other bits for. */
+const char *own_offset(Emit *e, const char *address)
+{ return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
-/* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each statement apart, a tenth of its time for attention with D 128.
- * Shorter ones save little, and the accumulators of a plain product are then copied once more. */
+/* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each
+ * statement apart, a tenth of its time for attention with D 128. Shorter ones save little, and the
+ * accumulators of a plain product are then copied once more. */
 enum { STEPS_TOGETHER = 8, PRODUCTS_MANY = 3 };
 
 static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
@@ -465,12 +554,15 @@ static void emit_wgmma(Emit *e, Instr *i)
     bool fresh = !acc->type->layout, regs_a = a->type->kind == TYPE_TILE;
     int n = (int)r->type->shape[1], per_m = n / 2, words = (int)layout_regs(c), mt = words / per_m;
     LayoutWgmma wa, wb;
-    if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) || (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
+    if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) ||
+        (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
         ir_fail(e->s, i->loc, "an operand's shared layout has no wgmma descriptor");
     const char *d = fresh ? declare_tile(e, r) : product_accumulator(e, i);
     bool fl = dtype_is_float(r->type->dtype);
-    /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight must not be touched */
-    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT) pin_registers(e, d, words, fl);
+    /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight
+     * must not be touched */
+    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT)
+        pin_registers(e, d, words, fl);
     int ksteps = wb.ksteps;
     const char *words_a = regs_a ? registers_of(e, a) : "";
     if (regs_a && a->type->dtype == DT_F32) {
@@ -482,7 +574,8 @@ static void emit_wgmma(Emit *e, Instr *i)
     }
     if (regs_a && a->def) pin_registers(e, words_a, mt * ksteps * 4, false);
     line(e, "%s();", use(e, "wgmma_fence"));
-    int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps), *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
+    int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps),
+            *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
     for (int k = 0; k < ksteps; k++) {
         tb[k] = layout_wgmma_offset(&wb, 0, k) / 16;
         if (!regs_a) ta[k] = layout_wgmma_offset(&wa, 0, k) / 16;
@@ -499,9 +592,10 @@ static void emit_wgmma(Emit *e, Instr *i)
         }
         line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, own_offset(e, name_of(e, a)), wa.lo_or, row);
     }
-    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype), kernel_wgmma_type(a->type->dtype)->name,
-                                a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)), regs_a ? "rs" : "ss",
-                                str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : ""));
+    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype),
+        kernel_wgmma_type(a->type->dtype)->name,
+        a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)),
+        regs_a ? "rs" : "ss", str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : ""));
     if (mt == 1 && ksteps >= STEPS_TOGETHER && (fresh || acc->def) && many_products(e->f)) {
         const char *as = tmp(e, "as"), *bs = tmp(e, "bs");
         line(e, "u32 %s[%d]%s;", bs, ksteps, regs_a ? "" : str(e, ", %s[%d]", as, ksteps));
@@ -520,9 +614,12 @@ static void emit_wgmma(Emit *e, Instr *i)
     for (int m = 0; m < mt; m++) {
         const char *dm = mt > 1 ? str(e, "%s + %d", d, m * per_m) : d, *first = fresh ? "k > 0" : "1";
         const char *bk = str(e, "%s + %s, 0x%xu", bd, index_formula(e, tb, ksteps, "k"), wb.hi);
-        if (regs_a) line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, words_a, m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
-        else line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, dm, ad, index_formula(e, ta, ksteps, "k"),
-                  m ? str(e, " + %d", layout_wgmma_offset(&wa, 64 * m, 0) / 16) : "", wa.hi, bk, first);
+        if (regs_a)
+            line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, words_a,
+                m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
+        else
+            line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, dm, ad, index_formula(e, ta, ksteps, "k"),
+                m ? str(e, " + %d", layout_wgmma_offset(&wa, 64 * m, 0) / 16) : "", wa.hi, bk, first);
     }
     end_block(e);
     line(e, "%s();", use(e, "wgmma_commit"));
@@ -534,7 +631,8 @@ static void emit_wait(Emit *e, Instr *i)
     for (int k = 0; k < i->n_results; k++) {
         Value *v = ir_operand(i, k);
         e->storage[i->results[k].id] = registers_of(e, v);
-        pin_registers(e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
+        pin_registers(
+            e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
     }
 }
 
@@ -542,7 +640,8 @@ static void emit_vote(Emit *e, Instr *i)
 {
     Value *v = ir_operand(i, 0);
     const char *n = name_of(e, ir_result(i)), *any = tmp(e, "any");
-    if (v->type->kind == TYPE_SCALAR) line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), name_of(e, v));
+    if (v->type->kind == TYPE_SCALAR)
+        line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), name_of(e, v));
     else {
         const Layout *l = layout_of(e, v);
         line(e, "bool %s = false;", any);
@@ -570,7 +669,8 @@ void emit_hopper(Emit *e, Instr *i)
     case OP_WGMMA_PROMOTED: emit_promoted(e, i); return;
     case OP_WGMMA_WAIT: emit_wait(e, i); return;
     case OP_RING_FILL: emit_fill(e, i); return;
-    case OP_ROLES: case OP_FILLED_ROLES: emit_roles(e, i); return;
+    case OP_ROLES:
+    case OP_FILLED_ROLES: emit_roles(e, i); return;
     case OP_WARPGROUP_ANY: emit_vote(e, i); return;
     case OP_TURN_WAIT: line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync")); return;
     case OP_TURN_PASS: line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups); return;

@@ -1,4 +1,5 @@
-/* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through AMD's buffers, by element. */
+/* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
+ * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
 
 /* Is all of the window in the tensor? Its first element and its last say so. */
@@ -7,7 +8,8 @@ static const char *window_inside(Emit *e, const Window *w, const Layout *l)
     const char *x = "";
     for (int a = 0; a < w->rank; a++) {
         x = both_conditions(e, x, axis_condition(e, w, a, "0"));
-        if (w->tile_axis[a] >= 0 && l->tile[w->tile_axis[a]] > 1) x = both_conditions(e, x, axis_condition(e, w, a, str(e, "%d", l->tile[w->tile_axis[a]] - 1)));
+        if (w->tile_axis[a] >= 0 && l->tile[w->tile_axis[a]] > 1)
+            x = both_conditions(e, x, axis_condition(e, w, a, str(e, "%d", l->tile[w->tile_axis[a]] - 1)));
     }
     return x;
 }
@@ -18,16 +20,20 @@ static void coords_in_parts(Emit *e, const Layout *l, const char **thread)
     for (int a = 0; a < l->rank; a++) thread[a] = thread_coord(e, l, a);
 }
 
-static void coords_of_parts(Emit *e, const Layout *l, const char *const *thread, const char *i, const char **c, const char **own)
+static void coords_of_parts(
+    Emit *e, const Layout *l, const char *const *thread, const char *i, const char **c, const char **own)
 {
     for (int a = 0; a < l->rank; a++) {
         own[a] = register_coord(e, l, a, i);
-        c[a] = !strcmp(own[a], "0") ? thread[a] : !strcmp(thread[a], "0") ? own[a] : str(e, "(%s + %s)", thread[a], own[a]);
+        c[a] = !strcmp(own[a], "0")      ? thread[a]
+               : !strcmp(thread[a], "0") ? own[a]
+                                         : str(e, "(%s + %s)", thread[a], own[a]);
     }
 }
 
 /* Vectors whose registers lie apart: through a few words of their own. */
-static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const LayoutVector *v, const char *ptr, const char *to, const Value *pad)
+static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const LayoutVector *v,
+    const char *ptr, const char *to, const Value *pad)
 {
     int words = (int)v->bytes / 4, pw = per_word(d);
     bool follow;
@@ -35,9 +41,11 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     begin_unrolled(e, "v", (int)layout_regs(l) / (int)v->n);
     const char *base = vector_base(e, l, v, "v", &follow);
     coords_at(e, l, base, c);
-    const char *in_window = window_condition(e, w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
+    const char *in_window = window_condition(e, w, c, false),
+               *cond = both_conditions(e, tile_condition(e, l, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
-    const char *call = str(e, "%s(%s, %s + %s);", window_load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
+    const char *call =
+        str(e, "%s(%s, %s + %s);", window_load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
     if (*cond) {
         line(e, "if (%s) %s", cond, call);
@@ -58,16 +66,19 @@ static bool through_buffer(Emit *e, const Instr *i)
     MemParts m;
     Window w;
     LayoutVector v;
-    if (!is_hip(e) || !e->f->fits32 || i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.pad || m.token || m.result->type->kind != TYPE_TILE || !m.result->type->layout) return false;
+    if (!is_hip(e) || !e->f->fits32 || i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.pad || m.token ||
+        m.result->type->kind != TYPE_TILE || !m.result->type->layout)
+        return false;
     window_of(e, i, &w);
     if (window_vector(e, &w, layout_of(e, m.result), m.tensor->type->dtype, &v) == 1) return v.bytes == 4;
     if (!window_whole_vectors(e, &w, (int)v.n)) return false;
-    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) return false;
+    for (uint32_t k = 0; k < v.n; k++)
+        if (v.reg[k] != k) return false;
     return true;
 }
 
-/* if (c) { tiles = loads } else { tiles = 0 }: without a branch, which would cut the block that clang schedules: buffers of no bytes where c is
- * false, from which 0 comes without going to memory. */
+/* if (c) { tiles = loads } else { tiles = 0 }: without a branch, which would cut the block that clang
+ * schedules: buffers of no bytes where c is false, from which 0 comes without going to memory. */
 bool emit_guarded_loads(Emit *e, Instr *i)
 {
     if (!is_hip(e) || e->guard || !i->n_results) return false;
@@ -76,14 +87,21 @@ bool emit_guarded_loads(Emit *e, Instr *i)
         const Instr *load = ir_operand(then, k)->def;
         const Value *none = ir_operand(other, k);
         if (none->def && none->def->op == OP_MATERIALIZE) none = ir_operand(none->def, 0);
-        if (!kernel_is_zero(none) || !load || load->block != i->blocks[0] || !through_buffer(e, load) || ir_use_count(ir_operand(then, k)) != 1) return false;
+        if (!kernel_is_zero(none) || !load || load->block != i->blocks[0] || !through_buffer(e, load) ||
+            ir_use_count(ir_operand(then, k)) != 1)
+            return false;
     }
     for (const Instr *x = i->blocks[0]->first; x != then; x = x->next)
-        if (x->op != OP_LOAD && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
-    for (const Instr *x = i->blocks[1]->first; x != other; x = x->next) if (!(op_info[x->op].flags & OPF_PURE) && x->op != OP_MATERIALIZE) return false;
-    /* Loads return in order: one of this step that clang put behind these would be waited for together with them. Only loads and stores stay on their side. */
+        if (x->op != OP_LOAD && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 &&
+                                    x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR))
+            return false;
+    for (const Instr *x = i->blocks[1]->first; x != other; x = x->next)
+        if (!(op_info[x->op].flags & OPF_PURE) && x->op != OP_MATERIALIZE) return false;
+    /* Loads return in order: one of this step that clang put behind these would be waited for together with
+     * them. Only loads and stores stay on their side. */
     bool own = false;
-    for (const Instr *x = i->prev; x && !own; x = x->prev) own = x->op == OP_LOAD && i->block->parent && i->block->parent->op == OP_FOR;
+    for (const Instr *x = i->prev; x && !own; x = x->prev)
+        own = x->op == OP_LOAD && i->block->parent && i->block->parent->op == OP_FOR;
     if (own) line(e, "%s(0x78f);", use(e, "sched_barrier"));
     e->guard = name_of(e, ir_operand(i, 0));
     emit_block(e, i->blocks[0]);
@@ -93,7 +111,8 @@ bool emit_guarded_loads(Emit *e, Instr *i)
 }
 
 /* The tile in accesses of n elements, whose registers follow each other. */
-static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d, const LayoutVector *v, int n, const char *ptr, const char *to)
+static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d,
+    const LayoutVector *v, int n, const char *ptr, const char *to)
 {
     MemParts m;
     ir_mem_parts(i, &m);
@@ -103,7 +122,8 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     const char *buffer = NULL;
     if ((w->masked || e->guard) && through_buffer(e, i)) {
         buffer = tmp(e, "buffer");
-        line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+        line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
+            e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
     }
     const char *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
     if (is_hip(e)) coords_in_parts(e, l, thread);
@@ -115,12 +135,16 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     const char *r = str(e, "%d * v", n);
     if (is_hip(e)) coords_of_parts(e, l, thread, r, c, own);
     else coords_at(e, l, r, c);
-    const char *inside = tile_condition(e, l, c), *cond = both_conditions(e, inside, window_condition(e, w, c, false));
-    const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per), *fn = window_load_fn(e, w, (int)v->bytes);
+    const char *inside = tile_condition(e, l, c),
+               *cond = both_conditions(e, inside, window_condition(e, w, c, false));
+    const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per),
+               *fn = window_load_fn(e, w, (int)v->bytes);
     const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, c));
-    if (buffer) {           /* no branch: an offset beyond the buffer gives 0 */
+    if (buffer) { /* no branch: an offset beyond the buffer gives 0 */
         const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d));
-        line(e, "%s(%s, %s, %s);", use(e, str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8)), dst, buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
+        line(e, "%s(%s, %s, %s);",
+            use(e, str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8)), dst,
+            buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
     } else if (!*cond) line(e, "%s;", call);
     else {
         bool whole = window_whole_vectors(e, w, n);
@@ -135,15 +159,18 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
         e->indent++;
         if (whole) {
             for (int k = 0; k < (dtype_bytes(d) >= 4 ? n : words); k++)
-                line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k, dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
+                line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k,
+                    dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
         } else {
             for (int k = 0; k < n; k += pw) {
                 const char *xs[4];
                 for (int q = 0; q < pw; q++) {
                     const char *cc[TILE_MAX_RANK];
                     coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
-                    const char *pad = pad_value(e, m.pad, d), *index = window_index(e, w, cc), *in_window = both_conditions(e, inside, window_condition(e, w, cc, false));
-                    xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window, use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
+                    const char *pad = pad_value(e, m.pad, d), *index = window_index(e, w, cc),
+                               *in_window = both_conditions(e, inside, window_condition(e, w, cc, false));
+                    xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window,
+                        use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
                 }
                 line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
             }
@@ -153,27 +180,33 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     end_block(e);
 }
 
-/* Many masked accesses behind products that take all the power there is: one branch for all of them, for most tiles lie inside (H100, GEMM 4096 with a
- * residual: 721 TFLOPS masked, 728 without). In loops masks are split off before (mask-peel, mask-branch). */
+/* Many masked accesses behind products that take all the power there is: one branch for all of them, for most
+ * tiles lie inside (H100, GEMM 4096 with a residual: 721 TFLOPS masked, 728 without). In loops masks are
+ * split off before (mask-peel, mask-branch). */
 static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Layout *l, int accesses)
 {
     enum { MANY = 8 };
     if (!e->plan->producer_warps || !w->masked || accesses < MANY) return false;
-    for (int a = 0; a < l->rank; a++) if (l->cover[a] != l->tile[a]) return false;
-    for (const Instr *p = i->block->parent; p; p = p->block->parent) if ((p->op == OP_FOR && !ir_holds(p->blocks[0], OP_PROGRAM_COORD)) || p->op == OP_WHILE) return false;
-    for (const Instr *p = i->prev; p; p = p->prev) if (ir_is_or_holds(p, OP_WGMMA) || ir_is_or_holds(p, OP_WGMMA_PROMOTED)) return true;
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a]) return false;
+    for (const Instr *p = i->block->parent; p; p = p->block->parent)
+        if ((p->op == OP_FOR && !ir_holds(p->blocks[0], OP_PROGRAM_COORD)) || p->op == OP_WHILE) return false;
+    for (const Instr *p = i->prev; p; p = p->prev)
+        if (ir_is_or_holds(p, OP_WGMMA) || ir_is_or_holds(p, OP_WGMMA_PROMOTED)) return true;
     return false;
 }
 
 /* Element by element. */
-static void load_elements(Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
+static void load_elements(
+    Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
 {
     DType d = m->tensor->type->dtype;
     const char *c[TILE_MAX_RANK] = { 0 };
     int regs = (int)layout_regs(l), pw = per_word(d);
     DType bits = bits_type(d);
     const char *pad = pad_value(e, m->pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
-    if (m->pad && bits != d) pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
+    if (m->pad && bits != d)
+        pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(bits))), pad);
     int words = array_len(d, regs);
     bool loop = regs % pw == 0 && words > 1;
     if (loop) begin_unrolled(e, "v", words);
@@ -181,8 +214,10 @@ static void load_elements(Emit *e, const MemParts *m, const Window *w, const Lay
         const char *xs[4];
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
-            coords_at(e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
-            const char *in_window = window_condition(e, w, c, false), *cond = both_conditions(e, tile_condition(e, l, c), in_window);
+            coords_at(
+                e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
+            const char *in_window = window_condition(e, w, c, false),
+                       *cond = both_conditions(e, tile_condition(e, l, c), in_window);
             xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, w, c));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
@@ -201,8 +236,11 @@ void emit_load(Emit *e, Instr *i)
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (m.result->type->kind == TYPE_SCALAR) {
-        const char *cond = window_condition(e, &w, c, false), *x = str(e, "%s(%s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr), *n = name_of(e, m.result);
-        if (*cond) line(e, "%s %s = %s;\n    if (%s) %s = %s;", ctype(d), n, pad_value(e, m.pad, d), cond, n, x);
+        const char *cond = window_condition(e, &w, c, false),
+                   *x = str(e, "%s(%s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr),
+                   *n = name_of(e, m.result);
+        if (*cond)
+            line(e, "%s %s = %s;\n    if (%s) %s = %s;", ctype(d), n, pad_value(e, m.pad, d), cond, n, x);
         else line(e, "const %s %s = %s;", ctype(d), n, x);
         e->storage[m.result->id] = n;
         return;
@@ -211,7 +249,10 @@ void emit_load(Emit *e, Instr *i)
     const char *to = declare_tile(e, m.result);
     ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
     if (shifted != SHIFT_NONE) {
-        if (shifted == SHIFT_PART) { load_elements(e, &m, &w, l, ptr, to); end_block(e); }
+        if (shifted == SHIFT_PART) {
+            load_elements(e, &m, &w, l, ptr, to);
+            end_block(e);
+        }
         return;
     }
     LayoutVector v;

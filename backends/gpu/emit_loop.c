@@ -1,12 +1,15 @@
 /* emit_loop.c: for, while and if: values that blocks carry are variables of C, assigned where a block ends.
  *
- * Arrays are copied then, unless both are one: what a `while` carries of a product in flight (passes/kernel/carry.c) must not be moved before it is waited for, so its next value is made in its place. */
+ * Arrays are copied then, unless both are one: what a `while` carries of a product in flight
+ * (passes/kernel/carry.c) must not be moved before it is waited for, so its next value is made in its place.
+ */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"
 
 /* Scalars and addresses of views: one C variable. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
-static const char *word_type(const Value *v) { return v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype); }
+static const char *word_type(const Value *v)
+{ return v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype); }
 
 static const char *declare_value(Emit *e, const Value *v)
 {
@@ -42,7 +45,9 @@ static void assign(Emit *e, const Value *to, const Value *from)
     for (int w = 0; w < (loop ? 1 : words); w++) {
         const char *x[4];
         int here = n - w * p < p ? n - w * p : p;
-        for (int k = 0; k < here; k++) x[k] = element(e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+        for (int k = 0; k < here; k++)
+            x[k] = element(
+                e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
         line(e, "%s[%s] = %s;", dst, loop ? "i" : str(e, "%d", w), pack_expr(e, to->type->dtype, x, here));
     }
     if (loop) end_block(e);
@@ -97,7 +102,9 @@ void emit_for(Emit *e, Instr *i)
     const char *iv = name_of(e, b->args[0]), *t = ctype(b->args[0]->type->dtype);
     e->storage[b->args[0]->id] = iv;
     int64_t step;
-    const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1 ? str(e, "%s++", iv) : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
+    const char *inc = ir_is_const(ir_operand(i, 2), &step) && step == 1
+                          ? str(e, "%s++", iv)
+                          : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i);
     text_puts(e->out, "#pragma unroll 1\n");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
@@ -127,24 +134,28 @@ void emit_for(Emit *e, Instr *i)
     }
     end_block(e);
     emit_fills_left(e, i);
-    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0) line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+    if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role == 0)
+        line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
 
-/* --- while --------------------------------------------------------------------------------------------------------------------- */
+/* --- while ------------------------------------------------------------------------------------------- */
 
 static bool only_within(Block *b, const Value *v, const Instr *by)
 {
-    for (const Use *u = v->uses; u; u = u->next) if (ir_within(b, u->user) != by) return false;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (ir_within(b, u->user) != by) return false;
     return true;
 }
 
-/* The next value of what a `while` carries, where it comes from a product, is made in the registers of this one: the product writes there, or to what it adds to, if that alone still reads this one. */
+/* The next value of what a `while` carries, where it comes from a product, is made in the registers of this
+ * one: the product writes there, or to what it adds to, if that alone still reads this one. */
 static void place_next(Emit *e, Block *b, int k)
 {
     Value *v = ir_operand(ir_terminator(b), k), *arg = b->args[k];
     bool flies = false;
-    while (v->def && v->def->block == b && (v->def->op == OP_WGMMA || v->def->op == OP_WGMMA_WAIT) && ir_use_count(v) == 1) {
+    while (v->def && v->def->block == b && (v->def->op == OP_WGMMA || v->def->op == OP_WGMMA_WAIT) &&
+           ir_use_count(v) == 1) {
         Value *from = ir_operand(v->def, v->def->op == OP_WGMMA ? 2 : v->index);
         flies |= v->def->op == OP_WGMMA;
         if (!from->type->layout) {
@@ -154,14 +165,13 @@ static void place_next(Emit *e, Block *b, int k)
         v = from;
     }
     if (!flies || v == arg || !v->def || v->def->block != b || ir_use_count(v) != 1) return;
-    if ((v->def->op == OP_IF || (op_info[v->def->op].flags & OPF_ELEM)) && only_within(b, arg, v->def)) e->place[v->id] = e->storage[arg->id];
+    if ((v->def->op == OP_IF || (op_info[v->def->op].flags & OPF_ELEM)) && only_within(b, arg, v->def))
+        e->place[v->id] = e->storage[arg->id];
 }
 
 /* The result of a wait that only the loop takes up: its registers are the loop's. */
 static bool begins_in_place(const Instr *loop, const Value *v)
-{
-    return v->def && v->def->op == OP_WGMMA_WAIT && v->def->block == loop->block && ir_use_count(v) == 1;
-}
+{ return v->def && v->def->op == OP_WGMMA_WAIT && v->def->block == loop->block && ir_use_count(v) == 1; }
 
 void emit_while(Emit *e, Instr *i)
 {
@@ -169,7 +179,8 @@ void emit_while(Emit *e, Instr *i)
     Value *vals[IR_MAX_RESULTS + 1];
     for (int k = 0; k < i->n_results; k++) {
         if (c->args[k]->type->kind == TYPE_TOKEN) continue;
-        if (begins_in_place(i, ir_operand(i, k))) e->storage[c->args[k]->id] = e->storage[ir_operand(i, k)->id];
+        if (begins_in_place(i, ir_operand(i, k)))
+            e->storage[c->args[k]->id] = e->storage[ir_operand(i, k)->id];
         else {
             declare_value(e, c->args[k]);
             assign(e, c->args[k], ir_operand(i, k));
@@ -177,7 +188,8 @@ void emit_while(Emit *e, Instr *i)
         e->storage[b->args[k]->id] = e->storage[c->args[k]->id];
     }
     if (!e->place) e->place = arena_array(&e->s->arena, const char *, e->n_values);
-    for (int k = 0; k < i->n_results; k++) if (c->args[k]->type->kind == TYPE_TILE) place_next(e, b, k);
+    for (int k = 0; k < i->n_results; k++)
+        if (c->args[k]->type->kind == TYPE_TILE) place_next(e, b, k);
     text_puts(e->out, "#pragma unroll 1\n");
     line(e, "for (;;) {");
     e->indent++;
@@ -191,7 +203,9 @@ void emit_while(Emit *e, Instr *i)
     emit_block(e, b);
     uses_of(ir_terminator(b), vals, 0);
     for (int k = 0; k < i->n_results; k++)
-        if (vals[k]->def && vals[k]->def->op == OP_WGMMA && e->storage[vals[k]->id] != e->storage[c->args[k]->id]) ir_fail(e->s, vals[k]->def->loc, "a product in flight would be moved at the end of its loop");
+        if (vals[k]->def && vals[k]->def->op == OP_WGMMA &&
+            e->storage[vals[k]->id] != e->storage[c->args[k]->id])
+            ir_fail(e->s, vals[k]->def->loc, "a product in flight would be moved at the end of its loop");
     assign_all(e, c->args, vals, i->n_results);
     end_block(e);
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[c->args[k]->id];
@@ -201,14 +215,16 @@ void emit_if(Emit *e, Instr *i)
 {
     bool other = ir_terminator(i->blocks[1]) != i->blocks[1]->first;
     for (int k = 0; k < i->n_results; k++) other |= i->results[k].type->kind != TYPE_TOKEN;
-    for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) declare_value(e, &i->results[k]);
+    for (int k = 0; k < i->n_results; k++)
+        if (i->results[k].type->kind != TYPE_TOKEN) declare_value(e, &i->results[k]);
     for (int b = 0; b < (other ? 2 : 1); b++) {
         if (b == 0) line(e, "if (%s) {", name_of(e, ir_operand(i, 0)));
         else line(e, "} else {");
         e->indent++;
         emit_block(e, i->blocks[b]);
         const Instr *y = ir_terminator(i->blocks[b]);
-        for (int k = 0; k < i->n_results; k++) if (i->results[k].type->kind != TYPE_TOKEN) assign(e, &i->results[k], ir_operand(y, k));
+        for (int k = 0; k < i->n_results; k++)
+            if (i->results[k].type->kind != TYPE_TOKEN) assign(e, &i->results[k], ir_operand(y, k));
         if (other && b == 0) e->indent--;
         else end_block(e);
     }

@@ -1,4 +1,5 @@
-/* emit_names.c: lines of text, and the names in them: types, literals, values, parameters, what a target calls its barriers and its CTA. */
+/* emit_names.c: lines of text, and the names in them: types, literals, values, parameters, what a target
+ * calls its barriers and its CTA. */
 #include "backends/gpu/emit.h"
 #include "ir/text.h"
 #include <math.h>
@@ -26,7 +27,9 @@ static void check_names(Emit *e, const char *fmt, va_list ap)
     va_copy(copy, ap);
     bool lacks = lacks_name(fmt, copy);
     va_end(copy);
-    if (lacks) ir_fail(e->s, e->here ? e->here->loc : e->f->loc, "a value without a name would be written into \"%s\"", fmt);
+    if (lacks)
+        ir_fail(e->s, e->here ? e->here->loc : e->f->loc,
+            "a value without a name would be written into \"%s\"", fmt);
 }
 
 void line(Emit *e, const char *fmt, ...)
@@ -44,7 +47,7 @@ void line(Emit *e, const char *fmt, ...)
 const char *str(Emit *e, const char *fmt, ...)
 {
     va_list ap;
-    if (e->measure) return "?";     /* nobody reads it */
+    if (e->measure) return "?"; /* nobody reads it */
     va_start(ap, fmt);
     check_names(e, fmt, ap);
     const char *r = arena_vprintf(&e->s->arena, fmt, ap);
@@ -55,19 +58,34 @@ const char *str(Emit *e, const char *fmt, ...)
 const char *use(Emit *e, const char *name)
 {
     if (e->measure) return name;
-    for (size_t k = 0; k < e->used.len; k++) if (!strcmp(e->used.data[k], name)) return e->used.data[k];
+    for (size_t k = 0; k < e->used.len; k++)
+        if (!strcmp(e->used.data[k], name)) return e->used.data[k];
     vec_push(&e->s->arena, &e->used, name);
     return name;
 }
 
-const char *tmp(Emit *e, const char *stem) { return str(e, "%s_t%d", stem, e->next_tmp++); }      /* values end in _number */
+const char *tmp(Emit *e, const char *stem)
+{ return str(e, "%s_t%d", stem, e->next_tmp++); } /* values end in _number */
 
 const char *ctype(DType d)
 {
     static const char *const names[DT_COUNT] = {
-        [DT_BOOL] = "bool", [DT_I8] = "i8", [DT_I16] = "i16", [DT_I32] = "i32", [DT_I64] = "i64", [DT_U8] = "u8", [DT_U16] = "u16",
-        [DT_U32] = "u32", [DT_U64] = "u64", [DT_INDEX] = "i64", [DT_F8E4M3] = "float", [DT_F8E5M2] = "float", [DT_F16] = "float",
-        [DT_BF16] = "float", [DT_F32] = "float", [DT_F64] = "double",
+        [DT_BOOL] = "bool",
+        [DT_I8] = "i8",
+        [DT_I16] = "i16",
+        [DT_I32] = "i32",
+        [DT_I64] = "i64",
+        [DT_U8] = "u8",
+        [DT_U16] = "u16",
+        [DT_U32] = "u32",
+        [DT_U64] = "u64",
+        [DT_INDEX] = "i64",
+        [DT_F8E4M3] = "float",
+        [DT_F8E5M2] = "float",
+        [DT_F16] = "float",
+        [DT_BF16] = "float",
+        [DT_F32] = "float",
+        [DT_F64] = "double",
     };
     return names[d];
 }
@@ -75,20 +93,22 @@ const char *ctype(DType d)
 /* sizeof ctype(d): small floats are floats in registers, and in scratch that is a C array */
 int ctype_bytes(DType d) { return dtype_is_float(d) && d != DT_F64 ? 4 : d == DT_BOOL ? 1 : dtype_bytes(d); }
 
-int per_word(DType d)
-{
-    return d == DT_BOOL ? 1 : dtype_bits(d) >= 32 ? 1 : 32 / dtype_bits(d);
-}
+int per_word(DType d) { return d == DT_BOOL ? 1 : dtype_bits(d) >= 32 ? 1 : 32 / dtype_bits(d); }
 
-DType bits_type(DType d) { return per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8; }
+DType bits_type(DType d)
+{ return per_word(d) == 1 || !dtype_is_float(d) ? d : per_word(d) == 2 ? DT_U16 : DT_U8; }
 
 const char *array_type(DType d) { return per_word(d) > 1 ? "u32" : ctype(d); }
 int array_len(DType d, int regs) { return (regs + per_word(d) - 1) / per_word(d); }
 
 static const char *float_literal(Emit *e, DType d, double x)
 {
-    if (isnan(x)) return d == DT_F64 ? str(e, "%s(0x7ff8000000000000ull)", use(e, "double_bits")) : str(e, "%s(0x7fc00000u)", use(e, "float_bits"));
-    if (isinf(x)) return d == DT_F64 ? str(e, "%s(1.0 / 0.0)", x < 0 ? "-" : "") : str(e, "%s(%s)", use(e, "float_bits"), x < 0 ? "0xff800000u" : "0x7f800000u");
+    if (isnan(x))
+        return d == DT_F64 ? str(e, "%s(0x7ff8000000000000ull)", use(e, "double_bits"))
+                           : str(e, "%s(0x7fc00000u)", use(e, "float_bits"));
+    if (isinf(x))
+        return d == DT_F64 ? str(e, "%s(1.0 / 0.0)", x < 0 ? "-" : "")
+                           : str(e, "%s(%s)", use(e, "float_bits"), x < 0 ? "0xff800000u" : "0x7f800000u");
     const char *t = str(e, d == DT_F64 ? "%.17g" : "%.9g", x);
     bool dot = strpbrk(t, ".e") != NULL;
     return str(e, "%s%s%s", t, dot ? "" : ".0", d == DT_F64 ? "" : "f");
@@ -101,11 +121,19 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
     int64_t x = v ? v->i : 0;
     switch ((int)d) {
     case DT_BOOL: return x ? "true" : "false";
-    case DT_I8: case DT_I16: case DT_I32:
+    case DT_I8:
+    case DT_I16:
+    case DT_I32:
         return x == INT32_MIN ? "(-2147483647 - 1)" : x < 0 ? str(e, "(%d)", (int)x) : str(e, "%d", (int)x);
-    case DT_U8: case DT_U16: case DT_U32: return str(e, "%uu", (unsigned)(x & (dtype_bits(d) == 32 ? 0xffffffffu : (1u << dtype_bits(d)) - 1)));
+    case DT_U8:
+    case DT_U16:
+    case DT_U32:
+        return str(e, "%uu", (unsigned)(x & (dtype_bits(d) == 32 ? 0xffffffffu : (1u << dtype_bits(d)) - 1)));
     case DT_U64: return str(e, "%lluull", (unsigned long long)x);
-    default: return x == INT64_MIN ? "(-9223372036854775807ll - 1)" : x < 0 ? str(e, "(%lldll)", (long long)x) : str(e, "%lldll", (long long)x);
+    default:
+        return x == INT64_MIN ? "(-9223372036854775807ll - 1)"
+               : x < 0        ? str(e, "(%lldll)", (long long)x)
+                              : str(e, "%lldll", (long long)x);
     }
 }
 
@@ -113,16 +141,108 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
 static bool reserved(const char *n)
 {
     static const char *const words[] = {
-        "tid", "lane", "warp", "block", "shared", "shared_base", "check", "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
-        "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const", "volatile", "static", "extern", "inline", "return", "if", "else", "for",
-        "while", "do", "switch", "case", "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false", "this", "new", "delete", "class",
-        "template", "typename", "namespace", "using", "operator", "public", "private", "protected", "virtual", "friend", "register", "restrict", "auto", "asm", "try", "catch", "throw",
-        "exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "floor", "ceil", "rint", "fabs", "fma", "fmin", "fmax", "printf", "min", "max", "abs", "uniform", "philox", "ex2",
+        "tid",
+        "lane",
+        "warp",
+        "block",
+        "shared",
+        "shared_base",
+        "check",
+        "tickets",
+        "workspace",
+        "SCRATCH",
+        "NOWHERE",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "float",
+        "double",
+        "int",
+        "char",
+        "short",
+        "long",
+        "unsigned",
+        "signed",
+        "bool",
+        "void",
+        "const",
+        "volatile",
+        "static",
+        "extern",
+        "inline",
+        "return",
+        "if",
+        "else",
+        "for",
+        "while",
+        "do",
+        "switch",
+        "case",
+        "default",
+        "break",
+        "continue",
+        "goto",
+        "struct",
+        "union",
+        "enum",
+        "typedef",
+        "sizeof",
+        "true",
+        "false",
+        "this",
+        "new",
+        "delete",
+        "class",
+        "template",
+        "typename",
+        "namespace",
+        "using",
+        "operator",
+        "public",
+        "private",
+        "protected",
+        "virtual",
+        "friend",
+        "register",
+        "restrict",
+        "auto",
+        "asm",
+        "try",
+        "catch",
+        "throw",
+        "exp",
+        "log",
+        "sin",
+        "cos",
+        "tanh",
+        "erf",
+        "sqrt",
+        "rsqrt",
+        "floor",
+        "ceil",
+        "rint",
+        "fabs",
+        "fma",
+        "fmin",
+        "fmax",
+        "printf",
+        "min",
+        "max",
+        "abs",
+        "uniform",
+        "philox",
+        "ex2",
     };
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++) if (!strcmp(n, words[k])) return true;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (!strcmp(n, words[k])) return true;
     size_t len = strlen(n), digits = 0;
     while (digits < len && irtext_digit(n[len - 1 - digits])) digits++;
-    if (len - digits <= 1) return *n >= 'a' && *n <= 'z';                              /* counters and coordinates: i, v, c0 */
+    if (len - digits <= 1) return *n >= 'a' && *n <= 'z'; /* counters and coordinates: i, v, c0 */
     return digits && (n[len - 1 - digits] == '_' || n[len - 1 - digits] == 't');
 }
 
@@ -136,26 +256,32 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     if (!seen) vec_push(&e->s->arena, &e->slots, ((Slot){ kind, param, index, d }));
     const Param *p = &e->f->params[param];
     switch (kind) {
-    case SLOT_DATA: case SLOT_SCALAR: return reserved(p->name) ? str(e, "%s_", p->name) : p->name;
-    case SLOT_EXTENT: return e->f->dims[index].name ? str(e, "%s_", e->f->dims[index].name) : str(e, "dim%d", index);
+    case SLOT_DATA:
+    case SLOT_SCALAR: return reserved(p->name) ? str(e, "%s_", p->name) : p->name;
+    case SLOT_EXTENT:
+        return e->f->dims[index].name ? str(e, "%s_", e->f->dims[index].name) : str(e, "dim%d", index);
     case SLOT_STRIDE: return str(e, "%s_stride%d", p->name, index);
     case SLOT_GRID: return str(e, "grid%d", index);
     case SLOT_TENSOR_MAP: return str(e, "%s_map%d", p->name, index);
     case SLOT_CHECK: return "check";
     case SLOT_TICKETS: return "tickets";
     case SLOT_WORKSPACE: return "workspace";
-    case SLOT_PRINT: break;     /* the CPU only */
+    case SLOT_PRINT: break; /* the CPU only */
     }
     return "";
 }
 
-/* Values without a name in the spec are called after what makes them; those of loops after what they carry. */
+/* Values without a name in the spec are called after what makes them; those of loops after what they carry.
+ */
 static const char *stem_of(const Value *v)
 {
     const Instr *d = v->def;
     if (v->name) return v->name;
-    if (!d) return v->block && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 ? "step" : "carried";
-    if (d->op == OP_FOR && d->blocks[0]->args[v->index + 1]->name) return d->blocks[0]->args[v->index + 1]->name;
+    if (!d)
+        return v->block && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 ? "step"
+                                                                                               : "carried";
+    if (d->op == OP_FOR && d->blocks[0]->args[v->index + 1]->name)
+        return d->blocks[0]->args[v->index + 1]->name;
     if (d->op == OP_CONVERT || d->op == OP_CAST)
         if (ir_operand(d, 0)->name) return ir_operand(d, 0)->name;
     return op_info[d->op].name;
@@ -173,9 +299,13 @@ const char *name_of(Emit *e, const Value *v)
         case OP_DIM: {
             const Dim *dim = &e->f->dims[ir_attr_int(d, ATTR_DIM, 0)];
             if (dim->extent >= 0) return str(e, "%lld%s", (long long)dim->extent, *cast ? "" : "ll");
-            return str(e, "%s%s", cast, slot_name(e, SLOT_EXTENT, 0, (int)ir_attr_int(d, ATTR_DIM, 0), DT_INDEX));
+            return str(
+                e, "%s%s", cast, slot_name(e, SLOT_EXTENT, 0, (int)ir_attr_int(d, ATTR_DIM, 0), DT_INDEX));
         }
-        case OP_STRIDE: return str(e, "%s%s", cast, slot_name(e, SLOT_STRIDE, (int)ir_attr_int(d, ATTR_PARAM, 0), (int)ir_attr_int(d, ATTR_AXIS, 0), DT_INDEX));
+        case OP_STRIDE:
+            return str(e, "%s%s", cast,
+                slot_name(e, SLOT_STRIDE, (int)ir_attr_int(d, ATTR_PARAM, 0),
+                    (int)ir_attr_int(d, ATTR_AXIS, 0), DT_INDEX));
         case OP_NUM_PROGRAMS: {
             int64_t axis = ir_attr_int(d, ATTR_AXIS, 0);
             if (axis >= 0) return str(e, "%s%s", cast, slot_name(e, SLOT_GRID, 0, (int)axis, DT_INDEX));
@@ -189,9 +319,11 @@ const char *name_of(Emit *e, const Value *v)
         }
         case OP_FILL_ROW: {
             int64_t pieces = ir_attr_int(v->def, ATTR_COUNT, 1);
-            return str(e, "(tid / %lld + %lld)", (long long)pieces, (long long)(ir_attr_int(v->def, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
+            return str(e, "(tid / %lld + %lld)", (long long)pieces,
+                (long long)(ir_attr_int(v->def, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
         }
-        case OP_PROGRAM: case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
+        case OP_PROGRAM:
+        case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
         case OP_CLUSTER_RANK: return str(e, "(%s)block", ctype(v->type->dtype));
         case OP_NUM_CTAS: return str(e, "(%s)%s", ctype(v->type->dtype), cta_count(e));
         default: break;
@@ -215,15 +347,19 @@ void memory_barrier(Emit *e)
 const char *shared_pointer(Emit *e, const char *type, int64_t at)
 {
     const char *n = tmp(e, "part");
-    if (is_hip(e)) line(e, "const auto %s = %s(%s, shared_base + SCRATCH + %lld);", n, use(e, "LDS"), type, (long long)at);
+    if (is_hip(e))
+        line(e, "const auto %s = %s(%s, shared_base + SCRATCH + %lld);", n, use(e, "LDS"), type,
+            (long long)at);
     else line(e, "%s *const %s = (%s *)(shared + SCRATCH + %lld);", type, n, type, (long long)at);
     return n;
 }
 
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
-const char *cta_id(Emit *e) 
+const char *cta_id(Emit *e)
 {
-    int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;        /* of a cluster, which takes one program or one ticket */
+    int ctas = e->plan->cluster > 1
+                   ? e->plan->cluster
+                   : e->plan->multicast; /* of a cluster, which takes one program or one ticket */
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
 }
@@ -235,13 +371,13 @@ const char *cta_count(Emit *e)
     return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x";
 }
 
-
 int64_t scratch(Emit *e, int64_t bytes)
 {
     if (bytes <= e->scratch_bytes) return 0;
     const Instr *i = e->here;
     const Type *type = !i ? NULL : i->n_results ? ir_result(i)->type : NULL;
-    for (int k = 0; i && !type && k < i->n_operands; k++) if (ir_operand(i, k)->type->kind == TYPE_TILE) type = ir_operand(i, k)->type;
+    for (int k = 0; i && !type && k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE) type = ir_operand(i, k)->type;
     e->scratch_use = (ScratchUse){ i ? i->loc : (Loc){ 0 }, type, bytes };
     e->scratch_bytes = bytes;
     return 0;

@@ -1,22 +1,24 @@
 /* emit_order.c: program order between the threads of a CTA.
  *
- * What one thread wrote another may read or write again in a later operation on the same tensor: the threads meet between the two, unless
- * the pair is proven harmless. The chain of tokens names the operations before one; a pair is harmless when
+ * What one thread wrote another may read or write again in a later operation on the same tensor: the threads
+ * meet between the two, unless the pair is proven harmless. The chain of tokens names the operations before
+ * one; a pair is harmless when
  *   - both read,
  *   - both are stores of scalars (thread 0 does those, in order),
  *   - both are relaxed atomics of one kind whose old values nobody wants,
  *   - their windows lie apart: along one axis the offsets differ by a constant that spans a window, or
- *   - their windows are the same and every thread touches the elements it touched before: same layout, no element held twice.
- * Across the turns of a loop, offsets are compared as functions of its counter; what else changes inside the loop proves nothing. The
- * programs that a persistent loop runs one after the other have no order. */
+ *   - their windows are the same and every thread touches the elements it touched before: same layout, no
+ * element held twice. Across the turns of a loop, offsets are compared as functions of its counter; what else
+ * changes inside the loop proves nothing. The programs that a persistent loop runs one after the other have
+ * no order. */
 #include "backends/gpu/emit.h"
 
 typedef struct Pair {
     Emit *e;
-    const Instr *i;             /* the later one */
+    const Instr *i; /* the later one */
     MemParts m;
-    const Block *turns;         /* body of the outermost loop that came round between the two; NULL: none */
-    const Block *seen[8];       /* loops whose earlier turns are being looked at */
+    const Block *turns;   /* body of the outermost loop that came round between the two; NULL: none */
+    const Block *seen[8]; /* loops whose earlier turns are being looked at */
     int n_seen, budget;
 } Pair;
 
@@ -24,7 +26,9 @@ static const Value *uncast(const Value *v)
 {
     while (v->def && v->def->op == OP_CAST) {
         const Value *x = ir_operand(v->def, 0);
-        if (!dtype_is_int(x->type->dtype) || !dtype_is_signed(x->type->dtype) || dtype_bits(x->type->dtype) < 32 || dtype_bits(v->type->dtype) < 32) break;
+        if (!dtype_is_int(x->type->dtype) || !dtype_is_signed(x->type->dtype) ||
+            dtype_bits(x->type->dtype) < 32 || dtype_bits(v->type->dtype) < 32)
+            break;
         v = x;
     }
     return v;
@@ -39,7 +43,10 @@ static bool difference(const Value *a, const Value *b, int depth, int64_t *k)
     *k = 0;
     if (a == b) return true;
     if (depth > 16) return false;
-    if (ir_is_const(a, &x) && ir_is_const(b, &y)) { *k = x - y; return true; }
+    if (ir_is_const(a, &x) && ir_is_const(b, &y)) {
+        *k = x - y;
+        return true;
+    }
     for (int side = 0; side < 2; side++) {
         const Value *v = side ? b : a;
         if (!v->def || (v->def->op != OP_ADD && v->def->op != OP_SUB)) continue;
@@ -47,17 +54,28 @@ static bool difference(const Value *a, const Value *b, int depth, int64_t *k)
             const Value *rest = ir_operand(v->def, q);
             if (!ir_is_const(ir_operand(v->def, 1 - q), &x)) continue;
             if (v->def->op == OP_SUB) x = -x;
-            if (difference(side ? a : rest, side ? rest : b, depth + 1, k)) { *k += side ? -x : x; return true; }
+            if (difference(side ? a : rest, side ? rest : b, depth + 1, k)) {
+                *k += side ? -x : x;
+                return true;
+            }
         }
     }
-    if (!a->def || !b->def || a->def->op != b->def->op || (a->def->op != OP_MUL && a->def->op != OP_ADD)) return false;
-    for (int q = 0; q < 2; q++)         /* a factor or a summand that is the same */
+    if (!a->def || !b->def || a->def->op != b->def->op || (a->def->op != OP_MUL && a->def->op != OP_ADD))
+        return false;
+    for (int q = 0; q < 2; q++) /* a factor or a summand that is the same */
         for (int r = 0; r < 2; r++) {
             const Value *same = uncast(ir_operand(a->def, q));
             if (a->def->op == OP_ADD) {
-                if (same == uncast(ir_operand(b->def, r)) && difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k)) return true;
-            } else if (ir_is_const(same, &x) && ir_is_const(ir_operand(b->def, r), &y) && x == y && x > -(1 << 24) && x < 1 << 24) {
-                if (difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k) && *k > -(1ll << 36) && *k < 1ll << 36) { *k *= x; return true; }
+                if (same == uncast(ir_operand(b->def, r)) &&
+                    difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k))
+                    return true;
+            } else if (ir_is_const(same, &x) && ir_is_const(ir_operand(b->def, r), &y) && x == y &&
+                       x > -(1 << 24) && x < 1 << 24) {
+                if (difference(ir_operand(a->def, 1 - q), ir_operand(b->def, 1 - r), depth + 1, k) &&
+                    *k > -(1ll << 36) && *k < 1ll << 36) {
+                    *k *= x;
+                    return true;
+                }
             }
         }
     return false;
@@ -69,11 +87,15 @@ static bool slope(const Value *v, const Block *body, int depth, int64_t *c)
     int64_t x, y;
     v = uncast(v);
     *c = 0;
-    if (v == body->args[0]) { *c = 1; return true; }
+    if (v == body->args[0]) {
+        *c = 1;
+        return true;
+    }
     if (ir_defined_outside(v, body)) return true;
     if (!v->def || depth > 16) return false;
     if (ir_is_const(v, &x)) return true;
-    const Value *a = v->def->n_operands == 2 ? ir_operand(v->def, 0) : NULL, *b = a ? ir_operand(v->def, 1) : NULL;
+    const Value *a = v->def->n_operands == 2 ? ir_operand(v->def, 0) : NULL,
+                *b = a ? ir_operand(v->def, 1) : NULL;
     if (!a || (v->def->op != OP_ADD && v->def->op != OP_SUB && v->def->op != OP_MUL)) return false;
     if (!slope(a, body, depth + 1, &x) || !slope(b, body, depth + 1, &y)) return false;
     if (v->def->op == OP_MUL) {
@@ -94,7 +116,11 @@ static int64_t span(const Instr *i, int axis)
     return (n - 1) * (s < 0 ? -s : s) + 1;
 }
 
-static bool forwards(const Instr *i, int axis) { const Attr *st = ir_attr(i, ATTR_STEPS); return !st || st->v[axis] > 0; }
+static bool forwards(const Instr *i, int axis)
+{
+    const Attr *st = ir_attr(i, ATTR_STEPS);
+    return !st || st->v[axis] > 0;
+}
 
 static bool same_list(const Attr *a, const Attr *b)
 {
@@ -102,16 +128,20 @@ static bool same_list(const Attr *a, const Attr *b)
     return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
 }
 
-static bool is_window(const Instr *i) { return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
+static bool is_window(const Instr *i)
+{ return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
 static const Value *moved(const MemParts *m) { return m->result ? m->result : m->values[0]; }
 
 /* Does thread and register of every element agree, and is each held once? */
 static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
 {
     const Value *x = moved(&p->m), *y = moved(b);
-    if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout) return false;
-    if (!same_list(ir_attr(p->i, ATTR_EXTENTS), ir_attr(before, ATTR_EXTENTS)) || !same_list(ir_attr(p->i, ATTR_STEPS), ir_attr(before, ATTR_STEPS)) ||
-        !same_list(ir_attr(p->i, ATTR_ORDER), ir_attr(before, ATTR_ORDER))) return false;
+    if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout)
+        return false;
+    if (!same_list(ir_attr(p->i, ATTR_EXTENTS), ir_attr(before, ATTR_EXTENTS)) ||
+        !same_list(ir_attr(p->i, ATTR_STEPS), ir_attr(before, ATTR_STEPS)) ||
+        !same_list(ir_attr(p->i, ATTR_ORDER), ir_attr(before, ATTR_ORDER)))
+        return false;
     const Layout *l = layout_of(p->e, x);
     LayoutTerm terms[LAYOUT_MAX_TERMS];
     if (!layout_equal(l, layout_of(p->e, y))) return false;
@@ -142,7 +172,9 @@ static bool commute(const Pair *p, const Instr *before, const MemParts *b)
     const Instr *pair[2] = { p->i, before };
     for (int k = 0; k < 2; k++) {
         const MemParts *m = k ? b : &p->m;
-        if (pair[k]->op != OP_ATOMIC_RMW || (m->result && m->result->uses) || ir_attr_int(pair[k], ATTR_SEM, SEM_RELAXED) != SEM_RELAXED) return false;
+        if (pair[k]->op != OP_ATOMIC_RMW || (m->result && m->result->uses) ||
+            ir_attr_int(pair[k], ATTR_SEM, SEM_RELAXED) != SEM_RELAXED)
+            return false;
     }
     int64_t what = ir_attr_int(p->i, ATTR_RMW, 0);
     return what == ir_attr_int(before, ATTR_RMW, 0) && what != RMW_EXCH;
@@ -150,9 +182,12 @@ static bool commute(const Pair *p, const Instr *before, const MemParts *b)
 
 static bool harmless(const Pair *p, const Instr *before, const MemParts *b)
 {
-    bool reads = before->op == OP_LOAD || before->op == OP_GATHER, also = p->i->op == OP_LOAD || p->i->op == OP_GATHER;
+    bool reads = before->op == OP_LOAD || before->op == OP_GATHER,
+         also = p->i->op == OP_LOAD || p->i->op == OP_GATHER;
     if (reads && also) return true;
-    if (p->i->op == OP_STORE && before->op == OP_STORE && moved(&p->m)->type->kind == TYPE_SCALAR && moved(b)->type->kind == TYPE_SCALAR) return true;
+    if (p->i->op == OP_STORE && before->op == OP_STORE && moved(&p->m)->type->kind == TYPE_SCALAR &&
+        moved(b)->type->kind == TYPE_SCALAR)
+        return true;
     return commute(p, before, b) || windows_apart(p, before, b);
 }
 
@@ -170,10 +205,12 @@ static bool must_meet_loop(Pair *p, const Value *token)
     const Block *body = token->block;
     const Instr *loop = body->parent;
     if (loop->op != OP_FOR || token->index < 1) return true;
-    const Value *init = ir_operand(loop, token->index + 2), *next = ir_operand(ir_terminator(body), token->index - 1);
+    const Value *init = ir_operand(loop, token->index + 2),
+                *next = ir_operand(ir_terminator(body), token->index - 1);
     if (must_meet(p, init)) return true;
     if (next == token || kernel_over_programs(loop)) return false;
-    for (int k = 0; k < p->n_seen; k++) if (p->seen[k] == body) return false;
+    for (int k = 0; k < p->n_seen; k++)
+        if (p->seen[k] == body) return false;
     if (p->n_seen == 8) return true;
     const Block *turns = p->turns;
     if (within(p->i->block, body) && (!turns || within(turns, body))) p->turns = body;
@@ -192,21 +229,25 @@ static bool must_meet(Pair *p, const Value *token)
     if (!d) return token->block->parent ? must_meet_loop(p, token) : false;
     if (d->op == OP_TOKEN) return false;
     if (d->op == OP_JOIN_TOKENS) {
-        for (int k = 0; k < d->n_operands; k++) if (must_meet(p, ir_operand(d, k))) return true;
+        for (int k = 0; k < d->n_operands; k++)
+            if (must_meet(p, ir_operand(d, k))) return true;
         return false;
     }
     if (d->op == OP_IF) {
-        for (int k = 0; k < 2; k++) if (must_meet(p, ir_operand(ir_terminator(d->blocks[k]), token->index))) return true;
+        for (int k = 0; k < 2; k++)
+            if (must_meet(p, ir_operand(ir_terminator(d->blocks[k]), token->index))) return true;
         return false;
     }
     if (d->op == OP_FOR) {
         const Block *body = d->blocks[0];
-        return must_meet(p, ir_operand(ir_terminator(body), token->index)) || must_meet(p, ir_operand(d, token->index + 3));
+        return must_meet(p, ir_operand(ir_terminator(body), token->index)) ||
+               must_meet(p, ir_operand(d, token->index + 3));
     }
     MemParts before;
     if (!ir_mem_parts(d, &before) || !before.token || before.param != p->m.param) return true;
     if (!harmless(p, d, &before)) return true;
-    for (size_t k = 0; k < p->e->met.len; k++) if (p->e->met.data[k] == d) return false;       /* they met there */
+    for (size_t k = 0; k < p->e->met.len; k++)
+        if (p->e->met.data[k] == d) return false; /* they met there */
     return must_meet(p, before.token);
 }
 

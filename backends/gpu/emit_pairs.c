@@ -1,26 +1,33 @@
-/* emit_pairs.c: element-wise runs in which two elements of 16 bits, or four of 8, are computed on in one instruction.
+/* emit_pairs.c: element-wise runs in which two elements of 16 bits, or four of 8, are computed on in one
+ * instruction.
  *
- *     x = (f16(w & 15) - z) * s          ->  a = w[i] & 0x0f0f0f0f;  b = u8_to_f16x2(a, 0);  c = sub2_f16(b, both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
- *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
+ *     x = (f16(w & 15) - z) * s          ->  a = w[i] & 0x0f0f0f0f;  b = u8_to_f16x2(a, 0);  c = sub2_f16(b,
+ * both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..) y = where(mask, x, 0)              ->  y[i] = x[i] &
+ * mask2(m0, m1)
  *
- * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products (f32 holds more than twice the digits and two, so that rounding
- * twice is rounding once), signs, minima and maxima, comparisons, choices, and widening of bytes. The other operations of a run take and give elements, as in
- * emit_tile.c; words are put together and taken apart in between. */
+ * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
+ * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
+ * maxima, comparisons, choices, and widening of bytes. The other operations of a run take and give elements,
+ * as in emit_tile.c; words are put together and taken apart in between. */
 #include "backends/gpu/emit.h"
 #include "ir/scalar.h"
 #include <stdlib.h>
 
-enum { ELEMENTS, WORDS, MASK };     /* how a value of the run is computed; MASK: a comparison, all ones or none by halves */
+enum {
+    ELEMENTS,
+    WORDS,
+    MASK
+}; /* how a value of the run is computed; MASK: a comparison, all ones or none by halves */
 
 typedef struct Paired {
     Emit *e;
     Instr *first, *last;
     const Layout *l;
     uint32_t mark;
-    int p, at;                      /* elements at a time; the first of them, where they are no loop's */
+    int p, at; /* elements at a time; the first of them, where they are no loop's */
     bool loop;
-    unsigned char *how;             /* by value */
-    const char **elem, **word;      /* by value, four of each at most */
+    unsigned char *how;        /* by value */
+    const char **elem, **word; /* by value, four of each at most */
 } Paired;
 
 static bool of_run(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }
@@ -31,14 +38,14 @@ static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
 /* In an array as the run's values lie. */
 static bool stored_alike(const Paired *r, const Value *v)
-{
-    return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l);
-}
+{ return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l); }
 
 /* A scalar in all places. */
 static const Value *repeated(const Paired *r, const Value *v)
 {
-    while (v->type->kind == TYPE_TILE && v->def && !r->e->storage[v->id] && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
+    while (v->type->kind == TYPE_TILE && v->def && !r->e->storage[v->id] &&
+           (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST))
+        v = ir_operand(v->def, 0);
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
@@ -98,9 +105,7 @@ static bool has_words(const Paired *r, const Value *v)
 }
 
 static bool bytes_by_word(const Paired *r, const Value *v)
-{
-    return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS));
-}
+{ return per_word(v->type->dtype) == 4 && (stored_alike(r, v) || (in_run(r, v) && r->how[v->id] == WORDS)); }
 
 static bool widens(const Paired *r, const Instr *i)
 {
@@ -111,7 +116,8 @@ static bool widens(const Paired *r, const Instr *i)
     return from == DT_U8 || from == DT_I8 || (is_fp8(from) && target_has(t, TF_MMA_FP8));
 }
 
-static bool shift_of(const Instr *i, int64_t *by) { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
+static bool shift_of(const Instr *i, int64_t *by)
+{ return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
 
 static bool bytes_fit(const Paired *r, const Instr *i)
 {
@@ -120,7 +126,10 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     bool first = bytes_by_word(r, ir_operand(i, 0));
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
     switch ((int)i->op) {
-    case OP_AND: case OP_OR: case OP_XOR: return first && (bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits));
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+        return first && (bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits));
     case OP_SHL: return first && shift_of(i, &by);
     case OP_SHR: return first && shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
     default: return false;
@@ -134,9 +143,13 @@ static bool by_words(const Paired *r, const Instr *i)
     if (per_word(d) == 4) return bytes_fit(r, i);
     if (per_word(d) != 2) return false;
     switch ((int)i->op) {
-    case OP_ADD: case OP_SUB: case OP_MUL: return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
-    case OP_MIN: case OP_MAX: return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
-    case OP_NEG: case OP_ABS: return is_half(d) && has_words(r, ir_operand(i, 0));
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL: return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    case OP_MIN:
+    case OP_MAX: return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    case OP_NEG:
+    case OP_ABS: return is_half(d) && has_words(r, ir_operand(i, 0));
     case OP_WHERE: return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
     case OP_CAST: return widens(r, i);
     default: return false;
@@ -148,9 +161,13 @@ static bool is_mask(const Paired *r, const Instr *i)
 {
     if (i->op < OP_EQ || i->op > OP_GE) return false;
     DType d = ir_operand(i, 0)->type->dtype;
-    if (!(d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90)) || !has_words(r, ir_operand(i, 0)) || !has_words(r, ir_operand(i, 1))) return false;
+    if (!(d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90)) || !has_words(r, ir_operand(i, 0)) ||
+        !has_words(r, ir_operand(i, 1)))
+        return false;
     for (const Use *u = ir_result(i)->uses; u; u = u->next)
-        if (!of_run(r, u->user) || u->user->op != OP_WHERE || u != &u->user->operands[0] || r->how[ir_result(u->user)->id] != WORDS) return false;
+        if (!of_run(r, u->user) || u->user->op != OP_WHERE || u != &u->user->operands[0] ||
+            r->how[ir_result(u->user)->id] != WORDS)
+            return false;
     return true;
 }
 
@@ -160,7 +177,10 @@ static bool plan(Paired *r)
     for (int compare = 0; compare < 2; compare++)
         for (Instr *i = r->first;; i = i->next) {
             if (of_run(r, i)) {
-                if (!compare && by_words(r, i)) { r->how[ir_result(i)->id] = WORDS; any = true; }
+                if (!compare && by_words(r, i)) {
+                    r->how[ir_result(i)->id] = WORDS;
+                    any = true;
+                }
                 if (compare && is_mask(r, i)) r->how[ir_result(i)->id] = MASK;
             }
             if (i == r->last) break;
@@ -168,7 +188,7 @@ static bool plan(Paired *r)
     return any;
 }
 
-/* --- words ------------------------------------------------------------------------------------------------------------------ */
+/* --- words ------------------------------------------------------------------------------------------- */
 
 static const char *word_of(Paired *r, const Value *v, int q)
 {
@@ -179,7 +199,8 @@ static const char *word_of(Paired *r, const Value *v, int q)
     if (*w) return *w;
     if (in_run(r, v)) {
         *w = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
-        line(e, "const u32 %s = %s;", *w, pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+        line(e, "const u32 %s = %s;", *w,
+            pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
         return *w;
     }
     if (constant_bits(r, v, &bits)) return *w = str(e, "0x%xu", bits);
@@ -193,7 +214,8 @@ static const char *word_of(Paired *r, const Value *v, int q)
     const Value *from = broadcast_of(r, v, 2 * q, &at);
     char *end;
     long k = strtol(at, &end, 10);
-    if (!*end) return *w = str(e, "%s(%s[%ld], %ld)", use(e, "both_halves"), e->storage[from->id], k / 2, k % 2);
+    if (!*end)
+        return *w = str(e, "%s(%s[%ld], %ld)", use(e, "both_halves"), e->storage[from->id], k / 2, k % 2);
     return *w = str(e, "%s(%s[(%s) / 2], (%s) %% 2)", use(e, "both_halves"), e->storage[from->id], at, at);
 }
 
@@ -202,7 +224,9 @@ static const char *elem_of(Paired *r, const Value *v, int x)
     Emit *e = r->e;
     if (!in_run(r, v)) return element(e, v, r->l, place(r, x));
     int pw = per_word(v->type->dtype);
-    if (r->how[v->id] == WORDS) return str(e, "%s(%s, %d)", use(e, str(e, "get_%s", dtype_name(v->type->dtype))), word_of(r, v, x / pw), x % pw);
+    if (r->how[v->id] == WORDS)
+        return str(e, "%s(%s, %d)", use(e, str(e, "get_%s", dtype_name(v->type->dtype))),
+            word_of(r, v, x / pw), x % pw);
     return r->elem[v->id * 4 + (uint32_t)x];
 }
 
@@ -236,7 +260,8 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     case OP_XOR: return str(e, "%s ^ %s", a, word_of(r, ir_operand(i, 1), 0));
     default:
         shift_of(i, &by);
-        return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by, (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
+        return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
+            (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
     }
 }
 
@@ -244,7 +269,8 @@ static const char *widened(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
     const Value *x = ir_operand(i, 0);
-    const char *fn = use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
+    const char *fn =
+        use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
     if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, word_of(r, x, q / 2), q % 2 * 2);
     const char *at = place(r, 2 * q);
     return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
@@ -255,8 +281,17 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     Emit *e = r->e;
     const Value *to = ir_result(i);
     DType d = i->n_operands ? ir_operand(i, 0)->type->dtype : to->type->dtype;
-    static const char *const names[] = { [OP_ADD] = "add2", [OP_SUB] = "sub2", [OP_MUL] = "mul2", [OP_MIN] = "min2", [OP_MAX] = "max2",
-                                         [OP_EQ] = "eq2", [OP_NE] = "ne2", [OP_LT] = "lt2", [OP_LE] = "le2", [OP_GT] = "gt2", [OP_GE] = "ge2" };
+    static const char *const names[] = { [OP_ADD] = "add2",
+        [OP_SUB] = "sub2",
+        [OP_MUL] = "mul2",
+        [OP_MIN] = "min2",
+        [OP_MAX] = "max2",
+        [OP_EQ] = "eq2",
+        [OP_NE] = "ne2",
+        [OP_LT] = "lt2",
+        [OP_LE] = "le2",
+        [OP_GT] = "gt2",
+        [OP_GE] = "ge2" };
     if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     switch ((int)i->op) {
     case OP_NEG: return str(e, "%s ^ 0x80008000u", word_of(r, ir_operand(i, 0), q));
@@ -284,7 +319,10 @@ static void emit_words(Paired *r, const Instr *i)
     int pw = r->how[v->id] == MASK ? 2 : per_word(v->type->dtype);
     for (int q = 0; q < r->p / pw; q++) {
         const char *x = words_expr(r, i, q);
-        if (r->first == r->last && e->storage[v->id]) { r->word[v->id * 4 + (uint32_t)q] = x; continue; }
+        if (r->first == r->last && e->storage[v->id]) {
+            r->word[v->id * 4 + (uint32_t)q] = x;
+            continue;
+        }
         const char *name = str(e, "%s_%s", name_of(e, v), pw == 4 ? "w" : q ? "zw" : "xy");
         line(e, "const u32 %s = %s;", name, x);
         r->word[v->id * 4 + (uint32_t)q] = name;
@@ -312,11 +350,13 @@ static void store_words(Paired *r, const Value *v)
     int pw = per_word(v->type->dtype);
     for (int q = 0; q < r->p / pw; q++) {
         const char *w = r->word[v->id * 4 + (uint32_t)q];
-        line(e, "%s[%s] = %s;", e->storage[v->id], slot(r, pw, q), w ? w : pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
+        line(e, "%s[%s] = %s;", e->storage[v->id], slot(r, pw, q),
+            w ? w : pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
     }
 }
 
-/* What was found for one group of elements is not the next group's; a value stored before its users stays in its word. */
+/* What was found for one group of elements is not the next group's; a value stored before its users stays in
+ * its word. */
 static void emit_group(Paired *r)
 {
     memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);
@@ -364,7 +404,10 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
     r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
     if (r.loop) begin_unrolled(e, "i", n / r.p);
-    else { line(e, "{"); e->indent++; }
+    else {
+        line(e, "{");
+        e->indent++;
+    }
     emit_group(&r);
     end_block(e);
     return true;

@@ -1,13 +1,17 @@
-/* emit_reduce.c: reductions: within a thread, across lanes, warps, the CTAs of a cluster, each in a fixed order. */
+/* emit_reduce.c: reductions: within a thread, across lanes, warps, the CTAs of a cluster, each in a fixed
+ * order. */
 #include "backends/gpu/emit.h"
 
 const char *combine_identity(Emit *e, const Instr *i, DType acc)
 {
     switch ((int)i->op) {
-    case OP_REDUCE_PROD: case OP_SCAN_PROD: return "1";
+    case OP_REDUCE_PROD:
+    case OP_SCAN_PROD: return "1";
     case OP_REDUCE_ALL: return "true";
     case OP_REDUCE_ANY: return "false";
-    case OP_REDUCE_MAX: case OP_REDUCE_MIN: case OP_SCAN_MAX: {
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_SCAN_MAX: {
         bool max = i->op != OP_REDUCE_MIN;
         return use(e, str(e, "%s_%s", max ? "LOWEST" : "HIGHEST", dtype_name(acc)));
     }
@@ -23,7 +27,10 @@ static const char *combine_block(Emit *e, Block *b, const char *x, const char *y
     for (Instr *i = b->first; i && i->op != OP_YIELD; i = i->next) {
         const char *args[4];
         for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-        if (i->op == OP_CONST) { e->storage[ir_result(i)->id] = const_expr(e, ir_result(i)->type->dtype, i); continue; }
+        if (i->op == OP_CONST) {
+            e->storage[ir_result(i)->id] = const_expr(e, ir_result(i)->type->dtype, i);
+            continue;
+        }
         const char *t = tmp(e, "r");
         line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, op_expr(e, i, args));
         e->storage[ir_result(i)->id] = t;
@@ -34,11 +41,14 @@ static const char *combine_block(Emit *e, Block *b, const char *x, const char *y
 const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char *y)
 {
     switch ((int)i->op) {
-    case OP_REDUCE_SUM: case OP_SCAN_SUM: return dtype_is_float(acc) ? str(e, "%s + %s", x, y) : wrapped(e, acc, "+", x, y);
-    case OP_REDUCE_PROD: case OP_SCAN_PROD: return dtype_is_float(acc) ? str(e, "%s * %s", x, y) : wrapped(e, acc, "*", x, y);
+    case OP_REDUCE_SUM:
+    case OP_SCAN_SUM: return dtype_is_float(acc) ? str(e, "%s + %s", x, y) : wrapped(e, acc, "+", x, y);
+    case OP_REDUCE_PROD:
+    case OP_SCAN_PROD: return dtype_is_float(acc) ? str(e, "%s * %s", x, y) : wrapped(e, acc, "*", x, y);
     case OP_REDUCE_ANY: return str(e, "%s | %s", x, y);
     case OP_REDUCE_ALL: return str(e, "%s & %s", x, y);
-    case OP_REDUCE_MAX: case OP_SCAN_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
+    case OP_REDUCE_MAX:
+    case OP_SCAN_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
     case OP_REDUCE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
     default: return combine_block(e, i->blocks[0], x, y);
     }
@@ -64,22 +74,30 @@ static uint32_t lane_bits_along(const Layout *l, int axis)
     return mask;
 }
 
-/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come, and each joins the parts in order. Nothing is fenced: no
- * store to memory need be waited for. Every reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the turn after next is sent by CTAs
- * that have the parts of the next from all, hence after all have read this one's. None leaves before all have sent to it. */
+/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
+ * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for. Every
+ * reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the turn after next
+ * is sent by CTAs that have the parts of the next from all, hence after all have read this one's. None leaves
+ * before all have sent to it. */
 static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
 {
     int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
     int n = (int)layout_blocks(l), bytes = ctype_bytes(acc), slot = (n * bytes + 15) / 16 * 16;
     bool along = false, again = i->block != e->f->body;
     layout_element(l, 0, 0, 0, 0, c0);
-    for (int b = 1; b < n; b++) { layout_element(l, 0, 0, 0, (uint32_t)b, c1); along |= c1[axis] != c0[axis]; }
+    for (int b = 1; b < n; b++) {
+        layout_element(l, 0, 0, 0, (uint32_t)b, c1);
+        along |= c1[axis] != c0[axis];
+    }
     if (!along) return;
     int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
     e->shared_bytes = bar + 16;
-    const char *place = str(e, "shared_base + %lld", (long long)at), *mbar = str(e, "shared_base + %lld", (long long)bar), *turn = NULL, *parts = tmp(e, "parts"), *y = tmp(e, "y");
+    const char *place = str(e, "shared_base + %lld", (long long)at),
+               *mbar = str(e, "shared_base + %lld", (long long)bar), *turn = NULL, *parts = tmp(e, "parts"),
+               *y = tmp(e, "y");
     line(e, "/* every CTA sends its part to all of the cluster */");
-    if (!e->cluster_met && again) text_printf(e->pre, "    %s();\n", use(e, "cluster_wait"));         /* in front of the loop */
+    if (!e->cluster_met && again)
+        text_printf(e->pre, "    %s();\n", use(e, "cluster_wait")); /* in front of the loop */
     else if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
     e->cluster_met = true;
     for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
@@ -90,9 +108,11 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
         mbar = str(e, "%s + (%s & 1) * 8", mbar, turn);
     }
     line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), mbar, n * bytes);
-    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s[0], %s);", n, use(e, str(e, "send_%s", dtype_name(acc))), place, bytes, a, mbar);
+    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s[0], %s);", n,
+        use(e, str(e, "send_%s", dtype_name(acc))), place, bytes, a, mbar);
     line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", turn) : "0");
-    line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at, again ? str(e, " + (%s & 1) * %d", turn, slot) : "");
+    line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at,
+        again ? str(e, " + (%s & 1) * %d", turn, slot) : "");
     line(e, "%s[0] = %s[0];", a, parts);
     line(e, "for (int p = 1; p < %d; p++) {", n);
     e->indent++;
@@ -102,16 +122,18 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     if (again) line(e, "%s++;", turn);
 }
 
-/* A reduction being written: `array` has `m` registers a thread, of which `keep` is the layout; `init` is what a sum begins with. */
+/* A reduction being written: `array` has `m` registers a thread, of which `keep` is the layout; `init` is
+ * what a sum begins with. */
 typedef struct Reduction {
     Instr *i;
     const Layout *l, *keep;
-    int axis, n, m;             /* registers of the operand, of the result */
+    int axis, n, m; /* registers of the operand, of the result */
     DType acc;
     const char *array, *init, *nan;
 } Reduction;
 
-static const char *joined(Emit *e, const Reduction *q, const char *x, const char *y) { return combine_expr(e, q->i, q->acc, x, y); }
+static const char *joined(Emit *e, const Reduction *q, const char *x, const char *y)
+{ return combine_expr(e, q->i, q->acc, x, y); }
 
 /* Elements of one row by turns go to the chains, counted by their order in the register file. */
 static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
@@ -125,7 +147,10 @@ static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
         for (int w = 0; w < q->m; w++) {
             layout_element(q->keep, (uint32_t)w, 0, 0, 0, k);
             k[q->axis] = 0;
-            if (coords_equal(q->l->rank, c, k)) { turn[r] = rows[w]++ % chains; break; }
+            if (coords_equal(q->l->rank, c, k)) {
+                turn[r] = rows[w]++ % chains;
+                break;
+            }
         }
     }
     return turn;
@@ -146,13 +171,16 @@ static void join_registers(Emit *e, const Reduction *q)
     begin_unrolled(e, "i", q->n);
     const char *v = element(e, x, q->l, "i"), *to = map_register(e, q->l, q->keep, "i");
     if (d != q->acc) v = cast_expr(e, d, q->acc, v);
-    if (padded) v = str(e, "(%s < %d ? %s : %s)", coord(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
+    if (padded)
+        v = str(e, "(%s < %d ? %s : %s)", coord(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
     const char *slot = tmp(e, "k"), *el = tmp(e, "x");
     int32_t *turn = chain_of(e, q, chains);
     line(e, "const %s %s = %s;", ctype(q->acc), el, v);
-    line(e, "const int %s = %s%s;", slot, to, chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, turn, q->n, "i")) : "");
+    line(e, "const int %s = %s%s;", slot, to,
+        chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, turn, q->n, "i")) : "");
     if (q->nan) {
-        line(e, "%s[%s] = %s(%s[%s], %s);", a, slot, use(e, q->i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);
+        line(e, "%s[%s] = %s(%s[%s], %s);", a, slot,
+            use(e, q->i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);
         line(e, "%s[%s] = %s[%s] | (%s != %s);", q->nan, to, q->nan, to, el, el);
     } else line(e, "%s[%s] = %s;", a, slot, joined(e, q, str(e, "%s[%s]", a, slot), el));
     end_block(e);
@@ -168,12 +196,14 @@ static void join_lane(Emit *e, const Reduction *q, const char *mask)
 {
     begin_unrolled(e, "i", q->m);
     const char *y = tmp(e, "y");
-    line(e, "const %s %s = %s(%s[i], %s);", ctype(q->acc), y, use(e, str(e, "shuffle_xor_%s", dtype_name(q->acc))), q->array, mask);
+    line(e, "const %s %s = %s(%s[i], %s);", ctype(q->acc), y,
+        use(e, str(e, "shuffle_xor_%s", dtype_name(q->acc))), q->array, mask);
     line(e, "%s[i] = %s;", q->array, joined(e, q, str(e, "%s[i]", q->array), y));
     end_block(e);
 }
 
-/* One loop over the masks on NVIDIA's, whose shuffle takes any; AMD's exchanges are instructions of their own for each. */
+/* One loop over the masks on NVIDIA's, whose shuffle takes any; AMD's exchanges are instructions of their own
+ * for each. */
 static void join_lanes(Emit *e, const Reduction *q)
 {
     uint32_t lanes = lane_bits_along(q->l, q->axis), low = lanes & -lanes, high = low;
@@ -186,7 +216,8 @@ static void join_lanes(Emit *e, const Reduction *q)
         end_block(e);
         return;
     }
-    for (uint32_t b = 1; b < layout_lanes(q->l); b <<= 1) if (lanes & b) join_lane(e, q, str(e, "%u", b));
+    for (uint32_t b = 1; b < layout_lanes(q->l); b <<= 1)
+        if (lanes & b) join_lane(e, q, str(e, "%u", b));
 }
 
 /* How many parts of the axis warps have; rank: the place of each warp's among them. */
@@ -216,13 +247,15 @@ static void join_warps(Emit *e, const Reduction *q)
     int64_t rows = 1, pitch = 1;
     if (parts == 1) return;
     const char *part = index_formula(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
-    for (int k = 0; k < keep->rank; k++) if (k != q->axis) rows *= keep->cover[k];
+    for (int k = 0; k < keep->rank; k++)
+        if (k != q->axis) rows *= keep->cover[k];
     const char *sh = shared_pointer(e, ctype(q->acc), scratch(e, rows * parts * ctype_bytes(q->acc)));
     barrier(e);
     begin_unrolled(e, "i", q->m);
     for (int k = keep->rank - 1; k >= 0; k--) {
         if (k == q->axis) continue;
-        const char *ck = coord(e, keep, k, "i"), *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
+        const char *ck = coord(e, keep, k, "i"),
+                   *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
         row = row ? str(e, "%s + %s", row, term) : term;
         pitch *= keep->cover[k];
     }
@@ -249,18 +282,23 @@ static void store_result(Emit *e, const Reduction *q)
     const char *a = q->array;
     if (r->type->kind == TYPE_SCALAR) {
         const char *out = name_of(e, r);
-        line(e, "const %s %s = %s;", ctype(d), out, d == q->acc ? str(e, "%s[0]", a) : cast_expr(e, q->acc, d, str(e, "%s[0]", a)));
+        line(e, "const %s %s = %s;", ctype(d), out,
+            d == q->acc ? str(e, "%s[0]", a) : cast_expr(e, q->acc, d, str(e, "%s[0]", a)));
         e->storage[r->id] = out;
         return;
     }
     declare_tile(e, r);
     const Layout *lr = layout_of(e, r);
-    if ((int)layout_regs(lr) != q->m) ir_fail(e->s, q->i->loc, "a reduction's result has %u registers, must have %d", layout_regs(lr), q->m);
+    if ((int)layout_regs(lr) != q->m)
+        ir_fail(
+            e->s, q->i->loc, "a reduction's result has %u registers, must have %d", layout_regs(lr), q->m);
     int pw = per_word(d), words = array_len(d, q->m);
     for (int w = 0; w < words; w++) {
         const char *xs[4];
         int here = q->m - w * pw < pw ? q->m - w * pw : pw;
-        for (int k = 0; k < here; k++) xs[k] = d == q->acc ? str(e, "%s[%d]", a, w * pw + k) : cast_expr(e, q->acc, d, str(e, "%s[%d]", a, w * pw + k));
+        for (int k = 0; k < here; k++)
+            xs[k] = d == q->acc ? str(e, "%s[%d]", a, w * pw + k)
+                                : cast_expr(e, q->acc, d, str(e, "%s[%d]", a, w * pw + k));
         line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
     }
 }
@@ -269,10 +307,19 @@ void emit_reduce(Emit *e, Instr *i)
 {
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     const Layout *l = layout_of(e, ir_operand(i, 0)), *keep = layout_slice(&e->s->arena, l, axis, true);
-    Reduction q = { .i = i, .l = l, .keep = keep, .axis = axis, .n = (int)layout_regs(l), .m = (int)layout_regs(keep), .acc = accumulator(i), .array = tmp(e, "red") };
+    Reduction q = { .i = i,
+        .l = l,
+        .keep = keep,
+        .axis = axis,
+        .n = (int)layout_regs(l),
+        .m = (int)layout_regs(keep),
+        .acc = accumulator(i),
+        .array = tmp(e, "red") };
     q.init = i->op == OP_REDUCE ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, q.acc);
-    /* AMD before gfx950: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it, two elements at once */
-    if (is_hip(e) && q.acc == DT_F32 && e->target->arch != 0x950 && (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q.n / q.m >= 4) {
+    /* AMD before gfx950: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it,
+     * two elements at once */
+    if (is_hip(e) && q.acc == DT_F32 && e->target->arch != 0x950 &&
+        (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q.n / q.m >= 4) {
         q.nan = tmp(e, "nan");
         line(e, "bool %s[%d];", q.nan, q.m);
         begin_unrolled(e, "i", q.m);

@@ -1,8 +1,9 @@
 /* emit_rows.c: operations along one axis that need the positions of its elements: argmax, scans, sort, topk.
  *
- * argmax and topk combine (value, position) pairs within the thread, then by shuffles, then through shared memory; topk does so once for
- * each of its elements, skipping what comes before the last one found. Scans want the layout of kernel_row_layout: a thread holds a
- * run of consecutive elements, lanes and then warps the runs after it. Sort is a bitonic network in shared memory. */
+ * argmax and topk combine (value, position) pairs within the thread, then by shuffles, then through shared
+ * memory; topk does so once for each of its elements, skipping what comes before the last one found. Scans
+ * want the layout of kernel_row_layout: a thread holds a run of consecutive elements, lanes and then warps
+ * the runs after it. Sort is a bitonic network in shared memory. */
 #include "backends/gpu/emit.h"
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static const char *inside(Emit *e, const Layout *l, const char *i)
     return x;
 }
 
-/* Number of the row (all axes but `axis`) of register i of `keep`, and how many rows there are, padding included. */
+/* Number of the row (all axes but `axis`) of register i of `keep`, and how many rows there are, padding
+ * included. */
 static const char *row_of(Emit *e, const Layout *keep, int axis, const char *i, int64_t *rows)
 {
     const char *x = NULL;
@@ -49,7 +51,7 @@ static const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
     for (int w = 0; w < n; w++) {
         layout_element(l, 0, 0, (uint32_t)w, 0, c);
         for (int v = 0; v < n; v++) {
-            bool first = true;          /* of the warps at this position */
+            bool first = true; /* of the warps at this position */
             layout_element(l, 0, 0, (uint32_t)v, 0, d);
             for (int u = 0; u < v && first; u++) {
                 int32_t f[TILE_MAX_RANK];
@@ -76,21 +78,23 @@ static void pack_into(Emit *e, const Value *r, const char *from, DType acc)
         const char *x[4];
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
-            x[k] = cast_expr(e, acc, d, str(e, "%s[%s]", from, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k)));
+            x[k] = cast_expr(e, acc, d,
+                str(e, "%s[%s]", from,
+                    loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k)));
         line(e, "%s[%s] = %s;", e->storage[r->id], loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
     }
     if (loop) end_block(e);
 }
 
-/* --- the best (value, position) of every row ------------------------------------------------------------------------------- */
+/* --- the best (value, position) of every row --------------------------------------------------------- */
 
 typedef struct Best {
     const Layout *l, *keep;
     LayoutReduce plan;
-    int axis, n, m;             /* registers of the tile, of its rows */
+    int axis, n, m; /* registers of the tile, of its rows */
     DType d;
-    const char *before;         /* function: does the first pair come before the second? */
-    const char *value, *at;     /* arrays of m */
+    const char *before;     /* function: does the first pair come before the second? */
+    const char *value, *at; /* arrays of m */
 } Best;
 
 static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *b)
@@ -98,7 +102,8 @@ static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *
     const Value *x = ir_operand(i, 0);
     *b = (Best){ .l = layout_of(e, x), .axis = axis, .d = x->type->dtype };
     b->keep = layout_slice(&e->s->arena, b->l, axis, true);
-    if (!layout_reduce(&e->s->arena, b->l, axis, true, &b->plan)) ir_fail(e->s, i->loc, "%s over a layout that mixes axes", op_info[i->op].name);
+    if (!layout_reduce(&e->s->arena, b->l, axis, true, &b->plan))
+        ir_fail(e->s, i->loc, "%s over a layout that mixes axes", op_info[i->op].name);
     b->n = (int)layout_regs(b->l);
     b->m = (int)layout_regs(b->keep);
     b->before = use(e, str(e, "%s_%s", order, dtype_name(wide(b->d))));
@@ -109,16 +114,21 @@ static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *
 }
 
 /* last: the pair after which the best is looked for, or NULL. */
-static void best_in_thread(Emit *e, const Best *b, const Value *x, const char *last_value, const char *last_at)
+static void best_in_thread(
+    Emit *e, const Best *b, const Value *x, const char *last_value, const char *last_at)
 {
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = 0;", b->value);
     line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
     end_block(e);
     begin_unrolled(e, "i", b->n);
-    const char *v = tmp(e, "x"), *k = map_register(e, b->l, b->keep, "i"), *pos = coord(e, b->l, b->axis, "i"), *cond = inside(e, b->l, "i");
+    const char *v = tmp(e, "x"), *k = map_register(e, b->l, b->keep, "i"),
+               *pos = coord(e, b->l, b->axis, "i"), *cond = inside(e, b->l, "i");
     line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, "i"));
-    if (last_value) cond = and(e, cond, str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, b->before, last_value, k, last_at, k, v, pos));
+    if (last_value)
+        cond = and(e, cond,
+            str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, b->before, last_value, k,
+                last_at, k, v, pos));
     cond = and(e, cond, str(e, "%s(%s, %s, %s[%s], %s[%s])", b->before, v, pos, b->value, k, b->at, k));
     line(e, "if (%s) { %s[%s] = %s; %s[%s] = %s; }", cond, b->value, k, v, b->at, k, pos);
     end_block(e);
@@ -126,7 +136,8 @@ static void best_in_thread(Emit *e, const Best *b, const Value *x, const char *l
 
 static void keep_better(Emit *e, const Best *b, const char *k, const char *v, const char *p)
 {
-    line(e, "if (%s(%s, %s, %s[%s], %s[%s])) { %s[%s] = %s; %s[%s] = %s; }", b->before, v, p, b->value, k, b->at, k, b->value, k, v, b->at, k, p);
+    line(e, "if (%s(%s, %s, %s[%s], %s[%s])) { %s[%s] = %s; %s[%s] = %s; }", b->before, v, p, b->value, k,
+        b->at, k, b->value, k, v, b->at, k, p);
 }
 
 static void best_across(Emit *e, const Best *b, int64_t scratch_from)
@@ -135,7 +146,8 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     for (int s = 0; s < b->plan.nlane; s++) {
         begin_unrolled(e, "i", b->m);
         const char *v = tmp(e, "y"), *p = tmp(e, "p");
-        line(e, "const %s %s = %s(%s[i], %u);", ctype(b->d), v, use(e, str(e, "shuffle_xor_%s", dtype_name(acc))), b->value, b->plan.lane_xor[s]);
+        line(e, "const %s %s = %s(%s[i], %u);", ctype(b->d), v,
+            use(e, str(e, "shuffle_xor_%s", dtype_name(acc))), b->value, b->plan.lane_xor[s]);
         line(e, "const i32 %s = %s(%s[i], %u);", p, use(e, "shuffle_xor_i32"), b->at, b->plan.lane_xor[s]);
         keep_better(e, b, "i", v, p);
         end_block(e);
@@ -147,7 +159,8 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     row = row_of(e, b->keep, b->axis, "i", &rows);
     int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
     scratch(e, scratch_from + positions + rows * parts * 4);
-    const char *vs = shared_pointer(e, ctype(cell), scratch_from), *ps = shared_pointer(e, "i32", scratch_from + positions);
+    const char *vs = shared_pointer(e, ctype(cell), scratch_from),
+               *ps = shared_pointer(e, "i32", scratch_from + positions);
     barrier(e);
     begin_unrolled(e, "i", b->m);
     line(e, "%s[%s * %lld + %s] = %s[i];", vs, rank, (long long)rows, row, b->value);
@@ -157,7 +170,8 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     begin_unrolled(e, "i", b->m);
     line(e, "for (int w = 0; w < %d; w++) {", parts);
     e->indent++;
-    keep_better(e, b, "i", str(e, "%s[w * %lld + %s]", vs, (long long)rows, row), str(e, "%s[w * %lld + %s]", ps, (long long)rows, row));
+    keep_better(e, b, "i", str(e, "%s[w * %lld + %s]", vs, (long long)rows, row),
+        str(e, "%s[w * %lld + %s]", ps, (long long)rows, row));
     end_block(e);
     end_block(e);
 }
@@ -171,7 +185,8 @@ static void emit_arg(Emit *e, Instr *i)
     best_across(e, &b, 0);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);
-        line(e, "const %s %s = %s;", ctype(r->type->dtype), n, cast_expr(e, DT_I32, r->type->dtype, str(e, "%s[0]", b.at)));
+        line(e, "const %s %s = %s;", ctype(r->type->dtype), n,
+            cast_expr(e, DT_I32, r->type->dtype, str(e, "%s[0]", b.at)));
         e->storage[r->id] = n;
         return;
     }
@@ -184,7 +199,8 @@ static void emit_topk(Emit *e, Instr *i)
     const Value *x = ir_operand(i, 0);
     Value *values = &i->results[0], *places = &i->results[1];
     int axis = x->type->rank - 1;
-    int64_t k = values->type->shape[axis], cells = type_elements(values->type), at = (cells * dtype_bytes(b.d = x->type->dtype) + 15) / 16 * 16, rows;
+    int64_t k = values->type->shape[axis], cells = type_elements(values->type),
+            at = (cells * dtype_bytes(b.d = x->type->dtype) + 15) / 16 * 16, rows;
     best_of(e, i, axis, "above", &b);
     scratch(e, at + cells * 4);
     const char *lv = tmp(e, "last"), *lp = tmp(e, "last_at"), *base = tmp(e, "sh"), *n = tmp(e, "n");
@@ -217,8 +233,12 @@ static void emit_topk(Emit *e, Instr *i)
         rows *= b.keep->tile[a];
     }
     const char *cell = row ? str(e, "(%s) * %lld + %s", row, (long long)k, n) : n;
-    if (*cond) { line(e, "if (%s) {", cond); e->indent++; }
-    line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b.d))), base, cell, dtype_bytes(b.d), b.value);
+    if (*cond) {
+        line(e, "if (%s) {", cond);
+        e->indent++;
+    }
+    line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b.d))), base, cell,
+        dtype_bytes(b.d), b.value);
     line(e, "%s(%s + %lld + (%s) * 4, %s[i]);", use(e, "sts_i32"), base, (long long)at, cell, b.at);
     if (*cond) end_block(e);
     end_block(e);
@@ -230,10 +250,12 @@ static void emit_topk(Emit *e, Instr *i)
     fill_elements(e, places, second, row_major, places->type);
 }
 
-/* --- scans --------------------------------------------------------------------------------------------------------------------- */
+/* --- scans ------------------------------------------------------------------------------------------- */
 
 /* The register layout a scan works on: runs of `per` registers, `lanes` low lane bits. */
-typedef struct Runs { int per, groups, lanes; } Runs;
+typedef struct Runs {
+    int per, groups, lanes;
+} Runs;
 
 static void runs_of(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
 {
@@ -268,7 +290,8 @@ static void emit_scan(Emit *e, Instr *i)
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)layout_regs(l), parts;
     bool back = ir_attr_int(i, ATTR_REVERSE, 0);
     DType acc = i->op == OP_SCAN ? x->type->dtype : wide(x->type->dtype), cell = acc == DT_BOOL ? DT_U8 : acc;
-    const char *none = i->op == OP_SCAN ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, acc), *t = ctype(acc), *s = tmp(e, "run"), *p = tmp(e, "before");
+    const char *none = i->op == OP_SCAN ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, acc),
+               *t = ctype(acc), *s = tmp(e, "run"), *p = tmp(e, "before");
     Runs w;
     runs_of(e, i, l, axis, &w);
     line(e, "%s %s[%d], %s[%d];", t, s, n, p, w.groups);
@@ -284,7 +307,8 @@ static void emit_scan(Emit *e, Instr *i)
         if (back) line(e, "for (int i = %d; i >= 0; i--) {", w.per - 2);
         else line(e, "for (int i = 1; i < %d; i++) {", w.per);
         e->indent++;
-        const char *at = str(e, "%s[g * %d + i]", s, w.per), *from = str(e, "%s[g * %d + i %s 1]", s, w.per, back ? "+" : "-");
+        const char *at = str(e, "%s[g * %d + i]", s, w.per),
+                   *from = str(e, "%s[g * %d + i %s 1]", s, w.per, back ? "+" : "-");
         line(e, "%s = %s;", at, combine_expr(e, i, acc, from, at));
         end_block(e);
     }
@@ -312,7 +336,8 @@ static void emit_scan(Emit *e, Instr *i)
         const Layout *keep = layout_slice(&e->s->arena, l, axis, true);
         int64_t rows;
         int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)w.groups);
-        for (int g = 0; g < w.groups; g++) first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
+        for (int g = 0; g < w.groups; g++)
+            first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
         const char *row = row_of(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows);
         scratch(e, rows * parts * ctype_bytes(cell));
         const char *sh = shared_pointer(e, ctype(cell), 0);
@@ -320,7 +345,8 @@ static void emit_scan(Emit *e, Instr *i)
         begin_unrolled(e, "g", w.groups);
         const char *own = str(e, "%s[g * %d + %d]", s, w.per, back ? 0 : w.per - 1), *whole = tmp(e, "whole");
         line(e, "const %s %s = %s;", t, whole, combine_expr(e, i, acc, str(e, "%s[g]", p), own));
-        line(e, "if ((lane & %d) == %d) %s[%s * %lld + %s] = %s;", w.lanes - 1, back ? 0 : w.lanes - 1, sh, rank, (long long)rows, row, whole);
+        line(e, "if ((lane & %d) == %d) %s[%s * %lld + %s] = %s;", w.lanes - 1, back ? 0 : w.lanes - 1, sh,
+            rank, (long long)rows, row, whole);
         end_block(e);
         barrier(e);
         begin_unrolled(e, "g", w.groups);
@@ -329,7 +355,8 @@ static void emit_scan(Emit *e, Instr *i)
         if (back) line(e, "for (int w = %d; w > %s; w--) {", parts - 1, rank);
         else line(e, "for (int w = 0; w < %s; w++) {", rank);
         e->indent++;
-        line(e, "%s = %s;", sum, combine_expr(e, i, acc, sum, str(e, "%s[w * %lld + %s]", sh, (long long)rows, row)));
+        line(e, "%s = %s;", sum,
+            combine_expr(e, i, acc, sum, str(e, "%s[w * %lld + %s]", sh, (long long)rows, row)));
         end_block(e);
         line(e, "%s[g] = %s;", p, combine_expr(e, i, acc, sum, str(e, "%s[g]", p)));
         end_block(e);
@@ -340,9 +367,12 @@ static void emit_scan(Emit *e, Instr *i)
     pack_into(e, r, s, acc);
 }
 
-/* --- sort ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- sort -------------------------------------------------------------------------------------------- */
 
-typedef struct Padded { const Type *type; int64_t pitch; } Padded;
+typedef struct Padded {
+    const Type *type;
+    int64_t pitch;
+} Padded;
 
 /* Row-major with rows `pitch` apart. */
 static const char *padded_position(Emit *e, const char *const *c, const void *user)
@@ -362,16 +392,22 @@ static void emit_sort(Emit *e, Instr *i)
     int64_t n = t->shape[t->rank - 1], pitch = 1, rows = type_elements(t) / n;
     while (pitch < n) pitch *= 2;
     scratch(e, rows * pitch * dtype_bytes(d));
-    const char *base = tmp(e, "sh"), *get = use(e, str(e, "lds_%s", dtype_name(d))), *put = use(e, str(e, "sts_%s", dtype_name(d)));
+    const char *base = tmp(e, "sh"), *get = use(e, str(e, "lds_%s", dtype_name(d))),
+               *put = use(e, str(e, "sts_%s", dtype_name(d)));
     Padded place = { t, pitch };
     line(e, "const u32 %s = shared_base + SCRATCH;", base);
     barrier(e);
     spill_elements(e, x, layout_of(e, x), base, padded_position, &place);
     if (pitch != n) {
-        const char *last = down ? use(e, str(e, "LOWEST_%s", dtype_name(wide(d)))) : dtype_is_float(d) ? str(e, d == DT_F64 ? "%s(0x7ff8000000000000ull)" : "%s(0x7fc00000u)", use(e, d == DT_F64 ? "double_bits" : "float_bits"))
-                                                                                                       : use(e, str(e, "HIGHEST_%s", dtype_name(d)));
-        line(e, "for (int i = tid; i < %lld; i += %d) %s(%s + (i / %lld * %lld + %lld + i %% %lld) * %d, %s);", (long long)(rows * (pitch - n)), e->threads, put, base,
-             (long long)(pitch - n), (long long)pitch, (long long)n, (long long)(pitch - n), dtype_bytes(d), last);
+        const char *last = down ? use(e, str(e, "LOWEST_%s", dtype_name(wide(d))))
+                           : dtype_is_float(d)
+                               ? str(e, d == DT_F64 ? "%s(0x7ff8000000000000ull)" : "%s(0x7fc00000u)",
+                                     use(e, d == DT_F64 ? "double_bits" : "float_bits"))
+                               : use(e, str(e, "HIGHEST_%s", dtype_name(d)));
+        line(e,
+            "for (int i = tid; i < %lld; i += %d) %s(%s + (i / %lld * %lld + %lld + i %% %lld) * %d, %s);",
+            (long long)(rows * (pitch - n)), e->threads, put, base, (long long)(pitch - n), (long long)pitch,
+            (long long)n, (long long)(pitch - n), dtype_bytes(d), last);
     }
     if (pitch > 1) {
         text_puts(e->out, "#pragma unroll 1\n");
@@ -384,10 +420,13 @@ static void emit_sort(Emit *e, Instr *i)
         line(e, "for (int i = tid; i < %lld; i += %d) {", (long long)(rows * pitch / 2), e->threads);
         e->indent++;
         line(e, "const int lo = 2 * half * (i / half) + i %% half, hi = lo + half;");
-        line(e, "const %s a = %s(%s + lo * %d), b = %s(%s + hi * %d);", ctype(d), get, base, dtype_bytes(d), get, base, dtype_bytes(d));
-        line(e, "const bool up = ((lo & %lld & size) == 0) != %s;", (long long)pitch - 1, down ? "true" : "false");
-        line(e, "if (up ? %s(a, b) : %s(b, a)) { %s(%s + lo * %d, b); %s(%s + hi * %d, a); }", use(e, str(e, "after_%s", dtype_name(wide(d)))), str(e, "after_%s", dtype_name(wide(d))),
-             put, base, dtype_bytes(d), put, base, dtype_bytes(d));
+        line(e, "const %s a = %s(%s + lo * %d), b = %s(%s + hi * %d);", ctype(d), get, base, dtype_bytes(d),
+            get, base, dtype_bytes(d));
+        line(e, "const bool up = ((lo & %lld & size) == 0) != %s;", (long long)pitch - 1,
+            down ? "true" : "false");
+        line(e, "if (up ? %s(a, b) : %s(b, a)) { %s(%s + lo * %d, b); %s(%s + hi * %d, a); }",
+            use(e, str(e, "after_%s", dtype_name(wide(d)))), str(e, "after_%s", dtype_name(wide(d))), put,
+            base, dtype_bytes(d), put, base, dtype_bytes(d));
         end_block(e);
         end_block(e);
         end_block(e);
@@ -399,10 +438,14 @@ static void emit_sort(Emit *e, Instr *i)
 bool emit_rows(Emit *e, Instr *i)
 {
     switch ((int)i->op) {
-    case OP_ARGMAX: case OP_ARGMIN: emit_arg(e, i); return true;
+    case OP_ARGMAX:
+    case OP_ARGMIN: emit_arg(e, i); return true;
     case OP_TOPK: emit_topk(e, i); return true;
     case OP_SORT: emit_sort(e, i); return true;
-    case OP_SCAN: case OP_SCAN_SUM: case OP_SCAN_PROD: case OP_SCAN_MAX: emit_scan(e, i); return true;
+    case OP_SCAN:
+    case OP_SCAN_SUM:
+    case OP_SCAN_PROD:
+    case OP_SCAN_MAX: emit_scan(e, i); return true;
     default: return false;
     }
 }

@@ -11,7 +11,9 @@ const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
         pitch *= s->tile[s->order[k]];
     }
     if (s->panel >= s->tile[s->order[0]]) x = str(e, "%s * %d", fast, s->elem_bytes);
-    else x = str(e, "%s / %d * %d + %s %% %d * %d", fast, s->panel, s->panel_bytes, fast, s->panel, s->elem_bytes);
+    else
+        x = str(
+            e, "%s / %d * %d + %s %% %d * %d", fast, s->panel, s->panel_bytes, fast, s->panel, s->elem_bytes);
     if (row) x = str(e, "%s + (%s) * %d", x, row, s->pitch);
     line(e, "u32 %s = %s;", name, x);
     int bits, base, shift;
@@ -33,12 +35,16 @@ static void emit_dma(Emit *e, Instr *i)
 {
     const Type *view = ir_operand(i, 0)->type;
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
-    int size = kernel_dma_bytes(e->target), elem = dtype_bytes(view->dtype), fast = s->order[0], slow = s->order[1];
+    int size = kernel_dma_bytes(e->target), elem = dtype_bytes(view->dtype), fast = s->order[0],
+        slow = s->order[1];
     DmaMap m;
     Window w;
     window_of(e, i, &w);
-    if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m)) ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
-    const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"), *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"), *base = name_of(e, ir_operand(i, 0));
+    if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m))
+        ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
+    const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"),
+               *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"),
+               *base = name_of(e, ir_operand(i, 0));
     uint8_t shift[28];
     uint32_t mask[28];
     int n = layout_shared_terms(s, shift, mask);
@@ -47,12 +53,15 @@ static void emit_dma(Emit *e, Instr *i)
     for (int k = 0; k < n; k++) swizzled = str(e, "%s ^ (%s >> %d & %uu)", swizzled, o, shift[k], mask[k]);
     line(e, "const u32 %s = %s;", x, swizzled);
     bool panels = s->panel < s->tile[fast];
-    line(e, "const i32 %s = (i32)(%s / %d), %s = (i32)(%s);", row, panels ? str(e, "%s %% %d", x, s->panel_bytes) : x, s->pitch, col,
-         panels ? str(e, "%s / %d * %d + %s %% %d", x, s->panel_bytes, s->pitch, x, s->pitch) : str(e, "%s %% %d", x, s->pitch));
+    line(e, "const i32 %s = (i32)(%s / %d), %s = (i32)(%s);", row,
+        panels ? str(e, "%s %% %d", x, s->panel_bytes) : x, s->pitch, col,
+        panels ? str(e, "%s / %d * %d + %s %% %d", x, s->panel_bytes, s->pitch, x, s->pitch)
+               : str(e, "%s %% %d", x, s->pitch));
     const char *c[2], *thread[2], *own[2];
     thread[slow] = row;
     thread[fast] = "0";
-    line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr, e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
+    line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
+        e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
     line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), elem);
     begin_unrolled(e, "v", m.count);
     const char *r = index_formula(e, m.row, m.count, "v"), *q = index_formula(e, m.col, m.count, "v");
@@ -60,20 +69,27 @@ static void emit_dma(Emit *e, Instr *i)
     own[fast] = "0";
     c[slow] = str(e, "(%s + %s)", row, r);
     c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
-    const char *cond = window_condition(e, &w, c, false), *to = str(e, "%s + (u32)(%s) * %du + (u32)(%s ^ %s)", at, window_index(e, &w, own), elem, col, q);
-    line(e, "%s(%s + v * %d + (u32)warp * %d, %s, %s);", use(e, str(e, "lds_dma_b%d", size * 8)), base, size * e->threads, size * e->target->wave, buffer,
-         *cond ? str(e, "%s ? %s : ~0u", without_branches(e, cond), to) : to);
+    const char *cond = window_condition(e, &w, c, false),
+               *to = str(
+                   e, "%s + (u32)(%s) * %du + (u32)(%s ^ %s)", at, window_index(e, &w, own), elem, col, q);
+    line(e, "%s(%s + v * %d + (u32)warp * %d, %s, %s);", use(e, str(e, "lds_dma_b%d", size * 8)), base,
+        size * e->threads, size * e->target->wave, buffer,
+        *cond ? str(e, "%s ? %s : ~0u", without_branches(e, cond), to) : to);
     end_block(e);
 }
 
 /* if (c) { copies }: without a branch, so that the number of loads in flight is the same in every step. */
 bool emit_guarded_copies(Emit *e, Instr *i)
 {
-    if (!is_hip(e) || e->guard || i->n_results || i->blocks[1]->first != ir_terminator(i->blocks[1])) return false;
+    if (!is_hip(e) || e->guard || i->n_results || i->blocks[1]->first != ir_terminator(i->blocks[1]))
+        return false;
     int copies = 0;
     for (const Instr *x = i->blocks[0]->first; x != ir_terminator(i->blocks[0]); x = x->next) {
         copies += x->op == OP_COPY;
-        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT && !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 && x->results[0].type->kind == TYPE_SCALAR)) return false;
+        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT &&
+            !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 &&
+                x->results[0].type->kind == TYPE_SCALAR))
+            return false;
     }
     if (!copies) return false;
     e->guard = name_of(e, ir_operand(i, 0));
@@ -83,13 +99,14 @@ bool emit_guarded_copies(Emit *e, Instr *i)
 }
 
 const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
-{
-    return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave);
-}
+{ return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave); }
 
 static void emit_copy(Emit *e, Instr *i)
 {
-    if (is_hip(e)) { emit_dma(e, i); return; }
+    if (is_hip(e)) {
+        emit_dma(e, i);
+        return;
+    }
     const Type *view = ir_operand(i, 0)->type;
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view);
     Window w;
@@ -98,11 +115,14 @@ static void emit_copy(Emit *e, Instr *i)
     const Layout *l = copy_layout(e, view, s);
     LayoutVector v;
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
-    for (uint32_t k = 0; k < v.n; k++) if (v.reg[k] != k) n = 1;
+    for (uint32_t k = 0; k < v.n; k++)
+        if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
     if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
     const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)), *holder = unique_holder(e, l);
+    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
+                                                       *base = name_of(e, ir_operand(i, 0)),
+                                                       *holder = unique_holder(e, l);
     int bytes = n * dtype_bytes(d);
     bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
     /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
@@ -119,10 +139,14 @@ static void emit_copy(Emit *e, Instr *i)
         e->indent++;
     } else begin_unrolled(e, "v", regs / n);
     coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
-    for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, n > 1 ? str(e, "%d * v", n) : "v") : c[a];
+    for (int a = 0; a < view->rank; a++)
+        own[a] = place ? register_coord(e, l, a, n > 1 ? str(e, "%d * v", n) : "v") : c[a];
     const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
     const char *inside = both_conditions(e, holder, tile_condition(e, l, c));
-    if (*inside) { line(e, "if (%s) {", inside); e->indent++; }
+    if (*inside) {
+        line(e, "if (%s) {", inside);
+        e->indent++;
+    }
     const char *cond = window_condition(e, &w, c, false), *reg = n > 1 ? str(e, "%d * v", n) : "v";
     for (int a = 0; a < w.rank; a++) {
         if (!(w.picked >> a & 1)) continue;
@@ -131,19 +155,25 @@ static void emit_copy(Emit *e, Instr *i)
         cond = both_conditions(e, cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w.param, a)));
         index = str(e, "%s + %s", index, window_times(e, x, window_stride(e, w.param, a)));
     }
-    const char *off = origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
+    const char *off =
+        origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     if (async) {
         const char *p = tmp(e, "in");
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");
-        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async%s_b%d", window_hint(e, &w, ACCESS_CP_ASYNC), bytes * 8)), base, off, ptr, p, index, p);
+        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);",
+            use(e, str(e, "cp_async%s_b%d", window_hint(e, &w, ACCESS_CP_ASYNC), bytes * 8)), base, off, ptr,
+            p, index, p);
     } else if (n > 1) {
         const char *t = tmp(e, "w");
         line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
-        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? str(e, ") %s", window_load_fn(e, &w, bytes)) : window_load_fn(e, &w, bytes), t, ptr, index);
+        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond,
+            *cond ? str(e, ") %s", window_load_fn(e, &w, bytes)) : window_load_fn(e, &w, bytes), t, ptr,
+            index);
         line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
     } else {
         /* floats of one and two bytes as bits */
-        const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d), *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
+        const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d),
+                   *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
         if (*cond) x = str(e, "%s ? %s : 0", cond, x);
         line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", bits)), base, off, x);
     }
@@ -153,7 +183,8 @@ static void emit_copy(Emit *e, Instr *i)
 
 static bool behind_products(const Instr *i)
 {
-    for (i = i->prev; i; i = i->prev) if (i->op == OP_MMA_SYNC) return true;
+    for (i = i->prev; i; i = i->prev)
+        if (i->op == OP_MMA_SYNC) return true;
     return false;
 }
 
@@ -163,10 +194,13 @@ void emit_shared(Emit *e, Instr *i)
     case OP_SHARED_ALLOC: {
         const Type *t = ir_result(i)->type;
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align), end = at + bytes * t->shape[0];
+        int64_t align = s->align > 128 ? s->align : 128,
+                bytes = ((int64_t)s->bytes + align - 1) / align * align;
+        int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align),
+                end = at + bytes * t->shape[0];
         const char *n = name_of(e, ir_result(i));
-        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at, (long long)t->shape[0], (long long)bytes);
+        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at,
+            (long long)t->shape[0], (long long)bytes);
         note_shared(e, i, at, end - at);
         if (end > e->shared_bytes) e->shared_bytes = end;
         e->storage[ir_result(i)->id] = n;
@@ -175,16 +209,22 @@ void emit_shared(Emit *e, Instr *i)
     case OP_SHARED_SLOT: {
         const Type *t = ir_operand(i, 0)->type;
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128, bytes = ((int64_t)s->bytes + align - 1) / align * align;
+        int64_t align = s->align > 128 ? s->align : 128,
+                bytes = ((int64_t)s->bytes + align - 1) / align * align;
         const char *n = name_of(e, ir_result(i));
         const char *slot = name_of(e, ir_operand(i, 1));
-        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), slot, (long long)bytes);
+        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), slot,
+            (long long)bytes);
         e->storage[ir_result(i)->id] = n;
         return;
     }
-    case OP_SHARED_WRITE: case OP_SHARED_READ: {
+    case OP_SHARED_WRITE:
+    case OP_SHARED_READ: {
         bool write = i->op == OP_SHARED_WRITE;
-        if (ir_attr(i, ATTR_INSTR)) { emit_fragments(e, i); return; }
+        if (ir_attr(i, ATTR_INSTR)) {
+            emit_fragments(e, i);
+            return;
+        }
         /* the wait for what is written, and with it the loads of a later step, stays behind the products */
         if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
         Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
@@ -193,18 +233,28 @@ void emit_shared(Emit *e, Instr *i)
         DType d = x->type->dtype;
         LayoutVector v;
         layout_shared_vector(l, s, 16, &v);
-        if (write) { put_shared(e, x, l, s, &v, name_of(e, view)); return; }
+        if (write) {
+            put_shared(e, x, l, s, &v, name_of(e, view));
+            return;
+        }
         const char *to = declare_tile(e, x);
-        if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view))) take_shared(e, to, d, l, s, &v, name_of(e, view));
+        if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view)))
+            take_shared(e, to, d, l, s, &v, name_of(e, view));
         return;
     }
     case OP_COPY: emit_copy(e, i); return;
-    case OP_COPY_COMMIT: if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit")); return;
+    case OP_COPY_COMMIT:
+        if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit"));
+        return;
     case OP_COPY_WAIT:
-        /* products touch no memory: left to itself clang takes the wait, or what must come before it, past them */
+        /* products touch no memory: left to itself clang takes the wait, or what must come before it, past
+         * them */
         if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
-        if (is_hip(e)) line(e, "%s(%lld);", use(e, "wait_loads"), (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
-        if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
+        if (is_hip(e))
+            line(e, "%s(%lld);", use(e, "wait_loads"),
+                (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
+        if (target_has(e->target, TF_CP_ASYNC))
+            line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
         return;
     default: ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);
     }

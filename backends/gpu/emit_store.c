@@ -2,13 +2,15 @@
 #include "backends/gpu/emit.h"
 
 /* Address of the vector's words in order: the registers themselves, or a copy when they lie apart. */
-static const char *vector_words(Emit *e, const LayoutVector *v, const char *from, DType d, const char *base, bool follow)
+static const char *vector_words(
+    Emit *e, const LayoutVector *v, const char *from, DType d, const char *base, bool follow)
 {
     int pw = per_word(d), words = (int)v->n / pw;
     const char *at = pw > 1 ? str(e, "(%s) / %d", base, pw) : base;
     if (follow) return str(e, "&%s[%s]", from, at);
     const char *t = tmp(e, "w"), *init = "";
-    for (int k = 0; k < words; k++) init = str(e, "%s%s%s[%s + %u]", init, k ? ", " : "", from, at, v->reg[k * pw] / (unsigned)pw);
+    for (int k = 0; k < words; k++)
+        init = str(e, "%s%s%s[%s + %u]", init, k ? ", " : "", from, at, v->reg[k * pw] / (unsigned)pw);
     line(e, "const %s %s[%d] = { %s };", array_type(d), t, words, init);
     return t;
 }
@@ -25,8 +27,11 @@ void emit_store(Emit *e, Instr *i)
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (x->type->kind == TYPE_SCALAR) {
         const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
-        const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 && block == 0" : "tid == 0";      /* a row's result, which all CTAs of its cluster have */
-        line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window), use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+        const char *one = e->plan->cluster > 1 && !e->plan->split
+                              ? "tid == 0 && block == 0"
+                              : "tid == 0"; /* a row's result, which all CTAs of its cluster have */
+        line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
+            use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
         return;
     }
     const Layout *l = layout_of(e, x);
@@ -58,15 +63,20 @@ void emit_store(Emit *e, Instr *i)
         const char *last[TILE_MAX_RANK];
         memcpy(last, c, sizeof last);
         last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
-        const char *inside = both_conditions(e, holder, tile_condition(e, l, c)), *words = vector_words(e, &v, from, d, base, follow);
-        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false), *both_in = both_conditions(e, window_condition(e, &w, c, false), last_in);
-        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in), use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)), ptr, index, words);
+        const char *inside = both_conditions(e, holder, tile_condition(e, l, c)),
+                   *words = vector_words(e, &v, from, d, base, follow);
+        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false),
+                   *both_in = both_conditions(e, window_condition(e, &w, c, false), last_in);
+        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in),
+            use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)), ptr, index,
+            words);
         line(e, "else {");
         e->indent++;
         for (int k = 0; k < n; k++) {
             const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
             coords_at(e, l, r, cc);
-            const char *what = stored_element(e, from, bits, r), *at = window_index(e, &w, cc), *in_window = window_condition(e, &w, cc, false);
+            const char *what = stored_element(e, from, bits, r), *at = window_index(e, &w, cc),
+                       *in_window = window_condition(e, &w, cc, false);
             line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), put, ptr, at, what);
         }
         end_block(e);
@@ -77,9 +87,14 @@ void emit_store(Emit *e, Instr *i)
     begin_unrolled(e, "v", regs / n);
     const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
     coords_at(e, l, base, c);
-    const char *in_window = window_condition(e, &w, c, false), *cond = both_conditions(e, both_conditions(e, holder, tile_condition(e, l, c)), in_window);
-    const char *what = n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"), *index = window_index(e, &w, c);
-    const char *st = str(e, "%s(%s + %s, %s)", n > 1 ? use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)) : put, ptr, index, what);
+    const char *in_window = window_condition(e, &w, c, false),
+               *cond = both_conditions(e, both_conditions(e, holder, tile_condition(e, l, c)), in_window);
+    const char *what =
+                   n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"),
+               *index = window_index(e, &w, c);
+    const char *st = str(e, "%s(%s + %s, %s)",
+        n > 1 ? use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)) : put, ptr,
+        index, what);
     if (*cond) line(e, "if (%s) %s;", cond, st);
     else line(e, "%s;", st);
     end_block(e);

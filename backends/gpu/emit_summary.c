@@ -4,13 +4,15 @@
 void note_shared(Emit *e, const Instr *alloc, int64_t offset, int64_t bytes)
 {
     const Value *v = ir_result(alloc);
-    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ v->name ? v->name : "buffer", v->type, offset, bytes, alloc->loc }));
+    vec_push(&e->s->arena, &e->shared_map,
+        ((SharedUse){ v->name ? v->name : "buffer", v->type, offset, bytes, alloc->loc }));
 }
 
 /* Registers that the launch bounds leave a thread: a multiprocessor has 65536, given in eights. */
 int registers_at_most(const KernelPlan *p, int threads)
 {
-    int ctas = p->min_ctas > 0 ? p->min_ctas : 1, n = p->target->kind == TARGET_CUDA ? 65536 / (threads * ctas) / 8 * 8 : 0;
+    int ctas = p->min_ctas > 0 ? p->min_ctas : 1,
+        n = p->target->kind == TARGET_CUDA ? 65536 / (threads * ctas) / 8 * 8 : 0;
     return n > p->target->max_registers || n <= 0 ? p->target->max_registers : n;
 }
 
@@ -24,18 +26,27 @@ static void print_tile(const Type *t, Text *out)
 
 static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
 {
-    text_printf(t, " * shared memory: %lld of %lld bytes\n", (long long)all, (long long)e->target->shared_bytes);
+    text_printf(
+        t, " * shared memory: %lld of %lld bytes\n", (long long)all, (long long)e->target->shared_bytes);
     for (size_t k = 0; k < e->shared_map.len; k++) {
         const SharedUse *u = &e->shared_map.data[k];
-        text_printf(t, " *   %6lld  %-12s %lld x ", (long long)u->offset, u->name, (long long)u->type->shape[0]);
+        text_printf(
+            t, " *   %6lld  %-12s %lld x ", (long long)u->offset, u->name, (long long)u->type->shape[0]);
         print_tile(u->type, t);
         text_printf(t, ", %lld bytes\n", (long long)u->bytes);
     }
-    if (e->rings.len) text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a slot\n");
-    if (e->scratch_bytes) text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n", (long long)scratch_at, (long long)e->scratch_bytes);
+    if (e->rings.len)
+        text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a slot\n");
+    if (e->scratch_bytes)
+        text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n",
+            (long long)scratch_at, (long long)e->scratch_bytes);
 }
 
-typedef struct Tiles { const Emit *e; Text in, out; int n_in, n_out; } Tiles;
+typedef struct Tiles {
+    const Emit *e;
+    Text in, out;
+    int n_in, n_out;
+} Tiles;
 
 /* "K [128, 64]": the tensor and the window's extents, once each. */
 static void note_tile(void *user, Instr *i)
@@ -49,12 +60,16 @@ static void note_tile(void *user, Instr *i)
     text_init(&one, &t->e->s->arena);
     text_printf(&one, "%s [", t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name);
     for (int a = 0; a < e->n; a++)
-        if (e->v[a] != -1) { text_printf(&one, "%s%lld", tile ? ", " : "", (long long)e->v[a]); tile = true; }
+        if (e->v[a] != -1) {
+            text_printf(&one, "%s%lld", tile ? ", " : "", (long long)e->v[a]);
+            tile = true;
+        }
     text_puts(&one, "]");
     Text *to = put ? &t->out : &t->in;
     int *n = put ? &t->n_out : &t->n_in;
     if (!tile) return;
-    for (const char *p = to->data; p && (p = strstr(p, one.data)); p++) if (p == to->data || p[-1] == ' ') return;
+    for (const char *p = to->data; p && (p = strstr(p, one.data)); p++)
+        if (p == to->data || p[-1] == ' ') return;
     text_printf(to, "%s%s", (*n)++ ? ", " : "", one.data);
 }
 
@@ -64,7 +79,9 @@ static void print_tiles(Emit *e, Text *t)
     text_init(&x.in, &e->s->arena);
     text_init(&x.out, &e->s->arena);
     ir_walk(e->f->body, note_tile, &x);
-    if (x.n_in || x.n_out) text_printf(t, " * tiles: %s%s%s%s%s\n", x.n_in ? "reads " : "", x.n_in ? x.in.data : "", x.n_in && x.n_out ? "; " : "", x.n_out ? "writes " : "", x.n_out ? x.out.data : "");
+    if (x.n_in || x.n_out)
+        text_printf(t, " * tiles: %s%s%s%s%s\n", x.n_in ? "reads " : "", x.n_in ? x.in.data : "",
+            x.n_in && x.n_out ? "; " : "", x.n_out ? "writes " : "", x.n_out ? x.out.data : "");
 }
 
 /* The matrix instructions that the text calls, by the names of their prelude functions. */
@@ -73,7 +90,9 @@ static void print_products(const Emit *e, Text *t)
     int n = 0;
     for (size_t k = 0; k < e->used.len; k++) {
         const char *u = e->used.data[k];
-        if (!strncmp(u, "wgmma_m", 7) || !strncmp(u, "mma_", 4) || !strncmp(u, "mfma_", 5) || !strncmp(u, "wmma_", 5)) text_printf(t, "%s%s", n++ ? ", " : " * products: ", u);
+        if (!strncmp(u, "wgmma_m", 7) || !strncmp(u, "mma_", 4) || !strncmp(u, "mfma_", 5) ||
+            !strncmp(u, "wmma_", 5))
+            text_printf(t, "%s%s", n++ ? ", " : " * products: ", u);
     }
     if (n) text_puts(t, "\n");
 }
@@ -96,17 +115,24 @@ static void print_assumptions(const Emit *e, Text *t)
     text_init(&all, &e->s->arena);
     for (int p = 0; p < f->n_params; p++) {
         const Param *q = &f->params[p];
-        if (q->kind == PARAM_SCALAR) { if (q->lo > 0 && dtype_is_float(q->type->dtype)) listed(&signs, &n_signs, q->name); continue; }
+        if (q->kind == PARAM_SCALAR) {
+            if (q->lo > 0 && dtype_is_float(q->type->dtype)) listed(&signs, &n_signs, q->name);
+            continue;
+        }
         bool dense = q->type->rank > 0 && q->stride[q->type->rank - 1] == 1;
-        for (int a = 0; a + 1 < q->type->rank; a++) dense &= q->stride[a] >= 0 || q->stride_div[a] * dtype_bytes(q->type->dtype) >= 16;
+        for (int a = 0; a + 1 < q->type->rank; a++)
+            dense &= q->stride[a] >= 0 || q->stride_div[a] * dtype_bytes(q->type->dtype) >= 16;
         tensors++;
         aligned += q->align >= 16;
         if (dense) listed(&rows, &n_rows, q->name);
     }
     for (int d = 0; d < f->n_dims; d++)
-        if (f->dims[d].extent < 0 && f->dims[d].div >= 16 && f->dims[d].name) listed(&dims, &n_dims, f->dims[d].name);
+        if (f->dims[d].extent < 0 && f->dims[d].div >= 16 && f->dims[d].name)
+            listed(&dims, &n_dims, f->dims[d].name);
     if (tensors && aligned == tensors) text_puts(&all, "addresses at multiples of 16 bytes");
-    if (n_rows) text_printf(&all, "%s%s with last stride 1 and rows at multiples of 16 bytes", all.len ? ", " : "", rows.data);
+    if (n_rows)
+        text_printf(&all, "%s%s with last stride 1 and rows at multiples of 16 bytes", all.len ? ", " : "",
+            rows.data);
     if (n_dims) text_printf(&all, "%s%s multiples of 16", all.len ? "; " : "", dims.data);
     if (n_signs) text_printf(&all, "%s%s above 0", all.len ? "; " : "", signs.data);
     if (f->fits32) text_printf(&all, "%sextents from 1 to 2^28 - 1", all.len ? "; " : "");
@@ -118,17 +144,32 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     const Func *f = e->f;
     const KernelPlan *p = e->plan;
     int wave = e->target->wave, threads = kernel_cta_warps(p) * wave;
-    text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "", e->target->name);
-    text_printf(t, " * programs: %s\n", p->persistent ? "persistent: as many CTAs as fit take one after the other, by tickets" : p->cluster > 1 ? "one a cluster" : "one a CTA");
-    if (p->cluster > 1 && !p->split) text_printf(t, " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared memory\n", p->cluster);
-    if (p->multicast) text_printf(t, " * cluster: %d CTAs, programs side by side along grid axis %d, which take one ticket and load together\n", p->multicast, p->multicast_axis);
+    text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "",
+        e->target->name);
+    text_printf(t, " * programs: %s\n",
+        p->persistent    ? "persistent: as many CTAs as fit take one after the other, by tickets"
+        : p->cluster > 1 ? "one a cluster"
+                         : "one a CTA");
+    if (p->cluster > 1 && !p->split)
+        text_printf(t,
+            " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared "
+            "memory\n",
+            p->cluster);
+    if (p->multicast)
+        text_printf(t,
+            " * cluster: %d CTAs, programs side by side along grid axis %d, which take one ticket and load "
+            "together\n",
+            p->multicast, p->multicast_axis);
     text_printf(t, " * threads: %d", threads);
     if (p->filler_warps)
-        text_printf(t, ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->filler_warps * wave, p->filler_registers,
-                    p->warps * wave, p->consumer_registers);
+        text_printf(t,
+            ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d "
+            "registers)\n",
+            p->producer_warps * wave, p->filler_warps * wave, p->filler_registers, p->warps * wave,
+            p->consumer_registers);
     else if (p->producer_warps)
-        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n", p->producer_warps * wave, p->producer_registers, p->warps * wave,
-                    p->consumer_registers);
+        text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n",
+            p->producer_warps * wave, p->producer_registers, p->warps * wave, p->consumer_registers);
     else text_printf(t, ", at most %d registers each\n", registers_at_most(p, threads));
     print_assumptions(e, t);
     print_tiles(e, t);

@@ -1,19 +1,33 @@
-/* emit_tidy.c: leaves out declarations of scalars that nothing reads. Ranges and masks are folded into the places that use them, a consumer takes
- * its coordinates from the producer, so that what led to them stands in the text for nobody. The compiler would drop it; a reader should not have to.
+/* emit_tidy.c: leaves out declarations of scalars that nothing reads. Ranges and masks are folded into the
+ * places that use them, a consumer takes its coordinates from the producer, so that what led to them stands
+ * in the text for nobody. The compiler would drop it; a reader should not have to.
  *
- *     const i32 add_371 = (mul_356 + 0);      gone, if add_371 occurs nowhere else; then mul_356 too, if that was its last use
+ *     const i32 add_371 = (mul_356 + 0);      gone, if add_371 occurs nowhere else; then mul_356 too, if that
+ * was its last use
  *
- * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number, or are coordinates (c0, c1, ..), and stand for one value in a kernel, or are counted as if they did. */
+ * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number, or are
+ * coordinates (c0, c1, ..), and stand for one value in a kernel, or are counted as if they did. */
 #include "backends/gpu/emit.h"
 #include "ir/text.h"
 
-typedef struct Name { const char *text; uint32_t len; int uses; int next; } Name;
-typedef struct Line { const char *text; size_t len; int declares; bool gone; } Line;      /* declares: a name that may go, or -1 */
+typedef struct Name {
+    const char *text;
+    uint32_t len;
+    int uses;
+    int next;
+} Name;
+typedef struct Line {
+    const char *text;
+    size_t len;
+    int declares;
+    bool gone;
+} Line; /* declares: a name that may go, or -1 */
 typedef struct Tidy {
     Arena *arena;
     VEC(Name) names;
     VEC(Line) lines;
-    int *bucket; uint32_t mask;
+    int *bucket;
+    uint32_t mask;
 } Tidy;
 
 static bool in_word(char c) { return irtext_name_char(c); }
@@ -38,13 +52,19 @@ static int name_at(Tidy *t, const char *p, uint32_t n)
 static const char *next_name(const char *p, const char *end, uint32_t *n)
 {
     while (p < end) {
-        if (!in_word(*p)) { p++; continue; }
+        if (!in_word(*p)) {
+            p++;
+            continue;
+        }
         const char *b = p;
         while (p < end && in_word(*p)) p++;
         const char *digit = p;
         while (digit > b && irtext_digit(digit[-1])) digit--;
-        bool coordinate = digit == b + 1 && *b == 'c';         /* c0, c1, .. of emit_coord.c */
-        if (digit < p && (coordinate || (digit > b + 1 && digit[-1] == '_' && !irtext_digit(*b)))) { *n = (uint32_t)(p - b); return b; }
+        bool coordinate = digit == b + 1 && *b == 'c'; /* c0, c1, .. of emit_coord.c */
+        if (digit < p && (coordinate || (digit > b + 1 && digit[-1] == '_' && !irtext_digit(*b)))) {
+            *n = (uint32_t)(p - b);
+            return b;
+        }
     }
     return NULL;
 }
@@ -60,7 +80,8 @@ static void count(Tidy *t, const char *p, const char *end, int by)
 
 static bool is_arithmetic(const char *p, size_t n)
 {
-    static const char *const calls[] = { "opaque", "div_", "rem_", "cdiv_", "f32_to_", "f64_to_", "min_", "max_", "shl_", "shr_", "float_bits", "fmaf", "round_", "rcp_", "mul_alone_" };
+    static const char *const calls[] = { "opaque", "div_", "rem_", "cdiv_", "f32_to_", "f64_to_", "min_",
+        "max_", "shl_", "shr_", "float_bits", "fmaf", "round_", "rcp_", "mul_alone_" };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         size_t len = strlen(calls[i]);
         if (n >= len && !memcmp(p, calls[i], len) && (n == len || calls[i][len - 1] == '_')) return true;
@@ -87,7 +108,8 @@ static bool is_pure(const char *p, const char *end)
 /* The name declared by `const TYPE NAME = EXPR;` if the line may go. */
 static int declared(Tidy *t, const char *p, const char *end)
 {
-    static const char *const types[] = { "int", "i32", "i64", "u32", "u64", "bool", "float", "double", "i8", "u8", "i16", "u16" };
+    static const char *const types[] = { "int", "i32", "i64", "u32", "u64", "bool", "float", "double", "i8",
+        "u8", "i16", "u16" };
     while (p < end && *p == ' ') p++;
     if (end - p < 12 || memcmp(p, "const ", 6) || end[-1] != ';') return -1;
     p += 6;
@@ -107,7 +129,8 @@ static void split(Tidy *t, const char *text, size_t size)
     for (const char *p = text, *end = text + size; p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p)), *stop = nl ? nl : end;
         bool directive = *p == '#';
-        vec_push(t->arena, &t->lines, ((Line){ p, (size_t)(stop - p), directive ? -1 : declared(t, p, stop), false }));
+        vec_push(t->arena, &t->lines,
+            ((Line){ p, (size_t)(stop - p), directive ? -1 : declared(t, p, stop), false }));
         if (!directive) count(t, p, stop, 1);
         p = nl ? nl + 1 : end;
     }
@@ -117,7 +140,8 @@ static void drop(Tidy *t)
 {
     for (bool again = true; again;) {
         again = false;
-        for (size_t i = t->lines.len; i-- > 0;) {       /* later lines use earlier ones: once backwards finds nearly all */
+        for (size_t i = t->lines.len;
+            i-- > 0;) { /* later lines use earlier ones: once backwards finds nearly all */
             Line *l = &t->lines.data[i];
             if (l->gone || l->declares < 0 || t->names.data[l->declares].uses > 1) continue;
             l->gone = again = true;
@@ -141,10 +165,15 @@ static void drop_empty_groups(Tidy *t)
         Line *l = &t->lines.data[i];
         if (l->gone) continue;
         bool marker = starts(l, "#line ");
-        bool nothing = marker && next < n && (starts(&t->lines.data[next], "#line ") || (starts(&t->lines.data[next], "/* ") && next + 1 < n && starts(&t->lines.data[next + 1], "#line ")));
+        bool nothing =
+            marker && next < n &&
+            (starts(&t->lines.data[next], "#line ") || (starts(&t->lines.data[next], "/* ") && next + 1 < n &&
+                                                           starts(&t->lines.data[next + 1], "#line ")));
         if (nothing) {
             l->gone = true;
-            if (i && !t->lines.data[i - 1].gone && starts(&t->lines.data[i - 1], "/* ") && !starts(&t->lines.data[i - 1], "/* the buffers")) t->lines.data[i - 1].gone = true;
+            if (i && !t->lines.data[i - 1].gone && starts(&t->lines.data[i - 1], "/* ") &&
+                !starts(&t->lines.data[i - 1], "/* the buffers"))
+                t->lines.data[i - 1].gone = true;
         } else next = i;
     }
 }

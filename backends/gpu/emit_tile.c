@@ -1,9 +1,10 @@
-/* emit_tile.c: tiles in registers: their elements, element-wise runs, what goes through shared memory element by element. */
+/* emit_tile.c: tiles in registers: their elements, element-wise runs, what goes through shared memory element
+ * by element. */
 #include "backends/gpu/emit.h"
 #include "ir/text.h"
 #include <stdlib.h>
 
-/* --- elements ------------------------------------------------------------------------------------------------------------ */
+/* --- elements ---------------------------------------------------------------------------------------- */
 
 const char *stored_element(Emit *e, const char *array, DType d, const char *i)
 {
@@ -17,7 +18,8 @@ const char *stored_element(Emit *e, const char *array, DType d, const char *i)
     if (*end && linear_index(i, &scale, &name, &add) && scale % p == 0) {
         size_t len = 0;
         while (irtext_name_char(name[len])) len++;
-        const char *v = scale == p ? str(e, "%.*s", (int)len, name) : str(e, "%d * %.*s", scale / p, (int)len, name);
+        const char *v =
+            scale == p ? str(e, "%.*s", (int)len, name) : str(e, "%d * %.*s", scale / p, (int)len, name);
         word = add / p ? str(e, "%s[%s + %d]", array, v, add / p) : str(e, "%s[%s]", array, v);
         part = str(e, "%d", add % p);
     }
@@ -42,7 +44,8 @@ const char *element_at(Emit *e, const Value *v, const char *const *c)
     case OP_SPLAT: return name_of(e, ir_operand(d, 0));
     case OP_ARANGE: {
         int64_t start = ir_attr_int(d, ATTR_START, 0);
-        return start ? str(e, "((%s)%lld + %s)", ctype(v->type->dtype), (long long)start, c[0]) : str(e, "((%s)%s)", ctype(v->type->dtype), c[0]);
+        return start ? str(e, "((%s)%lld + %s)", ctype(v->type->dtype), (long long)start, c[0])
+                     : str(e, "((%s)%s)", ctype(v->type->dtype), c[0]);
     }
     case OP_RESHAPE: {
         const Type *a = ir_operand(d, 0)->type;
@@ -66,7 +69,8 @@ const char *element_at(Emit *e, const Value *v, const char *const *c)
         return element_at(e, ir_operand(d, 0), sub);
     }
     default:
-        if (!(op_info[d->op].flags & OPF_ELEM) || d->n_operands > 4) ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
+        if (!(op_info[d->op].flags & OPF_ELEM) || d->n_operands > 4)
+            ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
         for (int k = 0; k < d->n_operands; k++) args[k] = element_at(e, ir_operand(d, k), c);
         return op_expr(e, d, args);
     }
@@ -79,7 +83,8 @@ const char *element(Emit *e, const Value *v, const Layout *l, const char *i)
         const Value *src = ir_operand(v->def, 0);
         return element(e, src, layout_of(e, src), map_register(e, l, layout_of(e, src), i));
     }
-    if (e->storage[v->id]) return stored_element(e, e->storage[v->id], v->type->dtype, map_register(e, l, layout_of(e, v), i));
+    if (e->storage[v->id])
+        return stored_element(e, e->storage[v->id], v->type->dtype, map_register(e, l, layout_of(e, v), i));
     const char *c[TILE_MAX_RANK];
     for (int a = 0; a < v->type->rank; a++) c[a] = coord(e, l, a, i);
     return element_at(e, v, c);
@@ -93,7 +98,8 @@ const char *declare_tile(Emit *e, const Value *v)
     int words = array_len(v->type->dtype, (int)layout_regs(l));
     line(e, "%s %s[%d];", array_type(v->type->dtype), n, words);
     words *= dtype_bits(v->type->dtype) > 32 ? 2 : 1;
-    if (words > e->largest.words) e->largest = (RegisterUse){ v->def ? v->def->loc : e->f->loc, v->type, words };
+    if (words > e->largest.words)
+        e->largest = (RegisterUse){ v->def ? v->def->loc : e->f->loc, v->type, words };
     e->storage[v->id] = n;
     return n;
 }
@@ -101,7 +107,9 @@ const char *declare_tile(Emit *e, const Value *v)
 const char *registers_of(Emit *e, const Value *v)
 {
     const char *array = e->storage[v->id];
-    if (!array) ir_fail(e->s, v->def ? v->def->loc : e->f->loc, "the registers of %s are asked for, which is held nowhere", type_string(e->s, v->type));
+    if (!array)
+        ir_fail(e->s, v->def ? v->def->loc : e->f->loc,
+            "the registers of %s are asked for, which is held nowhere", type_string(e->s, v->type));
     return array;
 }
 
@@ -118,19 +126,21 @@ void end_block(Emit *e)
     line(e, "}");
 }
 
-/* --- element-wise runs ------------------------------------------------------------------------------------------------------ */
+/* --- element-wise runs ------------------------------------------------------------------------------- */
 
 static bool is_alias(const Instr *i) { return i->op == OP_BROADCAST; }
 
 bool is_run_op(const Instr *i)
 {
-    return (op_info[i->op].flags & OPF_ELEM) && i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && ir_result(i)->type->layout;
+    return (op_info[i->op].flags & OPF_ELEM) && i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE &&
+           ir_result(i)->type->layout;
 }
 
 /* Instructions that emit nothing and so do not end a run. */
 static bool is_silent(const Instr *i)
 {
-    return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE));
+    return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE &&
+                              !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE));
 }
 
 bool run_used_outside(const Value *v, uint32_t mark)
@@ -144,11 +154,13 @@ bool run_used_outside(const Value *v, uint32_t mark)
 
 static bool used_inside(const Value *v, uint32_t mark)
 {
-    for (const Use *u = v->uses; u; u = u->next) if (u->user->mark == mark && is_run_op(u->user)) return true;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->mark == mark && is_run_op(u->user)) return true;
     return false;
 }
 
-/* Does i read a value of the run as a broadcast, from the array that the run fills only behind its last instruction? */
+/* Does i read a value of the run as a broadcast, from the array that the run fills only behind its last
+ * instruction? */
 static bool reads_back(const Instr *i, uint32_t mark)
 {
     for (int k = 0; k < i->n_operands; k++) {
@@ -169,7 +181,9 @@ Instr *emit_run(Emit *e, Instr *first)
     Instr *last = first;
     for (Instr *i = first; i; i = i->next) {
         if (is_silent(i)) continue;
-        if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout || !type_same_shape(ir_result(i)->type, t0) || reads_back(i, mark)) break;
+        if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout ||
+            !type_same_shape(ir_result(i)->type, t0) || reads_back(i, mark))
+            break;
         i->mark = mark;
         last = i;
     }
@@ -190,10 +204,16 @@ Instr *emit_run(Emit *e, Instr *first)
     bool loop = n % p == 0 && groups > 1;
     if (loop) begin_unrolled(e, "i", groups);
     for (int g = 0; g < (loop ? 1 : groups); g++) {
-        if (!loop) { line(e, "{"); e->indent++; }
+        if (!loop) {
+            line(e, "{");
+            e->indent++;
+        }
         int here = n - g * p < p ? n - g * p : p;
         for (int x = 0; x < here; x++) {
-            const char *idx = loop ? (p == 1 ? "i" : x ? str(e, "%d * i + %d", p, x) : str(e, "%d * i", p)) : str(e, "%d", g * p + x);
+            const char *idx = loop ? (p == 1 ? "i"
+                                         : x ? str(e, "%d * i + %d", p, x)
+                                             : str(e, "%d * i", p))
+                                   : str(e, "%d", g * p + x);
             for (Instr *i = first;; i = i->next) {
                 if (i->mark == mark && is_run_op(i)) {
                     const char *args[4];
@@ -217,9 +237,11 @@ Instr *emit_run(Emit *e, Instr *first)
                 Value *r = ir_result(i);
                 int pr = per_word(r->type->dtype);
                 for (int x = 0; x < here; x += pr) {
-                    const char *slot = loop ? (p == pr ? "i" : str(e, "%d * i + %d", p / pr, x / pr)) : str(e, "%d", (g * p + x) / pr);
+                    const char *slot = loop ? (p == pr ? "i" : str(e, "%d * i + %d", p / pr, x / pr))
+                                            : str(e, "%d", (g * p + x) / pr);
                     line(e, "%s[%s] = %s;", e->storage[r->id], slot,
-                         pack_expr(e, r->type->dtype, &tmps[r->id * 4 + (uint32_t)x], here - x < pr ? here - x : pr));
+                        pack_expr(e, r->type->dtype, &tmps[r->id * 4 + (uint32_t)x],
+                            here - x < pr ? here - x : pr));
                 }
             }
             if (i == last) break;
@@ -241,7 +263,8 @@ void fill_tile(Emit *e, const char *to, const Value *from, const Layout *l)
     for (int w = 0; w < (loop ? 1 : words); w++) {
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
-            x[k] = element(e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+            x[k] = element(
+                e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
         line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, from->type->dtype, x, here));
     }
     if (loop) end_block(e);
@@ -266,31 +289,34 @@ void emit_opaque_tile(Emit *e, const Instr *i)
     e->storage[ir_result(i)->id] = array;
 }
 
-/* --- conversions ---------------------------------------------------------------------------------------------------------------- */
+/* --- conversions ------------------------------------------------------------------------------------- */
 
 static void element_to_shared(Emit *e, const char *addr, DType d, const char *x)
-{
-    line(e, "%s(%s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), addr, x);
-}
+{ line(e, "%s(%s, %s);", use(e, str(e, "sts_%s", dtype_name(d))), addr, x); }
 
 static const char *element_from_shared(Emit *e, const char *addr, DType d)
-{
-    return str(e, "%s(%s)", use(e, str(e, "lds_%s", dtype_name(d))), addr);
-}
+{ return str(e, "%s(%s)", use(e, str(e, "lds_%s", dtype_name(d))), addr); }
 
 /* Tile v (layout l) to shared memory at row-major positions: position expression from coordinates. */
-void spill_elements(Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
+void spill_elements(
+    Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
 {
     int n = (int)layout_regs(l);
     const char *c[TILE_MAX_RANK], *cond = NULL;
     begin_unrolled(e, "i", n);
     for (int a = 0; a < l->rank; a++) {
         c[a] = coord(e, l, a, "i");
-        if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+        if (l->cover[a] != l->tile[a])
+            cond =
+                cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
     }
-    if (cond) { line(e, "if (%s) {", cond); e->indent++; }
+    if (cond) {
+        line(e, "if (%s) {", cond);
+        e->indent++;
+    }
     DType d = v->type->dtype;
-    element_to_shared(e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d, element(e, v, l, "i"));
+    element_to_shared(
+        e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d, element(e, v, l, "i"));
     if (cond) end_block(e);
     end_block(e);
 }
@@ -311,7 +337,9 @@ void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, c
             const char *cond = NULL;
             for (int a = 0; a < l->rank; a++) {
                 c[a] = coord(e, l, a, idx);
-                if (l->cover[a] != l->tile[a]) cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+                if (l->cover[a] != l->tile[a])
+                    cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a])
+                                : str(e, "%s < %d", c[a], l->tile[a]);
             }
             x[k] = element_from_shared(e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d);
             if (cond) x[k] = str(e, "(%s ? %s : 0)", cond, x[k]);
@@ -334,7 +362,13 @@ const char *row_major(Emit *e, const char *const *c, const void *user)
     return x ? x : "0";
 }
 
-typedef struct Placed { const Type *type; int axis; int64_t start; const int64_t *order; int rank; } Placed;
+typedef struct Placed {
+    const Type *type;
+    int axis;
+    int64_t start;
+    const int64_t *order;
+    int rank;
+} Placed;
 
 static const char *placed(Emit *e, const char *const *c, const void *user)
 {
@@ -363,10 +397,14 @@ void emit_by_position(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
     DType d = r->type->dtype;
-    if (same_registers(e, i) && e->storage[ir_operand(i, 0)->id]) { e->storage[r->id] = e->storage[ir_operand(i, 0)->id]; return; }
+    if (same_registers(e, i) && e->storage[ir_operand(i, 0)->id]) {
+        e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
+        return;
+    }
     if (emit_turned(e, i)) return;
     int64_t elems = type_elements(r->type);
-    for (int k = 0; k < i->n_operands; k++) if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
+    for (int k = 0; k < i->n_operands; k++)
+        if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
     int64_t at = scratch(e, elems * dtype_bytes(d));
     const char *base = tmp(e, "sh");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
@@ -375,8 +413,14 @@ void emit_by_position(Emit *e, Instr *i)
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     for (int k = 0; k < i->n_operands; k++) {
         Value *x = ir_operand(i, k);
-        if (x->type->kind == TYPE_SCALAR) { element_to_shared(e, base, d, name_of(e, x)); continue; }
-        Placed p = { .type = i->op == OP_CONCAT ? r->type : x->type, .axis = axis, .start = start, .rank = x->type->rank };
+        if (x->type->kind == TYPE_SCALAR) {
+            element_to_shared(e, base, d, name_of(e, x));
+            continue;
+        }
+        Placed p = { .type = i->op == OP_CONCAT ? r->type : x->type,
+            .axis = axis,
+            .start = start,
+            .rank = x->type->rank };
         spill_elements(e, x, layout_of(e, x), base, placed, &p);
         if (i->op == OP_CONCAT) start += x->type->shape[axis];
     }
@@ -388,7 +432,14 @@ void emit_by_position(Emit *e, Instr *i)
         return;
     }
     Placed p = { .type = r->type, .axis = axis, .rank = r->type->rank };
-    if (i->op == OP_SLICE) { p.type = ir_operand(i, 0)->type; p.start = ir_attr_int(i, ATTR_START, 0); }
-    if (i->op == OP_PERMUTE) { p.type = ir_operand(i, 0)->type; p.order = ir_attr(i, ATTR_ORDER)->v; p.axis = -1; }
+    if (i->op == OP_SLICE) {
+        p.type = ir_operand(i, 0)->type;
+        p.start = ir_attr_int(i, ATTR_START, 0);
+    }
+    if (i->op == OP_PERMUTE) {
+        p.type = ir_operand(i, 0)->type;
+        p.order = ir_attr(i, ATTR_ORDER)->v;
+        p.axis = -1;
+    }
     fill_elements(e, r, base, placed, &p);
 }

@@ -1,16 +1,23 @@
-/* emit_window.c: where the elements of a window lie: pointers, offsets, which coordinates are in range, how wide an access may be. */
+/* emit_window.c: where the elements of a window lie: pointers, offsets, which coordinates are in range, how
+ * wide an access may be. */
 #include "backends/gpu/emit.h"
 
 const char *pointee(DType d)
 {
     switch (d) {
-    case DT_BOOL: case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "u8";
+    case DT_BOOL:
+    case DT_U8:
+    case DT_F8E4M3:
+    case DT_F8E5M2: return "u8";
     case DT_I8: return "i8";
     case DT_I16: return "i16";
-    case DT_U16: case DT_F16: case DT_BF16: return "u16";
+    case DT_U16:
+    case DT_F16:
+    case DT_BF16: return "u16";
     case DT_I32: return "i32";
     case DT_U32: return "u32";
-    case DT_I64: case DT_INDEX: return "i64";
+    case DT_I64:
+    case DT_INDEX: return "i64";
     case DT_U64: return "u64";
     case DT_F32: return "float";
     case DT_F64: return "double";
@@ -21,7 +28,11 @@ const char *pointee(DType d)
 
 static int64_t gcd64(int64_t a, int64_t b)
 {
-    while (b) { int64_t t = a % b; a = b; b = t; }
+    while (b) {
+        int64_t t = a % b;
+        a = b;
+        b = t;
+    }
     return a < 0 ? -a : a;
 }
 
@@ -58,7 +69,11 @@ void window_of(Emit *e, const Instr *i, Window *w)
     if (o)
         for (int a = 0; a < w->rank; a++) {
             if (w->tile_axis[a] < 0) continue;
-            for (int k = 0; k < o->n; k++) if (o->v[k] == w->tile_axis[a]) { w->tile_axis[a] = k; break; }
+            for (int k = 0; k < o->n; k++)
+                if (o->v[k] == w->tile_axis[a]) {
+                    w->tile_axis[a] = k;
+                    break;
+                }
         }
     if (w->unit >= 0) w->unit_tile = w->tile_axis[w->unit];
     int bytes = dtype_bytes(p->type->dtype);
@@ -76,7 +91,8 @@ static bool is_const_value(const Value *v, int64_t *c) { return ir_is_const(v, c
 const char *window_stride(Emit *e, int param, int axis)
 {
     int64_t s = e->f->params[param].stride[axis];
-    return s != FACT_UNKNOWN ? str(e, "%lld", (long long)s) : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
+    return s != FACT_UNKNOWN ? str(e, "%lld", (long long)s)
+                             : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
 }
 
 const char *window_times(Emit *e, const char *x, const char *stride)
@@ -93,7 +109,8 @@ const char *window_pointer(Emit *e, const Window *w)
     for (int a = 0; a < w->rank; a++) {
         int64_t c;
         if (w->picked >> a & 1 || (is_const_value(w->offset[a], &c) && c == 0)) continue;
-        const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c) : str(e, "(i64)%s", name_of(e, w->offset[a]));
+        const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c)
+                                                         : str(e, "(i64)%s", name_of(e, w->offset[a]));
         x = str(e, "%s + %s", x, window_times(e, o, window_stride(e, w->param, a)));
     }
     line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
@@ -131,12 +148,16 @@ const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
     bool con = is_const_value(w->offset[a], &off);
     const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
     if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) return "";
-    /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though the offset cannot. */
+    /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though
+     * the offset cannot. */
     bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
-    bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2 : dtype_bits(w->offset[a]->type->dtype) == 32);
+    bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2
+                                : dtype_bits(w->offset[a]->type->dtype) == 32);
     const char *type = narrow ? "u32" : "u64", *from = con ? NULL : name_of(e, w->offset[a]);
     if (from && !narrow && dtype_bits(w->offset[a]->type->dtype) == 32) from = str(e, "(i64)%s", from);
-    const char *pos = con && off == 0 ? k : con ? str(e, "%s + %lld", k, (long long)off) : str(e, "%s + %s", from, k);
+    const char *pos = con && off == 0 ? k
+                      : con           ? str(e, "%s + %lld", k, (long long)off)
+                                      : str(e, "%s + %s", from, k);
     return str(e, "(%s)(%s) < (%s)%s", type, pos, type, window_extent(e, w->param, a));
 }
 
@@ -150,7 +171,9 @@ const char *window_condition(Emit *e, const Window *w, const char *const *c, boo
 {
     const char *x = "";
     for (int a = 0; w->masked && a < w->rank; a++)
-        if (!(w->picked >> a & 1) && (!skip_unit || a != w->unit)) x = both_conditions(e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+        if (!(w->picked >> a & 1) && (!skip_unit || a != w->unit))
+            x = both_conditions(
+                e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
     return x;
 }
 
@@ -164,11 +187,16 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
     if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4 || d == DT_BOOL) return 1;
     uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
     layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
-    /* elements that share a register word must share it in memory too; words may lie anywhere in the register file */
+    /* elements that share a register word must share it in memory too; words may lie anywhere in the register
+     * file */
     uint32_t pw = (uint32_t)per_word(d);
     bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0 && v->n % pw == 0 && d != DT_BOOL;
-    for (uint32_t k = 0; k < v->n; k++) plain = plain && v->reg[k] % pw == k % pw && v->reg[k] / pw == v->reg[k / pw * pw] / pw;
-    if (!plain || v->bytes < 4) { v->n = 1; v->bytes = (uint32_t)bytes; }
+    for (uint32_t k = 0; k < v->n; k++)
+        plain = plain && v->reg[k] % pw == k % pw && v->reg[k] / pw == v->reg[k / pw * pw] / pw;
+    if (!plain || v->bytes < 4) {
+        v->n = 1;
+        v->bytes = (uint32_t)bytes;
+    }
     return (int)v->n;
 }
 
@@ -176,16 +204,15 @@ const char *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const c
 {
     int n = (int)layout_regs(l), count = 0;
     int32_t *base = arena_array(&e->s->arena, int32_t, (size_t)n);
-    for (int r = 0; r < n; r++) if (layout_vector_base(v, (uint32_t)r)) base[count++] = r;
+    for (int r = 0; r < n; r++)
+        if (layout_vector_base(v, (uint32_t)r)) base[count++] = r;
     *follow = true;
     for (uint32_t k = 0; k < v->n; k++) *follow = *follow && v->reg[k] == k;
     return index_formula(e, base, count, counter);
 }
 
 const char *vector_reg(Emit *e, const LayoutVector *v, const char *base, int k)
-{
-    return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base;
-}
+{ return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base; }
 
 bool window_whole_vectors(Emit *e, const Window *w, int n)
 {

@@ -1,11 +1,19 @@
-/* prelude.c: picks and prints the prelude functions that a kernel uses. What was asked for while the text was made and is not in it
- * (emit_tidy, a way that was not taken) is left out. */
+/* prelude.c: picks and prints the prelude functions that a kernel uses. What was asked for while the text was
+ * made and is not in it (emit_tidy, a way that was not taken) is left out. */
 #include "backends/gpu/prelude.h"
 #include "backends/gpu/emit.h"
 #include "backends/hip/prelude.h"
 
-typedef struct PickedEntry { const char *name, *text; } PickedEntry;
-typedef struct Pick { Session *s; const Target *target; const PreludeEntry *tables[4]; int n_tables; VEC(PickedEntry) rows; } Pick;
+typedef struct PickedEntry {
+    const char *name, *text;
+} PickedEntry;
+typedef struct Pick {
+    Session *s;
+    const Target *target;
+    const PreludeEntry *tables[4];
+    int n_tables;
+    VEC(PickedEntry) rows;
+} Pick;
 
 /* $d, $t, $o in the text are these. */
 static const char *replace(Session *s, const char *text, const char *d, const char *t, const char *o)
@@ -25,7 +33,10 @@ static const char *replace(Session *s, const char *text, const char *d, const ch
     }
 }
 
-typedef struct Word { const char *text; size_t n; } Word;
+typedef struct Word {
+    const char *text;
+    size_t n;
+} Word;
 
 static bool word(const char **p, char stop, Word *w)
 {
@@ -42,7 +53,11 @@ static const char *kept(Session *s, Word w) { return session_intern(s, w.text, w
 static bool matches(const char *pattern, Word d, Word o, const char *name)
 {
     for (const char *p = pattern; *p;) {
-        Word by = p[0] != '$' ? (Word){ p, 1 } : p[1] == 'd' ? d : p[1] == 'o' ? o : p[1] == 't' ? (Word){ "", 0 } : (Word){ p, 1 };
+        Word by = p[0] != '$'   ? (Word){ p, 1 }
+                  : p[1] == 'd' ? d
+                  : p[1] == 'o' ? o
+                  : p[1] == 't' ? (Word){ "", 0 }
+                                : (Word){ p, 1 };
         if (strncmp(name, by.text, by.n)) return false;
         name += by.n;
         p += p[0] == '$' && (p[1] == 'd' || p[1] == 'o' || p[1] == 't') ? 2 : 1;
@@ -61,8 +76,12 @@ void prelude_each(const PreludeEntry *table, PreludeVisit *visit, void *user)
             while (word(&ds, 0, &d)) {
                 char name[128] = "";
                 for (const char *p = e->name; *p; p += *p == '$' ? 2 : 1) {
-                    Word by = p[0] != '$' ? (Word){ p, 1 } : p[1] == 'd' ? d : p[1] == 'o' ? o : (Word){ "", 0 };
-                    strncat(name, by.text, by.n < sizeof name - 1 - strlen(name) ? by.n : sizeof name - 1 - strlen(name));
+                    Word by = p[0] != '$'   ? (Word){ p, 1 }
+                              : p[1] == 'd' ? d
+                              : p[1] == 'o' ? o
+                                            : (Word){ "", 0 };
+                    strncat(name, by.text,
+                        by.n < sizeof name - 1 - strlen(name) ? by.n : sizeof name - 1 - strlen(name));
                 }
                 visit(user, name, e);
             }
@@ -81,7 +100,9 @@ static void add(Pick *k, const PreludeEntry *e, const char *name, const char *d,
     Word w;
     const char *text = replace(k->s, e->text, d ? d : "", t, o ? o : "");
     const char *deps = replace(k->s, e->deps, d ? d : "", t, o ? o : "");
-    while (word(&deps, 0, &w)) if (!take(k, kept(k->s, w))) ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %.*s, which %s calls", (int)w.n, w.text, name);
+    while (word(&deps, 0, &w))
+        if (!take(k, kept(k->s, w)))
+            ir_fail(k->s, (Loc){ 0 }, "the prelude lacks %.*s, which %s calls", (int)w.n, w.text, name);
     if (o) take(k, replace(k->s, "$o_$d", d, t, o));
     vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text }));
 }
@@ -90,7 +111,10 @@ static bool find(Pick *k, const PreludeEntry *table, const char *name)
 {
     for (const PreludeEntry *e = table; e->name; e++) {
         if (!e->dtypes) {
-            if (!strcmp(e->name, name)) { add(k, e, name, NULL, NULL); return true; }
+            if (!strcmp(e->name, name)) {
+                add(k, e, name, NULL, NULL);
+                return true;
+            }
             continue;
         }
         const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-";
@@ -99,7 +123,10 @@ static bool find(Pick *k, const PreludeEntry *table, const char *name)
         while (word(&ops, ':', &o)) {
             const char *ds = colon ? colon + 1 : e->dtypes;
             while (word(&ds, 0, &d))
-                if (matches(e->name, d, o, name)) { add(k, e, name, kept(k->s, d), colon ? kept(k->s, o) : NULL); return true; }
+                if (matches(e->name, d, o, name)) {
+                    add(k, e, name, kept(k->s, d), colon ? kept(k->s, o) : NULL);
+                    return true;
+                }
             if (*ops == ':') break;
         }
     }
@@ -108,17 +135,21 @@ static bool find(Pick *k, const PreludeEntry *table, const char *name)
 
 static bool take(Pick *k, const char *name)
 {
-    for (size_t i = 0; i < k->rows.len; i++) if (!strcmp(k->rows.data[i].name, name)) return true;
-    const char *made = k->target->kind == TARGET_HIP ? hip_matrix(k->s, k->target, name) : cuda_wgmma(k->s, name);
+    for (size_t i = 0; i < k->rows.len; i++)
+        if (!strcmp(k->rows.data[i].name, name)) return true;
+    const char *made =
+        k->target->kind == TARGET_HIP ? hip_matrix(k->s, k->target, name) : cuda_wgmma(k->s, name);
     if (made) {
         vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, made }));
         return true;
     }
-    for (int t = 0; t < k->n_tables; t++) if (find(k, k->tables[t], name)) return true;
+    for (int t = 0; t < k->n_tables; t++)
+        if (find(k, k->tables[t], name)) return true;
     return false;
 }
 
-static bool in_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool in_word(char c)
+{ return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 static bool mentions(const char *text, const char *name)
 {
@@ -128,19 +159,24 @@ static bool mentions(const char *text, const char *name)
     return false;
 }
 
-/* Rows that the code, or a row it needs, mentions. A row that defines nothing of its name is always needed. */
+/* Rows that the code, or a row it needs, mentions. A row that defines nothing of its name is always needed.
+ */
 static void print_needed(const Pick *k, const char *code, Text *out)
 {
     size_t n = k->rows.len;
     bool *needed = arena_array(&k->s->arena, bool, n);
-    for (size_t i = 0; i < n; i++) needed[i] = mentions(code, k->rows.data[i].name) || !mentions(k->rows.data[i].text, k->rows.data[i].name);
+    for (size_t i = 0; i < n; i++)
+        needed[i] =
+            mentions(code, k->rows.data[i].name) || !mentions(k->rows.data[i].text, k->rows.data[i].name);
     for (bool again = true; again;) {
         again = false;
         for (size_t i = n; i-- > 0;)
             for (size_t j = n; needed[i] && j-- > 0;)
-                if (!needed[j] && mentions(k->rows.data[i].text, k->rows.data[j].name)) needed[j] = again = true;
+                if (!needed[j] && mentions(k->rows.data[i].text, k->rows.data[j].name))
+                    needed[j] = again = true;
     }
-    for (size_t i = 0; i < n; i++) if (needed[i]) text_printf(out, "%s\n", k->rows.data[i].text);
+    for (size_t i = 0; i < n; i++)
+        if (needed[i]) text_printf(out, "%s\n", k->rows.data[i].text);
 }
 
 void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, const char *code, Text *out)
@@ -148,11 +184,15 @@ void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n
     Pick k = { .s = s, .target = t };
     bool hip = t->kind == TARGET_HIP;
     if (hip) k.n_tables = hip_tables(t, k.tables);
-    else { k.tables[0] = cuda_prelude; k.n_tables = 1; }
+    else {
+        k.tables[0] = cuda_prelude;
+        k.n_tables = 1;
+    }
     take(&k, "shared_address");
     take(&k, "uniform");
     if (hip) take(&k, "thread_id");
-    for (size_t i = 0; i < n; i++) if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "%s has no %s in its prelude", t->name, names[i]);
+    for (size_t i = 0; i < n; i++)
+        if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "%s has no %s in its prelude", t->name, names[i]);
     text_puts(out, hip ? hip_prelude_head : cuda_prelude_head);
     print_needed(&k, code, out);
 }

@@ -3,8 +3,11 @@
 #include "backends/gpu/gpu.h"
 
 /* name may hold $d (a dtype of `dtypes`, blank-separated) and $o (an operation: dtypes is then "ops:dtypes").
- * deps: names of entries this one calls, blank-separated, with the same substitutions. Ends with name NULL. */
-typedef struct PreludeEntry { const char *name, *dtypes, *deps, *text; } PreludeEntry;
+ * deps: names of entries this one calls, blank-separated, with the same substitutions. Ends with name NULL.
+ */
+typedef struct PreludeEntry {
+    const char *name, *dtypes, *deps, *text;
+} PreludeEntry;
 
 /* Every name that a table gives, its types and operations filled in. */
 typedef void PreludeVisit(void *user, const char *name, const PreludeEntry *);

@@ -6,5 +6,6 @@ extern const PreludeEntry hip_prelude[];
 extern const char hip_prelude_head[];
 /* The tables a chip's functions are looked up in, the chip's own first; their number. */
 int hip_tables(const Target *, const PreludeEntry *out[4]);
-/* The text of a matrix instruction's function by its name (mfma_32x32x8_f16), or NULL: none such, or not on this chip. */
+/* The text of a matrix instruction's function by its name (mfma_32x32x8_f16), or NULL: none such, or not on
+ * this chip. */
 const char *hip_matrix(Session *, const Target *, const char *name);

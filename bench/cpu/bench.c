@@ -3,9 +3,10 @@
  *     tile_bench_cpu                     the whole table, on one thread and on all, in less than four minutes
  *     tile_bench_cpu --threads=2 --only=gemm --seconds=1 --python=VENV/bin/python
  *
- * Ours and the peer run in turn; a figure is the median of its runs, a ratio the median of the ratios of neighbouring runs, so that what
- * else the machine does hits both. Peers are optional: OpenBLAS (dlopen), PyTorch (a Python that has it: --python), memcpy. Every result is
- * checked before it is timed. Nothing is written: figures worth keeping are copied into bench/RESULTS.md by hand, with date and machine. */
+ * Ours and the peer run in turn; a figure is the median of its runs, a ratio the median of the ratios of
+ * neighbouring runs, so that what else the machine does hits both. Peers are optional: OpenBLAS (dlopen),
+ * PyTorch (a Python that has it: --python), memcpy. Every result is checked before it is timed. Nothing is
+ * written: figures worth keeping are copied into bench/RESULTS.md by hand, with date and machine. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
 #include <math.h>
@@ -58,15 +59,19 @@ BenchPair bench_pair(const Bench *b, BenchFn *ours, void *arg, double (*peer)(vo
         int n0 = n, m0 = m;
         rest(b);
         ours(arg);
-        for (double start = bench_now(); n < MOST / ROUNDS * (r + 1) && (n < n0 + 2 || bench_now() - start < share); n++) mine[n] = timed(ours, arg);
+        for (double start = bench_now();
+            n < MOST / ROUNDS * (r + 1) && (n < n0 + 2 || bench_now() - start < share); n++)
+            mine[n] = timed(ours, arg);
         ratio[r] = 0;
         if (!peer) continue;
         rest(b);
         peer(peer_arg);
-        for (double start = bench_now(); m < MOST / ROUNDS * (r + 1) && (m < m0 + 2 || bench_now() - start < share); m++) theirs[m] = peer(peer_arg);
+        for (double start = bench_now();
+            m < MOST / ROUNDS * (r + 1) && (m < m0 + 2 || bench_now() - start < share); m++)
+            theirs[m] = peer(peer_arg);
         ratio[r] = median(theirs + m0, m - m0) / median(mine + n0, n - n0);
     }
-    return (BenchPair){median(mine, n), m ? median(theirs, m) : 0, median(ratio, ROUNDS)};
+    return (BenchPair){ median(mine, n), m ? median(theirs, m) : 0, median(ratio, ROUNDS) };
 }
 
 double bench_call(void *arg)
@@ -97,7 +102,7 @@ bool bench_load(Bench *b, const char *file, const char *name, const char *consts
     for (char *w; (w = strtok_r(rest, " ", &rest)) && n < 16; n++) {
         char *equals = strchr(w, '=');
         *equals = 0;
-        bindings[n] = (tile_binding){.name = w, .kind = TILE_BIND_TEXT, .value.text = equals + 1};
+        bindings[n] = (tile_binding){ .name = w, .kind = TILE_BIND_TEXT, .value.text = equals + 1 };
     }
     tile_module *module;
     tile_status status = tile_module_load_file(b->context, path, NULL, &module);
@@ -109,7 +114,7 @@ bool bench_load(Bench *b, const char *file, const char *name, const char *consts
 
 void bench_tensor(BenchLaunch *l, void *data, int rank, const int64_t *shape)
 {
-    l->tensors[l->n] = (tile_tensor){.data = data, .shape = shape, .rank = rank};
+    l->tensors[l->n] = (tile_tensor){ .data = data, .shape = shape, .rank = rank };
     l->args[l->n] = tile_arg_tensor(&l->tensors[l->n]);
     l->n++;
 }
@@ -125,7 +130,7 @@ bool bench_try(Bench *b, BenchLaunch *l)
 void bench_launch(void *arg)
 {
     BenchLaunch *l = arg;
-    (void)tile_launch(l->kernel, l->args, (size_t)l->n, NULL);     /* bench_try was there first */
+    (void)tile_launch(l->kernel, l->args, (size_t)l->n, NULL); /* bench_try was there first */
 }
 
 void bench_free(BenchLaunch *l)
@@ -134,13 +139,19 @@ void bench_free(BenchLaunch *l)
     l->kernel = NULL;
 }
 
-static void print_row(const char *row, const char *ours, const char *peer, const char *unit, const char *ratio, const char *must, bool ok, const char *peer_name)
+static void print_row(const char *row, const char *ours, const char *peer, const char *unit,
+    const char *ratio, const char *must, bool ok, const char *peer_name)
 {
-    printf("%-46s %9s %9s %-8s %6s %6s  %-6s%s\n", row, ours, peer, unit, ratio, must, must[0] == '-' ? "" : ok ? "ok" : "short", peer_name);
+    printf("%-46s %9s %9s %-8s %6s %6s  %-6s%s\n", row, ours, peer, unit, ratio, must,
+        must[0] == '-' ? ""
+        : ok           ? "ok"
+                       : "short",
+        peer_name);
     fflush(stdout);
 }
 
-void bench_row(Bench *b, const char *row, const char *unit, double amount, BenchPair t, const char *peer_name, double must)
+void bench_row(Bench *b, const char *row, const char *unit, double amount, BenchPair t, const char *peer_name,
+    double must)
 {
     char name[96], ours[32], peer[32] = "-", ratio[32] = "-", goal[32] = "-";
     bool has = t.peer > 0;
@@ -162,10 +173,22 @@ void bench_limit(Bench *b, const char *row, const char *unit, double figure, dou
     print_row(row, ours, "-", unit, "-", goal, figure <= most, "");
 }
 
-static uint16_t to_bf16(float v) { uint32_t b; memcpy(&b, &v, 4); return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16); }
-static float from_bf16(uint16_t v) { uint32_t b = (uint32_t)v << 16; float f; memcpy(&f, &b, 4); return f; }
+static uint16_t to_bf16(float v)
+{
+    uint32_t b;
+    memcpy(&b, &v, 4);
+    return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+static float from_bf16(uint16_t v)
+{
+    uint32_t b = (uint32_t)v << 16;
+    float f;
+    memcpy(&f, &b, 4);
+    return f;
+}
 
-/* Huge pages where the system gives them on request only, as most give them to large arrays anyway; ours and the peers work on the same. */
+/* Huge pages where the system gives them on request only, as most give them to large arrays anyway; ours and
+ * the peers work on the same. */
 void *bench_random(tile_dtype type, int64_t n, uint64_t seed)
 {
     enum { HUGE = 2 << 20, PATTERN = 1 << 20 };
@@ -181,14 +204,17 @@ void *bench_random(tile_dtype type, int64_t n, uint64_t seed)
         else if (type == TILE_F16) ((_Float16 *)data)[i] = (_Float16)v;
         else ((uint16_t *)data)[i] = to_bf16(v);
     }
-    size_t period = ((size_t)PATTERN - 7) * size;       /* no power of two, so that rows differ */
-    for (size_t at = (size_t)PATTERN * size; at < bytes; at += period) memcpy(data + at, data, bytes - at < period ? bytes - at : period);
+    size_t period = ((size_t)PATTERN - 7) * size; /* no power of two, so that rows differ */
+    for (size_t at = (size_t)PATTERN * size; at < bytes; at += period)
+        memcpy(data + at, data, bytes - at < period ? bytes - at : period);
     return data;
 }
 
 double bench_value(tile_dtype type, const void *array, int64_t i)
 {
-    return type == TILE_F32 ? ((const float *)array)[i] : type == TILE_F16 ? (double)((const _Float16 *)array)[i] : from_bf16(((const uint16_t *)array)[i]);
+    return type == TILE_F32   ? ((const float *)array)[i]
+           : type == TILE_F16 ? (double)((const _Float16 *)array)[i]
+                              : from_bf16(((const uint16_t *)array)[i]);
 }
 
 static void on_diagnostic(void *user, const tile_diagnostic *d)
@@ -205,8 +231,13 @@ static const char *value_of(const char *arg, const char *name)
 static bool run(Bench *b, bool overhead)
 {
     char why[400];
-    tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .threads = b->threads, .flags = TILE_CONTEXT_NO_CACHE, .on_diagnostic = on_diagnostic};
-    if (tile_context_create_error(&desc, &b->context, why, sizeof why) != TILE_OK) return fprintf(stderr, "cpu: %s\n", why), false;
+    tile_context_desc desc = { .struct_size = sizeof desc,
+        .target = "cpu",
+        .threads = b->threads,
+        .flags = TILE_CONTEXT_NO_CACHE,
+        .on_diagnostic = on_diagnostic };
+    if (tile_context_create_error(&desc, &b->context, why, sizeof why) != TILE_OK)
+        return fprintf(stderr, "cpu: %s\n", why), false;
     bench_products(b);
     bench_attention(b);
     bench_streams(b);
@@ -219,9 +250,10 @@ static bool heading(const Bench *b)
 {
     char why[400];
     tile_context *c;
-    tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE};
-    if (tile_context_create_error(&desc, &c, why, sizeof why) != TILE_OK) return fprintf(stderr, "cpu: %s\n", why), false;
-    tile_device_info info = {.struct_size = sizeof info};
+    tile_context_desc desc = { .struct_size = sizeof desc, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE };
+    if (tile_context_create_error(&desc, &c, why, sizeof why) != TILE_OK)
+        return fprintf(stderr, "cpu: %s\n", why), false;
+    tile_device_info info = { .struct_size = sizeof info };
     tile_context_device(c, &info);
     tile_context_destroy(c);
     time_t now = time(NULL);
@@ -231,7 +263,9 @@ static bool heading(const Bench *b)
     if (f && !fgets(load, sizeof load, f)) strcpy(load, "?");
     if (f) fclose(f);
     load[strcspn(load, " \n")] = 0;
-    printf("%s, %d threads, %s, load average %s; medians of five rounds, ours and the peer in turn with a rest between, %g s\n\n", info.name, b->threads, date, load, b->seconds);
+    printf("%s, %d threads, %s, load average %s; medians of five rounds, ours and the peer in turn with a "
+           "rest between, %g s\n\n",
+        info.name, b->threads, date, load, b->seconds);
     printf("%-46s %9s %9s %-8s %6s %6s\n", "", "ours", "peer", "unit", "ratio", "must");
     return true;
 }
@@ -239,8 +273,8 @@ static bool heading(const Bench *b)
 int main(int argc, char **argv)
 {
     int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    Bench b = {.kernels = TILE_KERNELS, .seconds = 1.5, .python = "python3"};
-    setenv("OMP_WAIT_POLICY", "passive", 0);    /* threads of one side that spin would slow the other */
+    Bench b = { .kernels = TILE_KERNELS, .seconds = 1.5, .python = "python3" };
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* threads of one side that spin would slow the other */
     for (int i = 1; i < argc; i++) {
         const char *v;
         if ((v = value_of(argv[i], "--threads"))) b.threads = atoi(v);
@@ -248,7 +282,10 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--seconds"))) b.seconds = atof(v);
         else if ((v = value_of(argv[i], "--kernels"))) b.kernels = v;
         else if ((v = value_of(argv[i], "--python"))) b.python = v;
-        else return fprintf(stderr, "usage: tile_bench_cpu [--threads=N] [--only=TEXT] [--seconds=S] [--kernels=FOLDER] [--python=PYTHON]\n"), 2;
+        else
+            return fprintf(stderr, "usage: tile_bench_cpu [--threads=N] [--only=TEXT] [--seconds=S] "
+                                   "[--kernels=FOLDER] [--python=PYTHON]\n"),
+                   2;
     }
     int only = b.threads;
     b.threads = only ? only : all;

@@ -6,40 +6,54 @@
 
 typedef struct Bench {
     tile_context *context;
-    const char *kernels;        /* folder of the .tile files */
+    const char *kernels; /* folder of the .tile files */
     int threads;
-    double seconds;             /* least time spent on one figure */
-    const char *only;           /* run rows whose name holds this text; NULL: all */
-    const char *python;         /* that may have PyTorch */
+    double seconds;     /* least time spent on one figure */
+    const char *only;   /* run rows whose name holds this text; NULL: all */
+    const char *python; /* that may have PyTorch */
     int failures, short_of;
 } Bench;
 
 typedef void BenchFn(void *);
 
-double bench_now(void);                                     /* seconds */
+double bench_now(void); /* seconds */
 
-/* Medians of the times of one call, in seconds, and of peer / ours pair by pair (more than 1: we are faster). */
-typedef struct BenchPair { double ours, peer, ratio; } BenchPair;
-/* Ours and `peer` (which gives the seconds of one call; NULL: none) in turn: at least 5 times and b->seconds. */
+/* Medians of the times of one call, in seconds, and of peer / ours pair by pair (more than 1: we are faster).
+ */
+typedef struct BenchPair {
+    double ours, peer, ratio;
+} BenchPair;
+/* Ours and `peer` (which gives the seconds of one call; NULL: none) in turn: at least 5 times and b->seconds.
+ */
 BenchPair bench_pair(const Bench *, BenchFn *ours, void *, double (*peer)(void *), void *peer_arg);
-typedef struct BenchCall { BenchFn *fn; void *arg; } BenchCall;
-double bench_call(void *);      /* peer of bench_pair that is a function of this process: of a BenchCall */
+typedef struct BenchCall {
+    BenchFn *fn;
+    void *arg;
+} BenchCall;
+double bench_call(void *); /* peer of bench_pair that is a function of this process: of a BenchCall */
 bool bench_wanted(const Bench *, const char *row);
 
 /* A kernel and the arguments of one launch. */
-typedef struct BenchLaunch { tile_kernel *kernel; tile_tensor tensors[8]; tile_arg args[8]; int n; } BenchLaunch;
+typedef struct BenchLaunch {
+    tile_kernel *kernel;
+    tile_tensor tensors[8];
+    tile_arg args[8];
+    int n;
+} BenchLaunch;
 
-/* Loads kernel `name` of <folder>/<file>.tile with consts "TM=64 TN=64 ...". Reports to stderr and counts a failure: false. */
+/* Loads kernel `name` of <folder>/<file>.tile with consts "TM=64 TN=64 ...". Reports to stderr and counts a
+ * failure: false. */
 bool bench_load(Bench *, const char *file, const char *name, const char *consts, BenchLaunch *);
 void bench_tensor(BenchLaunch *, void *data, int rank, const int64_t *shape);
 void bench_scalar(BenchLaunch *, double);
 /* Launches once and reports an error: false. */
 bool bench_try(Bench *, BenchLaunch *);
-void bench_launch(void *);      /* BenchFn of a BenchLaunch */
+void bench_launch(void *); /* BenchFn of a BenchLaunch */
 void bench_free(BenchLaunch *);
 
 /* A row: amount / time of both, their ratio, and the ratio that must be reached. */
-void bench_row(Bench *, const char *row, const char *unit, double amount, BenchPair, const char *peer_name, double must);
+void bench_row(
+    Bench *, const char *row, const char *unit, double amount, BenchPair, const char *peer_name, double must);
 /* A row without a peer: a figure that must be at most `most`. */
 void bench_limit(Bench *, const char *row, const char *unit, double figure, double most);
 
@@ -54,13 +68,13 @@ void bench_compile(Bench *);
 void bench_overhead(Bench *);
 
 /* peers */
-bool peer_sgemm_open(int threads);      /* OpenBLAS by dlopen; false: not installed */
+bool peer_sgemm_open(int threads); /* OpenBLAS by dlopen; false: not installed */
 void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
 const char *peer_sgemm_name(void);
-void peer_copy(void *dst, const void *src, size_t bytes, int threads);      /* memcpy, shared among threads */
+void peer_copy(void *dst, const void *src, size_t bytes, int threads); /* memcpy, shared among threads */
 /* PyTorch in a process of its own (attention.py beside this file). Open: false if there is none. */
 bool peer_torch_open(const char *python, int threads);
-double peer_torch(void *row);   /* seconds of one call of "f16", "f16 causal", ...; 0: it cannot */
+double peer_torch(void *row); /* seconds of one call of "f16", "f16 causal", ...; 0: it cannot */
 const char *peer_torch_name(void);
 void peer_torch_close(void);
 void peer_close(void);

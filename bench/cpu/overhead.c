@@ -1,5 +1,6 @@
-/* overhead.c: what our own machinery costs: compiling attention, loading it from the disk cache, a warm launch, memory. Compiling is timed
- * by the processor time of the process, which other work on the machine disturbs less than the clock. */
+/* overhead.c: what our own machinery costs: compiling attention, loading it from the disk cache, a warm
+ * launch, memory. Compiling is timed by the processor time of the process, which other work on the machine
+ * disturbs less than the clock. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 #include "frontend/frontend.h"
@@ -44,7 +45,7 @@ static double cpu_ms(void)
 /* Source text to the tile IR that the backend takes. */
 static bool front_and_passes(Session *s, const char *text, size_t len)
 {
-    static const char *const given[][2] = {{"T", "f16"}, {"CAUSAL", "true"}};
+    static const char *const given[][2] = { { "T", "f16" }, { "CAUSAL", "true" } };
     FrontBinding binds[3];
     size_t n = 0;
     Ast *ast = frontend_parse(s, diag_add_source(s, "attention.tile", NULL, text, len), NULL, NULL);
@@ -56,7 +57,7 @@ static bool front_and_passes(Session *s, const char *text, size_t len)
         if (!frontend_parse_value(s, k, given[n][0], given[n][1], &binds[n].value, &why)) return false;
     }
     binds[n].name = session_intern(s, "D", 1);
-    binds[n++].value = (FrontValue){FRONT_INT, {.i = 64}};
+    binds[n++].value = (FrontValue){ FRONT_INT, { .i = 64 } };
     const Target *target = target_find("cpu");
     Module *m = frontend_lower(ast, "attention", binds, n, "cpu");
     PassOptions o = pass_options_default(target);
@@ -82,27 +83,38 @@ static void front_row(Bench *b)
         if (!setjmp(s.oom)) ok = front_and_passes(&s, text, len);
         session_free(&s);
         double ms = cpu_ms() - start;
-        if (!ok) { fprintf(stderr, "%s: failed\n", row); b->failures++; return; }
+        if (!ok) {
+            fprintf(stderr, "%s: failed\n", row);
+            b->failures++;
+            return;
+        }
         if (ms < least) least = ms;
     }
     bench_limit(b, row, "ms", least, 5);
 }
 
-typedef struct Compile { double ms, megabytes; bool ok; } Compile;
+typedef struct Compile {
+    double ms, megabytes;
+    bool ok;
+} Compile;
 
-/* Compiles attention in a process of its own, from the file to a variant ready to run; `cache` NULL: no disk cache. */
+/* Compiles attention in a process of its own, from the file to a variant ready to run; `cache` NULL: no disk
+ * cache. */
 static Compile compile_once(const Bench *b, const char *cache)
 {
-    Compile c = {0};
+    Compile c = { 0 };
     int ends[2];
     if (pipe(ends)) return c;
     pid_t child = fork();
     if (child == 0) {
         struct rusage before, after;
         getrusage(RUSAGE_SELF, &before);
-        Bench own = {.kernels = b->kernels, .threads = b->threads};
-        tile_context_desc desc = {.struct_size = sizeof desc, .target = "cpu", .cache_directory = cache, .flags = cache ? 0 : TILE_CONTEXT_NO_CACHE};
-        int64_t shape[4] = {1, 8, 2048, 64};
+        Bench own = { .kernels = b->kernels, .threads = b->threads };
+        tile_context_desc desc = { .struct_size = sizeof desc,
+            .target = "cpu",
+            .cache_directory = cache,
+            .flags = cache ? 0 : TILE_CONTEXT_NO_CACHE };
+        int64_t shape[4] = { 1, 8, 2048, 64 };
         static uint16_t some[64];
         BenchLaunch l;
         c.ok = tile_context_create(&desc, &own.context) == TILE_OK;
@@ -137,7 +149,11 @@ static void compile_row(Bench *b, const char *row, const char *cache, double goa
     if (!bench_wanted(b, row)) return;
     for (int i = 0; i < TIMES; i++) {
         c[i] = compile_once(b, cache);
-        if (!c[i].ok) { fprintf(stderr, "%s: failed\n", row); b->failures++; return; }
+        if (!c[i].ok) {
+            fprintf(stderr, "%s: failed\n", row);
+            b->failures++;
+            return;
+        }
     }
     qsort(c, TIMES, sizeof *c, by_ms);
     char memory[64];

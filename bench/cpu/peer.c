@@ -13,7 +13,7 @@
 /* --- OpenBLAS: found at run time, so that the benchmark builds without it --- */
 
 typedef void SgemmFn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                     const float *b, int ldb, float beta, float *c, int ldc);
+    const float *b, int ldb, float beta, float *c, int ldc);
 static SgemmFn *sgemm;
 static char sgemm_name[128] = "OpenBLAS";
 
@@ -27,7 +27,8 @@ bool peer_sgemm_open(int threads)
     *(void **)&set_threads = dlsym(lib, "openblas_set_num_threads");
     *(void **)&config = dlsym(lib, "openblas_get_config");
     if (set_threads) set_threads(threads);
-    if (config) snprintf(sgemm_name, sizeof sgemm_name, "%.*s", (int)strcspn(config() + 9, " ") + 9, config());
+    if (config)
+        snprintf(sgemm_name, sizeof sgemm_name, "%.*s", (int)strcspn(config() + 9, " ") + 9, config());
     return sgemm != NULL;
 }
 
@@ -36,12 +37,17 @@ const char *peer_sgemm_name(void) { return sgemm_name; }
 void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
 {
     enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
-    sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
+    sgemm(
+        ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
 }
 
 /* --- PyTorch: a process that is asked for one call at a time --- */
 
-static struct { pid_t pid; FILE *to, *from; char name[64]; } torch = {.name = "PyTorch"};
+static struct {
+    pid_t pid;
+    FILE *to, *from;
+    char name[64];
+} torch = { .name = "PyTorch" };
 
 bool peer_torch_open(const char *python, int threads)
 {
@@ -75,7 +81,9 @@ bool peer_torch_open(const char *python, int threads)
 double peer_torch(void *row)
 {
     char line[64];
-    if (!torch.to || fprintf(torch.to, "%s\n", (const char *)row) < 0 || fflush(torch.to) || !fgets(line, sizeof line, torch.from)) return 0;
+    if (!torch.to || fprintf(torch.to, "%s\n", (const char *)row) < 0 || fflush(torch.to) ||
+        !fgets(line, sizeof line, torch.from))
+        return 0;
     return atof(line);
 }
 
@@ -93,7 +101,11 @@ void peer_torch_close(void)
 /* --- copy: threads that wait for work, as starting them would cost more than a small copy --- */
 
 enum { MAX_THREADS = 256 };
-typedef struct Part { void *dst; const void *src; size_t bytes; } Part;
+typedef struct Part {
+    void *dst;
+    const void *src;
+    size_t bytes;
+} Part;
 
 static struct {
     pthread_mutex_t lock;
@@ -102,7 +114,9 @@ static struct {
     Part parts[MAX_THREADS];
     int n, pending, round;
     bool quit;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+} pool = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER
+};
 
 static void *copier(void *arg)
 {
@@ -125,14 +139,15 @@ static void *copier(void *arg)
 void peer_copy(void *dst, const void *src, size_t bytes, int threads)
 {
     if (threads > MAX_THREADS) threads = MAX_THREADS;
-    for (; pool.n < threads - 1; pool.n++) pthread_create(&pool.threads[pool.n], NULL, copier, (void *)(intptr_t)pool.n);
+    for (; pool.n < threads - 1; pool.n++)
+        pthread_create(&pool.threads[pool.n], NULL, copier, (void *)(intptr_t)pool.n);
     size_t share = (bytes / (size_t)threads + 63) / 64 * 64;
     pthread_mutex_lock(&pool.lock);
     for (int i = 0; i < pool.n; i++) {
         size_t from = share * (size_t)(i + 1), to = from + share;
         if (from > bytes) from = bytes;
         if (to > bytes) to = bytes;
-        pool.parts[i] = (Part){(char *)dst + from, (const char *)src + from, to - from};
+        pool.parts[i] = (Part){ (char *)dst + from, (const char *)src + from, to - from };
     }
     pool.pending = pool.n;
     pool.round++;

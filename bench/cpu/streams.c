@@ -1,4 +1,5 @@
-/* streams.c: kernels that only move memory, on 256 MB, against a plain copy of as many bytes by as many threads. */
+/* streams.c: kernels that only move memory, on 256 MB, against a plain copy of as many bytes by as many
+ * threads. */
 #include "bench.h"
 #include <math.h>
 #include <stdio.h>
@@ -7,16 +8,24 @@
 
 enum { BYTES = 256 << 20 };
 
-typedef struct Copy { void *dst; const void *src; int threads; } Copy;
-static void run_copy(void *arg) { Copy *c = arg; peer_copy(c->dst, c->src, BYTES, c->threads); }
+typedef struct Copy {
+    void *dst;
+    const void *src;
+    int threads;
+} Copy;
+static void run_copy(void *arg)
+{
+    Copy *c = arg;
+    peer_copy(c->dst, c->src, BYTES, c->threads);
+}
 
 typedef struct Stream Stream;
 struct Stream {
     const char *row, *file, *kernel, *consts;
     tile_dtype type;
-    int weights;            /* extra inputs [N]: 0, 1 or 2 */
+    int weights; /* extra inputs [N]: 0, 1 or 2 */
     bool eps, transposed;
-    double (*want)(const Stream *, const void *x, int64_t n, int64_t i);    /* element i, computed plainly */
+    double (*want)(const Stream *, const void *x, int64_t n, int64_t i); /* element i, computed plainly */
     double bound;
 };
 
@@ -37,7 +46,8 @@ static double want_softmax(const Stream *s, const void *x, int64_t n, int64_t i)
 static double want_norm(const Stream *s, const void *x, int64_t n, int64_t i)
 {
     double mean = 0, sum = 0;
-    for (int64_t j = i / n * n; s->weights == 2 && j < i / n * n + n; j++) mean += bench_value(s->type, x, j) / (double)n;
+    for (int64_t j = i / n * n; s->weights == 2 && j < i / n * n + n; j++)
+        mean += bench_value(s->type, x, j) / (double)n;
     for (int64_t j = i / n * n; j < i / n * n + n; j++) {
         double v = bench_value(s->type, x, j) - mean;
         sum += v * v;
@@ -45,16 +55,24 @@ static double want_norm(const Stream *s, const void *x, int64_t n, int64_t i)
     return (bench_value(s->type, x, i) - mean) / sqrt(sum / (double)n + 1e-5) + (s->weights == 2);
 }
 
-static double want_transpose(const Stream *s, const void *x, int64_t n, int64_t i) { return bench_value(s->type, x, i % n * n + i / n); }
+static double want_transpose(const Stream *s, const void *x, int64_t n, int64_t i)
+{ return bench_value(s->type, x, i % n * n + i / n); }
 
 static const Stream streams[] = {
-    {"silu f16 32768x4096", "silu", "silu", "TM=1 TN=2048 T=f16", TILE_F16, 0, false, false, want_silu, 1e-3},
-    {"silu f32 16384x4096", "silu", "silu", "TM=1 TN=2048 T=f32", TILE_F32, 0, false, false, want_silu, 1e-6},
-    {"softmax f16 32768x4096", "softmax", "softmax", "T=f16", TILE_F16, 0, false, false, want_softmax, 1e-3},
-    {"rms_norm f16 32768x4096", "rms_norm_matrix", "rms_norm_matrix", "T=f16", TILE_F16, 1, true, false, want_norm, 1e-3},
-    {"rms_norm f32 16384x4096", "rms_norm_matrix", "rms_norm_matrix", "T=f32", TILE_F32, 1, true, false, want_norm, 1e-5},
-    {"layer_norm f16 32768x4096", "layer_norm", "layer_norm", "T=f16", TILE_F16, 2, true, false, want_norm, 1e-3},
-    {"transpose f32 8192x8192", "transpose", "transpose", "T=f32", TILE_F32, 0, false, true, want_transpose, 0},
+    { "silu f16 32768x4096", "silu", "silu", "TM=1 TN=2048 T=f16", TILE_F16, 0, false, false, want_silu,
+        1e-3 },
+    { "silu f32 16384x4096", "silu", "silu", "TM=1 TN=2048 T=f32", TILE_F32, 0, false, false, want_silu,
+        1e-6 },
+    { "softmax f16 32768x4096", "softmax", "softmax", "T=f16", TILE_F16, 0, false, false, want_softmax,
+        1e-3 },
+    { "rms_norm f16 32768x4096", "rms_norm_matrix", "rms_norm_matrix", "T=f16", TILE_F16, 1, true, false,
+        want_norm, 1e-3 },
+    { "rms_norm f32 16384x4096", "rms_norm_matrix", "rms_norm_matrix", "T=f32", TILE_F32, 1, true, false,
+        want_norm, 1e-5 },
+    { "layer_norm f16 32768x4096", "layer_norm", "layer_norm", "T=f16", TILE_F16, 2, true, false, want_norm,
+        1e-3 },
+    { "transpose f32 8192x8192", "transpose", "transpose", "T=f32", TILE_F32, 0, false, true, want_transpose,
+        0 },
 };
 
 static void *ones(tile_dtype type, int64_t n)
@@ -71,7 +89,9 @@ static bool right(const Stream *s, const void *x, const void *y, int64_t n, int6
 {
     for (int64_t i = 12345; i < count; i += count / 7) {
         double want = s->want(s, x, n, i), got = bench_value(s->type, y, i);
-        if (!(fabs(got - want) <= s->bound * (fabs(want) + 1e-3))) return fprintf(stderr, "%s: element %lld is %g, want %g\n", s->row, (long long)i, got, want), false;
+        if (!(fabs(got - want) <= s->bound * (fabs(want) + 1e-3)))
+            return fprintf(stderr, "%s: element %lld is %g, want %g\n", s->row, (long long)i, got, want),
+                   false;
     }
     return true;
 }
@@ -79,7 +99,8 @@ static bool right(const Stream *s, const void *x, const void *y, int64_t n, int6
 static void run_stream(Bench *b, const Stream *s)
 {
     if (!bench_wanted(b, s->row)) return;
-    int64_t count = BYTES / (int64_t)tile_dtype_size(s->type), n = s->transposed ? 8192 : 4096, shape[2] = {count / n, n};
+    int64_t count = BYTES / (int64_t)tile_dtype_size(s->type), n = s->transposed ? 8192 : 4096,
+            shape[2] = { count / n, n };
     void *x = bench_random(s->type, count, 1), *y = bench_random(s->type, count, 2), *w = ones(s->type, n);
     BenchLaunch l;
     if (bench_load(b, s->file, s->kernel, s->consts, &l)) {
@@ -89,9 +110,10 @@ static void run_stream(Bench *b, const Stream *s)
         if (s->eps) bench_scalar(&l, 1e-5);
         if (bench_try(b, &l)) {
             if (!right(s, x, y, n, count)) b->failures++;
-            Copy c = {y, x, b->threads};
-            BenchCall call = {run_copy, &c};
-            bench_row(b, s->row, "GB/s", 2e-9 * BYTES, bench_pair(b, bench_launch, &l, bench_call, &call), "memcpy", 0.85);
+            Copy c = { y, x, b->threads };
+            BenchCall call = { run_copy, &c };
+            bench_row(b, s->row, "GB/s", 2e-9 * BYTES, bench_pair(b, bench_launch, &l, bench_call, &call),
+                "memcpy", 0.85);
         }
     }
     bench_free(&l);

@@ -3,14 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The file, which the caller frees; its length in *n. NULL: not to be read, or longer than a .tile file may be (1 MiB). */
+/* The file, which the caller frees; its length in *n. NULL: not to be read, or longer than a .tile file may
+ * be (1 MiB). */
 static inline char *read_all(const char *path, size_t *n)
 {
     enum { MOST = 1 << 20 };
     FILE *f = fopen(path, "rb");
     char *p = f ? malloc(MOST) : NULL;
     if (p) *n = fread(p, 1, MOST, f);
-    if (p && (ferror(f) || !feof(f))) { free(p); p = NULL; }
+    if (p && (ferror(f) || !feof(f))) {
+        free(p);
+        p = NULL;
+    }
     if (f) fclose(f);
     return p;
 }

@@ -1,10 +1,11 @@
-/* start: how long a fresh process waits for its first attention: the driver's own start, reading the source, the first launch with an empty cache and
- * with the entry there, and the host time of a warm launch.
+/* start: how long a fresh process waits for its first attention: the driver's own start, reading the source,
+ * the first launch with an empty cache and with the entry there, and the host time of a warm launch.
  *
  *     tile_bench_start [--target=cuda] [--kernels=FOLDER] [--runs=N]
  *
- * Each run is a process of its own with a cache folder of its own, used twice; the CUDA driver's and NVRTC's own cache is off (they keep what they compiled, and hide the
- * time that a first user waits). Prints medians and extremes. 77 where there is no device. */
+ * Each run is a process of its own with a cache folder of its own, used twice; the CUDA driver's and NVRTC's
+ * own cache is off (they keep what they compiled, and hide the time that a first user waits). Prints medians
+ * and extremes. 77 where there is no device. */
 #define _GNU_SOURCE
 #include "tile/tile.h"
 #include <stdbool.h>
@@ -16,9 +17,14 @@
 #include <unistd.h>
 
 enum { SKIP = 77, MOST = 50, FIELDS = 7 };
-typedef struct Case { const char *title, *d, *causal; int64_t shape[4]; } Case;
-static const Case cases[] = { { "causal D128", "128", "true", { 4, 32, 1024, 128 } }, { "full D64", "64", "false", { 4, 32, 1024, 64 } } };
-static const char *const fields[FIELDS] = { "context", "source", "first launch", "of it the choice", "the vendor's compiler", "loading", "warm launch" };
+typedef struct Case {
+    const char *title, *d, *causal;
+    int64_t shape[4];
+} Case;
+static const Case cases[] = { { "causal D128", "128", "true", { 4, 32, 1024, 128 } },
+    { "full D64", "64", "false", { 4, 32, 1024, 64 } } };
+static const char *const fields[FIELDS] = { "context", "source", "first launch", "of it the choice",
+    "the vendor's compiler", "loading", "warm launch" };
 
 static double now_ms(void)
 {
@@ -27,20 +33,30 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* "chosen among 40 configurations in 9.12 ms", "compiled in 700.12 ms, 650.00 of them in the vendor's compiler, 1.20 loading" */
+/* "chosen among 40 configurations in 9.12 ms", "compiled in 700.12 ms, 650.00 of them in the vendor's
+ * compiler, 1.20 loading" */
 static void take_times(void *user, const tile_diagnostic *d)
 {
-    const char *compiler = strstr(d->message, " ms, "), *loading = strstr(d->message, "compiler, "), *choice = strstr(d->message, "configurations in ");
+    const char *compiler = strstr(d->message, " ms, "), *loading = strstr(d->message, "compiler, "),
+               *choice = strstr(d->message, "configurations in ");
     double *out = user;
     if (d->severity == TILE_SEVERITY_ERROR) fputs(d->rendered, stderr);
     else if (d->severity == TILE_SEVERITY_DEBUG && choice) out[0] = atof(choice + 18);
-    else if (d->severity == TILE_SEVERITY_DEBUG && compiler && loading) { out[1] = atof(compiler + 5); out[2] = atof(loading + 10); }
+    else if (d->severity == TILE_SEVERITY_DEBUG && compiler && loading) {
+        out[1] = atof(compiler + 5);
+        out[2] = atof(loading + 10);
+    }
 }
 
 /* In the child: milliseconds into out, in the order of fields. */
-static tile_status once(const Case *c, const char *target, const char *folder, double *out, char *why, size_t room)
+static tile_status once(
+    const Case *c, const char *target, const char *folder, double *out, char *why, size_t room)
 {
-    tile_context_desc d = { .struct_size = sizeof d, .target = target, .debug = "time", .on_diagnostic = take_times, .on_diagnostic_user = out + 3 };
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = target,
+        .debug = "time",
+        .on_diagnostic = take_times,
+        .on_diagnostic_user = out + 3 };
     tile_context *ctx;
     tile_module *m = NULL;
     tile_kernel *k = NULL;
@@ -55,18 +71,24 @@ static tile_status once(const Case *c, const char *target, const char *folder, d
     st = tile_module_load_file(ctx, path, NULL, &m);
     if (!st) st = tile_kernel_create(m, "attention", b, 1, &k);
     t2 = now_ms();
-    for (int i = 0; i < 4 && !st; i++) st = tile_tensor_create(ctx, TILE_MEMORY_DEVICE, TILE_F16, 4, c->shape, &t[i]);
-    tile_arg a[5] = { tile_arg_dltensor(t[0]), tile_arg_dltensor(t[1]), tile_arg_dltensor(t[2]), tile_arg_dltensor(t[3]), tile_arg_float(0.125) };
+    for (int i = 0; i < 4 && !st; i++)
+        st = tile_tensor_create(ctx, TILE_MEMORY_DEVICE, TILE_F16, 4, c->shape, &t[i]);
+    tile_arg a[5] = { tile_arg_dltensor(t[0]), tile_arg_dltensor(t[1]), tile_arg_dltensor(t[2]),
+        tile_arg_dltensor(t[3]), tile_arg_float(0.125) };
     double t3 = now_ms(), t4, t5;
     if (!st) st = tile_launch(k, a, 5, NULL);
     t4 = now_ms();
     if (!st) st = tile_context_synchronize(ctx);
     t5 = now_ms();
     for (int i = 0; i < 100 && !st; i++) st = tile_launch(k, a, 5, NULL);
-    out[0] = t1 - start; out[1] = t2 - t1; out[2] = t4 - t3; out[6] = (now_ms() - t5) / 100;
+    out[0] = t1 - start;
+    out[1] = t2 - t1;
+    out[2] = t4 - t3;
+    out[6] = (now_ms() - t5) / 100;
     if (st) tile_context_error(ctx, why, room);
     else st = tile_context_synchronize(ctx);
-    for (int i = 0; i < 4; i++) if (t[i]) tile_tensor_destroy(ctx, t[i]);
+    for (int i = 0; i < 4; i++)
+        if (t[i]) tile_tensor_destroy(ctx, t[i]);
     tile_kernel_destroy(k);
     tile_module_destroy(m);
     tile_context_destroy(ctx);
@@ -94,7 +116,8 @@ static int run(const Case *c, const char *target, const char *folder, double *ou
     return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : !got;
 }
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_value(const void *a, const void *b)
+{ return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
 static void show(const char *title, const char *what, double (*t)[FIELDS], int n)
 {
@@ -106,7 +129,7 @@ static void show(const char *title, const char *what, double (*t)[FIELDS], int n
         printf("%s %s %.4g ms (%.4g - %.4g)", f ? "," : "", fields[f], v[n / 2], v[0], v[n - 1]);
     }
     printf("\n");
-    fflush(stdout);         /* the next run is a child, which would print it again */
+    fflush(stdout); /* the next run is a child, which would print it again */
 }
 
 static int measure(const Case *c, const char *target, const char *folder, int runs)
@@ -137,9 +160,13 @@ int main(int argc, char **argv)
         if (!strncmp(argv[i], "--target=", 9)) target = argv[i] + 9;
         else if (!strncmp(argv[i], "--kernels=", 10)) folder = argv[i] + 10;
         else if (!strncmp(argv[i], "--runs=", 7)) runs = atoi(argv[i] + 7);
-        else { fprintf(stderr, "tile_bench_start: bad arguments; see the head of start.c\n"); return 2; }
+        else {
+            fprintf(stderr, "tile_bench_start: bad arguments; see the head of start.c\n");
+            return 2;
+        }
     }
     if (runs < 1 || runs > MOST) runs = 5;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && !bad; i++) bad = measure(&cases[i], target, folder, runs);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && !bad; i++)
+        bad = measure(&cases[i], target, folder, runs);
     return bad;
 }

@@ -1,5 +1,6 @@
-/* ahead.c: the same kernel compiled with the program, by tile_add_library(): no compiler, no libtile and no .tile file at run time.
- * `softmax_f32` and its header softmax.h were written by tilec from ../kernels/softmax.tile. */
+/* ahead.c: the same kernel compiled with the program, by tile_add_library(): no compiler, no libtile and no
+ * .tile file at run time. `softmax_f32` and its header softmax.h were written by tilec from
+ * ../kernels/softmax.tile. */
 #include "softmax.h"
 #include <stdio.h>
 

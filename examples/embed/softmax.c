@@ -1,6 +1,6 @@
 /* softmax.c: a tile kernel inside a C program: compiled when first launched, for whatever device there is.
  *
- *     ./softmax ../kernels/softmax.tile [cpu|cuda|hip]                                                      */
+ *     ./softmax ../kernels/softmax.tile [cpu|cuda|hip] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tile/tile.h>
@@ -17,7 +17,9 @@ static void check(tile_context *ctx, tile_status status)
 int main(int argc, char **argv)
 {
     tile_context_desc desc = { .struct_size = sizeof desc, .target = argc > 2 ? argv[2] : NULL };
-    tile_context *ctx; tile_module *mod; tile_kernel *softmax;
+    tile_context *ctx;
+    tile_module *mod;
+    tile_kernel *softmax;
     char why[500];
     if (argc < 2) return fprintf(stderr, "usage: softmax FILE.tile [TARGET]\n"), 2;
     if (tile_context_create_error(&desc, &ctx, why, sizeof why)) return fprintf(stderr, "%s\n", why), 1;

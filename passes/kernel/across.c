@@ -1,22 +1,25 @@
 /* across.c: a rotated loop (rotate.c) and the loop over programs around it become one.
  *
- * In a kernel that takes programs from tickets, the two loops become one, over the steps of all of this CTA's programs: the early part runs
- * ahead across the border too, and what stood before and after the inner loop is done where a program ends:
+ * In a kernel that takes programs from tickets, the two loops become one, over the steps of all of this CTA's
+ * programs: the early part runs ahead across the border too, and what stood before and after the inner loop
+ * is done where a program ends:
  *
  *     ticket; before(first program); early(lo)
  *     while go:
- *         if this is the program's last step: give back its operands; go, coordinates = ticket; before(next program)
- *         if go: issue early products of the next step; issue late products of this one; wait; arithmetic; wait
- *         else:  issue late products of this one; wait
- *         if this was the last step: after(program)
+ *         if this is the program's last step: give back its operands; go, coordinates = ticket; before(next
+ * program) if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
+ * wait else:  issue late products of this one; wait if this was the last step: after(program)
  *
- * That pays where the early part has more arithmetic than a softmax: its first step then has something to hide behind. Otherwise the loop gets
- * border checks and the next operands are needed earlier than they arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519;
- * soft-cap 359, 350; plain causal at N 1024 390, 407, at 4096 604, 623; full 529, 562 and 660, 678). Nor does it where an operand that is read once a
- * program has one slot: the next program's comes only when this one's last step gave it back (additive bias 485, 507).
+ * That pays where the early part has more arithmetic than a softmax: its first step then has something to
+ * hide behind. Otherwise the loop gets border checks and the next operands are needed earlier than they
+ * arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519; soft-cap 359, 350; plain causal at N 1024
+ * 390, 407, at 4096 604, 623; full 529, 562 and 660, 678). Nor does it where an operand that is read once a
+ * program has one slot: the next program's comes only when this one's last step gave it back (additive bias
+ * 485, 507).
  *
- * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are functions of coordinates are computed anew.
- * Requires besides: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. */
+ * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are
+ * functions of coordinates are computed anew. Requires besides: the inner loop runs at least once, by its
+ * bounds' ranges; nothing is written before it. */
 #include "ir/range.h"
 #include "passes/kernel/rotate.h"
 
@@ -25,10 +28,10 @@ typedef enum Origin { UNKNOWN, ELSEWHERE, ANEW, CARRIED, LOST } Origin;
 
 typedef struct Across {
     Rotation *r;
-    Instr *outer;           /* the loop over programs */
-    Block *home;            /* its body */
+    Instr *outer; /* the loop over programs */
+    Block *home;  /* its body */
     Origin *origin;
-    bool *is_before, *needed;       /* by value: computed before the inner loop; computed anew by every step */
+    bool *is_before, *needed; /* by value: computed before the inner loop; computed anew by every step */
     ValueList carried;
     InstrList before, after, releases;
     int axes;
@@ -66,13 +69,15 @@ static bool need(void *user, Value *v)
     switch ((int)origin_of(x, v)) {
     case LOST: return false;
     case CARRIED:
-        for (size_t k = 0; k < x->carried.len; k++) if (x->carried.data[k] == v) return true;
+        for (size_t k = 0; k < x->carried.len; k++)
+            if (x->carried.data[k] == v) return true;
         vec_push(&x->r->c->s->arena, &x->carried, v);
         return true;
     case ANEW:
         if (x->needed[v->id]) return true;
         x->needed[v->id] = true;
-        for (int k = 0; k < v->def->n_operands; k++) if (!need(x, ir_operand(v->def, k))) return false;
+        for (int k = 0; k < v->def->n_operands; k++)
+            if (!need(x, ir_operand(v->def, k))) return false;
         return true;
     default: return true;
     }
@@ -80,13 +85,15 @@ static bool need(void *user, Value *v)
 
 static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }
 
-/* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has and more. */
+/* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has
+ * and more. */
 enum { SOFTMAX_OPS = 3 };
 
 static int score_ops(const Instr *i, int64_t elements)
 {
     const Value *v = i->n_results ? ir_result(i) : NULL;
-    int n = v && (op_info[i->op].flags & OPF_ELEM) && v->type->kind == TYPE_TILE && type_elements(v->type) == elements && !kernel_is_cheap(v);
+    int n = v && (op_info[i->op].flags & OPF_ELEM) && v->type->kind == TYPE_TILE &&
+            type_elements(v->type) == elements && !kernel_is_cheap(v);
     for (int b = 0; b < i->n_blocks - ir_is_rare(i); b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next) n += score_ops(x, elements);
     return n;
@@ -97,7 +104,8 @@ static bool pays_across(const Rotation *r)
     int64_t elements = 0;
     int n = 0;
     for (size_t k = 0; k < r->p.early_issue.len; k++)
-        if (r->p.early_issue.data[k]->op == OP_WGMMA) elements = type_elements(ir_result(r->p.early_issue.data[k])->type);
+        if (r->p.early_issue.data[k]->op == OP_WGMMA)
+            elements = type_elements(ir_result(r->p.early_issue.data[k])->type);
     for (size_t k = 0; k < r->p.early_rest.len; k++) n += score_ops(r->p.early_rest.data[k], elements);
     return r->c->p->options.across || n > SOFTMAX_OPS;
 }
@@ -108,7 +116,9 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if ((!asked && (c->p->options.no_across || !pays_across(r))) || !outer || outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results) return false;
+    if ((!asked && (c->p->options.no_across || !pays_across(r))) || !outer || outer->op != OP_FOR ||
+        !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results)
+        return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
@@ -131,24 +141,34 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
         for (int k = 0; k < i->n_results; k++) x->is_before[i->results[k].id] = true;
     }
     for (Instr *i = loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
-        if (i->op == OP_RING_RELEASE) { vec_push(a, &x->releases, i); continue; }
+        if (i->op == OP_RING_RELEASE) {
+            vec_push(a, &x->releases, i);
+            continue;
+        }
         if (ir_any(i, is_matrix_work, NULL)) return false;
-        for (int k = 0; k < i->n_operands; k++) if (ir_operand(i, k)->type->kind == TYPE_SHARED) return false;
+        for (int k = 0; k < i->n_operands; k++)
+            if (ir_operand(i, k)->type->kind == TYPE_SHARED) return false;
         vec_push(a, &x->after, i);
         if (!need_operands(x, i)) return false;
     }
-    for (const Instr *i = r->s.body->first; i; i = i->next) if (!need_operands(x, i)) return false;
-    for (int k = 1; k < 3; k++) if (!need(x, ir_operand(loop, k))) return false;
-    for (int k = 0; k < r->n; k++) {        /* late accumulators start anew where a program ends */
+    for (const Instr *i = r->s.body->first; i; i = i->next)
+        if (!need_operands(x, i)) return false;
+    for (int k = 1; k < 3; k++)
+        if (!need(x, ir_operand(loop, k))) return false;
+    for (int k = 0; k < r->n; k++) { /* late accumulators start anew where a program ends */
         if (origin_of(x, ir_operand(loop, k + 3)) == LOST) return false;
         if (!is_late(r, k)) continue;
-        if (origin_of(x, ir_operand(loop, k + 3)) == CARRIED || !need(x, ir_operand(loop, k + 3))) return false;
+        if (origin_of(x, ir_operand(loop, k + 3)) == CARRIED || !need(x, ir_operand(loop, k + 3)))
+            return false;
     }
     return x->axes > 0;
 }
 
 /* What stands before the inner loop, for the program of these coordinates: what the loop or a step needs. */
-typedef struct Wanted { const Block *home; bool *want; } Wanted;
+typedef struct Wanted {
+    const Block *home;
+    bool *want;
+} Wanted;
 
 static bool wanted(void *user, Value *v)
 {
@@ -160,7 +180,8 @@ static bool wanted(void *user, Value *v)
 
 static bool any_of(const bool *set, const Instr *i)
 {
-    for (int k = 0; k < i->n_results; k++) if (set[i->results[k].id]) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (set[i->results[k].id]) return true;
     return false;
 }
 
@@ -169,7 +190,8 @@ static void open_program(Across *x, Builder *b, const Instr *ticket, ValueMap *m
     Rotation *r = x->r;
     Wanted w = { x->home, arena_array(&r->c->s->arena, bool, r->c->f->module->next_id) };
     for (size_t k = 0; k < x->carried.len; k++) wanted(&w, x->carried.data[k]);
-    for (size_t k = 0; k < x->before.len; k++) if (any_of(x->needed, x->before.data[k])) wanted(&w, ir_result(x->before.data[k]));
+    for (size_t k = 0; k < x->before.len; k++)
+        if (any_of(x->needed, x->before.data[k])) wanted(&w, ir_result(x->before.data[k]));
     wanted(&w, ir_operand(r->loop, 0));
     for (int k = 0; k < r->n; k++) wanted(&w, ir_operand(r->loop, k + 3));
     for (size_t k = 0; k < x->before.len; k++) {
@@ -192,24 +214,35 @@ static Instr *take_ticket(Across *x, Builder *b)
 /* Tiles and scalars that a step computes anew, from what it carries. */
 static void compute_anew(Across *x, Builder *b, ValueMap *map)
 {
-    for (size_t k = 0; k < x->before.len; k++) if (any_of(x->needed, x->before.data[k])) ir_clone(b, x->before.data[k], map);
+    for (size_t k = 0; k < x->before.len; k++)
+        if (any_of(x->needed, x->before.data[k])) ir_clone(b, x->before.data[k], map);
 }
 
 /* A list of values to hand on: to a block's end, and of what types. */
-typedef struct Row { Value *v[IR_MAX_RESULTS]; const Type *t[IR_MAX_RESULTS]; int n; } Row;
+typedef struct Row {
+    Value *v[IR_MAX_RESULTS];
+    const Type *t[IR_MAX_RESULTS];
+    int n;
+} Row;
 
-static void put(Row *row, Value *v) { row->t[row->n] = v->type; row->v[row->n++] = v; }
+static void put(Row *row, Value *v)
+{
+    row->t[row->n] = v->type;
+    row->v[row->n++] = v;
+}
 static void yield(Builder *b, const Row *row) { ir_build(b, OP_YIELD, row->v, row->n, NO_ATTRS, NULL, 0); }
 
-/* The joined loop as it is built: of the values that its steps carry `own` are the program's, `j` is the step, `carried` the inner loop's, `cross` those from early to late. */
+/* The joined loop as it is built: of the values that its steps carry `own` are the program's, `j` is the
+ * step, `carried` the inner loop's, `cross` those from early to late. */
 typedef struct Joined {
-    Across *x; Rotation *r;
+    Across *x;
+    Rotation *r;
     int nc, n, nx;
     Instr *steps;
     Value *go, **own, *j, **carried, **cross;
-    Builder at;                 /* in its body */
-    ValueMap now;               /* for this step */
-    Value *following, *last;    /* the next step of this program; is there none? */
+    Builder at;              /* in its body */
+    ValueMap now;            /* for this step */
+    Value *following, *last; /* the next step of this program; is there none? */
 } Joined;
 
 static Builder in_block(const Joined *q, Block *b)
@@ -252,13 +285,16 @@ static void begin_steps(Joined *q)
     ValueMap first;
     start_values(q, &in, ticket, &first);
     value_map_set(&first, body->args[0], value_map_get(&first, ir_operand(loop, 0)));
-    for (int k = 0; k < q->n; k++) value_map_set(&first, body->args[k + 1], value_map_get(&first, ir_operand(loop, k + 3)));
+    for (int k = 0; k < q->n; k++)
+        value_map_set(&first, body->args[k + 1], value_map_get(&first, ir_operand(loop, k + 3)));
     rotate_clone_early(r->c, &in, &r->p, &first);
     Row init = { 0 }, cond = { 0 };
     put(&init, ir_const_int(&in, DT_BOOL, 1));
     for (int k = 0; k < q->nc; k++) put(&init, value_map_get(&first, q->x->carried.data[k]));
     put(&init, value_map_get(&first, ir_operand(loop, 0)));
-    for (int k = 0; k < q->n; k++) put(&init, is_late(r, k) ? value_map_get(&first, ir_operand(loop, k + 3)) : value_map_get(&first, ir_operand(r->yield, k)));
+    for (int k = 0; k < q->n; k++)
+        put(&init, is_late(r, k) ? value_map_get(&first, ir_operand(loop, k + 3))
+                                 : value_map_get(&first, ir_operand(r->yield, k)));
     for (int k = 0; k < q->nx; k++) put(&init, value_map_get(&first, r->cross.data[k]));
     q->steps = ir_build(&in, OP_WHILE, init.v, init.n, NO_ATTRS, NULL, 0);
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
@@ -287,14 +323,16 @@ static void begin_step(Joined *q)
     ir_set_name(q->last, "last");
 }
 
-/* The next step: of this program, or the first of the next. Gives go, the program's values, the step, and what the early part carries. */
+/* The next step: of this program, or the first of the next. Gives go, the program's values, the step, and
+ * what the early part carries. */
 static Instr *cross_border(Joined *q)
 {
     const Instr *loop = q->r->loop;
     Row stay = { 0 }, enter = { 0 }, end = { 0 }, going = { 0 };
     for (int k = 0; k < q->nc; k++) put(&stay, q->own[k]);
     put(&stay, q->following);
-    for (int k = 0; k < q->n; k++) if (!is_late(q->r, k)) put(&stay, q->carried[k]);
+    for (int k = 0; k < q->n; k++)
+        if (!is_late(q->r, k)) put(&stay, q->carried[k]);
     put(&going, q->go);
     for (int k = 0; k < stay.n; k++) put(&going, stay.v[k]);
     Instr *border = ir_build(&q->at, OP_IF, &q->last, 1, NO_ATTRS, going.t, going.n);
@@ -315,7 +353,8 @@ static Instr *cross_border(Joined *q)
     start_values(q, &in, ticket, &fresh);
     for (int k = 0; k < q->nc; k++) put(&enter, value_map_get(&fresh, q->x->carried.data[k]));
     put(&enter, value_map_get(&fresh, ir_operand(loop, 0)));
-    for (int k = 0; k < q->n; k++) if (!is_late(q->r, k)) put(&enter, value_map_get(&fresh, ir_operand(loop, k + 3)));
+    for (int k = 0; k < q->n; k++)
+        if (!is_late(q->r, k)) put(&enter, value_map_get(&fresh, ir_operand(loop, k + 3)));
     yield(&in, &enter);
     ir_set_name(&border->results[0], "go");
     return border;
@@ -343,12 +382,14 @@ static Instr *do_step(Joined *q, const Instr *border)
     for (int k = 0; k < q->nx; k++) value_map_set(&q->now, r->cross.data[k], q->cross[k]);
     rotate_clone_step(r, &in, &early, &q->now);
     out.n = 0;
-    for (int k = 0; k < q->n; k++) put(&out, value_map_get(is_late(r, k) ? &q->now : &early, ir_operand(r->yield, k)));
+    for (int k = 0; k < q->n; k++)
+        put(&out, value_map_get(is_late(r, k) ? &q->now : &early, ir_operand(r->yield, k)));
     for (int k = 0; k < q->nx; k++) put(&out, value_map_get(&early, r->cross.data[k]));
     yield(&in, &out);
     in = in_block(q, work->blocks[1]);
     rotate_clone_late(r, &in, &q->now);
-    for (int k = 0; k < q->n; k++) put(&alone, is_late(r, k) ? value_map_get(&q->now, ir_operand(r->yield, k)) : q->carried[k]);
+    for (int k = 0; k < q->n; k++)
+        put(&alone, is_late(r, k) ? value_map_get(&q->now, ir_operand(r->yield, k)) : q->carried[k]);
     for (int k = 0; k < q->nx; k++) put(&alone, q->cross[k]);
     yield(&in, &alone);
     return work;
@@ -388,6 +429,9 @@ bool rotate_across(Rotation *r, bool asked, bool make)
     for (int k = 0; k < q.nx; k++) put(&next, &work->results[q.n + k]);
     yield(&q.at, &next);
     ir_erase(x.outer);
-    text_printf(&r->c->note, "  rotation: the early product runs one step ahead, across programs too; %d values cross, %d of a program are carried\n", q.nx, q.nc);
+    text_printf(&r->c->note,
+        "  rotation: the early product runs one step ahead, across programs too; %d values cross, %d of a "
+        "program are carried\n",
+        q.nx, q.nc);
     return true;
 }

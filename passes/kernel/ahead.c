@@ -1,4 +1,5 @@
-/* fragments-ahead: the fragments of a step are read before the products of the step before it (the portable path).
+/* fragments-ahead: the fragments of a step are read before the products of the step before it (the portable
+ * path).
  *
  *   for i carrying slot {
  *       copy_wait; barrier
@@ -15,25 +16,25 @@
  *       %c = mma_sync %a1, %b1, %c0
  *   }
  *
- * Left to the compiler, every step begins with a wait, a barrier and the latency of its first reads, and the matrix unit idles. Now the wait stands before
- * products whose operands are in registers. A slot is filled again behind the barrier that follows its last read, as before; what the last step reads ahead is
- * a slot that nobody fills any more, and unused.
+ * Left to the compiler, every step begins with a wait, a barrier and the latency of its first reads, and the
+ * matrix unit idles. Now the wait stands before products whose operands are in registers. A slot is filled
+ * again behind the barrier that follows its last read, as before; what the last step reads ahead is a slot
+ * that nobody fills any more, and unused.
  *
- * Requires: one product in the loop, of 8- or 16-bit operands that are both staged there, K a multiple of two fragments at least, three stages or more (with two
- * the wait would be for copies just issued), and registers for two sets of fragments beside the accumulator. Runs behind `layout`, which
- * knows the fragments. */
+ * Requires: one product in the loop, of 8- or 16-bit operands that are both staged there, K a multiple of two
+ * fragments at least, three stages or more (with two the wait would be for copies just issued), and registers
+ * for two sets of fragments beside the accumulator. Runs behind `layout`, which knows the fragments. */
 #include "passes/kernel/schedule.h"
 
 typedef struct Loop {
     Instr *loop, *wait, *barrier, *mma, *commit;
     Instr *view[2];
-    Value *slot;                    /* carried: this step's */
+    Value *slot; /* carried: this step's */
     const LayoutMmaInfo *info;
     LayoutMma kind;
     int32_t warps[2];
-    int kt, at;                     /* fragments along K; which carried value the slot is */
+    int kt, at; /* fragments along K; which carried value the slot is */
 } Loop;
-
 
 static const Layout *fragment(Session *s, const Loop *l, int side, const Type *view)
 {
@@ -64,7 +65,11 @@ static bool product_fits(Session *s, const KernelPlan *p, Loop *l)
         if (!f) return false;
         need += 2 * (int)layout_regs(f) * dtype_bytes(t->dtype) / 4;
     }
-    enum { FILE = 65536, MOST = 255, OTHERS = 48 };        /* registers of a multiprocessor, of a thread; addresses and counters */
+    enum {
+        FILE = 65536,
+        MOST = 255,
+        OTHERS = 48
+    }; /* registers of a multiprocessor, of a thread; addresses and counters */
     int threads = p->warps * p->target->wave, limit = FILE / (threads * (p->min_ctas > 0 ? p->min_ctas : 1));
     return need + OTHERS <= (limit < MOST ? limit : MOST);
 }
@@ -74,7 +79,9 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
 {
     Block *body = loop->blocks[0];
     *l = (Loop){ .loop = loop, .wait = body->first };
-    if (!l->wait || l->wait->op != OP_COPY_WAIT || ir_attr_int(l->wait, ATTR_DEPTH, 0) < 1 || !l->wait->next || l->wait->next->op != OP_BARRIER) return false;
+    if (!l->wait || l->wait->op != OP_COPY_WAIT || ir_attr_int(l->wait, ATTR_DEPTH, 0) < 1 ||
+        !l->wait->next || l->wait->next->op != OP_BARRIER)
+        return false;
     l->barrier = l->wait->next;
     for (Instr *i = l->barrier->next; i; i = i->next) {
         if (i->op == OP_MMA_SYNC) {
@@ -83,14 +90,18 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
         } else if (i->op == OP_COPY_COMMIT) {
             if (l->commit || !l->mma) return false;
             l->commit = i;
-        } else if (i->op == OP_COPY_WAIT || i->op == OP_BARRIER || i->op == OP_SHARED_READ || i->op == OP_SHARED_WRITE) return false;
+        } else if (i->op == OP_COPY_WAIT || i->op == OP_BARRIER || i->op == OP_SHARED_READ ||
+                   i->op == OP_SHARED_WRITE)
+            return false;
     }
     if (!l->mma || !l->commit) return false;
     for (int side = 0; side < 2; side++) {
         Instr *v = ir_operand(l->mma, side)->def;
-        if (!v || v->op != OP_SHARED_SLOT || v->block != body || ir_use_count(ir_result(v)) != 1) return false;
+        if (!v || v->op != OP_SHARED_SLOT || v->block != body || ir_use_count(ir_result(v)) != 1)
+            return false;
         Value *slot = ir_operand(v, 1);
-        if (slot->def || slot->block != body || slot->index == 0 || (l->slot && slot != l->slot)) return false;
+        if (slot->def || slot->block != body || slot->index == 0 || (l->slot && slot != l->slot))
+            return false;
         l->view[side] = v;
         l->slot = slot;
     }
@@ -99,7 +110,8 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
     for (const Use *u = ir_result(l->mma)->uses; u; u = u->next) {
         const Instr *x = u->user;
         while (x->block != body) x = x->block->parent;
-        for (const Instr *i = l->mma; i != l->commit; i = i->next) if (i == x) return false;
+        for (const Instr *i = l->mma; i != l->commit; i = i->next)
+            if (i == x) return false;
     }
     return product_fits(s, p, l);
 }
@@ -122,7 +134,8 @@ static bool pure_scalar(const Value *v, const Block *body)
     const Instr *d = v->def;
     if (!d || d->block != body) return true;
     if (!(op_info[d->op].flags & OPF_PURE) || d->n_blocks || v->type->kind != TYPE_SCALAR) return false;
-    for (int k = 0; k < d->n_operands; k++) if (!pure_scalar(ir_operand(d, k), body)) return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!pure_scalar(ir_operand(d, k), body)) return false;
     return true;
 }
 
@@ -132,7 +145,10 @@ static Value *read(Session *s, KernelPlan *p, Builder *b, const Loop *l, int sid
     int64_t shape[2] = { view->type->shape[0], view->type->shape[1] };
     shape[side ? 0 : 1] = l->info->k;
     const Type *t = layouts_typed(&p->layouts, type_tile(s, view->type->dtype, 2, shape), f);
-    return ir_emit(b, OP_SHARED_READ, &view, 1, ATTRS(a_str(ATTR_INSTR, l->info->name), a_int(ATTR_AXIS, side ? 0 : 1), a_int(ATTR_DEPTH, step), a_int(ATTR_COUNT, l->warps[1])), t);
+    return ir_emit(b, OP_SHARED_READ, &view, 1,
+        ATTRS(a_str(ATTR_INSTR, l->info->name), a_int(ATTR_AXIS, side ? 0 : 1), a_int(ATTR_DEPTH, step),
+            a_int(ATTR_COUNT, l->warps[1])),
+        t);
 }
 
 static Value *slot_of(Builder *b, const Instr *view, Value *slot)
@@ -161,23 +177,29 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
 {
     int64_t depth = ir_attr_int(l->wait, ATTR_DEPTH, 0);
     Builder b = ir_before(l->loop);
-    Value *first[2], *frag[2], *ahead[2], *next = ir_operand(ir_terminator(l->loop->blocks[0]), l->at), *acc = ir_operand(l->mma, 2);
+    Value *first[2], *frag[2], *ahead[2], *next = ir_operand(ir_terminator(l->loop->blocks[0]), l->at),
+                                          *acc = ir_operand(l->mma, 2);
     b.loc = l->mma->loc;
     wait_for(&b, depth);
-    for (int side = 0; side < 2; side++) first[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], ir_operand(l->loop, l->at + 3)), 0);
+    for (int side = 0; side < 2; side++)
+        first[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], ir_operand(l->loop, l->at + 3)), 0);
     b = ir_before(l->mma);
     bring(&b, next, l->mma);
     for (int side = 0; side < 2; side++) frag[side] = read(s, p, &b, l, side, ir_result(l->view[side]), 1);
-    /* behind the copies, which else come late; the carried fragments stand for themselves until the loop has them */
+    /* behind the copies, which else come late; the carried fragments stand for themselves until the loop has
+     * them */
     b = ir_after(l->commit);
     b.loc = l->mma->loc;
     acc = product(&b, l, first, acc);
     Instr *p0 = acc->def;
     for (int q = 1; q < l->kt; q++) {
-        if (q + 1 < l->kt) for (int side = 0; side < 2; side++) ahead[side] = read(s, p, &b, l, side, ir_result(l->view[side]), q + 1);
+        if (q + 1 < l->kt)
+            for (int side = 0; side < 2; side++)
+                ahead[side] = read(s, p, &b, l, side, ir_result(l->view[side]), q + 1);
         else {
             wait_for(&b, depth);
-            for (int side = 0; side < 2; side++) ahead[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], next), 0);
+            for (int side = 0; side < 2; side++)
+                ahead[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], next), 0);
         }
         acc = product(&b, l, frag, acc);
         for (int side = 0; side < 2; side++) frag[side] = ahead[side];
@@ -197,21 +219,29 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
 
 static bool has_product(const Instr *loop)
 {
-    for (const Instr *i = loop->blocks[0]->first; i; i = i->next) if (i->op == OP_MMA_SYNC) return true;
+    for (const Instr *i = loop->blocks[0]->first; i; i = i->next)
+        if (i->op == OP_MMA_SYNC) return true;
     return false;
 }
 
-/* Loops with products are numbered as the schedule names them; one that was rebuilt stands in its old place. */
+/* Loops with products are numbered as the schedule names them; one that was rebuilt stands in its old place.
+ */
 static int visit(Session *s, KernelPlan *p, Block *b, int *number)
 {
     int n = 0;
     for (Instr *i = b->first; i; i = i->next) {
         Loop l;
         const Decision *d = i->op == OP_FOR && has_product(i) ? schedule_asked_loop(p, ++*number) : NULL;
-        bool can = i->op == OP_FOR && target_has(p->target, TF_LDMATRIX | TF_CP_ASYNC) && matches(s, p, i, &l) && pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l.at), i->blocks[0]);
+        bool can = i->op == OP_FOR && target_has(p->target, TF_LDMATRIX | TF_CP_ASYNC) &&
+                   matches(s, p, i, &l) &&
+                   pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l.at), i->blocks[0]);
         if (d && d->form != LOOP_PLAIN && (d->form != LOOP_AHEAD || !can))
-            schedule_refuse(p, d, d->form == LOOP_AHEAD ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, both operands through rings of three slots, K of two fragments or more, registers for two sets of them"
-                                                        : "this order of products is that of warp roles: here a loop is plain, or reads its fragments ahead");
+            schedule_refuse(p, d,
+                d->form == LOOP_AHEAD ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, "
+                                        "both operands through rings of three slots, K of two fragments or "
+                                        "more, registers for two sets of them"
+                                      : "this order of products is that of warp roles: here a loop is plain, "
+                                        "or reads its fragments ahead");
         else if (can && (d ? d->form == LOOP_AHEAD : !p->options.no_ahead)) {
             rebuild(s, p, &l);
             schedule_take_loop(p, *number, LOOP_AHEAD, 0);
@@ -226,6 +256,6 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
 int kernel_fragments_ahead(Session *s, Func *f, KernelPlan *p)
 {
     int number = 0;
-    if (p->producer_warps) return 0;        /* overlap.c decides on their loops */
+    if (p->producer_warps) return 0; /* overlap.c decides on their loops */
     return visit(s, p, f->body, &number);
 }

@@ -2,24 +2,29 @@
  *
  *   store %t, C[i.., j..]      ->      store %t, C[i.., j..] {bulk = 2}
  *
- * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared memory; one lane starts the store of that box and the warp goes on
- * with the next buffer. Instead of lanes exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the tensor's edge.
+ * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared
+ * memory; one lane starts the store of that box and the warp goes on with the next buffer. Instead of lanes
+ * exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the
+ * tensor's edge.
  *
- * Requires: roles (the store is the consumers', once a program, and no other operation of the program is on its tensor, so that nobody waits for it but the kernel's end); a layout of
- * accumulators, or of such reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and strides, by launch fact; and buffers beside the
- * rings: they take what the rings left. */
+ * Requires: roles (the store is the consumers', once a program, and no other operation of the program is on
+ * its tensor, so that nobody waits for it but the kernel's end); a layout of accumulators, or of such
+ * reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and
+ * strides, by launch fact; and buffers beside the rings: they take what the rings left. */
 #include "passes/kernel/bulk.h"
 #include "passes/kernel/schedule.h"
 
 enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 
-static int span_of(int64_t bytes) { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
+static int span_of(int64_t bytes)
+{ return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
 
 /* Row of the box in which the coordinates lie: the axes but `unit` in order, the last one fastest. */
 static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
 {
     int row = 0;
-    for (int a = 0; a < rank; a++) if (a != b->unit) row = row * b->box[a] + c[a] % b->box[a];
+    for (int a = 0; a < rank; a++)
+        if (a != b->unit) row = row * b->box[a] + c[a] % b->box[a];
     return row;
 }
 
@@ -52,11 +57,12 @@ static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE
                 step[lane][a] = c[a] - b->warp[w][a];
             }
         }
-    return l->separable;        /* so that registers add the same to all of them */
+    return l->separable; /* so that registers add the same to all of them */
 }
 
 /* Lanes hold what lanes of a fragment do, of the box in which lane 0 has `base`. */
-static bool fragment_like(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
+static bool fragment_like(
+    const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
 {
     int row = row_in(b, l->rank, base);
     for (int lane = 0; lane < 32; lane++) {
@@ -65,7 +71,8 @@ static bool fragment_like(const Layout *l, const BulkBoxes *b, int32_t (*step)[T
             in[a] = base[a] + step[lane][a];
             if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
         }
-        if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4) return false;
+        if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4)
+            return false;
     }
     return true;
 }
@@ -86,8 +93,10 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
     for (int w = 0; w < b->warps; w++) {
         memset(b->warp[w], 0, sizeof b->warp[w]);
         layout_element(l, 0, 0, (uint32_t)w, 0, b->warp[w]);
-        for (int x = 0; x < l->rank; x++) if (b->warp[w][x] % b->box[x]) return false;
-        for (int v = 0; v < w; v++) if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
+        for (int x = 0; x < l->rank; x++)
+            if (b->warp[w][x] % b->box[x]) return false;
+        for (int v = 0; v < w; v++)
+            if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
     }
     int32_t step[32][TILE_MAX_RANK];
     if (!lane_steps(l, b, step)) return false;
@@ -111,7 +120,8 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         b->col[at] = col;
     }
     /* stmatrix takes four words in a row */
-    for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++) if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
+    for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++)
+        if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
     return true;
 }
 
@@ -119,8 +129,11 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
 {
     const Param *p = &f->params[m->param];
     int bytes = dtype_bytes(p->type->dtype), unit = -1;
-    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 || !dtype_is_float(p->type->dtype) || !kernel_tma_counts(f, p)) return false;
-    for (int a = 0; a < m->rank; a++) if (p->stride[a] == 1) unit = a;
+    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 ||
+        !dtype_is_float(p->type->dtype) || !kernel_tma_counts(f, p))
+        return false;
+    for (int a = 0; a < m->rank; a++)
+        if (p->stride[a] == 1) unit = a;
     for (int a = 0; a < m->rank; a++) {
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && (s < 0 || s * bytes % 16)) return false;
@@ -128,7 +141,11 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
     return unit >= 0 && kernel_tma_begins(f, store, unit);
 }
 
-typedef struct Uses { const Instr *store; int param; bool others; } Uses;
+typedef struct Uses {
+    const Instr *store;
+    int param;
+    bool others;
+} Uses;
 
 /* Do the two stand in different branches of one `if`? A program does one of them. */
 static bool exclusive(const Instr *a, const Instr *b)
@@ -145,7 +162,8 @@ static void find_others(void *user, Instr *i)
     if (i == u->store) return;
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
-        if (v->type->kind == TYPE_TENSOR && v->index == u->param) u->others |= i->op != OP_STORE || !exclusive(u->store, i);
+        if (v->type->kind == TYPE_TENSOR && v->index == u->param)
+            u->others |= i->op != OP_STORE || !exclusive(u->store, i);
     }
 }
 
@@ -155,7 +173,7 @@ static bool once(const Instr *store)
     const Block *b = store->block;
     while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
     const Instr *loop = b->parent;
-    if (loop && loop->op == OP_WHILE) {     /* the steps of all programs as one loop: where a program ends */
+    if (loop && loop->op == OP_WHILE) { /* the steps of all programs as one loop: where a program ends */
         if (b == store->block) return false;
         for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
     } else if (loop && loop->op == OP_FOR) b = loop->block;
@@ -164,7 +182,8 @@ static bool once(const Instr *store)
 
 int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }
 
-/* Buffers a warp for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few boxes where fewer would leave a short round (of seven boxes four keep three in flight). */
+/* Buffers a warp for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few boxes
+ * where fewer would leave a short round (of seven boxes four keep three in flight). */
 static int best_buffers(int boxes, int room)
 {
     int best = 0, depth = 0;
@@ -176,23 +195,34 @@ static int best_buffers(int boxes, int room)
 }
 
 /* Buffers a warp, `asked` or as many as memory has room for. 0: not by TMA. */
-static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, const Decision *asked)
+static int buffers_for(
+    Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, const Decision *asked)
 {
     BulkBoxes b;
     int axis, bytes = dtype_bytes(m->values[0]->type->dtype);
     Uses u = { .store = store, .param = m->param };
     kernel_unit_axis(f, store, &axis);
     ir_walk(f->body, find_others, &u);
-    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) && !u.others && kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) &&
+               !u.others &&
+               kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
     if (!can) {
-        if (asked) schedule_refuse(p, asked, "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a tensor that nothing else touches");
+        if (asked)
+            schedule_refuse(p, asked,
+                "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a "
+                "tensor that nothing else touches");
         return 0;
     }
     int64_t all = (int64_t)b.bytes * p->warps;
     int room = (int)(p->spare_shared / all), n = asked ? asked->n[0] : best_buffers(b.n, room);
     if (asked && (n > b.n || n > room)) {
-        if (n > b.n) schedule_refuse(p, asked, "a warp has %d box%s, and %d buffers are more than that", b.n, b.n == 1 ? "" : "es", n);
-        else schedule_refuse(p, asked, "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", n, (long long)all * n, (long long)p->spare_shared);
+        if (n > b.n)
+            schedule_refuse(p, asked, "a warp has %d box%s, and %d buffers are more than that", b.n,
+                b.n == 1 ? "" : "es", n);
+        else
+            schedule_refuse(p, asked,
+                "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", n,
+                (long long)all * n, (long long)p->spare_shared);
         return 0;
     }
     p->spare_shared -= all * n;
@@ -202,9 +232,12 @@ static int buffers_for(Session *s, Func *f, KernelPlan *p, const Instr *store, c
 bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
 {
     MemParts m;
-    if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE || !m.values[0]->type->layout) return false;
+    if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE ||
+        !m.values[0]->type->layout)
+        return false;
     const Decision *d = schedule_asked_store(p, f, store);
-    if (d && d->form == STORE_TMA && d->n[0] < 1) return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
+    if (d && d->form == STORE_TMA && d->n[0] < 1)
+        return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
     bool tma = d ? d->form == STORE_TMA : !p->options.no_bulk;
     int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
@@ -212,9 +245,12 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     return buffers > 0;
 }
 
-/* --- loads that meet accumulators ------------------------------------------------------------------------------------------------------ */
+/* --- loads that meet accumulators -------------------------------------------------------------------- */
 
-typedef struct Like { const Type *type; Instr *found; } Like;
+typedef struct Like {
+    const Type *type;
+    Instr *found;
+} Like;
 
 static void find_like(void *user, Instr *i)
 {
@@ -223,7 +259,9 @@ static void find_like(void *user, Instr *i)
     if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0)) return;
     ir_mem_parts(i, &m);
     const Type *t = m.values[0]->type;
-    if (t->layout == l->type->layout && type_elements(t) == type_elements(l->type) && dtype_bytes(t->dtype) == dtype_bytes(l->type->dtype)) l->found = i;
+    if (t->layout == l->type->layout && type_elements(t) == type_elements(l->type) &&
+        dtype_bytes(t->dtype) == dtype_bytes(l->type->dtype))
+        l->found = i;
 }
 
 Instr *kernel_bulk_store_like(Block *b, const Type *t)
@@ -235,7 +273,7 @@ Instr *kernel_bulk_store_like(Block *b, const Type *t)
 
 const Layout *kernel_bulk_rows(Arena *a, const Layout *acc, const BulkBoxes *b)
 {
-    enum { PIECE = 8 };     /* elements of 16 bytes */
+    enum { PIECE = 8 }; /* elements of 16 bytes */
     int32_t vec[LAYOUT_INPUTS][16][2] = { 0 };
     int n[LAYOUT_INPUTS] = { 0 }, f = b->unit, lanes = 0;
     if (acc->rank != 2 || b->n & (b->n - 1) || b->warps & (b->warps - 1) || b->box[1 - f] != 16) return NULL;
@@ -246,14 +284,20 @@ const Layout *kernel_bulk_rows(Arena *a, const Layout *acc, const BulkBoxes *b)
         vec[in][n[in]++][1 - f] = k;
     }
     if (n[LAYOUT_LANE] != 5) return NULL;
-    for (int k = 1; k < b->n; k *= 2) memcpy(vec[LAYOUT_REG][n[LAYOUT_REG]++], b->origin[k], sizeof vec[0][0]);
-    for (int k = 1; k < b->warps; k *= 2) memcpy(vec[LAYOUT_WARP][n[LAYOUT_WARP]++], b->warp[k], sizeof vec[0][0]);
+    for (int k = 1; k < b->n; k *= 2)
+        memcpy(vec[LAYOUT_REG][n[LAYOUT_REG]++], b->origin[k], sizeof vec[0][0]);
+    for (int k = 1; k < b->warps; k *= 2)
+        memcpy(vec[LAYOUT_WARP][n[LAYOUT_WARP]++], b->warp[k], sizeof vec[0][0]);
     const int32_t *basis[LAYOUT_INPUTS];
     for (int in = 0; in < LAYOUT_INPUTS; in++) basis[in] = vec[in][0];
     return layout_from_basis(a, 2, acc->tile, n, basis, 0, NULL);
 }
 
-typedef struct Loads { Session *s; Func *f; KernelPlan *p; } Loads;
+typedef struct Loads {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+} Loads;
 
 static void load_by_rows(void *user, Instr *i)
 {
@@ -261,7 +305,9 @@ static void load_by_rows(void *user, Instr *i)
     if (i->op != OP_CONVERT) return;
     Value *x = ir_operand(i, 0);
     const Type *to = ir_result(i)->type;
-    Instr *store = x->def && x->def->op == OP_LOAD && ir_use_count(x) == 1 && dtype_bytes(to->dtype) == 2 ? kernel_bulk_store_like(c->f->body, to) : NULL;
+    Instr *store = x->def && x->def->op == OP_LOAD && ir_use_count(x) == 1 && dtype_bytes(to->dtype) == 2
+                       ? kernel_bulk_store_like(c->f->body, to)
+                       : NULL;
     int axis, load_axis;
     BulkBoxes b;
     if (!store || kernel_access_bytes(c->f, x->def) < 16) return;

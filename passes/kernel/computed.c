@@ -1,4 +1,5 @@
-/* computed.c: of mma-pipeline: products whose left operand is computed in registers, overlapped with that arithmetic.
+/* computed.c: of mma-pipeline: products whose left operand is computed in registers, overlapped with that
+ * arithmetic.
  *
  *     a = f(x); p = wgmma a, u, acc; b = g(x); q = wgmma b, v, p; wait q; release u, v
  * becomes
@@ -6,9 +7,10 @@
  *     b = g(opaque x); q = wgmma b, v, p; wait (1); release u
  * and behind the loop: wait (0); release v
  *
- * A product is on the matrix unit while the operand of the next one is computed, across steps too. Registers of a product in flight must not be written: behind its own
- * wait (1) only the last product flies, and the operand that is computed next is another's, so a step needs two products (rotate.c has what is done for one). `opaque`
- * holds the C compiler from computing it before that wait from what was read before. */
+ * A product is on the matrix unit while the operand of the next one is computed, across steps too. Registers
+ * of a product in flight must not be written: behind its own wait (1) only the last product flies, and the
+ * operand that is computed next is another's, so a step needs two products (rotate.c has what is done for
+ * one). `opaque` holds the C compiler from computing it before that wait from what was read before. */
 #include "passes/kernel/overlap.h"
 
 typedef struct Chain {
@@ -16,12 +18,13 @@ typedef struct Chain {
     Instr *loop, *wait;
     Block *body;
     InstrList *products;
-    InstrList *done;        /* by product: releases of the slots that it is the last to read */
+    InstrList *done; /* by product: releases of the slots that it is the last to read */
 } Chain;
 
 static int number_of(const Chain *h, const Instr *product)
 {
-    for (size_t k = 0; k < h->products->len; k++) if (h->products->data[k] == product) return (int)k;
+    for (size_t k = 0; k < h->products->len; k++)
+        if (h->products->data[k] == product) return (int)k;
     return -1;
 }
 
@@ -30,9 +33,14 @@ static bool is_one_sum(Chain *h)
 {
     size_t n = h->products->len;
     Instr *first = h->products->data[0], *last = h->products->data[n - 1];
-    for (size_t k = 1; k < n; k++) if (ir_operand(h->products->data[k], 2) != ir_result(h->products->data[k - 1]) || ir_use_count(ir_result(h->products->data[k - 1])) != 1) return false;
+    for (size_t k = 1; k < n; k++)
+        if (ir_operand(h->products->data[k], 2) != ir_result(h->products->data[k - 1]) ||
+            ir_use_count(ir_result(h->products->data[k - 1])) != 1)
+            return false;
     const Use *u = ir_result(last)->uses;
-    if (!u || u->next || u->user->op != OP_WGMMA_WAIT || u->user->n_operands != 1 || u->user->block != h->body) return false;
+    if (!u || u->next || u->user->op != OP_WGMMA_WAIT || u->user->n_operands != 1 ||
+        u->user->block != h->body)
+        return false;
     h->wait = u->user;
     return ir_operand(first, 2)->block == h->body && kernel_adds_to_carried(first, ir_result(h->wait));
 }
@@ -65,7 +73,9 @@ static int last_reader_of(const Chain *h, const Value *slot)
 {
     int last = -1;
     for (const Use *u = slot->uses; u; u = u->next) {
-        int k = u->user->op == OP_WGMMA ? number_of(h, u->user) : u->user->op == OP_SHARED_SLICE ? last_reader_of(h, ir_result(u->user)) : -1;
+        int k = u->user->op == OP_WGMMA          ? number_of(h, u->user)
+                : u->user->op == OP_SHARED_SLICE ? last_reader_of(h, ir_result(u->user))
+                                                 : -1;
         if (k < 0) return -1;
         if (k > last) last = k;
     }
@@ -74,7 +84,8 @@ static int last_reader_of(const Chain *h, const Value *slot)
 
 static int last_reader(const Chain *h, const Instr *get) { return last_reader_of(h, ir_result(get)); }
 
-/* Which product is the last to read each slot; whether rings have slots for what is held at a time. Slots are given back in the order in which they were got. */
+/* Which product is the last to read each slot; whether rings have slots for what is held at a time. Slots are
+ * given back in the order in which they were got. */
 static bool slots_fit(Chain *h)
 {
     int n = (int)h->products->len;
@@ -123,15 +134,23 @@ static void take_releases(Chain *h)
     }
 }
 
-typedef struct Reads { const Chain *h; const Instr *from, *to; ValueList *list; } Reads;
+typedef struct Reads {
+    const Chain *h;
+    const Instr *from, *to;
+    ValueList *list;
+} Reads;
 
 /* Notes a tile in registers that was made in this step before the product `from`. */
 static bool reads(void *user, Value *v)
 {
     Reads *x = user;
-    if (v->type->kind != TYPE_TILE || !v->def || v->def->block != x->h->body || kernel_is_cheap(v) || v->def->mark >= x->from->mark) return true;
-    if (v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE) return true;        /* names of what lies elsewhere */
-    for (size_t k = 0; k < x->list->len; k++) if (x->list->data[k] == v) return true;
+    if (v->type->kind != TYPE_TILE || !v->def || v->def->block != x->h->body || kernel_is_cheap(v) ||
+        v->def->mark >= x->from->mark)
+        return true;
+    if (v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE)
+        return true; /* names of what lies elsewhere */
+    for (size_t k = 0; k < x->list->len; k++)
+        if (x->list->data[k] == v) return true;
     vec_push(&x->h->c->s->arena, x->list, v);
     return true;
 }
@@ -141,12 +160,14 @@ static void hide(Chain *h, Instr *wait, Instr *from, Instr *to)
 {
     ValueList list = { 0 };
     Reads x = { h, from, to, &list };
-    for (Instr *i = from->next; i != to; i = i->next) if (i != wait && op_info[i->op].flags & OPF_PURE) ir_all_operands(i, reads, &x);
+    for (Instr *i = from->next; i != to; i = i->next)
+        if (i != wait && op_info[i->op].flags & OPF_PURE) ir_all_operands(i, reads, &x);
     Builder b = ir_after(wait);
     for (size_t k = 0; k < list.len; k++) {
         Value *v = list.data[k], *o = ir_emit(&b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL);
         for (Instr *i = o->def->next; i != h->wait; i = i->next)
-            for (int q = 0; q < i->n_operands; q++) if (ir_operand(i, q) == v && i->op != OP_OPAQUE) ir_set_operand(i, q, o);
+            for (int q = 0; q < i->n_operands; q++)
+                if (ir_operand(i, q) == v && i->op != OP_OPAQUE) ir_set_operand(i, q, o);
     }
 }
 
@@ -170,7 +191,9 @@ bool kernel_chain_computed(Overlap *c, Instr *loop, InstrList *products)
     Chain h = { .c = c, .loop = loop, .body = loop->blocks[0], .products = products };
     bool any = false;
     for (size_t k = 0; k < products->len; k++) any |= is_computed(&h, products->data[k]);
-    if (products->len < 2 || !any || !is_one_sum(&h) || !kernel_interleave(c, h.body) || !operands_fit(&h) || !slots_fit(&h)) return false;
+    if (products->len < 2 || !any || !is_one_sum(&h) || !kernel_interleave(c, h.body) || !operands_fit(&h) ||
+        !slots_fit(&h))
+        return false;
     Instr *first = products->data[0], *last = products->data[products->len - 1];
     Value *acc = &loop->results[ir_operand(first, 2)->index - 1];
     take_releases(&h);

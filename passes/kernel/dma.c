@@ -1,7 +1,8 @@
 /* dma.c: tiles that go from memory to LDS without registers (buffer_load ... lds of gfx942, gfx950).
  *
- * An instruction writes what its lanes fetch to LDS in the order of the lanes, a word (gfx950: four) each. So it is the address in memory that must follow the
- * swizzle: offset o of the tile holds the element whose place, swizzled, is o; and since a swizzle XORs chunk bits with row bits above them, which it leaves as
+ * An instruction writes what its lanes fetch to LDS in the order of the lanes, a word (gfx950: four) each. So
+ * it is the address in memory that must follow the swizzle: offset o of the tile holds the element whose
+ * place, swizzled, is o; and since a swizzle XORs chunk bits with row bits above them, which it leaves as
  * they are, swizzling o gives that place back. */
 #include "passes/kernel/kernel.h"
 
@@ -23,7 +24,9 @@ static bool power(int64_t x) { return x > 0 && !(x & (x - 1)); }
 bool kernel_dma_map(Arena *a, const LayoutShared *s, int size, int threads, DmaMap *m)
 {
     int64_t bytes = (int64_t)s->tile[0] * s->tile[1] * s->elem_bytes, turn = (int64_t)size * threads;
-    if (s->rank != 2 || s->bytes != bytes || bytes % turn || !power(s->pitch) || !power(s->panel_bytes) || !power(turn)) return false;
+    if (s->rank != 2 || s->bytes != bytes || bytes % turn || !power(s->pitch) || !power(s->panel_bytes) ||
+        !power(turn))
+        return false;
     if ((int64_t)s->panel * s->elem_bytes != s->pitch && s->panel < s->tile[s->order[0]]) return false;
     m->count = (int)(bytes / turn);
     m->row = arena_array(a, int32_t, (size_t)m->count);
@@ -38,8 +41,10 @@ bool kernel_dma_map(Arena *a, const LayoutShared *s, int size, int threads, DmaM
                 kernel_dma_place(s, (uint32_t)(t * size), &own_row, &own_col);
                 c[s->order[0]] = col / s->elem_bytes;
                 c[s->order[1]] = row;
-                if (row != m->row[v] + own_row || col != (m->col[v] ^ own_col) + b || row >= s->tile[s->order[1]] || c[s->order[0]] >= s->tile[s->order[0]] ||
-                    layout_shared_offset(s, c) != o) return false;
+                if (row != m->row[v] + own_row || col != (m->col[v] ^ own_col) + b ||
+                    row >= s->tile[s->order[1]] || c[s->order[0]] >= s->tile[s->order[0]] ||
+                    layout_shared_offset(s, c) != o)
+                    return false;
             }
     }
     return true;

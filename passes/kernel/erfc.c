@@ -3,10 +3,12 @@
  *   %e = erf (k x); %s = add %e, 1; %y = mul (c z), %s
  *   ->  %q = exp2(|x| P(|x|) + log2 c);  %y = mul z, where(x < 0, %q, 2 c - %q)      k > 0, c a power of two
  *
- * since 1 + erf(x) is erfc(-x). P(t), of degree 6, was fitted to log2(erfc(t)) / t on [0, 4.4] with the error weighed as it shows in x erfc(|x|) rounded to f16: at most
- * 8.5e-6 of the result, a fiftieth of the rounding's half unit; of the sum itself 2e-6. The powers take k into their coefficients. The leading one is set to -8e-6: with it the
- * exponent is below -30 wherever |x| is above 4.4, and at infinity.
- * An error function with a result of its own needs two polynomials and selects between their coefficients; this needs one and none.
+ * since 1 + erf(x) is erfc(-x). P(t), of degree 6, was fitted to log2(erfc(t)) / t on [0, 4.4] with the error
+ * weighed as it shows in x erfc(|x|) rounded to f16: at most 8.5e-6 of the result, a fiftieth of the
+ * rounding's half unit; of the sum itself 2e-6. The powers take k into their coefficients. The leading one is
+ * set to -8e-6: with it the exponent is below -30 wherever |x| is above 4.4, and at infinity. An error
+ * function with a result of its own needs two polynomials and selects between their coefficients; this needs
+ * one and none.
  *
  * Only where the sum, or its product with one more factor, is rounded to 16 bits or fewer at once. */
 #include "passes/kernel/kernel.h"
@@ -18,12 +20,15 @@ static bool rounded(const Value *v, int factors)
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
         if (i->op == OP_MUL && factors && rounded(ir_result(i), factors - 1)) continue;
-        if (i->op != OP_CAST || !dtype_is_float(ir_result(i)->type->dtype) || dtype_bits(ir_result(i)->type->dtype) > 16) return false;
+        if (i->op != OP_CAST || !dtype_is_float(ir_result(i)->type->dtype) ||
+            dtype_bits(ir_result(i)->type->dtype) > 16)
+            return false;
     }
     return true;
 }
 
-static Value *constant(Builder *b, double x, const Type *t) { return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
+static Value *constant(Builder *b, double x, const Type *t)
+{ return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
 
 /* The constant that v is another value's product with; 0: none. */
 static double factor_of(Value *v, Value **of)
@@ -42,7 +47,8 @@ static double common_factor(const Value *sum)
     int e;
     for (const Use *u = sum->uses; u; u = u->next) {
         Value *z;
-        double c = u->user->op == OP_MUL ? factor_of(ir_operand(u->user, ir_operand(u->user, 0) == sum), &z) : 0;
+        double c =
+            u->user->op == OP_MUL ? factor_of(ir_operand(u->user, ir_operand(u->user, 0) == sum), &z) : 0;
         if (c <= 0 || frexp(c, &e) != 0.5 || (all && c != all)) return 1;
         all = c;
     }
@@ -51,27 +57,34 @@ static double common_factor(const Value *sum)
 
 static void visit(void *user, Instr *i)
 {
-    static const double p[] = { -1.6279195779323852, -0.9180452707842106, -0.15043651110748707, 0.032113317219551865, -0.004439798578166978, 0.0003249775462597551, -8e-06 };
+    static const double p[] = { -1.6279195779323852, -0.9180452707842106, -0.15043651110748707,
+        0.032113317219551865, -0.004439798578166978, 0.0003249775462597551, -8e-06 };
     enum { N = sizeof p / sizeof *p };
     (void)user;
-    if (i->op != OP_ADD || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->dtype != DT_F32) return;
+    if (i->op != OP_ADD || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->dtype != DT_F32)
+        return;
     for (int k = 0; k < 2; k++) {
         Instr *e = ir_operand(i, k)->def;
         double one;
-        if (!e || e->op != OP_ERF || !ir_is_const_float(ir_operand(i, 1 - k), &one) || one != 1 || !rounded(ir_result(i), 1)) continue;
+        if (!e || e->op != OP_ERF || !ir_is_const_float(ir_operand(i, 1 - k), &one) || one != 1 ||
+            !rounded(ir_result(i), 1))
+            continue;
         Builder b = ir_before(i);
         Value *x = ir_operand(e, 0), *of = NULL;
         const Type *type = x->type;
         double scale = factor_of(x, &of), power, c = common_factor(ir_result(i));
-        if (scale > 0x1p-20 && scale < 0x1p20) x = of; else scale = 1;
+        if (scale > 0x1p-20 && scale < 0x1p20) x = of;
+        else scale = 1;
         Value *t = ir_op(&b, OP_ABS, NULL, NO_ATTRS, x), *s = constant(&b, p[N - 1] * pow(scale, N), type);
         for (int d = N - 2; d >= 0; d--) {
             power = p[d] * pow(scale, d + 1);
             s = ir_op(&b, OP_FMA, NULL, NO_ATTRS, s, t, constant(&b, power, type));
         }
-        Value *exponent = c == 1 ? ir_bin(&b, OP_MUL, s, t) : ir_op(&b, OP_FMA, NULL, NO_ATTRS, s, t, constant(&b, log2(c), type));
+        Value *exponent = c == 1 ? ir_bin(&b, OP_MUL, s, t)
+                                 : ir_op(&b, OP_FMA, NULL, NO_ATTRS, s, t, constant(&b, log2(c), type));
         Value *q = ir_op(&b, OP_EXP2, NULL, ATTRS(a_int(ATTR_APPROX, 1)), exponent);
-        Value *other = ir_bin(&b, OP_SUB, constant(&b, 2 * c, type), q), *below = ir_bin(&b, OP_LT, x, constant(&b, 0, type));
+        Value *other = ir_bin(&b, OP_SUB, constant(&b, 2 * c, type), q),
+              *below = ir_bin(&b, OP_LT, x, constant(&b, 0, type));
         for (Use *u = ir_result(i)->uses; c != 1 && u; u = u->next) {
             int o = ir_operand(u->user, 0) == ir_result(i);
             Value *z = NULL;
@@ -83,7 +96,8 @@ static void visit(void *user, Instr *i)
         ir_replace(ir_result(i), ir_op(&b, OP_WHERE, NULL, NO_ATTRS, below, q, other));
         ir_erase(i);
         Instr *product = ir_operand(e, 0)->def;
-        if (!ir_result(e)->uses) ir_erase(e); else product = NULL;
+        if (!ir_result(e)->uses) ir_erase(e);
+        else product = NULL;
         if (of && product && !ir_result(product)->uses) ir_erase(product);
         return;
     }

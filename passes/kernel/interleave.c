@@ -1,18 +1,26 @@
-/* interleave.c: order of products within a loop's body: issued as soon as their operands are there, waited for where they are needed.
+/* interleave.c: order of products within a loop's body: issued as soon as their operands are there, waited
+ * for where they are needed.
  *
  *     s = wgmma; wait s; p = f(s); o = wgmma p; wait o; t = wgmma; wait t; d = g(p, t); r = wgmma d; wait r
  * becomes
- *     s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d; wait o (1); wait r (0)
+ *     s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d; wait o
+ * (1); wait r (0)
  *
- * kernel_join_sums: a product that adds to another's sum need not wait for it: products of one accumulator follow each other on the matrix unit.
- * kernel_issue_first: products that need no result of the same step come first.
- * kernel_interleave: all of the body in the order above (attention's gradients, two attentions at once): what rotation (rotate.c), which carries
- * a whole step's values, has no registers for.
+ * kernel_join_sums: a product that adds to another's sum need not wait for it: products of one accumulator
+ * follow each other on the matrix unit. kernel_issue_first: products that need no result of the same step
+ * come first. kernel_interleave: all of the body in the order above (attention's gradients, two attentions at
+ * once): what rotation (rotate.c), which carries a whole step's values, has no registers for.
  *
- * A release stands behind the waits for all products that read its slot. Bodies that write memory keep their order. */
+ * A release stands behind the waits for all products that read its slot. Bodies that write memory keep their
+ * order. */
 #include "passes/kernel/overlap.h"
 
-typedef struct Order { Overlap *c; Block *body; InstrList all, out; bool *done, *free, *known; } Order;     /* by place in the body */
+typedef struct Order {
+    Overlap *c;
+    Block *body;
+    InstrList all, out;
+    bool *done, *free, *known;
+} Order; /* by place in the body */
 
 static Instr *product_of(const Instr *wait)
 {
@@ -31,11 +39,18 @@ static Instr *wait_for(const Instr *product)
 
 static bool movable(const Instr *i)
 {
-    if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_TICKET || i->op == OP_RING_PUT || i->op == OP_RING_FILL) return false;
-    if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET && i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY) return false;
+    if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_TICKET || i->op == OP_RING_PUT ||
+        i->op == OP_RING_FILL)
+        return false;
+    if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET &&
+        i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY)
+        return false;
     for (int b = 0; b < i->n_blocks; b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next)
-            if (!(op_info[x->op].flags & OPF_TERM) && (!movable(x) || x->op == OP_RING_GET || x->op == OP_RING_RELEASE || x->op == OP_WGMMA || x->op == OP_WGMMA_WAIT)) return false;
+            if (!(op_info[x->op].flags & OPF_TERM) &&
+                (!movable(x) || x->op == OP_RING_GET || x->op == OP_RING_RELEASE || x->op == OP_WGMMA ||
+                    x->op == OP_WGMMA_WAIT))
+                return false;
     return true;
 }
 
@@ -44,8 +59,10 @@ static bool begin(Order *o, Overlap *c, Block *body)
     *o = (Order){ .c = c, .body = body };
     for (Instr *i = body->first; i; i = i->next) {
         if (op_info[i->op].flags & OPF_TERM) break;
-        if (!movable(i) || (i->op == OP_WGMMA && !wait_for(i)) || (i->op == OP_WGMMA_WAIT && !product_of(i))) return false;
-        if (i->op == OP_RING_GET && kernel_gets_of(body, ir_operand(i, 0)) > ir_operand(i, 0)->type->shape[0]) return false;    /* all held at once */
+        if (!movable(i) || (i->op == OP_WGMMA && !wait_for(i)) || (i->op == OP_WGMMA_WAIT && !product_of(i)))
+            return false;
+        if (i->op == OP_RING_GET && kernel_gets_of(body, ir_operand(i, 0)) > ir_operand(i, 0)->type->shape[0])
+            return false; /* all held at once */
         i->mark = (uint32_t)o->all.len;
         vec_push(&c->s->arena, &o->all, i);
     }
@@ -76,7 +93,9 @@ static bool readers_done(const Order *o, const Value *slot)
         if (user->block != o->body) return false;
         const Instr *last = user->op == OP_WGMMA ? wait_for(user) : user;
         if (!o->done[last->mark]) return false;
-        for (int k = 0; k < user->n_results; k++) if (user->results[k].type->kind == TYPE_SHARED && !readers_done(o, &user->results[k])) return false;
+        for (int k = 0; k < user->n_results; k++)
+            if (user->results[k].type->kind == TYPE_SHARED && !readers_done(o, &user->results[k]))
+                return false;
     }
     return true;
 }
@@ -85,7 +104,9 @@ static bool free_to_release(const Order *o, const Instr *release)
 {
     for (size_t k = 0; k < o->all.len; k++) {
         const Instr *get = o->all.data[k];
-        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(release, 0) && !readers_done(o, ir_result(get))) return false;
+        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(release, 0) &&
+            !readers_done(o, ir_result(get)))
+            return false;
     }
     return true;
 }
@@ -94,7 +115,7 @@ static void place(Order *o, Instr *i)
 {
     if (o->done[i->mark]) return;
     place_operands(o, i);
-    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) {       /* slots come in the program's order */
+    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) { /* slots come in the program's order */
         Instr *get = o->all.data[k];
         if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
     }
@@ -118,7 +139,8 @@ static bool operands_need_wait(Order *o, const Instr *i)
         if (d && d->block == o->body && needs_wait(o, d)) return true;
     }
     for (int b = 0; b < i->n_blocks; b++)
-        for (const Instr *x = i->blocks[b]->first; x; x = x->next) if (operands_need_wait(o, x)) return true;
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
+            if (operands_need_wait(o, x)) return true;
     return false;
 }
 
@@ -158,7 +180,9 @@ void kernel_join_sums(Block *body)
         if (i->op != OP_WGMMA) continue;
         Value *sum = ir_operand(i, 2);
         Instr *w = sum->def, *end = w ? wait_for(i) : NULL;
-        if (!end || w->op != OP_WGMMA_WAIT || w->block != body || end->block != body || !product_of(w) || ir_use_count(sum) != 1) continue;
+        if (!end || w->op != OP_WGMMA_WAIT || w->block != body || end->block != body || !product_of(w) ||
+            ir_use_count(sum) != 1)
+            continue;
         ir_set_operand(i, 2, ir_operand(w, 0));
         for (Instr *r = w->next, *next; r != i; r = next) {
             next = r->next;
@@ -207,7 +231,8 @@ bool kernel_interleave(Overlap *c, Block *body)
     if (!begin(&o, c, body)) return false;
     for (int early = 1; early >= 0; early--)
         for (size_t k = 0; k < o.all.len; k++)
-            if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k]))) place(&o, o.all.data[k]);
+            if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k])))
+                place(&o, o.all.data[k]);
     finish(&o);
     set_depths(&o);
     return true;

@@ -1,4 +1,5 @@
-/* layouts.c: the table between layout texts on types and layout structures; small queries shared by the kernel passes. */
+/* layouts.c: the table between layout texts on types and layout structures; small queries shared by the
+ * kernel passes. */
 #include "passes/kernel/kernel.h"
 #include "ir/range.h"
 
@@ -18,7 +19,8 @@ const Layout *layouts_get(LayoutTable *t, const Type *type)
     if (!t->rows.data[r].layout) {
         const char *end, *err = NULL;
         t->rows.data[r].layout = layout_parse(&t->session->arena, type->layout, &end, &err);
-        if (!t->rows.data[r].layout) ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
+        if (!t->rows.data[r].layout)
+            ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
     }
     return t->rows.data[r].layout;
 }
@@ -30,7 +32,8 @@ const LayoutShared *layouts_shared(LayoutTable *t, const Type *type)
     if (!t->rows.data[r].shared) {
         const char *end, *err = NULL;
         t->rows.data[r].shared = layout_shared_parse(&t->session->arena, type->layout, &end, &err);
-        if (!t->rows.data[r].shared) ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
+        if (!t->rows.data[r].shared)
+            ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
     }
     return t->rows.data[r].shared;
 }
@@ -66,9 +69,7 @@ const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
 }
 
 const Type *layouts_typed(LayoutTable *t, const Type *type, const Layout *l)
-{
-    return type_with_layout(t->session, type, layouts_text(t, l));
-}
+{ return type_with_layout(t->session, type, layouts_text(t, l)); }
 
 /* Reshape that only adds or drops axes of extent 1. */
 static bool unit_reshape(const Type *a, const Type *b)
@@ -89,13 +90,37 @@ static bool is_cheap(const Value *v, int *left)
     const Instr *d = v->def;
     if (!d || --*left < 0) return false;
     switch ((int)d->op) {
-    case OP_SPLAT: case OP_ARANGE: return true;
-    case OP_RESHAPE: return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE && is_cheap(ir_operand(d, 0), left);
-    case OP_BROADCAST: case OP_PERMUTE: return is_cheap(ir_operand(d, 0), left);
-    case OP_ADD: case OP_SUB: case OP_MUL: case OP_DIV: case OP_REM: case OP_AND: case OP_OR: case OP_XOR: case OP_NOT: case OP_NEG:
-    case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE: case OP_CAST: case OP_MIN: case OP_MAX: case OP_WHERE:
-    case OP_SHL: case OP_SHR:
-        for (int k = 0; k < d->n_operands; k++) if (!is_cheap(ir_operand(d, k), left)) return false;
+    case OP_SPLAT:
+    case OP_ARANGE: return true;
+    case OP_RESHAPE:
+        return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE &&
+               is_cheap(ir_operand(d, 0), left);
+    case OP_BROADCAST:
+    case OP_PERMUTE: return is_cheap(ir_operand(d, 0), left);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_REM:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_NOT:
+    case OP_NEG:
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_CAST:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_WHERE:
+    case OP_SHL:
+    case OP_SHR:
+        for (int k = 0; k < d->n_operands; k++)
+            if (!is_cheap(ir_operand(d, k), left)) return false;
         return true;
     default: return false;
     }
@@ -111,16 +136,20 @@ bool kernel_is_zero(const Value *v)
 {
     double f;
     int64_t k;
-    return kernel_is_cheap(v) && ((ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f)) || (ir_is_const(v, &k) && k == 0));
+    return kernel_is_cheap(v) &&
+           ((ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f)) || (ir_is_const(v, &k) && k == 0));
 }
 
 int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
 {
     MemParts p;
     int unit = -1;
-    if (kernel_copies(mem->op)) { p.param = ir_operand(mem, 1)->index; p.rank = ir_operand(mem, 1)->type->rank; }
-    else if (!ir_mem_parts(mem, &p)) return -1;
-    for (int a = 0; a < p.rank; a++) if (f->params[p.param].stride[a] == 1) unit = a;
+    if (kernel_copies(mem->op)) {
+        p.param = ir_operand(mem, 1)->index;
+        p.rank = ir_operand(mem, 1)->type->rank;
+    } else if (!ir_mem_parts(mem, &p)) return -1;
+    for (int a = 0; a < p.rank; a++)
+        if (f->params[p.param].stride[a] == 1) unit = a;
     if (unit < 0) unit = p.rank - 1;
     if (tile_axis) {
         *tile_axis = -1;
@@ -132,12 +161,16 @@ int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
             at++;
         }
         if (o && *tile_axis >= 0)
-            for (int i = 0; i < o->n; i++) if (o->v[i] == *tile_axis) { *tile_axis = i; break; }
+            for (int i = 0; i < o->n; i++)
+                if (o->v[i] == *tile_axis) {
+                    *tile_axis = i;
+                    break;
+                }
     }
     return unit;
 }
 
-enum { DIV_ANY = 1 << 30 };     /* zero is divisible by everything */
+enum { DIV_ANY = 1 << 30 }; /* zero is divisible by everything */
 
 static int64_t divisor(const Func *f, const Value *v, int depth)
 {
@@ -146,7 +179,8 @@ static int64_t divisor(const Func *f, const Value *v, int depth)
     if (!d || depth > 12) {
         /* A loop counter from lo in steps of step. */
         if (!d && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 && depth <= 12)
-            return range_gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1), divisor(f, ir_operand(v->block->parent, 2), depth + 1));
+            return range_gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1),
+                divisor(f, ir_operand(v->block->parent, 2), depth + 1));
         return 1;
     }
     if (ir_is_const(v, &c)) return c ? (c < 0 ? -c : c) : DIV_ANY;
@@ -157,11 +191,19 @@ static int64_t divisor(const Func *f, const Value *v, int depth)
         int64_t a = divisor(f, ir_operand(d, 0), depth + 1), b = divisor(f, ir_operand(d, 1), depth + 1);
         return a >= DIV_ANY || b >= DIV_ANY || a * b >= DIV_ANY ? DIV_ANY : a * b;
     }
-    case OP_ADD: case OP_SUB: case OP_MIN: case OP_MAX:
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX:
         return range_gcd(divisor(f, ir_operand(d, 0), depth + 1), divisor(f, ir_operand(d, 1), depth + 1));
-    case OP_WHERE: return range_gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
-    case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) ? divisor(f, ir_operand(d, 0), depth + 1) : 1;
-    case OP_SHL: return ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20 ? divisor(f, ir_operand(d, 0), depth + 1) << c : 1;
+    case OP_WHERE:
+        return range_gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
+    case OP_CAST:
+        return dtype_is_int(ir_operand(d, 0)->type->dtype) ? divisor(f, ir_operand(d, 0), depth + 1) : 1;
+    case OP_SHL:
+        return ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20
+                   ? divisor(f, ir_operand(d, 0), depth + 1) << c
+                   : 1;
     default: return 1;
     }
 }
@@ -176,7 +218,8 @@ bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
 {
     MemParts m;
     if (!ir_mem_parts(mem, &m)) return false;
-    return kernel_divisor(f, m.idx[unit]) * dtype_bytes(f->params[m.param].type->dtype) % 16 == 0 || ir_attr_int(mem, ATTR_ALIGN, 1) % 16 == 0;
+    return kernel_divisor(f, m.idx[unit]) * dtype_bytes(f->params[m.param].type->dtype) % 16 == 0 ||
+           ir_attr_int(mem, ATTR_ALIGN, 1) % 16 == 0;
 }
 
 int kernel_access_bytes(const Func *f, const Instr *mem)
@@ -193,8 +236,10 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
     if (p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
     int64_t align = range_gcd(p->align, 16);
     for (int a = 0; a < m.rank; a++)
-        align = range_gcd(align, elem * (a == unit ? kernel_divisor(f, m.idx[a]) : p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a]));
-    if (ir_attr_int(mem, ATTR_MASKED, 1)) {         /* a vector must lie wholly in or out of range */
+        align = range_gcd(align, elem * (a == unit                         ? kernel_divisor(f, m.idx[a])
+                                            : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
+                                                                           : p->stride_div[a]));
+    if (ir_attr_int(mem, ATTR_MASKED, 1)) { /* a vector must lie wholly in or out of range */
         const Dim *d = &f->dims[p->dims[unit]];
         align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
     }

@@ -8,13 +8,14 @@
  * becomes, with %bar carried from -inf on,
  *   %grew = warpgroup_any(not %r < %bar)
  *   %m', %alpha, %bar', %l1, %x', %k, %n = if not %grew { yield %m, 1, %bar, %l, %x, scale * c, %m * -c }
- *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere; yield .., %l * %alpha, %x * scale - %base, c, 0 }
- *   %p = exp2(fma(%x', %k, %n))
- *   %l' = %l1 + sum(%p)
- *   %acc' = if %grew { mul %acc, %alpha } else { %acc }
+ *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere; yield ..,
+ * %l * %alpha, %x * scale - %base, c, 0 } %p = exp2(fma(%x', %k, %n)) %l' = %l1 + sum(%p) %acc' = if %grew {
+ * mul %acc, %alpha } else { %acc }
  *
- * A step that keeps its maxima has a comparison a row and nothing else. It has exponents in one fma, since rows whose maximum is far from zero are always below no bar (near.c says
- * what is far, and bounds the error); a maximum of -inf or NaN has no bar either, so that guards against it stand in the other arm alone. */
+ * A step that keeps its maxima has a comparison a row and nothing else. It has exponents in one fma, since
+ * rows whose maximum is far from zero are always below no bar (near.c says what is far, and bounds the
+ * error); a maximum of -inf or NaN has no bar either, so that guards against it stand in the other arm alone.
+ */
 #include "passes/kernel/lazy.h"
 #include <math.h>
 
@@ -23,19 +24,20 @@ enum { MOST_SUMS = 4, MOST_EXPONENTS = 4, CHOSEN = 3 + MOST_SUMS + 3 * MOST_EXPO
 /* What a warp chooses between: its maxima stay, or are the rows' own. */
 typedef struct Choice {
     Lazy *c;
-    Value *bar;                         /* carried: below it a row's new maximum lets the old one stay */
-    Value *sums[MOST_SUMS];             /* carried values as small as the maximum, which alpha scales */
+    Value *bar;             /* carried: below it a row's new maximum lets the old one stay */
+    Value *sums[MOST_SUMS]; /* carried values as small as the maximum, which alpha scales */
     KernelNear near[MOST_EXPONENTS];
     int n_sums, n_near;
     const Type *types[CHOSEN];
-    Builder at;                         /* behind the maximum of the scores */
-    ValueMap map;                       /* what was made again there */
+    Builder at;   /* behind the maximum of the scores */
+    ValueMap map; /* what was made again there */
 } Choice;
 
 static bool stands_before(const Value *v, const Instr *at)
 {
     if (!v->def || v->def->block != at->block) return true;
-    for (const Instr *i = at; i; i = i->prev) if (i == v->def) return true;
+    for (const Instr *i = at; i; i = i->prev)
+        if (i == v->def) return true;
     return false;
 }
 
@@ -44,19 +46,22 @@ static bool movable(const Value *v, const Instr *at, int depth)
 {
     if (stands_before(v, at)) return true;
     if (depth > 8 || !(op_info[v->def->op].flags & OPF_PURE) || v->def->n_blocks) return false;
-    for (int k = 0; k < v->def->n_operands; k++) if (!movable(ir_operand(v->def, k), at, depth + 1)) return false;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (!movable(ir_operand(v->def, k), at, depth + 1)) return false;
     return true;
 }
 
 /* v as it can be used at the choice; what is made again is noted in the map. */
 static Value *bring(Choice *h, Value *v)
 {
-    if (!v || stands_before(v, h->c->max) || value_map_get(&h->map, v) != v) return v ? value_map_get(&h->map, v) : NULL;
+    if (!v || stands_before(v, h->c->max) || value_map_get(&h->map, v) != v)
+        return v ? value_map_get(&h->map, v) : NULL;
     for (int k = 0; k < v->def->n_operands; k++) bring(h, ir_operand(v->def, k));
     return ir_result(ir_clone(&h->at, v->def, &h->map));
 }
 
-static Value *f32_like(Builder *b, double x, const Type *t) { return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
+static Value *f32_like(Builder *b, double x, const Type *t)
+{ return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
 
 /* What the guard and alpha are made of, beside the maxima. */
 static bool plan_factor(Choice *h)
@@ -68,7 +73,8 @@ static bool plan_factor(Choice *h)
         needs[3] = ir_operand(c->base->def, 1) == c->top ? NULL : ir_operand(c->base->def, 1);
         needs[4] = ir_operand(c->base->def, 2) == c->top ? NULL : ir_operand(c->base->def, 2);
     }
-    for (int k = 0; k < 5; k++) if (needs[k] && !movable(needs[k], c->max, 0)) return false;
+    for (int k = 0; k < 5; k++)
+        if (needs[k] && !movable(needs[k], c->max, 0)) return false;
     h->at = ir_after(c->max);
     h->at.loc = c->max->loc;
     for (int k = 0; k < 5; k++) bring(h, needs[k]);
@@ -86,7 +92,9 @@ static void plan_choice(Choice *h)
     }
     for (size_t e = 0; !c->no_near && e < c->exponents.len && h->n_near < MOST_EXPONENTS; e++) {
         KernelNear *n = &h->near[h->n_near];
-        if (!kernel_near_find(c->exponents.data[e].result, n) || !stands_before(n->x, c->max) || !movable(n->c, c->max, 0) || (n->scale && !movable(n->scale, c->max, 0))) continue;
+        if (!kernel_near_find(c->exponents.data[e].result, n) || !stands_before(n->x, c->max) ||
+            !movable(n->c, c->max, 0) || (n->scale && !movable(n->scale, c->max, 0)))
+            continue;
         n->c = bring(h, n->c);
         n->scale = bring(h, n->scale);
         h->n_near++;
@@ -100,22 +108,30 @@ static void stay(Choice *h, Builder *b)
 {
     Value *out[CHOSEN] = { h->c->m, f32_like(b, 1, h->c->top->type), h->bar };
     for (int k = 0; k < h->n_sums; k++) out[3 + k] = h->sums[k];
-    for (int k = 0; k < h->n_near; k++) kernel_near_arm(b, &h->near[k], h->c->m, false, &out[3 + h->n_sums + 3 * k]);
+    for (int k = 0; k < h->n_near; k++)
+        kernel_near_arm(b, &h->near[k], h->c->m, false, &out[3 + h->n_sums + 3 * k]);
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 
-/* 8/c above the new maximum, in rows where one fma stands for the exponents; in others no maximum is below. */
+/* 8/c above the new maximum, in rows where one fma stands for the exponents; in others no maximum is below.
+ */
 static Value *new_bar(Choice *h, Builder *b, Value *top)
 {
     const Type *t = top->type;
     double c;
-    Value *scale = value_map_get(&h->map, h->c->scale), *room = ir_is_const_float(scale, &c) ? ir_const_float(b, DT_F32, (float)(LAZY_THRESHOLD / fabs(c))) : ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, LAZY_THRESHOLD), ir_un(b, OP_ABS, scale));
-    Value *bar = ir_bin(b, OP_ADD, top, ir_splat(b, room, t->rank, t->shape)), *none = f32_like(b, -INFINITY, t);
-    for (int k = 0; k < h->n_near; k++) bar = ir_op(b, OP_WHERE, NULL, NO_ATTRS, kernel_near_is(b, &h->near[k], top), bar, none);
+    Value *scale = value_map_get(&h->map, h->c->scale),
+          *room = ir_is_const_float(scale, &c)
+                      ? ir_const_float(b, DT_F32, (float)(LAZY_THRESHOLD / fabs(c)))
+                      : ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, LAZY_THRESHOLD), ir_un(b, OP_ABS, scale));
+    Value *bar = ir_bin(b, OP_ADD, top, ir_splat(b, room, t->rank, t->shape)),
+          *none = f32_like(b, -INFINITY, t);
+    for (int k = 0; k < h->n_near; k++)
+        bar = ir_op(b, OP_WHERE, NULL, NO_ATTRS, kernel_near_is(b, &h->near[k], top), bar, none);
     return bar;
 }
 
-static Value *clone_into(Builder *b, const Value *v, ValueMap *map) { return ir_result(ir_clone(b, v->def, map)); }
+static Value *clone_into(Builder *b, const Value *v, ValueMap *map)
+{ return ir_result(ir_clone(b, v->def, map)); }
 
 static void take_new(Choice *h, Builder *b)
 {
@@ -132,7 +148,8 @@ static void take_new(Choice *h, Builder *b)
     out[1] = clone_into(b, c->alpha, map);
     out[2] = new_bar(h, b, out[0]);
     for (int k = 0; k < h->n_sums; k++) out[3 + k] = ir_bin(b, OP_MUL, h->sums[k], out[1]);
-    for (int k = 0; k < h->n_near; k++) kernel_near_arm(b, &h->near[k], base, true, &out[3 + h->n_sums + 3 * k]);
+    for (int k = 0; k < h->n_near; k++)
+        kernel_near_arm(b, &h->near[k], base, true, &out[3 + h->n_sums + 3 * k]);
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 
@@ -203,10 +220,12 @@ bool lazy_choose(Lazy *c)
     plan_choice(&h);
 
     Builder b = h.at;
-    Value *row = ir_operand(c->max, ir_operand(c->max, 0) == c->m), *grew = ir_un(&b, OP_NOT, ir_bin(&b, OP_LT, row, h.bar));
+    Value *row = ir_operand(c->max, ir_operand(c->max, 0) == c->m),
+          *grew = ir_un(&b, OP_NOT, ir_bin(&b, OP_LT, row, h.bar));
     Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &grew, 1, NO_ATTRS, NULL), *none = ir_un(&b, OP_NOT, any);
     ir_set_name(any, "grew");
-    Instr *choice = ir_build(&b, OP_IF, &none, 1, ATTRS(a_str(ATTR_NOTE, "rare")), h.types, 3 + h.n_sums + 3 * h.n_near);
+    Instr *choice =
+        ir_build(&b, OP_IF, &none, 1, ATTRS(a_str(ATTR_NOTE, "rare")), h.types, 3 + h.n_sums + 3 * h.n_near);
     for (int arm = 0; arm < 2; arm++) {
         Builder in = ir_at_end(choice->blocks[arm]);
         in.loc = b.loc;

@@ -5,11 +5,11 @@ typedef struct Sizes {
     const Func *f;
     const KernelPlan *plan;
     const Target *target;
-    const Block *block;             /* where products were counted last */
-    int64_t here, products;         /* words of accumulators: of this block; of the block that has most */
-    int64_t tile, bytes;            /* elements of the largest tile, bytes of the largest access */
+    const Block *block;     /* where products were counted last */
+    int64_t here, products; /* words of accumulators: of this block; of the block that has most */
+    int64_t tile, bytes;    /* elements of the largest tile, bytes of the largest access */
     bool rows, strided;
-    bool fma;                       /* a product that no matrix unit does as it is */
+    bool fma; /* a product that no matrix unit does as it is */
 } Sizes;
 
 static void measure(void *user, Instr *i)
@@ -28,7 +28,8 @@ static void measure(void *user, Instr *i)
         z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
         const DType in = ir_operand(i, 0)->type->dtype;
         z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
-        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) && !target_has(z->target, TF_MMA_FP8);       /* widened in registers */
+        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) &&
+                  !target_has(z->target, TF_MMA_FP8); /* widened in registers */
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
@@ -37,14 +38,16 @@ static void measure(void *user, Instr *i)
         const Attr *steps = ir_attr(i, ATTR_STEPS);
         int unit = kernel_unit_axis(z->f, i, NULL);
         if (t->kind != TYPE_TILE) return;
-        if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes) z->bytes = type_elements(t) * dtype_bytes(t->dtype);
+        if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
+            z->bytes = type_elements(t) * dtype_bytes(t->dtype);
         if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
     }
 }
 
-/* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix units most of them, since fragments
- * read from shared memory then serve more products (H100, sm_80 code, GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight hide the latency that a
- * barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
+/* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix
+ * units most of them, since fragments read from shared memory then serve more products (H100, sm_80 code,
+ * GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight
+ * hide the latency that a barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -55,19 +58,24 @@ static int choose_warps(const Func *f, const KernelPlan *p)
     if (z.products) {
         int64_t words = (int64_t)t->wave * (t->kind == TARGET_CUDA && !z.fma ? 160 : 64);
         per = (z.products + words - 1) / words;
-    }
-    else if (z.strided) per = z.tile / (t->wave * 2);
+    } else if (z.strided) per = z.tile / (t->wave * 2);
     else {
         per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
-        if (z.tile / (t->wave * 32) > per) per = z.tile / (t->wave * 32);      /* gathers, tables: no access says how much */
+        if (z.tile / (t->wave * 32) > per)
+            per = z.tile / (t->wave * 32); /* gathers, tables: no access says how much */
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
     return w * t->wave > 1024 ? 1024 / t->wave : w;
 }
 
-/* Does each warp hold whole rows of all products? Then what a row decides, its lanes can decide among themselves. */
-typedef struct Rows { Session *s; const KernelPlan *p; bool whole, products; } Rows;
+/* Does each warp hold whole rows of all products? Then what a row decides, its lanes can decide among
+ * themselves. */
+typedef struct Rows {
+    Session *s;
+    const KernelPlan *p;
+    bool whole, products;
+} Rows;
 
 static void whole_rows(void *user, Instr *i)
 {
@@ -75,16 +83,26 @@ static void whole_rows(void *user, Instr *i)
     if (i->op != OP_MMA_SYNC) return;
     const char *name = ir_attr(i, ATTR_INSTR)->s;
     r->products = true;
-    r->whole = r->whole && strcmp(name, "fma") && ir_result(i)->type->shape[0] % ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) == 0;
+    r->whole = r->whole && strcmp(name, "fma") &&
+               ir_result(i)->type->shape[0] %
+                       ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) ==
+                   0;
 }
 
-/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments would repeat each other's work. */
-typedef struct Fragments { bool chain; int products; int64_t rows, all, columns; } Fragments;      /* columns: the fewest of a product */
+/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments
+ * would repeat each other's work. */
+typedef struct Fragments {
+    bool chain;
+    int products;
+    int64_t rows, all, columns;
+} Fragments; /* columns: the fewest of a product */
 
 static void count_rows(void *user, Instr *i)
 {
     Fragments *r = user;
-    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE && ir_operand(i, 0)->type->rank == 2) r->chain = true;
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+        ir_operand(i, 0)->type->rank == 2)
+        r->chain = true;
     if (i->op != OP_MMA_SYNC) return;
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
@@ -103,37 +121,48 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
     Fragments r = { 0 };
     if (p->target->kind != TARGET_HIP) return;
     ir_walk(f->body, count_rows, &r);
-    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and exchange rows by way of LDS */
+    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and
+     * exchange rows by way of LDS */
     int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
     int warps = p->warps;
     const Decision *asked = schedule_asked(p, DECIDE_WARPS);
     bool fixed = asked || p->options.warps || f->hints.warps > 0;
-    if (asked && r.chain && r.products > 1) most = r.rows * r.columns;      /* waves side by side, as below */
+    if (asked && r.chain && r.products > 1) most = r.rows * r.columns; /* waves side by side, as below */
     while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
-    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in a lane, unless they share a file */
+    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in
+     * a lane, unless they share a file */
     for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
         if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
         else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= 1024) warps *= 2;
-    if (warps != p->warps && asked) schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
-    else if (warps != p->warps && f->hints.warps > 0) diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps, (int)most, p->target->name, warps);
+    if (warps != p->warps && asked)
+        schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
+    else if (warps != p->warps && f->hints.warps > 0)
+        diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps,
+            (int)most, p->target->name, warps);
     p->warps = warps;
 }
 
-/* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others fill the gap. The compiler would give each as many registers as it can use,
- * and fewer of them fit (H100, rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91).
- * Of 16 warps too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without
- * a reduction (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more from turn to turn. */
+/* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others
+ * fill the gap. The compiler would give each as many registers as it can use, and fewer of them fit (H100,
+ * rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91). Of 16 warps
+ * too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and
+ * 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without a reduction
+ * (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more
+ * from turn to turn. */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
     int shifted = 0, by_element;
-    int most = p->target->arch == 80 || p->target->arch == 90 || p->target->arch == 100 ? 32 : 16;      /* resident CTAs */
+    int most = p->target->arch == 80 || p->target->arch == 90 || p->target->arch == 100
+                   ? 32
+                   : 16; /* resident CTAs */
     if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
         reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
         loops |= i->op == OP_FOR || i->op == OP_WHILE;
-        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 && kernel_shift_cost(f, i, 1, &by_element) < by_element;
+        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
+                   kernel_shift_cost(f, i, 1, &by_element) < by_element;
     }
     reduces |= shifted > 0 && shifted <= FEW;
     int n = THREADS / (p->warps * p->target->wave);
@@ -145,9 +174,12 @@ static void asked_sizes(KernelPlan *p)
 {
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);
     int most = 1024 / p->target->wave;
-    if (warps && (warps->n[0] < 1 || warps->n[0] > most)) schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
+    if (warps && (warps->n[0] < 1 || warps->n[0] > most))
+        schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
     else if (warps) p->options.warps = warps->n[0];
-    if (scratch && scratch->n[0] >= p->target->shared_bytes) schedule_refuse(p, scratch, "%s has %lld bytes of shared memory", p->target->name, (long long)p->target->shared_bytes);
+    if (scratch && scratch->n[0] >= p->target->shared_bytes)
+        schedule_refuse(p, scratch, "%s has %lld bytes of shared memory", p->target->name,
+            (long long)p->target->shared_bytes);
     else if (scratch && scratch->n[0] > p->options.reserve) p->options.reserve = scratch->n[0];
     if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
 }
@@ -155,8 +187,10 @@ static void asked_sizes(KernelPlan *p)
 static bool with_roles(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_ROLES);
-    bool can = target_has(p->target, TF_TMA | TF_WGMMA), off = p->options.no_roles || (d && d->form == ROLES_NONE);
-    if (d && d->form == ROLES_N && !can) schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
+    bool can = target_has(p->target, TF_TMA | TF_WGMMA),
+         off = p->options.no_roles || (d && d->form == ROLES_NONE);
+    if (d && d->form == ROLES_N && !can)
+        schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
     if (can && !off && kernel_roles(s, f, p)) return true;
     if (can && off && ir_holds(f->body, OP_MMA_SYNC)) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
     return false;
@@ -165,11 +199,15 @@ static bool with_roles(Session *s, Func *f, KernelPlan *p)
 /* What the schedule says of a kernel without roles, all of whose warps do the same. */
 static void without_roles(KernelPlan *p)
 {
-    const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY), *programs = schedule_asked(p, DECIDE_PROGRAMS);
+    const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
+                   *programs = schedule_asked(p, DECIDE_PROGRAMS);
     int most = 2048 / (p->warps * p->target->wave);
-    if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most)) schedule_refuse(p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);
+    if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
+        schedule_refuse(
+            p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);
     else if (ctas) p->min_ctas = ctas->n[0];
-    if (programs && programs->form != PROGRAMS_EACH) schedule_refuse(p, programs, "only CTAs with roles take several programs");
+    if (programs && programs->form != PROGRAMS_EACH)
+        schedule_refuse(p, programs, "only CTAs with roles take several programs");
     schedule_take(p, DECIDE_WARPS, 0, p->warps, 0);
     if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
 }
@@ -221,7 +259,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
         without_roles(p);
         kernel_stage(s, f, p);
     }
-    ir_drop_unused(f->body);        /* what a rotated loop carried for a product that is elsewhere now */
+    ir_drop_unused(f->body); /* what a rotated loop carried for a product that is elsewhere now */
     kernel_layout(s, f, p);
     kernel_fragments_ahead(s, f, p);
     if (!roles) kernel_early_loads(s, f, p);

@@ -1,18 +1,25 @@
 /* mask-branch: masks that are true for a whole tile cost one uniform branch.
  *
- *   %w = where %cond, %x, %y       ->   %w = if <%cond holds for every element> { yield %x } else { yield where %cond, %x, %y }
+ *   %w = where %cond, %x, %y       ->   %w = if <%cond holds for every element> { yield %x } else { yield
+ * where %cond, %x, %y }
  *
- * for selects in loops with products, whose condition is a virtual tile: comparisons of index tiles, joined by and / or. Each index tile
- * is bounded by two scalars (arange by its ends, sums by sums, products by constants); a comparison holds everywhere if the bounds say so.
- * The loop stays one loop, so that products can be in flight across the border between masked and unmasked steps: on a GPU this takes the
- * place of mask-peel in such loops. */
+ * for selects in loops with products, whose condition is a virtual tile: comparisons of index tiles, joined
+ * by and / or. Each index tile is bounded by two scalars (arange by its ends, sums by sums, products by
+ * constants); a comparison holds everywhere if the bounds say so. The loop stays one loop, so that products
+ * can be in flight across the border between masked and unmasked steps: on a GPU this takes the place of
+ * mask-peel in such loops. */
 #include "passes/kernel/kernel.h"
 
-typedef struct Bounds { Value *lo, *hi; } Bounds;
+typedef struct Bounds {
+    Value *lo, *hi;
+} Bounds;
 
 static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
 {
-    if (v->type->kind == TYPE_SCALAR) { out->lo = out->hi = v; return true; }
+    if (v->type->kind == TYPE_SCALAR) {
+        out->lo = out->hi = v;
+        return true;
+    }
     if (!v->def || --*steps < 0) return false;
     Instr *d = v->def;
     DType t = v->type->dtype;
@@ -26,20 +33,29 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
         out->hi = ir_const_int(b, t, start + v->type->shape[0] - 1);
         return true;
     }
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return bounds_of(b, ir_operand(d, 0), out, steps);
-    case OP_ADD: case OP_SUB:
-        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps)) return false;
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE: return bounds_of(b, ir_operand(d, 0), out, steps);
+    case OP_ADD:
+    case OP_SUB:
+        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps))
+            return false;
         out->lo = ir_bin(b, d->op, x.lo, d->op == OP_ADD ? y.lo : y.hi);
         out->hi = ir_bin(b, d->op, x.hi, d->op == OP_ADD ? y.hi : y.lo);
         return true;
     case OP_MUL:
-        if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, steps)) return false;
+        if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, steps))
+            return false;
         out->lo = ir_bin(b, OP_MUL, x.lo, ir_const_int(b, t, c));
         out->hi = ir_bin(b, OP_MUL, x.hi, ir_const_int(b, t, c));
         return true;
     case OP_CAST:
-        if (!dtype_is_int(ir_operand(d, 0)->type->dtype) || dtype_bits(t) < 32 || dtype_bits(ir_operand(d, 0)->type->dtype) > dtype_bits(t)) return false;
-        if (!dtype_is_signed(t) || !dtype_is_signed(ir_operand(d, 0)->type->dtype) || !bounds_of(b, ir_operand(d, 0), &x, steps)) return false;
+        if (!dtype_is_int(ir_operand(d, 0)->type->dtype) || dtype_bits(t) < 32 ||
+            dtype_bits(ir_operand(d, 0)->type->dtype) > dtype_bits(t))
+            return false;
+        if (!dtype_is_signed(t) || !dtype_is_signed(ir_operand(d, 0)->type->dtype) ||
+            !bounds_of(b, ir_operand(d, 0), &x, steps))
+            return false;
         out->lo = ir_cast(b, x.lo, t);
         out->hi = ir_cast(b, x.hi, t);
         return true;
@@ -56,15 +72,23 @@ static Value *everywhere(Builder *b, Value *v, int *steps)
     Bounds x, y;
     switch ((int)d->op) {
     case OP_SPLAT: return ir_operand(d, 0);
-    case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: return everywhere(b, ir_operand(d, 0), steps);
-    case OP_AND: case OP_OR: {
-        Value *p = everywhere(b, ir_operand(d, 0), steps), *q = p ? everywhere(b, ir_operand(d, 1), steps) : NULL;
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE: return everywhere(b, ir_operand(d, 0), steps);
+    case OP_AND:
+    case OP_OR: {
+        Value *p = everywhere(b, ir_operand(d, 0), steps),
+              *q = p ? everywhere(b, ir_operand(d, 1), steps) : NULL;
         return q ? ir_bin(b, d->op, p, q) : NULL;
     }
-    case OP_LT: case OP_LE: case OP_GT: case OP_GE: {
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE: {
         DType t = ir_operand(d, 0)->type->dtype;
         if (!dtype_is_signed(t) || dtype_bits(t) < 32) return NULL;
-        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps)) return NULL;
+        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps))
+            return NULL;
         bool less = d->op == OP_LT || d->op == OP_LE;
         return ir_bin(b, d->op, less ? x.hi : x.lo, less ? y.lo : y.hi);
     }
@@ -74,18 +98,23 @@ static Value *everywhere(Builder *b, Value *v, int *steps)
 
 static bool holds_product(const Block *b)
 {
-    for (const Instr *i = b->first; i; i = i->next) if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED || i->op == OP_MMA) return true;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED || i->op == OP_MMA)
+            return true;
     return false;
 }
 
-typedef struct Ctx { Session *s; InstrList selects; } Ctx;
+typedef struct Ctx {
+    Session *s;
+    InstrList selects;
+} Ctx;
 
 static void find(void *user, Instr *i)
 {
     Ctx *c = user;
     const Instr *loop = i->block->parent;
-    if (i->op == OP_WHERE && ir_result(i)->type->kind == TYPE_TILE && loop && loop->op == OP_FOR && holds_product(i->block) &&
-        kernel_is_cheap(ir_operand(i, 0)) && !kernel_is_cheap(ir_result(i)))
+    if (i->op == OP_WHERE && ir_result(i)->type->kind == TYPE_TILE && loop && loop->op == OP_FOR &&
+        holds_product(i->block) && kernel_is_cheap(ir_operand(i, 0)) && !kernel_is_cheap(ir_result(i)))
         vec_push(&c->s->arena, &c->selects, i);
 }
 
@@ -96,7 +125,7 @@ void kernel_mask_branch(Session *s, Func *f)
     for (size_t k = 0; k < c.selects.len; k++) {
         Instr *w = c.selects.data[k];
         Builder b = ir_before(w);
-        int steps = 64;         /* operations to look at: each use of a value counts, and is computed again */
+        int steps = 64; /* operations to look at: each use of a value counts, and is computed again */
         Value *all = everywhere(&b, ir_operand(w, 0), &steps);
         if (!all) continue;
         const Type *t = ir_result(w)->type;

@@ -2,19 +2,26 @@
  *
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
- * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4, from sm_90 on m16n8k16; f32 without tf32 is "fma" (no
- * unit computes it exactly). Where the target lacks the unit for fp8 the operands are widened to f16 (gfx90a: bf16), which holds every
- * fp8 value exactly, and a performance note says so. A permute that feeds an operand from a load becomes the load's order.
- * wgmma is chosen later, by warp-roles, where whole warpgroups fit. Does not touch anything else. */
+ * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4, from sm_90 on
+ * m16n8k16; f32 without tf32 is "fma" (no unit computes it exactly). Where the target lacks the unit for fp8
+ * the operands are widened to f16 (gfx90a: bf16), which holds every fp8 value exactly, and a performance note
+ * says so. A permute that feeds an operand from a load becomes the load's order. wgmma is chosen later, by
+ * warp-roles, where whole warpgroups fit. Does not touch anything else. */
 #include "passes/kernel/kernel.h"
 
-typedef struct Ctx { Session *s; Func *f; KernelPlan *p; } Ctx;
+typedef struct Ctx {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+} Ctx;
 
 static bool feeds_products(const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
-        if (i->op == OP_PERMUTE ? !feeds_products(ir_result(i)) : (i->op != OP_MMA && i->op != OP_MMA_SYNC) || u == &i->operands[2]) return false;
+        if (i->op == OP_PERMUTE ? !feeds_products(ir_result(i))
+                                : (i->op != OP_MMA && i->op != OP_MMA_SYNC) || u == &i->operands[2])
+            return false;
     }
     return true;
 }
@@ -52,35 +59,52 @@ static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t 
     bool mma = target_has(t, TF_MMA_SYNC);
     if (t->kind == TARGET_CUDA && mma) {
         switch ((int)d) {
-        case DT_F16: case DT_BF16: return "m16n8k16";
+        case DT_F16:
+        case DT_BF16: return "m16n8k16";
         case DT_F32: return tf32 ? "m16n8k8_tf32" : "fma";
-        case DT_F64: return t->arch >= 90 && m % 16 == 0 && k % 16 == 0 ? "m16n8k16_f64" : "m8n8k4_f64";     /* H100: twice the rate */
-        case DT_I8: case DT_U8: return "m16n8k32";
-        case DT_F8E4M3: case DT_F8E5M2: return "m16n8k32";
+        case DT_F64:
+            return t->arch >= 90 && m % 16 == 0 && k % 16 == 0 ? "m16n8k16_f64"
+                                                               : "m8n8k4_f64"; /* H100: twice the rate */
+        case DT_I8:
+        case DT_U8: return "m16n8k32";
+        case DT_F8E4M3:
+        case DT_F8E5M2: return "m16n8k32";
         default: return "fma";
         }
     }
-    if (target_has(t, TF_MFMA)) {           /* the exchanged form, unless half of it would be padding */
-        bool small = m <= 16 || n <= 16, wide = t->arch == 0x950;      /* wide: twice the K in the same time, where the tile has it */
+    if (target_has(t, TF_MFMA)) { /* the exchanged form, unless half of it would be padding */
+        bool small = m <= 16 || n <= 16,
+             wide = t->arch == 0x950; /* wide: twice the K in the same time, where the tile has it */
         switch ((int)d) {
-        case DT_F16: case DT_BF16: return !small ? "mfma_32x32x16_r" : t->arch == 0x950 ? "mfma_16x16x32" : "mfma_16x16x16";
-        case DT_F32: return !small ? "mfma_32x32x8_32_r" : tf32 && t->arch == 0x942 ? "mfma_16x16x8_xf32" : "mfma_16x16x4";
+        case DT_F16:
+        case DT_BF16:
+            return !small ? "mfma_32x32x16_r" : t->arch == 0x950 ? "mfma_16x16x32" : "mfma_16x16x16";
+        case DT_F32:
+            return !small                     ? "mfma_32x32x8_32_r"
+                   : tf32 && t->arch == 0x942 ? "mfma_16x16x8_xf32"
+                                              : "mfma_16x16x4";
         case DT_F64: return "mfma_16x16x4_f64";
-        case DT_I8: return !small ? "mfma_32x32x32_8_r" : t->arch == 0x90a ? "mfma_16x16x16_8" : wide && k % 64 == 0 ? "mfma_16x16x64_8" : "mfma_16x16x32_8";
-        case DT_F8E4M3: case DT_F8E5M2:
+        case DT_I8:
+            return !small                ? "mfma_32x32x32_8_r"
+                   : t->arch == 0x90a    ? "mfma_16x16x16_8"
+                   : wide && k % 64 == 0 ? "mfma_16x16x64_8"
+                                         : "mfma_16x16x32_8";
+        case DT_F8E4M3:
+        case DT_F8E5M2:
             if (small) return wide && k % 128 == 0 ? "mfma_16x16x128_8" : "mfma_16x16x32_8";
             return wide && k % 64 == 0 ? "mfma_32x32x64_8_r" : "mfma_32x32x32_8_r";
         default: return "fma";
         }
     }
-    if (target_has(t, TF_WMMA)) return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16_r" : d == DT_I8 || d == DT_U8 ? "wmma_16x16x16_8_r" : "fma";
+    if (target_has(t, TF_WMMA))
+        return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16_r"
+               : d == DT_I8 || d == DT_U8  ? "wmma_16x16x16_8_r"
+                                           : "fma";
     return "fma";
 }
 
 static bool fp8_native(const Target *t)
-{
-    return target_has(t, TF_MMA_FP8) || (target_has(t, TF_MFMA_FP8) && t->arch == 0x950);
-}
+{ return target_has(t, TF_MMA_FP8) || (target_has(t, TF_MFMA_FP8) && t->arch == 0x950); }
 
 static void visit(void *user, Instr *i)
 {
@@ -90,17 +114,22 @@ static void visit(void *user, Instr *i)
     const Target *t = c->p->target;
     Builder b = ir_before(i);
     if (is_fp8(v[0]->type->dtype) && !fp8_native(t)) {
-        /* gfx90a takes subnormal f16 for zero, and the small e5m2 would be such; bf16 holds every fp8 as a normal number */
+        /* gfx90a takes subnormal f16 for zero, and the small e5m2 would be such; bf16 holds every fp8 as a
+         * normal number */
         DType wide = t->arch == 0x90a ? DT_BF16 : DT_F16;
-        diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name, dtype_name(v[0]->type->dtype), dtype_name(wide));
+        diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name,
+            dtype_name(v[0]->type->dtype), dtype_name(wide));
         for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], wide);
     }
     int64_t precision = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL);
     bool tf32 = precision == PRECISION_TF32;
     DType d = v[0]->type->dtype;
-    if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8;        /* MFMA knows signed bytes only */
+    if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8; /* MFMA knows signed bytes only */
     const int64_t *shape = ir_result(i)->type->shape;
-    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3, ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])), a_int(ATTR_PRECISION, precision)), NULL, 0);
+    Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3,
+        ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])),
+            a_int(ATTR_PRECISION, precision)),
+        NULL, 0);
     ir_replace(ir_result(i), ir_result(m));
     ir_result(m)->name = ir_result(i)->name;
     ir_erase(i);

@@ -1,21 +1,23 @@
 /* near: the exponents of a softmax in one fma an element, where no row is far from zero.
  *
- *   %p = exp2((%x * scale - broadcast %m) * c)                    three operations an element, right for every finite input
- * becomes
- *   %far  = warpgroup_any(not |%m| <= 2^10 / c)
- *   %x', %k, %n = if %far { yield %x * scale - broadcast %m, c, 0 } else { yield %x, scale * c, %m * -c }
- *   %p = exp2(fma(%x', %k, broadcast %n))
+ *   %p = exp2((%x * scale - broadcast %m) * c)                    three operations an element, right for
+ * every finite input becomes %far  = warpgroup_any(not |%m| <= 2^10 / c) %x', %k, %n = if %far { yield %x *
+ * scale - broadcast %m, c, 0 } else { yield %x, scale * c, %m * -c } %p = exp2(fma(%x', %k, broadcast %n))
  *
- * fma(x, scale c, -(m c)) rounds m c once, which moves the exponent by up to |m c| 2^-24: 2^-14 at most while |m c| <= 2^10. Rows beyond that (scores of 1e9, masks of -1e30)
- * have their difference first: it takes x's registers, so that what follows is the same. A warp decides for its rows; either way is right for each of them.
+ * fma(x, scale c, -(m c)) rounds m c once, which moves the exponent by up to |m c| 2^-24: 2^-14 at most while
+ * |m c| <= 2^10. Rows beyond that (scores of 1e9, masks of -1e30) have their difference first: it takes x's
+ * registers, so that what follows is the same. A warp decides for its rows; either way is right for each of
+ * them.
  *
- * Bound: of the exponential of the difference as the program rounds it, a relative (1 + |d| + |m c|) 2^-22, d the exponent: the fma rounds by |d| 2^-24, scale c and m c are rounded by 2^-24 of
- * what they give, (|d| + 2 |m c|) 2^-24, and the program rounds x * scale, (|d| + |m c|) 2^-24, which the fma does not; times ln 2, and the instruction's 2^-22. NaN and infinite m are far; infinite x have infinite
- * exponents in both forms.
+ * Bound: of the exponential of the difference as the program rounds it, a relative (1 + |d| + |m c|) 2^-22, d
+ * the exponent: the fma rounds by |d| 2^-24, scale c and m c are rounded by 2^-24 of what they give, (|d| + 2
+ * |m c|) 2^-24, and the program rounds x * scale, (|d| + |m c|) 2^-24, which the fma does not; times ln 2,
+ * and the instruction's 2^-22. NaN and infinite m are far; infinite x have infinite exponents in both forms.
  *
  * Where scale * c might overflow the limit is -1, and all rows are far.
  *
- * Requires: each warp holds whole rows; loops with products, whose arithmetic an element counts. lazy-rescale decides for the exponents under its maximum. */
+ * Requires: each warp holds whole rows; loops with products, whose arithmetic an element counts. lazy-rescale
+ * decides for the exponents under its maximum. */
 #include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -28,17 +30,22 @@ static Value *splatted(Value *v)
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
-static Value *splat_as(Builder *b, Value *scalar, const Type *t) { return ir_splat(b, scalar, t->rank, t->shape); }
-static Value *f32_as(Builder *b, double v, const Type *t) { return splat_as(b, ir_const_float(b, DT_F32, v), t); }
+static Value *splat_as(Builder *b, Value *scalar, const Type *t)
+{ return ir_splat(b, scalar, t->rank, t->shape); }
+static Value *f32_as(Builder *b, double v, const Type *t)
+{ return splat_as(b, ir_const_float(b, DT_F32, v), t); }
 
 bool kernel_near_find(Value *exponent, KernelNear *n)
 {
     Instr *times = exponent->def;
-    if (!times || times->op != OP_MUL || exponent->type->kind != TYPE_TILE || exponent->type->dtype != DT_F32) return false;
-    for (const Use *u = exponent->uses; u; u = u->next) if (u->user->op != OP_EXP2) return false;
+    if (!times || times->op != OP_MUL || exponent->type->kind != TYPE_TILE || exponent->type->dtype != DT_F32)
+        return false;
+    for (const Use *u = exponent->uses; u; u = u->next)
+        if (u->user->op != OP_EXP2) return false;
     Instr *sub = ir_operand(times, 0)->def;
     Value *c = splatted(ir_operand(times, 1));
-    if (!c || !sub || sub->op != OP_SUB || sub->block != times->block || ir_result(sub)->uses->next) return false;
+    if (!c || !sub || sub->op != OP_SUB || sub->block != times->block || ir_result(sub)->uses->next)
+        return false;
     Instr *repeated = ir_operand(sub, 1)->def, *scaled = ir_operand(sub, 0)->def;
     if (!repeated || repeated->op != OP_BROADCAST) return false;
     *n = (KernelNear){ times, ir_operand(sub, 0), NULL, c, ir_operand(repeated, 0) };
@@ -54,25 +61,28 @@ static Value *limit(Builder *b, const KernelNear *n)
 {
     double c, scale = 1;
     bool known = ir_is_const_float(n->c, &c);
-    Value *finite = ir_const_float(b, DT_F32, FLT_MAX), *most = known ? ir_const_float(b, DT_F32, (float)fmin(NEAR / fabs(c), FLT_MAX))
-                         : ir_bin(b, OP_MIN, ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, NEAR), ir_un(b, OP_ABS, n->c)), finite);
-    if (known && (!n->scale || ir_is_const_float(n->scale, &scale))) return fabs(c * scale) <= BIG_FACTOR ? most : ir_const_float(b, DT_F32, -1);
+    Value *finite = ir_const_float(b, DT_F32, FLT_MAX),
+          *most =
+              known ? ir_const_float(b, DT_F32, (float)fmin(NEAR / fabs(c), FLT_MAX))
+                    : ir_bin(b, OP_MIN,
+                          ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, NEAR), ir_un(b, OP_ABS, n->c)), finite);
+    if (known && (!n->scale || ir_is_const_float(n->scale, &scale)))
+        return fabs(c * scale) <= BIG_FACTOR ? most : ir_const_float(b, DT_F32, -1);
     Value *k = ir_un(b, OP_ABS, n->scale ? ir_bin(b, OP_MUL, n->scale, n->c) : n->c);
     Value *small = ir_bin(b, OP_LE, k, ir_const_float(b, DT_F32, BIG_FACTOR));
     return ir_op(b, OP_WHERE, NULL, NO_ATTRS, small, most, ir_const_float(b, DT_F32, -1));
 }
 
 Value *kernel_near_is(Builder *b, const KernelNear *n, Value *row)
-{
-    return ir_bin(b, OP_LE, ir_un(b, OP_ABS, row), splat_as(b, limit(b, n), row->type));
-}
+{ return ir_bin(b, OP_LE, ir_un(b, OP_ABS, row), splat_as(b, limit(b, n), row->type)); }
 
 /* The exponent's factor in one fma: scale * c. */
 static Value *joint_factor(Builder *b, const KernelNear *n)
 {
     double c, scale;
     if (!n->scale) return n->c;
-    if (ir_is_const_float(n->c, &c) && ir_is_const_float(n->scale, &scale)) return ir_const_float(b, DT_F32, (float)(scale * c));
+    if (ir_is_const_float(n->c, &c) && ir_is_const_float(n->scale, &scale))
+        return ir_const_float(b, DT_F32, (float)(scale * c));
     return ir_bin(b, OP_MUL, n->scale, n->c);
 }
 
@@ -105,7 +115,8 @@ void kernel_near_take(const KernelNear *n, Value *chosen)
     Builder b = ir_before(n->times);
     const Type *t = n->x->type;
     Value *shift = chosen + 2;
-    Value *e = ir_op(&b, OP_FMA, NULL, NO_ATTRS, chosen, splat_as(&b, chosen + 1, t), ir_emit(&b, OP_BROADCAST, &shift, 1, NO_ATTRS, t));
+    Value *e = ir_op(&b, OP_FMA, NULL, NO_ATTRS, chosen, splat_as(&b, chosen + 1, t),
+        ir_emit(&b, OP_BROADCAST, &shift, 1, NO_ATTRS, t));
     ir_replace(ir_result(n->times), e);
 }
 
@@ -130,7 +141,8 @@ static bool in_loop_of_products(const Instr *i)
 {
     const Instr *loop = i->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
-    for (const Instr *k = i->block->first; k; k = k->next) if (k->op == OP_MMA || k->op == OP_MMA_SYNC || k->op == OP_WGMMA) return true;
+    for (const Instr *k = i->block->first; k; k = k->next)
+        if (k->op == OP_MMA || k->op == OP_MMA_SYNC || k->op == OP_WGMMA) return true;
     return false;
 }
 
@@ -140,9 +152,11 @@ void kernel_near(Session *s, Func *f)
     KernelNear n;
     ir_collect(&s->arena, f->body, OP_EXP2, &powers);
     for (size_t k = 0; k < powers.len; k++) {
-        if (!in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n)) continue;
+        if (!in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n))
+            continue;
         Block *at = n.row->def ? n.row->def->block : n.row->block;
-        Builder b = n.row->def ? ir_after(n.row->def) : (Builder){ .module = f->module, .block = at, .before = at->first };
+        Builder b = n.row->def ? ir_after(n.row->def)
+                               : (Builder){ .module = f->module, .block = at, .before = at->first };
         b.loc = n.times->loc;
         Value *far = ir_un(&b, OP_NOT, kernel_near_is(&b, &n, n.row));
         far = ir_emit(&b, OP_WARPGROUP_ANY, &far, 1, NO_ATTRS, NULL);

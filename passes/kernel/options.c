@@ -1,4 +1,5 @@
-/* options.c: which passes of the kernel IR the flag --skip-pass leaves out. Their names stand in passes.def (KERNEL_PASS). */
+/* options.c: which passes of the kernel IR the flag --skip-pass leaves out. Their names stand in passes.def
+ * (KERNEL_PASS). */
 #include "passes/kernel/kernel.h"
 #include "passes/passes.h"
 
@@ -6,7 +7,8 @@ KernelOptions kernel_options_of(const PassOptions *o)
 {
     bool schedule = pass_skipped(o, "schedule");
     return (KernelOptions){
-        .schedule = o->schedule, .schedule_name = o->schedule_name,
+        .schedule = o->schedule,
+        .schedule_name = o->schedule_name,
         .no_async = pass_skipped(o, "pipeline"),
         .no_roles = pass_skipped(o, "warp-roles"),
         .no_overlap = pass_skipped(o, "mma-pipeline"),
@@ -29,6 +31,8 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .no_lazy = pass_skipped(o, "lazy-rescale"),
         .no_promote = pass_skipped(o, "promote"),
         .no_swizzle = pass_skipped(o, "swizzle"),
-        .no_persistent = schedule, .no_tickets = schedule, .no_order = schedule,
+        .no_persistent = schedule,
+        .no_tickets = schedule,
+        .no_order = schedule,
     };
 }

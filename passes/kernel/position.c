@@ -1,5 +1,6 @@
-/* position.c: where a part of a window lies that has positions of its own: an element of a tile of integers as a scalar, for copies that one thread starts; or a tile of them, a position for each
- * row, for threads that copy. See positions.c. */
+/* position.c: where a part of a window lies that has positions of its own: an element of a tile of integers
+ * as a scalar, for copies that one thread starts; or a tile of them, a position for each row, for threads
+ * that copy. See positions.c. */
 #include "passes/kernel/positions.h"
 
 static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
@@ -32,7 +33,8 @@ static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS),
+               *order = ir_attr(i, ATTR_ORDER);
     Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
     int64_t single[TILE_MAX_RANK];
     for (int a = 0, t = 0; a < m.rank; a++) {
@@ -40,15 +42,20 @@ static Value *position_of_load(Builder *b, const Instr *i, Value *const *at)
         ops[1 + a] = m.idx[a];
         if (ext->v[a] == -1) continue;
         int k = t++;
-        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
+        for (int o = 0; order && o < order->n; o++)
+            if (order->v[o] == t - 1) k = o;
         Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
-        if (steps && steps->v[a] != 1) step = ir_bin(b, OP_MUL, step, ir_const_int(b, step->type->dtype, steps->v[a]));
+        if (steps && steps->v[a] != 1)
+            step = ir_bin(b, OP_MUL, step, ir_const_int(b, step->type->dtype, steps->v[a]));
         ops[1 + a] = ir_bin(b, OP_ADD, m.idx[a], step);
     }
     Attr attrs[3];
     int n = 0, n_ops = 1 + m.rank;
     attrs[n++] = a_ints(ATTR_EXTENTS, single, m.rank);
-    if (m.pad) { ops[n_ops++] = m.pad; attrs[n++] = a_int(ATTR_HAS_PAD, 1); }
+    if (m.pad) {
+        ops[n_ops++] = m.pad;
+        attrs[n++] = a_int(ATTR_HAS_PAD, 1);
+    }
     if (ir_attr(i, ATTR_MASKED)) attrs[n++] = *ir_attr(i, ATTR_MASKED);
     return ir_emit(b, OP_LOAD, ops, n_ops, (Attrs){ attrs, n }, NULL);
 }
@@ -66,11 +73,14 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
         return start ? ir_bin(b, OP_ADD, x, ir_const_int(b, v->type->dtype, start)) : x;
     }
     case OP_LOAD: return position_of_load(b, i, at);
-    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
+            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
+                if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
             own[a] = k < 0 || from->shape[a] == 1 ? ir_const_int(b, DT_I32, 0) : at[k];
         }
         return kernel_position(b, ir_operand(i, 0), own);
@@ -78,7 +88,8 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
     default: break;
     }
     for (int k = 0; k < i->n_operands; k++) own[k] = kernel_position(b, ir_operand(i, k), at);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_scalar(b->module->session, v->type->dtype) : NULL);
+    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
+        i->op == OP_CAST || i->op == OP_BITCAST ? type_scalar(b->module->session, v->type->dtype) : NULL);
 }
 
 int64_t kernel_parts(const Instr *load, uint32_t *picked)
@@ -100,7 +111,8 @@ int64_t kernel_parts(const Instr *load, uint32_t *picked)
 static bool only_widens(const Instr *i)
 {
     const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;
-    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 && dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
+    return from && dtype_is_int(from->dtype) && dtype_bits(from->dtype) >= 32 &&
+           dtype_bits(i->results[0].type->dtype) >= dtype_bits(from->dtype);
 }
 
 static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
@@ -109,24 +121,28 @@ static Value *rows_of_load(Builder *b, const Instr *i, Value *const *at)
     Session *s = b->module->session;
     ir_mem_parts(i, &m);
     const Type *shape = at[0]->type;
-    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS), *order = ir_attr(i, ATTR_ORDER);
+    const Attr *ext = ir_attr(i, ATTR_EXTENTS), *steps = ir_attr(i, ATTR_STEPS),
+               *order = ir_attr(i, ATTR_ORDER);
     Value *ops[2 + TILE_MAX_RANK] = { m.tensor };
     for (int a = 0, t = 0; a < m.rank; a++) {
         Value *from = ir_splat(b, m.idx[a], shape->rank, shape->shape);
         ops[1 + a] = from;
         if (ext->v[a] == -1) continue;
         int k = t++;
-        for (int o = 0; order && o < order->n; o++) if (order->v[o] == t - 1) k = o;
+        for (int o = 0; order && o < order->n; o++)
+            if (order->v[o] == t - 1) k = o;
         Value *step = ir_cast(b, at[k], m.idx[a]->type->dtype);
         if (steps && steps->v[a] != 1) {
-            Value *by = ir_splat(b, ir_const_int(b, m.idx[a]->type->dtype, steps->v[a]), shape->rank, shape->shape);
+            Value *by =
+                ir_splat(b, ir_const_int(b, m.idx[a]->type->dtype, steps->v[a]), shape->rank, shape->shape);
             step = ir_bin(b, OP_MUL, step, by);
         }
         ops[1 + a] = ir_bin(b, OP_ADD, from, step);
     }
     int n = 1 + m.rank;
     if (m.pad) ops[n++] = m.pad;
-    return ir_emit(b, OP_GATHER, ops, n, m.pad ? ATTRS(a_int(ATTR_HAS_PAD, 1)) : NO_ATTRS, type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
+    return ir_emit(b, OP_GATHER, ops, n, m.pad ? ATTRS(a_int(ATTR_HAS_PAD, 1)) : NO_ATTRS,
+        type_tile(s, i->results[0].type->dtype, shape->rank, shape->shape));
 }
 
 Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
@@ -146,13 +162,18 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
         return ir_bin(b, OP_ADD, x, first);
     }
     case OP_LOAD: return rows_of_load(b, i, at);
-    case OP_BROADCAST: case OP_PERMUTE: case OP_RESHAPE: {
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
         for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
-            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++) if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
-            own[a] = k < 0 || from->shape[a] == 1 ? ir_splat(b, ir_const_int(b, DT_I32, 0), shape->rank, shape->shape) : at[k];
+            for (int o = 0; i->op == OP_PERMUTE && o < from->rank; o++)
+                if (ir_attr(i, ATTR_ORDER)->v[o] == a) k = o;
+            own[a] = k < 0 || from->shape[a] == 1
+                         ? ir_splat(b, ir_const_int(b, DT_I32, 0), shape->rank, shape->shape)
+                         : at[k];
         }
         return position_rows(b, ir_operand(i, 0), own, narrow);
     }
@@ -160,5 +181,7 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
     }
     if (narrow && only_widens(i)) return position_rows(b, ir_operand(i, 0), at, true);
     for (int k = 0; k < i->n_operands; k++) own[k] = position_rows(b, ir_operand(i, k), at, false);
-    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, i->op == OP_CAST || i->op == OP_BITCAST ? type_tile(s, v->type->dtype, shape->rank, shape->shape) : NULL);
+    return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
+        i->op == OP_CAST || i->op == OP_BITCAST ? type_tile(s, v->type->dtype, shape->rank, shape->shape)
+                                                : NULL);
 }

@@ -1,9 +1,14 @@
-/* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into rings, and what they need. */
+/* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into
+ * rings, and what they need. */
 #include "passes/kernel/roles.h"
 
-enum { MOST_POSITIONS = 32 };      /* as operands.c allows */
+enum { MOST_POSITIONS = 32 }; /* as operands.c allows */
 
-typedef struct Live { bool *value; uint32_t n; Op put; } Live;
+typedef struct Live {
+    bool *value;
+    uint32_t n;
+    Op put;
+} Live;
 
 static void mark(Live *l, Value *v)
 {
@@ -18,7 +23,8 @@ static void mark(Live *l, Value *v)
             mark(l, ir_operand(ir_terminator(p->blocks[0]), v->index - 1));
             mark(l, &p->results[v->index - 1]);
         }
-        if (p->op == OP_FOR) for (int k = 0; k < 3; k++) mark(l, ir_operand(p, k));
+        if (p->op == OP_FOR)
+            for (int k = 0; k < 3; k++) mark(l, ir_operand(p, k));
         return;
     }
     if (d->op == OP_FOR) {
@@ -33,14 +39,17 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
-/* Coordinates are handed on with the ticket by whoever draws it, and taken by all others: the loop over programs stays though nothing is put in it. */
-static bool is_needed(const Live *l, const Instr *i) { return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
+/* Coordinates are handed on with the ticket by whoever draws it, and taken by all others: the loop over
+ * programs stays though nothing is put in it. */
+static bool is_needed(const Live *l, const Instr *i)
+{ return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
 
 static void mark_puts(Live *l, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
-        if (i->op == l->put) for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
-        if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i));      /* handed on to the consumers */
+        if (i->op == l->put)
+            for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i)); /* handed on to the consumers */
         if (!is_needed(l, i)) continue;
         for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
         for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
@@ -50,7 +59,8 @@ static void mark_puts(Live *l, Block *b)
 static bool is_live(const Live *l, const Instr *i)
 {
     if (op_info[i->op].flags & OPF_TERM) return true;
-    for (int k = 0; k < i->n_results; k++) if (l->value[i->results[k].id]) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (l->value[i->results[k].id]) return true;
     return is_needed(l, i);
 }
 
@@ -77,8 +87,10 @@ static Instr *first_place(Instr *load, uint32_t picked)
     Instr *at = load;
     MemParts m;
     ir_mem_parts(load, &m);
-    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_attr_int(loop, ATTR_TICKETS, 0); loop = loop->block->parent) {
-        for (int a = 0; a < m.rank; a++) if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_attr_int(loop, ATTR_TICKETS, 0);
+        loop = loop->block->parent) {
+        for (int a = 0; a < m.rank; a++)
+            if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
         at = loop;
     }
     return at;
@@ -90,22 +102,30 @@ static bool reads_unmasked(const Value *v)
     const Instr *d = v->def;
     if (v->type->kind != TYPE_TILE) return false;
     if (d->op == OP_LOAD) return !ir_attr_int(d, ATTR_MASKED, 1);
-    for (int k = 0; k < d->n_operands; k++) if (reads_unmasked(ir_operand(d, k))) return true;
+    for (int k = 0; k < d->n_operands; k++)
+        if (reads_unmasked(ir_operand(d, k))) return true;
     return false;
 }
 
-/* Passes of filler threads over the rows of a tile: `pieces` threads share a row, `rows` of them are the tile's, `at_once` a pass's. */
-typedef struct Passes { int pieces; int64_t rows, at_once; } Passes;
+/* Passes of filler threads over the rows of a tile: `pieces` threads share a row, `rows` of them are the
+ * tile's, `at_once` a pass's. */
+typedef struct Passes {
+    int pieces;
+    int64_t rows, at_once;
+} Passes;
 
-/* The row whose position is read. The last pass may go beyond the tile's rows: a thread without a row copies nothing, and reads the position of the last one. */
+/* The row whose position is read. The last pass may go beyond the tile's rows: a thread without a row copies
+ * nothing, and reads the position of the last one. */
 static Value *row_to_read(Builder *b, const Passes *over, int pass, Value *row, const Value *position)
 {
     if (!over->rows || (pass + 1) * over->at_once <= over->rows || !reads_unmasked(position)) return row;
     return ir_bin(b, OP_MIN, row, ir_const_int(b, DT_I32, over->rows - 1));
 }
 
-/* A put for each part of a window that has positions of its own: they are read first, all of them, then the copies are started. `over`: with rows, of fillers. */
-static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n, int64_t parts, uint32_t picked)
+/* A put for each part of a window that has positions of its own: they are read first, all of them, then the
+ * copies are started. `over`: with rows, of fillers. */
+static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n,
+    int64_t parts, uint32_t picked)
 {
     int rank = n_ops - 2;
     int64_t ext[TILE_MAX_RANK];
@@ -116,7 +136,9 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
     early.loc = load->loc;
     for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
     for (int p = 0; p < parts; p++) {
-        number[p] = over->rows ? ir_emit(&early, OP_FILL_ROW, NULL, 0, ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, over->pieces)), i32) : ir_const_int(&early, DT_I32, p);
+        number[p] = over->rows ? ir_emit(&early, OP_FILL_ROW, NULL, 0,
+                                     ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, over->pieces)), i32)
+                               : ir_const_int(&early, DT_I32, p);
         Value *zero = ir_const_int(&early, DT_I32, 0);
         for (int k = 1; k < TILE_MAX_RANK; k++) at[k] = zero;
         for (int a = 0; a < rank; a++) {
@@ -126,13 +148,15 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
             places[p][a] = kernel_position(&early, ops[2 + a], at);
         }
     }
-    for (int k = 0; k < n; k++) if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
+    for (int k = 0; k < n; k++)
+        if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
     attrs[n++] = a_int(ATTR_PARTS, parts);
     for (int p = 0; p < parts; p++) {
         for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
         ops[n_ops] = number[p];
         attrs[n] = a_int(ATTR_SLOT, p);
-        ir_build(b, over->rows ? OP_RING_FILL : OP_RING_PUT, ops, n_ops + 1, (Attrs){ attrs, over->rows ? n + 1 : n }, NULL, 0);
+        ir_build(b, over->rows ? OP_RING_FILL : OP_RING_PUT, ops, n_ops + 1,
+            (Attrs){ attrs, over->rows ? n + 1 : n }, NULL, 0);
     }
 }
 
@@ -145,14 +169,17 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         MemParts m;
         ir_mem_parts(i, &m);
         const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value, m.tensor };
+        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value,
+            m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[10];
         int n = 0;
         uint32_t picked;
         int64_t parts = kernel_parts(i, &picked);
-        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED, ATTR_SHIFTS };
-        for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++) if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED,
+            ATTR_SHIFTS };
+        for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++)
+            if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
         Builder at = ir_before(i);
         Passes over = { 0 };

@@ -1,6 +1,7 @@
 /* program: program ids from the linear id of the CTA.
  *
- *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 % grid1, ...
+ *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 % grid1,
+ * ...
  *
  * Launches are one-dimensional; first axis fastest. The remap block, if any, is inlined once. */
 #include "passes/kernel/kernel.h"
@@ -13,7 +14,13 @@ bool kernel_over_programs(const Instr *loop)
     return ir_attr_int(loop, ATTR_TICKETS, 0) || (first->def && first->def->op == OP_CTA_ID);
 }
 
-typedef struct Ctx { Session *s; Func *f; Value *linear; Value *coord[3]; int rank; } Ctx;
+typedef struct Ctx {
+    Session *s;
+    Func *f;
+    Value *linear;
+    Value *coord[3];
+    int rank;
+} Ctx;
 
 static void visit(void *user, Instr *i)
 {
@@ -39,20 +46,25 @@ void kernel_program(Session *s, Func *f, KernelPlan *p)
         ValueMap map;
         value_map_init(&map, &s->arena);
         value_map_set(&map, f->remap->args[0], ir_cast(&b, w, f->remap->args[0]->type->dtype));
-        for (int k = 1; k < f->remap->n_args; k++) value_map_set(&map, f->remap->args[k], f->body->args[k - 1]);
+        for (int k = 1; k < f->remap->n_args; k++)
+            value_map_set(&map, f->remap->args[k], f->body->args[k - 1]);
         ir_clone_block_into(&b, f->remap, &map, false);
         w = ir_cast(&b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_I32);
     }
     bool ordered = kernel_order(s, f, p, &b, w, c.rank, c.coord);
     for (int a = 0; a < c.rank && !ordered; a++) {
-        if (a == c.rank - 1) { c.coord[a] = w; break; }
+        if (a == c.rank - 1) {
+            c.coord[a] = w;
+            break;
+        }
         Value *g = ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
         c.coord[a] = ir_bin(&b, OP_REM, w, g);
         w = ir_bin(&b, OP_DIV, w, g);
     }
     for (int a = 0; a < c.rank; a++) {
         Value *v = ir_cast(&b, c.coord[a], DT_I32);
-        c.coord[a] = ir_emit(&b, OP_PROGRAM_COORD, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_COUNT, c.rank)), NULL);
+        c.coord[a] =
+            ir_emit(&b, OP_PROGRAM_COORD, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_COUNT, c.rank)), NULL);
     }
     ir_walk(f->body, visit, &c);
 }

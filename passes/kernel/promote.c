@@ -7,15 +7,16 @@
  * and for wgmma (roles.c asks for it where it makes the product)
  *     %c = wgmma_promoted %a, %b, %acc {promote = 128, count = columns}
  *
- * The unit then adds at most 128 products, beginning at zero, and everything else is an addition of f32: the error no longer
- * grows with K. Products of one block that add to each other share a sum as long as their K together is 128 at most; a
- * product of more is cut into parts of its K (`part`).
+ * The unit then adds at most 128 products, beginning at zero, and everything else is an addition of f32: the
+ * error no longer grows with K. Products of one block that add to each other share a sum as long as their K
+ * together is 128 at most; a product of more is cut into parts of its K (`part`).
  *
- * wgmma_promoted needs registers for a second sum. It takes the product in groups of columns, so that the second sum has
- * room beside the accumulators; while one warpgroup waits for a group and adds it, another one's products run.
+ * wgmma_promoted needs registers for a second sum. It takes the product in groups of columns, so that the
+ * second sum has room beside the accumulators; while one warpgroup waits for a group and adds it, another
+ * one's products run.
  *
- * Requires fp8 operands and no `precision = fast_accum`. A product that begins at zero and whose K is 128 at most
- * stays as it is. Every other product keeps its meaning; only where sums are rounded changes. */
+ * Requires fp8 operands and no `precision = fast_accum`. A product that begins at zero and whose K is 128 at
+ * most stays as it is. Every other product keeps its meaning; only where sums are rounded changes. */
 #include "passes/kernel/kernel.h"
 
 int kernel_promote_after(const KernelPlan *p, const Instr *product, const char *instr)
@@ -30,27 +31,31 @@ int kernel_promote_after(const KernelPlan *p, const Instr *product, const char *
 
 int kernel_promote_columns(const KernelPlan *p, int columns, int held)
 {
-    enum { OTHERS = 32, LEAST = 64 };       /* registers for addresses and counters; columns of a product that keeps the unit busy */
-    int room = (p->consumer_registers ? p->consumer_registers : p->target->max_registers) - OTHERS - held, n = columns;
+    enum {
+        OTHERS = 32,
+        LEAST = 64
+    }; /* registers for addresses and counters; columns of a product that keeps the unit busy */
+    int room = (p->consumer_registers ? p->consumer_registers : p->target->max_registers) - OTHERS - held,
+        n = columns;
     while (n / 2 > room && n % 16 == 0 && n / 2 >= LEAST) n /= 2;
     return n;
 }
 
-/* --- mma.sync ------------------------------------------------------------------------------------------------------ */
+/* --- mma.sync ---------------------------------------------------------------------------------------- */
 
-typedef struct Ctx { Session *s; KernelPlan *p; InstrList products; } Ctx;
+typedef struct Ctx {
+    Session *s;
+    KernelPlan *p;
+    InstrList products;
+} Ctx;
 
 static Value *zeros(Builder *b, const Type *t)
-{
-    return ir_splat(b, ir_const_float(b, t->dtype, 0), t->rank, t->shape);
-}
+{ return ir_splat(b, ir_const_float(b, t->dtype, 0), t->rank, t->shape); }
 
 static int64_t positions(const Instr *product) { return ir_operand(product, 0)->type->shape[1]; }
 
 static int after(const Ctx *c, const Instr *product)
-{
-    return kernel_promote_after(c->p, product, ir_attr(product, ATTR_INSTR)->s);
-}
+{ return kernel_promote_after(c->p, product, ir_attr(product, ATTR_INSTR)->s); }
 
 /* The product of this block that alone takes this one's sum, and adds to it. */
 static Instr *next_of(const Instr *product)
@@ -88,7 +93,7 @@ static void cut(Ctx *c, Instr *product, int n)
         ir_set_operand(one, 2, sum);
         sum = ir_result(one);
         add_apart(ir_operand(one, 2), one, one);
-        if (one->next != product) sum = ir_result(one->next);       /* the addition */
+        if (one->next != product) sum = ir_result(one->next); /* the addition */
     }
     ir_replace(ir_result(product), sum);
     ir_erase(product);
@@ -101,7 +106,10 @@ static void promote_from(Ctx *c, size_t at, bool *done)
     int64_t k = positions(first);
     done[at] = true;
     if (!n) return;
-    if (k > n) { cut(c, first, n); return; }
+    if (k > n) {
+        cut(c, first, n);
+        return;
+    }
     while ((next = next_of(last)) && after(c, next) == n && k + positions(next) <= n) {
         k += positions(next);
         last = next;
@@ -115,5 +123,6 @@ void kernel_promote(Session *s, Func *f, KernelPlan *p)
     Ctx c = { .s = s, .p = p };
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     bool *done = arena_array(&s->arena, bool, c.products.len + 1);
-    for (size_t k = 0; k < c.products.len; k++) if (!done[k]) promote_from(&c, k, done);
+    for (size_t k = 0; k < c.products.len; k++)
+        if (!done[k]) promote_from(&c, k, done);
 }

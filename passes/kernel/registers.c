@@ -1,35 +1,62 @@
-/* registers: how many registers a lane of an AMD wave will need, from the layouts alone: what a schedule plans, to be held against what clang makes of it.
+/* registers: how many registers a lane of an AMD wave will need, from the layouts alone: what a schedule
+ * plans, to be held against what clang makes of it.
  *
- * Tiles live from where they are made to where they are last read; in a loop, those from outside live throughout it, and a carried tile's next value may take
- * the place of the last. The most that live at one place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a part for addresses, masks
- * and the compiler's own, is the plan. Virtual tiles (masks, index tiles) count nothing. A plan beyond what a lane has (kernel_lane_registers) makes gpu_compile try
- * other schedules, and its callers other tiles. tests/emit/hip_plan.h states the margin. */
+ * Tiles live from where they are made to where they are last read; in a loop, those from outside live
+ * throughout it, and a carried tile's next value may take the place of the last. The most that live at one
+ * place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a part for addresses,
+ * masks and the compiler's own, is the plan. Virtual tiles (masks, index tiles) count nothing. A plan beyond
+ * what a lane has (kernel_lane_registers) makes gpu_compile try other schedules, and its callers other tiles.
+ * tests/emit/hip_plan.h states the margin. */
 #include "passes/kernel/kernel.h"
 
-enum { READ_AHEAD = 32, OWN = 24, OWN_PRODUCT = 4 };        /* words of fragments in flight; addresses and the like; those of each product after two (WMMA: twice, of what comes from the other half of the wave) */
+enum {
+    READ_AHEAD = 32,
+    OWN = 24,
+    OWN_PRODUCT = 4
+}; /* words of fragments in flight; addresses and the like; those of each product after two (WMMA: twice, of
+      what comes from the other half of the wave) */
 
-typedef struct Life { int from, to, words; } Life;
-typedef struct Extra { int at, words; } Extra;
-typedef struct Ctx { int products; Session *s; KernelPlan *p; Life *life; uint32_t n; int at; VEC(Extra) extra; } Ctx;
+typedef struct Life {
+    int from, to, words;
+} Life;
+typedef struct Extra {
+    int at, words;
+} Extra;
+typedef struct Ctx {
+    int products;
+    Session *s;
+    KernelPlan *p;
+    Life *life;
+    uint32_t n;
+    int at;
+    VEC(Extra) extra;
+} Ctx;
 
 /* Never stored: read where it comes from. */
-static bool is_alias(const Value *v) { return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
+static bool is_alias(const Value *v)
+{ return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
 
 static int words_of(Ctx *c, const Value *v)
 {
     if (v->type->kind == TYPE_SCALAR) return 0;
     if (v->type->kind != TYPE_TILE || !v->type->layout || is_alias(v)) return 0;
     int bytes = dtype_bytes(v->type->dtype);
-    return (int)(((int64_t)layout_regs(layouts_get(&c->p->layouts, v->type)) * (bytes < 4 && v->type->dtype == DT_BOOL ? 4 : bytes) + 3) / 4);
+    return (int)(((int64_t)layout_regs(layouts_get(&c->p->layouts, v->type)) *
+                         (bytes < 4 && v->type->dtype == DT_BOOL ? 4 : bytes) +
+                     3) /
+                 4);
 }
 
 static bool in_run(const Instr *i)
 {
     if ((op_info[i->op].flags & OPF_ELEM) || i->op == OP_BROADCAST || i->op == OP_SPLAT) return true;
-    return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 && (ir_result(i)->type->kind == TYPE_SCALAR || !ir_result(i)->type->layout);      /* emits nothing in between */
+    return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 &&
+           (ir_result(i)->type->kind == TYPE_SCALAR ||
+               !ir_result(i)->type->layout); /* emits nothing in between */
 }
 
-/* Only read by the element-wise operations that follow it without a break: each element passes through, no tile is kept. */
+/* Only read by the element-wise operations that follow it without a break: each element passes through, no
+ * tile is kept. */
 static bool passes_through(const Value *v)
 {
     const Instr *d = v->def, *last = NULL;
@@ -37,17 +64,20 @@ static bool passes_through(const Value *v)
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = d;
         while (i && i != u->user && in_run(i)) i = i->next;
-        if (i != u->user || !in_run(i) || (is_alias(ir_result(i)) && !passes_through(ir_result(i)))) return false;
+        if (i != u->user || !in_run(i) || (is_alias(ir_result(i)) && !passes_through(ir_result(i))))
+            return false;
         last = i;
     }
     return last != NULL;
 }
 
-/* An operand on its way through shared memory to one product is read by it fragment by fragment, as one that lies there. */
+/* An operand on its way through shared memory to one product is read by it fragment by fragment, as one that
+ * lies there. */
 static bool read_in_parts(const Value *v)
 {
     const Use *u = v->uses;
-    return v->def && v->def->op == OP_CONVERT && u && !u->next && u->user->op == OP_MMA_SYNC && u != &u->user->operands[2] && u->user->block == v->def->block;
+    return v->def && v->def->op == OP_CONVERT && u && !u->next && u->user->op == OP_MMA_SYNC &&
+           u != &u->user->operands[2] && u->user->block == v->def->block;
 }
 
 static void born(Ctx *c, const Value *v)
@@ -74,14 +104,17 @@ static int fragments(Ctx *c, const Instr *i)
     int32_t at[TILE_MAX_RANK], far[2] = { 0, 0 };
     for (uint32_t r = 0; r < layout_regs(l); r++) {
         layout_element(l, r, 0, 0, 0, at);
-        for (int a = 0; a < 2; a++) if (at[a] > far[a]) far[a] = at[a];
+        for (int a = 0; a < 2; a++)
+            if (at[a] > far[a]) far[a] = at[a];
     }
     side_tiles[0] = far[0] / m->m + 1;
     side_tiles[1] = tiles / side_tiles[0];
     for (int k = 0; k < 2; k++) {
         int one = m->k * (k ? m->n : m->m) * m->bits / 8 / 4 / m->lanes * (m->lanes == 32 ? 2 : 1);
         if (ir_operand(i, k)->type->kind == TYPE_SHARED) words += one * side_tiles[k];
-        else if (m->lanes == 32 && !(k && read_in_parts(ir_operand(i, k)))) words += one * side_tiles[k];       /* put together from both halves of the wave; a right operand that comes in parts lies so and is counted */
+        else if (m->lanes == 32 && !(k && read_in_parts(ir_operand(i, k))))
+            words += one * side_tiles[k]; /* put together from both halves of the wave; a right operand that
+                                             comes in parts lies so and is counted */
     }
     return words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
 }
@@ -99,7 +132,8 @@ static void walk_instr(Ctx *c, const Instr *i)
     }
     int start = c->at;
     for (int k = 0; k < i->n_blocks; k++) walk(c, i->blocks[k]);
-    if (i->op == OP_FOR || i->op == OP_WHILE)           /* what was there before the loop and is read in it is read in every turn */
+    if (i->op == OP_FOR ||
+        i->op == OP_WHILE) /* what was there before the loop and is read in it is read in every turn */
         for (uint32_t v = 0; v < c->n; v++) {
             Life *l = &c->life[v];
             if (l->words && l->from <= start && l->to > start) l->to = c->at;
@@ -113,7 +147,10 @@ static void walk(Ctx *c, const Block *b)
     c->at++;
     for (int k = 0; k < b->n_args; k++) born(c, b->args[k]);
     for (const Instr *i = b->first; i; i = i->next) {
-        if (!(op_info[i->op].flags & OPF_TERM)) { walk_instr(c, i); continue; }
+        if (!(op_info[i->op].flags & OPF_TERM)) {
+            walk_instr(c, i);
+            continue;
+        }
         c->at++;
         for (int k = 0; k < i->n_operands; k++) read(c, ir_operand(i, k), c->at);
     }

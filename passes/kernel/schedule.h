@@ -1,7 +1,8 @@
 /* schedule.h: what the passes of the kernel IR decide, as text that can be read back (docs/schedule.md).
  *
- * A pass asks whether a decision was written, takes it after checking that it is legal, or refuses it with an error at its place; where nothing is written it derives. Either way
- * it records what it took, so that a schedule printed and read back gives the same code. */
+ * A pass asks whether a decision was written, takes it after checking that it is legal, or refuses it with an
+ * error at its place; where nothing is written it derives. Either way it records what it took, so that a
+ * schedule printed and read back gives the same code. */
 #pragma once
 #include "passes/kernel/kernel.h"
 
@@ -25,18 +26,23 @@ enum { STORE_REGISTERS, STORE_TMA };
 
 typedef struct Decision {
     DecisionKind kind;
-    const char *tensor; int at;     /* of what: the at-th access of the tensor, or the at-th loop, from 1 */
+    const char *tensor;
+    int at; /* of what: the at-th access of the tensor, or the at-th loop, from 1 */
     int form, n[2];
-    Loc loc;                        /* where it was written */
-    bool met;                       /* somebody asked for it */
+    Loc loc;  /* where it was written */
+    bool met; /* somebody asked for it */
 } Decision;
 
 /* Which access of its tensor an instruction is. */
-typedef struct Access { const Instr *instr; const char *tensor; int at; } Access;
+typedef struct Access {
+    const Instr *instr;
+    const char *tensor;
+    int at;
+} Access;
 
 struct Schedule {
     Session *session;
-    const char *kernel;             /* its name in the source */
+    const char *kernel; /* its name in the source */
     VEC(Decision) asked, taken;
     VEC(Access) loads;
 };
@@ -54,7 +60,8 @@ const Decision *schedule_asked_load(KernelPlan *, const Instr *load);
 const Decision *schedule_asked_loop(KernelPlan *, int loop);
 const Decision *schedule_asked_store(KernelPlan *, const Func *, const Instr *store);
 /* Is it not legal here: an error at its place. Always false. */
-bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Records what was taken; unused numbers are 0. */
 void schedule_take(KernelPlan *, DecisionKind, int form, int n0, int n1);

@@ -7,7 +7,10 @@ const char *const split_no_parts = "the tile has no axis that divides into so ma
 
 bool split_refuse(Division *c, Loc loc, const char *why)
 {
-    if (!c->why || c->why == split_no_parts) { c->why = why; c->loc = loc; }
+    if (!c->why || c->why == split_no_parts) {
+        c->why = why;
+        c->loc = loc;
+    }
     return false;
 }
 
@@ -27,7 +30,9 @@ static int kind_of(const Instr *loop, int k, int depth)
         int own = NO_SUM;
         if (i == ir_terminator(body)) return at == k ? kind : NO_SUM;
         if (i->block != body) return NO_SUM;
-        if ((i->op == OP_MMA && at == 2) || i->op == OP_ADD || (i->op == OP_SUB && at == 0) || (i->op == OP_FMA && at == 2)) own = RMW_ADD;
+        if ((i->op == OP_MMA && at == 2) || i->op == OP_ADD || (i->op == OP_SUB && at == 0) ||
+            (i->op == OP_FMA && at == 2))
+            own = RMW_ADD;
         else if (i->op == OP_MAX) own = RMW_MAX;
         else if (i->op == OP_MIN) own = RMW_MIN;
         else if (i->op == OP_FOR && at >= 3) own = kind_of(i, at - 3, depth + 1);
@@ -40,7 +45,8 @@ static int kind_of(const Instr *loop, int k, int depth)
 
 const Online *split_online_of(const Division *c, const Instr *loop)
 {
-    for (size_t k = 0; k < c->online.len; k++) if (c->online.data[k].loop == loop) return &c->online.data[k];
+    for (size_t k = 0; k < c->online.len; k++)
+        if (c->online.data[k].loop == loop) return &c->online.data[k];
     return NULL;
 }
 
@@ -62,9 +68,7 @@ static void find_online(Division *c, Instr *loop)
 }
 
 static bool wide_enough(const Type *t)
-{
-    return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32;
-}
+{ return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32; }
 
 /* Does the loop do nothing but sums? */
 static bool only_sums(Division *c, Instr *loop)
@@ -72,20 +76,25 @@ static bool only_sums(Division *c, Instr *loop)
     if (!loop->n_results) return false;
     find_online(c, loop);
     for (int k = 0; k < loop->n_results; k++)
-        if (!wide_enough(loop->results[k].type) || split_sum_kind(c, loop, k) == NO_SUM) return split_refuse(c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
+        if (!wide_enough(loop->results[k].type) || split_sum_kind(c, loop, k) == NO_SUM)
+            return split_refuse(
+                c, loop->loc, "the loop carries more than sums, maxima or minima of 32 or 64 bits");
     return !ir_has_effects(loop) || split_refuse(c, loop->loc, "the loop has other effects");
 }
 
 bool split_is_cut(const Division *c, const Instr *i)
 {
-    for (size_t k = 0; k < c->loops.len; k++) if (c->loops.data[k] == i) return true;
+    for (size_t k = 0; k < c->loops.len; k++)
+        if (c->loops.data[k] == i) return true;
     return false;
 }
 
 /* The start of what a loop carries. */
-bool split_starts(const Division *c, const Use *u) { return u->user->op == OP_FOR && split_is_cut(c, u->user) && u - u->user->operands >= 3; }
+bool split_starts(const Division *c, const Use *u)
+{ return u->user->op == OP_FOR && split_is_cut(c, u->user) && u - u->user->operands >= 3; }
 
-/* A loop's sum that goes on in another such loop needs no joining in between: where both are sums of one kind, under the same maximum if under any. */
+/* A loop's sum that goes on in another such loop needs no joining in between: where both are sums of one
+ * kind, under the same maximum if under any. */
 bool split_goes_on(const Division *c, const Use *u)
 {
     const Value *v = u->value;
@@ -93,21 +102,29 @@ bool split_goes_on(const Division *c, const Use *u)
     const Online *x = split_online_of(c, v->def), *y = split_online_of(c, u->user);
     int k = v->index, j = (int)(u - u->user->operands) - 3;
     bool under = x && x->under[k];
-    if (under != (y && y->under[j]) || split_sum_kind(c, v->def, k) != split_sum_kind(c, u->user, j)) return false;
+    if (under != (y && y->under[j]) || split_sum_kind(c, v->def, k) != split_sum_kind(c, u->user, j))
+        return false;
     return !under || ir_operand(u->user, 3 + y->max) == &v->def->results[x->max];
 }
 
 bool split_find_sums(Division *c)
 {
     for (Instr *i = c->f->body->first; i; i = i->next) {
-        if (i->op == OP_FOR && only_sums(c, i)) { vec_push(&c->s->arena, &c->loops, i); continue; }
-        if (i->op != OP_STORE && ir_has_effects(i)) return split_refuse(c, i->loc, "it has other effects than stores of what was summed");
+        if (i->op == OP_FOR && only_sums(c, i)) {
+            vec_push(&c->s->arena, &c->loops, i);
+            continue;
+        }
+        if (i->op != OP_STORE && ir_has_effects(i))
+            return split_refuse(c, i->loc, "it has other effects than stores of what was summed");
     }
     for (size_t l = 0; l < c->loops.len; l++)
         for (int k = 0; k < c->loops.data[l]->n_results; k++) {
             bool ends = false;
-            for (const Use *u = c->loops.data[l]->results[k].uses; u; u = u->next) ends |= !split_goes_on(c, u);
-            if (ends) vec_push(&c->s->arena, &c->sums, ((Sum){ c->loops.data[l], k, split_sum_kind(c, c->loops.data[l], k) }));
+            for (const Use *u = c->loops.data[l]->results[k].uses; u; u = u->next)
+                ends |= !split_goes_on(c, u);
+            if (ends)
+                vec_push(&c->s->arena, &c->sums,
+                    ((Sum){ c->loops.data[l], k, split_sum_kind(c, c->loops.data[l], k) }));
         }
     return c->sums.len || split_refuse(c, c->f->loc, "it has no loop that only adds to what it carries");
 }

@@ -14,7 +14,8 @@ static const WgmmaType types[] = {
 
 const WgmmaType *kernel_wgmma_type(DType d)
 {
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) if (types[k].dtype == d) return &types[k];
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        if (types[k].dtype == d) return &types[k];
     return NULL;
 }
 

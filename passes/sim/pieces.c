@@ -15,7 +15,8 @@ void sim_cut_begin(const SimTrace *t, SimCut *cuts)
         for (int k = 0; k < t->func->params[site->param].type->rank; k++) {
             int at = c->n_axes;
             if (!x->stride[k] || x->shape[k] < 2) continue;
-            for (; at > 0 && magnitude(x->stride[k]) > magnitude(x->stride[c->axes[at - 1]]); at--) c->axes[at] = c->axes[at - 1];
+            for (; at > 0 && magnitude(x->stride[k]) > magnitude(x->stride[c->axes[at - 1]]); at--)
+                c->axes[at] = c->axes[at - 1];
             c->axes[at] = k;
             c->n_axes++;
         }
@@ -47,7 +48,7 @@ void sim_cut_learn(const SimTrace *t, const SimAccess *a, SimCut *c)
     int64_t start[TILE_MAX_RANK], phase;
     if (site->indexed) return;
     start_of(t, c, a, start, &phase);
-    for (int k = 0; k < site->rank; k++)        /* one cut off at the tensor's edge says nothing */
+    for (int k = 0; k < site->rank; k++) /* one cut off at the tensor's edge says nothing */
         if (a->n[k] == site->extent[k] && a->n[k] > 1 && start[k] % a->n[k]) c->loose[k] = c->cut = true;
 }
 
@@ -88,7 +89,8 @@ void sim_cut_pieces(const SimTrace *t, const SimAccess *a, const SimCut *c, Piec
             share *= (double)((hi < end ? hi : end) - (lo > start[x] ? lo : start[x])) / a->n[x];
             name += lo * site->step[x];
         }
-        for (int32_t p = 0; p < c->parts; p++) fn(user, (uint64_t)name + (uint64_t)p * 0x9e3779b97f4a7c15ull, share / c->parts);
+        for (int32_t p = 0; p < c->parts; p++)
+            fn(user, (uint64_t)name + (uint64_t)p * 0x9e3779b97f4a7c15ull, share / c->parts);
         for (; k < site->rank; k++) {
             if (++cell[k] * c->cell[k] < start[k] + a->n[k]) break;
             cell[k] = floor_div(start[k], c->cell[k]);

@@ -7,8 +7,10 @@ struct SimProgram {
     const SimTrace *t;
     Allocator alloc;
     Scalar *v, *stage;
-    SimAccess *access; int64_t n, cap;
-    int64_t *elements; int64_t n_elements, cap_elements;
+    SimAccess *access;
+    int64_t n, cap;
+    int64_t *elements;
+    int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
     double flops[3];
     bool no_memory, full;
@@ -16,9 +18,7 @@ struct SimProgram {
 };
 
 static void *grow(Allocator a, void *p, int64_t old, int64_t n, size_t size)
-{
-    return a.realloc(a.user, p, (size_t)old * size, (size_t)n * size);
-}
+{ return a.realloc(a.user, p, (size_t)old * size, (size_t)n * size); }
 
 SimProgram *sim_program_new(const SimTrace *t, Allocator a)
 {
@@ -27,7 +27,10 @@ SimProgram *sim_program_new(const SimTrace *t, Allocator a)
     *p = (SimProgram){ .t = t, .alloc = a };
     p->v = grow(a, NULL, 0, t->n_slots + 1, sizeof *p->v);
     p->stage = grow(a, NULL, 0, t->stage + 1, sizeof *p->stage);
-    if (!p->v || !p->stage) { sim_program_free(p); return NULL; }
+    if (!p->v || !p->stage) {
+        sim_program_free(p);
+        return NULL;
+    }
     memcpy(p->v, t->start, (size_t)(t->n_slots + 1) * sizeof *p->v);
     return p;
 }
@@ -45,14 +48,17 @@ void sim_program_free(SimProgram *p)
     a.realloc(a.user, p, sizeof *p, 0);
 }
 
-/* --- accesses ---------------------------------------------------------------------------------------------------------------------- */
+/* --- accesses ---------------------------------------------------------------------------------------- */
 
 static SimAccess *add_access(SimProgram *p)
 {
     if (p->n == p->cap) {
         int64_t cap = p->cap ? 2 * p->cap : 256;
         SimAccess *q = grow(p->alloc, p->access, p->cap, cap, sizeof *q);
-        if (!q) { p->no_memory = true; return NULL; }
+        if (!q) {
+            p->no_memory = true;
+            return NULL;
+        }
         p->access = q;
         p->cap = cap;
     }
@@ -88,7 +94,7 @@ static bool window(SimProgram *p, const Node *n)
     int rank = 0;
     for (const Axis *x = n->axes, *end = x + n->n_axes; x < end; x++) {
         int64_t lo, hi, off = p->v[x->slot].i;
-        if (x->guessed) {       /* a made-up offset becomes one at which the whole window fits */
+        if (x->guessed) { /* a made-up offset becomes one at which the whole window fits */
             int64_t room = x->shape - (x->extent - 1) * x->step;
             off = room > 1 ? (int64_t)((uint64_t)off % (uint64_t)room) : 0;
         }
@@ -119,7 +125,10 @@ static bool indexed(SimProgram *p, const Node *n)
     if (p->n_elements + n->n > p->cap_elements) {
         int64_t cap = 2 * p->cap_elements > p->n_elements + n->n ? 2 * p->cap_elements : p->n_elements + n->n;
         int64_t *q = grow(p->alloc, p->elements, p->cap_elements, cap, sizeof *q);
-        if (!q) { p->no_memory = true; return false; }
+        if (!q) {
+            p->no_memory = true;
+            return false;
+        }
         p->elements = q;
         p->cap_elements = cap;
     }
@@ -140,13 +149,16 @@ static bool indexed(SimProgram *p, const Node *n)
     return out != NULL;
 }
 
-/* --- values ------------------------------------------------------------------------------------------------------------------------ */
+/* --- values ------------------------------------------------------------------------------------------ */
 
 static Scalar made_up(DType d, uint64_t key)
 {
     uint64_t h = sim_hash(key);
     if (dtype_is_float(d)) return scalar_float((double)(h >> 12) * 0x1p-52);
-    return scalar_int(d == DT_BOOL ? 1 : (int64_t)(h >> 2 & (dtype_bits(d) >= 64 ? UINT64_MAX >> 2 : (1ull << (dtype_bits(d) - 1)) - 1)));
+    return scalar_int(d == DT_BOOL
+                          ? 1
+                          : (int64_t)(h >> 2 & (dtype_bits(d) >= 64 ? UINT64_MAX >> 2
+                                                                    : (1ull << (dtype_bits(d) - 1)) - 1)));
 }
 
 /* What a load read, as far as an address depends on it: always the same from the same place. */
@@ -155,7 +167,8 @@ static void load_data(SimProgram *p, const Node *n)
     MemParts m;
     ir_mem_parts(n->instr, &m);
     const Tensor *x = &p->t->tensors[m.param];
-    const Attr *e = ir_attr(n->instr, ATTR_EXTENTS), *st = ir_attr(n->instr, ATTR_STEPS), *o = ir_attr(n->instr, ATTR_ORDER);
+    const Attr *e = ir_attr(n->instr, ATTR_EXTENTS), *st = ir_attr(n->instr, ATTR_STEPS),
+               *o = ir_attr(n->instr, ATTR_ORDER);
     int axes[TILE_MAX_RANK], rank = 0;
     int64_t shape[TILE_MAX_RANK], step[TILE_MAX_RANK], base = x->base, c[TILE_MAX_RANK] = { 0 };
     for (int a = 0; a < m.rank; a++) {
@@ -177,8 +190,14 @@ static void load_data(SimProgram *p, const Node *n)
 
 static bool element(const Node *n, Scalar a, Scalar b, Scalar c, Scalar *out)
 {
-    if (n->op == OP_CAST) { *out = scalar_cast((DType)n->dtype, (DType)n->from, a); return true; }
-    if (n->op == OP_BITCAST) { *out = scalar_bitcast((DType)n->dtype, (DType)n->from, a); return true; }
+    if (n->op == OP_CAST) {
+        *out = scalar_cast((DType)n->dtype, (DType)n->from, a);
+        return true;
+    }
+    if (n->op == OP_BITCAST) {
+        *out = scalar_bitcast((DType)n->dtype, (DType)n->from, a);
+        return true;
+    }
     Scalar x[3] = { a, b, c };
     return scalar_op((Op)n->op, (DType)n->dtype, x, out);
 }
@@ -194,9 +213,18 @@ static inline bool quick(const Node *n, const Scalar *pa, const Scalar *pb, Scal
     case OP_ADD: out->i = wrap(n->dtype, (int64_t)((uint64_t)a + (uint64_t)b)); return true;
     case OP_SUB: out->i = wrap(n->dtype, (int64_t)((uint64_t)a - (uint64_t)b)); return true;
     case OP_MUL: out->i = wrap(n->dtype, (int64_t)((uint64_t)a * (uint64_t)b)); return true;
-    case OP_DIV: if (b <= 0) return false; out->i = a / b; return true;
-    case OP_REM: if (b <= 0) return false; out->i = a % b; return true;
-    case OP_CDIV: if (b <= 0 || a < 0) return false; out->i = a / b + (a % b != 0); return true;
+    case OP_DIV:
+        if (b <= 0) return false;
+        out->i = a / b;
+        return true;
+    case OP_REM:
+        if (b <= 0) return false;
+        out->i = a % b;
+        return true;
+    case OP_CDIV:
+        if (b <= 0 || a < 0) return false;
+        out->i = a / b + (a % b != 0);
+        return true;
     case OP_MIN: out->i = a < b ? a : b; return true;
     case OP_MAX: out->i = a > b ? a : b; return true;
     case OP_LT: out->i = a < b; return true;
@@ -210,15 +238,19 @@ static void reshape_tile(SimProgram *p, const Node *n)
     const Instr *i = n->instr;
     const Type *r = i->results[0].type;
     int rank = r->kind == TYPE_TILE ? r->rank : 0;
-    int64_t c[TILE_MAX_RANK] = { 0 }, axis = ir_attr_int(i, ATTR_AXIS, 0), start = ir_attr_int(i, ATTR_START, 0);
+    int64_t c[TILE_MAX_RANK] = { 0 }, axis = ir_attr_int(i, ATTR_AXIS, 0),
+            start = ir_attr_int(i, ATTR_START, 0);
     const Attr *o = ir_attr(i, ATTR_ORDER);
     for (int64_t k = 0; k < n->n; k++) {
         int which = 0;
         int64_t d[TILE_MAX_RANK], at = 0;
         for (int a = 0; a < rank; a++) d[a] = c[a];
-        if (i->op == OP_PERMUTE) for (int a = 0; a < rank; a++) d[o->v[a]] = c[a];
+        if (i->op == OP_PERMUTE)
+            for (int a = 0; a < rank; a++) d[o->v[a]] = c[a];
         if (i->op == OP_SLICE) d[axis] += start;
-        if (i->op == OP_CONCAT) while (d[axis] >= ir_operand(i, which)->type->shape[axis]) d[axis] -= ir_operand(i, which++)->type->shape[axis];
+        if (i->op == OP_CONCAT)
+            while (d[axis] >= ir_operand(i, which)->type->shape[axis])
+                d[axis] -= ir_operand(i, which++)->type->shape[axis];
         const Type *from = ir_operand(i, which)->type;
         for (int a = 0; a < rank; a++) at = at * from->shape[a] + (from->shape[a] == 1 ? 0 : d[a]);
         p->v[n->dst + k] = p->v[n->slots[which] + at];
@@ -235,16 +267,23 @@ static bool value(SimProgram *p, const Node *n)
     case N_LOAD_DATA: load_data(p, n); return true;
     case N_MADE_UP:
         p->made_up++;
-        for (int64_t k = 0; k < n->n; k++) out[k] = made_up((DType)n->dtype, (uint64_t)(p->program * 1000003 + p->made_up * 8191 + n->imm * 127 + k));
+        for (int64_t k = 0; k < n->n; k++)
+            out[k] = made_up(
+                (DType)n->dtype, (uint64_t)(p->program * 1000003 + p->made_up * 8191 + n->imm * 127 + k));
         return true;
-    case OP_SPLAT: for (int64_t k = 0; k < n->n; k++) out[k] = p->v[n->a]; return true;
+    case OP_SPLAT:
+        for (int64_t k = 0; k < n->n; k++) out[k] = p->v[n->a];
+        return true;
     case OP_ARANGE: {
         int64_t start = ir_attr_int(n->instr, ATTR_START, 0);
         for (int64_t k = 0; k < n->n; k++) out[k].i = scalar_wrap((DType)n->dtype, start + k);
         return true;
     }
     case OP_RESHAPE: memcpy(out, p->v + n->a, (size_t)n->n * sizeof *out); return true;
-    case OP_BROADCAST: case OP_PERMUTE: case OP_CONCAT: case OP_SLICE: reshape_tile(p, n); return true;
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_CONCAT:
+    case OP_SLICE: reshape_tile(p, n); return true;
     default: break;
     }
     const Scalar *a = p->v + n->a, *b = p->v + n->b, *c = p->v + n->c;
@@ -257,7 +296,7 @@ static bool value(SimProgram *p, const Node *n)
     return true;
 }
 
-/* --- control ------------------------------------------------------------------------------------------------------------------------ */
+/* --- control ----------------------------------------------------------------------------------------- */
 
 static void move(SimProgram *p, const Moves *m)
 {
@@ -272,14 +311,18 @@ static bool run(SimProgram *p, const NodeList *l);
 static bool run_for(SimProgram *p, const Node *n)
 {
     int64_t lo = p->v[n->a].i, hi = p->v[n->b].i, step = p->v[n->c].i;
-    if (n->guess) { step = step > 0 ? step : 1; lo = 0; hi = SIM_GUESSED_TRIPS * (step < 1 << 20 ? step : (step = 1)); }
+    if (n->guess) {
+        step = step > 0 ? step : 1;
+        lo = 0;
+        hi = SIM_GUESSED_TRIPS * (step < 1 << 20 ? step : (step = 1));
+    }
     move(p, &n->enter);
     if (step <= 0) return false;
     for (int64_t i = lo; i < hi; i += step) {
         p->v[n->dst].i = i;
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->again);
-        if (hi - i <= step) break;      /* no overflow at the end of the type */
+        if (hi - i <= step) break; /* no overflow at the end of the type */
     }
     move(p, &n->leave);
     return true;
@@ -288,7 +331,7 @@ static bool run_for(SimProgram *p, const Node *n)
 static bool run_while(SimProgram *p, const Node *n)
 {
     move(p, &n->enter);
-    for (int64_t round = 0; ; round++) {
+    for (int64_t round = 0;; round++) {
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->leave);
         if (n->guess ? round == SIM_GUESSED_TRIPS : !p->v[n->a].i) return true;
@@ -317,7 +360,10 @@ static bool run(SimProgram *p, const NodeList *l)
         default: ok = value(p, n); break;
         }
         if (!ok) return false;
-        if (p->limit && p->n >= p->limit) { p->full = true; return false; }
+        if (p->limit && p->n >= p->limit) {
+            p->full = true;
+            return false;
+        }
     }
     return true;
 }

@@ -1,14 +1,17 @@
 /* replay.c: the programs of a grid on the chiplets of a device, and what their caches see.
  *
- * Dispatch: workgroup w goes to chiplet w % chiplets (AMD's hardware does so, one command processor a chiplet) and runs program remap(w). A chiplet starts
- * its workgroups in order on its compute units, each to the next free place. Time: all running programs take turns, one memory
- * operation (a window of a tensor) each, so programs that start together walk in step; arithmetic takes no time of its own.
+ * Dispatch: workgroup w goes to chiplet w % chiplets (AMD's hardware does so, one command processor a
+ * chiplet) and runs program remap(w). A chiplet starts its workgroups in order on its compute units, each to
+ * the next free place. Time: all running programs take turns, one memory operation (a window of a tensor)
+ * each, so programs that start together walk in step; arithmetic takes no time of its own.
  *
- * Caches: L1 of a compute unit for reads; L2 of a chiplet, written lines stay there until displaced and need no fetch; the last-level
- * cache in front of memory. Lines are the unit of everything. Caches begin empty; what is dirty at the end counts as written.
+ * Caches: L1 of a compute unit for reads; L2 of a chiplet, written lines stay there until displaced and need
+ * no fetch; the last-level cache in front of memory. Lines are the unit of everything. Caches begin empty;
+ * what is dirty at the end counts as written.
  *
- * Sampling: with `sample` = S only one block of 8 lines in S is followed, chosen by a hash, through caches of 1/S of the sets. Which lines
- * compete for a set is decided by hashes anyway, so each such slice behaves as the whole does; how far slices differ gives the error. */
+ * Sampling: with `sample` = S only one block of 8 lines in S is followed, chosen by a hash, through caches of
+ * 1/S of the sets. Which lines compete for a set is decided by hashes anyway, so each such slice behaves as
+ * the whole does; how far slices differ gives the error. */
 #include "passes/sim/sim.h"
 #include "passes/sim/cache.h"
 #include "passes/sim/pieces.h"
@@ -17,13 +20,18 @@
 
 enum { BLOCK = 8, GROUPS = 8, MAX_SAMPLE = 1 << 10, MAX_PLACES = 1 << 20 };
 
-typedef struct Place {                  /* where one workgroup runs at a time */
-    SimAccess *access; int64_t n, cap, at;
-    int64_t *elements; int64_t n_elements, cap_elements;
+typedef struct Place { /* where one workgroup runs at a time */
+    SimAccess *access;
+    int64_t n, cap, at;
+    int64_t *elements;
+    int64_t n_elements, cap_elements;
     bool busy;
 } Place;
 
-typedef struct Chiplet { int64_t next; double asked; } Chiplet;     /* the next workgroup; lines asked of its L2 */
+typedef struct Chiplet {
+    int64_t next;
+    double asked;
+} Chiplet; /* the next workgroup; lines asked of its L2 */
 
 typedef struct Replay {
     const SimTrace *t;
@@ -33,28 +41,33 @@ typedef struct Replay {
     SimResult *r;
     EvalEnv env;
     Allocator alloc;
-    int64_t places, programs;           /* places of one chiplet */
+    int64_t places, programs; /* places of one chiplet */
     uint64_t sample_mask;
-    int shift;                          /* log2 of the line */
+    int shift; /* log2 of the line */
     SimCache *l1, *l2, llc;
     Place *place;
     Chiplet *chiplet;
     SimProgram *program;
-    double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read, memory_written;
-    double weight, mean;                /* lines that one touch stands for; windows: on average */
-    SimCut *cuts;                       /* windows: by site */
+    double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read,
+        memory_written;
+    double weight, mean; /* lines that one touch stands for; windows: on average */
+    SimCut *cuts;        /* windows: by site */
 } Replay;
 
-/* --- memory -------------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------ */
 
-static void *take(Replay *r, void *p, int64_t old, int64_t n, size_t size) { return r->alloc.realloc(r->alloc.user, p, (size_t)old * size, (size_t)n * size); }
+static void *take(Replay *r, void *p, int64_t old, int64_t n, size_t size)
+{ return r->alloc.realloc(r->alloc.user, p, (size_t)old * size, (size_t)n * size); }
 
 static bool cache_new(Replay *r, SimCache *c, int64_t bytes, int64_t ways, int64_t sample)
 {
     int64_t lines = (int64_t)((double)(bytes / r->d->line) / r->mean) / sample, sets = lines / ways;
     if (!bytes) return true;
     if (lines < 1) lines = 1;
-    if (sets < 1) { sets = 1; ways = lines; }
+    if (sets < 1) {
+        sets = 1;
+        ways = lines;
+    }
     c->sets = (uint32_t)sets;
     c->ways = (uint32_t)ways;
     c->tags = take(r, NULL, 0, sets * ways, sizeof *c->tags);
@@ -67,14 +80,20 @@ static void cache_free(Replay *r, SimCache *c)
     if (c->tags) take(r, c->tags, (int64_t)c->sets * c->ways, 0, sizeof *c->tags);
 }
 
-/* --- lines ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------------- */
 
-static inline void to_memory(Replay *r, uint32_t out) { if (out & SIM_DIRTY) r->memory_written += r->mean; }
+static inline void to_memory(Replay *r, uint32_t out)
+{
+    if (out & SIM_DIRTY) r->memory_written += r->mean;
+}
 
 static inline void last_level(Replay *r, uint32_t line, bool write, int group)
 {
     uint32_t out = 0;
-    if (!r->llc.tags) { *(write ? &r->memory_written : &r->memory_read) += write ? r->mean : r->weight; return; }
+    if (!r->llc.tags) {
+        *(write ? &r->memory_written : &r->memory_read) += write ? r->mean : r->weight;
+        return;
+    }
     bool hit = sim_touch(&r->llc, line, write, &out);
     if (!write) {
         r->llc_n[group] += r->weight;
@@ -90,12 +109,18 @@ static inline void touch_line(Replay *r, int64_t chiplet, SimCache *l1, uint32_t
     uint32_t out = 0;
     if (!write && l1 && l1->tags) {
         r->l1_n++;
-        if (sim_touch(l1, line, false, &out)) { r->l1_hit++; return; }
+        if (sim_touch(l1, line, false, &out)) {
+            r->l1_hit++;
+            return;
+        }
     }
     bool hit = sim_touch(&r->l2[chiplet], line, write, &out);
     r->l2_n[group] += r->weight;
     r->chiplet[chiplet].asked += r->weight;
-    if (hit) { r->l2_hit[group] += r->weight; return; }
+    if (hit) {
+        r->l2_hit[group] += r->weight;
+        return;
+    }
     if (!write) last_level(r, line, false, group);
     if (out & SIM_DIRTY) last_level(r, (out & ~SIM_DIRTY) - 1, true, group);
 }
@@ -105,27 +130,31 @@ static void touch_run(Replay *r, int64_t chiplet, SimCache *l1, int64_t first, i
     for (int64_t b = first / BLOCK; b <= last / BLOCK; b++) {
         uint64_t h = sim_hash((uint64_t)b);
         if (h & r->sample_mask) continue;
-        int64_t lo = b * BLOCK > first ? b * BLOCK : first, hi = b * BLOCK + BLOCK - 1 < last ? b * BLOCK + BLOCK - 1 : last;
+        int64_t lo = b * BLOCK > first ? b * BLOCK : first,
+                hi = b * BLOCK + BLOCK - 1 < last ? b * BLOCK + BLOCK - 1 : last;
         for (int64_t l = lo; l <= hi; l++) touch_line(r, chiplet, l1, (uint32_t)l, write, group_of(h));
     }
 }
 
-/* Runs of lines of one access, given to fn(user, first, last). Rows that follow each other without a gap are one run; a line that two runs
- * share counts once. */
+/* Runs of lines of one access, given to fn(user, first, last). Rows that follow each other without a gap are
+ * one run; a line that two runs share counts once. */
 typedef void RunFn(void *user, int64_t first, int64_t last);
 
 static void box_runs(const SimSite *site, const SimAccess *a, int shift, RunFn *fn, void *user)
 {
     int64_t run = site->size, c[TILE_MAX_RANK] = { 0 }, at = a->at, done = -1;
     int k = 0;
-    while (k < site->rank && (site->step[k] <= run || a->n[k] == 1)) {      /* also overlapping ones */
+    while (k < site->rank && (site->step[k] <= run || a->n[k] == 1)) { /* also overlapping ones */
         run += (int64_t)(a->n[k] - 1) * site->step[k];
         k++;
     }
     for (;;) {
         int64_t first = at >> shift, last = (at + run - 1) >> shift;
         if (first <= done && last >= done) first = done + 1;
-        if (first <= last) { fn(user, first, last); done = last; }
+        if (first <= last) {
+            fn(user, first, last);
+            done = last;
+        }
         int x = k;
         for (; x < site->rank; x++) {
             at += site->step[x];
@@ -146,14 +175,24 @@ static double window_lines(const Replay *r, const SimAccess *a)
     return n;
 }
 
-typedef struct Touch { Replay *r; int64_t chiplet; SimCache *l1; bool write; } Touch;
+typedef struct Touch {
+    Replay *r;
+    int64_t chiplet;
+    SimCache *l1;
+    bool write;
+} Touch;
 static void touch_fn(void *user, int64_t first, int64_t last)
 {
     Touch *t = user;
     touch_run(t->r, t->chiplet, t->l1, first, last, t->write);
 }
 
-typedef struct Pieces { Replay *r; int64_t chiplet, n; double lines; bool write; } Pieces;
+typedef struct Pieces {
+    Replay *r;
+    int64_t chiplet, n;
+    double lines;
+    bool write;
+} Pieces;
 static void touch_piece(void *user, uint64_t name, double share)
 {
     Pieces *p = user;
@@ -175,12 +214,19 @@ static void touch_window(Replay *r, int64_t chiplet, const SimAccess *a, const i
     else touch_piece(&p, (uint64_t)(site->indexed ? elements[a->first] : a->at), 1);
 }
 
-static void touch_access(Replay *r, int64_t chiplet, SimCache *l1, const SimAccess *a, const int64_t *elements)
+static void touch_access(
+    Replay *r, int64_t chiplet, SimCache *l1, const SimAccess *a, const int64_t *elements)
 {
     const SimSite *site = &r->t->sites.data[a->site];
     Touch t = { r, chiplet, l1, site->write };
-    if (r->o->windows) { touch_window(r, chiplet, a, elements); return; }
-    if (!site->indexed) { box_runs(site, a, r->shift, touch_fn, &t); return; }
+    if (r->o->windows) {
+        touch_window(r, chiplet, a, elements);
+        return;
+    }
+    if (!site->indexed) {
+        box_runs(site, a, r->shift, touch_fn, &t);
+        return;
+    }
     int64_t done = -1;
     for (int32_t k = 0; k < a->n[0]; k++) {
         int64_t first = elements[a->first + k] >> r->shift;
@@ -189,7 +235,7 @@ static void touch_access(Replay *r, int64_t chiplet, SimCache *l1, const SimAcce
     }
 }
 
-/* --- programs ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- programs ---------------------------------------------------------------------------------------- */
 
 static bool copy_step(Replay *r, Place *p, const SimStep *s)
 {
@@ -223,7 +269,8 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     if (c->next >= r->programs) return SIM_OK;
     int64_t to[8] = { c->next };
     r->env.linear = c->next;
-    if (r->remap && (!eval_run(r->remap, &r->env, to) || to[0] < 0 || to[0] >= r->t->programs)) return SIM_FAILED;
+    if (r->remap && (!eval_run(r->remap, &r->env, to) || to[0] < 0 || to[0] >= r->t->programs))
+        return SIM_FAILED;
     SimStep s;
     SimStatus st = sim_program_run(r->program, to[0], &s);
     if (st) return st;
@@ -238,13 +285,12 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
 }
 
 static inline bool misses_turn(const Replay *r, uint64_t round, int64_t place)
-{
-    return r->o->drift > 0 && sim_hash(round << 20 ^ (uint64_t)place) % 100 < (uint64_t)r->o->drift;
-}
+{ return r->o->drift > 0 && sim_hash(round << 20 ^ (uint64_t)place) % 100 < (uint64_t)r->o->drift; }
 
 static SimStatus run_all(Replay *r)
 {
-    int64_t chiplets = r->d->chiplets, busy = 0, left = r->o->max_accesses > 0 ? r->o->max_accesses : INT64_MAX;
+    int64_t chiplets = r->d->chiplets, busy = 0,
+            left = r->o->max_accesses > 0 ? r->o->max_accesses : INT64_MAX;
     SimStatus st;
     for (int64_t s = 0; s < r->places; s++)
         for (int64_t x = 0; x < chiplets; x++) {
@@ -258,16 +304,20 @@ static SimStatus run_all(Replay *r)
                 Place *p = &r->place[x * r->places + s];
                 if (!p->busy || misses_turn(r, round, x * r->places + s)) continue;
                 left--;
-                if (p->at < p->n) touch_access(r, x, &r->l1[x * r->d->units + s % r->d->units], &p->access[p->at++], p->elements);
-                while (p->busy && p->at >= p->n) if ((st = start(r, x, p))) return st;
+                if (p->at < p->n)
+                    touch_access(
+                        r, x, &r->l1[x * r->d->units + s % r->d->units], &p->access[p->at++], p->elements);
+                while (p->busy && p->at >= p->n)
+                    if ((st = start(r, x, p))) return st;
                 busy -= !p->busy;
             }
     return SIM_OK;
 }
 
-/* --- how much to follow ------------------------------------------------------------------------------------------------------------------ */
+/* --- how much to follow ------------------------------------------------------------------------------ */
 
-static void count_fn(void *user, int64_t first, int64_t last) { *(double *)user += (double)(last - first + 1); }
+static void count_fn(void *user, int64_t first, int64_t last)
+{ *(double *)user += (double)(last - first + 1); }
 
 typedef void ProbeFn(Replay *, const SimStep *, double *sum);
 
@@ -331,16 +381,20 @@ static SimStatus choose_sample(Replay *r, int64_t *sample)
 {
     double lines, most = r->o->max_lines > 0 ? r->o->max_lines : 0x1p25;
     int64_t sets = r->d->l2_bytes / r->d->line / r->d->l2_ways, limit = 1;
-    while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets) limit *= 2;    /* four sets of L2 are left at least */
+    while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets)
+        limit *= 2; /* four sets of L2 are left at least */
     *sample = r->o->windows ? 1 : r->o->sample;
     if (r->o->windows) return choose_pieces(r);
-    if (*sample) { if (*sample > limit) *sample = limit; return SIM_OK; }
+    if (*sample) {
+        if (*sample > limit) *sample = limit;
+        return SIM_OK;
+    }
     SimStatus st = probe(r, probe_lines, &lines);
     for (*sample = 1; *sample < limit && lines / (double)*sample > most;) *sample *= 2;
     return st;
 }
 
-/* --- the result --------------------------------------------------------------------------------------------------------------------------- */
+/* --- the result -------------------------------------------------------------------------------------- */
 
 static double error_of(const double *n, const double *hit, double total, double hits, int64_t sample)
 {
@@ -358,13 +412,19 @@ static void finish(Replay *r, int64_t sample)
     const SimDevice *d = r->d;
     SimResult *out = r->r;
     double n = 0, hit = 0, ln = 0, lhit = 0, scale = (double)sample, line = (double)d->line, most = 0;
-    for (int64_t x = 0; x < d->chiplets; x++) {     /* what is still dirty goes out */
+    for (int64_t x = 0; x < d->chiplets; x++) { /* what is still dirty goes out */
         for (uint64_t k = 0; k < (uint64_t)r->l2[x].sets * r->l2[x].ways; k++)
             if (r->l2[x].tags[k] & SIM_DIRTY) last_level(r, (r->l2[x].tags[k] & ~SIM_DIRTY) - 1, true, 0);
         if (r->chiplet[x].asked > most) most = r->chiplet[x].asked;
     }
-    for (uint64_t k = 0; r->llc.tags && k < (uint64_t)r->llc.sets * r->llc.ways; k++) to_memory(r, r->llc.tags[k]);
-    for (int g = 0; g < GROUPS; g++) { n += r->l2_n[g]; hit += r->l2_hit[g]; ln += r->llc_n[g]; lhit += r->llc_hit[g]; }
+    for (uint64_t k = 0; r->llc.tags && k < (uint64_t)r->llc.sets * r->llc.ways; k++)
+        to_memory(r, r->llc.tags[k]);
+    for (int g = 0; g < GROUPS; g++) {
+        n += r->l2_n[g];
+        hit += r->l2_hit[g];
+        ln += r->llc_n[g];
+        lhit += r->llc_hit[g];
+    }
     out->programs = r->programs;
     out->sample = sample;
     out->l1 = (SimLevel){ r->l1_n * scale, r->l1_hit * scale };
@@ -376,14 +436,21 @@ static void finish(Replay *r, int64_t sample)
     out->write_bytes = r->memory_written * scale * line;
     out->l2_bytes = n * scale * line;
     out->llc_bytes = (n - hit) * scale * line;
-    double times[] = { (out->flops_8 / (2 * d->tflops_16) + out->flops_16 / d->tflops_16 + out->flops_32 / d->tflops_32) * 1e-12,
-                       most * scale * line * (double)d->chiplets / (d->l2_tbs * 1e12), d->llc_bytes ? out->llc_bytes / (d->llc_tbs * 1e12) : 0,
-                       (out->read_bytes + out->write_bytes) / (d->memory_tbs * 1e12) };
+    double times[] = { (out->flops_8 / (2 * d->tflops_16) + out->flops_16 / d->tflops_16 +
+                           out->flops_32 / d->tflops_32) *
+                           1e-12,
+        most * scale * line * (double)d->chiplets / (d->l2_tbs * 1e12),
+        d->llc_bytes ? out->llc_bytes / (d->llc_tbs * 1e12) : 0,
+        (out->read_bytes + out->write_bytes) / (d->memory_tbs * 1e12) };
     static const char *const names[] = { "arithmetic", "L2", "last-level cache", "memory" };
     double moving = times[1] > times[2] ? times[1] : times[2];
     out->apart = times[0] + (moving > times[3] ? moving : times[3]);
     out->bound = "nothing";
-    for (int k = 0; k < 4; k++) if (times[k] > out->seconds) { out->seconds = times[k]; out->bound = names[k]; }
+    for (int k = 0; k < 4; k++)
+        if (times[k] > out->seconds) {
+            out->seconds = times[k];
+            out->bound = names[k];
+        }
 }
 
 static void release(Replay *r)
@@ -421,11 +488,13 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     r->cuts = zeroed(r, (int64_t)r->t->sites.len + 1, sizeof *r->cuts);
     r->program = sim_program_new(r->t, r->alloc);
     if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
-    if (r->o->max_accesses > 0) sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
+    if (r->o->max_accesses > 0)
+        sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
     SimStatus st = choose_sample(r, sample);
     if (st) return st;
     r->sample_mask = (uint64_t)*sample - 1;
-    for (int64_t k = 0; k < d->chiplets * d->units && !r->o->windows; k++) if (!cache_new(r, &r->l1[k], d->l1_bytes, d->l1_ways, *sample)) return SIM_NO_MEMORY;
+    for (int64_t k = 0; k < d->chiplets * d->units && !r->o->windows; k++)
+        if (!cache_new(r, &r->l1[k], d->l1_bytes, d->l1_ways, *sample)) return SIM_NO_MEMORY;
     for (int64_t k = 0; k < d->chiplets; k++) {
         if (!cache_new(r, &r->l2[k], d->l2_bytes, d->l2_ways, *sample)) return SIM_NO_MEMORY;
         r->chiplet[k].next = k;
@@ -433,9 +502,18 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     return cache_new(r, &r->llc, d->llc_bytes, d->llc_ways, *sample) ? SIM_OK : SIM_NO_MEMORY;
 }
 
-SimStatus sim_replay(const SimTrace *t, const SimDevice *d, const EvalCode *remap, const SimOptions *o, SimResult *out)
+SimStatus sim_replay(
+    const SimTrace *t, const SimDevice *d, const EvalCode *remap, const SimOptions *o, SimResult *out)
 {
-    Replay r = { .t = t, .d = d, .remap = remap, .o = o, .r = out, .env = sim_trace_env(t), .alloc = o->alloc, .weight = 1, .mean = 1 };
+    Replay r = { .t = t,
+        .d = d,
+        .remap = remap,
+        .o = o,
+        .r = out,
+        .env = sim_trace_env(t),
+        .alloc = o->alloc,
+        .weight = 1,
+        .mean = 1 };
     int64_t sample = 1, per_unit = o->per_unit > 0 ? o->per_unit : 1;
     *out = (SimResult){ .bound = "nothing" };
     while ((1ll << r.shift) < d->line) r.shift++;

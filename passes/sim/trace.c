@@ -1,15 +1,16 @@
-/* trace.c: the memory accesses of a kernel, as a small program that computes addresses and control flow and nothing else.
+/* trace.c: the memory accesses of a kernel, as a small program that computes addresses and control flow and
+ * nothing else.
  *
- *   for %j: %k = load K[%b, %hk, %o, 0]; %s = mma ..   ->   for %j: %o = mul %j, 128; window K [%b, %hk, %o, 0]; products: 2*128*128*64
+ *   for %j: %k = load K[%b, %hk, %o, 0]; %s = mma ..   ->   for %j: %o = mul %j, 128; window K [%b, %hk, %o,
+ * 0]; products: 2*128*128*64
  *
- * From each load, store, gather, scatter and atomic the offsets, index tiles and masks are followed backwards through arithmetic, shapes, loops and
- * conditions; what is met is evaluated exactly as the interpreter would, by scalar.h. Tile data is not computed. Where an address,
- * a mask, a bound or a condition comes from data, something is made up, always the same for the same program:
- *   a value read from memory          a hash of where it was read; as an index it is taken modulo the extent, so it is in range and spread evenly
- *   a mask                            true
- *   the condition of an if            true
- *   the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds
- * and SimTrace.guesses says so. */
+ * From each load, store, gather, scatter and atomic the offsets, index tiles and masks are followed backwards
+ * through arithmetic, shapes, loops and conditions; what is met is evaluated exactly as the interpreter
+ * would, by scalar.h. Tile data is not computed. Where an address, a mask, a bound or a condition comes from
+ * data, something is made up, always the same for the same program: a value read from memory          a hash
+ * of where it was read; as an index it is taken modulo the extent, so it is in range and spread evenly a mask
+ * true the condition of an if            true the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds and
+ * SimTrace.guesses says so. */
 #include "passes/sim/trace_impl.h"
 
 enum { MAX_SLOTS = 1 << 24 };
@@ -19,17 +20,21 @@ typedef struct Ctx {
     const Func *f;
     const SimLaunch *launch;
     SimTrace *t;
-    int32_t *slot;              /* by value id; -1: none yet */
+    int32_t *slot; /* by value id; -1: none yet */
     uint8_t *needed, *tainted;
     VEC(const Value *) work;
     const char *why;
     bool changed;
-    int unsure;                 /* conditions and loops around that data decides */
+    int unsure; /* conditions and loops around that data decides */
 } Ctx;
 
-static bool refuse(Ctx *c, const char *why) { if (!c->why) c->why = why; return false; }
+static bool refuse(Ctx *c, const char *why)
+{
+    if (!c->why) c->why = why;
+    return false;
+}
 
-/* --- which values matter -------------------------------------------------------------------------------------------------------------- */
+/* --- which values matter ----------------------------------------------------------------------------- */
 
 static void need(Ctx *c, const Value *v)
 {
@@ -41,15 +46,26 @@ static void need(Ctx *c, const Value *v)
 static bool evaluated(const Instr *i)
 {
     switch ((int)i->op) {
-    case OP_CONST: case OP_DIM: case OP_STRIDE: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS:
-    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CONCAT: case OP_SLICE: return true;
+    case OP_CONST:
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_CONCAT:
+    case OP_SLICE: return true;
     default: return op_info[i->op].flags & OPF_ELEM;
     }
 }
 
 static void need_control(Ctx *c, const Instr *i)
 {
-    if (i->op == OP_FOR) for (int k = 0; k < 3; k++) need(c, ir_operand(i, k));
+    if (i->op == OP_FOR)
+        for (int k = 0; k < 3; k++) need(c, ir_operand(i, k));
     if (i->op == OP_IF) need(c, ir_operand(i, 0));
     if (i->op == OP_WHILE) need(c, ir_operand(ir_terminator(i->blocks[0]), 0));
 }
@@ -80,16 +96,24 @@ static void need_parts(Ctx *c, const Value *v)
         const Instr *loop = v->block->parent;
         if (!loop) return;
         if (loop->op == OP_FOR && v->index == 0) need_control(c, loop);
-        else if (loop->op == OP_FOR || loop->op == OP_WHILE) need_carried(c, loop, v->index - (loop->op == OP_FOR));
+        else if (loop->op == OP_FOR || loop->op == OP_WHILE)
+            need_carried(c, loop, v->index - (loop->op == OP_FOR));
         return;
     }
-    if (d->op == OP_FOR || d->op == OP_WHILE || d->op == OP_IF) { need_carried(c, d, v->index); return; }
+    if (d->op == OP_FOR || d->op == OP_WHILE || d->op == OP_IF) {
+        need_carried(c, d, v->index);
+        return;
+    }
     if (d->op == OP_LOAD || evaluated(d))
         for (int k = 0; k < d->n_operands; k++)
             if (ir_operand(d, k)->type->kind != TYPE_TENSOR) need(c, ir_operand(d, k));
 }
 
-static bool is_access(const Instr *i) { MemParts m; return ir_mem_parts(i, &m); }
+static bool is_access(const Instr *i)
+{
+    MemParts m;
+    return ir_mem_parts(i, &m);
+}
 static bool is_control(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF; }
 
 /* Does a block access memory or multiply matrices? Conditions around such things matter. */
@@ -97,7 +121,8 @@ static bool does_something(const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         if (is_access(i) || i->op == OP_MMA) return true;
-        for (int k = 0; is_control(i) && k < i->n_blocks; k++) if (does_something(i->blocks[k])) return true;
+        for (int k = 0; is_control(i) && k < i->n_blocks; k++)
+            if (does_something(i->blocks[k])) return true;
     }
     return false;
 }
@@ -107,7 +132,8 @@ static void find_needs(Ctx *c, const Block *b)
     for (const Instr *i = b->first; i; i = i->next) {
         MemParts m;
         if (i->op == OP_CALL) refuse(c, "device functions must be inlined first");
-        if (op_info[i->op].flags & OPF_KERNEL) refuse(c, "accesses are derived from tile IR, not from kernel IR");
+        if (op_info[i->op].flags & OPF_KERNEL)
+            refuse(c, "accesses are derived from tile IR, not from kernel IR");
         if (ir_mem_parts(i, &m)) {
             for (int a = 0; a < m.rank; a++) need(c, m.idx[a]);
             need(c, m.mask);
@@ -121,11 +147,14 @@ static void find_needs(Ctx *c, const Block *b)
     while (c->work.len) need_parts(c, c->work.data[--c->work.len]);
 }
 
-/* --- which values come from data -------------------------------------------------------------------------------------------------------- */
+/* --- which values come from data --------------------------------------------------------------------- */
 
 static void taint(Ctx *c, const Value *v, bool by)
 {
-    if (by && !c->tainted[v->id]) { c->tainted[v->id] = 1; c->changed = true; }
+    if (by && !c->tainted[v->id]) {
+        c->tainted[v->id] = 1;
+        c->changed = true;
+    }
 }
 static bool is_tainted(Ctx *c, const Value *v) { return c->tainted[v->id]; }
 
@@ -136,24 +165,31 @@ static void taint_block(Ctx *c, const Block *b)
         for (int k = 0; !is_control(i) && k < i->n_operands; k++) by |= is_tainted(c, ir_operand(i, k));
         if (i->op == OP_FOR) {
             const Block *body = i->blocks[0];
-            by = is_tainted(c, ir_operand(i, 1)) || is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 2));
+            by = is_tainted(c, ir_operand(i, 1)) || is_tainted(c, ir_operand(i, 0)) ||
+                 is_tainted(c, ir_operand(i, 2));
             taint(c, body->args[0], is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 2)));
             for (int k = 0; k < i->n_results; k++) {
-                bool t = is_tainted(c, ir_operand(i, 3 + k)) || is_tainted(c, ir_operand(ir_terminator(body), k));
+                bool t =
+                    is_tainted(c, ir_operand(i, 3 + k)) || is_tainted(c, ir_operand(ir_terminator(body), k));
                 taint(c, body->args[k + 1], t);
                 taint(c, &i->results[k], t || by);
             }
         } else if (i->op == OP_WHILE) {
             const Instr *end = ir_terminator(i->blocks[0]);
             for (int k = 0; k < i->n_results; k++) {
-                bool t = is_tainted(c, ir_operand(i, k)) || is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k));
+                bool t = is_tainted(c, ir_operand(i, k)) ||
+                         is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k));
                 taint(c, i->blocks[0]->args[k], t);
                 taint(c, i->blocks[1]->args[k], is_tainted(c, ir_operand(end, k + 1)));
-                taint(c, &i->results[k], is_tainted(c, ir_operand(end, k + 1)) || is_tainted(c, ir_operand(end, 0)));
+                taint(c, &i->results[k],
+                    is_tainted(c, ir_operand(end, k + 1)) || is_tainted(c, ir_operand(end, 0)));
             }
         } else if (i->op == OP_IF) {
             for (int k = 0; k < i->n_results; k++)
-                taint(c, &i->results[k], is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(ir_terminator(i->blocks[0]), k)) || is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k)));
+                taint(c, &i->results[k],
+                    is_tainted(c, ir_operand(i, 0)) ||
+                        is_tainted(c, ir_operand(ir_terminator(i->blocks[0]), k)) ||
+                        is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k)));
         } else {
             for (int k = 0; k < i->n_results; k++) taint(c, &i->results[k], by);
         }
@@ -161,13 +197,16 @@ static void taint_block(Ctx *c, const Block *b)
     }
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------------------------- */
 
 static int32_t slot_of(Ctx *c, const Value *v)
 {
     if (c->slot[v->id] >= 0) return c->slot[v->id];
     int64_t n = type_elements(v->type);
-    if (n > MAX_SLOTS || c->t->n_slots + n > MAX_SLOTS) { refuse(c, "the index tiles are too large"); return 0; }
+    if (n > MAX_SLOTS || c->t->n_slots + n > MAX_SLOTS) {
+        refuse(c, "the index tiles are too large");
+        return 0;
+    }
     c->slot[v->id] = (int32_t)c->t->n_slots;
     c->t->n_slots += n;
     return c->slot[v->id];
@@ -191,7 +230,8 @@ static int accesses(const Block *b)
 {
     int n = 0;
     for (const Instr *i = b->first; i; i = i->next) {
-        n += i->op == OP_LOAD || i->op == OP_STORE || i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
+        n += i->op == OP_LOAD || i->op == OP_STORE || i->op == OP_GATHER || i->op == OP_SCATTER ||
+             i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS;
         for (int k = 0; k < i->n_blocks; k++) n += accesses(i->blocks[k]);
     }
     return n;
@@ -203,10 +243,13 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
     int cap = i->n_results;
     if (i->op == OP_FOR) {
         const Block *b = i->blocks[0];
-        n->a = slot_of(c, ir_operand(i, 0)); n->b = slot_of(c, ir_operand(i, 1)); n->c = slot_of(c, ir_operand(i, 2));
+        n->a = slot_of(c, ir_operand(i, 0));
+        n->b = slot_of(c, ir_operand(i, 1));
+        n->c = slot_of(c, ir_operand(i, 2));
         n->dst = slot_of(c, b->args[0]);
         n->dtype = (uint8_t)b->args[0]->type->dtype;
-        n->guess = is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 1)) || is_tainted(c, ir_operand(i, 2));
+        n->guess = is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 1)) ||
+                   is_tainted(c, ir_operand(i, 2));
         if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
         c->unsure += n->guess;
         for (int k = 0; k < cap; k++) {
@@ -240,14 +283,17 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         c->unsure += n->guess;
         for (int b = 0; b < 2; b++) {
             n->blocks[b] = block_nodes(c, i->blocks[b]);
-            for (int k = 0; k < cap; k++) add_move(c, b ? &n->again : &n->enter, cap, &i->results[k], ir_operand(ir_terminator(i->blocks[b]), k));
+            for (int k = 0; k < cap; k++)
+                add_move(c, b ? &n->again : &n->enter, cap, &i->results[k],
+                    ir_operand(ir_terminator(i->blocks[b]), k));
         }
         c->unsure -= n->guess;
     }
 }
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-static bool before(const Axis *a, const Axis *b) { return a->dropped != b->dropped ? a->dropped : magnitude(a->by) < magnitude(b->by); }
+static bool before(const Axis *a, const Axis *b)
+{ return a->dropped != b->dropped ? a->dropped : magnitude(a->by) < magnitude(b->by); }
 
 /* The axes of a window, by how far apart their elements lie; the dropped ones first. */
 static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *slots, Node *n, SimSite *site)
@@ -258,9 +304,13 @@ static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *
     for (int a = 0; a < e->n; a++) {
         bool dropped = e->v[a] == -1;
         int64_t step = st && !dropped ? st->v[a] : 1;
-        Axis mine = { dropped ? 1 : e->v[a], step, x->stride[a], x->stride[a] * step, x->shape[a], slots[a], dropped, n->guessed_axes >> a & 1 };
+        Axis mine = { dropped ? 1 : e->v[a], step, x->stride[a], x->stride[a] * step, x->shape[a], slots[a],
+            dropped, n->guessed_axes >> a & 1 };
         int k = n->n_axes++;
-        for (; k > 0 && before(&mine, &axes[k - 1]); k--) { axes[k] = axes[k - 1]; of[k] = of[k - 1]; }
+        for (; k > 0 && before(&mine, &axes[k - 1]); k--) {
+            axes[k] = axes[k - 1];
+            of[k] = of[k - 1];
+        }
         axes[k] = mine;
         of[k] = a;
     }
@@ -277,11 +327,19 @@ static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
 {
     bool window = i->op == OP_LOAD || i->op == OP_STORE;
     const Tensor *x = &c->t->tensors[m->param];
-    SimSite site = { .instr = i, .param = m->param, .write = i->op != OP_LOAD && i->op != OP_GATHER, .indexed = !window, .unsure = c->unsure > 0, .size = dtype_bytes(m->tensor->type->dtype) };
+    SimSite site = { .instr = i,
+        .param = m->param,
+        .write = i->op != OP_LOAD && i->op != OP_GATHER,
+        .indexed = !window,
+        .unsure = c->unsure > 0,
+        .size = dtype_bytes(m->tensor->type->dtype) };
     int32_t *slots = arena_array(&c->s->arena, int32_t, TILE_MAX_RANK + 1);
     for (int a = 0; a < m->rank; a++) {
         slots[a] = slot_of(c, m->idx[a]);
-        if (is_tainted(c, m->idx[a])) { n->guessed_axes |= 1u << a; site.guessed = true; }
+        if (is_tainted(c, m->idx[a])) {
+            n->guessed_axes |= 1u << a;
+            site.guessed = true;
+        }
     }
     slots[m->rank] = m->mask && !is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
     if (site.guessed) c->t->guesses |= SIM_GUESS_ADDRESS;
@@ -302,12 +360,13 @@ static void flops_node(const Instr *i, Node *n)
     n->op = N_FLOPS;
     n->flops = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
-    if (n->imm == 1 && bits == 32) n->flops *= 2;       /* tf32 goes at half the rate of 16 bits */
+    if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 goes at half the rate of 16 bits */
 }
 
 static bool any_needed(const Ctx *c, const Instr *i)
 {
-    for (int k = 0; k < i->n_results; k++) if (c->needed[i->results[k].id]) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (c->needed[i->results[k].id]) return true;
     return false;
 }
 
@@ -341,8 +400,14 @@ static void value_node(Ctx *c, const Instr *i, Node *n)
     n->n = type_elements(r);
     n->dst = slot_of(c, &i->results[0]);
     n->dtype = (uint8_t)r->dtype;
-    if (!evaluated(i)) { n->op = i->op == OP_LOAD ? N_LOAD_DATA : N_MADE_UP; n->imm = i->results[0].id; }
-    if (i->op == OP_PROGRAM_ID) { n->op = N_COORD; n->imm = ir_attr_int(i, ATTR_AXIS, 0); }
+    if (!evaluated(i)) {
+        n->op = i->op == OP_LOAD ? N_LOAD_DATA : N_MADE_UP;
+        n->imm = i->results[0].id;
+    }
+    if (i->op == OP_PROGRAM_ID) {
+        n->op = N_COORD;
+        n->imm = ir_attr_int(i, ATTR_AXIS, 0);
+    }
     if (i->op == OP_LOAD) {
         MemParts m;
         ir_mem_parts(i, &m);
@@ -358,7 +423,8 @@ static void value_node(Ctx *c, const Instr *i, Node *n)
     n->b = i->n_operands > 1 ? slots[1] : 0;
     n->c = i->n_operands > 2 ? slots[2] : 0;
     n->from = (uint8_t)ir_operand(i, 0)->type->dtype;
-    if (op_info[i->op].flags & OPF_ELEM && i->op != OP_CAST && i->op != OP_BITCAST && i->op != OP_WHERE) n->dtype = n->from;
+    if (op_info[i->op].flags & OPF_ELEM && i->op != OP_CAST && i->op != OP_BITCAST && i->op != OP_WHERE)
+        n->dtype = n->from;
 }
 
 static NodeList block_nodes(Ctx *c, const Block *b)
@@ -377,18 +443,30 @@ static NodeList block_nodes(Ctx *c, const Block *b)
             vec_push(a, &nodes, n);
             continue;
         }
-        if (access) { access_node(c, i, &m, &n); vec_push(a, &nodes, n); n = (Node){ .instr = i }; }
-        if (i->op == OP_MMA) { flops_node(i, &n); vec_push(a, &nodes, n); n = (Node){ .instr = i }; }
+        if (access) {
+            access_node(c, i, &m, &n);
+            vec_push(a, &nodes, n);
+            n = (Node){ .instr = i };
+        }
+        if (i->op == OP_MMA) {
+            flops_node(i, &n);
+            vec_push(a, &nodes, n);
+            n = (Node){ .instr = i };
+        }
         if (!active || op_info[i->op].flags & OPF_TERM) continue;
-        if (start_value(c, i, &v)) continue;      /* filled in by fill_start */
+        if (start_value(c, i, &v)) continue; /* filled in by fill_start */
         for (int k = 1; k < i->n_results; k++)
-            if (c->needed[i->results[k].id] && type_is_value(i->results[k].type)) refuse(c, "an operation of several results gives an address");
-        if (i->n_results && type_is_value(i->results[0].type)) { value_node(c, i, &n); vec_push(a, &nodes, n); }
+            if (c->needed[i->results[k].id] && type_is_value(i->results[k].type))
+                refuse(c, "an operation of several results gives an address");
+        if (i->n_results && type_is_value(i->results[0].type)) {
+            value_node(c, i, &n);
+            vec_push(a, &nodes, n);
+        }
     }
     return (NodeList){ nodes.data, (int)nodes.len };
 }
 
-/* --- the launch ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- the launch -------------------------------------------------------------------------------------- */
 
 static bool place_tensors(Ctx *c)
 {
@@ -404,8 +482,10 @@ static bool place_tensors(Ctx *c)
             if (e < 0) return refuse(c, "an extent is not known");
             x->shape[a] = e;
             x->stride[a] = q->stride[a] == FACT_UNKNOWN ? step : q->stride[a] * size;
-            if (__builtin_mul_overflow(step, e ? e : 1, &step) || step > 1ll << 50) return refuse(c, "a tensor is larger than any memory");
-            if (__builtin_mul_overflow(e - 1, x->stride[a], &by) || by > 1ll << 50 || by < -(1ll << 50)) return refuse(c, "a tensor is larger than any memory");
+            if (__builtin_mul_overflow(step, e ? e : 1, &step) || step > 1ll << 50)
+                return refuse(c, "a tensor is larger than any memory");
+            if (__builtin_mul_overflow(e - 1, x->stride[a], &by) || by > 1ll << 50 || by < -(1ll << 50))
+                return refuse(c, "a tensor is larger than any memory");
             if (!e) elements = 0;
             else *(by < 0 ? &low : &high) += by;
         }
@@ -418,21 +498,28 @@ static bool place_tensors(Ctx *c)
 
 static bool find_grid(Ctx *c)
 {
-    int64_t (*strides)[TILE_MAX_RANK] = arena_calloc(&c->s->arena, (size_t)c->f->n_params + 1, sizeof *strides);
+    int64_t (*strides)[TILE_MAX_RANK] =
+        arena_calloc(&c->s->arena, (size_t)c->f->n_params + 1, sizeof *strides);
     for (int p = 0; p < c->f->n_params; p++)
         for (int a = 0; a < c->f->params[p].type->rank && c->f->params[p].type->kind == TYPE_TENSOR; a++)
             strides[p][a] = c->t->tensors[p].stride[a] / dtype_bytes(c->f->params[p].type->dtype);
-    EvalEnv env = { .dims = c->launch->dims, .scalars = c->launch->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides, .grid = { 1, 1, 1 } };
+    EvalEnv env = { .dims = c->launch->dims,
+        .scalars = c->launch->scalars,
+        .strides = (const int64_t (*)[TILE_MAX_RANK])strides,
+        .grid = { 1, 1, 1 } };
     Scalar *zeros = arena_array(&c->s->arena, Scalar, (size_t)c->f->n_params + 1);
     if (!env.scalars) env.scalars = zeros;
     const char *why;
     EvalCode *code = c->f->grid ? eval_compile(&c->s->arena, c->f, c->f->grid, &why) : NULL;
     int64_t out[8];
-    if (!code || eval_results(code) > 3 || !eval_run(code, &env, out)) return refuse(c, "the grid cannot be evaluated");
+    if (!code || eval_results(code) > 3 || !eval_run(code, &env, out))
+        return refuse(c, "the grid cannot be evaluated");
     c->t->programs = 1;
     for (int k = 0; k < 3; k++) {
         c->t->grid[k] = k < eval_results(code) ? out[k] : 1;
-        if (c->t->grid[k] < 0 || __builtin_mul_overflow(c->t->programs, c->t->grid[k], &c->t->programs) || c->t->programs > INT32_MAX) return refuse(c, "the grid is too large");
+        if (c->t->grid[k] < 0 || __builtin_mul_overflow(c->t->programs, c->t->grid[k], &c->t->programs) ||
+            c->t->programs > INT32_MAX)
+            return refuse(c, "the grid is too large");
         env.grid[k] = c->t->grid[k];
     }
     c->t->env = env;
@@ -443,7 +530,8 @@ static void fill_block(Ctx *c, const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         Scalar v = { 0 };
-        if (i->n_results == 1 && c->slot[i->results[0].id] >= 0 && start_value(c, i, &v)) set_start(c, c->slot[i->results[0].id], v);
+        if (i->n_results == 1 && c->slot[i->results[0].id] >= 0 && start_value(c, i, &v))
+            set_start(c, c->slot[i->results[0].id], v);
         for (int k = 0; is_control(i) && k < i->n_blocks; k++) fill_block(c, i->blocks[k]);
     }
 }
@@ -453,7 +541,8 @@ static void fill_start(Ctx *c)
     c->t->start = arena_array(&c->s->arena, Scalar, (size_t)c->t->n_slots + 1);
     for (int p = 0; p < c->f->n_params; p++) {
         const Value *v = c->f->body->args[p];
-        if (v->type->kind == TYPE_SCALAR && c->slot[v->id] >= 0 && c->launch->scalars) set_start(c, c->slot[v->id], c->launch->scalars[p]);
+        if (v->type->kind == TYPE_SCALAR && c->slot[v->id] >= 0 && c->launch->scalars)
+            set_start(c, c->slot[v->id], c->launch->scalars[p]);
     }
     fill_block(c, c->f->body);
 }

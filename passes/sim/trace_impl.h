@@ -1,36 +1,54 @@
-/* trace_impl.h: what trace.c, which makes them, and program.c, which runs them, share: the address arithmetic of a kernel as a list of nodes. */
+/* trace_impl.h: what trace.c, which makes them, and program.c, which runs them, share: the address arithmetic
+ * of a kernel as a list of nodes. */
 #pragma once
 #include "passes/sim/sim.h"
 
-/* What a node does, beside the operations of the IR. Values live in slots of Scalars, tiles in as many as they have elements. */
+/* What a node does, beside the operations of the IR. Values live in slots of Scalars, tiles in as many as
+ * they have elements. */
 enum { N_MADE_UP = OP_COUNT, N_LOAD_DATA, N_WINDOW, N_INDEXED, N_FLOPS, N_COORD, N_LAUNCH };
 
-typedef struct Move { int32_t to, from, n; } Move;
-typedef struct Moves { Move *v; int n, elements; } Moves;
+typedef struct Move {
+    int32_t to, from, n;
+} Move;
+typedef struct Moves {
+    Move *v;
+    int n, elements;
+} Moves;
 
-typedef struct Axis { int64_t extent, step, stride, by, shape; int32_t slot; bool dropped, guessed; } Axis;     /* by: bytes from one element to the next */
+typedef struct Axis {
+    int64_t extent, step, stride, by, shape;
+    int32_t slot;
+    bool dropped, guessed;
+} Axis; /* by: bytes from one element to the next */
 typedef struct Node Node;
-typedef struct NodeList { Node *v; int n; } NodeList;
+typedef struct NodeList {
+    Node *v;
+    int n;
+} NodeList;
 
 struct Node {
     uint16_t op;
-    uint8_t dtype, from;            /* of the operands; cast: the result's, and the operand's */
-    bool guess;                     /* control: the condition, bounds or offsets come from data */
-    bool other;                     /* if: the second block holds more accesses, and is taken for a condition that data decides */
-    int32_t dst, a, b, c;           /* slots */
+    uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
+    bool guess;          /* control: the condition, bounds or offsets come from data */
+    bool other; /* if: the second block holds more accesses, and is taken for a condition that data decides */
+    int32_t dst, a, b, c; /* slots */
     int32_t site;
-    int64_t n;                      /* elements of the result */
+    int64_t n; /* elements of the result */
     int64_t imm;
     double flops;
     const Instr *instr;
-    const int32_t *slots;           /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
+    const int32_t *slots; /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
     unsigned guessed_axes;
-    const struct Axis *axes; int n_axes;    /* windows: of the tensor, by how far apart their elements lie; dropped ones first */
+    const struct Axis *axes;
+    int n_axes; /* windows: of the tensor, by how far apart their elements lie; dropped ones first */
     NodeList blocks[2];
-    Moves enter, again, leave;      /* carried values: into the loop, from round to round, out; if: out of block 0 and of block 1 (again) */
+    Moves enter, again, leave; /* carried values: into the loop, from round to round, out; if: out of block 0
+                                  and of block 1 (again) */
 };
 
-typedef struct Tensor { int64_t base, shape[TILE_MAX_RANK], stride[TILE_MAX_RANK]; } Tensor;    /* strides in bytes */
+typedef struct Tensor {
+    int64_t base, shape[TILE_MAX_RANK], stride[TILE_MAX_RANK];
+} Tensor; /* strides in bytes */
 
 struct SimTrace {
     const Func *func;
@@ -38,8 +56,8 @@ struct SimTrace {
     Tensor *tensors;
     VEC(SimSite) sites;
     NodeList body;
-    int64_t n_slots, stage;         /* Scalars of all values; of the exchange of carried ones */
-    Scalar *start;                  /* slots 0 .. n_start: constants and launch values */
+    int64_t n_slots, stage; /* Scalars of all values; of the exchange of carried ones */
+    Scalar *start;          /* slots 0 .. n_start: constants and launch values */
     int64_t n_start;
     unsigned guesses;
     EvalEnv env;

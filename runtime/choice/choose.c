@@ -60,8 +60,7 @@ void chooser_close(tile_kernel *k)
     context_free(k->context, c, sizeof *c);
 }
 
-/* --- what a search asks ----------------------------------------------------------------------------------
- */
+/* --- what a search asks ------------------------------------------------------------------------------ */
 
 typedef struct Ask {
     tile_kernel *k;
@@ -122,8 +121,7 @@ static int add_choice(struct Chooser *c, const FrontBinding *config, int n)
     return c->n++;
 }
 
-/* --- the disk cache --------------------------------------------------------------------------------------
- */
+/* --- the disk cache ---------------------------------------------------------------------------------- */
 
 static const char magic[] = "tile-choice-1\n";
 
@@ -186,8 +184,7 @@ static void write_choice(tile_kernel *k, Session *s, const CacheKey *key, const 
     cache_write(&k->context->cache, key, t.data, t.len);
 }
 
-/* --- choosing --------------------------------------------------------------------------------------------
- */
+/* --- choosing ---------------------------------------------------------------------------------------- */
 
 static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model)
 {

@@ -13,8 +13,20 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(feed) \
     F(shared) \
     F(alu) \
-    F(special) F(in) F(out) F(wasted) F(given) F(filled) F(torn) F(scalar) F(again) F(joins) F(turns) \
-        F(steps) F(stalls) F(meets)
+    F(special) \
+    F(in) \
+    F(out) \
+    F(wasted) \
+    F(given) \
+    F(filled) \
+    F(torn) \
+    F(scalar) \
+    F(again) \
+    F(joins) \
+    F(turns) \
+    F(steps) \
+    F(stalls) \
+    F(meets)
 
 static int larger(int a, int b) { return a > b ? a : b; }
 

@@ -6,8 +6,7 @@ enum { MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
 
 static double bytes_of(const Type *t) { return (double)type_elements(t) * dtype_bytes(t->dtype); }
 
-/* --- single operations -----------------------------------------------------------------------------------
- */
+/* --- single operations ------------------------------------------------------------------------------- */
 
 static bool is_special(Op op, bool *slow)
 {

@@ -52,7 +52,7 @@ static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
 /* CTAs that share one program, or join its parts. */
 static double ctas_of_a_program(const Cost *c) { return c->joins > 0 ? c->cluster : 1; }
 
-/* --- what a multiprocessor holds ------------------------------------------------------------------------- */
+/* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
 /* Clusters that run at once. Multiprocessors come in groups, in which clusters of four and eight leave some
  * over. */
@@ -90,7 +90,7 @@ static double resident_ctas(const Estimate *e)
     return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
 }
 
-/* --- one turn of a program's loop ------------------------------------------------------------------------ */
+/* --- one turn of a program's loop -------------------------------------------------------------------- */
 
 static double matrix_time(const Estimate *e)
 { return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->turns; }
@@ -210,8 +210,7 @@ static void estimate_turn(Estimate *e)
     t->alone *= slower;
 }
 
-/* --- programs --------------------------------------------------------------------------------------------
- */
+/* --- programs ---------------------------------------------------------------------------------------- */
 
 static double begin_time(const Estimate *e)
 { return e->m->latency + e->m->begin + e->turn.l2 + e->m->scalar * e->c->scalar; }
@@ -253,8 +252,7 @@ static double programs_time(const Estimate *e)
     return fmax(busy, rounds * (begin + e->turns * each + end));
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------
- */
+/* --- memory ------------------------------------------------------------------------------------------ */
 
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
  * under way have read; and words that registers do not hold go to memory and back. */
@@ -313,8 +311,7 @@ static double memory_part(const Estimate *e, double bytes)
     return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------
- */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 static Bound bound_of(const Estimate *e, double part, double memory, double rest)
 {

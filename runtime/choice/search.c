@@ -19,8 +19,7 @@ static const double EQUAL = 0.9999;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
 
-/* --- what may be chosen ----------------------------------------------------------------------------------
- */
+/* --- what may be chosen ------------------------------------------------------------------------------ */
 
 static bool is_bound(const SearchProblem *p, const char *name)
 {
@@ -103,8 +102,7 @@ static bool allowed(const Search *z, const SearchPoint *p)
     return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
 }
 
-/* --- points ----------------------------------------------------------------------------------------------
- */
+/* --- points ------------------------------------------------------------------------------------------ */
 
 static bool add(Search *z, const uint8_t *at)
 {
@@ -214,8 +212,7 @@ static int best_of_different_tiles(const Search *z, int *tops, int most)
     return n;
 }
 
-/* --- the way through -------------------------------------------------------------------------------------
- */
+/* --- the way through --------------------------------------------------------------------------------- */
 
 /* All values of name `j`, from point `at`. */
 static void consider_name(Search *z, int at, int j)
@@ -349,8 +346,7 @@ static int walk(Search *z)
     return best(z, NULL, 0);
 }
 
-/* --- the result ------------------------------------------------------------------------------------------
- */
+/* --- the result -------------------------------------------------------------------------------------- */
 
 /* The declared configuration, or it with another value of a name that is tried last. */
 static const SearchPoint *as_declared(const Search *z)

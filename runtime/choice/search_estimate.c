@@ -70,8 +70,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->ns = doubt(&cost, q->device.model) * cost_estimate(&cost, &q->device, &p->bound);
 }
 
-/* --- workers ---------------------------------------------------------------------------------------------
- */
+/* --- workers ----------------------------------------------------------------------------------------- */
 
 static bool open_worker(Search *z, SearchWorker *w)
 {

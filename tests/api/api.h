@@ -1,4 +1,5 @@
-/* api.h: what the tests of libtile share: contexts over the fake drivers, kernels from text, a counting allocator. */
+/* api.h: what the tests of libtile share: contexts over the fake drivers, kernels from text, a counting
+ * allocator. */
 #pragma once
 #include "fake_gpu.h"
 #include "tests/unit/unit.h"
@@ -9,7 +10,9 @@
 #include <stdlib.h>
 
 /* Counts what is live and fails the nth call when asked. */
-typedef struct Counter { atomic_long live, calls, fail_at; } Counter;
+typedef struct Counter {
+    atomic_long live, calls, fail_at;
+} Counter;
 
 static inline void *counter_realloc(void *user, void *p, size_t old, size_t n)
 {
@@ -30,7 +33,10 @@ static inline FakeState *fake_open(const char *path)
 {
     void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     FakeStateFn *fn = h ? (FakeStateFn *)(uintptr_t)dlsym(h, "fake_state") : NULL;
-    if (!fn) { fprintf(stderr, "cannot open %s\n", path); exit(1); }
+    if (!fn) {
+        fprintf(stderr, "cannot open %s\n", path);
+        exit(1);
+    }
     FakeState *s = fn();
     *s = (FakeState){ .arch = 90, .devices = 1 };
     return s;
@@ -38,8 +44,11 @@ static inline FakeState *fake_open(const char *path)
 
 static inline tile_context_desc fake_desc(const char *target, const char *library)
 {
-    return (tile_context_desc){ .struct_size = sizeof(tile_context_desc), .target = target, .driver_library = library, .compiler_library = library,
-                                .flags = TILE_CONTEXT_NO_CACHE };
+    return (tile_context_desc){ .struct_size = sizeof(tile_context_desc),
+        .target = target,
+        .driver_library = library,
+        .compiler_library = library,
+        .flags = TILE_CONTEXT_NO_CACHE };
 }
 
 static inline const char *error_of(tile_context *c)
@@ -50,13 +59,22 @@ static inline const char *error_of(tile_context *c)
 }
 
 /* An assertion that shows the text when it fails. */
-#define CHECK_TEXT(have, part) do { \
+#define CHECK_TEXT(have, part) \
+    do { \
         const char *have_ = (have); \
-        if (!strstr(have_, (part))) { fprintf(stderr, "%s:%d: \"%s\" is not in \"%s\"\n", __FILE__, __LINE__, (part), have_); CU_FAIL("text"); } \
+        if (!strstr(have_, (part))) { \
+            fprintf(stderr, "%s:%d: \"%s\" is not in \"%s\"\n", __FILE__, __LINE__, (part), have_); \
+            CU_FAIL("text"); \
+        } \
     } while (0)
-#define CHECK_STATUS(ctx, call, want) do { \
+#define CHECK_STATUS(ctx, call, want) \
+    do { \
         tile_status st_ = (call); \
-        if (st_ != (want)) { fprintf(stderr, "%s:%d: %s, not %s: %s\n", __FILE__, __LINE__, tile_status_name(st_), tile_status_name(want), error_of(ctx)); CU_FAIL("status"); } \
+        if (st_ != (want)) { \
+            fprintf(stderr, "%s:%d: %s, not %s: %s\n", __FILE__, __LINE__, tile_status_name(st_), \
+                tile_status_name(want), error_of(ctx)); \
+            CU_FAIL("status"); \
+        } \
     } while (0)
 #define OK(ctx, call) CHECK_STATUS(ctx, call, TILE_OK)
 
@@ -70,12 +88,13 @@ static const char vector_add_text[] =
     "    store(Z[i*BLOCK +: BLOCK], x + y);\n"
     "}\n";
 
-static inline tile_status kernel_of(tile_context *c, const char *text, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
+static inline tile_status kernel_of(
+    tile_context *c, const char *text, const char *name, const tile_binding *b, size_t n, tile_kernel **out)
 {
     tile_module *m;
     tile_status st = tile_module_load_memory(c, "test.tile", text, strlen(text), NULL, &m);
     if (st) return st;
     st = tile_kernel_create(m, name, b, n, out);
-    tile_module_destroy(m);     /* the kernel keeps it */
+    tile_module_destroy(m); /* the kernel keeps it */
     return st;
 }

@@ -33,7 +33,11 @@ static int enter(const char *name)
     pthread_mutex_unlock(&lock);
     return r;
 }
-#define ENTER() do { int r_ = enter(__func__); if (r_) return r_; } while (0)
+#define ENTER() \
+    do { \
+        int r_ = enter(__func__); \
+        if (r_) return r_; \
+    } while (0)
 
 #ifdef FAKE_HIP
 #define N(cuda, hip) hip
@@ -41,17 +45,46 @@ static int enter(const char *name)
 #define N(cuda, hip) cuda
 #endif
 
-EXPORT int N(cuInit, hipInit)(unsigned f) { ENTER(); return 0; }
+EXPORT int N(cuInit, hipInit)(unsigned f)
+{
+    ENTER();
+    return 0;
+}
 #ifdef FAKE_OLD
-enum { VERSION = 11080 };       /* before tensor maps */
+enum { VERSION = 11080 }; /* before tensor maps */
 #else
 enum { VERSION = 13000 };
 #endif
-EXPORT int N(cuDriverGetVersion, hipDriverGetVersion)(int *v) { ENTER(); *v = VERSION; return 0; }
-EXPORT int N(cuDeviceGetCount, hipGetDeviceCount)(int *n) { ENTER(); *n = state.devices; return state.devices ? 0 : 100; }
-EXPORT int N(cuDeviceGet, hipDeviceGet)(int *d, int i) { ENTER(); *d = i; return 0; }
-EXPORT int N(cuDeviceGetName, hipDeviceGetName)(char *s, int n, int d) { ENTER(); snprintf(s, (size_t)n, "Fake GPU"); return 0; }
-EXPORT int N(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *n, int d) { ENTER(); *n = 1u << 30; return 0; }
+EXPORT int N(cuDriverGetVersion, hipDriverGetVersion)(int *v)
+{
+    ENTER();
+    *v = VERSION;
+    return 0;
+}
+EXPORT int N(cuDeviceGetCount, hipGetDeviceCount)(int *n)
+{
+    ENTER();
+    *n = state.devices;
+    return state.devices ? 0 : 100;
+}
+EXPORT int N(cuDeviceGet, hipDeviceGet)(int *d, int i)
+{
+    ENTER();
+    *d = i;
+    return 0;
+}
+EXPORT int N(cuDeviceGetName, hipDeviceGetName)(char *s, int n, int d)
+{
+    ENTER();
+    snprintf(s, (size_t)n, "Fake GPU");
+    return 0;
+}
+EXPORT int N(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *n, int d)
+{
+    ENTER();
+    *n = 1u << 30;
+    return 0;
+}
 
 EXPORT int N(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *v, int a, int d)
 {
@@ -59,14 +92,31 @@ EXPORT int N(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *v, int a, int d)
 #ifdef FAKE_HIP
     *v = a == 63 ? 304 : a == 74 ? 65536 : a == 19 ? 4 << 20 : a == 5 ? 2100000 : a == 87 ? 64 : 0;
 #else
-    *v = a == 16 ? 4 : a == 10 ? 32 : a == 13 ? 1980000 : a == 38 ? 50 << 20 : a == 75 ? state.arch / 10 : a == 76 ? state.arch % 10 : a == 97 ? (state.shared_bytes ? state.shared_bytes : 232448) : a == 5 ? 0x7fffffff : 0;
+    *v = a == 16   ? 4
+         : a == 10 ? 32
+         : a == 13 ? 1980000
+         : a == 38 ? 50 << 20
+         : a == 75 ? state.arch / 10
+         : a == 76 ? state.arch % 10
+         : a == 97 ? (state.shared_bytes ? state.shared_bytes : 232448)
+         : a == 5  ? 0x7fffffff
+                   : 0;
 #endif
     return 0;
 }
 
 #ifdef FAKE_HIP
-EXPORT int hipGetDevice(int *d) { ENTER(); *d = 0; return 0; }
-EXPORT int hipSetDevice(int d) { ENTER(); return 0; }
+EXPORT int hipGetDevice(int *d)
+{
+    ENTER();
+    *d = 0;
+    return 0;
+}
+EXPORT int hipSetDevice(int d)
+{
+    ENTER();
+    return 0;
+}
 /* The struct of HIP 6 at its own name, with text as a driver has it. */
 EXPORT int hipGetDevicePropertiesR0600(void *p, int d)
 {
@@ -78,16 +128,50 @@ EXPORT int hipGetDevicePropertiesR0600(void *p, int d)
 }
 EXPORT int hipGetDeviceProperties(void *p, int d) { return 1; }
 #else
-EXPORT int cuDevicePrimaryCtxRetain(void **c, int d) { ENTER(); *c = &context_object; return 0; }
+EXPORT int cuDevicePrimaryCtxRetain(void **c, int d)
+{
+    ENTER();
+    *c = &context_object;
+    return 0;
+}
 EXPORT int cuDevicePrimaryCtxRelease_v2(int d) { return 0; }
-EXPORT int cuCtxGetCurrent(void **c) { ENTER(); *c = current; return 0; }
-EXPORT int cuCtxSetCurrent(void *c) { ENTER(); current = c; return 0; }
-EXPORT int cuCtxGetDevice(int *d) { ENTER(); *d = 0; return current ? 0 : 201; }
-EXPORT int cuCtxGetId(void *c, unsigned long long *id) { *id = (unsigned long long)(uintptr_t)c; return 0; }
-EXPORT int cuStreamGetCtx(void *s, void **c) { ENTER(); *c = state.stream_context ? state.stream_context : current ? current : &context_object; return 0; }
+EXPORT int cuCtxGetCurrent(void **c)
+{
+    ENTER();
+    *c = current;
+    return 0;
+}
+EXPORT int cuCtxSetCurrent(void *c)
+{
+    ENTER();
+    current = c;
+    return 0;
+}
+EXPORT int cuCtxGetDevice(int *d)
+{
+    ENTER();
+    *d = 0;
+    return current ? 0 : 201;
+}
+EXPORT int cuCtxGetId(void *c, unsigned long long *id)
+{
+    *id = (unsigned long long)(uintptr_t)c;
+    return 0;
+}
+EXPORT int cuStreamGetCtx(void *s, void **c)
+{
+    ENTER();
+    *c = state.stream_context ? state.stream_context : current ? current : &context_object;
+    return 0;
+}
 #endif
 /* With FAKE_HANG in the environment the device never finishes. */
-EXPORT int N(cuCtxSynchronize, hipDeviceSynchronize)(void) { ENTER(); while (getenv("FAKE_HANG")) pause(); return 0; }
+EXPORT int N(cuCtxSynchronize, hipDeviceSynchronize)(void)
+{
+    ENTER();
+    while (getenv("FAKE_HANG")) pause();
+    return 0;
+}
 
 /* What a library leaves on a device that is lost (a failure asked for here) is no leak of the host. */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));
@@ -97,8 +181,12 @@ static void *on_device(void *p)
     return p;
 }
 
-typedef struct Function { char name[64]; } Function;
-typedef struct FakeModule { Function f; } FakeModule;
+typedef struct Function {
+    char name[64];
+} Function;
+typedef struct FakeModule {
+    Function f;
+} FakeModule;
 
 EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
 {
@@ -107,7 +195,11 @@ EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
     int refused = text ? state.refuse_ptx : linked ? 0 : state.refuse_binary;
     if (refused) return refused;
     snprintf(state.last_image, sizeof state.last_image, "%.100s", (const char *)image);
-    if (memcmp(image, "FAKEBIN", 7) && memcmp(image, "\x7f" "ELF", 4)) return 200;     /* CUDA_ERROR_INVALID_IMAGE */
+    if (memcmp(image, "FAKEBIN", 7) && memcmp(image,
+                                           "\x7f"
+                                           "ELF",
+                                           4))
+        return 200; /* CUDA_ERROR_INVALID_IMAGE */
     *m = on_device(calloc(1, sizeof(FakeModule)));
     pthread_mutex_lock(&lock);
     state.modules++;
@@ -129,17 +221,32 @@ EXPORT int N(cuModuleUnload, hipModuleUnload)(void *m)
 EXPORT int N(cuModuleGetFunction, hipModuleGetFunction)(void **f, void *m, const char *name)
 {
     ENTER();
-    snprintf(((FakeModule *)m)->f.name, sizeof ((FakeModule *)m)->f.name, "%s", name);
+    snprintf(((FakeModule *)m)->f.name, sizeof((FakeModule *)m)->f.name, "%s", name);
     *f = &((FakeModule *)m)->f;
     return 0;
 }
 
-EXPORT int N(cuFuncGetAttribute, hipFuncGetAttribute)(int *v, int a, void *f) { ENTER(); *v = a == 4 ? state.registers : 0; return 0; }
-EXPORT int N(cuFuncSetAttribute, hipFuncSetAttribute)(void *f, int a, int v) { ENTER(); return 0; }
-EXPORT int N(cuOccupancyMaxActiveBlocksPerMultiprocessor, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(int *n, void *f, int t, size_t s) { ENTER(); *n = 2; return 0; }
+EXPORT int N(cuFuncGetAttribute, hipFuncGetAttribute)(int *v, int a, void *f)
+{
+    ENTER();
+    *v = a == 4 ? state.registers : 0;
+    return 0;
+}
+EXPORT int N(cuFuncSetAttribute, hipFuncSetAttribute)(void *f, int a, int v)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuOccupancyMaxActiveBlocksPerMultiprocessor, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor)(
+    int *n, void *f, int t, size_t s)
+{
+    ENTER();
+    *n = 2;
+    return 0;
+}
 
-EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                                    void *stream, void **params, void **extra)
+EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsigned gy, unsigned gz,
+    unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra)
 {
     ENTER();
     if (state.on_launch) state.on_launch(params);
@@ -159,11 +266,23 @@ EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsign
 #if !defined FAKE_HIP && !defined FAKE_OLD
 EXPORT int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra)
 {
-    struct { unsigned grid[3], block[3], shared; void *stream; struct { int id; char pad[4]; int value; char rest[60]; } *attributes; unsigned n; } c;
+    struct {
+        unsigned grid[3], block[3], shared;
+        void *stream;
+        struct {
+            int id;
+            char pad[4];
+            int value;
+            char rest[60];
+        } *attributes;
+        unsigned n;
+    } c;
     ENTER();
     memcpy(&c, config, sizeof c);
-    int r = cuLaunchKernel(f, c.grid[0], c.grid[1], c.grid[2], c.block[0], c.block[1], c.block[2], c.shared, c.stream, params, extra);
-    for (unsigned i = 0; i < c.n; i++) state.last.early_start |= c.attributes[i].id == 6 && c.attributes[i].value;
+    int r = cuLaunchKernel(f, c.grid[0], c.grid[1], c.grid[2], c.block[0], c.block[1], c.block[2], c.shared,
+        c.stream, params, extra);
+    for (unsigned i = 0; i < c.n; i++)
+        state.last.early_start |= c.attributes[i].id == 6 && c.attributes[i].value;
     return r;
 }
 #endif
@@ -188,11 +307,32 @@ static int take(void *p)
     return 0;
 }
 
-EXPORT int N(cuMemAlloc_v2, hipMalloc)(void **p, size_t n) { ENTER(); return give(p, n, 256); }
-EXPORT int N(cuMemFree_v2, hipFree)(void *p) { ENTER(); return take(p); }
-EXPORT int N(cuMemHostAlloc, hipHostMalloc)(void **p, size_t n, unsigned f) { ENTER(); return give(p, n, 4096); }
-EXPORT int N(cuMemFreeHost, hipHostFree)(void *p) { ENTER(); return take(p); }
-EXPORT int N(cuMemsetD8Async, hipMemsetD8Async)(void *p, unsigned char v, size_t n, void *s) { ENTER(); memset(p, v, n); return 0; }
+EXPORT int N(cuMemAlloc_v2, hipMalloc)(void **p, size_t n)
+{
+    ENTER();
+    return give(p, n, 256);
+}
+EXPORT int N(cuMemFree_v2, hipFree)(void *p)
+{
+    ENTER();
+    return take(p);
+}
+EXPORT int N(cuMemHostAlloc, hipHostMalloc)(void **p, size_t n, unsigned f)
+{
+    ENTER();
+    return give(p, n, 4096);
+}
+EXPORT int N(cuMemFreeHost, hipHostFree)(void *p)
+{
+    ENTER();
+    return take(p);
+}
+EXPORT int N(cuMemsetD8Async, hipMemsetD8Async)(void *p, unsigned char v, size_t n, void *s)
+{
+    ENTER();
+    memset(p, v, n);
+    return 0;
+}
 
 static void copy_rows(char *dst, size_t dp, const char *src, size_t sp, size_t w, size_t h)
 {
@@ -200,18 +340,42 @@ static void copy_rows(char *dst, size_t dp, const char *src, size_t sp, size_t w
 }
 
 #ifdef FAKE_HIP
-EXPORT int hipMemcpyAsync(void *d, const void *s, size_t n, int kind, void *st) { ENTER(); if (kind != 4) return 1; memcpy(d, s, n); return 0; }
-EXPORT int hipMemcpy2DAsync(void *d, size_t dp, const void *s, size_t sp, size_t w, size_t h, int kind, void *st)
+EXPORT int hipMemcpyAsync(void *d, const void *s, size_t n, int kind, void *st)
+{
+    ENTER();
+    if (kind != 4) return 1;
+    memcpy(d, s, n);
+    return 0;
+}
+EXPORT int hipMemcpy2DAsync(
+    void *d, size_t dp, const void *s, size_t sp, size_t w, size_t h, int kind, void *st)
 {
     ENTER();
     copy_rows(d, dp, s, sp, w, h);
     return kind != 4;
 }
-EXPORT const char *hipGetErrorName(int e) { return e == 719 ? "hipErrorLaunchFailure" : e == 2 ? "hipErrorOutOfMemory" : "hipErrorFake"; }
+EXPORT const char *hipGetErrorName(int e)
+{ return e == 719 ? "hipErrorLaunchFailure" : e == 2 ? "hipErrorOutOfMemory" : "hipErrorFake"; }
 EXPORT const char *hipGetErrorString(int e) { return "words of the driver"; }
 #else
-typedef struct Copy2D { size_t sx, sy; int st; const void *sh; void *sd, *sa; size_t sp; size_t dx, dy; int dt; void *dh; void *dd, *da; size_t dp, w, h; } Copy2D;
-EXPORT int cuMemcpyAsync(void *d, const void *s, size_t n, void *st) { ENTER(); memcpy(d, s, n); return 0; }
+typedef struct Copy2D {
+    size_t sx, sy;
+    int st;
+    const void *sh;
+    void *sd, *sa;
+    size_t sp;
+    size_t dx, dy;
+    int dt;
+    void *dh;
+    void *dd, *da;
+    size_t dp, w, h;
+} Copy2D;
+EXPORT int cuMemcpyAsync(void *d, const void *s, size_t n, void *st)
+{
+    ENTER();
+    memcpy(d, s, n);
+    return 0;
+}
 EXPORT int cuMemcpy2DAsync_v2(const Copy2D *c, void *st)
 {
     ENTER();
@@ -221,13 +385,22 @@ EXPORT int cuMemcpy2DAsync_v2(const Copy2D *c, void *st)
 }
 EXPORT int cuGetErrorName(int e, const char **s)
 {
-    *s = e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 200 ? "CUDA_ERROR_INVALID_IMAGE" : e == 400 ? "CUDA_ERROR_INVALID_HANDLE" : "CUDA_ERROR_FAKE";
+    *s = e == 700   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+         : e == 2   ? "CUDA_ERROR_OUT_OF_MEMORY"
+         : e == 200 ? "CUDA_ERROR_INVALID_IMAGE"
+         : e == 400 ? "CUDA_ERROR_INVALID_HANDLE"
+                    : "CUDA_ERROR_FAKE";
     return 0;
 }
-EXPORT int cuGetErrorString(int e, const char **s) { *s = "words of the driver"; return 0; }
+EXPORT int cuGetErrorString(int e, const char **s)
+{
+    *s = "words of the driver";
+    return 0;
+}
 #ifndef FAKE_OLD
-EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
-                                  const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims,
+    const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
+    int promotion, int fill)
 {
     ENTER();
     if ((uintptr_t)map % 64 || (uintptr_t)base % 16) return 1;
@@ -246,25 +419,84 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base
 #endif
 #endif
 
-EXPORT int N(cuStreamCreate, hipStreamCreateWithFlags)(void **s, unsigned f) { ENTER(); *s = on_device(calloc(1, 16)); return 0; }
-EXPORT int N(cuStreamDestroy_v2, hipStreamDestroy)(void *s) { ENTER(); free(s); return 0; }
-EXPORT int N(cuStreamSynchronize, hipStreamSynchronize)(void *s) { ENTER(); return 0; }
-EXPORT int N(cuStreamWaitEvent, hipStreamWaitEvent)(void *s, void *e, unsigned f) { ENTER(); return 0; }
-EXPORT int N(cuStreamIsCapturing, hipStreamIsCapturing)(void *s, int *v) { ENTER(); *v = state.capturing; return 0; }
-EXPORT int N(cuEventCreate, hipEventCreateWithFlags)(void **s, unsigned f) { ENTER(); *s = on_device(calloc(1, 16)); return 0; }
-EXPORT int N(cuEventDestroy_v2, hipEventDestroy)(void *s) { ENTER(); free(s); return 0; }
-EXPORT int N(cuEventRecord, hipEventRecord)(void *e, void *s) { ENTER(); return 0; }
-EXPORT int N(cuEventQuery, hipEventQuery)(void *e) { ENTER(); return 0; }
-EXPORT int N(cuEventSynchronize, hipEventSynchronize)(void *e) { ENTER(); return 0; }
-EXPORT int N(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *a, void *b) { ENTER(); *ms = 1.5f; return 0; }
+EXPORT int N(cuStreamCreate, hipStreamCreateWithFlags)(void **s, unsigned f)
+{
+    ENTER();
+    *s = on_device(calloc(1, 16));
+    return 0;
+}
+EXPORT int N(cuStreamDestroy_v2, hipStreamDestroy)(void *s)
+{
+    ENTER();
+    free(s);
+    return 0;
+}
+EXPORT int N(cuStreamSynchronize, hipStreamSynchronize)(void *s)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuStreamWaitEvent, hipStreamWaitEvent)(void *s, void *e, unsigned f)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuStreamIsCapturing, hipStreamIsCapturing)(void *s, int *v)
+{
+    ENTER();
+    *v = state.capturing;
+    return 0;
+}
+EXPORT int N(cuEventCreate, hipEventCreateWithFlags)(void **s, unsigned f)
+{
+    ENTER();
+    *s = on_device(calloc(1, 16));
+    return 0;
+}
+EXPORT int N(cuEventDestroy_v2, hipEventDestroy)(void *s)
+{
+    ENTER();
+    free(s);
+    return 0;
+}
+EXPORT int N(cuEventRecord, hipEventRecord)(void *e, void *s)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventQuery, hipEventQuery)(void *e)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventSynchronize, hipEventSynchronize)(void *e)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *a, void *b)
+{
+    ENTER();
+    *ms = 1.5f;
+    return 0;
+}
 
-/* --- the compiler: its binary is the text behind a mark ---------------------------------------------------------------------------- */
+/* --- the compiler: its binary is the text behind a mark ---------------------------------------------- */
 
-typedef struct Program { char *text, log[512]; } Program;
+typedef struct Program {
+    char *text, log[512];
+} Program;
 
-EXPORT int N(nvrtcVersion, hiprtcVersion)(int *major, int *minor) { __sync_fetch_and_add(&state.versions, 1); *major = 13; *minor = 0; return 0; }
+EXPORT int N(nvrtcVersion, hiprtcVersion)(int *major, int *minor)
+{
+    __sync_fetch_and_add(&state.versions, 1);
+    *major = 13;
+    *minor = 0;
+    return 0;
+}
 
-EXPORT int N(nvrtcCreateProgram, hiprtcCreateProgram)(void **p, const char *text, const char *name, int n, const char *const *h, const char *const *i)
+EXPORT int N(nvrtcCreateProgram, hiprtcCreateProgram)(
+    void **p, const char *text, const char *name, int n, const char *const *h, const char *const *i)
 {
     ENTER();
     Program *q = calloc(1, sizeof *q);
@@ -278,7 +510,7 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
     ENTER();
     Program *q = p;
     char all[512] = "";
-    if (strstr(q->text, "void prepare(")) {         /* nobody's kernel */
+    if (strstr(q->text, "void prepare(")) { /* nobody's kernel */
         __atomic_add_fetch(&state.prepares, 1, __ATOMIC_RELAXED);
         return 0;
     }
@@ -292,28 +524,69 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
     state.compiles++;
     memcpy(state.options, all, sizeof all);
     snprintf(state.program, sizeof state.program, "%s", q->text);
-    snprintf(q->log, sizeof q->log, "%s", state.compile_error[0] ? state.compile_error
-             : "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function properties for k\n"
-               "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
-               "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
+    snprintf(q->log, sizeof q->log, "%s",
+        state.compile_error[0]
+            ? state.compile_error
+            : "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function "
+              "properties for k\n"
+              "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
+              "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
     int bad = state.compile_error[0] != 0;
     pthread_mutex_unlock(&lock);
     return bad ? 6 : 0;
 }
 
-EXPORT int N(nvrtcDestroyProgram, hiprtcDestroyProgram)(void **p) { free(((Program *)*p)->text); free(*p); return 0; }
-EXPORT int N(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize)(void *p, size_t *n) { *n = strlen(((Program *)p)->log) + 1; return 0; }
-EXPORT int N(nvrtcGetProgramLog, hiprtcGetProgramLog)(void *p, char *s) { strcpy(s, ((Program *)p)->log); return 0; }
-EXPORT int N(nvrtcGetCUBINSize, hiprtcGetCodeSize)(void *p, size_t *n) { *n = 8 + strlen(((Program *)p)->text); return 0; }
-EXPORT int N(nvrtcGetCUBIN, hiprtcGetCode)(void *p, char *s) { memcpy(s, "FAKEBIN:", 8); memcpy(s + 8, ((Program *)p)->text, strlen(((Program *)p)->text)); return 0; }
+EXPORT int N(nvrtcDestroyProgram, hiprtcDestroyProgram)(void **p)
+{
+    free(((Program *)*p)->text);
+    free(*p);
+    return 0;
+}
+EXPORT int N(nvrtcGetProgramLogSize, hiprtcGetProgramLogSize)(void *p, size_t *n)
+{
+    *n = strlen(((Program *)p)->log) + 1;
+    return 0;
+}
+EXPORT int N(nvrtcGetProgramLog, hiprtcGetProgramLog)(void *p, char *s)
+{
+    strcpy(s, ((Program *)p)->log);
+    return 0;
+}
+EXPORT int N(nvrtcGetCUBINSize, hiprtcGetCodeSize)(void *p, size_t *n)
+{
+    *n = 8 + strlen(((Program *)p)->text);
+    return 0;
+}
+EXPORT int N(nvrtcGetCUBIN, hiprtcGetCode)(void *p, char *s)
+{
+    memcpy(s, "FAKEBIN:", 8);
+    memcpy(s + 8, ((Program *)p)->text, strlen(((Program *)p)->text));
+    return 0;
+}
 EXPORT const char *N(nvrtcGetErrorString, hiprtcGetErrorString)(int e) { return "error of the compiler"; }
 #ifndef FAKE_HIP
-EXPORT int nvrtcGetPTXSize(void *p, size_t *n) { *n = 12; return 0; }
-EXPORT int nvrtcGetPTX(void *p, char *s) { memcpy(s, "FAKEBIN-PTX", 12); return 0; }
-EXPORT int nvrtcGetNumSupportedArchs(int *n) { *n = state.n_supported; return 0; }
-EXPORT int nvrtcGetSupportedArchs(int *l) { memcpy(l, state.supported_archs, (size_t)state.n_supported * sizeof *l); return 0; }
+EXPORT int nvrtcGetPTXSize(void *p, size_t *n)
+{
+    *n = 12;
+    return 0;
+}
+EXPORT int nvrtcGetPTX(void *p, char *s)
+{
+    memcpy(s, "FAKEBIN-PTX", 12);
+    return 0;
+}
+EXPORT int nvrtcGetNumSupportedArchs(int *n)
+{
+    *n = state.n_supported;
+    return 0;
+}
+EXPORT int nvrtcGetSupportedArchs(int *l)
+{
+    memcpy(l, state.supported_archs, (size_t)state.n_supported * sizeof *l);
+    return 0;
+}
 
-/* --- nvJitLink ------------------------------------------------------------------------------------------------------------------------ */
+/* --- nvJitLink --------------------------------------------------------------------------------------- */
 
 EXPORT int nvJitLinkCreate(void **h, uint32_t n, const char **options)
 {
@@ -324,11 +597,33 @@ EXPORT int nvJitLinkCreate(void **h, uint32_t n, const char **options)
     pthread_mutex_unlock(&lock);
     return 0;
 }
-EXPORT int nvJitLinkAddData(void *h, int kind, const void *data, size_t n, const char *name) { return state.refuse_link || kind != 2 || memcmp(data, "FAKEBIN-PTX", 11); }
+EXPORT int nvJitLinkAddData(void *h, int kind, const void *data, size_t n, const char *name)
+{ return state.refuse_link || kind != 2 || memcmp(data, "FAKEBIN-PTX", 11); }
 EXPORT int nvJitLinkComplete(void *h) { return 0; }
-EXPORT int nvJitLinkDestroy(void **h) { free(*h); *h = NULL; return 0; }
-EXPORT int nvJitLinkGetErrorLogSize(void *h, size_t *n) { *n = 16; return 0; }
-EXPORT int nvJitLinkGetErrorLog(void *h, char *s) { memcpy(s, "linker's words\n", 16); return 0; }
-EXPORT int nvJitLinkGetLinkedCubinSize(void *h, size_t *n) { *n = 16; return 0; }
-EXPORT int nvJitLinkGetLinkedCubin(void *h, void *s) { memcpy(s, "FAKEBIN:linked\0", 16); return 0; }
+EXPORT int nvJitLinkDestroy(void **h)
+{
+    free(*h);
+    *h = NULL;
+    return 0;
+}
+EXPORT int nvJitLinkGetErrorLogSize(void *h, size_t *n)
+{
+    *n = 16;
+    return 0;
+}
+EXPORT int nvJitLinkGetErrorLog(void *h, char *s)
+{
+    memcpy(s, "linker's words\n", 16);
+    return 0;
+}
+EXPORT int nvJitLinkGetLinkedCubinSize(void *h, size_t *n)
+{
+    *n = 16;
+    return 0;
+}
+EXPORT int nvJitLinkGetLinkedCubin(void *h, void *s)
+{
+    memcpy(s, "FAKEBIN:linked\0", 16);
+    return 0;
+}
 #endif

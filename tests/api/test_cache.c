@@ -1,5 +1,5 @@
-/* test_cache.c: the disk cache: hits, entries that are broken in every way, two processes at once, the size limit, and that everything that decides
- * code is in the key. */
+/* test_cache.c: the disk cache: hits, entries that are broken in every way, two processes at once, the size
+ * limit, and that everything that decides code is in the key. */
 #define _GNU_SOURCE
 #include "api.h"
 #include <dirent.h>
@@ -30,7 +30,10 @@ static tile_context *open_context(uint32_t flags, uint64_t limit)
     d.flags = flags;
     d.cache_directory = dir;
     d.cache_limit = limit;
-    if (tile_context_create(&d, &c)) { fprintf(stderr, "no context\n"); exit(1); }
+    if (tile_context_create(&d, &c)) {
+        fprintf(stderr, "no context\n");
+        exit(1);
+    }
     return c;
 }
 
@@ -40,7 +43,8 @@ static void run_add(tile_context *c, const char *text, int block, int *from_cach
     tile_binding b[] = { { "BLOCK", TILE_BIND_INT, { .i = block } } };
     OK(c, kernel_of(c, text, "vector_add", b, 1, &k));
     int64_t n = 4096;
-    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 }, { buffer[2], &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 },
+        { buffer[2], &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     int launches = fake->launches;
     OK(c, tile_launch(k, a, 3, NULL));
@@ -116,7 +120,8 @@ static void test_key(void)
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
 }
 
-/* A hit does not load the vendor's compiler: a note tells its version, while its file is the same. A broken note is written again. */
+/* A hit does not load the vendor's compiler: a note tells its version, while its file is the same. A broken
+ * note is written again. */
 static void test_note(void)
 {
     char command[200];
@@ -150,7 +155,8 @@ static void spill(const char *path, const void *p, size_t n)
     fclose(f);
 }
 
-/* Every byte flipped, every length, foreign bytes, a folder in its place: recompiled, and a good entry again. */
+/* Every byte flipped, every length, foreign bytes, a folder in its place: recompiled, and a good entry again.
+ */
 static void test_broken(void)
 {
     char path[400];
@@ -179,7 +185,8 @@ static void test_broken(void)
     fake->fail_code = 200;
     tile_context *c = open_context(0, 0);
     tile_kernel *k;
-    OK(c, kernel_of(c, vector_add_text, "vector_add", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 512 } } }, 1, &k));
+    OK(c, kernel_of(c, vector_add_text, "vector_add",
+              (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 512 } } }, 1, &k));
     fake->fail_name[0] = 0;
     tile_kernel_destroy(k);
     tile_context_destroy(c);
@@ -191,10 +198,11 @@ static void test_broken(void)
     free(bad);
 }
 
-/* Runs the kernel whose entry was tampered with: it is compiled, the reason is said, and the entry is good again. */
+/* Runs the kernel whose entry was tampered with: it is compiled, the reason is said, and the entry is good
+ * again. */
 static void ignored(const char *why)
 {
-    alarm(60);                                  /* what waits for a FIFO would wait for ever */
+    alarm(60); /* what waits for a FIFO would wait for ever */
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
     alarm(0);
     CHECK_TEXT(said, why);
@@ -204,7 +212,10 @@ static void ignored(const char *why)
 
 static void must(bool ok, const char *what)
 {
-    if (!ok) { perror(what); exit(1); }
+    if (!ok) {
+        perror(what);
+        exit(1);
+    }
 }
 
 static void copy(const char *from, const char *to)
@@ -215,7 +226,8 @@ static void copy(const char *from, const char *to)
     free(p);
 }
 
-/* An entry is taken only if this user wrote it for this key: not one copied over another's name, of another owner or mode, a FIFO, or a link. */
+/* An entry is taken only if this user wrote it for this key: not one copied over another's name, of another
+ * owner or mode, a FIFO, or a link. */
 static void test_trust(void)
 {
     char path[400], other[400], kept[100];
@@ -228,7 +240,7 @@ static void test_trust(void)
     clear();
     cached(0, vector_add_text, 512);
     CU_ASSERT_EQUAL_FATAL(entries(path, sizeof path, NULL), 1);
-    copy(kept, path);                           /* intact, by its checksum; of another block size */
+    copy(kept, path); /* intact, by its checksum; of another block size */
     ignored("it is the entry of another key");
     must(!chmod(path, 0620), "chmod");
     ignored("its mode 620 lets others write to it");
@@ -240,7 +252,10 @@ static void test_trust(void)
     must(!unlink(path) && !mkfifo(path, 0600), "mkfifo");
     ignored("it is no regular file");
     unlink(kept);
-    if (geteuid()) { fprintf(stderr, "(not root: no entry of another user) "); return; }
+    if (geteuid()) {
+        fprintf(stderr, "(not root: no entry of another user) ");
+        return;
+    }
     must(!chown(path, 1234, 0), "chown");
     ignored("it belongs to user 1234, not to 0");
 }
@@ -251,8 +266,12 @@ static void test_trust_folder(void)
     fake = fake_open(FAKE_CUDA);
     clear();
     cached(0, vector_add_text, 512);
-    static const struct { unsigned mode; unsigned owner; const char *why; } cases[] = {
-        { 0770, 0, "its mode 770 lets others write to it" }, { 0707, 0, "its mode 707 lets others write to it" }, { 0700, 1234, "it belongs to user 1234" } };
+    static const struct {
+        unsigned mode;
+        unsigned owner;
+        const char *why;
+    } cases[] = { { 0770, 0, "its mode 770 lets others write to it" },
+        { 0707, 0, "its mode 707 lets others write to it" }, { 0700, 1234, "it belongs to user 1234" } };
     for (int i = 0; i < (geteuid() ? 2 : 3); i++) {
         must(!chmod(dir, cases[i].mode) && (geteuid() || !chown(dir, cases[i].owner, 0)), "chmod");
         CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
@@ -340,7 +359,7 @@ static void test_limit(void)
         snprintf(text, sizeof text, "%s// text %d\n", vector_add_text, i);
         tile_context *c = open_context(0, (uint64_t)one * 4);
         run_add(c, text, 512, &hit);
-        run_add(c, vector_add_text, 512, &hit);      /* used all the time: stays */
+        run_add(c, vector_add_text, 512, &hit); /* used all the time: stays */
         CU_ASSERT_EQUAL(hit, 1);
         tile_context_destroy(c);
         entries(NULL, 0, &total);
@@ -353,9 +372,10 @@ int main(int argc, char **argv)
 {
     strcpy(dir, "/tmp/tile-cache-XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "note", test_note }, { "broken", test_broken }, { "trust", test_trust },
-                                      { "trust_folder", test_trust_folder }, { "trust_note", test_trust_note }, { "no_folder", test_no_folder },
-                                      { "two_processes", test_two_processes }, { "limit", test_limit } };
+    static const UnitTest tests[] = { { "hit", test_hit }, { "key", test_key }, { "note", test_note },
+        { "broken", test_broken }, { "trust", test_trust }, { "trust_folder", test_trust_folder },
+        { "trust_note", test_trust_note }, { "no_folder", test_no_folder },
+        { "two_processes", test_two_processes }, { "limit", test_limit } };
     int r = unit_run("cache", tests, sizeof tests / sizeof *tests, argc, argv);
     clear();
     rmdir(dir);

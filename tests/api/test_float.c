@@ -1,6 +1,6 @@
-/* test_float.c: the floating-point state of the caller changes no result, and no call changes it. Every call below is made
- * in states that a host may have set (rounding, flush-to-zero, unmasked exceptions, flags that stand); the results are
- * those of a context that was used in the default state only, to the bit. */
+/* test_float.c: the floating-point state of the caller changes no result, and no call changes it. Every call
+ * below is made in states that a host may have set (rounding, flush-to-zero, unmasked exceptions, flags that
+ * stand); the results are those of a context that was used in the default state only, to the bit. */
 #define _GNU_SOURCE
 #include "api.h"
 #include <fenv.h>
@@ -12,7 +12,10 @@ static float in[N], out[N], want[N], in_denormal[N];
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-typedef struct State { unsigned sse; unsigned short x87; } State;
+typedef struct State {
+    unsigned sse;
+    unsigned short x87;
+} State;
 static State get(void)
 {
     State s = { _mm_getcsr(), 0 };
@@ -25,12 +28,16 @@ static void set(State s)
     __asm__ volatile("fldcw %0" : : "m"(s.x87));
 }
 static bool same(State a, State b) { return a.sse == b.sse && a.x87 == b.x87; }
-static void show(State a, State b) { fprintf(stderr, "%04x %04x, not %04x %04x\n", b.sse, b.x87, a.sse, a.x87); }
-/* default; up, down, to zero with x87 in single precision; flush-to-zero and denormals-are-zero; division by zero, overflow
- * and invalid operations trap; flags of all exceptions */
-static const State states[] = { { 0x1f80, 0x37f }, { 0x5f80, 0xb7f }, { 0x3f80, 0x77f }, { 0x7f80, 0xc7f }, { 0x9fc0, 0x27f }, { 0x1900, 0x372 }, { 0xffff, 0x37f }, { 0xdfc4, 0xb7f } };
+static void show(State a, State b)
+{ fprintf(stderr, "%04x %04x, not %04x %04x\n", b.sse, b.x87, a.sse, a.x87); }
+/* default; up, down, to zero with x87 in single precision; flush-to-zero and denormals-are-zero; division by
+ * zero, overflow and invalid operations trap; flags of all exceptions */
+static const State states[] = { { 0x1f80, 0x37f }, { 0x5f80, 0xb7f }, { 0x3f80, 0x77f }, { 0x7f80, 0xc7f },
+    { 0x9fc0, 0x27f }, { 0x1900, 0x372 }, { 0xffff, 0x37f }, { 0xdfc4, 0xb7f } };
 #else
-typedef struct State { int round; } State;
+typedef struct State {
+    int round;
+} State;
 static State get(void) { return (State){ fegetround() }; }
 static void set(State s) { fesetround(s.round); }
 static bool same(State a, State b) { return a.round == b.round; }
@@ -41,18 +48,25 @@ enum { N_STATES = sizeof states / sizeof *states };
 static State before;
 
 /* The call in the state; the state afterwards. */
-#define IN(state, what) do { \
+#define IN(state, what) \
+    do { \
         set(state); \
         what; \
         State after_ = get(); \
         set(before); \
-        if (!same(state, after_)) { fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); show(state, after_); CU_FAIL("the caller's state changed"); } \
+        if (!same(state, after_)) { \
+            fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
+            show(state, after_); \
+            CU_FAIL("the caller's state changed"); \
+        } \
     } while (0)
 
-/* Constants folded by the front end and by the passes, products, reductions, polynomials, conversions, denormal results. */
+/* Constants folded by the front end and by the passes, products, reductions, polynomials, conversions,
+ * denormal results. */
 static const char text[] =
     "const f32 THIRD = 1.0 / 3.0;\n"
-    "kernel k(in f32 X[N], out f32 Y[N], f32 s, const f32 C = 0.1, const f32 TINY = 1e-39) grid (cdiv(N, 100))\n"
+    "kernel k(in f32 X[N], out f32 Y[N], f32 s, const f32 C = 0.1, const f32 TINY = 1e-39) grid (cdiv(N, "
+    "100))\n"
     "{\n"
     "    let i = program_id();\n"
     "    let x = load(X[i*100 +: 100]);\n"
@@ -74,22 +88,36 @@ static tile_status launch(tile_kernel *k, const float *x, double s, int64_t n)
     return tile_launch(k, a, 3, NULL);
 }
 
-typedef struct Host { tile_context *c; tile_module *m; tile_kernel *k, *tiny; } Host;
+typedef struct Host {
+    tile_context *c;
+    tile_module *m;
+    tile_kernel *k, *tiny;
+} Host;
 
-static void silent(void *user, const tile_diagnostic *d) { (void)user; (void)d; }
+static void silent(void *user, const tile_diagnostic *d)
+{
+    (void)user;
+    (void)d;
+}
 
 /* Everything that opens, compiles and launches, each call in the state. */
 static void open_host(Host *h, State s, int threads, const tile_allocator *allocator)
 {
-    tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE, .threads = threads, .on_diagnostic = silent };
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = "cpu",
+        .flags = TILE_CONTEXT_NO_CACHE,
+        .threads = threads,
+        .on_diagnostic = silent };
     tile_status st[4] = { 0 };
     if (allocator) d.allocator = *allocator;
     *h = (Host){ 0 };
     IN(s, st[0] = tile_context_create(&d, &h->c));
-    if (!st[0]) IN(s, st[1] = tile_module_load_memory(h->c, "float.tile", text, sizeof text - 1, NULL, &h->m));
+    if (!st[0])
+        IN(s, st[1] = tile_module_load_memory(h->c, "float.tile", text, sizeof text - 1, NULL, &h->m));
     if (h->m) IN(s, st[2] = tile_kernel_create(h->m, "k", NULL, 0, &h->k));
     if (h->m) IN(s, st[3] = tile_kernel_create(h->m, "tiny", NULL, 0, &h->tiny));
-    if (!allocator) for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(st[i], TILE_OK);
+    if (!allocator)
+        for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(st[i], TILE_OK);
 }
 
 static void close_host(Host *h)
@@ -110,7 +138,8 @@ static void compare(const char *what, int state)
         }
 }
 
-/* Compiled and launched in the state; launched in another state than it was compiled in; with one thread and with more. */
+/* Compiled and launched in the state; launched in another state than it was compiled in; with one thread and
+ * with more. */
 static void test_results(void)
 {
     for (int threads = 1; threads <= 3; threads += 2)
@@ -118,7 +147,7 @@ static void test_results(void)
             Host h;
             tile_status st;
             open_host(&h, states[s], threads, NULL);
-            for (int round = 0; round < 3; round++) {       /* the second launch takes the short way of memo.c */
+            for (int round = 0; round < 3; round++) { /* the second launch takes the short way of memo.c */
                 memset(out, 0, sizeof out);
                 IN(states[round < 2 ? s : (s + 1) % N_STATES], st = launch(h.k, in, 0.7, N));
                 CU_ASSERT_EQUAL(st, TILE_OK);
@@ -199,7 +228,8 @@ static void test_questions(void)
     }
 }
 
-/* Calls that fail give the state back too: errors in the source and in arguments, and no memory at any point. */
+/* Calls that fail give the state back too: errors in the source and in arguments, and no memory at any point.
+ */
 static void test_errors(void)
 {
     for (int s = 0; s < N_STATES; s++) {
@@ -237,7 +267,8 @@ static void test_errors(void)
 
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "results", test_results }, { "denormals", test_denormals }, { "questions", test_questions }, { "errors", test_errors } };
+    static const UnitTest tests[] = { { "results", test_results }, { "denormals", test_denormals },
+        { "questions", test_questions }, { "errors", test_errors } };
     Host h;
     before = get();
     for (int i = 0; i < N; i++) {
@@ -247,6 +278,9 @@ int main(int argc, char **argv)
     open_host(&h, before, 1, &(tile_allocator){ 0 });
     tile_status st = h.tiny ? launch(h.tiny, in, 1, N) : TILE_ERROR_INTERNAL;
     close_host(&h);
-    if (st == TILE_ERROR_UNSUPPORTED) { puts("SKIP: this build has no CPU backend"); return 0; }
+    if (st == TILE_ERROR_UNSUPPORTED) {
+        puts("SKIP: this build has no CPU backend");
+        return 0;
+    }
     return unit_run("float", tests, 4, argc, argv);
 }

@@ -1,5 +1,6 @@
-/* test_fork.c: what a child process may do with what its parent made: on the CPU everything works, on a GPU the first call says why it cannot. Each child
- * has a minute; a child that waits for a thread which did not come along is killed by its alarm, and the test fails. */
+/* test_fork.c: what a child process may do with what its parent made: on the CPU everything works, on a GPU
+ * the first call says why it cannot. Each child has a minute; a child that waits for a thread which did not
+ * come along is killed by its alarm, and the test fails. */
 #include "api.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -10,13 +11,19 @@ static _Alignas(256) float x[N], y[N], z[N];
 
 static tile_status add(tile_kernel *k, int64_t n)
 {
-    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 }, { z, &n, NULL, 1, TILE_F32 } };
-    return tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL);
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 },
+        { z, &n, NULL, 1, TILE_F32 } };
+    return tile_launch(
+        k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL);
 }
 
 static void add_right(tile_context *c, tile_kernel *k, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) { x[i] = (float)i; y[i] = 1; z[i] = 0; }
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = (float)i;
+        y[i] = 1;
+        z[i] = 0;
+    }
     OK(c, add(k, n));
     int64_t wrong = 0;
     for (int64_t i = 0; i < n; i++) wrong += z[i] != (float)i + 1;
@@ -40,12 +47,20 @@ static void in_child(void (*fn)(void *), void *p)
     CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-typedef struct Parent { tile_context *c; tile_kernel *k; tile_compile *h; } Parent;
+typedef struct Parent {
+    tile_context *c;
+    tile_kernel *k;
+    tile_compile *h;
+} Parent;
 
 static Parent cpu_parent(tile_diagnostic_fn *fn, uint32_t flags, const char *text, const char *name)
 {
     Parent p = { NULL, NULL, NULL };
-    tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE | flags, .threads = 4, .on_diagnostic = fn };
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = "cpu",
+        .flags = TILE_CONTEXT_NO_CACHE | flags,
+        .threads = 4,
+        .on_diagnostic = fn };
     if (tile_context_create(&d, &p.c)) exit(1);
     OK(p.c, kernel_of(p.c, text, name, NULL, 0, &p.k));
     return p;
@@ -58,15 +73,20 @@ static void close_parent(Parent *p)
     tile_context_destroy(p->c);
 }
 
-/* --- the CPU -------------------------------------------------------------------------------------------------------------------- */
+/* --- the CPU ----------------------------------------------------------------------------------------- */
 
-static void grandchild(void *p) { Parent *q = p; add_right(q->c, q->k, N - 3); close_parent(q); }
+static void grandchild(void *p)
+{
+    Parent *q = p;
+    add_right(q->c, q->k, N - 3);
+    close_parent(q);
+}
 
 static void use_cpu(void *p)
 {
     Parent *q = p;
-    add_right(q->c, q->k, N);           /* compiled and launched by the parent */
-    add_right(q->c, q->k, N - 5);       /* a specialization of its own */
+    add_right(q->c, q->k, N);     /* compiled and launched by the parent */
+    add_right(q->c, q->k, N - 5); /* a specialization of its own */
     in_child(grandchild, q);
     Parent own = cpu_parent(NULL, 0, vector_add_text, "vector_add");
     add_right(own.c, own.k, N);
@@ -77,14 +97,15 @@ static void use_cpu(void *p)
 static void test_cpu(void)
 {
     Parent p = cpu_parent(NULL, 0, vector_add_text, "vector_add");
-    add_right(p.c, p.k, N);             /* the pool of threads exists now */
+    add_right(p.c, p.k, N); /* the pool of threads exists now */
     in_child(use_cpu, &p);
     in_child(use_cpu, &p);
     add_right(p.c, p.k, N);
     close_parent(&p);
 }
 
-/* The parent's other thread compiles when it forks: the child cannot wait for that thread, and compiles itself. */
+/* The parent's other thread compiles when it forks: the child cannot wait for that thread, and compiles
+ * itself. */
 static void use_half_compiled(void *p)
 {
     Parent *q = p;
@@ -98,7 +119,7 @@ static void use_half_compiled(void *p)
     close_parent(q);
 }
 
-static atomic_int held;     /* 1: the callback holds the context's lock for reports; 2: it may go */
+static atomic_int held; /* 1: the callback holds the context's lock for reports; 2: it may go */
 
 static void holding(void *user, const tile_diagnostic *d)
 {
@@ -107,13 +128,16 @@ static void holding(void *user, const tile_diagnostic *d)
     while (atomic_load(&held) != 2) usleep(1000);
 }
 
-static const char printing_text[] = "kernel vector_add(in f32 X[N], in f32 Y[N], out f32 Z[N]) grid (cdiv(N, 1024)) {\n"
-    "    let i = program_id();\n    if i == 0 { print(\"first\"); }\n    store(Z[i*1024 +: 1024], load(X[i*1024 +: 1024]) + load(Y[i*1024 +: 1024]));\n}\n";
+static const char printing_text[] =
+    "kernel vector_add(in f32 X[N], in f32 Y[N], out f32 Z[N]) grid (cdiv(N, 1024)) {\n"
+    "    let i = program_id();\n    if i == 0 { print(\"first\"); }\n    store(Z[i*1024 +: 1024], "
+    "load(X[i*1024 +: 1024]) + load(Y[i*1024 +: 1024]));\n}\n";
 
 static void test_compiling(void)
 {
     int64_t n = N - 16;
-    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 }, { z, &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 },
+        { z, &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     for (int round = 0; round < 4; round++) {
         Parent p = cpu_parent(NULL, 0, vector_add_text, "vector_add");
@@ -126,8 +150,20 @@ static void test_compiling(void)
 }
 
 /* Another thread is in the callback, with the context's lock, when the process forks. */
-static void *launch_printing(void *p) { Parent *q = p; add(q->k, 4096); return NULL; }
-static void use_held(void *p) { Parent *q = p; atomic_store(&held, 2); add_right(q->c, q->k, 4096); CU_ASSERT_NOT_EQUAL(add(q->k, -1), TILE_OK); close_parent(q); }
+static void *launch_printing(void *p)
+{
+    Parent *q = p;
+    add(q->k, 4096);
+    return NULL;
+}
+static void use_held(void *p)
+{
+    Parent *q = p;
+    atomic_store(&held, 2);
+    add_right(q->c, q->k, 4096);
+    CU_ASSERT_NOT_EQUAL(add(q->k, -1), TILE_OK);
+    close_parent(q);
+}
 
 static void test_locked(void)
 {
@@ -141,7 +177,7 @@ static void test_locked(void)
     close_parent(&p);
 }
 
-/* --- GPUs ------------------------------------------------------------------------------------------------------------------------- */
+/* --- GPUs -------------------------------------------------------------------------------------------- */
 
 static FakeState *fake;
 
@@ -178,7 +214,10 @@ static void test_gpu(void)
         if (i) fake->arch = 0x942;
         Parent p = gpu_parent(targets[i], libraries[i]);
         tile_status st = add(p.k, N);
-        if (st == TILE_ERROR_UNSUPPORTED && i) { close_parent(&p); continue; }    /* a build without that backend */
+        if (st == TILE_ERROR_UNSUPPORTED && i) {
+            close_parent(&p);
+            continue;
+        } /* a build without that backend */
         OK(p.c, st);
         in_child(use_gpu, &p);
         OK(p.c, add(p.k, N));
@@ -186,7 +225,12 @@ static void test_gpu(void)
     }
 }
 
-static void use_new(void *p) { Parent own = gpu_parent("cuda", FAKE_CUDA); OK(own.c, add(own.k, N)); close_parent(&own); }
+static void use_new(void *p)
+{
+    Parent own = gpu_parent("cuda", FAKE_CUDA);
+    OK(own.c, add(own.k, N));
+    close_parent(&own);
+}
 
 /* A context that is opened in the child works. */
 static void test_gpu_after(void)
@@ -201,7 +245,10 @@ int main(int argc, char **argv)
 #ifdef HAVE_CPU
         { "cpu", test_cpu }, { "compiling", test_compiling }, { "locked", test_locked },
 #endif
-        { "gpu", test_gpu }, { "gpu_after", test_gpu_after } };
-    (void)test_cpu; (void)test_compiling; (void)test_locked;
+        { "gpu", test_gpu }, { "gpu_after", test_gpu_after }
+    };
+    (void)test_cpu;
+    (void)test_compiling;
+    (void)test_locked;
     return unit_run("fork", tests, sizeof tests / sizeof *tests, argc, argv);
 }

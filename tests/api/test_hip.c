@@ -1,4 +1,5 @@
-/* test_hip.c: the HIP driver on a fake: what differs from CUDA. Kernels are compiled where the build has the HIP backend. */
+/* test_hip.c: the HIP driver on a fake: what differs from CUDA. Kernels are compiled where the build has the
+ * HIP backend. */
 #include "api.h"
 
 static FakeState *fake;
@@ -87,7 +88,8 @@ static _Alignas(256) float buffer[3][256];
 
 static tile_status launch(tile_kernel *k, int64_t n)
 {
-    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 }, { buffer[2], &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 },
+        { buffer[2], &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     return tile_launch(k, a, 3, NULL);
 }
@@ -112,4 +114,5 @@ static void test_launch(void)
     tile_context_destroy(ctx);
 }
 
-UNIT_MAIN("hip", {"device", test_device}, {"none", test_none}, {"memory", test_memory}, {"launch", test_launch})
+UNIT_MAIN("hip", { "device", test_device }, { "none", test_none }, { "memory", test_memory },
+    { "launch", test_launch })

@@ -1,5 +1,5 @@
-/* test_kernel.c: modules and kernels: sources, imports, diagnostics, bindings, parameters, tuning tables, remaps, specialization on extents. Runs on
- * the fake CUDA device. */
+/* test_kernel.c: modules and kernels: sources, imports, diagnostics, bindings, parameters, tuning tables,
+ * remaps, specialization on extents. Runs on the fake CUDA device. */
 #define _GNU_SOURCE
 #include "api.h"
 #include <pthread.h>
@@ -11,7 +11,11 @@ static FakeState *fake;
 static tile_context *ctx;
 static char dir[64];
 
-typedef struct Seen { int errors, warnings, notes, debug; char first[600], last[600], kernel[200], file[200]; int line, column, end_column; } Seen;
+typedef struct Seen {
+    int errors, warnings, notes, debug;
+    char first[600], last[600], kernel[200], file[200];
+    int line, column, end_column;
+} Seen;
 
 static void see(void *user, const tile_diagnostic *d)
 {
@@ -35,7 +39,10 @@ static void open_context(Seen *seen, const char *debug)
 {
     fake = fake_open(FAKE_CUDA);
     tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
-    if (seen) { d.on_diagnostic = see; d.on_diagnostic_user = seen; }
+    if (seen) {
+        d.on_diagnostic = see;
+        d.on_diagnostic_user = seen;
+    }
     d.debug = debug ? debug : "";
     if (tile_context_create(&d, &ctx)) exit(1);
 }
@@ -84,9 +91,11 @@ static void test_source_errors(void)
 {
     Seen seen = { 0 };
     tile_module *m = (tile_module *)&seen;
-    static const char bad[] = "kernel k(in f32 X[N], out f32 Y[N]) grid (N) {\n    store(Y[0 +: 8], lod(X[0 +: 8]));\n}\n";
+    static const char bad[] =
+        "kernel k(in f32 X[N], out f32 Y[N]) grid (N) {\n    store(Y[0 +: 8], lod(X[0 +: 8]));\n}\n";
     open_context(&seen, NULL);
-    CHECK_STATUS(ctx, tile_module_load_memory(ctx, "bad.tile", bad, strlen(bad), NULL, &m), TILE_ERROR_COMPILE);
+    CHECK_STATUS(
+        ctx, tile_module_load_memory(ctx, "bad.tile", bad, strlen(bad), NULL, &m), TILE_ERROR_COMPILE);
     CU_ASSERT_PTR_NULL(m);
     CU_ASSERT_EQUAL(seen.errors, 1);
     CU_ASSERT_STRING_EQUAL(seen.file, "bad.tile");
@@ -108,15 +117,19 @@ static void test_imports(void)
     char sub[100];
     snprintf(sub, sizeof sub, "%s/lib", dir);
     mkdir(sub, 0700);
-    write_file("main.tile", "import \"half.tile\";\nimport \"far.tile\";\nkernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 64)) {\n"
-                            "    let i = program_id();\n    store(Y[i*64 +: 64], half(far(load(X[i*64 +: 64]))));\n}\n");
+    write_file("main.tile",
+        "import \"half.tile\";\nimport \"far.tile\";\nkernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 64)) "
+        "{\n"
+        "    let i = program_id();\n    store(Y[i*64 +: 64], half(far(load(X[i*64 +: 64]))));\n}\n");
     write_file("half.tile", "fn half(x) { return x * 0.5; }\n");
     write_file("lib/far.tile", "fn far(x) { return x + 1.0; }\n");
     open_context(NULL, NULL);
     CHECK_STATUS(ctx, tile_module_load_file(ctx, in_dir("main.tile"), NULL, &m), TILE_ERROR_COMPILE);
     CHECK_TEXT(error_of(ctx), "far.tile");
     const char *folders[] = { sub };
-    tile_module_desc d = { .struct_size = sizeof d, .import_directories = folders, .n_import_directories = 1 };
+    tile_module_desc d = {
+        .struct_size = sizeof d, .import_directories = folders, .n_import_directories = 1
+    };
     OK(ctx, tile_module_load_file(ctx, in_dir("main.tile"), &d, &m));
     CU_ASSERT_EQUAL(tile_module_kernel_count(m), 1);
     CU_ASSERT_STRING_EQUAL(tile_module_kernel_name(m, 0), "k");
@@ -145,7 +158,8 @@ static void test_bindings(void)
     CHECK_TEXT(error_of(ctx), "a.tile has no kernel named 'nothing'; it has ");
     tile_binding b = { "BLOK", TILE_BIND_INT, { .i = 4 } };
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_NOT_FOUND);
-    CHECK_TEXT(error_of(ctx), "kernel vector_add has no const, dimension or hint named 'BLOK'; consts and dimensions are ");
+    CHECK_TEXT(error_of(ctx),
+        "kernel vector_add has no const, dimension or hint named 'BLOK'; consts and dimensions are ");
     b.name = "X";
     CHECK_STATUS(ctx, tile_kernel_create(m, "vector_add", &b, 1, &k), TILE_ERROR_NOT_FOUND);
     CHECK_TEXT(error_of(ctx), "it is an argument of the launch");
@@ -167,7 +181,8 @@ static void test_bindings(void)
     CU_ASSERT_EQUAL(tile_kernel_param(k, 3, &p), TILE_ERROR_NOT_FOUND);
     tile_kernel_destroy(k);
     /* Constants in an extent come by their values, the caller's where it gave one. */
-    static const char extents[] = "const int W = 8;\nkernel e(in f32 X[N], out f32 Y[2*W + K, N, W], const int K = 3) grid (1) { store(Y[0, 0, 0], load(X[0])); }\n";
+    static const char extents[] = "const int W = 8;\nkernel e(in f32 X[N], out f32 Y[2*W + K, N, W], const "
+                                  "int K = 3) grid (1) { store(Y[0, 0, 0], load(X[0])); }\n";
     b = (tile_binding){ "K", TILE_BIND_INT, { .i = 5 } };
     for (int given = 0; given < 2; given++) {
         OK(ctx, kernel_of(ctx, extents, "e", &b, (size_t)given, &k));
@@ -182,7 +197,8 @@ static void test_bindings(void)
     tile_module_destroy(m);
     static float x[100], y[100], z[100];
     int64_t n = 100;
-    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE }, { z, &n, NULL, -1, TILE_NONE } };
+    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
+        { z, &n, NULL, -1, TILE_NONE } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), TILE_ERROR_SHAPE);
     CHECK_TEXT(error_of(ctx), "argument 1 (X): dimension N is bound to 64, but axis 0 has 100");
@@ -195,13 +211,14 @@ static void test_bindings(void)
 /* Extents used by tiles are taken from the tensors and specialize the code. */
 static void test_extents(void)
 {
-    static const char text[] = "kernel rows(in f32 X[M, D], out f32 Y[M]) grid (M) {\n    let i = program_id();\n"
-                               "    store(Y[i], sum(load(X[i, :]), axis = 0, drop = true));\n}\n";
+    static const char text[] =
+        "kernel rows(in f32 X[M, D], out f32 Y[M]) grid (M) {\n    let i = program_id();\n"
+        "    store(Y[i], sum(load(X[i, :]), axis = 0, drop = true));\n}\n";
     static float x[4096], y[64];
     tile_kernel *k;
     open_context(NULL, NULL);
     OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
-    for (int64_t d = 448; d <= 464; d += 16) {       /* rows of which a program does no more than one */
+    for (int64_t d = 448; d <= 464; d += 16) { /* rows of which a program does no more than one */
         int64_t shape[2] = { 5, d };
         tile_tensor tx = { x, shape, NULL, 2, TILE_F32 }, ty = { y, shape, NULL, 1, TILE_F32 };
         tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
@@ -221,8 +238,9 @@ static void test_extents(void)
 /* A specialization that does not compile says which it is, once through the callback and at each launch. */
 static void test_bad_specialization(void)
 {
-    static const char text[] = "kernel r(in f32 X[M, D], out f32 Y[M, D], const int H = 2) grid (M) {\n    let i = program_id();\n"
-                               "    let x = load(X[i, :]);\n    store(Y[i, :], reshape(reshape(x, [H, D/H]), [D]));\n}\n";
+    static const char text[] =
+        "kernel r(in f32 X[M, D], out f32 Y[M, D], const int H = 2) grid (M) {\n    let i = program_id();\n"
+        "    let x = load(X[i, :]);\n    store(Y[i, :], reshape(reshape(x, [H, D/H]), [D]));\n}\n";
     static float x[4096], y[4096];
     Seen seen = { 0 };
     tile_kernel *k;
@@ -249,7 +267,8 @@ static void test_debug(void)
     tile_kernel *k;
     static float x[64], y[64], z[64];
     int64_t n = 64;
-    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE }, { z, &n, NULL, -1, TILE_NONE } };
+    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
+        { z, &n, NULL, -1, TILE_NONE } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     open_context(&seen, "dump:cse,time");
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
@@ -260,13 +279,16 @@ static void test_debug(void)
     tile_context_destroy(ctx);
 }
 
-/* --- tuning ------------------------------------------------------------------------------------------------------------------- */
+/* --- tuning ------------------------------------------------------------------------------------------ */
 
 static unsigned grid_with(tile_kernel *k, int64_t n)
 {
     static float x[70000], y[70000], z[70000];
-    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE }, { z, &n, NULL, -1, TILE_NONE } };
-    OK(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL));
+    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
+        { z, &n, NULL, -1, TILE_NONE } };
+    OK(ctx,
+        tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) },
+            3, NULL));
     return fake->last.grid[0];
 }
 
@@ -275,36 +297,49 @@ static void test_tune(void)
     static const char table[] =
         "{ \"format\": \"tile-tune-1\", \"device\": \"Fake GPU\",\n"
         "  \"entries\": [\n"
-        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000, \"T\": \"f32\" }, \"config\": { \"BLOCK\": 128 }, \"ms\": 0.01 },\n"
-        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 64000, \"T\": \"f32\" }, \"config\": { \"BLOCK\": 2048 } },\n"
-        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_80\", \"key\": { \"N\": 1000 }, \"config\": { \"BLOCK\": 64 } },\n"
-        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000, \"T\": \"f16\" }, \"config\": { \"BLOCK\": 32 } },\n"
-        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000 }, \"config\": { \"GONE\": 32 } } ] }\n";
+        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000, \"T\": "
+        "\"f32\" }, \"config\": { \"BLOCK\": 128 }, \"ms\": 0.01 },\n"
+        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 64000, \"T\": "
+        "\"f32\" }, \"config\": { \"BLOCK\": 2048 } },\n"
+        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_80\", \"key\": { \"N\": 1000 }, \"config\": "
+        "{ \"BLOCK\": 64 } },\n"
+        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000, \"T\": "
+        "\"f16\" }, \"config\": { \"BLOCK\": 32 } },\n"
+        "    { \"kernel\": \"vector_add\", \"target\": \"cuda:sm_90a\", \"key\": { \"N\": 1000 }, "
+        "\"config\": { \"GONE\": 32 } } ] }\n";
     tile_module *m;
     tile_kernel *k, *fixed;
     write_file("add.tile", vector_add_text);
     write_file("add.tune", table);
     open_context(NULL, NULL);
-    OK(ctx, tile_module_load_file(ctx, in_dir("add.tile"), NULL, &m));     /* the table beside it is taken */
+    OK(ctx, tile_module_load_file(ctx, in_dir("add.tile"), NULL, &m)); /* the table beside it is taken */
     OK(ctx, tile_kernel_create(m, "vector_add", NULL, 0, &k));
-    OK(ctx, tile_kernel_create(m, "vector_add", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 256 } } }, 1, &fixed));
+    OK(ctx, tile_kernel_create(
+                m, "vector_add", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 256 } } }, 1, &fixed));
     CU_ASSERT_EQUAL(grid_with(k, 1024), 8);
-    CU_ASSERT_EQUAL(grid_with(k, 2048), 16);        /* nearer to 1000 than to 64000, in powers of two */
+    CU_ASSERT_EQUAL(grid_with(k, 2048), 16); /* nearer to 1000 than to 64000, in powers of two */
     CU_ASSERT_EQUAL(grid_with(k, 65536), 32);
     CU_ASSERT_EQUAL(grid_with(k, 16384), 8);
-    CU_ASSERT_EQUAL(grid_with(fixed, 1024), 4);     /* what is bound stays */
+    CU_ASSERT_EQUAL(grid_with(fixed, 1024), 4); /* what is bound stays */
     tile_kernel_destroy(k);
     tile_kernel_destroy(fixed);
     tile_module_destroy(m);
-    OK(ctx, tile_module_load_file(ctx, in_dir("add.tile"), &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
+    OK(ctx, tile_module_load_file(ctx, in_dir("add.tile"),
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
     OK(ctx, tile_kernel_create(m, "vector_add", NULL, 0, &k));
-    CU_ASSERT_EQUAL(grid_with(k, 1024), 1);         /* declared default */
+    CU_ASSERT_EQUAL(grid_with(k, 1024), 1); /* declared default */
     tile_kernel_destroy(k);
-    static const struct { const char *text, *says; } bad[] = {
-        { "", "'{' was expected" }, { "{}", "no \"format\"" }, { "{ \"format\": \"tile-tune-9\" }", "not of the format tile-tune-1" },
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        { "", "'{' was expected" },
+        { "{}", "no \"format\"" },
+        { "{ \"format\": \"tile-tune-9\" }", "not of the format tile-tune-1" },
         { "{ \"format\": \"tile-tune-1\", \"entries\": [ { } ] }", "an entry without \"kernel\"" },
-        { "{ \"format\": \"tile-tune-1\", \"entries\": [ { \"kernel\": \"k\", \"key\": { \"N\": [1] } } ] }", "a number, true, false or a type was expected" },
-        { "{ \"format\": \"tile-tune-1\" } x", "text after the end" }, { "{ \"format\": \"tile-tune-1\"", "',' or '}' was expected" },
+        { "{ \"format\": \"tile-tune-1\", \"entries\": [ { \"kernel\": \"k\", \"key\": { \"N\": [1] } } ] }",
+            "a number, true, false or a type was expected" },
+        { "{ \"format\": \"tile-tune-1\" } x", "text after the end" },
+        { "{ \"format\": \"tile-tune-1\"", "',' or '}' was expected" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_file("bad.tune", bad[i].text);
@@ -317,21 +352,24 @@ static void test_tune(void)
     tile_context_destroy(ctx);
 }
 
-/* --- remap ---------------------------------------------------------------------------------------------------------------------- */
+/* --- remap ------------------------------------------------------------------------------------------- */
 
 static void test_remap(void)
 {
-    static const char text[] = "kernel k(in f32 X[N], out f32 Y[N], const int KIND = 0) grid (N)\n"
-                               "    remap (w) = KIND == 0 ? (w%8)*(N/8) + w/8 : KIND == 1 ? w + 1 : N - 1 - w\n{\n"
-                               "    let i = program_id();\n    store(Y[i], load(X[i]));\n}\n";
+    static const char text[] =
+        "kernel k(in f32 X[N], out f32 Y[N], const int KIND = 0) grid (N)\n"
+        "    remap (w) = KIND == 0 ? (w%8)*(N/8) + w/8 : KIND == 1 ? w + 1 : N - 1 - w\n{\n"
+        "    let i = program_id();\n    store(Y[i], load(X[i]));\n}\n";
     static float x[5000], y[5000];
     tile_kernel *k[3];
     open_context(NULL, NULL);
-    for (int i = 0; i < 3; i++) OK(ctx, kernel_of(ctx, text, "k", (tile_binding[]){ { "KIND", TILE_BIND_INT, { .i = i } } }, 1, &k[i]));
+    for (int i = 0; i < 3; i++)
+        OK(ctx,
+            kernel_of(ctx, text, "k", (tile_binding[]){ { "KIND", TILE_BIND_INT, { .i = i } } }, 1, &k[i]));
     int64_t n = 64;
     tile_tensor tx = { x, &n, NULL, 1, TILE_F32 }, ty = { y, &n, NULL, 1, TILE_F32 };
     tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };
-    OK(ctx, tile_launch(k[0], a, 2, NULL));         /* 8 divides 64 */
+    OK(ctx, tile_launch(k[0], a, 2, NULL)); /* 8 divides 64 */
     CU_ASSERT_EQUAL(fake->launches, 1);
     n = 33;
     for (int i = 0; i < 2; i++) {
@@ -346,13 +384,16 @@ static void test_remap(void)
     tile_context_destroy(ctx);
 }
 
-/* A raster needs no check, so any grid will do; with a remap of the kernel's own all of it is checked, up to 2^24 programs. */
+/* A raster needs no check, so any grid will do; with a remap of the kernel's own all of it is checked, up to
+ * 2^24 programs. */
 static void test_large_remap(void)
 {
-    static const char text[] = "kernel plain(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4)\n{\n"
-                               "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n"
-                               "kernel own(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4) remap (w) = m > 100 ? num_programs() - 1 - w : w/2\n{\n"
-                               "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n";
+    static const char text[] =
+        "kernel plain(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4)\n{\n"
+        "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n"
+        "kernel own(in f32 X[N], out f32 Y[N], index m) grid (m, m) raster (group = 4) remap (w) = m > 100 ? "
+        "num_programs() - 1 - w : w/2\n{\n"
+        "    let (i, j) = program_id();\n    store(Y[i + j], load(X[i + j]));\n}\n";
     static float x[64], y[64];
     tile_kernel *plain, *own;
     open_context(NULL, NULL);
@@ -363,7 +404,8 @@ static void test_large_remap(void)
     tile_arg a[3] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty), tile_arg_int(5000) };
     OK(ctx, tile_launch(plain, a, 3, NULL));
     CHECK_STATUS(ctx, tile_launch(own, a, 3, NULL), TILE_ERROR_REMAP);
-    CHECK_TEXT(error_of(ctx), "a grid of 25000000 programs is too large to check its remap (at most 16777216)");
+    CHECK_TEXT(
+        error_of(ctx), "a grid of 25000000 programs is too large to check its remap (at most 16777216)");
     a[2] = tile_arg_int(200);
     OK(ctx, tile_launch(own, a, 3, NULL));
     a[2] = tile_arg_int(10);
@@ -374,7 +416,7 @@ static void test_large_remap(void)
     tile_context_destroy(ctx);
 }
 
-/* --- compiling aside -------------------------------------------------------------------------------------------------------------- */
+/* --- compiling aside --------------------------------------------------------------------------------- */
 
 static void test_async(void)
 {
@@ -384,14 +426,15 @@ static void test_async(void)
     open_context(NULL, NULL);
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
     {
-        int64_t n = 64;     /* gone when the thread runs */
-        tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE }, { z, &n, NULL, -1, TILE_NONE } };
+        int64_t n = 64; /* gone when the thread runs */
+        tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
+            { z, &n, NULL, -1, TILE_NONE } };
         tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
         OK(ctx, tile_kernel_compile_async(k, a, 3, &h));
         n = -5;
         a[0] = tile_arg_int(1);
     }
-    tile_kernel_destroy(k);         /* the handle keeps it */
+    tile_kernel_destroy(k); /* the handle keeps it */
     tile_status st = tile_compile_poll(h);
     CU_ASSERT(st == TILE_PENDING || st == TILE_OK);
     OK(ctx, tile_compile_wait(h));
@@ -404,7 +447,8 @@ static void test_async(void)
     CU_ASSERT_EQUAL(fake->live_modules, 0);
 }
 
-/* While one variant compiles in its thread, launches of others, by any thread, go on; a launch of that one waits for it, and it is compiled once. */
+/* While one variant compiles in its thread, launches of others, by any thread, go on; a launch of that one
+ * waits for it, and it is compiled once. */
 static atomic_int gate_reached, gate_open;
 
 static void gate(void)
@@ -427,14 +471,17 @@ static void test_async_beside(void)
     void *result;
     static _Alignas(256) float x[64], y[64], z[64];
     int64_t n = 64;
-    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE }, { z, &n, NULL, -1, TILE_NONE } };
+    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
+        { z, &n, NULL, -1, TILE_NONE } };
     tile_arg a[4] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     open_context(NULL, NULL);
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
-    OK(ctx, tile_launch(k, a, 3, NULL));                /* multiples of 16 are there */
+    OK(ctx, tile_launch(k, a, 3, NULL)); /* multiples of 16 are there */
     int64_t odd = 63;
-    tile_tensor u[3] = { { x, &odd, NULL, -1, TILE_NONE }, { y, &odd, NULL, -1, TILE_NONE }, { z, &odd, NULL, -1, TILE_NONE } };
-    tile_arg b[4] = { tile_arg_tensor(&u[0]), tile_arg_tensor(&u[1]), tile_arg_tensor(&u[2]), tile_arg_int((int64_t)(uintptr_t)k) };
+    tile_tensor u[3] = { { x, &odd, NULL, -1, TILE_NONE }, { y, &odd, NULL, -1, TILE_NONE },
+        { z, &odd, NULL, -1, TILE_NONE } };
+    tile_arg b[4] = { tile_arg_tensor(&u[0]), tile_arg_tensor(&u[1]), tile_arg_tensor(&u[2]),
+        tile_arg_int((int64_t)(uintptr_t)k) };
     atomic_store(&gate_reached, 0);
     atomic_store(&gate_open, 0);
     fake->on_compile = gate;
@@ -443,7 +490,7 @@ static void test_async_beside(void)
     CU_ASSERT_EQUAL(tile_compile_poll(h), TILE_PENDING);
     pthread_create(&thread, NULL, launch_same, b);
     for (int i = 0; i < 5; i++) OK(ctx, tile_launch(k, a, 3, NULL));
-    CU_ASSERT_EQUAL(fake->launches, 6);                 /* the thread's waits */
+    CU_ASSERT_EQUAL(fake->launches, 6); /* the thread's waits */
     CU_ASSERT_EQUAL(tile_compile_poll(h), TILE_PENDING);
     atomic_store(&gate_open, 1);
     pthread_join(thread, &result);
@@ -461,9 +508,11 @@ int main(int argc, char **argv)
 {
     strcpy(dir, "/tmp/tile-api-XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    static const UnitTest tests[] = { { "contexts", test_contexts }, { "source_errors", test_source_errors }, { "imports", test_imports }, { "bindings", test_bindings },
-        { "extents", test_extents }, { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap }, { "large_remap", test_large_remap },
-        { "async", test_async }, { "async_beside", test_async_beside } };
+    static const UnitTest tests[] = { { "contexts", test_contexts }, { "source_errors", test_source_errors },
+        { "imports", test_imports }, { "bindings", test_bindings }, { "extents", test_extents },
+        { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune },
+        { "remap", test_remap }, { "large_remap", test_large_remap }, { "async", test_async },
+        { "async_beside", test_async_beside } };
     int r = unit_run("kernel", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", dir);

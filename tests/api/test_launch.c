@@ -1,7 +1,9 @@
-/* test_launch.c: launches on a fake CUDA device: what reaches the driver, and what is refused with which words. */
+/* test_launch.c: launches on a fake CUDA device: what reaches the driver, and what is refused with which
+ * words. */
 #include "api.h"
 
-/* Where NVRTC is found it keeps memory of its own after it is closed; what libtile keeps is watched by the other tests. */
+/* Where NVRTC is found it keeps memory of its own after it is closed; what libtile keeps is watched by the
+ * other tests. */
 __attribute__((visibility("default"))) const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) { return "detect_leaks=0"; }
 
@@ -15,7 +17,10 @@ static void open_add(void)
     tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
     char why[400] = "";
     tile_status st = tile_context_create_error(&d, &ctx, why, sizeof why);
-    if (st) { fprintf(stderr, "%s\n", why); exit(1); }
+    if (st) {
+        fprintf(stderr, "%s\n", why);
+        exit(1);
+    }
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
 }
 
@@ -31,7 +36,8 @@ static _Alignas(256) float buffer[3][4096];
 
 static tile_status launch_add(int64_t n, const int64_t *stride, void *x, void *y, void *z, void *stream)
 {
-    tile_tensor t[3] = { { x, &n, stride, 1, TILE_F32 }, { y, &n, stride, -1, TILE_NONE }, { z, &n, stride, 1, TILE_F32 } };
+    tile_tensor t[3] = { { x, &n, stride, 1, TILE_F32 }, { y, &n, stride, -1, TILE_NONE },
+        { z, &n, stride, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
     return tile_launch(add, a, 3, &d);
@@ -66,7 +72,8 @@ static void test_reaches_driver(void)
     CHECK_TEXT(fake->options, "--gpu-architecture=sm_90a");
     tile_variant_info v = { .struct_size = sizeof v };
     int64_t n = 3000;
-    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 }, { buffer[2], &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { buffer[0], &n, NULL, 1, TILE_F32 }, { buffer[1], &n, NULL, 1, TILE_F32 },
+        { buffer[2], &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     OK(ctx, tile_kernel_variant(add, a, 3, &v));
     CU_ASSERT_EQUAL(v.registers, 40);
@@ -77,11 +84,16 @@ static void test_reaches_driver(void)
     close_add();
 }
 
-/* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered ask for it too, and as graphs are captured. */
+/* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered
+ * ask for it too, and as graphs are captured. */
 static void test_early_start(void)
 {
-    static const struct { const char *target; uint32_t flags; int early; } rows[] = {
-        { "cuda", TILE_CONTEXT_EARLY_START, 1 }, { "cuda:sm_90", TILE_CONTEXT_EARLY_START, 1 }, { "cuda", 0, 0 }, { "cuda:sm_80", TILE_CONTEXT_EARLY_START, 0 } };
+    static const struct {
+        const char *target;
+        uint32_t flags;
+        int early;
+    } rows[] = { { "cuda", TILE_CONTEXT_EARLY_START, 1 }, { "cuda:sm_90", TILE_CONTEXT_EARLY_START, 1 },
+        { "cuda", 0, 0 }, { "cuda:sm_80", TILE_CONTEXT_EARLY_START, 0 } };
     for (int r = 0; r < 4; r++) {
         fake = fake_open(FAKE_CUDA);
         tile_context_desc d = fake_desc(rows[r].target, FAKE_CUDA);
@@ -105,7 +117,7 @@ static void test_variants(void)
 {
     open_add();
     OK(ctx, launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], NULL));
-    OK(ctx, launch_add(2999, NULL, buffer[0], buffer[1], buffer[2], NULL));     /* neither is a multiple of 16 */
+    OK(ctx, launch_add(2999, NULL, buffer[0], buffer[1], buffer[2], NULL)); /* neither is a multiple of 16 */
     CU_ASSERT_EQUAL(fake->compiles, 1);
     OK(ctx, launch_add(1600, NULL, buffer[0], buffer[1], buffer[2], NULL));
     CU_ASSERT_EQUAL(fake->compiles, 2);
@@ -114,28 +126,38 @@ static void test_variants(void)
     int64_t two = 2;
     OK(ctx, launch_add(999, &two, buffer[0], buffer[1], buffer[2], NULL));
     CU_ASSERT_EQUAL(fake->compiles, 4);
-    OK(ctx, launch_add(1, &two, buffer[0], buffer[1], buffer[2], NULL));        /* one element: its stride means nothing */
+    OK(ctx, launch_add(
+                1, &two, buffer[0], buffer[1], buffer[2], NULL)); /* one element: its stride means nothing */
     CU_ASSERT_EQUAL(fake->compiles, 4);
     CU_ASSERT_EQUAL(fake->launches, 6);
     close_add();
 }
 
-/* Rows at multiples of 8 or 4 bytes but not of 16: a fact of their own, which extents share and addresses decide. */
+/* Rows at multiples of 8 or 4 bytes but not of 16: a fact of their own, which extents share and addresses
+ * decide. */
 static void test_grain(void)
 {
-    static const char text[] = "kernel scale(in f16 X[M, N], out f16 Y[M, N]) grid (M, cdiv(N, 512))\n"
-                               "{ let (i, j) = program_id(); store(Y[i, j*512 +: 512], load(X[i, j*512 +: 512]) * 2.0); }\n";
-    static const struct { int64_t m, n, pitch; int at, compiles; const char *says; } rows[] = {
-        { 9, 1500, 1500, 0, 1, "X: aligned 16, rows of whole 8 bytes, unit stride on axis 1" }, { 7, 1508, 1508, 0, 1, NULL }, { 9, 1500, 1500, 8, 1, NULL },
-        { 9, 1502, 1502, 0, 2, "X: aligned 16, rows of whole 4 bytes" }, { 9, 1500, 1500, 4, 3, "X: unaligned, rows of whole 8 bytes" }, { 9, 1500, 1500, 2, 4, "X: unaligned, rows of whole 4 bytes" },
-        { 9, 1501, 1501, 0, 5, "X: aligned 16, unit stride" }, { 9, 1501, 1504, 0, 6, NULL }, { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL } };
+    static const char text[] =
+        "kernel scale(in f16 X[M, N], out f16 Y[M, N]) grid (M, cdiv(N, 512))\n"
+        "{ let (i, j) = program_id(); store(Y[i, j*512 +: 512], load(X[i, j*512 +: 512]) * 2.0); }\n";
+    static const struct {
+        int64_t m, n, pitch;
+        int at, compiles;
+        const char *says;
+    } rows[] = { { 9, 1500, 1500, 0, 1, "X: aligned 16, rows of whole 8 bytes, unit stride on axis 1" },
+        { 7, 1508, 1508, 0, 1, NULL }, { 9, 1500, 1500, 8, 1, NULL },
+        { 9, 1502, 1502, 0, 2, "X: aligned 16, rows of whole 4 bytes" },
+        { 9, 1500, 1500, 4, 3, "X: unaligned, rows of whole 8 bytes" },
+        { 9, 1500, 1500, 2, 4, "X: unaligned, rows of whole 4 bytes" },
+        { 9, 1501, 1501, 0, 5, "X: aligned 16, unit stride" }, { 9, 1501, 1504, 0, 6, NULL },
+        { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL } };
     open_add();
     tile_kernel *k;
     OK(ctx, kernel_of(ctx, text, "scale", NULL, 0, &k));
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         int64_t shape[2] = { rows[r].m, rows[r].n }, strides[2] = { rows[r].pitch, 1 };
         tile_tensor x = { (char *)buffer[0] + 2 * rows[r].at, shape, strides, 2, TILE_F16 }, y = x;
-        y.data = (char *)y.data + 4 * sizeof buffer[0];     /* the fake device touches nothing */
+        y.data = (char *)y.data + 4 * sizeof buffer[0]; /* the fake device touches nothing */
         tile_arg a[2] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
         tile_variant_info v = { .struct_size = sizeof v };
         OK(ctx, tile_launch(k, a, 2, NULL));
@@ -152,9 +174,11 @@ static void test_empty(void)
     open_add();
     OK(ctx, launch_add(0, NULL, NULL, NULL, NULL, NULL));
     int64_t none = 0;
-    DLTensor t = { .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &none, .byte_offset = 64 };
+    DLTensor t = {
+        .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &none, .byte_offset = 64
+    };
     tile_arg a[3] = { tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) };
-    OK(ctx, tile_launch(add, a, 3, NULL));      /* no elements: an offset from no address is none */
+    OK(ctx, tile_launch(add, a, 3, NULL)); /* no elements: an offset from no address is none */
     OK(ctx, tile_tensor_copy(ctx, &t, &t, NULL));
     none = 4;
     CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_INVALID_ARGUMENT);
@@ -163,8 +187,10 @@ static void test_empty(void)
     close_add();
 }
 
-/* A launch of `name` from the text below on X [m, n] and Y; the fake device does not compute: what counts is what is compiled and launched. */
-static void launch_empty(const char *name, const tile_binding *binding, int64_t m, int64_t n, tile_tensor y, tile_status want, const char *words)
+/* A launch of `name` from the text below on X [m, n] and Y; the fake device does not compute: what counts is
+ * what is compiled and launched. */
+static void launch_empty(const char *name, const tile_binding *binding, int64_t m, int64_t n, tile_tensor y,
+    tile_status want, const char *words)
 {
     static const char text[] =
         "kernel softmax(in f32 X[M, N], out f32 Y[M, N]) grid (M)\n"
@@ -190,31 +216,37 @@ static void launch_empty(const char *name, const tile_binding *binding, int64_t 
     CHECK_STATUS(ctx, tile_kernel_compile(k, a, 2), want);
     CHECK_STATUS(ctx, tile_kernel_workspace(k, a, 2, &bytes), want);
     CHECK_STATUS(ctx, tile_kernel_variant(k, a, 2, &info), want);
-    if (!want && !fake->compiles) CU_ASSERT(bytes == 0 && info.programs == 0 && strstr(info.specialization, "nothing to compute"));
+    if (!want && !fake->compiles)
+        CU_ASSERT(bytes == 0 && info.programs == 0 && strstr(info.specialization, "nothing to compute"));
     tile_kernel_destroy(k);
 }
 
-/* No tile has 0 elements, so there is no code for these extents; where there is nothing to compute none is wanted. */
+/* No tile has 0 elements, so there is no code for these extents; where there is nothing to compute none is
+ * wanted. */
 static void test_no_elements(void)
 {
     open_add();
     int64_t four = 4, none = 0, one = 1, rows[2] = { 4, 0 }, wide[2] = { 4, 2 };
-    tile_tensor y1 = { buffer[1], &one, NULL, 1, TILE_F32 }, y0 = { NULL, &none, NULL, 1, TILE_F32 }, y4 = { buffer[1], &four, NULL, 1, TILE_F32 };
+    tile_tensor y1 = { buffer[1], &one, NULL, 1, TILE_F32 }, y0 = { NULL, &none, NULL, 1, TILE_F32 },
+                y4 = { buffer[1], &four, NULL, 1, TILE_F32 };
     tile_tensor rows0 = { NULL, rows, NULL, 2, TILE_F32 }, rows2 = { buffer[1], wide, NULL, 2, TILE_F32 };
     tile_binding n0 = { "N", TILE_BIND_TEXT, { .text = "0" } }, c0 = { "C", TILE_BIND_TEXT, { .text = "0" } };
     launch_empty("softmax", NULL, 4, 0, rows0, TILE_OK, NULL);
     launch_empty("softmax", &n0, 4, 0, rows0, TILE_OK, NULL);
     launch_empty("sums", NULL, 0, 0, y0, TILE_OK, NULL);
-    launch_empty("total", NULL, 0, 0, y1, TILE_OK, NULL);       /* no program */
+    launch_empty("total", NULL, 0, 0, y1, TILE_OK, NULL); /* no program */
     launch_empty("fixed", &c0, 4, 0, rows0, TILE_OK, NULL);
     CU_ASSERT_EQUAL(fake->compiles, 0);
-    launch_empty("sums", NULL, 4, 0, y4, TILE_ERROR_COMPILE, "test.tile:4:51: error: a tile extent must be at least 1, not 0");
+    launch_empty("sums", NULL, 4, 0, y4, TILE_ERROR_COMPILE,
+        "test.tile:4:51: error: a tile extent must be at least 1, not 0");
     launch_empty("sums", NULL, 4, 0, y4, TILE_ERROR_COMPILE, "dimension `N` is 0");
     launch_empty("total", NULL, 4, 0, y1, TILE_ERROR_COMPILE, "dimension `N` is 0");
-    launch_empty("fixed", NULL, 4, 0, rows0, TILE_ERROR_SHAPE, "argument 1 (X): axis 1 (4) has 0 elements, not 4");
-    launch_empty("fixed", &c0, 4, 0, rows2, TILE_ERROR_SHAPE, "argument 2 (Y): axis 1 (2*0) has 2 elements, not 0");
+    launch_empty(
+        "fixed", NULL, 4, 0, rows0, TILE_ERROR_SHAPE, "argument 1 (X): axis 1 (4) has 0 elements, not 4");
+    launch_empty(
+        "fixed", &c0, 4, 0, rows2, TILE_ERROR_SHAPE, "argument 2 (Y): axis 1 (2*0) has 2 elements, not 0");
     CU_ASSERT_EQUAL(fake->compiles, 0);
-    launch_empty("choice", NULL, 4, 0, y1, TILE_OK, NULL);      /* there is code for an extent of 0 */
+    launch_empty("choice", NULL, 4, 0, y1, TILE_OK, NULL); /* there is code for an extent of 0 */
     CU_ASSERT_EQUAL(fake->compiles, 1);
     CU_ASSERT_EQUAL(fake->launches, 2);
     close_add();
@@ -235,9 +267,10 @@ static void test_refused(void)
     OK(ctx, launch_add(100, NULL, b[0], b[1], b[1] + 100, NULL));
     CHECK_STATUS(ctx, launch_add(100, &zero, b[0], b[1], b[2], NULL), TILE_ERROR_OVERLAP);
     CHECK_TEXT(error_of(ctx), "stride 0");
-    int64_t two = 2;        /* interleaved: even elements read, odd ones written */
+    int64_t two = 2; /* interleaved: even elements read, odd ones written */
     OK(ctx, launch_add(100, &two, b[0], b[1], b[0] + 1, NULL));
-    tile_tensor t[3] = { { b[0], &n, NULL, 1, TILE_F32 }, { b[1], &m, NULL, 1, TILE_F32 }, { b[2], &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { b[0], &n, NULL, 1, TILE_F32 }, { b[1], &m, NULL, 1, TILE_F32 },
+        { b[2], &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_SHAPE);
     CHECK_TEXT(error_of(ctx), "dimension N is 100 in X (axis 0) but 90 in Y (axis 0)");
@@ -265,7 +298,13 @@ static void test_dlpack(void)
 {
     open_add();
     int64_t n = 64;
-    DLTensor x = { .data = buffer[0], .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &n, .byte_offset = 64 }, y = x, z = x;
+    DLTensor x = { .data = buffer[0],
+        .device = { kDLCUDA, 0 },
+        .ndim = 1,
+        .dtype = { kDLFloat, 32, 1 },
+        .shape = &n,
+        .byte_offset = 64 },
+             y = x, z = x;
     y.data = buffer[1];
     z.data = buffer[2];
     tile_arg a[3] = { tile_arg_dltensor(&x), tile_arg_dltensor(&y), tile_arg_dltensor(&z) };
@@ -288,13 +327,16 @@ static void test_too_many_programs(void)
 {
     open_add();
     tile_kernel *k;
-    tile_binding b[] = { { "BLOCK", TILE_BIND_INT, { .i = 2048 } } };       /* long enough that a program does one block */
+    tile_binding b[] = { { "BLOCK", TILE_BIND_INT,
+        { .i = 2048 } } }; /* long enough that a program does one block */
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", b, 1, &k));
     int64_t n = (int64_t)1 << 42, stride = 0, one = 1;
-    tile_tensor in = { buffer[0], &n, &stride, 1, TILE_F32 }, out = { (void *)((uintptr_t)1 << 40), &n, &one, 1, TILE_F32 };
+    tile_tensor in = { buffer[0], &n, &stride, 1, TILE_F32 },
+                out = { (void *)((uintptr_t)1 << 40), &n, &one, 1, TILE_F32 };
     tile_arg a[3] = { tile_arg_tensor(&in), tile_arg_tensor(&in), tile_arg_tensor(&out) };
     CHECK_STATUS(ctx, tile_launch(k, a, 3, NULL), TILE_ERROR_GRID);
-    CHECK_TEXT(error_of(ctx), "vector_add<BLOCK=2048>: the grid of 2147483648 programs is too large for cuda:sm_90a; at most 2147483647 programs run in one launch");
+    CHECK_TEXT(error_of(ctx), "vector_add<BLOCK=2048>: the grid of 2147483648 programs is too large for "
+                              "cuda:sm_90a; at most 2147483647 programs run in one launch");
     CU_ASSERT_EQUAL(fake->launches, 0);
     tile_kernel_destroy(k);
     close_add();
@@ -302,8 +344,8 @@ static void test_too_many_programs(void)
 
 static void test_driver_failures(void)
 {
-    static const char *const calls[] = { "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDeviceTotalMem_v2",
-                                         "cuDriverGetVersion", "cuDevicePrimaryCtxRetain" };
+    static const char *const calls[] = { "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
+        "cuDeviceGetAttribute", "cuDeviceTotalMem_v2", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain" };
     fake = fake_open(FAKE_CUDA);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
@@ -323,7 +365,8 @@ static void test_driver_failures(void)
     CHECK_TEXT(error_of(ctx), "vector_add");
     CHECK_TEXT(error_of(ctx), "loading the module: CUDA_ERROR_OUT_OF_MEMORY (2)");
     fake->fail_name[0] = 0;
-    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));      /* not remembered: memory may come back */
+    OK(ctx, launch_add(
+                100, NULL, buffer[0], buffer[1], buffer[2], NULL)); /* not remembered: memory may come back */
     strcpy(fake->fail_name, "cuLaunchKernel");
     fake->fail_code = 400;
     CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], buffer), TILE_ERROR_DRIVER);
@@ -340,7 +383,8 @@ static void test_fault(void)
     OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
     fake->sticky = 700;
     CHECK_STATUS(ctx, tile_stream_synchronize(ctx, NULL), TILE_ERROR_DEVICE_FAULT);
-    CHECK_TEXT(error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700): words of the driver; launched last: vector_add");
+    CHECK_TEXT(
+        error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700): words of the driver; launched last: vector_add");
     CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_DEVICE_FAULT);
     CHECK_TEXT(error_of(ctx), "vector_add: ");
     CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
@@ -353,8 +397,11 @@ static void test_fault(void)
     int64_t n = 16;
     for (int i = 0; i < 5; i++) {
         tile_dtype d = i % 2 ? TILE_F32 : TILE_F16;
-        tile_tensor t[3] = { { buffer[0], &n, NULL, 1, d }, { buffer[1], &n, NULL, 1, d }, { buffer[2], &n, NULL, 1, d } };
-        OK(ctx, tile_launch(k[i % 2], (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL));
+        tile_tensor t[3] = { { buffer[0], &n, NULL, 1, d }, { buffer[1], &n, NULL, 1, d },
+            { buffer[2], &n, NULL, 1, d } };
+        OK(ctx, tile_launch(k[i % 2],
+                    (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3,
+                    NULL));
     }
     fake->sticky = 719;
     CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
@@ -381,7 +428,7 @@ static void test_compile_errors(void)
     fake->compile_error[0] = 0;
     CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_COMPILE);
     CHECK_TEXT(error_of(ctx), "wgmma");
-    CU_ASSERT_EQUAL(fake->compiles, compiles);      /* what does not compile is remembered */
+    CU_ASSERT_EQUAL(fake->compiles, compiles); /* what does not compile is remembered */
     close_add();
 }
 
@@ -396,7 +443,7 @@ static void test_newer_device(void)
     OK(ctx, tile_context_create(&d, &ctx));
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
     OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
-    CHECK_TEXT(fake->options, "--gpu-architecture=compute_90");       /* PTX: the driver finishes the work */
+    CHECK_TEXT(fake->options, "--gpu-architecture=compute_90"); /* PTX: the driver finishes the work */
     close_add();
     d = fake_desc("cuda:sm_90a", FAKE_CUDA);
     char why[300];
@@ -408,12 +455,15 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
-static const char gemm[] = "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
-                           "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
-                           "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], latency = 3), acc);\n    }\n"
-                           "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
+static const char gemm[] =
+    "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
+    "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], "
+    "latency = 3), acc);\n    }\n"
+    "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
 
-/* A product on sm_90a goes through tensor maps, encoded at each launch from the tensors; an address that TMA cannot take selects other code. */
+/* A product on sm_90a goes through tensor maps, encoded at each launch from the tensors; an address that TMA
+ * cannot take selects other code. */
 static void test_tensor_maps(void)
 {
     static _Alignas(256) uint16_t a[512 * 264], b[256 * 512], c[512 * 512];
@@ -421,16 +471,17 @@ static void test_tensor_maps(void)
     open_add();
     OK(ctx, kernel_of(ctx, gemm, "gemm", NULL, 0, &k));
     int64_t sa[2] = { 512, 256 }, padded[2] = { 264, 1 }, sb[2] = { 256, 512 }, sc[2] = { 512, 512 };
-    tile_tensor t[3] = { { a, sa, padded, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 }, { c, sc, NULL, 2, TILE_F16 } };
+    tile_tensor t[3] = { { a, sa, padded, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 },
+        { c, sc, NULL, 2, TILE_F16 } };
     tile_arg args[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     OK(ctx, tile_launch(k, args, 3, NULL));
     CU_ASSERT(fake->tensor_maps >= 2);
     int maps = fake->tensor_maps;
     OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT_EQUAL(fake->tensor_maps, maps);       /* the same tensors: the maps are kept */
+    CU_ASSERT_EQUAL(fake->tensor_maps, maps); /* the same tensors: the maps are kept */
     t[0].data = a + 8;
     OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT_EQUAL(fake->tensor_maps, maps + 1);   /* one has moved */
+    CU_ASSERT_EQUAL(fake->tensor_maps, maps + 1); /* one has moved */
     t[0].data = a + 16;
     strcpy(fake->fail_name, "cuTensorMapEncodeTiled");
     fake->fail_after = 0;
@@ -438,7 +489,7 @@ static void test_tensor_maps(void)
     CHECK_STATUS(ctx, tile_launch(k, args, 3, NULL), TILE_ERROR_DRIVER);
     CHECK_TEXT(error_of(ctx), "encoding a tensor map");
     fake->fail_name[0] = 0;
-    t[0].data = a + 1;          /* 2 bytes past: plain loads for A, no map of it */
+    t[0].data = a + 1; /* 2 bytes past: plain loads for A, no map of it */
     maps = fake->tensor_maps;
     OK(ctx, tile_launch(k, args, 3, NULL));
     CU_ASSERT(fake->tensor_maps - maps <= 1);
@@ -447,22 +498,39 @@ static void test_tensor_maps(void)
     close_add();
 }
 
-/* Programs that load together: as many CTAs as without (the device has four multiprocessors), in whole clusters, and at least one cluster. */
+/* Programs that load together: as many CTAs as without (the device has four multiprocessors), in whole
+ * clusters, and at least one cluster. */
 static void test_clusters(void)
 {
-    static const struct { int cluster; int64_t m, n; unsigned ctas; } rows[] = {
-        { 1, 128, 128, 1 }, { 2, 128, 128, 2 }, { 2, 384, 128, 4 }, { 1, 512, 512, 4 }, { 2, 512, 512, 4 }, { 4, 512, 512, 4 }, { 8, 512, 512, 8 },
+    static const struct {
+        int cluster;
+        int64_t m, n;
+        unsigned ctas;
+    } rows[] = {
+        { 1, 128, 128, 1 },
+        { 2, 128, 128, 2 },
+        { 2, 384, 128, 4 },
+        { 1, 512, 512, 4 },
+        { 2, 512, 512, 4 },
+        { 4, 512, 512, 4 },
+        { 8, 512, 512, 8 },
     };
     static _Alignas(256) uint16_t a[512 * 256], b[256 * 512], c[512 * 512];
     open_add();
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         tile_kernel *k;
-        OK(ctx, kernel_of(ctx, gemm, "gemm", (tile_binding[]){ { "cluster", TILE_BIND_INT, { .i = rows[r].cluster } } }, 1, &k));
+        OK(ctx, kernel_of(ctx, gemm, "gemm",
+                    (tile_binding[]){ { "cluster", TILE_BIND_INT, { .i = rows[r].cluster } } }, 1, &k));
         int64_t sa[2] = { rows[r].m, 256 }, sb[2] = { 256, rows[r].n }, sc[2] = { rows[r].m, rows[r].n };
-        tile_tensor t[3] = { { a, sa, NULL, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 }, { c, sc, NULL, 2, TILE_F16 } };
-        OK(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL));
+        tile_tensor t[3] = { { a, sa, NULL, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 },
+            { c, sc, NULL, 2, TILE_F16 } };
+        OK(ctx, tile_launch(k,
+                    (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3,
+                    NULL));
         CU_ASSERT_EQUAL(fake->last.grid[0], rows[r].ctas);
-        if (fake->last.grid[0] != rows[r].ctas) printf(" [cluster %d, %lld x %lld: %u CTAs] ", rows[r].cluster, (long long)rows[r].m, (long long)rows[r].n, fake->last.grid[0]);
+        if (fake->last.grid[0] != rows[r].ctas)
+            printf(" [cluster %d, %lld x %lld: %u CTAs] ", rows[r].cluster, (long long)rows[r].m,
+                (long long)rows[r].n, fake->last.grid[0]);
         tile_kernel_destroy(k);
     }
     close_add();
@@ -479,7 +547,8 @@ static void test_real_nvrtc(void)
         OK(ctx, tile_context_create(&d, &ctx));
         OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
         tile_status st = launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], NULL);
-        if (st == TILE_ERROR_COMPILE && strstr(error_of(ctx), "no NVRTC on this machine")) fprintf(stderr, "SKIP: %s ", error_of(ctx));
+        if (st == TILE_ERROR_COMPILE && strstr(error_of(ctx), "no NVRTC on this machine"))
+            fprintf(stderr, "SKIP: %s ", error_of(ctx));
         else {
             if (st) fprintf(stderr, "%s\n", error_of(ctx));
             CU_ASSERT_EQUAL(st, TILE_OK);
@@ -509,6 +578,11 @@ static void test_warm(void)
     CU_ASSERT_EQUAL(counter.live, 0);
 }
 
-UNIT_MAIN("launch", {"device", test_device}, {"reaches_driver", test_reaches_driver}, {"early_start", test_early_start}, {"variants", test_variants}, {"grain", test_grain}, {"empty", test_empty}, {"no_elements", test_no_elements},
-          {"refused", test_refused}, {"dlpack", test_dlpack}, {"too_many_programs", test_too_many_programs}, {"driver_failures", test_driver_failures},
-          {"fault", test_fault}, {"compile_errors", test_compile_errors}, {"newer_device", test_newer_device}, {"tensor_maps", test_tensor_maps}, {"clusters", test_clusters}, {"real_nvrtc", test_real_nvrtc}, {"warm", test_warm})
+UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_driver },
+    { "early_start", test_early_start }, { "variants", test_variants }, { "grain", test_grain },
+    { "empty", test_empty }, { "no_elements", test_no_elements }, { "refused", test_refused },
+    { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
+    { "driver_failures", test_driver_failures }, { "fault", test_fault },
+    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device },
+    { "tensor_maps", test_tensor_maps }, { "clusters", test_clusters }, { "real_nvrtc", test_real_nvrtc },
+    { "warm", test_warm })

@@ -1,5 +1,6 @@
-/* test_memo.c: a launch that is recalled (runtime/memo.c) hands the driver, bit for bit, what the long way hands it, or is refused with the same words: random
- * sequences of launches, each made both ways; what must not be recalled, case by case; many threads on the memos of one kernel. */
+/* test_memo.c: a launch that is recalled (runtime/memo.c) hands the driver, bit for bit, what the long way
+ * hands it, or is refused with the same words: random sequences of launches, each made both ways; what must
+ * not be recalled, case by case; many threads on the memos of one kernel. */
 #include "api.h"
 #include "runtime/kernel.h"
 #include <pthread.h>
@@ -15,13 +16,21 @@ static void open_context(void)
 }
 
 /* A descriptor cut behind its stream keeps a launch from being recalled. */
-static const struct { size_t struct_size; void *stream; } long_way = { 16, NULL };
-static tile_status launch_long(tile_kernel *k, const tile_arg *a, size_t n) { return tile_launch(k, a, n, (const tile_launch_desc *)(const void *)&long_way); }
+static const struct {
+    size_t struct_size;
+    void *stream;
+} long_way = { 16, NULL };
+static tile_status launch_long(tile_kernel *k, const tile_arg *a, size_t n)
+{ return tile_launch(k, a, n, (const tile_launch_desc *)(const void *)&long_way); }
 
-/* --- what reaches the driver ---------------------------------------------------------------------------------------------------------- */
+/* --- what reaches the driver ------------------------------------------------------------------------- */
 
 enum { MOST_SLOTS = 64, MOST_MAPS = 8 };
-typedef struct Seen { int launches, n_slots; uint64_t slots[MOST_SLOTS]; unsigned char maps[MOST_MAPS][128]; } Seen;
+typedef struct Seen {
+    int launches, n_slots;
+    uint64_t slots[MOST_SLOTS];
+    unsigned char maps[MOST_MAPS][128];
+} Seen;
 static __thread Seen seen;
 static __thread const Artifact *plan;
 
@@ -61,16 +70,21 @@ static bool both(tile_kernel *k, const tile_arg *a, size_t n)
     memset(&seen, 0, sizeof seen);
     tile_status want = launch_long(k, a, n);
     CU_ASSERT_EQUAL(st, want);
-    if (want && strcmp(text, error_of(ctx))) { fprintf(stderr, "\"%s\" is not \"%s\"\n", text, error_of(ctx)); CU_FAIL("other words"); }
+    if (want && strcmp(text, error_of(ctx))) {
+        fprintf(stderr, "\"%s\" is not \"%s\"\n", text, error_of(ctx));
+        CU_FAIL("other words");
+    }
     if (memcmp(&first, &seen, sizeof seen)) {
         for (int i = 0; i < seen.n_slots; i++)
-            if (first.slots[i] != seen.slots[i]) fprintf(stderr, "slot %d: %llx, not %llx\n", i, (unsigned long long)first.slots[i], (unsigned long long)seen.slots[i]);
+            if (first.slots[i] != seen.slots[i])
+                fprintf(stderr, "slot %d: %llx, not %llx\n", i, (unsigned long long)first.slots[i],
+                    (unsigned long long)seen.slots[i]);
         CU_FAIL("the driver saw something else");
     }
     return recalled;
 }
 
-/* --- random launches --------------------------------------------------------------------------------------------------------------------- */
+/* --- random launches --------------------------------------------------------------------------------- */
 
 static const char many_text[] =
     "kernel k(in f32 A[M, N], in f16 C[N], out f32 O[M, N], f32 s, i32 t, inout i32 L[M])\n"
@@ -82,28 +96,53 @@ static const char many_text[] =
     "    if (j == 0) { store(L[i*32 +: 32], load(L[i*32 +: 32]) + t); }\n"
     "}\n";
 static const char grid_text[] =
-    "kernel k(out f32 O[M], i32 n, f32 s)\n    grid (min(cdiv(M, 32), index(n)))\n{\n    let i = program_id();\n    store(O[i*32 +: 32], full([32], s, f32));\n}\n";
+    "kernel k(out f32 O[M], i32 n, f32 s)\n    grid (min(cdiv(M, 32), index(n)))\n{\n    let i = "
+    "program_id();\n    store(O[i*32 +: 32], full([32], s, f32));\n}\n";
 
 enum { ARENA = 1 << 20, PARAMS = 6 };
 static _Alignas(256) unsigned char memory[ARENA];
 static uint32_t state;
-static uint32_t draw(uint32_t n) { state = state * 1664525u + 1013904223u; return (state >> 8) % n; }
+static uint32_t draw(uint32_t n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
 
 /* One argument as a test makes it. */
-typedef struct Made { DLTensor dl; tile_tensor raw; int64_t shape[4], strides[4]; int kind; double real; int64_t whole; } Made;
-typedef struct Launch { Made m[PARAMS]; } Launch;
+typedef struct Made {
+    DLTensor dl;
+    tile_tensor raw;
+    int64_t shape[4], strides[4];
+    int kind;
+    double real;
+    int64_t whole;
+} Made;
+typedef struct Launch {
+    Made m[PARAMS];
+} Launch;
 
-static const struct { int rank; tile_dtype dtype; DLDataType dl; bool scalar; } wanted[PARAMS] = {
-    { 2, TILE_F32, { kDLFloat, 32, 1 }, false }, { 1, TILE_F16, { kDLFloat, 16, 1 }, false }, { 2, TILE_F32, { kDLFloat, 32, 1 }, false },
-    { 0, TILE_F32, { 0 }, true }, { 0, TILE_I32, { 0 }, true }, { 1, TILE_I32, { kDLInt, 32, 1 }, false },
+static const struct {
+    int rank;
+    tile_dtype dtype;
+    DLDataType dl;
+    bool scalar;
+} wanted[PARAMS] = {
+    { 2, TILE_F32, { kDLFloat, 32, 1 }, false },
+    { 1, TILE_F16, { kDLFloat, 16, 1 }, false },
+    { 2, TILE_F32, { kDLFloat, 32, 1 }, false },
+    { 0, TILE_F32, { 0 }, true },
+    { 0, TILE_I32, { 0 }, true },
+    { 1, TILE_I32, { kDLInt, 32, 1 }, false },
 };
 
 static void sizes(Launch *l, int64_t m, int64_t n)
 {
     for (int i = 0; i < PARAMS; i++) {
         int64_t *s = l->m[i].shape;
-        if (wanted[i].rank == 2) { s[0] = m; s[1] = n; }
-        else s[0] = i == 1 ? n : m;
+        if (wanted[i].rank == 2) {
+            s[0] = m;
+            s[1] = n;
+        } else s[0] = i == 1 ? n : m;
         l->m[i].strides[0] = wanted[i].rank == 2 ? n : 1;
         l->m[i].strides[1] = 1;
     }
@@ -117,7 +156,8 @@ static void start(Launch *l)
         m->kind = wanted[i].scalar ? i == 3 ? TILE_ARG_FLOAT : TILE_ARG_INT : TILE_ARG_TENSOR;
         m->real = 1.5;
         m->whole = 2;
-        m->raw = (tile_tensor){ memory + i * (ARENA / PARAMS / 256 * 256), NULL, NULL, wanted[i].rank, wanted[i].dtype };
+        m->raw = (tile_tensor){ memory + i * (ARENA / PARAMS / 256 * 256), NULL, NULL, wanted[i].rank,
+            wanted[i].dtype };
         m->dl = (DLTensor){ m->raw.data, { kDLCUDA, 0 }, wanted[i].rank, wanted[i].dl, NULL, NULL, 0 };
     }
     sizes(l, 64, 96);
@@ -134,14 +174,24 @@ static void change(Launch *l)
     case 0: sizes(l, extents[draw(6)], extents[draw(6)]); break;
     case 1: m->shape[draw(2)] = extents[draw(6)]; break;
     case 2: m->raw.data = m->dl.data = memory + draw(64) * 1024 + i * (ARENA / PARAMS / 256 * 256); break;
-    case 3: m->raw.data = m->dl.data = (void *)((uintptr_t)m->raw.data + 4 * draw(8)); break;      /* by number: NULL too */
+    case 3:
+        m->raw.data = m->dl.data = (void *)((uintptr_t)m->raw.data + 4 * draw(8));
+        break; /* by number: NULL too */
     case 4: m->raw.data = m->dl.data = draw(3) ? memory : NULL; break;
-    case 5: m->raw.strides = m->dl.strides = draw(2) ? (int64_t *)1 : NULL; break;      /* pointers are set when the arguments are made */
+    case 5:
+        m->raw.strides = m->dl.strides = draw(2) ? (int64_t *)1 : NULL;
+        break; /* pointers are set when the arguments are made */
     case 6: m->strides[draw(2)] = draw(3) ? (int64_t)draw(200) : 1; break;
     case 7: m->kind = draw(4) ? (wanted[i].scalar ? TILE_ARG_INT : TILE_ARG_DLTENSOR) : (int)draw(6); break;
     case 8: m->raw.dtype = draw(2) ? TILE_NONE : draw(2) ? wanted[i].dtype : TILE_F64; break;
-    case 9: m->dl.dtype.bits = draw(2) ? wanted[i].dl.bits : 8; m->dl.device.device_id = draw(3) == 0; break;
-    case 10: m->raw.rank = draw(2) ? -1 : draw(2) ? wanted[i].rank : 3; m->dl.ndim = draw(3) ? wanted[i].rank : 1; break;
+    case 9:
+        m->dl.dtype.bits = draw(2) ? wanted[i].dl.bits : 8;
+        m->dl.device.device_id = draw(3) == 0;
+        break;
+    case 10:
+        m->raw.rank = draw(2) ? -1 : draw(2) ? wanted[i].rank : 3;
+        m->dl.ndim = draw(3) ? wanted[i].rank : 1;
+        break;
     case 11: m->dl.byte_offset = 16 * draw(3) + (draw(4) == 0); break;
     case 12: l->m[3].real = reals[draw(5)]; break;
     case 13: l->m[4].whole = wholes[draw(5)]; break;
@@ -192,7 +242,7 @@ static void test_random(void)
     tile_context_destroy(ctx);
 }
 
-/* --- case by case --------------------------------------------------------------------------------------------------------------------------- */
+/* --- case by case ------------------------------------------------------------------------------------ */
 
 static void test_grid_of_scalars(void)
 {
@@ -207,18 +257,19 @@ static void test_grid_of_scalars(void)
     CU_ASSERT_EQUAL(fake->last.grid[0], 4);
     CU_ASSERT_TRUE(both(k, a, 3));
     a[1] = tile_arg_int(7);
-    CU_ASSERT_FALSE(both(k, a, 3));         /* another grid */
+    CU_ASSERT_FALSE(both(k, a, 3)); /* another grid */
     CU_ASSERT_EQUAL(fake->last.grid[0], 7);
     CU_ASSERT_TRUE(both(k, a, 3));
     a[1] = tile_arg_int(0);
     int before = fake->launches;
-    OK(ctx, tile_launch(k, a, 3, NULL));    /* nothing to do */
+    OK(ctx, tile_launch(k, a, 3, NULL)); /* nothing to do */
     CU_ASSERT_EQUAL(fake->launches, before);
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }
 
-/* Attention has tensor maps and tickets: maps are encoded again for what moved, and only for that; the counter is the stream's. */
+/* Attention has tensor maps and tickets: maps are encoded again for what moved, and only for that; the
+ * counter is the stream's. */
 static void test_maps(void)
 {
     tile_module *mod;
@@ -226,7 +277,8 @@ static void test_maps(void)
     int64_t shape[4] = { 1, 2, 256, 128 };
     tile_tensor t[4];
     tile_arg a[5];
-    tile_binding b[] = { { "CAUSAL", TILE_BIND_BOOL, { .i = 0 } }, { "persistent", TILE_BIND_INT, { .i = 1 } } };
+    tile_binding b[] = { { "CAUSAL", TILE_BIND_BOOL, { .i = 0 } },
+        { "persistent", TILE_BIND_INT, { .i = 1 } } };
     open_context();
     OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/attention.tile", NULL, &mod));
     OK(ctx, tile_kernel_create(mod, "attention", b, 2, &k));
@@ -240,21 +292,21 @@ static void test_maps(void)
     int maps = fake->tensor_maps;
     CU_ASSERT_TRUE(maps >= 3);
     CU_ASSERT_TRUE(both(k, a, 5));
-    CU_ASSERT_EQUAL(fake->tensor_maps - maps, maps);        /* those of the long way */
-    t[1].data = memory + (256 << 10) + (128 << 10);         /* K moves behind itself: nothing else lies there */
+    CU_ASSERT_EQUAL(fake->tensor_maps - maps, maps); /* those of the long way */
+    t[1].data = memory + (256 << 10) + (128 << 10);  /* K moves behind itself: nothing else lies there */
     int before = fake->tensor_maps;
     CU_ASSERT_TRUE(both(k, a, 5));
     CU_ASSERT_EQUAL(fake->tensor_maps - before, 1 + maps);
-    t[1].data = memory + (768 << 10);                       /* onto O */
+    t[1].data = memory + (768 << 10); /* onto O */
     CU_ASSERT_FALSE(both(k, a, 5));
     CHECK_STATUS(ctx, tile_launch(k, a, 5, NULL), TILE_ERROR_OVERLAP);
     t[1].data = memory + (256 << 10) + 2;
-    CU_ASSERT_FALSE(both(k, a, 5));                         /* less aligned: another variant */
+    CU_ASSERT_FALSE(both(k, a, 5)); /* less aligned: another variant */
     t[1].data = memory + (256 << 10);
     a[4] = tile_arg_float(-0.125);
-    CU_ASSERT_FALSE(both(k, a, 5));                         /* the sign is in the key */
+    CU_ASSERT_FALSE(both(k, a, 5)); /* the sign is in the key */
     a[4] = tile_arg_float(0.125);
-    OK(ctx, tile_launch(k, a, 5, NULL));                    /* those between have taken the places of the first */
+    OK(ctx, tile_launch(k, a, 5, NULL)); /* those between have taken the places of the first */
     a[4] = tile_arg_float(0.25);
     CU_ASSERT_TRUE(both(k, a, 5));
     int streams[2];
@@ -265,7 +317,8 @@ static void test_maps(void)
         plan = artifact_of(k, a, 5);
         CU_ASSERT_TRUE(memo_launch(k, a, 5, &d, &st) && st == TILE_OK);
         CU_ASSERT_PTR_EQUAL(fake->last.stream, &streams[i]);
-        for (int s = 0; s < plan->n_slots; s++) if (plan->slots[s].kind == SLOT_TICKETS) counters[i] = seen.slots[s];
+        for (int s = 0; s < plan->n_slots; s++)
+            if (plan->slots[s].kind == SLOT_TICKETS) counters[i] = seen.slots[s];
     }
     CU_ASSERT(counters[0] && counters[1] && counters[0] != counters[1]);
     snprintf(fake->fail_name, sizeof fake->fail_name, "cuLaunchKernel");
@@ -290,7 +343,10 @@ static void test_nothing_allocated(void)
     d.allocator = (tile_allocator){ counter_realloc, &count };
     OK(ctx, tile_context_create(&d, &ctx));
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
-    for (int i = 0; i < 3; i++) { t[i] = (tile_tensor){ memory + i * 65536, &n, NULL, 1, TILE_F32 }; a[i] = tile_arg_tensor(&t[i]); }
+    for (int i = 0; i < 3; i++) {
+        t[i] = (tile_tensor){ memory + i * 65536, &n, NULL, 1, TILE_F32 };
+        a[i] = tile_arg_tensor(&t[i]);
+    }
     OK(ctx, tile_launch(k, a, 3, NULL));
     long calls = count.calls;
     for (int i = 0; i < 100; i++) {
@@ -304,7 +360,7 @@ static void test_nothing_allocated(void)
     CU_ASSERT_EQUAL(count.live, 0);
 }
 
-/* --- threads ---------------------------------------------------------------------------------------------------------------------------------- */
+/* --- threads ----------------------------------------------------------------------------------------- */
 
 static tile_kernel *shared;
 
@@ -345,7 +401,7 @@ static void test_threads(void)
 
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "random", test_random }, { "grid_of_scalars", test_grid_of_scalars }, { "maps", test_maps },
-                                      { "nothing_allocated", test_nothing_allocated }, { "threads", test_threads } };
+    static const UnitTest tests[] = { { "random", test_random }, { "grid_of_scalars", test_grid_of_scalars },
+        { "maps", test_maps }, { "nothing_allocated", test_nothing_allocated }, { "threads", test_threads } };
     return unit_run("memo", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

@@ -1,5 +1,6 @@
-/* test_old.c: CUDA machines where not everything is as it should be: drivers older than the compiler, no compiler, tiles too large for the device, a
- * stream of somewhere else. Each is a status and a text that says what is wrong. */
+/* test_old.c: CUDA machines where not everything is as it should be: drivers older than the compiler, no
+ * compiler, tiles too large for the device, a stream of somewhere else. Each is a status and a text that says
+ * what is wrong. */
 #include "api.h"
 
 static FakeState *fake;
@@ -18,9 +19,11 @@ static tile_context *open_fake(const char *target)
 static tile_status launch_add(tile_kernel *k, void *stream)
 {
     int64_t n = 256;
-    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 }, { z, &n, NULL, 1, TILE_F32 } };
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 },
+        { z, &n, NULL, 1, TILE_F32 } };
     tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
-    return tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &d);
+    return tile_launch(
+        k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &d);
 }
 
 static void close_all(tile_context *ctx, tile_kernel *k)
@@ -33,8 +36,15 @@ static void close_all(tile_context *ctx, tile_kernel *k)
 /* The binary, else PTX through the driver, else nvJitLink's binary; what took is what is launched. */
 static void test_forms(void)
 {
-    static const struct { int binary, ptx, link; const char *image; int links; } rows[] = {
-        { 0, 0, 0, "FAKEBIN:", 0 }, { 209, 0, 0, "FAKEBIN-PTX", 0 }, { 200, 222, 0, "FAKEBIN:linked", 1 }, { 218, 221, 0, "FAKEBIN:linked", 1 },
+    static const struct {
+        int binary, ptx, link;
+        const char *image;
+        int links;
+    } rows[] = {
+        { 0, 0, 0, "FAKEBIN:", 0 },
+        { 209, 0, 0, "FAKEBIN-PTX", 0 },
+        { 200, 222, 0, "FAKEBIN:linked", 1 },
+        { 218, 221, 0, "FAKEBIN:linked", 1 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tile_context *ctx = open_fake("cuda");
@@ -65,7 +75,7 @@ static void test_no_form(void)
     CHECK_TEXT(error_of(ctx), "; PTX: loading the module: ");
     CHECK_TEXT(error_of(ctx), "; nvJitLink: nvJitLink: error 1: linker's words");
     CHECK_TEXT(fake->options, "-arch=sm_90a");
-    fake->refuse_binary = 0;        /* a driver that does not refuse for good */
+    fake->refuse_binary = 0; /* a driver that does not refuse for good */
     OK(ctx, launch_add(k, NULL));
     /* what is no matter of the image is not tried again */
     close_all(ctx, k);
@@ -132,7 +142,10 @@ static void refused(const tile_context_desc *d, tile_status want, const char *te
     tile_context *ctx = (tile_context *)&fake;
     char why[300] = "";
     tile_status st = tile_context_create_error(d, &ctx, why, sizeof why);
-    if (st != want) { fprintf(stderr, "%s, not %s: %s\n", tile_status_name(st), tile_status_name(want), why); CU_FAIL("status"); }
+    if (st != want) {
+        fprintf(stderr, "%s, not %s: %s\n", tile_status_name(st), tile_status_name(want), why);
+        CU_FAIL("status");
+    }
     CU_ASSERT_PTR_NULL(ctx);
     CHECK_TEXT(why, text);
 }
@@ -141,7 +154,7 @@ static void test_no_device(void)
 {
     tile_context_desc d = fake_desc("cuda", "/nonexistent/libcuda.so");
     refused(&d, TILE_ERROR_NO_DEVICE, "cannot open CUDA driver: /nonexistent/libcuda.so");
-    d.driver_library = "libm.so.6";             /* a library, but no driver */
+    d.driver_library = "libm.so.6"; /* a library, but no driver */
     refused(&d, TILE_ERROR_UNSUPPORTED, "is no CUDA driver, or too old: it has no cuInit");
     fake = fake_open(FAKE_CUDA);
     d = fake_desc("cuda", FAKE_CUDA);
@@ -157,7 +170,7 @@ static void test_no_device(void)
     d.target = "cuda:sm_120";
     refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_120 does not run on Fake GPU (cuda:sm_90a)");
     fake->arch = 100;
-    d.target = "cuda:sm_90a";                   /* instructions that the next generation has not */
+    d.target = "cuda:sm_90a"; /* instructions that the next generation has not */
     refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_90a does not run on Fake GPU");
     fake->arch = 90;
     strcpy(fake->fail_name, "cuInit");
@@ -185,22 +198,27 @@ static void test_old_driver(void)
     int64_t shape[4] = { 1, 1, 256, 128 };
     tile_tensor t[4];
     for (int i = 0; i < 4; i++) t[i] = (tile_tensor){ memory[i], shape, NULL, 4, TILE_F16 };
-    tile_arg a[5] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]), tile_arg_tensor(&t[3]), tile_arg_float(1) };
+    tile_arg a[5] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]),
+        tile_arg_tensor(&t[3]), tile_arg_float(1) };
     CHECK_STATUS(ctx, tile_launch(attention, a, 5, NULL), TILE_ERROR_UNSUPPORTED);
-    CHECK_TEXT(error_of(ctx), "attention: argument 1 (Q): the CUDA driver (11080) has no cuTensorMapEncodeTiled: version 12.0 or later is needed");
+    CHECK_TEXT(error_of(ctx), "attention: argument 1 (Q): the CUDA driver (11080) has no "
+                              "cuTensorMapEncodeTiled: version 12.0 or later is needed");
     CU_ASSERT_EQUAL(fake->launches, 1);
     tile_kernel_destroy(attention);
     tile_module_destroy(m);
     close_all(ctx, k);
 }
 
-/* What was current stays current, and launches run in the context that the caller gave, else in the device's own. */
+/* What was current stays current, and launches run in the context that the caller gave, else in the device's
+ * own. */
 static void test_contexts(void)
 {
     static int mine, theirs;
     void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL), *now = NULL, *primary = NULL;
-    int (*set)(void *) = (int (*)(void *))(uintptr_t)dlsym(library, "cuCtxSetCurrent"), (*get)(void **) = (int (*)(void **))(uintptr_t)dlsym(library, "cuCtxGetCurrent");
-    int (*retain)(void **, int) = (int (*)(void **, int))(uintptr_t)dlsym(library, "cuDevicePrimaryCtxRetain");
+    int (*set)(void *) = (int (*)(void *))(uintptr_t)dlsym(library, "cuCtxSetCurrent"),
+                    (*get)(void **) = (int (*)(void **))(uintptr_t)dlsym(library, "cuCtxGetCurrent");
+    int (*retain)(void **, int) =
+        (int (*)(void **, int))(uintptr_t)dlsym(library, "cuDevicePrimaryCtxRetain");
     void *current[3] = { NULL, &mine, &theirs };
     retain(&primary, 0);
     for (int native = 0; native < 2; native++)
@@ -251,7 +269,10 @@ static void test_two_devices(void)
     /* a tensor of the other device */
     int64_t n = 64;
     DLTensor t = { x, { kDLCUDA, 0 }, 1, { kDLFloat, 32, 1 }, &n, NULL, 0 };
-    CHECK_STATUS(ctx[1], tile_launch(k[1], (tile_arg[]){ tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) }, 3, NULL), TILE_ERROR_DEVICE);
+    CHECK_STATUS(ctx[1],
+        tile_launch(k[1], (tile_arg[]){ tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) },
+            3, NULL),
+        TILE_ERROR_DEVICE);
     CHECK_TEXT(error_of(ctx[1]), "lies on DLPack device (2, 0), the context's is (2, 1)");
     tile_kernel_destroy(k[0]);
     tile_context_destroy(ctx[0]);
@@ -267,7 +288,8 @@ static void test_large_tiles(void)
         "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 256), cdiv(N, 256)) {\n"
         "    let (i, j) = program_id();\n    var acc = zeros([256, 256], f32);\n"
         "    for k in 0 .. cdiv(K, 128) {\n"
-        "        let a = load(A[i*256 +: 256, k*128 +: 128], latency = 2);\n        let b = load(B[k*128 +: 128, j*256 +: 256], latency = 2);\n"
+        "        let a = load(A[i*256 +: 256, k*128 +: 128], latency = 2);\n        let b = load(B[k*128 +: "
+        "128, j*256 +: 256], latency = 2);\n"
         "        acc = mma(a, b, acc);\n    }\n    store(C[i*256 +: 256, j*256 +: 256], f16(acc));\n}\n";
     tile_context *ctx = open_fake("cuda:sm_80");
     tile_kernel *k;
@@ -281,16 +303,20 @@ static void test_large_tiles(void)
     char why[300] = "";
     CU_ASSERT_EQUAL_FATAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_OK);
     OK(ctx, kernel_of(ctx, text, "gemm", NULL, 0, &k));
-    CU_ASSERT(tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL) != TILE_OK);
+    CU_ASSERT(
+        tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) },
+            3, NULL) != TILE_OK);
     CHECK_TEXT(error_of(ctx), "kernel gemm needs ");
     CHECK_TEXT(error_of(ctx), "bytes of shared memory, cuda:sm_86 has 101376");
     CHECK_TEXT(error_of(ctx), "256 x 128 takes ");
-    CHECK_TEXT(error_of(ctx), "when they are done with, f16 tile of 256 x 256 on its way between threads takes 131072 bytes of 101376");
+    CHECK_TEXT(error_of(ctx), "when they are done with, f16 tile of 256 x 256 on its way between threads "
+                              "takes 131072 bytes of 101376");
     CU_ASSERT_EQUAL(fake->launches, 0);
     close_all(ctx, k);
 }
 
-/* Declared tiles that a device with less shared memory does not hold give way to smaller ones of the tune block; what is bound stays, and is refused. */
+/* Declared tiles that a device with less shared memory does not hold give way to smaller ones of the tune
+ * block; what is bound stays, and is refused. */
 static void test_smaller_tiles(void)
 {
     static const int archs[] = { 80, 86, 89, 90, 120, 121 };
@@ -305,7 +331,8 @@ static void test_smaller_tiles(void)
     for (int bound = 0; bound < 2; bound++)
         for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
             tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
-            tile_binding b[] = { { "TM", TILE_BIND_INT, { .i = 128 } }, { "TN", TILE_BIND_INT, { .i = 128 } } };
+            tile_binding b[] = { { "TM", TILE_BIND_INT, { .i = 128 } },
+                { "TN", TILE_BIND_INT, { .i = 128 } } };
             tile_context *ctx = NULL;
             tile_module *m;
             tile_kernel *k;
@@ -344,8 +371,10 @@ static void test_many_registers(void)
     int64_t shape[2] = { 64, 64 };
     tile_tensor t[2] = { { m[0], shape, NULL, 2, TILE_F32 }, { m[1], shape, NULL, 2, TILE_F32 } };
     OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
-    CHECK_STATUS(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) }, 2, NULL), TILE_ERROR_COMPILE);
-    CHECK_TEXT(error_of(ctx), "kernel rows: f32 tile of 512 x 512 takes 2048 registers of each of 128 threads; cuda:sm_90a has ");
+    CHECK_STATUS(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) }, 2, NULL),
+        TILE_ERROR_COMPILE);
+    CHECK_TEXT(error_of(ctx),
+        "kernel rows: f32 tile of 512 x 512 takes 2048 registers of each of 128 threads; cuda:sm_90a has ");
     CHECK_TEXT(error_of(ctx), " elements fit registers");
     CU_ASSERT_EQUAL(fake->launches, 0);
     close_all(ctx, k);
@@ -353,9 +382,10 @@ static void test_many_registers(void)
 
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form }, { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler },
-                                      { "stream", test_stream }, { "large_tiles", test_large_tiles },
-                                      { "many_registers", test_many_registers }, { "no_device", test_no_device }, { "old_driver", test_old_driver },
-                                      { "contexts", test_contexts }, { "two_devices", test_two_devices }, { "smaller_tiles", test_smaller_tiles } };
+    static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form },
+        { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler }, { "stream", test_stream },
+        { "large_tiles", test_large_tiles }, { "many_registers", test_many_registers },
+        { "no_device", test_no_device }, { "old_driver", test_old_driver }, { "contexts", test_contexts },
+        { "two_devices", test_two_devices }, { "smaller_tiles", test_smaller_tiles } };
     return unit_run("old", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

@@ -1,5 +1,6 @@
-/* test_stack.c: a stack of 128 KiB suffices for every call of the library, and what the library says that a compilation needs is enough: measured for every
- * example, on the CPU and for GPUs, and for the deepest programs that the language allows. */
+/* test_stack.c: a stack of 128 KiB suffices for every call of the library, and what the library says that a
+ * compilation needs is enough: measured for every example, on the CPU and for GPUs, and for the deepest
+ * programs that the language allows. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "ir/stack.h"
@@ -16,18 +17,24 @@ static size_t on_stack_of(size_t bytes, void *(*fn)(void *), void *p)
     pthread_attr_t a;
     pthread_t thread;
     size_t guard = 1 << 16, low = 0;
-    char *stack = mmap(NULL, bytes + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stack == MAP_FAILED || mprotect(stack, guard, PROT_NONE) || pthread_attr_init(&a) || pthread_attr_setstack(&a, stack + guard, bytes) ||
-        pthread_create(&thread, &a, fn, p) || pthread_join(thread, NULL)) { perror("a thread"); exit(1); }
+    char *stack =
+        mmap(NULL, bytes + guard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stack == MAP_FAILED || mprotect(stack, guard, PROT_NONE) || pthread_attr_init(&a) ||
+        pthread_attr_setstack(&a, stack + guard, bytes) || pthread_create(&thread, &a, fn, p) ||
+        pthread_join(thread, NULL)) {
+        perror("a thread");
+        exit(1);
+    }
     pthread_attr_destroy(&a);
     while (low < bytes && !stack[guard + low]) low++;
     munmap(stack, bytes + guard);
     return bytes - low;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------------------------------- */
+/* --- programs ---------------------------------------------------------------------------------------- */
 
-/* Every limit on depth at once, as near as it is allowed: brackets, signs, ifs in loops, calls, a long chain of operators. */
+/* Every limit on depth at once, as near as it is allowed: brackets, signs, ifs in loops, calls, a long chain
+ * of operators. */
 static char *deepest(void)
 {
     size_t room = 1 << 20, n = 0;
@@ -39,7 +46,8 @@ static char *deepest(void)
         for (int k = 0; k < 40; k++) ADD("-");
         ADD("g%d_(x); }\n", i - 1);
     }
-    ADD("kernel deep(in f32 X[N], inout f32 Y[N], i32 n) grid (cdiv(N, 64)) {\n    let i = program_id();\n    var a = load(X[i*64 +: 64]);\n");
+    ADD("kernel deep(in f32 X[N], inout f32 Y[N], i32 n) grid (cdiv(N, 64)) {\n    let i = program_id();\n   "
+        " var a = load(X[i*64 +: 64]);\n");
     for (int k = 0; k < 60; k++) ADD("%s", k % 2 ? "if n > 1 { " : "for k in 0 .. n { ");
     ADD("a = g25_(a); ");
     for (int k = 0; k < 60; k++) ADD("}");
@@ -64,7 +72,11 @@ static char *widest(void)
 }
 
 /* What one thread does, and what became of it. */
-typedef struct Job { const char *target, *library, *file, *text; tile_status status; char why[600]; } Job;
+typedef struct Job {
+    const char *target, *library, *file, *text;
+    tile_status status;
+    char why[600];
+} Job;
 
 static void say(Job *j, tile_context *c, tile_status st)
 {
@@ -82,7 +94,10 @@ static void launch(Job *j, tile_context *c, tile_kernel *k)
     for (size_t i = 0; i < params; i++) {
         tile_param_info info = { .struct_size = sizeof info };
         tile_kernel_param(k, i, &info);
-        a[i] = info.kind == TILE_PARAM_IN ? tile_arg_tensor(&x) : info.kind != TILE_PARAM_SCALAR ? tile_arg_tensor(&y) : info.dtype == TILE_F32 ? tile_arg_float(1) : tile_arg_int(1);
+        a[i] = info.kind == TILE_PARAM_IN       ? tile_arg_tensor(&x)
+               : info.kind != TILE_PARAM_SCALAR ? tile_arg_tensor(&y)
+               : info.dtype == TILE_F32         ? tile_arg_float(1)
+                                                : tile_arg_int(1);
     }
     say(j, c, tile_launch(k, a, params, NULL));
 }
@@ -93,15 +108,21 @@ static void *work(void *p)
     Job *j = p;
     tile_context *c = NULL;
     tile_module *m = NULL;
-    tile_context_desc d = { .struct_size = sizeof d, .target = j->target, .driver_library = j->library, .compiler_library = j->library, .flags = TILE_CONTEXT_NO_CACHE };
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = j->target,
+        .driver_library = j->library,
+        .compiler_library = j->library,
+        .flags = TILE_CONTEXT_NO_CACHE };
     if ((j->status = tile_context_create_error(&d, &c, j->why, sizeof j->why))) return NULL;
-    say(j, c, j->file ? tile_module_load_file(c, j->file, NULL, &m) : tile_module_load_memory(c, "deep.tile", j->text, strlen(j->text), NULL, &m));
+    say(j, c,
+        j->file ? tile_module_load_file(c, j->file, NULL, &m)
+                : tile_module_load_memory(c, "deep.tile", j->text, strlen(j->text), NULL, &m));
     for (size_t i = 0; !j->status && i < tile_module_kernel_count(m); i++) {
         tile_kernel *k = NULL;
         tile_status st = tile_kernel_create(m, tile_module_kernel_name(m, i), NULL, 0, &k);
         if (st && j->text) say(j, c, st);
         if (k && j->text) launch(j, c, k);
-        tile_kernel_destroy(k);         /* some kernels of the examples want bindings */
+        tile_kernel_destroy(k); /* some kernels of the examples want bindings */
     }
     tile_module_destroy(m);
     tile_context_destroy(c);
@@ -116,10 +137,13 @@ static void both(Job j)
     on_stack_of(SMALL, work, &small);
     size_t touched = on_stack_of(LARGE, work, &j);
     const char *name = j.file ? strrchr(j.file, '/') + 1 : j.text ? "(text)" : "";
-    if (small.status || j.status) fprintf(stderr, "%s for %s: %s %s\n", name, j.target, tile_status_name(small.status ? small.status : j.status), small.status ? small.why : j.why);
+    if (small.status || j.status)
+        fprintf(stderr, "%s for %s: %s %s\n", name, j.target,
+            tile_status_name(small.status ? small.status : j.status), small.status ? small.why : j.why);
     CU_ASSERT_EQUAL(small.status, TILE_OK);
     CU_ASSERT_EQUAL(j.status, TILE_OK);
-    if (touched > STACK_NEED) fprintf(stderr, "%s for %s touches %zu KiB of the stack\n", name, j.target, touched >> 10);
+    if (touched > STACK_NEED)
+        fprintf(stderr, "%s for %s touches %zu KiB of the stack\n", name, j.target, touched >> 10);
     CU_ASSERT(touched <= STACK_NEED);
     if (touched > most) most = touched;
 }
@@ -170,23 +194,28 @@ static void test_widest(void)
     free(text);
 }
 
-/* --- the call itself -------------------------------------------------------------------------------------------------------------- */
+/* --- the call itself --------------------------------------------------------------------------------- */
 
 static void note_left(void *p) { *(size_t *)p = stack_left(); }
-static void *call(void *p) { stack_call(note_left, p); return NULL; }
+static void *call(void *p)
+{
+    stack_call(note_left, p);
+    return NULL;
+}
 
 /* A small stack is left for another; a large one is not. */
 static void test_call(void)
 {
     size_t left = 0;
     on_stack_of(SMALL, call, &left);
-    CU_ASSERT_EQUAL(left, 0);               /* no stack of a thread: stack_call's own */
+    CU_ASSERT_EQUAL(left, 0); /* no stack of a thread: stack_call's own */
     on_stack_of(LARGE, call, &left);
     CU_ASSERT(left > STACK_NEED && left < LARGE);
 }
 
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "call", test_call }, { "examples", test_examples }, { "deepest", test_deepest }, { "widest", test_widest } };
+    static const UnitTest tests[] = { { "call", test_call }, { "examples", test_examples },
+        { "deepest", test_deepest }, { "widest", test_widest } };
     return unit_run("stack", tests, 4, argc, argv);
 }

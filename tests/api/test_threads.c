@@ -1,4 +1,5 @@
-/* test_threads.c: many threads on one context, one kernel, one cache; many contexts at once. Run under ThreadSanitizer in CI. */
+/* test_threads.c: many threads on one context, one kernel, one cache; many contexts at once. Run under
+ * ThreadSanitizer in CI. */
 #include "api.h"
 #include <pthread.h>
 
@@ -10,8 +11,10 @@ static char cache[64];
 
 static tile_status launch(tile_kernel *k, int64_t n, float *x, float *y, float *z)
 {
-    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 }, { z, &n, NULL, 1, TILE_F32 } };
-    return tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL);
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 },
+        { z, &n, NULL, 1, TILE_F32 } };
+    return tile_launch(
+        k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, NULL);
 }
 
 static void *shared_worker(void *arg)
@@ -19,7 +22,9 @@ static void *shared_worker(void *arg)
     float *m = aligned_alloc(256, 3 * 8192 * sizeof *m);
     long bad = 0;
     for (int i = 0; i < 60; i++) {
-        int64_t n = 1 + (i * 37 + (int)(intptr_t)arg * 101) % 4096;     /* odd and even, aligned and not: several variants, wanted by several at once */
+        int64_t n =
+            1 + (i * 37 + (int)(intptr_t)arg * 101) %
+                    4096; /* odd and even, aligned and not: several variants, wanted by several at once */
         bad += launch(add, n, m + i % 3, m + 8192, m + 16384) != TILE_OK;
         bad += launch(add, -1, m, m + 8192, m + 16384) != TILE_ERROR_SHAPE;
         char text[100];
@@ -80,7 +85,7 @@ static void test_one_kernel(void)
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
     run_all(shared_worker, NULL);
     CU_ASSERT_EQUAL(fake->launches, THREADS * 60);
-    CU_ASSERT(fake->compiles <= 8);         /* each variant once, whoever wanted it */
+    CU_ASSERT(fake->compiles <= 8); /* each variant once, whoever wanted it */
     tile_kernel_destroy(add);
     tile_context_destroy(ctx);
     CU_ASSERT_EQUAL(fake->live_modules, 0);
@@ -113,11 +118,17 @@ static void *cpu_worker(void *arg)
     int64_t n = 3000 + 17 * (int)(intptr_t)arg;
     float *x = aligned_alloc(64, 16384), *y = aligned_alloc(64, 16384), *z = aligned_alloc(64, 16384);
     for (int i = 0; i < 5; i++) {
-        for (int k = 0; k < n; k++) { x[k] = (float)(k + i); y[k] = (float)(2 * k); z[k] = -1; }
+        for (int k = 0; k < n; k++) {
+            x[k] = (float)(k + i);
+            y[k] = (float)(2 * k);
+            z[k] = -1;
+        }
         bad += launch(add, n, x, y, z) != TILE_OK;
         for (int k = 0; k < n; k++) bad += z[k] != (float)(3 * k + i);
     }
-    free(x); free(y); free(z);
+    free(x);
+    free(y);
+    free(z);
     return (void *)(intptr_t)bad;
 }
 
@@ -137,7 +148,8 @@ int main(int argc, char **argv)
 {
     strcpy(cache, "/tmp/tile-threads-XXXXXX");
     if (!mkdtemp(cache)) return 1;
-    static const UnitTest tests[] = { { "one_kernel", test_one_kernel }, { "many_contexts", test_many_contexts }, { "one_module", test_one_module }, { "cpu", test_cpu } };
+    static const UnitTest tests[] = { { "one_kernel", test_one_kernel },
+        { "many_contexts", test_many_contexts }, { "one_module", test_one_module }, { "cpu", test_cpu } };
     int r = unit_run("threads", tests, 4, argc, argv);
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", cache);

@@ -1,5 +1,6 @@
-/* test_tune.c: tile_kernel_tune: which configurations are tried, that wrong ones are never chosen, that tensors are given back as they were, what is written. Results
- * are compared on the CPU; what only a GPU does (refused launches, faults, resources) on the fake drivers. */
+/* test_tune.c: tile_kernel_tune: which configurations are tried, that wrong ones are never chosen, that
+ * tensors are given back as they were, what is written. Results are compared on the CPU; what only a GPU does
+ * (refused launches, faults, resources) on the fake drivers. */
 #define _GNU_SOURCE
 #include "api.h"
 #include <unistd.h>
@@ -7,9 +8,11 @@
 static tile_context *ctx;
 static char path[64];
 
-/* WRONG 1 computes something else, 2 leaves the second half of each block out. SLEEP makes a configuration slow, so that the order of the results is known. */
+/* WRONG 1 computes something else, 2 leaves the second half of each block out. SLEEP makes a configuration
+ * slow, so that the order of the results is known. */
 static const char text[] =
-    "kernel add(in f32 X[N], out f32 Y[N], inout f32 Z[N], const int BLOCK = 64, const int WRONG = 0, const int SLEEP = 64)\n"
+    "kernel add(in f32 X[N], out f32 Y[N], inout f32 Z[N], const int BLOCK = 64, const int WRONG = 0, const "
+    "int SLEEP = 64)\n"
     "    grid (cdiv(N, BLOCK))\n"
     "{\n"
     "    let i = program_id();\n"
@@ -20,19 +23,27 @@ static const char text[] =
     "    else { store(Y[i*BLOCK +: BLOCK], x + f32(WRONG)); }\n"
     "    store(Z[i*BLOCK +: BLOCK], load(Z[i*BLOCK +: BLOCK]) + x);\n"
     "}\n"
-    "tune add { WRONG in {0, 1, 2}; BLOCK in {16, 64, 3000000}; SLEEP in {2, 64}; require ((BLOCK != 16 || SLEEP == 2) && (WRONG == 0 || (BLOCK == 64 && SLEEP == 2))); key (N); }\n"
-    "kernel plain(in f32 X[N], out f32 Y[N]) grid (N) { let i = program_id(); store(Y[i +: 1], load(X[i +: 1])); }\n"
-    "kernel parts(in f32 X[N], out f32 Y[P], const int BLOCK = 16) grid (P) { let i = program_id(); store(Y[i], f32(BLOCK)); }\n"
+    "tune add { WRONG in {0, 1, 2}; BLOCK in {16, 64, 3000000}; SLEEP in {2, 64}; require ((BLOCK != 16 || "
+    "SLEEP == 2) && (WRONG == 0 || (BLOCK == 64 && SLEEP == 2))); key (N); }\n"
+    "kernel plain(in f32 X[N], out f32 Y[N]) grid (N) { let i = program_id(); store(Y[i +: 1], load(X[i +: "
+    "1])); }\n"
+    "kernel parts(in f32 X[N], out f32 Y[P], const int BLOCK = 16) grid (P) { let i = program_id(); "
+    "store(Y[i], f32(BLOCK)); }\n"
     "tune parts { BLOCK in {16, 32, 64, 128}; key (N); }\n";
 
 #ifdef HAVE_CPU
 static void open_cpu(void)
 {
-    tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE, .threads = 1 };
+    tile_context_desc d = {
+        .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE, .threads = 1
+    };
     if (tile_context_create(&d, &ctx)) exit(1);
 }
 
-typedef struct Seen { atomic_int inside; int calls, failed, last_round; } Seen;
+typedef struct Seen {
+    atomic_int inside;
+    int calls, failed, last_round;
+} Seen;
 
 static void progress(void *user, const tile_tune_progress *p)
 {
@@ -48,7 +59,8 @@ static void progress(void *user, const tile_tune_progress *p)
 enum { N = 1000 };
 static float x[N], y[N], z[N];
 static int64_t extent = N;
-static tile_tensor tx = { x, &extent, NULL, -1, TILE_NONE }, ty = { y, &extent, NULL, -1, TILE_NONE }, tz = { z, &extent, NULL, -1, TILE_NONE };
+static tile_tensor tx = { x, &extent, NULL, -1, TILE_NONE }, ty = { y, &extent, NULL, -1, TILE_NONE },
+                   tz = { z, &extent, NULL, -1, TILE_NONE };
 #define ARGS (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty), tile_arg_tensor(&tz) }, 3
 
 static tile_tune_entry result(const tile_tune *t, size_t i)
@@ -65,10 +77,16 @@ static void test_search(void)
     tile_tune *t;
     Seen seen = { 0 };
     open_cpu();
-    for (int i = 0; i < N; i++) { x[i] = (float)i; y[i] = -1; z[i] = 5; }
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = -1;
+        z[i] = 5;
+    }
     OK(ctx, tile_module_load_memory(ctx, "tune.tile", text, strlen(text), NULL, &m));
     OK(ctx, tile_kernel_create(m, "add", NULL, 0, &k));
-    tile_tune_desc d = { .struct_size = sizeof d, .repeat = 5, .threads = 2, .on_progress = progress, .on_progress_user = &seen };
+    tile_tune_desc d = {
+        .struct_size = sizeof d, .repeat = 5, .threads = 2, .on_progress = progress, .on_progress_user = &seen
+    };
     OK(ctx, tile_kernel_tune(k, ARGS, NULL, &d, &t));
     /* of 3 * 3 * 2 combinations those that are allowed */
     CU_ASSERT_EQUAL_FATAL(tile_tune_count(t), 7);
@@ -78,12 +96,18 @@ static void test_search(void)
         count[e.state]++;
         declared += e.is_default;
         CU_ASSERT_PTR_NULL(strstr(e.config, "BLOCK=16, SLEEP=64"));
-        if (e.state == TILE_TUNE_TIMED) { CU_ASSERT(e.ms > 0 && e.launches > 0); CU_ASSERT_PTR_NOT_NULL(strstr(e.config, "WRONG=0")); }
+        if (e.state == TILE_TUNE_TIMED) {
+            CU_ASSERT(e.ms > 0 && e.launches > 0);
+            CU_ASSERT_PTR_NOT_NULL(strstr(e.config, "WRONG=0"));
+        }
         if (e.state == TILE_TUNE_WRONG) {
             CU_ASSERT_PTR_NULL(strstr(e.config, "WRONG=0"));
             CHECK_TEXT(e.reason, "Y differs in");
         }
-        if (e.state == TILE_TUNE_FAILED) { CHECK_TEXT(e.config, "BLOCK=3000000"); CU_ASSERT(strlen(e.reason) > 10); }
+        if (e.state == TILE_TUNE_FAILED) {
+            CHECK_TEXT(e.config, "BLOCK=3000000");
+            CU_ASSERT(strlen(e.reason) > 10);
+        }
     }
     CU_ASSERT_EQUAL(declared, 1);
     CU_ASSERT_EQUAL(count[TILE_TUNE_TIMED], 3);
@@ -94,15 +118,22 @@ static void test_search(void)
     tile_tune_entry best = result(t, 0);
     CHECK_TEXT(best.config, "SLEEP=2");
     CU_ASSERT_EQUAL(tile_tune_result(t, 7, &best), TILE_ERROR_NOT_FOUND);
-    for (int i = 0; i < N; i++) if (x[i] != (float)i || y[i] != -1 || z[i] != 5) { CU_FAIL("tensors were not given back as they were"); break; }
+    for (int i = 0; i < N; i++)
+        if (x[i] != (float)i || y[i] != -1 || z[i] != 5) {
+            CU_FAIL("tensors were not given back as they were");
+            break;
+        }
 
     /* Written, merged, read by a launch. */
     OK(ctx, tile_tune_write(t, path, "first \"try\""));
     tile_tune_destroy(t);
     tile_kernel_destroy(k);
-    OK(ctx, tile_kernel_create(m, "add", (tile_binding[]){ { "WRONG", TILE_BIND_INT, { .i = 0 } }, { "BLOCK", TILE_BIND_INT, { .i = 64 } } }, 2, &k));
+    OK(ctx, tile_kernel_create(m, "add",
+                (tile_binding[]){
+                    { "WRONG", TILE_BIND_INT, { .i = 0 } }, { "BLOCK", TILE_BIND_INT, { .i = 64 } } },
+                2, &k));
     OK(ctx, tile_kernel_tune(k, ARGS, NULL, &d, &t));
-    CU_ASSERT_EQUAL(tile_tune_count(t), 2);     /* what is bound is not chosen */
+    CU_ASSERT_EQUAL(tile_tune_count(t), 2); /* what is bound is not chosen */
     CU_ASSERT_STRING_EQUAL(result(t, 0).config, "SLEEP=2");
     for (int again = 0; again < 2; again++) OK(ctx, tile_tune_write(t, path, NULL));
     tile_tune_destroy(t);
@@ -116,7 +147,8 @@ static void test_search(void)
     CHECK_TEXT(table, "\"key\": { \"N\": 1000 }");
     CHECK_TEXT(table, "\"key\": { \"N\": 1000, \"BLOCK\": 64, \"WRONG\": 0 }");
     CHECK_TEXT(table, "\"note\": \"first  try \"");
-    CU_ASSERT_PTR_NULL(strstr(strstr(table, "1000, \"BLOCK\": 64") + 1, "1000, \"BLOCK\": 64"));    /* replaced, not repeated */
+    CU_ASSERT_PTR_NULL(
+        strstr(strstr(table, "1000, \"BLOCK\": 64") + 1, "1000, \"BLOCK\": 64")); /* replaced, not repeated */
     OK(ctx, tile_module_load_tune(m, path));
     OK(ctx, tile_kernel_create(m, "add", NULL, 0, &k));
     tile_variant_info v = { .struct_size = sizeof v };
@@ -142,14 +174,17 @@ static void test_refusals(void)
     open_cpu();
     OK(ctx, tile_module_load_memory(ctx, "tune.tile", text, strlen(text), NULL, &m));
     OK(ctx, tile_kernel_create(m, "plain", NULL, 0, &k));
-    CHECK_STATUS(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty) }, 2, NULL, NULL, &t), TILE_ERROR_NOT_FOUND);
+    CHECK_STATUS(ctx,
+        tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty) }, 2, NULL, NULL, &t),
+        TILE_ERROR_NOT_FOUND);
     CHECK_TEXT(error_of(ctx), "plain has no `tune` block");
     CU_ASSERT_PTR_NULL(t);
     tile_kernel_destroy(k);
     OK(ctx, tile_kernel_create(m, "add", NULL, 0, &k));
     tile_tune_desc d = { .struct_size = sizeof d, .budget_seconds = -1 };
     CHECK_STATUS(ctx, tile_kernel_tune(k, ARGS, NULL, &d, &t), TILE_ERROR_INVALID_ARGUMENT);
-    CHECK_STATUS(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_int(1) }, 1, NULL, NULL, &t), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_STATUS(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_int(1) }, 1, NULL, NULL, &t),
+        TILE_ERROR_INVALID_ARGUMENT);
     CHECK_STATUS(ctx, tile_kernel_tune(k, ARGS, NULL, NULL, NULL), TILE_ERROR_INVALID_ARGUMENT);
     /* No time at all: the declared defaults are tried all the same. */
     d.budget_seconds = 1e-9;
@@ -162,7 +197,9 @@ static void test_refusals(void)
     /* Results that depend on the configuration by design: refused, unless one says so. */
     OK(ctx, tile_kernel_create(m, "parts", NULL, 0, &k));
     d.budget_seconds = 0;
-    CHECK_STATUS(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty) }, 2, NULL, &d, &t), TILE_ERROR_CHECK);
+    CHECK_STATUS(ctx,
+        tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty) }, 2, NULL, &d, &t),
+        TILE_ERROR_CHECK);
     CHECK_TEXT(error_of(ctx), "3 configurations compute something else than 1");
     d.flags = TILE_TUNE_NO_CHECK;
     OK(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&tx), tile_arg_tensor(&ty) }, 2, NULL, &d, &t));
@@ -183,23 +220,35 @@ static void test_strided(void)
     static float both[N][2];
     int64_t two = 2;
     open_cpu();
-    for (int i = 0; i < N; i++) { x[i] = 1; both[i][0] = 2; both[i][1] = 3; z[i] = 0; }
-    tile_tensor left = { &both[0][0], &extent, &two, -1, TILE_NONE }, right = { &both[0][1], &extent, &two, -1, TILE_NONE };
+    for (int i = 0; i < N; i++) {
+        x[i] = 1;
+        both[i][0] = 2;
+        both[i][1] = 3;
+        z[i] = 0;
+    }
+    tile_tensor left = { &both[0][0], &extent, &two, -1, TILE_NONE },
+                right = { &both[0][1], &extent, &two, -1, TILE_NONE };
     OK(ctx, kernel_of(ctx, text, "add", NULL, 0, &k));
     tile_tune_desc d = { .struct_size = sizeof d, .repeat = 3 };
-    OK(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&left), tile_arg_tensor(&right), tile_arg_tensor(&tz) }, 3, NULL, &d, &t));
+    OK(ctx, tile_kernel_tune(k,
+                (tile_arg[]){ tile_arg_tensor(&left), tile_arg_tensor(&right), tile_arg_tensor(&tz) }, 3,
+                NULL, &d, &t));
     CHECK_TEXT(result(t, 0).config, "WRONG=0");
     int wrong = 0;
     for (size_t i = 0; i < tile_tune_count(t); i++) wrong += result(t, i).state == TILE_TUNE_WRONG;
     CU_ASSERT_EQUAL(wrong, 2);
-    for (int i = 0; i < N; i++) if (both[i][0] != 2 || both[i][1] != 3) { CU_FAIL("strided tensors were not given back as they were"); break; }
+    for (int i = 0; i < N; i++)
+        if (both[i][0] != 2 || both[i][1] != 3) {
+            CU_FAIL("strided tensors were not given back as they were");
+            break;
+        }
     tile_tune_destroy(t);
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }
 #endif
 
-/* --- on a GPU that is none: nothing is computed, every result is equal, every launch takes as long --------------------------------------------- */
+/* --- on a GPU that is none: nothing is computed, every result is equal, every launch takes as long --- */
 
 static const char gpu_text[] =
     "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = 256) grid (cdiv(N, BLOCK)) {\n"
@@ -219,12 +268,16 @@ static void tune_on(const char *target, const char *library)
     cd.allocator = (tile_allocator){ counter_realloc, &counter };
     tile_kernel *k;
     tile_tune *t;
-    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
     OK(ctx, kernel_of(ctx, gpu_text, "copy", NULL, 0, &k));
     tile_tune_desc d = { .struct_size = sizeof d, .threads = 4, .repeat = 3 };
     b[7] = 1234;
     OK(ctx, tile_kernel_tune(k, args, 2, NULL, &d, &t));
-    CU_ASSERT_EQUAL(tile_tune_count(t), 7);     /* the declared one, which says nothing of `persistent`, and six */
+    CU_ASSERT_EQUAL(
+        tile_tune_count(t), 7); /* the declared one, which says nothing of `persistent`, and six */
     int timed = 0, same = 0;
     for (size_t i = 0; i < 7; i++) {
         tile_tune_entry e = { .struct_size = sizeof e };
@@ -232,7 +285,7 @@ static void tune_on(const char *target, const char *library)
         timed += e.state == TILE_TUNE_TIMED;
         same += e.state == TILE_TUNE_SAME && strstr(e.reason, "the same code as BLOCK=");
     }
-    CU_ASSERT_EQUAL(timed, 3);                  /* `persistent` changes nothing of a copy */
+    CU_ASSERT_EQUAL(timed, 3); /* `persistent` changes nothing of a copy */
     CU_ASSERT_EQUAL(same, 4);
     CU_ASSERT_EQUAL(fake->compiles, 3);
     CU_ASSERT_EQUAL(b[7], 1234);
@@ -263,12 +316,14 @@ static void test_cuda(void) { tune_on("cuda", FAKE_CUDA); }
 static void test_hip(void) { tune_on("hip", FAKE_HIP); }
 #endif
 
-/* --- without a table ------------------------------------------------------------------------------------------------------------------------- */
+/* --- without a table --------------------------------------------------------------------------------- */
 
 static const char choose_text[] =
-    "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = 1024, const int PART = 1) grid (cdiv(N, BLOCK)) {\n"
+    "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = 1024, const int PART = 1) grid (cdiv(N, "
+    "BLOCK)) {\n"
     "    let i = program_id();\n    store(Y[i*BLOCK +: BLOCK], load(X[i*BLOCK +: BLOCK]));\n}\n"
-    "tune copy { PART in {1, 2}; BLOCK in {64, 256, 1024, 2048}; require (PART == 1 || BLOCK > 64); key (N); }\n";
+    "tune copy { PART in {1, 2}; BLOCK in {64, 256, 1024, 2048}; require (PART == 1 || BLOCK > 64); key (N); "
+    "}\n";
 
 static unsigned programs(tile_kernel *k, int64_t n)
 {
@@ -282,7 +337,10 @@ static unsigned programs(tile_kernel *k, int64_t n)
 }
 
 /* Performance notes of choices: how many, and the last one's text. */
-typedef struct Notes { int n; char last[400]; } Notes;
+typedef struct Notes {
+    int n;
+    char last[400];
+} Notes;
 
 static void note(void *user, const tile_diagnostic *d)
 {
@@ -292,7 +350,8 @@ static void note(void *user, const tile_diagnostic *d)
     snprintf(n->last, sizeof n->last, "%s", d->message);
 }
 
-static tile_context *gpu_context(const char *target, const char *library, uint32_t flags, const char *cache, Notes *notes, Counter *counter)
+static tile_context *gpu_context(const char *target, const char *library, uint32_t flags, const char *cache,
+    Notes *notes, Counter *counter)
 {
     tile_context_desc cd = fake_desc(target, library);
     tile_context *c;
@@ -310,16 +369,19 @@ static void test_without_table(void)
     FakeState *fake = fake_open(FAKE_CUDA);
     Counter counter = { 0 };
     Notes notes = { 0 };
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, &counter))) { CU_FAIL("context"); return; }
-    OK(ctx, kernel_of(ctx, choose_text, "copy", NULL, 0, &k));      /* the fake has four multiprocessors */
-    CU_ASSERT_EQUAL(programs(k, 4096), 4);          /* nothing is gained: as declared */
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, &counter))) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, choose_text, "copy", NULL, 0, &k)); /* the fake has four multiprocessors */
+    CU_ASSERT_EQUAL(programs(k, 4096), 4);                     /* nothing is gained: as declared */
     CU_ASSERT_EQUAL(programs(k, 48), 1);
     CU_ASSERT_EQUAL(notes.n, 2);
     CHECK_TEXT(notes.last, "as declared");
     CU_ASSERT_EQUAL(fake->compiles, 1);
-    CU_ASSERT_EQUAL(fake->prepares, 1);             /* the compiler was readied while the first choice was made */
+    CU_ASSERT_EQUAL(fake->prepares, 1); /* the compiler was readied while the first choice was made */
     long calls = atomic_load(&counter.calls);
-    CU_ASSERT_EQUAL(programs(k, 4096), 4);          /* looked up, without memory */
+    CU_ASSERT_EQUAL(programs(k, 4096), 4); /* looked up, without memory */
     CU_ASSERT_EQUAL(atomic_load(&counter.calls), calls);
     CU_ASSERT_EQUAL(notes.n, 2);
     tile_kernel_destroy(k);
@@ -335,20 +397,25 @@ static void test_by_number(void)
     FakeState *fake = fake_open(FAKE_HIP);
     fake->arch = 0x942;
     Notes notes = { 0 };
-    if (!(ctx = gpu_context("hip", FAKE_HIP, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) { CU_FAIL("context"); return; }
+    if (!(ctx = gpu_context("hip", FAKE_HIP, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
     OK(ctx, kernel_of(ctx, choose_text, "copy", NULL, 0, &k));
-    CU_ASSERT_EQUAL(programs(k, 400000), 391);      /* of 304 multiprocessors all have work: as declared */
-    CU_ASSERT_EQUAL(programs(k, 2048), 32);         /* two of 1024 would leave most idle: 64 */
+    CU_ASSERT_EQUAL(programs(k, 400000), 391); /* of 304 multiprocessors all have work: as declared */
+    CU_ASSERT_EQUAL(programs(k, 2048), 32);    /* two of 1024 would leave most idle: 64 */
     CU_ASSERT_EQUAL(programs(k, 256), 4);
     CU_ASSERT_EQUAL(programs(k, 48), 1);
-    CU_ASSERT_EQUAL(fake->compiles, 2);             /* a variant for each block, whatever the extent */
+    CU_ASSERT_EQUAL(fake->compiles, 2); /* a variant for each block, whatever the extent */
     tile_kernel_destroy(k);
-    OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 1024 } } }, 1, &k));
-    CU_ASSERT_EQUAL(programs(k, 2048), 2);          /* what is bound stays */
+    OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 1024 } } },
+                1, &k));
+    CU_ASSERT_EQUAL(programs(k, 2048), 2); /* what is bound stays */
     tile_kernel_destroy(k);
-    OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "PART", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
+    OK(ctx, kernel_of(
+                ctx, choose_text, "copy", (tile_binding[]){ { "PART", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
     CU_ASSERT_EQUAL(programs(k, 2048), 8);
-    CU_ASSERT_EQUAL(programs(k, 256), 1);           /* `require` leaves 64 out */
+    CU_ASSERT_EQUAL(programs(k, 256), 1); /* `require` leaves 64 out */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }
@@ -365,9 +432,11 @@ static const char *choice_of(tile_context *c, const tile_binding *b, size_t n_b,
     tile_kernel *k;
     for (int i = 0; i < 3; i++) t[i] = (tile_tensor){ memory + (i << 20), shape, NULL, -1, TILE_NONE };
     v = (tile_variant_info){ .struct_size = sizeof v };
-    OK(c, tile_module_load_file(c, TILE_KERNELS "/gemm.tile", &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = table }, &m));
+    OK(c, tile_module_load_file(c, TILE_KERNELS "/gemm.tile",
+              &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = table }, &m));
     OK(c, tile_kernel_create(m, "gemm", b, n_b, &k));
-    OK(c, tile_kernel_variant(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &v));
+    OK(c, tile_kernel_variant(k,
+              (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &v));
     tile_kernel_destroy(k);
     tile_module_destroy(m);
     return v.specialization;
@@ -377,33 +446,52 @@ static void test_choice(void)
 {
     Notes notes = { 0 };
     char cache[] = "/tmp/tile-choice-XXXXXX", kept[512], command[64];
-    if (!mkdtemp(cache)) { CU_FAIL("folder"); return; }
+    if (!mkdtemp(cache)) {
+        CU_FAIL("folder");
+        return;
+    }
     fake_open(FAKE_CUDA);
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, 0, cache, &notes, NULL))) { CU_FAIL("context"); return; }
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, 0, cache, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
     snprintf(kept, sizeof kept, "%s", choice_of(ctx, NULL, 0, "", 512));
-    CHECK_TEXT(kept, "TK=");                        /* a step of 32 is never the best one there */
+    CHECK_TEXT(kept, "TK="); /* a step of 32 is never the best one there */
     CU_ASSERT_EQUAL(notes.n, 1);
     CHECK_TEXT(notes.last, "estimated at");
     CHECK_TEXT(notes.last, "bound by");
-    CU_ASSERT_PTR_NULL(strstr(choice_of(ctx, (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 256 } } }, 1, "", 512), "TM=64"));     /* what is bound stays */
-    CHECK_TEXT(choice_of(ctx, (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 256 } } }, 1, "", 512), "TM=256");
+    CU_ASSERT_PTR_NULL(
+        strstr(choice_of(ctx, (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 256 } } }, 1, "", 512),
+            "TM=64")); /* what is bound stays */
+    CHECK_TEXT(
+        choice_of(ctx, (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 256 } } }, 1, "", 512), "TM=256");
     tile_context_destroy(ctx);
     /* another process reads what this one chose */
     notes.n = 0;
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, 0, cache, &notes, NULL))) { CU_FAIL("context"); return; }
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, 0, cache, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
     CU_ASSERT_STRING_EQUAL(choice_of(ctx, NULL, 0, "", 512), kept);
     CU_ASSERT_EQUAL(notes.n, 0);
     tile_context_destroy(ctx);
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_AS_DECLARED, cache, &notes, NULL))) { CU_FAIL("context"); return; }
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_AS_DECLARED, cache, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
     CU_ASSERT_PTR_NULL(strstr(choice_of(ctx, NULL, 0, "", 512), "TK="));
     CU_ASSERT_EQUAL(notes.n, 0);
     /* an entry for this shape, or one near it, comes before every estimate; one far away does not */
     FILE *f = fopen(path, "w");
-    fprintf(f, "{ \"format\": \"tile-tune-1\", \"entries\": [ { \"kernel\": \"gemm\", \"target\": \"cuda:sm_90a\", \"device\": \"\", \"key\": { \"M\": 512, \"N\": 512, \"K\": 512 }, "
+    fprintf(f, "{ \"format\": \"tile-tune-1\", \"entries\": [ { \"kernel\": \"gemm\", \"target\": "
+               "\"cuda:sm_90a\", \"device\": \"\", \"key\": { \"M\": 512, \"N\": 512, \"K\": 512 }, "
                "\"config\": { \"TM\": 128, \"TN\": 64, \"TK\": 32, \"STAGES\": 3 }, \"ms\": 1 } ] }\n");
     fclose(f);
     tile_context_destroy(ctx);
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) { CU_FAIL("context"); return; }
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
     CHECK_TEXT(choice_of(ctx, NULL, 0, path, 512), "TN=64, TK=32");
     CHECK_TEXT(choice_of(ctx, NULL, 0, path, 480), "TN=64, TK=32");
     CU_ASSERT_EQUAL(notes.n, 0);
@@ -417,11 +505,13 @@ static void test_choice(void)
 static const char split_text[] =
     "kernel sums(in f32 X[M, K], out f32 Y[M, 1], const int TM = 64) grid (cdiv(M, TM)) {\n"
     "    let i = program_id();\n    var acc = zeros([TM, 1], f32);\n"
-    "    for k in 0 .. cdiv(K, 64) { acc = acc + sum(load(X[i*TM +: TM, k*64 +: 64]), axis = 1); }\n    store(Y[i*TM +: TM, :], acc);\n}\n"
+    "    for k in 0 .. cdiv(K, 64) { acc = acc + sum(load(X[i*TM +: TM, k*64 +: 64]), axis = 1); }\n    "
+    "store(Y[i*TM +: TM, :], acc);\n}\n"
     "tune sums { TM in {16, 64}; split in {1, 2, 4}; require (split == 1 || TM == 64); key (M, K); }\n";
 
 /* CTAs and programs of a launch. */
-static void split_launch(tile_kernel *k, FakeState *fake, int64_t m, int64_t depth, unsigned programs, unsigned ctas)
+static void split_launch(
+    tile_kernel *k, FakeState *fake, int64_t m, int64_t depth, unsigned programs, unsigned ctas)
 {
     static float memory[(1 << 20) + 256] __attribute__((aligned(256)));
     int64_t x[2] = { m, depth }, y[2] = { m, 1 };
@@ -439,16 +529,22 @@ static void test_split(void)
     tile_kernel *k;
     FakeState *fake = fake_open(FAKE_CUDA);
     tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
-    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
-    OK(ctx, kernel_of(ctx, split_text, "sums", NULL, 0, &k));      /* four multiprocessors */
-    split_launch(k, fake, 64, 16384, 1, 4);         /* one program: four CTAs share its steps */
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, split_text, "sums", NULL, 0, &k)); /* four multiprocessors */
+    split_launch(k, fake, 64, 16384, 1, 4);                   /* one program: four CTAs share its steps */
     tile_kernel_destroy(k);
-    OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } } }, 1, &k));
-    split_launch(k, fake, 64, 64, 1, 1);            /* too few steps for that (with 16 rows, if that may be chosen, four programs) */
-    split_launch(k, fake, 1024, 64, 16, 16);        /* and here all have work */
+    OK(ctx,
+        kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } } }, 1, &k));
+    split_launch(k, fake, 64, 64, 1,
+        1); /* too few steps for that (with 16 rows, if that may be chosen, four programs) */
+    split_launch(k, fake, 1024, 64, 16, 16); /* and here all have work */
     tile_kernel_destroy(k);
-    OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "split", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
-    split_launch(k, fake, 64, 4096, 1, 2);          /* what is bound stays */
+    OK(ctx, kernel_of(
+                ctx, split_text, "sums", (tile_binding[]){ { "split", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
+    split_launch(k, fake, 64, 4096, 1, 2); /* what is bound stays */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }
@@ -466,8 +562,12 @@ static void test_does_not_fit(void)
     tile_module *m;
     tile_kernel *k;
     tile_variant_info v = { .struct_size = sizeof v };
-    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
-    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/transpose.tile", &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/transpose.tile",
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
     OK(ctx, tile_kernel_create(m, "transpose", NULL, 0, &k));
     OK(ctx, tile_kernel_variant(k, args, 2, &v));
     CU_ASSERT(v.shared_bytes > 0 && v.shared_bytes <= 10000);
@@ -475,8 +575,12 @@ static void test_does_not_fit(void)
     OK(ctx, tile_launch(k, args, 2, NULL));
     CU_ASSERT_EQUAL(fake->last.grid[0], v.programs);
     tile_kernel_destroy(k);
-    OK(ctx, tile_kernel_create(m, "transpose", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } }, { "TN", TILE_BIND_INT, { .i = 64 } } }, 2, &k));
-    CHECK_STATUS(ctx, tile_launch(k, args, 2, NULL), TILE_ERROR_RESOURCES);     /* what is bound stays, and fails */
+    OK(ctx,
+        tile_kernel_create(m, "transpose",
+            (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } }, { "TN", TILE_BIND_INT, { .i = 64 } } }, 2,
+            &k));
+    CHECK_STATUS(
+        ctx, tile_launch(k, args, 2, NULL), TILE_ERROR_RESOURCES); /* what is bound stays, and fails */
     CHECK_TEXT(error_of(ctx), "bytes of shared memory");
     tile_kernel_destroy(k);
     tile_module_destroy(m);
@@ -494,11 +598,16 @@ static void test_memory(void)
     tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
     cd.allocator = (tile_allocator){ counter_realloc, &counter };
     tile_kernel *k;
-    if (tile_context_create(&cd, &ctx)) { CU_FAIL("context"); return; }
-    OK(ctx, kernel_of(ctx, gpu_text, "copy", (tile_binding[]){ { "persistent", TILE_BIND_INT, { .i = 1 } } }, 1, &k));
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, gpu_text, "copy", (tile_binding[]){ { "persistent", TILE_BIND_INT, { .i = 1 } } },
+                1, &k));
     tile_tune_desc d = { .struct_size = sizeof d, .threads = 1, .repeat = 1 };
     tile_tune *first;
-    OK(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&ta), tile_arg_tensor(&tb) }, 2, NULL, &d, &first));      /* the driver keeps its compiler */
+    OK(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&ta), tile_arg_tensor(&tb) }, 2, NULL, &d,
+                &first)); /* the driver keeps its compiler */
     tile_tune_destroy(first);
     long live = atomic_load(&counter.live);
     int good = 0;
@@ -506,13 +615,22 @@ static void test_memory(void)
         tile_tune *t = NULL;
         atomic_store(&counter.calls, 0);
         atomic_store(&counter.fail_at, fail);
-        tile_status st = tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&ta), tile_arg_tensor(&tb) }, 2, NULL, &d, &t);
+        tile_status st =
+            tile_kernel_tune(k, (tile_arg[]){ tile_arg_tensor(&ta), tile_arg_tensor(&tb) }, 2, NULL, &d, &t);
         bool reached = atomic_load(&counter.calls) >= fail;
         atomic_store(&counter.fail_at, 0);
-        if (st) { CU_ASSERT_EQUAL(st, TILE_ERROR_OUT_OF_MEMORY); CU_ASSERT_PTR_NULL(t); }
+        if (st) {
+            CU_ASSERT_EQUAL(st, TILE_ERROR_OUT_OF_MEMORY);
+            CU_ASSERT_PTR_NULL(t);
+        }
         good = !st && !reached;
         tile_tune_destroy(t);
-        if (atomic_load(&counter.live) != live || fake->live_modules) { fprintf(stderr, "failing allocation %ld leaks %ld bytes, %d modules\n", fail, atomic_load(&counter.live) - live, fake->live_modules); CU_FAIL("leak"); break; }
+        if (atomic_load(&counter.live) != live || fake->live_modules) {
+            fprintf(stderr, "failing allocation %ld leaks %ld bytes, %d modules\n", fail,
+                atomic_load(&counter.live) - live, fake->live_modules);
+            CU_FAIL("leak");
+            break;
+        }
     }
     CU_ASSERT(good);
     tile_kernel_destroy(k);
@@ -530,11 +648,13 @@ int main(int argc, char **argv)
 #ifdef HAVE_CPU
         { "search", test_search }, { "refusals", test_refusals }, { "strided", test_strided },
 #endif
-        { "cuda", test_cuda }, { "without_table", test_without_table }, { "choice", test_choice }, { "split", test_split }, { "does_not_fit", test_does_not_fit },
+        { "cuda", test_cuda }, { "without_table", test_without_table }, { "choice", test_choice },
+        { "split", test_split }, { "does_not_fit", test_does_not_fit },
 #ifdef HAVE_HIP
         { "hip", test_hip }, { "by_number", test_by_number },
 #endif
-        { "memory", test_memory } };
+        { "memory", test_memory }
+    };
     int r = unit_run("tune", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     unlink(path);
     return r;

@@ -1,10 +1,12 @@
 /* emit_tool: IR text or a kernel of a .tile file to CUDA or HIP C, for golden tests.
  *
- *     emit_tool FILE.ir|FILE.tile TARGET [--kernel=NAME] [-DNAME=VALUE ...] [--special] [--ir] [--kernel-ir] [--no-roles]
+ *     emit_tool FILE.ir|FILE.tile TARGET [--kernel=NAME] [-DNAME=VALUE ...] [--special] [--ir] [--kernel-ir]
+ * [--no-roles]
  *               [--no-async] [--warps=N]
  *
- * .tile: the first kernel unless named; --special gives it the launch facts of contiguous, aligned tensors. --ir and --kernel-ir print
- * the IR after the passes of that level instead of C. Exit 0, or 1 with diagnostics. */
+ * .tile: the first kernel unless named; --special gives it the launch facts of contiguous, aligned tensors.
+ * --ir and --kernel-ir print the IR after the passes of that level instead of C. Exit 0, or 1 with
+ * diagnostics. */
 #include "tests/emit/example.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +53,8 @@ static Func *input(Session *s, const Args *a, const Target *t)
     const FrontKernel *k = a->kernel ? frontend_kernel_find(ast, a->kernel) : frontend_kernel(ast, 0);
     FrontBinding b[32];
     if (!k) return NULL;
-    for (int d = 0; d < a->n_defs; d++) if (!example_bind(s, k, a->defs[d], &b[d])) return NULL;
+    for (int d = 0; d < a->n_defs; d++)
+        if (!example_bind(s, k, a->defs[d], &b[d])) return NULL;
     return example_lower(s, ast, k->name, b, (size_t)a->n_defs, t, a->special);
 }
 
@@ -78,7 +81,10 @@ static bool process(Session *s, const Args *a)
 int main(int argc, char **argv)
 {
     Args a = { 0 };
-    if (!parse_args(argc, argv, &a)) { fprintf(stderr, "emit_tool: bad arguments; see the head of emit_tool.c\n"); return 2; }
+    if (!parse_args(argc, argv, &a)) {
+        fprintf(stderr, "emit_tool: bad arguments; see the head of emit_tool.c\n");
+        return 2;
+    }
     Session s;
     session_init(&s, allocator_libc);
     volatile bool ok = false;

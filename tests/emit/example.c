@@ -22,7 +22,10 @@ Ast *example_parse(Session *s, const char *path)
 {
     size_t len;
     const char *text = read_text(s, path, &len), *base = strrchr(path, '/');
-    if (!text) { diag_error(s, (Loc){ 0 }, "cannot read %s", path); return NULL; }
+    if (!text) {
+        diag_error(s, (Loc){ 0 }, "cannot read %s", path);
+        return NULL;
+    }
     Ast *ast = frontend_parse(s, diag_add_source(s, base ? base + 1 : path, NULL, text, len), NULL, NULL);
     return frontend_check(ast) ? ast : NULL;
 }
@@ -32,7 +35,7 @@ static void launch_facts(Func *f)
     for (int i = 0; i < f->n_params; i++) {
         Param *p = &f->params[i];
         if (p->kind == PARAM_SCALAR) {
-            if (dtype_is_float(p->type->dtype)) p->lo = 1e-30;      /* scales are positive at most launches */
+            if (dtype_is_float(p->type->dtype)) p->lo = 1e-30; /* scales are positive at most launches */
             continue;
         }
         int size = dtype_bytes(p->type->dtype), rank = p->type->rank;
@@ -42,11 +45,13 @@ static void launch_facts(Func *f)
             else p->stride_div[a] = size < 16 ? 16 / size : 1;
         }
     }
-    for (int d = 0; d < f->n_dims; d++) if (f->dims[d].extent < 0) f->dims[d].div = 16;
+    for (int d = 0; d < f->n_dims; d++)
+        if (f->dims[d].extent < 0) f->dims[d].div = 16;
     f->fits32 = true;
 }
 
-Func *example_lower(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const Target *t, bool special)
+Func *example_lower(
+    Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n, const Target *t, bool special)
 {
     Module *m = frontend_lower(ast, kernel, b, n, t->name);
     Func *f = m ? ir_func_find(m, kernel) : NULL;

@@ -17,7 +17,8 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     return true;
 }
 
-int example_fit(Session *s, const char *path, Ast *ast, const char *kernel, const FrontBinding *given, int n, const Target *t, FrontBinding *out, int most)
+int example_fit(Session *s, const char *path, Ast *ast, const char *kernel, const FrontBinding *given, int n,
+    const Target *t, FrontBinding *out, int most)
 {
     const FrontKernel *k = frontend_kernel_find(ast, kernel);
     ParamFacts *params = arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1);
@@ -28,12 +29,25 @@ int example_fit(Session *s, const char *path, Ast *ast, const char *kernel, cons
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-        params[n_params++] = p->kind == FRONT_SCALAR ? (ParamFacts){ .unit_axis = -1, .sign = -1 } : (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 };
+        params[n_params++] =
+            p->kind == FRONT_SCALAR
+                ? (ParamFacts){ .unit_axis = -1, .sign = -1 }
+                : (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 };
     }
     for (int d = 0; d < k->n_dims; d++) dim16[d] = true;
     LaunchFacts facts = { params, n_params, dim16, k->n_dims, true, true };
-    SearchProblem p = { .parse = parse, .shape = shape, .user = (void *)path, .kernel = kernel, .bindings = given, .n_bindings = n, .facts = &facts, .options = &o,
-                        .device = { .target = t, .units = t->n_sms, .l2_bytes = t->l2_bytes }, .shared_bytes = t->shared_bytes, .threads = 1, .only_if_needed = true };
+    SearchProblem p = { .parse = parse,
+        .shape = shape,
+        .user = (void *)path,
+        .kernel = kernel,
+        .bindings = given,
+        .n_bindings = n,
+        .facts = &facts,
+        .options = &o,
+        .device = { .target = t, .units = t->n_sms, .l2_bytes = t->l2_bytes },
+        .shared_bytes = t->shared_bytes,
+        .threads = 1,
+        .only_if_needed = true };
     if (!search_configuration(s, &p, &r) || !r.n || n + r.n > most) return 0;
     memcpy(out, given, (size_t)n * sizeof *out);
     memcpy(out + n, r.config, (size_t)r.n * sizeof *out);

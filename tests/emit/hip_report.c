@@ -37,7 +37,8 @@ static long after(const char *text, const char *what)
 static bool has(const char *line, size_t n, const char *what)
 {
     size_t len = strlen(what);
-    for (size_t i = 0; i + len <= n; i++) if (!memcmp(line + i, what, len)) return true;
+    for (size_t i = 0; i + len <= n; i++)
+        if (!memcmp(line + i, what, len)) return true;
     return false;
 }
 
@@ -50,7 +51,8 @@ static bool of_loop(const char *label, size_t n, const char *header)
     return !strncmp(label, own, strlen(own)) || has(label, n, in);
 }
 
-/* The innermost loop with matrix instructions: of those the one whose blocks lie in the shortest stretch, read from its header on, all around. */
+/* The innermost loop with matrix instructions: of those the one whose blocks lie in the shortest stretch,
+ * read from its header on, all around. */
 static void read_loops(const char *text, int depth, HipReport *r)
 {
     size_t best = SIZE_MAX;
@@ -62,16 +64,23 @@ static void read_loops(const char *text, int depth, HipReport *r)
         const char *from = NULL, *to = NULL;
         for (const char *p = strstr(text, "\n.LBB"); p;) {
             const char *next = strstr(++p, "\n.LBB"), *end = next ? next + 1 : p + strcspn(p, "\n");
-            if (of_loop(p, strcspn(p, "\n"), header)) { from = from ? from : p; to = end; }
+            if (of_loop(p, strcspn(p, "\n"), header)) {
+                from = from ? from : p;
+                to = end;
+            }
             p = next;
         }
         HipWaits w;
         hip_waits((const char *const[]){ head, from }, (const char *const[]){ to, head }, depth, &w);
-        if (w.matrix && (size_t)(to - from) < best) { best = (size_t)(to - from); r->waits = w; }
+        if (w.matrix && (size_t)(to - from) < best) {
+            best = (size_t)(to - from);
+            r->waits = w;
+        }
     }
 }
 
-bool hip_report(const GpuCode *code, const Target *t, const char *folder, int depth, HipReport *r, char *log, size_t log_size)
+bool hip_report(const GpuCode *code, const Target *t, const char *folder, int depth, HipReport *r, char *log,
+    size_t log_size)
 {
     char source[320], out[320], words[320], command[1400];
     snprintf(source, sizeof source, "%s/k.hip", folder);
@@ -81,8 +90,10 @@ bool hip_report(const GpuCode *code, const Target *t, const char *folder, int de
     if (!f) return false;
     fwrite(code->text, 1, code->text_len, f);
     fclose(f);
-    snprintf(command, sizeof command, "%s -x hip --offload-device-only --offload-arch=%s -nogpuinc -nogpulib -O3 -w -S -Rpass-analysis=kernel-resource-usage -o %s %s > %s 2>&1", hip_compiler(),
-             strchr(t->name, ':') + 1, out, source, words);
+    snprintf(command, sizeof command,
+        "%s -x hip --offload-device-only --offload-arch=%s -nogpuinc -nogpulib -O3 -w -S "
+        "-Rpass-analysis=kernel-resource-usage -o %s %s > %s 2>&1",
+        hip_compiler(), strchr(t->name, ':') + 1, out, source, words);
     bool ok = system(command) == 0;
     char *said = read_all(words), *text = ok ? read_all(out) : NULL;
     *r = (HipReport){ 0 };

@@ -7,7 +7,10 @@
 bool nvrtc_open(Nvrtc *n)
 {
     static const char *const names[] = {
-        "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so",
+        "libnvrtc.so",
+        "libnvrtc.so.13",
+        "libnvrtc.so.12",
+        "/usr/local/cuda/lib64/libnvrtc.so",
     };
     void *lib = NULL;
     for (size_t k = 0; !lib && k < sizeof names / sizeof *names; k++) lib = dlopen(names[k], RTLD_NOW);

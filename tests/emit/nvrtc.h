@@ -11,7 +11,7 @@ typedef struct Nvrtc {
     int (*log)(void *, char *);
 } Nvrtc;
 
-bool nvrtc_open(Nvrtc *);       /* false: there is none */
+bool nvrtc_open(Nvrtc *); /* false: there is none */
 /* Compiles for `arch` ("sm_90a"). *log, to be freed: what the compiler and, verbosely, ptxas said; NULL: it
  * could not be had. */
 bool nvrtc_compile(const Nvrtc *, const char *text, const char *arch, char **log);

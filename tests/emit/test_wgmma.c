@@ -16,22 +16,37 @@ static const DType types[] = { DT_F16, DT_BF16, DT_F32, DT_F8E4M3, DT_F8E5M2, DT
 enum { TYPES = sizeof types / sizeof *types, MOST_NAMES = 512, FORMS = 7 };
 
 /* The forms of an instruction: what its function's name says behind the types. */
-static const struct { const char *suffix; bool registers, turned, steps; } forms[FORMS] = {
-    { "ss", false, false, false },    { "rs", true, false, false },
-    { "ss_x8", false, false, true },  { "rs_x8", true, false, true },
-    { "ss_tb", false, true, false },  { "ss_ta_tb", false, true, false },  { "rs_tb", true, true, false },
+static const struct {
+    const char *suffix;
+    bool registers, turned, steps;
+} forms[FORMS] = {
+    { "ss", false, false, false },
+    { "rs", true, false, false },
+    { "ss_x8", false, false, true },
+    { "rs_x8", true, false, true },
+    { "ss_tb", false, true, false },
+    { "ss_ta_tb", false, true, false },
+    { "rs_tb", true, true, false },
 };
 
-typedef struct Unit { Session *s; Text code; const char *names[MOST_NAMES]; size_t n; } Unit;
+typedef struct Unit {
+    Session *s;
+    Text code;
+    const char *names[MOST_NAMES];
+    size_t n;
+} Unit;
 
 static void add_product(Unit *u, DType a, DType b, int n, int form)
 {
     const char *type = dtype_is_int(a) ? "i32" : "float", *in = "", *left = "a[0], in[40]", *right = "b[0]";
     if (a != b) in = arena_printf(&u->s->arena, "%s_", kernel_wgmma_type(b)->name);
-    if (forms[form].steps) { left = "a, in[40]"; right = "b"; }
+    if (forms[form].steps) {
+        left = "a, in[40]";
+        right = "b";
+    }
     if (forms[form].registers) left = "a";
     const char *name = arena_printf(&u->s->arena, "wgmma_m64n%dk%d_%s_%s%s", n, 32 / dtype_bytes(a),
-                                    kernel_wgmma_type(a)->name, in, forms[form].suffix);
+        kernel_wgmma_type(a)->name, in, forms[form].suffix);
     u->names[u->n++] = name;
     text_printf(&u->code, "extern \"C\" __global__ void k%zu(%s *out, const u32 *in) {\n", u->n, type);
     text_printf(&u->code, "  %s d[%d];\n  u32 a[32], b[8];\n", type, n / 2);
@@ -44,9 +59,7 @@ static void add_product(Unit *u, DType a, DType b, int n, int form)
 }
 
 static bool has_form(DType a, int n, int form)
-{
-    return (dtype_bytes(a) == 2 || !forms[form].turned) && (!forms[form].steps || n == 64);
-}
+{ return (dtype_bytes(a) == 2 || !forms[form].turned) && (!forms[form].steps || n == 64); }
 
 /* All products of two types, in one translation unit. */
 static bool pair(const Nvrtc *nvrtc, DType a, DType b)

@@ -1,15 +1,17 @@
-/* async.c: copies that complete later: cp.async, mbarriers, TMA. PTX ISA 9.7.9.25 (cp.async, cp.async.bulk), 9.7.13.15 (mbarrier), 5.5 (tensor maps).
+/* async.c: copies that complete later: cp.async, mbarriers, TMA. PTX ISA 9.7.9.25 (cp.async,
+ * cp.async.bulk), 9.7.13.15 (mbarrier), 5.5 (tensor maps).
  *
- * From its issue until it is known to be complete nobody may touch what a copy writes. When in that time the bytes land is drawn from the
- * seed: at the issue, at the wait that covers the copy (for TMA: when nobody can go on without it), or in between. */
+ * From its issue until it is known to be complete nobody may touch what a copy writes. When in that time the
+ * bytes land is drawn from the seed: at the issue, at the wait that covers the copy (for TMA: when nobody can
+ * go on without it), or in between. */
 #include "tests/emu/core.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* --- cp.async: groups of a thread ------------------------------------------------------------------------------------------------------- */
+/* --- cp.async: groups of a thread -------------------------------------------------------------------- */
 
-/* --- a thread's copies, by groups ----------------------------------------------------------------------------------------------------------- */
+/* --- a thread's copies, by groups -------------------------------------------------------------------- */
 
 static void issue(Copies *l, const Copy *c)
 {
@@ -22,13 +24,17 @@ static void issue(Copies *l, const Copy *c)
     l->data[l->n++].group = l->group;
 }
 
-/* Completes all but the newest `left` groups: each lands, and its bytes of shared memory are this thread's again (`mark`). What is not in a group yet stays in flight. */
+/* Completes all but the newest `left` groups: each lands, and its bytes of shared memory are this thread's
+ * again (`mark`). What is not in a group yet stays in flight. */
 static void complete(Copies *l, uint32_t left, void (*land)(Cta *, Copy *), void (*mark)(const Copy *))
 {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < l->n; k++) {
         Copy *c = &l->data[k];
-        if (c->group == l->group || l->group - c->group <= left) { l->data[kept++] = *c; continue; }
+        if (c->group == l->group || l->group - c->group <= left) {
+            l->data[kept++] = *c;
+            continue;
+        }
         if (!c->done) land(emu.cta, c);
         mark(c);
     }
@@ -37,10 +43,11 @@ static void complete(Copies *l, uint32_t left, void (*land)(Cta *, Copy *), void
 
 static void land_some(Cta *cta, Copies *l, void (*land)(Cta *, Copy *))
 {
-    for (uint32_t k = 0; k < l->n; k++) if (l->data[k].moment == BETWEEN && !l->data[k].done && emu_random(2)) land(cta, &l->data[k]);
+    for (uint32_t k = 0; k < l->n; k++)
+        if (l->data[k].moment == BETWEEN && !l->data[k].done && emu_random(2)) land(cta, &l->data[k]);
 }
 
-/* --- cp.async ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- cp.async ---------------------------------------------------------------------------------------- */
 
 static void land(Cta *c, Copy *x)
 {
@@ -49,7 +56,8 @@ static void land(Cta *c, Copy *x)
     x->done = true;
 }
 
-void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in) { emu_copy_part(to, from, bytes, in ? bytes : 0); }
+void emu_copy(uint32_t to, const void *from, uint32_t bytes, bool in)
+{ emu_copy_part(to, from, bytes, in ? bytes : 0); }
 
 void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n)
 {
@@ -57,9 +65,11 @@ void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n)
     Fiber *f = emu.fiber;
     Copy c = { .at = to, .from = from, .bytes = bytes, .read = n, .moment = emu_moment() };
     if (n > bytes) emu_fail("a copy of %u bytes that reads %u", bytes, n);
-    if (to % bytes || (n && (uintptr_t)from % bytes)) emu_fail("misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
+    if (to % bytes || (n && (uintptr_t)from % bytes))
+        emu_fail(
+            "misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
     emu_check_write(to, bytes, NULL, GENERIC);
-    if (n) emu_global_read(from, bytes);        /* all of it, as compute-sanitizer has it, whatever is kept */
+    if (n) emu_global_read(from, bytes); /* all of it, as compute-sanitizer has it, whatever is kept */
     emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
     if (c.moment == AT_ISSUE) land(emu.cta, &c);
     issue(&f->loads, &c);
@@ -67,10 +77,11 @@ void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n)
 
 void emu_copy_commit(void) { emu.fiber->loads.group++; }
 
-static void written(const Copy *c) { emu_mark_write(c->at, c->bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]); }
+static void written(const Copy *c)
+{ emu_mark_write(c->at, c->bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]); }
 void emu_copy_wait(uint32_t left) { complete(&emu.fiber->loads, left, land, written); }
 
-/* --- mbarriers ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- mbarriers --------------------------------------------------------------------------------------- */
 
 static Mbar *mbar(uint32_t a, Access how)
 {
@@ -92,7 +103,9 @@ void emu_mbar_init(uint32_t a, uint32_t count)
     if (c->n_mbars == EMU_MBARS) emu_fail("more mbarriers than the emulator keeps");
     if (!count || count >= 1u << 20) emu_fail("an mbarrier for %u arrivals", count);
     int k = c->n_mbars++;
-    c->mbars[k] = (Mbar){ .address = a, .count = count, .left = count, .agent = EMU_WARPS + k, .warp = emu.warp->index };
+    c->mbars[k] = (Mbar){
+        .address = a, .count = count, .left = count, .agent = EMU_WARPS + k, .warp = emu.warp->index
+    };
     c->mbar_at[a / 8] = (uint8_t)(k + 1);
     emu_mark_write(a, 8, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
 }
@@ -101,7 +114,8 @@ void emu_mbar_init(uint32_t a, uint32_t count)
 void emu_mbar_fence(void)
 {
     emu.warp->mbars_fenced = true;
-    for (int k = 0; k < emu.cta->n_mbars; k++) if (emu.cta->mbars[k].warp == emu.warp->index) emu.cta->mbars[k].fenced = true;
+    for (int k = 0; k < emu.cta->n_mbars; k++)
+        if (emu.cta->mbars[k].warp == emu.warp->index) emu.cta->mbars[k].fenced = true;
     emu_proxy_fence();
 }
 
@@ -125,7 +139,8 @@ void emu_mbar_arrive(uint32_t a, uint32_t bytes)
     Mbar *b = mbar(a, GENERIC);
     if (!b->left) emu_fail("more arrivals at the mbarrier at %u than the %u of its phase", a, b->count);
     b->bytes += bytes;
-    if (b->bytes >= 1 << 20) emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
+    if (b->bytes >= 1 << 20)
+        emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
     b->left--;
     emu_release_lane(&b->in);
     mbar_turn(b);
@@ -149,24 +164,36 @@ void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
     for (int k = 0; b->far && k < EMU_CLUSTER; k++) clock_join(&emu.cta->peers[k], &b->far->out[k]);
 }
 
-/* --- TMA ------------------------------------------------------------------------------------------------------------------------------------ */
+/* --- TMA --------------------------------------------------------------------------------------------- */
 
-typedef struct Map { uint32_t magic, rank, element, swizzle; uint8_t *base; uint64_t strides[4]; uint32_t extents[5], box[5]; uint8_t step[5]; } Map;
+typedef struct Map {
+    uint32_t magic, rank, element, swizzle;
+    uint8_t *base;
+    uint64_t strides[4];
+    uint32_t extents[5], box[5];
+    uint8_t step[5];
+} Map;
 _Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 enum { MAGIC = 0x70616d74 };
 
-/* The CUDA driver API's conditions: addresses and strides in 16 bytes, boxes of at most 256, a swizzled row of at most the swizzle's span. */
-int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents, const uint64_t *strides, const uint32_t *box,
-                   const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill)
+/* The CUDA driver API's conditions: addresses and strides in 16 bytes, boxes of at most 256, a swizzled row
+ * of at most the swizzle's span. */
+int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents,
+    const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides, int interleave,
+    int swizzle, int l2, int fill)
 {
     static const uint8_t sizes[] = { 1, 2, 4, 4, 8, 8, 2, 4, 8, 2 };
     static const uint32_t spans[] = { 0, 32, 64, 128 };
     Map m = { .magic = MAGIC, .rank = rank, .base = base };
-    if (dtype < 0 || dtype > 9 || rank < 1 || rank > 5 || swizzle < 0 || swizzle > 3 || interleave || (uintptr_t)base % 16) return 1;
+    if (dtype < 0 || dtype > 9 || rank < 1 || rank > 5 || swizzle < 0 || swizzle > 3 || interleave ||
+        (uintptr_t)base % 16)
+        return 1;
     m.element = sizes[dtype];
     m.swizzle = spans[swizzle];
     for (uint32_t k = 0; k < rank; k++) {
-        if (!extents[k] || extents[k] > 1ull << 32 || !box[k] || box[k] > 256 || !element_strides[k] || element_strides[k] > 8 || (!k && element_strides[k] != 1)) return 1;
+        if (!extents[k] || extents[k] > 1ull << 32 || !box[k] || box[k] > 256 || !element_strides[k] ||
+            element_strides[k] > 8 || (!k && element_strides[k] != 1))
+            return 1;
         if (k && (strides[k - 1] % 16 || strides[k - 1] >= 1ull << 40)) return 1;
         m.extents[k] = (uint32_t)(extents[k] - 1);
         m.box[k] = (box[k] + element_strides[k] - 1) / element_strides[k];
@@ -179,7 +206,8 @@ int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64
     return 0;
 }
 
-/* Where a byte of the box lies: rows one after the other, 16-byte pieces exchanged by address bits (CUDA C++ guide, TMA swizzle). */
+/* Where a byte of the box lies: rows one after the other, 16-byte pieces exchanged by address bits (CUDA C++
+ * guide, TMA swizzle). */
 static uint32_t swizzled(uint32_t a, uint32_t span) { return span ? a ^ (a >> 3 & (span - 1) & ~15u) : a; }
 
 static void tma_bytes(Cta *c, const Tma *t, const Map *m)
@@ -213,7 +241,11 @@ static void arrival_lands(Cta *c, Tma *t)
     clock_join(&b->far->in[t->peer], t->sender);
     free(t->sender);
     if (!b->left) {
-        if (!emu.failed) snprintf(emu.error, sizeof emu.error, "block %u: more arrivals at the mbarrier at %u than the %u of its phase, from CTA %d of the cluster", c->index.x, b->address, b->count, t->peer);
+        if (!emu.failed)
+            snprintf(emu.error, sizeof emu.error,
+                "block %u: more arrivals at the mbarrier at %u than the %u of its phase, from CTA %d of the "
+                "cluster",
+                c->index.x, b->address, b->count, t->peer);
         emu.failed = true;
         return;
     }
@@ -236,7 +268,11 @@ static void tma_land(Cta *c, int k)
         return;
     }
     if (t.rank) tma_bytes(c, &t, &m);
-    else { memcpy(c->memory + t.to, t.map, t.bytes); clock_join(&c->peers[t.peer], t.sender); free(t.sender); }
+    else {
+        memcpy(c->memory + t.to, t.map, t.bytes);
+        clock_join(&c->peers[t.peer], t.sender);
+        free(t.sender);
+    }
     emu_mark_write(t.to, t.bytes, t.bar->agent, 0, t.epoch);
     emu.cta = was;
     c->tmas[k] = c->tmas[--c->n_tmas];
@@ -250,7 +286,9 @@ static void start(Cta *c, Tma *t);
 /* Of a box: an illegal instruction else (H100). */
 static void check_begin(const Map *m, int32_t at)
 {
-    if ((int64_t)at * (int64_t)m->element % 16) emu_fail("TMA at element %d of the contiguous axis, %u bytes each: not a multiple of 16 bytes", at, (unsigned)m->element);
+    if ((int64_t)at * (int64_t)m->element % 16)
+        emu_fail("TMA at element %d of the contiguous axis, %u bytes each: not a multiple of 16 bytes", at,
+            (unsigned)m->element);
 }
 
 static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
@@ -262,17 +300,22 @@ static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
     memcpy(t.map, map, sizeof t.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
     t.bytes = m.element;
-    for (int k = 0; k < rank; k++) { t.bytes *= m.box[k]; t.at[k] = at[k]; }
+    for (int k = 0; k < rank; k++) {
+        t.bytes *= m.box[k];
+        t.at[k] = at[k];
+    }
     check_begin(&m, at[0]);
     if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
-    if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    if (m.swizzle && m.box[0] * m.element != m.swizzle)
+        emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     return t;
 }
 
 static void tma_start(Cta *c, Tma *t)
 {
     Cta *was = emu.cta;
-    if (t->bar->bytes - t->bytes <= -(1 << 20)) emu_fail("the mbarrier at %u counts too many bytes", t->bar->address);
+    if (t->bar->bytes - t->bytes <= -(1 << 20))
+        emu_fail("the mbarrier at %u counts too many bytes", t->bar->address);
     emu.cta = c;
     emu_mark_write(t->to, t->bytes, EMU_IN_FLIGHT, 0, 0);
     emu.cta = was;
@@ -295,11 +338,15 @@ static Mbar *far_mbar(Cta *c, int rank, uint32_t bar)
 {
     int number = bar % 8 || bar < EMU_BASE || bar + 8 > c->end ? 0 : c->mbar_at[bar / 8];
     if (!number) emu_fail("no mbarrier at %u of CTA %d of the cluster", bar, rank);
-    if (!c->mbars[number - 1].fenced) emu_fail("the initialisation of the mbarrier at %u of CTA %d was not handed to the cluster by a fence", bar, rank);
+    if (!c->mbars[number - 1].fenced)
+        emu_fail(
+            "the initialisation of the mbarrier at %u of CTA %d was not handed to the cluster by a fence",
+            bar, rank);
     return &c->mbars[number - 1];
 }
 
-/* .multicast::cluster: to the same place of each CTA, counted by its mbarrier there; each of the copies lands when it will. */
+/* .multicast::cluster: to the same place of each CTA, counted by its mbarrier there; each of the copies lands
+ * when it will. */
 void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int rank, const int32_t *at)
 {
     to = emu_own(to);
@@ -308,8 +355,10 @@ void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int
     for (int k = 0; k < ctas; k++) {
         Cta *c = emu_peer(k);
         t.bar = far_mbar(c, k, bar);
-        if (c == emu.cta) { mbar(bar, BY_TMA); emu_check_write(to, t.bytes, NULL, BY_TMA); }
-        else emu_check_tile(c, &emu.cta->peers[k], to, t.bytes);
+        if (c == emu.cta) {
+            mbar(bar, BY_TMA);
+            emu_check_write(to, t.bytes, NULL, BY_TMA);
+        } else emu_check_tile(c, &emu.cta->peers[k], to, t.bytes);
         tma_start(c, &t);
     }
 }
@@ -318,9 +367,16 @@ void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int
 void emu_mbar_arrive_at(uint32_t bar, int rank)
 {
     Cta *c = emu_peer(rank);
-    if (c == emu.cta) { emu_mbar_arrive(bar, 0); return; }
+    if (c == emu.cta) {
+        emu_mbar_arrive(bar, 0);
+        return;
+    }
     bar = emu_own(bar);
-    Tma t = { .rank = -1, .bar = far_mbar(c, rank, bar), .moment = emu_moment(), .peer = emu_cluster_rank(), .sender = calloc(1, sizeof(Clock)) };
+    Tma t = { .rank = -1,
+        .bar = far_mbar(c, rank, bar),
+        .moment = emu_moment(),
+        .peer = emu_cluster_rank(),
+        .sender = calloc(1, sizeof(Clock)) };
     if (!t.sender) abort();
     emu_release_lane(t.sender);
     start(c, &t);
@@ -338,13 +394,19 @@ static void start(Cta *c, Tma *t)
     if (t->moment == AT_ISSUE) tma_land(c, c->n_tmas - 1);
 }
 
-/* st.async (PTX ISA 9.7.9.12): a word to another CTA of the cluster, which an mbarrier there counts. What the sender knows goes along. */
+/* st.async (PTX ISA 9.7.9.12): a word to another CTA of the cluster, which an mbarrier there counts. What the
+ * sender knows goes along. */
 void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t bar)
 {
     to = emu_own(to);
     bar = emu_own(bar);
     Cta *c = emu_peer(rank);
-    Tma t = { .to = to, .bytes = bytes, .bar = far_mbar(c, rank, bar), .moment = emu_moment(), .peer = emu_cluster_rank(), .sender = calloc(1, sizeof(Clock)) };
+    Tma t = { .to = to,
+        .bytes = bytes,
+        .bar = far_mbar(c, rank, bar),
+        .moment = emu_moment(),
+        .peer = emu_cluster_rank(),
+        .sender = calloc(1, sizeof(Clock)) };
     if (!t.sender) abort();
     emu_release_lane(t.sender);
     emu_check_sent(c, c == emu.cta ? &emu.warp->clock : &emu.cta->peers[rank], to, bytes);
@@ -353,7 +415,7 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
     start(c, &t);
 }
 
-/* --- TMA to memory: groups of a thread ---------------------------------------------------------------------------------------------------- */
+/* --- TMA to memory: groups of a thread --------------------------------------------------------------- */
 
 static void store_land(Cta *c, Copy *o)
 {
@@ -372,7 +434,8 @@ static void store_land(Cta *c, Copy *o)
         }
         for (uint32_t p = 0; p < row && in; p += m.element) {
             int64_t x = (int64_t)o->place[0] + p / m.element;
-            if (x >= 0 && x <= m.extents[0]) memcpy(to + x * m.element, c->memory + swizzled(o->at + r * row + p, m.swizzle), m.element);
+            if (x >= 0 && x <= m.extents[0])
+                memcpy(to + x * m.element, c->memory + swizzled(o->at + r * row + p, m.swizzle), m.element);
         }
     }
     o->done = true;
@@ -388,10 +451,14 @@ void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *plac
     memcpy(o.map, map, sizeof o.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
     o.bytes = m.element;
-    for (int k = 0; k < rank; k++) { o.bytes *= m.box[k]; o.place[k] = place[k]; }
+    for (int k = 0; k < rank; k++) {
+        o.bytes *= m.box[k];
+        o.place[k] = place[k];
+    }
     check_begin(&m, place[0]);
     if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
-    if (m.swizzle && m.box[0] * m.element != m.swizzle) emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    if (m.swizzle && m.box[0] * m.element != m.swizzle)
+        emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     emu_check_read(from, o.bytes, BY_TMA);
     emu_mark_read(emu.warp, from, o.bytes, EMU_READING, emu.fiber->lane);
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
@@ -401,25 +468,33 @@ void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *plac
 void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 
 /* That its bytes are written too, only the launch's end asks. */
-static void was_read(const Copy *c) { emu_mark_read(emu.warp, c->at, c->bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane); }
+static void was_read(const Copy *c)
+{ emu_mark_read(emu.warp, c->at, c->bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane); }
 void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_land, was_read); }
 
-/* --- in flight ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- in flight --------------------------------------------------------------------------------------- */
 
 void emu_async_reset(Cta *c)
 {
-    for (int k = 0; k < c->n_mbars; k++) { free(c->mbars[k].far); c->mbars[k].far = NULL; }
-    for (int k = 0; k < c->n_tmas; k++) if (c->tmas[k].rank <= 0) free(c->tmas[k].sender);
+    for (int k = 0; k < c->n_mbars; k++) {
+        free(c->mbars[k].far);
+        c->mbars[k].far = NULL;
+    }
+    for (int k = 0; k < c->n_tmas; k++)
+        if (c->tmas[k].rank <= 0) free(c->tmas[k].sender);
     c->n_mbars = c->n_tmas = 0;
 }
 
 const char *emu_async_end(Cta *c)
 {
-    for (int k = 0; k < c->n_tmas; k++) if (c->tmas[k].rank < 0) return "another CTA's arrival is on its way to it";
+    for (int k = 0; k < c->n_tmas; k++)
+        if (c->tmas[k].rank < 0) return "another CTA's arrival is on its way to it";
     if (c->n_tmas) return "a TMA copy is in flight";
-    for (int t = 0; t < emu.launch->threads; t++) if (c->fibers[t].stores.n) return "a TMA store is in flight";
     for (int t = 0; t < emu.launch->threads; t++)
-        for (uint32_t k = 0; k < c->fibers[t].loads.n; k++) if (c->fibers[t].loads.data[k].from) return "a cp.async is in flight";
+        if (c->fibers[t].stores.n) return "a TMA store is in flight";
+    for (int t = 0; t < emu.launch->threads; t++)
+        for (uint32_t k = 0; k < c->fibers[t].loads.n; k++)
+            if (c->fibers[t].loads.data[k].from) return "a cp.async is in flight";
     return NULL;
 }
 
@@ -433,7 +508,8 @@ bool emu_async_some(Cta *c)
 bool emu_async_step(Cta *c)
 {
     int before = c->n_tmas;
-    for (int k = c->n_tmas - 1; k >= 0; k--) if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
+    for (int k = c->n_tmas - 1; k >= 0; k--)
+        if (c->tmas[k].moment == BETWEEN && !emu_random(8)) tma_land(c, k);
     Fiber *f = &c->fibers[emu_random((uint32_t)emu.launch->threads)];
     land_some(c, &f->stores, store_land);
     land_some(c, &f->loads, land);

@@ -1,4 +1,5 @@
-/* bodies: every function of the CUDA prelude that holds inline assembly has a body of the same name for the host, in the header named. */
+/* bodies: every function of the CUDA prelude that holds inline assembly has a body of the same name for the
+ * host, in the header named. */
 #include "backends/gpu/prelude.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@ static bool names(const char *text, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = text; (p = strstr(p, word)); p += n) {
-        bool before = p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_'), after = isalnum((unsigned char)p[n]) || p[n] == '_';
+        bool before = p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_'),
+             after = isalnum((unsigned char)p[n]) || p[n] == '_';
         if (!before && !after) return true;
     }
     return false;
@@ -21,7 +23,8 @@ static bool made(const char *text, const char *name)
     char call[80];
     const char *width = strrchr(name, '_');
     if (!width || (strcmp(width, "_b32") && strcmp(width, "_b64") && strcmp(width, "_b128"))) return false;
-    snprintf(call, sizeof call, "EMU_%s(%.*s)", strncmp(name, "stg", 3) ? "LOAD" : "STORE", (int)(width - name), name);
+    snprintf(call, sizeof call, "EMU_%s(%.*s)", strncmp(name, "stg", 3) ? "LOAD" : "STORE",
+        (int)(width - name), name);
     return strstr(text, call) != NULL;
 }
 
@@ -30,7 +33,10 @@ int main(int argc, char **argv)
     FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
     static char text[1 << 18];
     int bad = 0, n = 0;
-    if (!f || !fread(text, 1, sizeof text - 1, f)) { fprintf(stderr, "bodies: no header\n"); return 2; }
+    if (!f || !fread(text, 1, sizeof text - 1, f)) {
+        fprintf(stderr, "bodies: no header\n");
+        return 2;
+    }
     fclose(f);
     for (const PreludeEntry *e = cuda_prelude; e->name; e++) {
         if (!strstr(e->text, "asm(") && !strstr(e->text, "asm ")) continue;

@@ -1,8 +1,9 @@
 /* core.c: fibers, the order in which warps run, meetings of lanes, barriers, what a launch reports.
  *
- * The scheduler walks over the warps of the resident CTAs in an order drawn from the seed and runs every lane that can go on until it
- * waits. Some seeds hold warps back for as long as others can run. When nobody can, one copy in flight lands; when none is in flight, the
- * launch is stuck and the report says where each warp waits. */
+ * The scheduler walks over the warps of the resident CTAs in an order drawn from the seed and runs every lane
+ * that can go on until it waits. Some seeds hold warps back for as long as others can run. When nobody can,
+ * one copy in flight lands; when none is in flight, the launch is stuck and the report says where each warp
+ * waits. */
 #include "tests/emu/core.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ enum { RESIDENT = 3, MOST_RESIDENT = 16, SPINS = 100000 };
 
 uint32_t emu_random(uint32_t below)
 {
-    emu.random += 0x9e3779b97f4a7c15ull;        /* splitmix64 */
+    emu.random += 0x9e3779b97f4a7c15ull; /* splitmix64 */
     uint64_t x = emu.random;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
@@ -35,7 +36,7 @@ Moment emu_moment(void)
     }
 }
 
-/* --- switching ---------------------------------------------------------------------------------------------------------------------- */
+/* --- switching --------------------------------------------------------------------------------------- */
 
 static void fiber_main(void);
 
@@ -71,7 +72,8 @@ static void to_scheduler(void) { emu_switch(&emu.fiber->context, &emu.scheduler)
 static void fiber_main(void)
 {
     emu.launch->thread(emu.launch->args);
-    if (emu.launch->early_start && !emu.fiber->waited) emu_fail("a thread ends that did not wait for the grids before");
+    if (emu.launch->early_start && !emu.fiber->waited)
+        emu_fail("a thread ends that did not wait for the grids before");
     emu.fiber->done = true;
     emu.cta->left--;
     to_scheduler();
@@ -85,17 +87,21 @@ static void run(Fiber *f)
     emu.cta = f->warp->cta;
     threadIdx = (EmuDim3){ (unsigned)f->thread, 0, 0 };
     blockIdx = emu.cta->index;
-    if (f->fresh) { f->fresh = false; context_make(&f->context, f->stack); }
+    if (f->fresh) {
+        f->fresh = false;
+        context_make(&f->context, f->stack);
+    }
     emu_switch(&emu.scheduler, &f->context);
 }
 
-/* --- reports --------------------------------------------------------------------------------------------------------------------------- */
+/* --- reports ----------------------------------------------------------------------------------------- */
 
 static void report(const char *format, va_list args)
 {
     if (emu.failed) return;
     emu.failed = true;
-    int n = snprintf(emu.error, sizeof emu.error, "block %u warp %d lane %d, @%d: ", emu.cta->index.x, emu.warp->index, emu.fiber->lane, emu_line);
+    int n = snprintf(emu.error, sizeof emu.error, "block %u warp %d lane %d, @%d: ", emu.cta->index.x,
+        emu.warp->index, emu.fiber->lane, emu_line);
     vsnprintf(emu.error + n, sizeof emu.error - (size_t)n, format, args);
 }
 
@@ -110,7 +116,9 @@ void emu_fail(const char *format, ...)
 
 static const char *wait_text(const Fiber *f, char *text, size_t size)
 {
-    if (f->mbar) snprintf(text, size, "%s (mbarrier at %u: phase %u, %u arrivals and %lld bytes to come)", f->what, f->mbar->address, f->mbar->phase, f->mbar->left, (long long)f->mbar->bytes);
+    if (f->mbar)
+        snprintf(text, size, "%s (mbarrier at %u: phase %u, %u arrivals and %lld bytes to come)", f->what,
+            f->mbar->address, f->mbar->phase, f->mbar->left, (long long)f->mbar->bytes);
     else snprintf(text, size, "%s", f->what ? f->what : "nothing");
     return text;
 }
@@ -128,17 +136,19 @@ static void report_deadlock(void)
                 if (f->done) continue;
                 snprintf(line, sizeof line, "@%d %s", f->line, wait_text(f, text, sizeof text));
                 if (n < sizeof emu.error && strcmp(line, last))
-                    n += (size_t)snprintf(emu.error + n, sizeof emu.error - n, "; block %u warp %d lane %d waits at %s", emu.ctas[c].index.x, w, l, line);
+                    n += (size_t)snprintf(emu.error + n, sizeof emu.error - n,
+                        "; block %u warp %d lane %d waits at %s", emu.ctas[c].index.x, w, l, line);
                 memcpy(last, line, sizeof last);
             }
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------------------------- */
+/* --- waiting ----------------------------------------------------------------------------------------- */
 
 static bool ready(const Fiber *f)
 {
     switch (f->wait) {
-    case WAIT_NONE: case WAIT_SPIN: return true;
+    case WAIT_NONE:
+    case WAIT_SPIN: return true;
     case WAIT_TURN: return *f->turn != f->value;
     case WAIT_PHASE: return (f->mbar->phase & 1) != f->value;
     case WAIT_REGISTERS: return f->warp->cta->registers >= (int)f->value;
@@ -149,7 +159,12 @@ static bool ready(const Fiber *f)
 void emu_wait(WaitKind kind, const char *what, const uint32_t *turn, const Mbar *bar, uint32_t value)
 {
     Fiber *f = emu.fiber;
-    f->wait = kind; f->what = what; f->turn = turn; f->mbar = bar; f->value = value; f->line = emu_line;
+    f->wait = kind;
+    f->what = what;
+    f->turn = turn;
+    f->mbar = bar;
+    f->value = value;
+    f->line = emu_line;
     while (kind == WAIT_SPIN || !ready(f)) {
         to_scheduler();
         if (kind == WAIT_SPIN) break;
@@ -162,7 +177,7 @@ void emu_wait(WaitKind kind, const char *what, const uint32_t *turn, const Mbar 
 void emu_spin(void) { emu_wait(WAIT_SPIN, "a value in memory", NULL, NULL, 0); }
 int emu_lane(void) { return emu.fiber->lane; }
 
-/* --- the lanes of a warp ---------------------------------------------------------------------------------------------------------------- */
+/* --- the lanes of a warp ----------------------------------------------------------------------------- */
 
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg)
 {
@@ -170,8 +185,11 @@ const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn
     Fiber *me = emu.fiber;
     EmuWord *slots = w->slot[me->parity ^= 1];
     memcpy(&slots[me->lane], mine, bytes);
-    if (!w->met) { w->meets_for = what; w->meets_line = emu_line; }
-    else if (strcmp(w->meets_for, what)) emu_fail("lanes of one warp meet at %s and, @%d, at %s", what, w->meets_line, w->meets_for);
+    if (!w->met) {
+        w->meets_for = what;
+        w->meets_line = emu_line;
+    } else if (strcmp(w->meets_for, what))
+        emu_fail("lanes of one warp meet at %s and, @%d, at %s", what, w->meets_line, w->meets_for);
     if (++w->met == (uint32_t)emu.launch->wave) {
         w->met = 0;
         if (f) f(w, slots, arg);
@@ -180,7 +198,8 @@ const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn
     return slots;
 }
 
-const EmuWord *emu_exchange(const char *what, const void *mine, size_t bytes) { return emu_meet(what, mine, bytes, NULL, NULL); }
+const EmuWord *emu_exchange(const char *what, const void *mine, size_t bytes)
+{ return emu_meet(what, mine, bytes, NULL, NULL); }
 
 static void order_lanes(Warp *w, const EmuWord *lanes, const void *arg)
 {
@@ -190,16 +209,19 @@ static void order_lanes(Warp *w, const EmuWord *lanes, const void *arg)
 
 void emu_warp_sync(void) { emu_meet("a warp barrier", "", 1, order_lanes, NULL); }
 
-/* --- barriers of the CTA ------------------------------------------------------------------------------------------------------------------ */
+/* --- barriers of the CTA ----------------------------------------------------------------------------- */
 
-/* PTX ISA 9.7.13.1: a barrier counts threads, in whole warps; the last to come completes it and it is as it was at first. */
+/* PTX ISA 9.7.13.1: a barrier counts threads, in whole warps; the last to come completes it and it is as it
+ * was at first. */
 static void arrive(Warp *w, const EmuWord *lanes, const void *arg)
 {
     int id = (int)lanes[0].w[0];
     uint32_t need = (uint32_t)(lanes[0].w[0] >> 32);
     Gate *g = &w->cta->gates[id];
-    if (!need || need % (uint32_t)emu.launch->wave) emu_fail("barrier %d for %u threads, no multiple of a warp", id, need);
-    if (g->count && g->need != need) emu_fail("barrier %d for %u threads by some and %u by others", id, g->need, need);
+    if (!need || need % (uint32_t)emu.launch->wave)
+        emu_fail("barrier %d for %u threads, no multiple of a warp", id, need);
+    if (g->count && g->need != need)
+        emu_fail("barrier %d for %u threads by some and %u by others", id, g->need, need);
     g->need = need;
     g->count += (uint32_t)emu.launch->wave;
     w->gate_turn = g->turn;
@@ -215,8 +237,9 @@ static void arrive(Warp *w, const EmuWord *lanes, const void *arg)
 
 void emu_barrier(int id, int threads, bool wait)
 {
-    static const char *const names[EMU_GATES] = { "barrier 0", "barrier 1", "barrier 2", "barrier 3", "barrier 4", "barrier 5", "barrier 6", "barrier 7", "barrier 8",
-        "barrier 9", "barrier 10", "barrier 11", "barrier 12", "barrier 13", "barrier 14", "barrier 15", "__syncthreads" };
+    static const char *const names[EMU_GATES] = { "barrier 0", "barrier 1", "barrier 2", "barrier 3",
+        "barrier 4", "barrier 5", "barrier 6", "barrier 7", "barrier 8", "barrier 9", "barrier 10",
+        "barrier 11", "barrier 12", "barrier 13", "barrier 14", "barrier 15", "__syncthreads" };
     if (id < 0 || id >= EMU_GATES) emu_fail("no barrier %d", id);
     uint64_t word = (uint64_t)(uint32_t)id | (uint64_t)(uint32_t)threads << 32;
     Gate *g = &emu.cta->gates[id];
@@ -228,7 +251,7 @@ void emu_barrier(int id, int threads, bool wait)
 
 void emu_syncthreads(void) { emu_barrier(EMU_GATES - 1, emu.launch->threads, true); }
 
-/* --- clusters ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- clusters ---------------------------------------------------------------------------------------- */
 
 static int cluster_size(void) { return emu.launch->cluster > 1 ? emu.launch->cluster : 1; }
 static int cta_number(void) { return (int)(emu.cta - emu.ctas); }
@@ -236,13 +259,15 @@ static Cluster *cluster(void) { return &emu.clusters[cta_number() / cluster_size
 
 int emu_cluster_rank(void) { return cta_number() % cluster_size(); }
 
-/* PTX ISA 9.7.13.4, arrive.relaxed: all threads of the cluster come; of what they did before, only the initialised mbarriers become known, by their fence. */
+/* PTX ISA 9.7.13.4, arrive.relaxed: all threads of the cluster come; of what they did before, only the
+ * initialised mbarriers become known, by their fence. */
 static void cluster_come(Warp *w, const EmuWord *lanes, const void *arg)
 {
     Cluster *k = cluster();
     int size = cluster_size();
     Cta *first = &emu.ctas[cta_number() / size * size];
-    if (w->cluster_turn != w->cluster_waited) emu_fail("the cluster's barrier is arrived at twice with no wait between");
+    if (w->cluster_turn != w->cluster_waited)
+        emu_fail("the cluster's barrier is arrived at twice with no wait between");
     w->cluster_turn = k->turn + 1;
     if (w->mbars_fenced) emu_release(&w->cta->cluster_in);
     w->lanes_epoch = w->clock.at[w->index];
@@ -254,11 +279,13 @@ static void cluster_come(Warp *w, const EmuWord *lanes, const void *arg)
 
 void emu_cluster_arrive(void) { emu_meet("the cluster's barrier", "", 1, cluster_come, NULL); }
 
-static void cluster_go(Warp *w, const EmuWord *lanes, const void *arg) { w->cluster_waited = w->cluster_turn; }
+static void cluster_go(Warp *w, const EmuWord *lanes, const void *arg)
+{ w->cluster_waited = w->cluster_turn; }
 
 void emu_cluster_wait(void)
 {
-    if (emu.warp->cluster_turn == emu.warp->cluster_waited) emu_fail("a wait for the cluster's barrier with no arrival");
+    if (emu.warp->cluster_turn == emu.warp->cluster_waited)
+        emu_fail("a wait for the cluster's barrier with no arrival");
     emu_wait(WAIT_TURN, "the cluster's barrier", &cluster()->turn, NULL, emu.warp->cluster_turn - 1);
     emu_meet("the cluster's barrier", "", 1, cluster_go, NULL);
     emu_acquire(&emu.cta->cluster_out);
@@ -267,7 +294,8 @@ void emu_cluster_wait(void)
 uint32_t emu_own(uint32_t address)
 {
     uint32_t rank = address >> 24;
-    if (rank && rank != (uint32_t)emu_cluster_rank()) emu_fail("an address of CTA %u of the cluster, of which this is CTA %d", rank, emu_cluster_rank());
+    if (rank && rank != (uint32_t)emu_cluster_rank())
+        emu_fail("an address of CTA %u of the cluster, of which this is CTA %d", rank, emu_cluster_rank());
     return address & 0xffffff;
 }
 
@@ -276,7 +304,8 @@ Cta *emu_peer(int rank)
     int size = cluster_size();
     if (rank < 0 || rank >= size) emu_fail("no CTA %d in a cluster of %d", rank, size);
     Cta *c = &emu.ctas[cta_number() / size * size + rank];
-    if (!emu.warp->cluster_waited) emu_fail("a store to another CTA of the cluster before a barrier that says it has started");
+    if (!emu.warp->cluster_waited)
+        emu_fail("a store to another CTA of the cluster before a barrier that says it has started");
     if (!c->active || !c->left) emu_fail("a store to a CTA of the cluster that has ended");
     return c;
 }
@@ -299,9 +328,13 @@ static void take(Warp *w, const EmuWord *lanes, const void *arg)
 
 void emu_registers(int count, bool more)
 {
-    if (!more) { emu_meet("setmaxnreg.dec", &count, sizeof count, give_back, NULL); return; }
+    if (!more) {
+        emu_meet("setmaxnreg.dec", &count, sizeof count, give_back, NULL);
+        return;
+    }
     if (count % 8 || count < 24 || count > 256) emu_fail("setmaxnreg %d", count);
-    if (count < emu.warp->registers) emu_fail("setmaxnreg.inc %d, less than the %d there are", count, emu.warp->registers);
+    if (count < emu.warp->registers)
+        emu_fail("setmaxnreg.inc %d, less than the %d there are", count, emu.warp->registers);
     emu_exchange("setmaxnreg.inc", &count, sizeof count);
     int more_of_them = (count - emu.warp->registers) * 32;
     if (emu.fiber->lane == 0) {
@@ -311,7 +344,7 @@ void emu_registers(int count, bool more)
     emu_meet("setmaxnreg.inc", &count, sizeof count, take, NULL);
 }
 
-/* --- CTAs ---------------------------------------------------------------------------------------------------------------------------------- */
+/* --- CTAs -------------------------------------------------------------------------------------------- */
 
 static void cta_start(Cta *c, int64_t block)
 {
@@ -331,11 +364,22 @@ static void cta_start(Cta *c, int64_t block)
     c->registers = 0;
     for (int t = 0; t < l->threads; t++) {
         Fiber *f = &c->fibers[t];
-        *f = (Fiber){ .stack = f->stack, .loads = { .data = f->loads.data, .room = f->loads.room }, .stores = { .data = f->stores.data, .room = f->stores.room }, .warp = &c->warps[t / l->wave], .lane = t % l->wave, .thread = t, .fresh = true };
+        *f = (Fiber){ .stack = f->stack,
+            .loads = { .data = f->loads.data, .room = f->loads.room },
+            .stores = { .data = f->stores.data, .room = f->stores.room },
+            .warp = &c->warps[t / l->wave],
+            .lane = t % l->wave,
+            .thread = t,
+            .fresh = true };
     }
     for (int k = 0; k < c->n_warps; k++) {
         Warp *w = &c->warps[k];
-        *w = (Warp){ .cta = c, .lanes = c->fibers + k * l->wave, .index = k, .registers = registers, .products = w->products, .room = w->room };
+        *w = (Warp){ .cta = c,
+            .lanes = c->fibers + k * l->wave,
+            .index = k,
+            .registers = registers,
+            .products = w->products,
+            .room = w->room };
         w->clock.at[k] = w->lanes_epoch = 1;
     }
 }
@@ -357,7 +401,8 @@ static bool cta_open(Cta *c)
     c->n_warps = l->threads / l->wave;
     c->fibers = calloc((size_t)l->threads, sizeof *c->fibers);
     c->warps = calloc((size_t)c->n_warps, sizeof *c->warps);
-    uint8_t *stacks = mmap(NULL, (size_t)l->threads * EMU_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *stacks = mmap(NULL, (size_t)l->threads * EMU_STACK, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!c->fibers || !c->warps || stacks == MAP_FAILED || !emu_shadow_open(c, l->shared_bytes)) return false;
     for (int t = 0; t < l->threads; t++) c->fibers[t].stack = stacks + (size_t)t * EMU_STACK;
     return true;
@@ -368,7 +413,10 @@ static void cta_close(Cta *c)
     emu_products_reset(c);
     emu_async_reset(c);
     emu_global_start(c);
-    for (int t = 0; c->fibers && t < emu.launch->threads; t++) { free(c->fibers[t].loads.data); free(c->fibers[t].stores.data); }
+    for (int t = 0; c->fibers && t < emu.launch->threads; t++) {
+        free(c->fibers[t].loads.data);
+        free(c->fibers[t].stores.data);
+    }
     for (int k = 0; c->warps && k < c->n_warps; k++) free(c->warps[k].products);
     if (c->fibers && c->fibers[0].stack) munmap(c->fibers[0].stack, (size_t)emu.launch->threads * EMU_STACK);
     free(c->tmas);
@@ -377,13 +425,20 @@ static void cta_close(Cta *c)
     emu_shadow_close(c);
 }
 
-/* --- the scheduler ------------------------------------------------------------------------------------------------------------------------ */
+/* --- the scheduler ----------------------------------------------------------------------------------- */
 
-typedef struct Order { int kind, n; Warp *warps[MOST_RESIDENT * EMU_WARPS]; uint64_t slow[MOST_RESIDENT * EMU_WARPS / 64]; uint64_t steps; int spins; } Order;
+typedef struct Order {
+    int kind, n;
+    Warp *warps[MOST_RESIDENT * EMU_WARPS];
+    uint64_t slow[MOST_RESIDENT * EMU_WARPS / 64];
+    uint64_t steps;
+    int spins;
+} Order;
 
 static bool warp_ready(const Warp *w)
 {
-    for (int l = 0; l < emu.launch->wave; l++) if (!w->lanes[l].done && ready(&w->lanes[l])) return true;
+    for (int l = 0; l < emu.launch->wave; l++)
+        if (!w->lanes[l].done && ready(&w->lanes[l])) return true;
     return false;
 }
 
@@ -408,9 +463,21 @@ static void collect(Order *o)
 {
     o->n = 0;
     for (int c = 0; c < emu.n_ctas; c++)
-        for (int k = 0; emu.ctas[c].active && k < emu.ctas[c].n_warps; k++) o->warps[o->n++] = &emu.ctas[c].warps[k];
-    if (o->kind == 1) for (int k = 0; k < o->n / 2; k++) { Warp *x = o->warps[k]; o->warps[k] = o->warps[o->n - 1 - k]; o->warps[o->n - 1 - k] = x; }
-    if (o->kind > 1) for (int k = o->n - 1; k > 0; k--) { int j = (int)emu_random((uint32_t)k + 1); Warp *x = o->warps[k]; o->warps[k] = o->warps[j]; o->warps[j] = x; }
+        for (int k = 0; emu.ctas[c].active && k < emu.ctas[c].n_warps; k++)
+            o->warps[o->n++] = &emu.ctas[c].warps[k];
+    if (o->kind == 1)
+        for (int k = 0; k < o->n / 2; k++) {
+            Warp *x = o->warps[k];
+            o->warps[k] = o->warps[o->n - 1 - k];
+            o->warps[o->n - 1 - k] = x;
+        }
+    if (o->kind > 1)
+        for (int k = o->n - 1; k > 0; k--) {
+            int j = (int)emu_random((uint32_t)k + 1);
+            Warp *x = o->warps[k];
+            o->warps[k] = o->warps[j];
+            o->warps[j] = x;
+        }
 }
 
 static bool is_slow(const Order *o, const Warp *w)
@@ -424,13 +491,19 @@ static bool step(Order *o)
 {
     int ran = 0;
     collect(o);
-    if (o->kind == 3 && o->steps++ % 32 == 0) for (int k = 0; k < MOST_RESIDENT * EMU_WARPS / 64; k++) o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
+    if (o->kind == 3 && o->steps++ % 32 == 0)
+        for (int k = 0; k < MOST_RESIDENT * EMU_WARPS / 64; k++)
+            o->slow[k] = (uint64_t)emu_random(~0u) << 32 | emu_random(~0u);
     for (int k = 0; k < o->n && !emu.failed; k++) {
         if (is_slow(o, o->warps[k]) || (o->kind == 2 && emu_random(2))) continue;
         ran |= run_warp(o, o->warps[k]);
     }
-    if (!ran) for (int k = 0; k < o->n && !ran && !emu.failed; k++) if (warp_ready(o->warps[k])) ran = run_warp(o, o->warps[k]);
-    if (emu.late == 3) for (int c = 0; c < emu.n_ctas; c++) if (emu.ctas[c].active) ran |= emu_async_step(&emu.ctas[c]);
+    if (!ran)
+        for (int k = 0; k < o->n && !ran && !emu.failed; k++)
+            if (warp_ready(o->warps[k])) ran = run_warp(o, o->warps[k]);
+    if (emu.late == 3)
+        for (int c = 0; c < emu.n_ctas; c++)
+            if (emu.ctas[c].active) ran |= emu_async_step(&emu.ctas[c]);
     if (ran) o->spins = 0;
     return ran;
 }
@@ -438,7 +511,8 @@ static bool step(Order *o)
 static bool spinning(const Order *o)
 {
     for (int k = 0; k < o->n; k++)
-        for (int l = 0; l < emu.launch->wave; l++) if (!o->warps[k]->lanes[l].done && o->warps[k]->lanes[l].wait == WAIT_SPIN) return true;
+        for (int l = 0; l < emu.launch->wave; l++)
+            if (!o->warps[k]->lanes[l].done && o->warps[k]->lanes[l].wait == WAIT_SPIN) return true;
     return false;
 }
 
@@ -455,7 +529,8 @@ static void run_all(void)
             if (x->active && !x->left) cta_end(x);
             some |= x->active;
         }
-        for (int c = 0; c + size <= emu.n_ctas && next < l->blocks / size; c += size) {         /* the CTAs of a cluster start and go together */
+        for (int c = 0; c + size <= emu.n_ctas && next < l->blocks / size;
+            c += size) { /* the CTAs of a cluster start and go together */
             bool free = true;
             for (int k = 0; k < size; k++) free &= !emu.ctas[c + k].active;
             if (!free) continue;
@@ -484,13 +559,19 @@ bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
     emu.late = l->late & 3;
     emu.n_ctas = l->together ? RESIDENT : 1 + (l->order >> 2 & 3) % RESIDENT;
     int size = cluster_size();
-    if (size > 1) emu.n_ctas = l->together ? RESIDENT * size : size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
+    if (size > 1)
+        emu.n_ctas =
+            l->together ? RESIDENT * size : size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
     if (emu.n_ctas > MOST_RESIDENT) emu.n_ctas = MOST_RESIDENT / size * size;
     if (emu.n_ctas > l->blocks) emu.n_ctas = (int)l->blocks;
     blockDim = (EmuDim3){ (unsigned)l->threads, 1, 1 };
     gridDim = (EmuDim3){ (unsigned)l->blocks, 1, 1 };
-    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS && (!l->together || l->blocks <= RESIDENT * size) && l->blocks % size == 0 && size <= MOST_RESIDENT;
-    if (!ok) snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks, l->threads);
+    bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS &&
+              (!l->together || l->blocks <= RESIDENT * size) && l->blocks % size == 0 &&
+              size <= MOST_RESIDENT;
+    if (!ok)
+        snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks,
+            l->threads);
     emu.ctas = calloc((size_t)emu.n_ctas + 1, sizeof *emu.ctas);
     for (int c = 0; c < emu.n_ctas && ok; c++)
         if (!(ok = cta_open(&emu.ctas[c]))) snprintf(emu.error, sizeof emu.error, "out of memory");

@@ -6,13 +6,18 @@
 #endif
 
 enum {
-    EMU_WARPS = 32, EMU_LANES = 64, EMU_GATES = 17, EMU_STACK = 256 * 1024,
-    EMU_MBARS = 95, EMU_AGENTS = 128,       /* who can have written: warps, then what arrives at each mbarrier */
-    EMU_CLUSTER = 16,                       /* CTAs of a cluster */
-    EMU_IN_FLIGHT = 255,                    /* in a tag: an asynchronous copy is writing there */
-    EMU_SEVERAL = 254,                      /* several warps wrote the same value, in no order */
-    EMU_READING = 0xffff,                   /* in the table of reads: a product in flight reads there */
-    EMU_WHOLE = 254, EMU_MIXED = 255,       /* lanes of a read: the warp together (a product's), several by themselves */
+    EMU_WARPS = 32,
+    EMU_LANES = 64,
+    EMU_GATES = 17,
+    EMU_STACK = 256 * 1024,
+    EMU_MBARS = 95,
+    EMU_AGENTS = 128,     /* who can have written: warps, then what arrives at each mbarrier */
+    EMU_CLUSTER = 16,     /* CTAs of a cluster */
+    EMU_IN_FLIGHT = 255,  /* in a tag: an asynchronous copy is writing there */
+    EMU_SEVERAL = 254,    /* several warps wrote the same value, in no order */
+    EMU_READING = 0xffff, /* in the table of reads: a product in flight reads there */
+    EMU_WHOLE = 254,
+    EMU_MIXED = 255, /* lanes of a read: the warp together (a product's), several by themselves */
 };
 
 #ifdef __x86_64__
@@ -21,53 +26,85 @@ typedef void *Context;
 typedef ucontext_t Context;
 #endif
 
-/* What is known to have happened: for every agent the newest epoch whose accesses are ordered before now, and the newest whose
- * generic accesses a proxy fence has handed to the asynchronous proxy. Of a warp one of whose lanes arrived somewhere, the lane's own accesses up to then are known
- * (own; `partial` has a bit for each such warp), of its other lanes those before their last meeting at a barrier. */
-typedef struct Clock { uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32]; uint32_t partial; } Clock;
+/* What is known to have happened: for every agent the newest epoch whose accesses are ordered before now, and
+ * the newest whose generic accesses a proxy fence has handed to the asynchronous proxy. Of a warp one of
+ * whose lanes arrived somewhere, the lane's own accesses up to then are known (own; `partial` has a bit for
+ * each such warp), of its other lanes those before their last meeting at a barrier. */
+typedef struct Clock {
+    uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32];
+    uint32_t partial;
+} Clock;
 
-typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment;  /* when an asynchronous operation takes effect */
+typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment; /* when an asynchronous operation takes effect */
 
 typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
 
-/* A thread's copy between memory and `at` in shared memory: cp.async, from an address (NULL: zeros), or a TMA store, to a place of a tensor map. */
-typedef struct Copy { uint32_t at, bytes, read, group; const void *from; uint8_t map[128]; int32_t place[5]; bool done; Moment moment; } Copy;
+/* A thread's copy between memory and `at` in shared memory: cp.async, from an address (NULL: zeros), or a TMA
+ * store, to a place of a tensor map. */
+typedef struct Copy {
+    uint32_t at, bytes, read, group;
+    const void *from;
+    uint8_t map[128];
+    int32_t place[5];
+    bool done;
+    Moment moment;
+} Copy;
 /* In order of issue, in groups that the thread closes and waits for. */
-typedef struct Copies { Copy *data; uint32_t n, room, group; } Copies;
+typedef struct Copies {
+    Copy *data;
+    uint32_t n, room, group;
+} Copies;
 
 struct Cta;
 struct Warp;
-typedef struct Mbar { uint32_t address, count, left, phase; int64_t bytes; int agent, warp; bool fenced; uint16_t copies; Clock in, out; struct Far *far; } Mbar;     /* fenced: for the cluster, by the warp that initialised it */
-/* What arrivals from each other CTA of the cluster brought: for this phase, and of the phases that have ended. */
-typedef struct Far { Clock in[EMU_CLUSTER], out[EMU_CLUSTER]; } Far;
-typedef struct Gate { uint32_t count, need, turn; Clock in, out; } Gate;
+typedef struct Mbar {
+    uint32_t address, count, left, phase;
+    int64_t bytes;
+    int agent, warp;
+    bool fenced;
+    uint16_t copies;
+    Clock in, out;
+    struct Far *far;
+} Mbar; /* fenced: for the cluster, by the warp that initialised it */
+/* What arrivals from each other CTA of the cluster brought: for this phase, and of the phases that have
+ * ended. */
+typedef struct Far {
+    Clock in[EMU_CLUSTER], out[EMU_CLUSTER];
+} Far;
+typedef struct Gate {
+    uint32_t count, need, turn;
+    Clock in, out;
+} Gate;
 
 typedef struct Fiber {
     Context context;
     uint8_t *stack;
     struct Warp *warp;
     int lane, thread, line;
-    bool fresh, done, waited;               /* waited: for the grids before */
-    uint8_t parity;                         /* of the exchange slots */
+    bool fresh, done, waited; /* waited: for the grids before */
+    uint8_t parity;           /* of the exchange slots */
     WaitKind wait;
-    const char *what;                       /* it waits for */
+    const char *what; /* it waits for */
     const uint32_t *turn;
     uint32_t value;
     const Mbar *mbar;
-    Copies loads, stores;                   /* by cp.async, by TMA */
+    Copies loads, stores; /* by cp.async, by TMA */
 } Fiber;
 
 /* Accumulators of products in flight: their registers hold poison until the wait. */
-typedef struct Chain { uint32_t *d[32], *value; int regs, products; } Chain;
+typedef struct Chain {
+    uint32_t *d[32], *value;
+    int regs, products;
+} Chain;
 typedef struct Product {
     EmuProduct kind;
     Chain *chain;
     Moment moment;
     bool done, accumulate;
     uint32_t group;
-    const uint32_t *a[32];                  /* NULL: from shared memory */
+    const uint32_t *a[32]; /* NULL: from shared memory */
     uint32_t a_was[32][4];
-    int n_a, n_b;                           /* 16-byte pieces of shared memory */
+    int n_a, n_b; /* 16-byte pieces of shared memory */
     uint32_t *pieces;
 } Product;
 
@@ -76,56 +113,80 @@ typedef struct Warp {
     Fiber *lanes;
     int index, registers;
     Clock clock;
-    uint16_t lanes_epoch;                   /* accesses before this epoch are ordered among the lanes */
+    uint16_t lanes_epoch; /* accesses before this epoch are ordered among the lanes */
     EmuWord slot[2][EMU_LANES];
-    uint32_t met, turn, gate_turn;          /* of the meeting of lanes */
+    uint32_t met, turn, gate_turn; /* of the meeting of lanes */
     const char *meets_for;
     int meets_line;
-    Product **products; int n_products, room;
+    Product **products;
+    int n_products, room;
     uint32_t groups, issued;
-    uint32_t cluster_turn, cluster_waited;  /* barriers of the cluster: arrived at, waited for */
-    bool mbars_fenced;                      /* fence.mbarrier_init was executed */
-    bool fenced;                            /* wgmma.fence since the last group */
+    uint32_t cluster_turn, cluster_waited; /* barriers of the cluster: arrived at, waited for */
+    bool mbars_fenced;                     /* fence.mbarrier_init was executed */
+    bool fenced;                           /* wgmma.fence since the last group */
 } Warp;
 
-typedef struct Tma { uint8_t map[128]; uint32_t to, bytes; Mbar *bar; int rank; int32_t at[5]; Moment moment; uint16_t epoch; int peer; Clock *sender; } Tma;      /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map; -1: its arrival */
+typedef struct Tma {
+    uint8_t map[128];
+    uint32_t to, bytes;
+    Mbar *bar;
+    int rank;
+    int32_t at[5];
+    Moment moment;
+    uint16_t epoch;
+    int peer;
+    Clock *sender;
+} Tma; /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map; -1: its arrival */
 
 /* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
-typedef struct Several { uint16_t epoch[EMU_WARPS]; uint8_t lane[EMU_WARPS]; } Several;
+typedef struct Several {
+    uint16_t epoch[EMU_WARPS];
+    uint8_t lane[EMU_WARPS];
+} Several;
 
 typedef struct Cta {
     EmuDim3 index;
     bool active;
-    uint8_t *memory;                        /* by address, from 0 */
-    uint32_t end;                           /* first address behind it */
-    uint32_t *tags;                         /* a byte: who wrote it last: agent, lane, epoch */
-    uint16_t *reads;                        /* a byte and warp: epoch of its last read */
-    uint8_t *readers;                       /* and its lane */
-    Several *several; int n_several, several_room;
-    int n_warps, left;                      /* left: threads not done */
+    uint8_t *memory;  /* by address, from 0 */
+    uint32_t end;     /* first address behind it */
+    uint32_t *tags;   /* a byte: who wrote it last: agent, lane, epoch */
+    uint16_t *reads;  /* a byte and warp: epoch of its last read */
+    uint8_t *readers; /* and its lane */
+    Several *several;
+    int n_several, several_room;
+    int n_warps, left; /* left: threads not done */
     Warp *warps;
     Fiber *fibers;
     Gate gates[EMU_GATES];
-    Mbar mbars[EMU_MBARS]; int n_mbars;
-    uint8_t *mbar_at;                       /* by address / 8: number + 1 */
-    Tma *tmas; int n_tmas, tma_room;
-    Clock cluster_in, cluster_out;          /* what its warps know at a barrier of the cluster */
-    Clock peers[EMU_CLUSTER];               /* what it knows of the warps of each CTA of the cluster, from what they sent */
-    int registers;                          /* not held by any warp */
-    uint64_t issues[EMU_WARPS / 4][64]; uint32_t issued[EMU_WARPS / 4];
-    uint16_t *knows, *met, ordered_before; bool fenced;     /* of other CTAs: global.c */
+    Mbar mbars[EMU_MBARS];
+    int n_mbars;
+    uint8_t *mbar_at; /* by address / 8: number + 1 */
+    Tma *tmas;
+    int n_tmas, tma_room;
+    Clock cluster_in, cluster_out; /* what its warps know at a barrier of the cluster */
+    Clock peers[EMU_CLUSTER]; /* what it knows of the warps of each CTA of the cluster, from what they sent */
+    int registers;            /* not held by any warp */
+    uint64_t issues[EMU_WARPS / 4][64];
+    uint32_t issued[EMU_WARPS / 4];
+    uint16_t *knows, *met, ordered_before;
+    bool fenced; /* of other CTAs: global.c */
 } Cta;
 
-typedef struct Cluster { uint32_t count, turn; } Cluster;
+typedef struct Cluster {
+    uint32_t count, turn;
+} Cluster;
 
 typedef struct Emu {
     const EmuLaunch *launch;
-    Cta *ctas; int n_ctas;
+    Cta *ctas;
+    int n_ctas;
     Cluster clusters[16];
-    Cta *cta; Warp *warp; Fiber *fiber;     /* running */
+    Cta *cta;
+    Warp *warp;
+    Fiber *fiber; /* running */
     Context scheduler;
     uint64_t random;
-    int late;                               /* 0 all at the wait, 1 all at once, 2 either, 3 any time between too */
+    int late; /* 0 all at the wait, 1 all at once, 2 either, 3 any time between too */
     char error[1200];
     bool failed;
 } Emu;
@@ -141,29 +202,40 @@ void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, ui
 typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
 
-uint32_t emu_own(uint32_t address);         /* without the CTA's number, which addresses have in a cluster in their upper byte */
-Cta *emu_peer(int rank);                    /* a CTA of the running one's cluster */
+uint32_t emu_own(
+    uint32_t address);   /* without the CTA's number, which addresses have in a cluster in their upper byte */
+Cta *emu_peer(int rank); /* a CTA of the running one's cluster */
 
 /* shadow.c */
 void clock_join(Clock *to, const Clock *from);
-void emu_release(Clock *to);                /* the running warp's accesses so far become known to whoever acquires `to`: all lanes have come */
-void emu_release_lane(Clock *to);           /* the running lane's, and of the others what a warp barrier ordered before */
-bool emu_ordered(int warp, int lane, uint16_t epoch);       /* before what the running thread does now? */
+void emu_release(Clock *to); /* the running warp's accesses so far become known to whoever acquires `to`: all
+                                lanes have come */
+void emu_release_lane(
+    Clock *to); /* the running lane's, and of the others what a warp barrier ordered before */
+bool emu_ordered(int warp, int lane, uint16_t epoch); /* before what the running thread does now? */
 void emu_acquire(const Clock *from);
 void emu_next_epoch(Warp *);
 uint8_t *emu_at(uint32_t address, uint32_t bytes);
-/* Are accesses by the running warp here ordered after what others did? Reported if not. `same`: what is written, if that may equal what is there. */
-/* One step of a matrix unit that keeps few bits (short_sums.c): sum + a[0] b[0] + .. + a[n - 1] b[(n - 1) along_b]. */
+/* Are accesses by the running warp here ordered after what others did? Reported if not. `same`: what is
+ * written, if that may equal what is there. */
+/* One step of a matrix unit that keeps few bits (short_sums.c): sum + a[0] b[0] + .. + a[n - 1] b[(n - 1)
+ * along_b]. */
 float emu_short_step(float sum, const float *a, EmuType ta, const float *b, int along_b, EmuType tb, int n);
 
-typedef enum Access { GENERIC, BY_TMA, BY_WGMMA } Access;       /* the latter two by the asynchronous proxy; wgmma for the whole warp */
+typedef enum Access {
+    GENERIC,
+    BY_TMA,
+    BY_WGMMA
+} Access; /* the latter two by the asynchronous proxy; wgmma for the whole warp */
 void emu_check_read(uint32_t address, uint32_t bytes, Access);
 void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);
 void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint16_t epoch);
 void emu_mark_read(Warp *, uint32_t address, uint32_t bytes, uint16_t epoch, int lane);
-/* A word sent by the running warp to CTA c goes where nothing is read or written any more, as far as its own CTA knows. */
+/* A word sent by the running warp to CTA c goes where nothing is read or written any more, as far as its own
+ * CTA knows. */
 void emu_check_sent(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
-/* Likewise of a tile that it sends: nor does a copy write there, that the sender does not know to have been waited for. */
+/* Likewise of a tile that it sends: nor does a copy write there, that the sender does not know to have been
+ * waited for. */
 void emu_check_tile(Cta *c, const Clock *sender, uint32_t address, uint32_t bytes);
 bool emu_shadow_open(Cta *, size_t shared_bytes);
 void emu_shadow_reset(Cta *);
@@ -172,15 +244,15 @@ void emu_shadow_close(Cta *);
 /* global.c */
 void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
-void emu_global_touch(void);            /* by the asynchronous proxy too */
+void emu_global_touch(void); /* by the asynchronous proxy too */
 void emu_global_forget(Cta *);
 void emu_global_close(void);
 
 /* async.c, product.c: at CTA's start and end, and between steps */
 void emu_async_reset(Cta *);
-const char *emu_async_end(Cta *);           /* what is still in flight, or NULL */
-bool emu_async_some(Cta *);                 /* completes one copy that all may be waiting for */
-bool emu_async_step(Cta *);              /* did one of those that were drawn so land? */
+const char *emu_async_end(Cta *); /* what is still in flight, or NULL */
+bool emu_async_some(Cta *);       /* completes one copy that all may be waiting for */
+bool emu_async_step(Cta *);       /* did one of those that were drawn so land? */
 void emu_products_reset(Cta *);
 bool emu_products_end(Cta *);
 void emu_products_step(Warp *);

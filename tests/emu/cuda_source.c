@@ -1,5 +1,5 @@
-/* cuda_source.c: the prelude's functions with inline assembly go (device.h has them), wrappers of wgmma are made from the instruction
- * that they hold, statements say in which line they stand. */
+/* cuda_source.c: the prelude's functions with inline assembly go (device.h has them), wrappers of wgmma are
+ * made from the instruction that they hold, statements say in which line they stand. */
 #include "tests/emu/cuda_source.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -8,24 +8,30 @@
 static bool holds(const char *p, size_t n, const char *what)
 {
     size_t m = strlen(what);
-    for (; n >= m; p++, n--) if (!strncmp(p, what, m)) return true;
+    for (; n >= m; p++, n--)
+        if (!strncmp(p, what, m)) return true;
     return false;
 }
 
-/* --- wgmma ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- wgmma ------------------------------------------------------------------------------------------- */
 
 static const char *type_named(const char *p, size_t n)
 {
-    static const char *const names[][2] = { { "f16", "EMU_F16" }, { "bf16", "EMU_BF16" }, { "tf32", "EMU_TF32" }, { "e4m3", "EMU_E4M3" }, { "e5m2", "EMU_E5M2" }, { "s8", "EMU_S8" }, { "u8", "EMU_U8" } };
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) if (strlen(names[k][0]) == n && !strncmp(names[k][0], p, n)) return names[k][1];
+    static const char *const names[][2] = { { "f16", "EMU_F16" }, { "bf16", "EMU_BF16" },
+        { "tf32", "EMU_TF32" }, { "e4m3", "EMU_E4M3" }, { "e5m2", "EMU_E5M2" }, { "s8", "EMU_S8" },
+        { "u8", "EMU_U8" } };
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strlen(names[k][0]) == n && !strncmp(names[k][0], p, n)) return names[k][1];
     return NULL;
 }
 
-/* The immediates behind the last register operand: p (scale-d), then for floats two signs, then for 16 bits which operands run along M, N. */
+/* The immediates behind the last register operand: p (scale-d), then for floats two signs, then for 16 bits
+ * which operands run along M, N. */
 static int immediates(const char *p, int *out)
 {
     int n = 0;
-    for (p = strstr(p, ", p"), p += p ? 3 : 0; p && *p == ','; n++) out[n] = (int)strtol(p + 1, (char **)&p, 10);
+    for (p = strstr(p, ", p"), p += p ? 3 : 0; p && *p == ','; n++)
+        out[n] = (int)strtol(p + 1, (char **)&p, 10);
     return n;
 }
 
@@ -34,49 +40,85 @@ static bool write_wgmma(FILE *f, const char *text, size_t n)
 {
     const char *at = strstr(text, "wgmma.mma_async.sync.aligned."), *head = memchr(text, '{', n);
     int rows, cols, k, used = 0, im[8] = { 0 };
-    if (!head || !at || at >= text + n || sscanf(at, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%n", &rows, &cols, &k, &used) < 3 || !used || rows != 64) return false;
+    if (!head || !at || at >= text + n ||
+        sscanf(at, "wgmma.mma_async.sync.aligned.m%dn%dk%d.%n", &rows, &cols, &k, &used) < 3 || !used ||
+        rows != 64)
+        return false;
     const char *d = at + used, *a = strchr(d, '.') + 1, *b = strchr(a, '.') + 1;
     bool registers = holds(text, (size_t)(head - text), "*a,"), integer = !strncmp(d, "s32", 3);
     const char *ta = type_named(a, (size_t)(b - 1 - a)), *tb = type_named(b, strcspn(b, " "));
     const char *close = strchr(at, '}');
     int n_im = immediates(close, im), at_trans = integer ? 0 : 2;
     if (!ta || !tb || (!integer && (im[0] != 1 || im[1] != 1))) return false;
-    int trans_a = !registers && n_im > at_trans ? im[at_trans] : 0, trans_b = n_im > at_trans ? im[n_im - 1] : 0;
-    fprintf(f, "%.*s{ static const EmuProduct p = { %d, %d, %s, %s, %d, %d, %d }; ", (int)(head - text), text, cols, k, ta, tb, trans_a, trans_b, integer);
+    int trans_a = !registers && n_im > at_trans ? im[at_trans] : 0,
+        trans_b = n_im > at_trans ? im[n_im - 1] : 0;
+    fprintf(f, "%.*s{ static const EmuProduct p = { %d, %d, %s, %s, %d, %d, %d }; ", (int)(head - text), text,
+        cols, k, ta, tb, trans_a, trans_b, integer);
     int steps = 1;
     for (const char *next = at; (next = strstr(next + 1, "wgmma.mma_async")) && next < text + n;) steps++;
     if (holds(text, (size_t)(head - text), "*blo"))
-        fprintf(f, "for (int k = 0; k < %d; k++) emu_wgmma(&p, d, %s, blo[k], bhi, k ? 1 : acc); }\n", steps, registers ? "a + 4 * k, 0, 0" : "NULL, alo[k], ahi");
+        fprintf(f, "for (int k = 0; k < %d; k++) emu_wgmma(&p, d, %s, blo[k], bhi, k ? 1 : acc); }\n", steps,
+            registers ? "a + 4 * k, 0, 0" : "NULL, alo[k], ahi");
     else fprintf(f, "emu_wgmma(&p, d, %s, blo, bhi, acc); }\n", registers ? "a, 0, 0" : "NULL, alo, ahi");
     return true;
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------------------------ */
 
 /* What is done to a call: left out, or its last argument changed. */
-static const struct { const char *call, *what, *change; } planted[] = {
-    { "mbar_wait(", "a wait left out" }, { "mbar_wait(", "the other phase", " ^ (emu_mutant == %d)" },
-    { "mbar_arrive(", "an arrival left out" }, { "mbar_arrive_at(", "an arrival left out" },
-    { "mbar_wait_cluster(", "a wait left out" }, { "mbar_wait_cluster(", "the other phase", " ^ (emu_mutant == %d)" },
-    { "mbar_expect(", "no bytes expected" }, { "mbar_expect(", "16 bytes more expected", " EMU_PLUS(%d, 16)" }, { "mbar_expect(", "16 bytes fewer expected", " EMU_PLUS(%d, -16)" },
-    { "mbar_init(", "an arrival more", " EMU_PLUS(%d, 1)" }, { "mbar_init(", "an arrival fewer", " EMU_PLUS(%d, -1)" },
-    { "fence_mbarrier_init(", "a fence left out" }, { "fence_proxy_async(", "a fence left out" },
-    { "wgmma_fence(", "a fence left out" }, { "wgmma_commit(", "a commit left out" }, { "wgmma_wait(", "a wait left out" }, { "wgmma_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" },
-    { "tma_load_", "a copy left out" }, { "tma_multicast_", "a copy left out" }, { "tma_store_", "a store left out" }, { "bulk_commit(", "a commit left out" }, { "bulk_wait(", "a wait left out" },
-    { "bulk_wait_read(", "a wait left out" }, { "bulk_wait_read(", "one group more in flight", " EMU_PLUS(%d, 1)" },
-    { "send_", "a part not sent" }, { "cluster_arrive(", "an arrival left out" }, { "cluster_wait(", "a wait left out" },
+static const struct {
+    const char *call, *what, *change;
+} planted[] = {
+    { "mbar_wait(", "a wait left out" },
+    { "mbar_wait(", "the other phase", " ^ (emu_mutant == %d)" },
+    { "mbar_arrive(", "an arrival left out" },
+    { "mbar_arrive_at(", "an arrival left out" },
+    { "mbar_wait_cluster(", "a wait left out" },
+    { "mbar_wait_cluster(", "the other phase", " ^ (emu_mutant == %d)" },
+    { "mbar_expect(", "no bytes expected" },
+    { "mbar_expect(", "16 bytes more expected", " EMU_PLUS(%d, 16)" },
+    { "mbar_expect(", "16 bytes fewer expected", " EMU_PLUS(%d, -16)" },
+    { "mbar_init(", "an arrival more", " EMU_PLUS(%d, 1)" },
+    { "mbar_init(", "an arrival fewer", " EMU_PLUS(%d, -1)" },
+    { "fence_mbarrier_init(", "a fence left out" },
+    { "fence_proxy_async(", "a fence left out" },
+    { "wgmma_fence(", "a fence left out" },
+    { "wgmma_commit(", "a commit left out" },
+    { "wgmma_wait(", "a wait left out" },
+    { "wgmma_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" },
+    { "tma_load_", "a copy left out" },
+    { "tma_multicast_", "a copy left out" },
+    { "tma_store_", "a store left out" },
+    { "bulk_commit(", "a commit left out" },
+    { "bulk_wait(", "a wait left out" },
+    { "bulk_wait_read(", "a wait left out" },
+    { "bulk_wait_read(", "one group more in flight", " EMU_PLUS(%d, 1)" },
+    { "send_", "a part not sent" },
+    { "cluster_arrive(", "an arrival left out" },
+    { "cluster_wait(", "a wait left out" },
     { "setmaxnreg_dec(", "registers kept" },
     { "ticket_done(", "tickets not returned" },
     { "grid_wait(", "a wait left out" },
-    { "__syncthreads(", "a barrier left out" }, { "bar_sync(", "a barrier left out" }, { "bar_arrive(", "an arrival left out" }, { "warp_sync(", "a warp barrier left out" },
-    { "cp_async_wait(", "a wait left out" }, { "cp_async_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" }, { "cp_async_commit(", "a commit left out" },
+    { "__syncthreads(", "a barrier left out" },
+    { "bar_sync(", "a barrier left out" },
+    { "bar_arrive(", "an arrival left out" },
+    { "warp_sync(", "a warp barrier left out" },
+    { "cp_async_wait(", "a wait left out" },
+    { "cp_async_wait(", "one group more in flight", " EMU_PLUS(%d, 1)" },
+    { "cp_async_commit(", "a commit left out" },
 };
 
-typedef struct Span { const char *p; size_t n; } Span;
+typedef struct Span {
+    const char *p;
+    size_t n;
+} Span;
 
 static void copy_trimmed(char *out, size_t size, Span s)
 {
-    while (s.n && *s.p == ' ') { s.p++; s.n--; }
+    while (s.n && *s.p == ' ') {
+        s.p++;
+        s.n--;
+    }
     snprintf(out, size, "%.*s", (int)s.n, s.p);
 }
 
@@ -107,22 +149,32 @@ static void plant(Faults *faults, int line, const char *p, size_t n, Span before
         int first = KINDS, end = KINDS;
         if (!i || (!isalnum((unsigned char)p[i - 1]) && p[i - 1] != '_'))
             for (int k = KINDS - 1; k >= 0; k--)
-                if (!strncmp(p + i, planted[k].call, strlen(planted[k].call))) { first = k; if (end == KINDS) end = k + 1; }
-        if (first == KINDS || faults->n + 4 > MAX_FAULTS) { fputc(p[i++], f); continue; }
-        size_t close = closing(p, i, n);
-        for (int k = first; k < end; k++) if (!planted[k].change) fprintf(f, "EMU_WITHOUT(%d) ", note(faults, line, planted[k].what, here, before));
-        fwrite(p + i, 1, close - i, f);
-        for (int k = first; k < end; k++) if (planted[k].change) {
-            int number = note(faults, line, planted[k].what, here, before);
-            fprintf(f, planted[k].change, number, number);
+                if (!strncmp(p + i, planted[k].call, strlen(planted[k].call))) {
+                    first = k;
+                    if (end == KINDS) end = k + 1;
+                }
+        if (first == KINDS || faults->n + 4 > MAX_FAULTS) {
+            fputc(p[i++], f);
+            continue;
         }
+        size_t close = closing(p, i, n);
+        for (int k = first; k < end; k++)
+            if (!planted[k].change)
+                fprintf(f, "EMU_WITHOUT(%d) ", note(faults, line, planted[k].what, here, before));
+        fwrite(p + i, 1, close - i, f);
+        for (int k = first; k < end; k++)
+            if (planted[k].change) {
+                int number = note(faults, line, planted[k].what, here, before);
+                fprintf(f, planted[k].change, number, number);
+            }
         i = close;
     }
 }
 
-/* --- pointers into shared memory ------------------------------------------------------------------------------------------------------------ */
+/* --- pointers into shared memory --------------------------------------------------------------------- */
 
-/* T *const name = (T *)(shared + x);  ->  const EmuArray<T> name(x);    *(T *)(shared + x)  ->  EmuArray<T>(x)[0] */
+/* T *const name = (T *)(shared + x);  ->  const EmuArray<T> name(x);    *(T *)(shared + x)  ->
+ * EmuArray<T>(x)[0] */
 static const char *with_arrays(const char *p, size_t n, char *out, size_t size)
 {
     static const char there[] = " *)(shared + ";
@@ -135,13 +187,15 @@ static const char *with_arrays(const char *p, size_t n, char *out, size_t size)
     const char *offset = at + sizeof there - 1, *name = p;
     while (*name == ' ') name++;
     if (!strncmp(name, type, (size_t)t) && !strncmp(name + t, " *const ", 8)) {
-        end = p + n - 2;        /* ); */
-        snprintf(out, size, "    const EmuArray<%.*s> %.*s(%.*s);", t, type, (int)(equals - 1 - (name + t + 8)), name + t + 8, (int)(end - offset), offset);
+        end = p + n - 2; /* ); */
+        snprintf(out, size, "    const EmuArray<%.*s> %.*s(%.*s);", t, type,
+            (int)(equals - 1 - (name + t + 8)), name + t + 8, (int)(end - offset), offset);
         return out;
     }
     end = p + closing(p, (size_t)(offset - p) - 10, n);
     if (type[-2] != '*') return NULL;
-    snprintf(out, size, "%.*sEmuArray<%.*s>(%.*s)[0]%.*s", (int)(type - 2 - p), p, t, type, (int)(end - offset), offset, (int)(p + n - end - 1), end + 1);
+    snprintf(out, size, "%.*sEmuArray<%.*s>(%.*s)[0]%.*s", (int)(type - 2 - p), p, t, type,
+        (int)(end - offset), offset, (int)(p + n - end - 1), end + 1);
     return out;
 }
 
@@ -155,14 +209,17 @@ static bool write_element(FILE *f, const char *p, size_t n)
     if (name == body) return false;
     fwrite(p, 1, (size_t)(body - p), f);
     for (const char *q = body; q < p + n; q++) {
-        if (strncmp(q, "*p", 2) || isalnum((unsigned char)q[2]) || q[2] == '_') { fputc(*q, f); continue; }
+        if (strncmp(q, "*p", 2) || isalnum((unsigned char)q[2]) || q[2] == '_') {
+            fputc(*q, f);
+            continue;
+        }
         fputs("emu_global(p)", f);
         q++;
     }
     return true;
 }
 
-/* --- the whole --------------------------------------------------------------------------------------------------------------------------- */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 /* May a statement stand before this line? Then the line before ends one. */
 static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
@@ -173,7 +230,8 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
     char last = 0;
     bool body = false;
     Span before = { "", 0 };
-    fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);      /* a kernel may be named as a function of libc */
+    fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name,
+        code->name); /* a kernel may be named as a function of libc */
     for (const char *p = code->text; *p;) {
         size_t n = strcspn(p, "\n"), skip = n;
         if (!strncmp(p, "static __device__ __forceinline__ void wgmma_m", 46)) {
@@ -182,13 +240,15 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
             if (!end || !write_wgmma(f, p, skip)) fprintf(f, "#error a wgmma in no known form\n");
             line++;
         } else if (!holds(p, n, "asm(") && !holds(p, n, "asm ") && strncmp(p, "#line", 5)) {
-            bool call = body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !holds(p, n, "else ");
+            bool call =
+                body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !holds(p, n, "else ");
             if (call) fprintf(f, "emu_line = %d; ", line);
             char arrays[1000];
-            const char *rewritten = body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
+            const char *rewritten =
+                body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
-            else if (!body && write_element(f, p, n)) {}
-            else if (body && faults) plant(faults, line, p, n, before, f);
+            else if (!body && write_element(f, p, n)) {
+            } else if (body && faults) plant(faults, line, p, n, before, f);
             else fwrite(p, 1, n, f);
             fputc('\n', f);
             line++;
@@ -203,5 +263,6 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += skip;
         p += *p == '\n';
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name, (long long)code->shared_bytes, code->persistent, code->cluster, code->early_start);
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d, %d, %d)\n", code->name, (long long)code->shared_bytes,
+        code->persistent, code->cluster, code->early_start);
 }

@@ -3,9 +3,17 @@
 #include "backends/gpu/gpu.h"
 #include <stdio.h>
 
-/* With `faults`, places to plant faults are marked, and described there: fault n is active while emu_mutant is n. */
-typedef struct Fault { int line; const char *what; char text[160], before[160]; } Fault;        /* its statement, and the line before it */
+/* With `faults`, places to plant faults are marked, and described there: fault n is active while emu_mutant
+ * is n. */
+typedef struct Fault {
+    int line;
+    const char *what;
+    char text[160], before[160];
+} Fault; /* its statement, and the line before it */
 enum { MAX_FAULTS = 256 };
-typedef struct Faults { Fault list[MAX_FAULTS]; int n; } Faults;
+typedef struct Faults {
+    Fault list[MAX_FAULTS];
+    int n;
+} Faults;
 
 void cuda_write_source(FILE *, const GpuCode *, Faults *faults);

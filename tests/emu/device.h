@@ -1,10 +1,17 @@
-/* device.h: what emitted CUDA C needs to run on the host. It stands before the emitted text, from which the functions with inline
- * assembly have been taken out: those are here, by the same names, as the PTX ISA (9.0) defines them. What they do to other threads, to shared
- * memory and in flight is emu.h's. No system header is included: most of the time of a test goes into compiling. */
+/* device.h: what emitted CUDA C needs to run on the host. It stands before the emitted text, from which the
+ * functions with inline assembly have been taken out: those are here, by the same names, as the PTX ISA (9.0)
+ * defines them. What they do to other threads, to shared memory and in flight is emu.h's. No system header is
+ * included: most of the time of a test goes into compiling. */
 #include "tests/emu/emu.h"
 
-typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
-typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
 
 #define __device__
 #define __forceinline__ inline
@@ -18,41 +25,55 @@ typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; 
 #define memcpy __builtin_memcpy
 
 extern "C" {
-u8 shared[1];       /* its address stands for dynamic shared memory */
-float expf(float), exp2f(float), logf(float), log2f(float), sinf(float), cosf(float), tanhf(float), erff(float), sqrtf(float);
-float floorf(float), ceilf(float), rintf(float), fabsf(float), fmaxf(float, float), fminf(float, float), fmaf(float, float, float), nextafterf(float, float);
-double exp(double), exp2(double), log(double), log2(double), sin(double), cos(double), tanh(double), erf(double), sqrt(double);
-double floor(double), ceil(double), rint(double), fabs(double), fmax(double, double), fmin(double, double), fma(double, double, double);
+u8 shared[1]; /* its address stands for dynamic shared memory */
+float expf(float), exp2f(float), logf(float), log2f(float), sinf(float), cosf(float), tanhf(float),
+    erff(float), sqrtf(float);
+float floorf(float), ceilf(float), rintf(float), fabsf(float), fmaxf(float, float), fminf(float, float),
+    fmaf(float, float, float), nextafterf(float, float);
+double exp(double), exp2(double), log(double), log2(double), sin(double), cos(double), tanh(double),
+    erf(double), sqrt(double);
+double floor(double), ceil(double), rint(double), fabs(double), fmax(double, double), fmin(double, double),
+    fma(double, double, double);
 }
 
 /* --- planted faults: mutate.h --- */
-#define EMU_WITHOUT(n) if (emu_mutant == (n)) {} else
-#define EMU_PLUS(n, d) + (emu_mutant == (n) ? (d) : 0)
+#define EMU_WITHOUT(n) \
+    if (emu_mutant == (n)) { \
+    } else
+#define EMU_PLUS(n, d) +(emu_mutant == (n) ? (d) : 0)
 
-/* --- the kernel's arguments ---------------------------------------------------------------------------------------------------- */
+/* --- the kernel's arguments -------------------------------------------------------------------------- */
 
 template <class T> EMU T emu_word(const uint64_t *w)
 {
     T x;
-    if (sizeof x > 8) memcpy((void *)&x, (const void *)*w, sizeof x);      /* a tensor map */
+    if (sizeof x > 8) memcpy((void *)&x, (const void *)*w, sizeof x); /* a tensor map */
     else memcpy((void *)&x, w, sizeof x);
     return x;
 }
-template <int... I> struct Seq {};
-template <int N, int... I> struct Make : Make<N - 1, N - 1, I...> {};
-template <int... I> struct Make<0, I...> { typedef Seq<I...> type; };
-template <class... P, int... I> EMU void emu_call(void (*k)(P...), const uint64_t *w, Seq<I...>) { k(emu_word<P>(w + I)...); }
-template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w) { emu_call(k, w, typename Make<sizeof...(P)>::type()); }
+template <int... I> struct Seq {
+};
+template <int N, int... I> struct Make : Make<N - 1, N - 1, I...> {
+};
+template <int... I> struct Make<0, I...> {
+    typedef Seq<I...> type;
+};
+template <class... P, int... I> EMU void emu_call(void (*k)(P...), const uint64_t *w, Seq<I...>)
+{ k(emu_word<P>(w + I)...); }
+template <class... P> EMU void emu_kernel(void (*k)(P...), const uint64_t *w)
+{ emu_call(k, w, typename Make<sizeof...(P)>::type()); }
 #define EMU_ENTRY(kernel, bytes, persistent, cluster, early_start) \
     static void emu_thread(const uint64_t *args) { emu_kernel(kernel, args); } \
-    extern "C" EMU_API const char *emu_launch(const uint64_t *args, int64_t blocks, int threads, int order, int late) \
+    extern "C" EMU_API const char *emu_launch( \
+        const uint64_t *args, int64_t blocks, int threads, int order, int late) \
     { \
         static char why[1200]; \
-        EmuLaunch l = { emu_thread, args, blocks * (cluster), threads, 32, bytes, persistent, cluster, order, late, early_start }; \
+        EmuLaunch l = { emu_thread, args, blocks * (cluster), threads, 32, bytes, persistent, cluster, \
+            order, late, early_start }; \
         return emu_run(&l, why, sizeof why) ? NULL : why; \
     }
 
-/* --- CUDA's own functions ------------------------------------------------------------------------------------------------------ */
+/* --- CUDA's own functions ---------------------------------------------------------------------------- */
 
 EMU void __syncthreads(void) { emu_syncthreads(); }
 EMU int cluster_rank(void) { return emu_cluster_rank(); }
@@ -67,19 +88,54 @@ EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof 
 EMU void send_b64(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 8, bar); }
 EMU void send_b128(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 16, bar); }
 EMU void __threadfence(void) { emu_global_fence(); }
-EMU float __uint_as_float(u32 x) { float y; memcpy(&y, &x, 4); return y; }
-EMU u32 __float_as_uint(float x) { u32 y; memcpy(&y, &x, 4); return y; }
-EMU double __longlong_as_double(i64 x) { double y; memcpy(&y, &x, 8); return y; }
-EMU i64 __double_as_longlong(double x) { i64 y; memcpy(&y, &x, 8); return y; }
-EMU float __double2float_rz(double x) { float y = (float)x; return fabs((double)y) > fabs(x) ? nextafterf(y, 0) : y; }
-template <class T, class F> EMU T emu_saturate(F x, double lo, double hi, T min, T max) { return x != x ? 0 : x <= lo ? min : x >= hi ? max : (T)x; }
-EMU i32 __float2int_rz(float x) { return emu_saturate<i32>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647); }
+EMU float __uint_as_float(u32 x)
+{
+    float y;
+    memcpy(&y, &x, 4);
+    return y;
+}
+EMU u32 __float_as_uint(float x)
+{
+    u32 y;
+    memcpy(&y, &x, 4);
+    return y;
+}
+EMU double __longlong_as_double(i64 x)
+{
+    double y;
+    memcpy(&y, &x, 8);
+    return y;
+}
+EMU i64 __double_as_longlong(double x)
+{
+    i64 y;
+    memcpy(&y, &x, 8);
+    return y;
+}
+EMU float __double2float_rz(double x)
+{
+    float y = (float)x;
+    return fabs((double)y) > fabs(x) ? nextafterf(y, 0) : y;
+}
+template <class T, class F> EMU T emu_saturate(F x, double lo, double hi, T min, T max)
+{ return x != x ? 0 : x <= lo ? min : x >= hi ? max : (T)x; }
+EMU i32 __float2int_rz(float x)
+{ return emu_saturate<i32>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647); }
 EMU u32 __float2uint_rz(float x) { return emu_saturate<u32>(x, 0, 4294967296.0, 0, ~0u); }
-EMU i64 __float2ll_rz(float x) { return emu_saturate<i64>(x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1, 9223372036854775807ll); }
+EMU i64 __float2ll_rz(float x)
+{
+    return emu_saturate<i64>(
+        x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1, 9223372036854775807ll);
+}
 EMU u64 __float2ull_rz(float x) { return emu_saturate<u64>(x, 0, 18446744073709551616.0, 0, ~0ull); }
-EMU i32 __double2int_rz(double x) { return emu_saturate<i32>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647); }
+EMU i32 __double2int_rz(double x)
+{ return emu_saturate<i32>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647); }
 EMU u32 __double2uint_rz(double x) { return emu_saturate<u32>(x, 0, 4294967296.0, 0, ~0u); }
-EMU i64 __double2ll_rz(double x) { return emu_saturate<i64>(x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1, 9223372036854775807ll); }
+EMU i64 __double2ll_rz(double x)
+{
+    return emu_saturate<i64>(
+        x, -9223372036854775808.0, 9223372036854775808.0, -9223372036854775807ll - 1, 9223372036854775807ll);
+}
 EMU u64 __double2ull_rz(double x) { return emu_saturate<u64>(x, 0, 18446744073709551616.0, 0, ~0ull); }
 EMU float __fdiv_rn(float a, float b) { return a / b; }
 EMU float __fmul_rn(float a, float b) { return a * b; }
@@ -94,12 +150,48 @@ EMU double rsqrt(double a) { return 1 / sqrt(a); }
 EMU u64 __umul64hi(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
 EMU u32 __umulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 EMU int __popc(u32 x) { return __builtin_popcount(x); }
-template <class T> EMU T atomicAdd(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old + x; return old; }
-template <class T> EMU T atomicCAS(T *p, T was, T x) { emu_global_atomic(p, sizeof *p); T old = *p; if (old == was) *p = x; return old; }
-template <class T> EMU T atomicExch(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = x; return old; }
-template <class T> EMU T atomicAnd(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old & x; return old; }
-template <class T> EMU T atomicOr(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old | x; return old; }
-template <class T> EMU T atomicXor(T *p, T x) { emu_global_atomic(p, sizeof *p); T old = *p; *p = old ^ x; return old; }
+template <class T> EMU T atomicAdd(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    *p = old + x;
+    return old;
+}
+template <class T> EMU T atomicCAS(T *p, T was, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    if (old == was) *p = x;
+    return old;
+}
+template <class T> EMU T atomicExch(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    *p = x;
+    return old;
+}
+template <class T> EMU T atomicAnd(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    *p = old & x;
+    return old;
+}
+template <class T> EMU T atomicOr(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    *p = old | x;
+    return old;
+}
+template <class T> EMU T atomicXor(T *p, T x)
+{
+    emu_global_atomic(p, sizeof *p);
+    T old = *p;
+    *p = old ^ x;
+    return old;
+}
 EMU bool __any_sync(u32 mask, bool x)
 {
     u32 mine = x, any = 0;
@@ -108,11 +200,17 @@ EMU bool __any_sync(u32 mask, bool x)
     return any != 0;
 }
 
-/* --- threads ------------------------------------------------------------------------------------------------------------------------ */
+/* --- threads ----------------------------------------------------------------------------------------- */
 
-EMU u32 shared_address(const void *p) { return ((u32)((const u8 *)p - shared) + EMU_BASE) | (u32)emu_cluster_rank() << 24; }
+EMU u32 shared_address(const void *p)
+{ return ((u32)((const u8 *)p - shared) + EMU_BASE) | (u32)emu_cluster_rank() << 24; }
 EMU int uniform(int x) { return (int)emu_exchange("shfl", &x, 4)[0].w[0]; }
-EMU bool elect_lane(void) { u32 x = 0; emu_exchange("shfl", &x, 4); return emu_lane() == 0; }
+EMU bool elect_lane(void)
+{
+    u32 x = 0;
+    emu_exchange("shfl", &x, 4);
+    return emu_lane() == 0;
+}
 EMU void bar_sync(int id, int threads) { emu_barrier(id, threads, true); }
 EMU void bar_arrive(int id, int threads) { emu_barrier(id, threads, false); }
 EMU void fence_device(void) { emu_global_fence(); }
@@ -130,8 +228,17 @@ EMU void emu_put(u32 a, double x) { emu_store_float(a, &x, 8); }
 template <class T> struct EmuCell {
     u32 a;
     explicit EmuCell(u32 address) : a(address) {}
-    operator T() const { T x; emu_load(a, &x, sizeof x); return x; }
-    const EmuCell &operator=(T x) const { emu_put(a, x); return *this; }
+    operator T() const
+    {
+        T x;
+        emu_load(a, &x, sizeof x);
+        return x;
+    }
+    const EmuCell &operator=(T x) const
+    {
+        emu_put(a, x);
+        return *this;
+    }
     const EmuCell &operator=(const EmuCell &o) const { return *this = (T)o; }
 };
 template <class T> struct EmuArray {
@@ -141,16 +248,38 @@ template <class T> struct EmuArray {
     EmuCell<T> operator*() const { return EmuCell<T>(a); }
 };
 
-/* --- number formats -------------------------------------------------------------------------------------------------------------------- */
+/* --- number formats ---------------------------------------------------------------------------------- */
 
-EMU float f16_to_float(u16 x) { _Float16 h; memcpy(&h, &x, 2); return (float)h; }
-EMU u16 float_to_f16(float x) { _Float16 h = (_Float16)x; u16 y; memcpy(&y, &h, 2); return y; }
-EMU u16 double_to_f16(double x) { _Float16 h = (_Float16)x; u16 y; memcpy(&y, &h, 2); return y; }
-EMU u32 emu_bf16(float x) { u32 b = __float_as_uint(x); return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 64 : (b + 0x7fffu + (b >> 16 & 1)) >> 16; }
+EMU float f16_to_float(u16 x)
+{
+    _Float16 h;
+    memcpy(&h, &x, 2);
+    return (float)h;
+}
+EMU u16 float_to_f16(float x)
+{
+    _Float16 h = (_Float16)x;
+    u16 y;
+    memcpy(&y, &h, 2);
+    return y;
+}
+EMU u16 double_to_f16(double x)
+{
+    _Float16 h = (_Float16)x;
+    u16 y;
+    memcpy(&y, &h, 2);
+    return y;
+}
+EMU u32 emu_bf16(float x)
+{
+    u32 b = __float_as_uint(x);
+    return (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 64 : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
+}
 EMU u32 pack_f16(float lo, float hi) { return float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
 EMU u32 pack_bf16(float lo, float hi) { return (emu_bf16(lo) & 0xffff) | emu_bf16(hi) << 16; }
 EMU u32 to_tf32(u32 x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
-/* max and min take +0 for larger than -0 (PTX ISA, max): lanes that combine in different order hold the same. */
+/* max and min take +0 for larger than -0 (PTX ISA, max): lanes that combine in different order hold the same.
+ */
 EMU float emu_fmaxf(float a, float b) { return a == b ? (__builtin_signbit(a) ? b : a) : fmaxf(a, b); }
 EMU float emu_fminf(float a, float b) { return a == b ? (__builtin_signbit(a) ? a : b) : fminf(a, b); }
 EMU double emu_fmax(double a, double b) { return a == b ? (__builtin_signbit(a) ? b : a) : fmax(a, b); }
@@ -186,7 +315,11 @@ EMU bool emu_lt(float a, float b) { return a < b; }
 EMU bool emu_le(float a, float b) { return a <= b; }
 EMU bool emu_gt(float a, float b) { return a > b; }
 EMU bool emu_ge(float a, float b) { return a >= b; }
-EMU u32 emu_which(u32 a, u32 b, float (*get)(u16), bool (*f)(float, float)) { return (f(get((u16)a), get((u16)b)) ? 0xffffu : 0) | (f(get((u16)(a >> 16)), get((u16)(b >> 16))) ? 0xffff0000u : 0); }
+EMU u32 emu_which(u32 a, u32 b, float (*get)(u16), bool (*f)(float, float))
+{
+    return (f(get((u16)a), get((u16)b)) ? 0xffffu : 0) |
+           (f(get((u16)(a >> 16)), get((u16)(b >> 16))) ? 0xffff0000u : 0);
+}
 EMU u32 add2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, emu_add); }
 EMU u32 add2_bf16(u32 a, u32 b) { return emu_halves(a, b, emu_from_bf16, emu_bf16, emu_add); }
 EMU u32 sub2_f16(u32 a, u32 b) { return emu_halves(a, b, f16_to_float, float_to_f16, emu_sub); }
@@ -207,13 +340,19 @@ EMU u32 ge2_f16(u32 a, u32 b) { return emu_which(a, b, f16_to_float, emu_ge); }
 EMU u32 ge2_bf16(u32 a, u32 b) { return emu_which(a, b, emu_from_bf16, emu_ge); }
 EMU float emu_fp8(u32 b, int mantissa)
 {
-    int bias = mantissa == 3 ? 7 : 15, e = (int)(b >> mantissa & (mantissa == 3 ? 15 : 31)), m = (int)(b & ((1u << mantissa) - 1));
-    float x = mantissa == 3 && (b & 127) == 127 ? __builtin_nanf("") : mantissa == 2 && e == 31 ? (m ? __builtin_nanf("") : __builtin_inff()) : e ? __builtin_ldexpf((float)(m | 1 << mantissa), e - bias - mantissa) : __builtin_ldexpf((float)m, 1 - bias - mantissa);
+    int bias = mantissa == 3 ? 7 : 15, e = (int)(b >> mantissa & (mantissa == 3 ? 15 : 31)),
+        m = (int)(b & ((1u << mantissa) - 1));
+    float x = mantissa == 3 && (b & 127) == 127 ? __builtin_nanf("")
+              : mantissa == 2 && e == 31        ? (m ? __builtin_nanf("") : __builtin_inff())
+              : e ? __builtin_ldexpf((float)(m | 1 << mantissa), e - bias - mantissa)
+                  : __builtin_ldexpf((float)m, 1 - bias - mantissa);
     return b & 128 ? -x : x;
 }
 EMU u32 emu_half_of(float x) { return x != x ? 0x7fffu : float_to_f16(x); }
-EMU u32 f8e4m3_to_f16x2(u32 w, int k) { return emu_half_of(emu_fp8(w >> 8 * k & 255, 3)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 3)) << 16; }
-EMU u32 f8e5m2_to_f16x2(u32 w, int k) { return emu_half_of(emu_fp8(w >> 8 * k & 255, 2)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 2)) << 16; }
+EMU u32 f8e4m3_to_f16x2(u32 w, int k)
+{ return emu_half_of(emu_fp8(w >> 8 * k & 255, 3)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 3)) << 16; }
+EMU u32 f8e5m2_to_f16x2(u32 w, int k)
+{ return emu_half_of(emu_fp8(w >> 8 * k & 255, 2)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 2)) << 16; }
 EMU float rcp_approx(float x) { return 1 / x; }
 EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }
@@ -221,17 +360,42 @@ EMU float sqrt_f32_approx(float x) { return sqrtf(x); }
 EMU float rsqrt_f32_approx(float x) { return 1 / sqrtf(x); }
 EMU float tanh_f32_approx(float x) { return tanhf(x); }
 
-/* --- memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------ */
 
-EMU void emu_load_global(void *d, const void *s, size_t bytes) { if ((u64)s % bytes) emu_fail("misaligned load of %d bytes from global memory", (int)bytes); emu_global_read(s, (u32)bytes); memcpy(d, s, bytes); }
-EMU void emu_store_global(void *d, const void *s, size_t bytes) { if ((u64)d % bytes) emu_fail("misaligned store of %d bytes to global memory", (int)bytes); emu_global_write(d, s, (u32)bytes); memcpy(d, s, bytes); }
+EMU void emu_load_global(void *d, const void *s, size_t bytes)
+{
+    if ((u64)s % bytes) emu_fail("misaligned load of %d bytes from global memory", (int)bytes);
+    emu_global_read(s, (u32)bytes);
+    memcpy(d, s, bytes);
+}
+EMU void emu_store_global(void *d, const void *s, size_t bytes)
+{
+    if ((u64)d % bytes) emu_fail("misaligned store of %d bytes to global memory", (int)bytes);
+    emu_global_write(d, s, (u32)bytes);
+    memcpy(d, s, bytes);
+}
 /* *p in the prelude's loads and stores of single elements (cuda_source.c) */
 template <class T> struct EmuGlobal {
     T *p;
-    operator T() const { emu_global_read(p, sizeof *p); return *p; }
-    void operator=(T x) const { emu_global_write(p, &x, sizeof x); *p = x; }
+    operator T() const
+    {
+        emu_global_read(p, sizeof *p);
+        return *p;
+    }
+    void operator=(T x) const
+    {
+        emu_global_write(p, &x, sizeof x);
+        *p = x;
+    }
 };
-template <class T> struct EmuGlobal<const T> { const T *p; operator T() const { emu_global_read(p, sizeof *p); return *p; } };
+template <class T> struct EmuGlobal<const T> {
+    const T *p;
+    operator T() const
+    {
+        emu_global_read(p, sizeof *p);
+        return *p;
+    }
+};
 template <class T> EMU EmuGlobal<T> emu_global(T *p) { return EmuGlobal<T>{ p }; }
 #define EMU_LOAD(name) \
     EMU void name##_b32(void *d, const void *p) { emu_load_global(d, p, 4); } \
@@ -241,24 +405,78 @@ template <class T> EMU EmuGlobal<T> emu_global(T *p) { return EmuGlobal<T>{ p };
     EMU void name##_b32(void *p, const void *s) { emu_store_global(p, s, 4); } \
     EMU void name##_b64(void *p, const void *s) { emu_store_global(p, s, 8); } \
     EMU void name##_b128(void *p, const void *s) { emu_store_global(p, s, 16); }
-EMU u32 byte_perm(u32 lo, u32 hi, u32 which) { u32 y = 0; for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k; return y; }
-EMU_LOAD(ldg) EMU_LOAD(ldg_nc) EMU_LOAD(ldg_stream) EMU_LOAD(ldg_nc_stream) EMU_LOAD(ldg_keep) EMU_LOAD(ldg_nc_keep) EMU_LOAD(ldg_bypass) EMU_LOAD(ldg_nc_bypass)
-EMU_STORE(stg) EMU_STORE(stg_stream) EMU_STORE(stg_keep) EMU_STORE(stg_bypass)
+EMU u32 byte_perm(u32 lo, u32 hi, u32 which)
+{
+    u32 y = 0;
+    for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
+    return y;
+}
+EMU_LOAD(ldg)
+EMU_LOAD(ldg_nc)
+EMU_LOAD(ldg_stream)
+EMU_LOAD(ldg_nc_stream)
+EMU_LOAD(ldg_keep)
+EMU_LOAD(ldg_nc_keep)
+EMU_LOAD(ldg_bypass)
+EMU_LOAD(ldg_nc_bypass)
+EMU_STORE(stg)
+EMU_STORE(stg_stream)
+EMU_STORE(stg_keep)
+EMU_STORE(stg_bypass)
 EMU u64 evict_first(void) { return 1; }
 EMU u64 evict_last(void) { return 2; }
-EMU void stg_if_b8(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 1); }
-EMU void stg_if_b16(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 2); }
-EMU void stg_if_b32(bool c, void *p, u32 x) { if (c) emu_store_global(p, &x, 4); }
-EMU void stg_if_b64(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 8); }
-EMU void stg_if_b128(bool c, void *p, const u32 *w) { if (c) emu_store_global(p, w, 16); }
+EMU void stg_if_b8(bool c, void *p, u32 x)
+{
+    if (c) emu_store_global(p, &x, 1);
+}
+EMU void stg_if_b16(bool c, void *p, u32 x)
+{
+    if (c) emu_store_global(p, &x, 2);
+}
+EMU void stg_if_b32(bool c, void *p, u32 x)
+{
+    if (c) emu_store_global(p, &x, 4);
+}
+EMU void stg_if_b64(bool c, void *p, const u32 *w)
+{
+    if (c) emu_store_global(p, w, 8);
+}
+EMU void stg_if_b128(bool c, void *p, const u32 *w)
+{
+    if (c) emu_store_global(p, w, 16);
+}
 #define stg_if_stream_b128 stg_if_b128
 #define stg_if_keep_b128 stg_if_b128
 #define stg_if_bypass_b128 stg_if_b128
-EMU u32 lds_b8(u32 a) { u8 x; emu_load(a, &x, 1); return x; }
-EMU u16 lds_b16(u32 a) { u16 x; emu_load(a, &x, 2); return x; }
-EMU u32 lds_w32(u32 a) { u32 x; emu_load(a, &x, 4); return x; }
-EMU u64 lds_w64(u32 a) { u64 x; emu_load(a, &x, 8); return x; }
-EMU void sts_w8(u32 a, u32 x) { u8 y = (u8)x; emu_store(a, &y, 1); }
+EMU u32 lds_b8(u32 a)
+{
+    u8 x;
+    emu_load(a, &x, 1);
+    return x;
+}
+EMU u16 lds_b16(u32 a)
+{
+    u16 x;
+    emu_load(a, &x, 2);
+    return x;
+}
+EMU u32 lds_w32(u32 a)
+{
+    u32 x;
+    emu_load(a, &x, 4);
+    return x;
+}
+EMU u64 lds_w64(u32 a)
+{
+    u64 x;
+    emu_load(a, &x, 8);
+    return x;
+}
+EMU void sts_w8(u32 a, u32 x)
+{
+    u8 y = (u8)x;
+    emu_store(a, &y, 1);
+}
 EMU void sts_w16(u32 a, u16 x) { emu_store(a, &x, 2); }
 EMU void sts_w32(u32 a, u32 x) { emu_store(a, &x, 4); }
 EMU void sts_w64(u32 a, u64 x) { emu_store(a, &x, 8); }
@@ -272,12 +490,22 @@ EMU void lds_b128(void *d, u32 a) { emu_load(a, d, 16); }
 EMU void cp_async_b32(u32 a, const void *p, bool in) { emu_copy(a, p, 4, in); }
 EMU void cp_async_b64(u32 a, const void *p, bool in) { emu_copy(a, p, 8, in); }
 EMU void cp_async_b128(u32 a, const void *p, bool in) { emu_copy(a, p, 16, in); }
-EMU void copy_tail_b128(u32 a, const void *p, i32 n) { u32 w[4] = { 0 }; if (n < 1 || n > 15) emu_fail("a tail of %d bytes", n); for (int i = 0; i < n; i++) { u8 x; emu_load_global(&x, (const u8 *)p + i, 1); w[i / 4] |= (u32)x << 8 * (i % 4); } sts_b128(a, w); }
+EMU void copy_tail_b128(u32 a, const void *p, i32 n)
+{
+    u32 w[4] = { 0 };
+    if (n < 1 || n > 15) emu_fail("a tail of %d bytes", n);
+    for (int i = 0; i < n; i++) {
+        u8 x;
+        emu_load_global(&x, (const u8 *)p + i, 1);
+        w[i / 4] |= (u32)x << 8 * (i % 4);
+    }
+    sts_b128(a, w);
+}
 EMU void cp_async_part_b128(u32 a, const void *p, i32 n) { emu_copy_part(a, p, 16, (u32)n); }
 EMU void cp_async_commit(void) { emu_copy_commit(); }
 EMU void cp_async_wait(u32 n) { emu_copy_wait(n); }
 
-/* --- products of a warp ---------------------------------------------------------------------------------------------------------------- */
+/* --- products of a warp ------------------------------------------------------------------------------ */
 
 EMU void ldmatrix_x1(u32 *d, u32 a) { emu_ldmatrix(d, a, 1, false); }
 EMU void ldmatrix_x2(u32 *d, u32 a) { emu_ldmatrix(d, a, 2, false); }
@@ -290,8 +518,10 @@ EMU void mma_m16n8k16_bf16(float *d, const u32 *a, const u32 *b) { emu_mma(d, a,
 EMU void mma_m16n8k8_tf32_f32(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_TF32, EMU_TF32); }
 EMU void mma_m16n8k32_f8e4m3(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E4M3, EMU_E4M3); }
 EMU void mma_m16n8k32_f8e5m2(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E5M2, EMU_E5M2); }
-EMU void mma_m16n8k32_f8e4m3_f8e5m2(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E4M3, EMU_E5M2); }
-EMU void mma_m16n8k32_f8e5m2_f8e4m3(float *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_E5M2, EMU_E4M3); }
+EMU void mma_m16n8k32_f8e4m3_f8e5m2(float *d, const u32 *a, const u32 *b)
+{ emu_mma(d, a, b, EMU_E4M3, EMU_E5M2); }
+EMU void mma_m16n8k32_f8e5m2_f8e4m3(float *d, const u32 *a, const u32 *b)
+{ emu_mma(d, a, b, EMU_E5M2, EMU_E4M3); }
 EMU void mma_m16n8k32_i8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_S8, EMU_S8); }
 EMU void mma_m16n8k32_u8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_U8, EMU_U8); }
 EMU void mma_m16n8k32_i8_u8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, b, EMU_S8, EMU_U8); }
@@ -299,7 +529,7 @@ EMU void mma_m16n8k32_u8_i8(i32 *d, const u32 *a, const u32 *b) { emu_mma(d, a, 
 EMU void mma_m8n8k4_f64_f64(double *d, const u32 *a, const u32 *b) { emu_mma_f64(d, a, b); }
 EMU void mma_m16n8k16_f64_f64(double *d, const u32 *a, const u32 *b) { emu_mma_f64_k16(d, a, b); }
 
-/* --- sm_90a --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- sm_90a ------------------------------------------------------------------------------------------ */
 
 EMU void mbar_init(u32 b, u32 n) { emu_mbar_init(b, n); }
 EMU void mbar_expect(u32 b, u32 bytes) { emu_mbar_arrive(b, bytes); }
@@ -310,20 +540,33 @@ EMU void mbar_wait_cluster(u32 b, u32 phase) { emu_mbar_wait_cluster(b, phase); 
 EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }
 EMU void setmaxnreg_inc(int n) { emu_registers(n, true); }
 EMU void setmaxnreg_dec(int n) { emu_registers(n, false); }
-EMU i32 tma_coordinate(i64 x) { return x > 0x7fffffff ? 0x7fffffff : x < -(i64)0x80000000u ? (i32)0x80000000u : (i32)x; }
-template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c) { const i32 at[] = { c... }; emu_tma_load(d, m, bar, (int)sizeof...(C), at); }
+EMU i32 tma_coordinate(i64 x)
+{ return x > 0x7fffffff ? 0x7fffffff : x < -(i64)0x80000000u ? (i32)0x80000000u : (i32)x; }
+template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c)
+{
+    const i32 at[] = { c... };
+    emu_tma_load(d, m, bar, (int)sizeof...(C), at);
+}
 #define tma_load_1d emu_tma
 #define tma_load_2d emu_tma
 #define tma_load_3d emu_tma
 #define tma_load_4d emu_tma
 #define tma_load_5d emu_tma
-template <class... C> EMU void emu_tma_all(u32 d, const void *m, u32 bar, int ctas, C... c) { const i32 at[] = { c... }; emu_tma_multicast(d, m, bar, ctas, (int)sizeof...(C), at); }
+template <class... C> EMU void emu_tma_all(u32 d, const void *m, u32 bar, int ctas, C... c)
+{
+    const i32 at[] = { c... };
+    emu_tma_multicast(d, m, bar, ctas, (int)sizeof...(C), at);
+}
 #define tma_multicast_1d emu_tma_all
 #define tma_multicast_2d emu_tma_all
 #define tma_multicast_3d emu_tma_all
 #define tma_multicast_4d emu_tma_all
 #define tma_multicast_5d emu_tma_all
-template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c) { const i32 at[] = { c... }; emu_tma_store(s, m, (int)sizeof...(C), at); }
+template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c)
+{
+    const i32 at[] = { c... };
+    emu_tma_store(s, m, (int)sizeof...(C), at);
+}
 #define tma_store_1d emu_tma_out
 #define tma_store_2d emu_tma_out
 #define tma_store_3d emu_tma_out

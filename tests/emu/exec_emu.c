@@ -1,5 +1,6 @@
-/* exec_emu.c: problems through the whole compiler to CUDA or HIP C, which a host compiler turns into a library that device.h, or hip_device.h
- * and hip_machine.c, run thread by thread. The executor's name is "emu" and the architecture: emu_sm_80, emu_gfx942. */
+/* exec_emu.c: problems through the whole compiler to CUDA or HIP C, which a host compiler turns into a
+ * library that device.h, or hip_device.h and hip_machine.c, run thread by thread. The executor's name is
+ * "emu" and the architecture: emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
 #include "tests/emu/cuda_source.h"
 #include "tests/emu/emu.h"
@@ -16,12 +17,29 @@
 #include <unistd.h>
 
 /* -nostdlib: the C library is found in the test program. */
-#define FLAGS " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC -U_FORTIFY_SOURCE " EMU_UNSET " "
+#define FLAGS \
+    " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC " \
+    "-U_FORTIFY_SOURCE " EMU_UNSET " "
 
-enum { MOST_BUILT = 64 };       /* the oldest go */
-typedef struct Built { uint64_t hash; EmuLaunchFn *launch; void *lib; } Built;
-typedef struct State { const Target *target; const char *header, *optimize; char defines[64], folder[128]; Built built[MOST_BUILT]; int n, runs; bool keep; Faults *faults; int order, late; bool roles; KernelOptions options; char *text; } State;
-
+enum { MOST_BUILT = 64 }; /* the oldest go */
+typedef struct Built {
+    uint64_t hash;
+    EmuLaunchFn *launch;
+    void *lib;
+} Built;
+typedef struct State {
+    const Target *target;
+    const char *header, *optimize;
+    char defines[64], folder[128];
+    Built built[MOST_BUILT];
+    int n, runs;
+    bool keep;
+    Faults *faults;
+    int order, late;
+    bool roles;
+    KernelOptions options;
+    char *text;
+} State;
 
 static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
 {
@@ -33,12 +51,15 @@ static void *open_with(const char *name, const char *optimize, char *why, size_t
     s->target = target_find(target);
     s->optimize = optimize;
     s->header = hip ? "hip_device.h" : "device.h";
-    if (hip && s->target) snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch, s->target->wave);
+    if (hip && s->target)
+        snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch,
+            s->target->wave);
     snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", EMU_FOLDER);
     if (s->target && mkdtemp(s->folder)) {
-        char command[1024];         /* the header, compiled once */
-        snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null",
-                 optimize, s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
+        char command[1024]; /* the header, compiled once */
+        snprintf(command, sizeof command,
+            EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null", optimize,
+            s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
         /* a header that does not compile is no missing compiler: kernels then fail with its errors */
         if (!system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
         rmdir(s->folder);
@@ -48,17 +69,21 @@ static void *open_with(const char *name, const char *optimize, char *why, size_t
     return NULL;
 }
 
-void *exec_emu_open(const char *name, char *why, size_t why_size) { return open_with(name, "-O1", why, why_size); }
-void *exec_emu_open_once(const char *name, char *why, size_t why_size) { return open_with(name, "-O0", why, why_size); }
+void *exec_emu_open(const char *name, char *why, size_t why_size)
+{ return open_with(name, "-O1", why, why_size); }
+void *exec_emu_open_once(const char *name, char *why, size_t why_size)
+{ return open_with(name, "-O0", why, why_size); }
 
-/* Takes away the header, then the empty folder; never a tree. Both stay after a failed compilation, to be looked at. */
+/* Takes away the header, then the empty folder; never a tree. Both stay after a failed compilation, to be
+ * looked at. */
 void exec_emu_close(void *state)
 {
     State *s = state;
     char path[320];
     snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
     if (!s->keep && !unlink(path)) rmdir(s->folder);
-    for (int k = 0; k < MOST_BUILT; k++) if (s->built[k].lib) dlclose(s->built[k].lib);
+    for (int k = 0; k < MOST_BUILT; k++)
+        if (s->built[k].lib) dlclose(s->built[k].lib);
     free(s->text);
     free(s);
 }
@@ -86,7 +111,7 @@ void exec_emu_plant(void *state, Faults *faults)
     s->faults = faults;
 }
 
-/* --- from source to a library ---------------------------------------------------------------------------------------------------- */
+/* --- from source to a library ------------------------------------------------------------------------ */
 
 static char *source_of(Session *s, const char *path)
 {
@@ -127,7 +152,8 @@ static void rejected(const char *kernel, const char *base, char *why, size_t why
     while (f && fgets(said, sizeof said, f) && !strstr(said, "error: ")) {}
     if (f) fclose(f);
     const char *error = strstr(said, "error: ");
-    snprintf(why, why_size, "%s: the host compiler rejects %s.cpp: %.*s", kernel, base, error ? (int)strcspn(error, "\n") : 0, error ? error : "");
+    snprintf(why, why_size, "%s: the host compiler rejects %s.cpp: %.*s", kernel, base,
+        error ? (int)strcspn(error, "\n") : 0, error ? error : "");
 }
 
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t why_size)
@@ -135,27 +161,43 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     State *st = state;
     uint64_t h = hash_of(code->text);
     char base[256], path[320], command[1600];
-    for (int k = 0; k < MOST_BUILT; k++) if (st->built[k].launch && st->built[k].hash == h) return st->built[k].launch;
-    snprintf(base, sizeof base, "%s/%s_%d_%d", st->folder, code->name, (int)getpid(), st->n);       /* processes forked from one share the folder */
+    for (int k = 0; k < MOST_BUILT; k++)
+        if (st->built[k].launch && st->built[k].hash == h) return st->built[k].launch;
+    snprintf(base, sizeof base, "%s/%s_%d_%d", st->folder, code->name, (int)getpid(),
+        st->n); /* processes forked from one share the folder */
     snprintf(path, sizeof path, "%s.cpp", base);
     FILE *f = fopen(path, "wb");
-    if (!f) { snprintf(why, why_size, "%s cannot be written", path); return NULL; }
+    if (!f) {
+        snprintf(why, why_size, "%s cannot be written", path);
+        return NULL;
+    }
     if (st->target->kind == TARGET_HIP) hip_write_source(f, code, st->faults);
     else cuda_write_source(f, code, st->faults);
     fclose(f);
-    snprintf(command, sizeof command, EMU_COMPILER FLAGS "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt", st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
-    if (system(command)) { rejected(code->name, base, why, why_size); st->keep = true; return NULL; }
+    snprintf(command, sizeof command,
+        EMU_COMPILER FLAGS
+        "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt",
+        st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
+    if (system(command)) {
+        rejected(code->name, base, why, why_size);
+        st->keep = true;
+        return NULL;
+    }
     snprintf(path, sizeof path, "%s.so", base);
-    Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) }, *at = &st->built[st->n++ % MOST_BUILT];
+    Built b = { .hash = h, .lib = dlopen(path, RTLD_NOW | RTLD_LOCAL) },
+          *at = &st->built[st->n++ % MOST_BUILT];
     if (b.lib) *(void **)&b.launch = dlsym(b.lib, "emu_launch");
-    if (!b.launch) { snprintf(why, why_size, "%s", dlerror()); return NULL; }
+    if (!b.launch) {
+        snprintf(why, why_size, "%s", dlerror());
+        return NULL;
+    }
     take_away(base);
     if (at->lib) dlclose(at->lib);
     *at = b;
     return b.launch;
 }
 
-/* --- a launch ------------------------------------------------------------------------------------------------------------------------- */
+/* --- a launch ---------------------------------------------------------------------------------------- */
 
 static uint64_t scalar_word(const ScalarArg *a, DType d)
 {
@@ -163,12 +205,16 @@ static uint64_t scalar_word(const ScalarArg *a, DType d)
     float f = (float)a->value;
     int64_t i = (int64_t)a->value;
     if (d == DT_F64) memcpy(&w, &a->value, 8);
-    else if (dtype_is_float(d)) memcpy(&w, &f, 4);      /* the kernel's parameter is a float */
+    else if (dtype_is_float(d)) memcpy(&w, &f, 4); /* the kernel's parameter is a float */
     else w = (uint64_t)i;
     return w;
 }
 
-typedef struct Values { int64_t dims[64], strides[MAX_ARGS][TILE_MAX_RANK]; Scalar scalars[MAX_ARGS]; EvalEnv env; } Values;
+typedef struct Values {
+    int64_t dims[64], strides[MAX_ARGS][TILE_MAX_RANK];
+    Scalar scalars[MAX_ARGS];
+    EvalEnv env;
+} Values;
 
 static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
 {
@@ -189,41 +235,57 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
     v->env = (EvalEnv){ .dims = v->dims, .scalars = v->scalars, .strides = v->strides, .grid = { 1, 1, 1 } };
     int64_t grid[3] = { 1, 1, 1 };
     int n = f->grid ? ir_terminator(f->grid)->n_operands : 0;
-    if (n && !ir_eval_block(f, f->grid, &v->env, grid, n)) { diag_error(s, f->loc, "the grid cannot be evaluated"); return false; }
+    if (n && !ir_eval_block(f, f->grid, &v->env, grid, n)) {
+        diag_error(s, f->loc, "the grid cannot be evaluated");
+        return false;
+    }
     memcpy(v->env.grid, grid, sizeof grid);
     return true;
 }
 
-static int no_context(void **c) { *c = NULL; return 0; }
+static int no_context(void **c)
+{
+    *c = NULL;
+    return 0;
+}
 
 /* The runtime's own encoding, with the emulator in the driver's place. */
-static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*strides)[TILE_MAX_RANK], void *out, char *why, size_t why_size)
+static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*strides)[TILE_MAX_RANK], void *out,
+    char *why, size_t why_size)
 {
     const Arg *a = &l->args[m->param];
     GpuDriver driver = { .tensor_map = emu_tensor_map, .context_get = no_context };
-    DriverTensorMap t = { m, a->tensor->base + a->tensor->offset, a->tensor->shape + a->drop, strides[m->param] };
+    DriverTensorMap t = { m, a->tensor->base + a->tensor->offset, a->tensor->shape + a->drop,
+        strides[m->param] };
     DriverError e = { 0 };
     if (!driver_cuda.tensor_map(&driver.base, &t, out, &e)) return true;
-    snprintf(why, why_size, "%s: a tensor map of parameter %d that the driver would refuse", l->kernel, m->param);
+    snprintf(
+        why, why_size, "%s: a tensor map of parameter %d that the driver would refuse", l->kernel, m->param);
     return false;
 }
 
 /* A report, with the text of the lines that it names. */
-static void explain(const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
+static void explain(
+    const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
 {
     Faults none = { .n = MAX_FAULTS };
     FILE *f = tmpfile();
     size_t n = (size_t)snprintf(why, why_size, "%s: %s", kernel, err);
-    if (!f || st->target->kind != TARGET_CUDA) { if (f) fclose(f); return; }
+    if (!f || st->target->kind != TARGET_CUDA) {
+        if (f) fclose(f);
+        return;
+    }
     cuda_write_source(f, code, &none);
     for (const char *p = strchr(err, '@'); p && n < why_size; p = strchr(p + 1, '@')) {
         char line[400] = "";
         int number = atoi(p + 1);
         rewind(f);
         for (int k = 0; k < number && fgets(line, sizeof line, f);) k += strchr(line, '\n') != NULL;
-        const char *text = strstr(line, "; ") && !strncmp(line, "emu_line", 8) ? strstr(line, "; ") + 2 : line;
+        const char *text =
+            strstr(line, "; ") && !strncmp(line, "emu_line", 8) ? strstr(line, "; ") + 2 : line;
         text += strspn(text, " ");
-        n += (size_t)snprintf(why + n, why_size - n, "\n     @%d: %.*s", number, (int)strcspn(text, "\n"), text);
+        n += (size_t)snprintf(
+            why + n, why_size - n, "\n     @%d: %.*s", number, (int)strcspn(text, "\n"), text);
     }
     fclose(f);
 }
@@ -247,8 +309,12 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
 {
     FrontBinding b[64];
     char *text = source_of(s, run->path);
-    if (!text) { snprintf(why, why_size, "%s cannot be read", run->path); return false; }
-    Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), launch_import, NULL);
+    if (!text) {
+        snprintf(why, why_size, "%s cannot be read", run->path);
+        return false;
+    }
+    Ast *ast =
+        frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), launch_import, NULL);
     const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
     int n = k ? launch_bind(s, k, l, b) : 0;
     Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;
@@ -272,7 +338,11 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     uint64_t words[64] = { 0 };
     static _Alignas(64) uint8_t maps[8][128];
     static uint64_t tickets;
-    static struct { uint32_t failed, line; int64_t program; uint32_t message, reserved; } check;
+    static struct {
+        uint32_t failed, line;
+        int64_t program;
+        uint32_t message, reserved;
+    } check;
     memset(&check, 0, sizeof check);
     tickets = 0;
     for (int i = 0; i < code.n_slots; i++) {
@@ -287,28 +357,41 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
         case SLOT_TICKETS: words[i] = (uint64_t)(uintptr_t)&tickets; break;
         case SLOT_TENSOR_MAP: {
-            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index % 8], why, why_size)) return false;
+            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index % 8], why, why_size))
+                return false;
             words[i] = (uint64_t)(uintptr_t)maps[x->index % 8];
             break;
         }
-        case SLOT_WORKSPACE: case SLOT_PRINT:
+        case SLOT_WORKSPACE:
+        case SLOT_PRINT:
             snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
             return false;
         }
     }
     st->runs++;
-    int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5, late = st->late >= 0 ? st->late : st->runs >> 1;
+    int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
+        late = st->late >= 0 ? st->late : st->runs >> 1;
     st->roles = code.n_maps > 0 || code.cluster > 1 || strstr(code.text, "wgmma_fence(");
-    if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster;       /* clusters, or CTAs */
+    if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster; /* clusters, or CTAs */
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
     emu_global_tensor(&check, &check + 1);
     emu_global_tensor(&tickets, &tickets + 1);
     const char *err = fn(words, programs, code.threads, order, late);
     emu_global_tensor(NULL, NULL);
-    if (err) { explain(st, &code, l->kernel, err, why, why_size); return false; }
-    if (tickets) { snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel, (unsigned long long)tickets); return false; }
-    if (check.failed) { snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line); return false; }
+    if (err) {
+        explain(st, &code, l->kernel, err, why, why_size);
+        return false;
+    }
+    if (tickets) {
+        snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel,
+            (unsigned long long)tickets);
+        return false;
+    }
+    if (check.failed) {
+        snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line);
+        return false;
+    }
     return true;
 }
 
@@ -328,7 +411,7 @@ bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
             text_puts(&text, "");
             diag_render_all(&s, &text);
             if (executor_too_large(refused)) snprintf(why, why_size, "SKIP: %s", refused);
-            else {      /* the refusal; notes on performance may stand before it */
+            else { /* the refusal; notes on performance may stand before it */
                 const char *from = strstr(text.data, "error: ");
                 while (from && from > text.data && from[-1] != '\n') from--;
                 snprintf(why, why_size, "%s: %s", run->launches[i].kernel, from ? from : text.data);

@@ -4,7 +4,8 @@
 #include "tests/emu/cuda_source.h"
 
 void *exec_emu_open(const char *name, char *why, size_t why_size);
-void *exec_emu_open_once(const char *name, char *why, size_t why_size);     /* compiles faster and runs slower: for kernels that run once */
+void *exec_emu_open_once(const char *name, char *why,
+    size_t why_size); /* compiles faster and runs slower: for kernels that run once */
 bool exec_emu_run(void *state, const Run *, char *why, size_t why_size);
 void exec_emu_close(void *state);
 

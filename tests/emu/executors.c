@@ -22,6 +22,7 @@ const Executor executors[] = {
     { "one_gfx90a", "the same for gfx90a", exec_emu_open_once, exec_emu_run, EMULATED },
     { "one_gfx950", "the same for gfx950", exec_emu_open_once, exec_emu_run, EMULATED },
     { "one_gfx1100", "the same for gfx1100", exec_emu_open_once, exec_emu_run, EMULATED },
-    { "interp", "the interpreter of the tile IR: the oracle of random kernels", exec_interp_open, exec_interp_run, exec_interp_close },
+    { "interp", "the interpreter of the tile IR: the oracle of random kernels", exec_interp_open,
+        exec_interp_run, exec_interp_close },
     { 0 },
 };

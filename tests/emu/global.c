@@ -1,26 +1,35 @@
 /* global.c: global memory, and whether what threads do to it is ordered.
  *
- * Each byte knows who wrote it last and who read it last: CTA, warp, lane and their epochs. Threads of one CTA are ordered as in shared memory (shadow.c). Nothing orders
- * CTAs, in whatever order they happened to run, but atomics with fences (PTX ISA 8.8): what a CTA did before a fence is known to who meets an atomic that it made after the
- * fence, and makes a fence itself. A CTA knows or does not know: which of its threads met the atomic does not matter here. Atomics do not race with each other. Writing the value
- * that is there is no race. Of several readers in one CTA the last counts. */
+ * Each byte knows who wrote it last and who read it last: CTA, warp, lane and their epochs. Threads of one
+ * CTA are ordered as in shared memory (shadow.c). Nothing orders CTAs, in whatever order they happened to
+ * run, but atomics with fences (PTX ISA 8.8): what a CTA did before a fence is known to who meets an atomic
+ * that it made after the fence, and makes a fence itself. A CTA knows or does not know: which of its threads
+ * met the atomic does not matter here. Atomics do not race with each other. Writing the value that is there
+ * is no race. Of several readers in one CTA the last counts. */
 #include "tests/emu/core.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { PAGE = 4096, BUCKETS = 1 << 12, NEWEST = 0xfff };
 #define ATOMIC (1ull << 29)
-#define MANY (1ull << 28)               /* readers: of other CTAs, too */
+#define MANY (1ull << 28) /* readers: of other CTAs, too */
 
-typedef struct Page { struct Page *next; uint64_t number, writer[PAGE], reader[PAGE]; } Page;
-typedef struct Known { struct Known *next; uint64_t address; uint16_t epoch[]; } Known;    /* by CTA: what whoever meets the atomic here knows */
+typedef struct Page {
+    struct Page *next;
+    uint64_t number, writer[PAGE], reader[PAGE];
+} Page;
+typedef struct Known {
+    struct Known *next;
+    uint64_t address;
+    uint16_t epoch[];
+} Known; /* by CTA: what whoever meets the atomic here knows */
 
 static Page *pages[BUCKETS], *last;
 static Known *atomics[BUCKETS];
-static uint16_t *all_epochs;            /* by CTA: fences made + 1 */
+static uint16_t *all_epochs; /* by CTA: fences made + 1 */
 static int64_t blocks;
 
-static uint64_t cta_of(uint64_t tag) { return tag >> 40; }     /* and 1 */
+static uint64_t cta_of(uint64_t tag) { return tag >> 40; } /* and 1 */
 static int warp_of(uint64_t tag) { return (int)(tag >> 35 & 31); }
 static int lane_of(uint64_t tag) { return (int)(tag >> 30 & 31); }
 static uint16_t fences_of(uint64_t tag) { return (uint16_t)(tag >> 16 & NEWEST); }
@@ -28,7 +37,8 @@ static uint16_t fences_of(uint64_t tag) { return (uint16_t)(tag >> 16 & NEWEST);
 static uint64_t mine(const Cta *c)
 {
     uint64_t fences = all_epochs ? all_epochs[c->index.x] : 0;
-    return (uint64_t)(c->index.x + 1) << 40 | (uint64_t)emu.warp->index << 35 | (uint64_t)emu.fiber->lane << 30 | fences << 16 | emu.warp->clock.at[emu.warp->index];
+    return (uint64_t)(c->index.x + 1) << 40 | (uint64_t)emu.warp->index << 35 |
+           (uint64_t)emu.fiber->lane << 30 | fences << 16 | emu.warp->clock.at[emu.warp->index];
 }
 
 static Page *page_at(uint64_t a)
@@ -36,7 +46,8 @@ static Page *page_at(uint64_t a)
     uint64_t number = a / PAGE;
     if (last && last->number == number) return last;
     Page **p = &pages[(number ^ number >> 12) % BUCKETS];
-    for (; *p; p = &(*p)->next) if ((*p)->number == number) return last = *p;
+    for (; *p; p = &(*p)->next)
+        if ((*p)->number == number) return last = *p;
     *p = calloc(1, sizeof **p);
     if (!*p) abort();
     (*p)->number = number;
@@ -49,39 +60,51 @@ static bool ordered(const Cta *c, uint64_t tag)
     uint64_t other = cta_of(tag);
     if (!other || fences_of(tag) == NEWEST) return true;
     if (other != c->index.x + 1u) return c->knows && fences_of(tag) < c->knows[other - 1];
-    if (fences_of(tag) < c->ordered_before) return true;        /* epochs have started again since */
+    if (fences_of(tag) < c->ordered_before) return true; /* epochs have started again since */
     return emu_ordered(warp_of(tag), lane_of(tag), (uint16_t)tag);
 }
 
 static void report(const char *access, const char *by, uint64_t a, uint64_t tag)
 {
-    if (tag & MANY) emu_fail("race: %s of global memory at %llx, %s by several blocks, not ordered", access, (unsigned long long)a, by);
-    emu_fail("race: %s of global memory at %llx, %s by block %d warp %d lane %d, not ordered", access, (unsigned long long)a, by, (int)cta_of(tag) - 1, warp_of(tag), lane_of(tag));
+    if (tag & MANY)
+        emu_fail("race: %s of global memory at %llx, %s by several blocks, not ordered", access,
+            (unsigned long long)a, by);
+    emu_fail("race: %s of global memory at %llx, %s by block %d warp %d lane %d, not ordered", access,
+        (unsigned long long)a, by, (int)cta_of(tag) - 1, warp_of(tag), lane_of(tag));
 }
 
-static struct { uint64_t from, to; } tensors[64];
+static struct {
+    uint64_t from, to;
+} tensors[64];
 static int n_tensors;
 
 void emu_global_tensor(const void *from, const void *to)
 {
     if (!from) n_tensors = 0;
-    else if (n_tensors < 64 && to > from) { tensors[n_tensors].from = (uint64_t)(uintptr_t)from; tensors[n_tensors++].to = (uint64_t)(uintptr_t)to; }
+    else if (n_tensors < 64 && to > from) {
+        tensors[n_tensors].from = (uint64_t)(uintptr_t)from;
+        tensors[n_tensors++].to = (uint64_t)(uintptr_t)to;
+    }
 }
 
 void emu_grid_wait(void) { emu.fiber->waited = true; }
 
 void emu_global_touch(void)
 {
-    if (emu.launch->early_start && !emu.fiber->waited) emu_fail("memory is touched while the grids before may still run");
+    if (emu.launch->early_start && !emu.fiber->waited)
+        emu_fail("memory is touched while the grids before may still run");
 }
 
-/* An atomic of a narrow element changes the word around it, whose other bytes it leaves as they are: it must hold a byte of a tensor. */
+/* An atomic of a narrow element changes the word around it, whose other bytes it leaves as they are: it must
+ * hold a byte of a tensor. */
 static void within(const void *p, uint32_t bytes, const char *access, bool atomic)
 {
     uint64_t a = (uint64_t)(uintptr_t)p;
     bool in = !n_tensors;
     emu_global_touch();
-    for (int k = 0; k < n_tensors; k++) in |= atomic ? a < tensors[k].to && a + bytes > tensors[k].from : a >= tensors[k].from && a + bytes <= tensors[k].to;
+    for (int k = 0; k < n_tensors; k++)
+        in |= atomic ? a < tensors[k].to && a + bytes > tensors[k].from
+                     : a >= tensors[k].from && a + bytes <= tensors[k].to;
     if (!in) emu_fail("%s of %u bytes at %llx, outside of all tensors", access, bytes, (unsigned long long)a);
 }
 
@@ -110,15 +133,18 @@ static void write(const void *p, const void *from, uint32_t bytes, uint64_t atom
     for (uint64_t end = a + bytes; a < end; a++) {
         Page *g = page_at(a);
         uint64_t *w = &g->writer[a % PAGE], r = g->reader[a % PAGE];
-        if (!unchanged && *w && !(*w & atomic) && !ordered(c, *w)) report(atomic ? "atomic change" : "write", *w & ATOMIC ? "changed by an atomic" : "written", a, *w);
-        if (!unchanged && r && (r & MANY || !ordered(c, r))) report(atomic ? "atomic change" : "write", "read", a, r);
+        if (!unchanged && *w && !(*w & atomic) && !ordered(c, *w))
+            report(
+                atomic ? "atomic change" : "write", *w & ATOMIC ? "changed by an atomic" : "written", a, *w);
+        if (!unchanged && r && (r & MANY || !ordered(c, r)))
+            report(atomic ? "atomic change" : "write", "read", a, r);
         if (!unchanged || !*w) *w = me;
     }
 }
 
 void emu_global_write(const void *p, const void *from, uint32_t bytes) { write(p, from, bytes, 0); }
 
-/* --- fences and atomics that carry them -------------------------------------------------------------------------------------------------- */
+/* --- fences and atomics that carry them -------------------------------------------------------------- */
 
 static uint16_t *epochs(uint16_t **at)
 {
@@ -129,7 +155,8 @@ static uint16_t *epochs(uint16_t **at)
 
 static void join(uint16_t *to, const uint16_t *from)
 {
-    for (int64_t k = 0; from && k < blocks; k++) if (to[k] < from[k]) to[k] = from[k];
+    for (int64_t k = 0; from && k < blocks; k++)
+        if (to[k] < from[k]) to[k] = from[k];
 }
 
 void emu_global_fence(void)
@@ -160,7 +187,7 @@ void emu_global_atomic(const void *p, uint32_t bytes)
     join((*k)->epoch, c->knows);
 }
 
-/* --- a launch ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- a launch ---------------------------------------------------------------------------------------- */
 
 void emu_global_forget(Cta *c)
 {
@@ -183,8 +210,14 @@ void emu_global_open(int64_t n) { blocks = n; }
 void emu_global_close(void)
 {
     for (int b = 0; b < BUCKETS; b++) {
-        for (Page *p = pages[b], *next; p; p = next) { next = p->next; free(p); }
-        for (Known *k = atomics[b], *next; k; k = next) { next = k->next; free(k); }
+        for (Page *p = pages[b], *next; p; p = next) {
+            next = p->next;
+            free(p);
+        }
+        for (Known *k = atomics[b], *next; k; k = next) {
+            next = k->next;
+            free(k);
+        }
         pages[b] = NULL;
         atomics[b] = NULL;
     }

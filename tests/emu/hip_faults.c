@@ -2,7 +2,8 @@
  *
  *     hip_faults [emu_gfx942 ...] [--row=N] [--fault=N]
  *
- * Every emission first runs as it is. Exit status 0, 1 after a failure, 77 where there is no host compiler. */
+ * Every emission first runs as it is. Exit status 0, 1 after a failure, 77 where there is no host compiler.
+ */
 #include "tests/emu/emu.h"
 #include "tests/emu/exec_emu.h"
 #include <fnmatch.h>
@@ -10,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Row { const char *recipe, *sizes, *consts, *views; } Row;
+typedef struct Row {
+    const char *recipe, *sizes, *consts, *views;
+} Row;
 static const Row rows[] = {
     { "gemm", "M=130 N=70 K=200", "TM=64 TN=64 TK=32 STAGES=3 GROUP=1", NULL },
     { "gemm", "M=70 N=100 K=100", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=32 STAGES=2", "A:t" },
@@ -23,21 +26,31 @@ static const Row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows, DRAWS = 4 };
 
 /* What changes nothing when it is left out, the line before it, how often a kernel may have it, and why. */
-static const struct { const char *recipe, *what, *before; int times; const char *why; } harmless[] = {
-    { "*", "a barrier left out", "#define SCRATCH *", 1, "no scratch is used behind the buffers, or another barrier stands before its first use" },
-    { "*", "a barrier left out", "const * shared_base + SCRATCH + *", 1, "another one stands behind the last use of the buffers, or nothing was there before" },
-    { "gemm", "a barrier left out", "const i32 mul_*", 1, "at the kernel's start nobody has used the buffers" },
+static const struct {
+    const char *recipe, *what, *before;
+    int times;
+    const char *why;
+} harmless[] = {
+    { "*", "a barrier left out", "#define SCRATCH *", 1,
+        "no scratch is used behind the buffers, or another barrier stands before its first use" },
+    { "*", "a barrier left out", "const * shared_base + SCRATCH + *", 1,
+        "another one stands behind the last use of the buffers, or nothing was there before" },
+    { "gemm", "a barrier left out", "const i32 mul_*", 1,
+        "at the kernel's start nobody has used the buffers" },
     { "attention", "a barrier left out", "const u32 q_*", 1, "likewise" },
     { "attention", "a barrier left out", "}", 1, "the loop's barrier stands before the first use of Q" },
-    { "cumsum", "a barrier *", "}", 2, "what two passes of the loop store lies apart; the order of programs does not prove it" },
-    { "attention", "a barrier left out", "const i64 div_*", 1, "the rings of K and V lie beside Q's buffer, and nobody has used them" },
+    { "cumsum", "a barrier *", "}", 2,
+        "what two passes of the loop store lies apart; the order of programs does not prove it" },
+    { "attention", "a barrier left out", "const i64 div_*", 1,
+        "the rings of K and V lie beside Q's buffer, and nobody has used them" },
 };
 enum { HARMLESS = sizeof harmless / sizeof *harmless };
 
 static bool argued(const Row *r, const Fault *f, int *times)
 {
     for (int k = 0; k < HARMLESS; k++)
-        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) && !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0)) {
+        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) &&
+            !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0)) {
             times[k]++;
             return true;
         }
@@ -59,7 +72,8 @@ static bool test(const Row *r, const char *device, int only)
     char why[1000] = "", path[512];
     void *emu = exec_emu_open_once(device, why, sizeof why);
     const Recipe *recipe = recipe_find(r->recipe);
-    Problem *p = emu && recipe ? problem_make(recipe, r->sizes, r->consts, r->views, NULL, 1, why, sizeof why) : NULL;
+    Problem *p =
+        emu && recipe ? problem_make(recipe, r->sizes, r->consts, r->views, NULL, 1, why, sizeof why) : NULL;
     Run run;
     bool ok = p && run_prepare(&run, p, TILE_KERNELS, path, sizeof path, why, sizeof why);
     int caught = 0, missed = 0, spared = 0, times[HARMLESS] = { 0 };
@@ -76,15 +90,23 @@ static bool test(const Row *r, const char *device, int only)
         bool found = false;
         if (only >= 0 && n != only) continue;
         emu_mutant = n;
-        for (int k = 0; k < DRAWS && !found; k++) { exec_emu_draw(emu, k & 1, k >> 1); found = !try(emu, p, &run, why, sizeof why); }
+        for (int k = 0; k < DRAWS && !found; k++) {
+            exec_emu_draw(emu, k & 1, k >> 1);
+            found = !try(emu, p, &run, why, sizeof why);
+        }
         if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
         if (found) caught++;
         else if (argued(r, f, times)) spared++;
-        else { missed++; printf("FAIL %s on %s: fault %d, %s: line %d: %s (after: %s)\n", r->recipe, device, n, f->what, f->line, f->text, f->before); }
+        else {
+            missed++;
+            printf("FAIL %s on %s: fault %d, %s: line %d: %s (after: %s)\n", r->recipe, device, n, f->what,
+                f->line, f->text, f->before);
+        }
         fflush(stdout);
     }
     emu_mutant = -1;
-    printf("%-4s %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL", r->recipe, r->consts, device, faults.n, caught, spared);
+    printf("%-4s %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL", r->recipe,
+        r->consts, device, faults.n, caught, spared);
     if (emu) exec_emu_close(emu);
     if (p) problem_free(p);
     return ok && !missed;
@@ -101,11 +123,15 @@ int main(int argc, char **argv)
         else n++;
     }
     void *emu = exec_emu_open_once("emu_gfx942", why, sizeof why);
-    if (!emu) { printf("SKIP: %s\n", why); return 77; }
+    if (!emu) {
+        printf("SKIP: %s\n", why);
+        return 77;
+    }
     exec_emu_close(emu);
     for (int i = 0; i < ROWS; i++) {
         if (row >= 0 && i != row) continue;
-        for (int k = 1; k < argc; k++) if (argv[k][0] != '-') ok &= test(&rows[i], argv[k], fault);
+        for (int k = 1; k < argc; k++)
+            if (argv[k][0] != '-') ok &= test(&rows[i], argv[k], fault);
         if (!n) ok &= test(&rows[i], "emu_gfx942", fault);
     }
     return !ok;

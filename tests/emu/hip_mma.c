@@ -1,12 +1,14 @@
-/* hip_mma.c: what AMD's matrix instructions compute. Places of elements: hip_fragments.h. Arithmetic: f32 and f64 are a chain of fused
- * multiply-adds in the order of k, integers wrap; the others as measured on the chips, "MMA-Sim" (arXiv 2511.10909), tables for CDNA2 and CDNA3:
+/* hip_mma.c: what AMD's matrix instructions compute. Places of elements: hip_fragments.h. Arithmetic: f32 and
+ * f64 are a chain of fused multiply-adds in the order of k, integers wrap; the others as measured on the
+ * chips, "MMA-Sim" (arXiv 2511.10909), tables for CDNA2 and CDNA3:
  *
- *   gfx90a   f16, bf16: inputs, accumulator and every sum flushed (MIOpen documentation, "MI200 MFMA behavior specifics", says so
- *            too); four products summed in pairs in f32, then added
- *   gfx942   f16, bf16, xf32 (inputs cut to 19 bits), fp8: eight (xf32 four, fp8 sixteen) products cut at 2^-24 of the largest, their sum and the
- *            accumulator rounded down, the sum of both to nearest
+ *   gfx90a   f16, bf16: inputs, accumulator and every sum flushed (MIOpen documentation, "MI200 MFMA behavior
+ * specifics", says so too); four products summed in pairs in f32, then added gfx942   f16, bf16, xf32 (inputs
+ * cut to 19 bits), fp8: eight (xf32 four, fp8 sixteen) products cut at 2^-24 of the largest, their sum and
+ * the accumulator rounded down, the sum of both to nearest
  *
- * Not measured by anyone we know, and taken: gfx950 as gfx942; gfx1100's WMMA four products in pairs, denormals kept. */
+ * Not measured by anyone we know, and taken: gfx950 as gfx942; gfx1100's WMMA four products in pairs,
+ * denormals kept. */
 #include "tests/emu/hip_machine.h"
 #include "tests/emu/hip_fragments.h"
 #include <math.h>
@@ -23,20 +25,41 @@ typedef struct Product {
     int chip;
 } Product;
 
-/* An element and the exponent the hardware aligns by: of its leading digit, subnormals at the format's least, zero at -126. */
-typedef struct Operand { double v[MAX_K][MAX_MN]; int e[MAX_K][MAX_MN]; } Operand;
+/* An element and the exponent the hardware aligns by: of its leading digit, subnormals at the format's least,
+ * zero at -126. */
+typedef struct Operand {
+    double v[MAX_K][MAX_MN];
+    int e[MAX_K][MAX_MN];
+} Operand;
 
-static double word_double(uint64_t w) { double d; memcpy(&d, &w, 8); return d; }
-static uint64_t double_word(double d) { uint64_t w; memcpy(&w, &d, 8); return w; }
+static double word_double(uint64_t w)
+{
+    double d;
+    memcpy(&d, &w, 8);
+    return d;
+}
+static uint64_t double_word(double d)
+{
+    uint64_t w;
+    memcpy(&w, &d, 8);
+    return w;
+}
 static double power(int e) { return word_double((uint64_t)(e + 1023) << 52); }
-static double bits_f32(uint32_t w) { float f; memcpy(&f, &w, 4); return f; }
+static double bits_f32(uint32_t w)
+{
+    float f;
+    memcpy(&f, &w, 4);
+    return f;
+}
 
-/* A small format: `man` digits, `exps` bits of exponent. top: 1 its largest exponent holds infinity and NaN, 2 only all ones are NaN, 3 only -0 is. */
+/* A small format: `man` digits, `exps` bits of exponent. top: 1 its largest exponent holds infinity and NaN,
+ * 2 only all ones are NaN, 3 only -0 is. */
 static double small(uint32_t x, int man, int exps, int top)
 {
     uint32_t sign = x >> (man + exps), m = x & ((1u << man) - 1), e = x >> man & ((1u << exps) - 1);
     int bias = (1 << (exps - 1)) - 1 + (top == 3);
-    double y = e ? word_double((uint64_t)((int)e - bias + 1023) << 52 | (uint64_t)m << (52 - man)) : m * power(1 - bias - man);
+    double y = e ? word_double((uint64_t)((int)e - bias + 1023) << 52 | (uint64_t)m << (52 - man))
+                 : m * power(1 - bias - man);
     if (top == 1 && e == (1u << exps) - 1) y = m ? NAN : INFINITY;
     if (top == 2 && e == (1u << exps) - 1 && m == (1u << man) - 1) y = NAN;
     if (top == 3 && sign && !e && !m) y = NAN;
@@ -71,7 +94,12 @@ static int least_exponent(Type t)
     case E5M2: return -14;
     case E4M3_FNUZ: return -7;
     case E5M2_FNUZ: return -15;
-    case BF16: case F32: case XF32: case F64: case I8: case U8: return -126;
+    case BF16:
+    case F32:
+    case XF32:
+    case F64:
+    case I8:
+    case U8: return -126;
     }
     return 0;
 }
@@ -97,7 +125,7 @@ static void gather(const Product *p, int side, const void *const *lanes, Operand
         }
 }
 
-/* --- one row of d, all columns ------------------------------------------------------------------------------------------------------- */
+/* --- one row of d, all columns ----------------------------------------------------------------------- */
 
 static float flushed(float v, float least) { return fabsf(v) < least ? v * 0.0f : v; }
 
@@ -120,13 +148,20 @@ static void pairs(const Product *p, const Operand *a, const Operand *b, int i, f
 }
 
 /* Sums of products, each cut towards zero at 2^-24 of the largest one's exponent, which comes back. */
-static void cut_sums(const Operand *a, const Operand *b, int i, int k0, int k1, int step, int n, double *sum, int *e)
+static void cut_sums(
+    const Operand *a, const Operand *b, int i, int k0, int k1, int step, int n, double *sum, int *e)
 {
     double up[MAX_MN];
-    for (int j = 0; j < n; j++) { e[j] = -1000; sum[j] = 0; }
+    for (int j = 0; j < n; j++) {
+        e[j] = -1000;
+        sum[j] = 0;
+    }
     for (int k = k0; k < k1; k += step) {
         int ea = a->e[k][i];
-        for (int j = 0; j < n; j++) { int s = ea + b->e[k][j]; e[j] = s > e[j] ? s : e[j]; }
+        for (int j = 0; j < n; j++) {
+            int s = ea + b->e[k][j];
+            e[j] = s > e[j] ? s : e[j];
+        }
     }
     for (int j = 0; j < n; j++) up[j] = power(24 - e[j]);
     for (int k = k0; k < k1; k += step) {
@@ -145,7 +180,10 @@ static void aligned(const Product *p, const Operand *a, const Operand *b, int i,
     for (int k = 0; k < p->x->k; k += group) {
         double plain[MAX_MN], large[MAX_MN], sum[MAX_MN], odd[MAX_MN];
         int e[MAX_MN], eo[MAX_MN], end = p->x->k - k < group ? p->x->k : k + group;
-        for (int j = 0; j < n; j++) { plain[j] = c[j]; large[j] = 0; }
+        for (int j = 0; j < n; j++) {
+            plain[j] = c[j];
+            large[j] = 0;
+        }
         for (int h = k; h < end; h++)
             for (int j = 0; j < n; j++) {
                 double q = a->v[h][i] * b->v[h][j];
@@ -155,7 +193,10 @@ static void aligned(const Product *p, const Operand *a, const Operand *b, int i,
         cut_sums(a, b, i, k, end, byte ? 2 : 1, n, sum, e);
         if (byte) cut_sums(a, b, i, k + 1, end, 2, n, odd, eo);
         for (int j = 0; j < n; j++) {
-            if (!isfinite(plain[j]) || large[j] != 0) { c[j] = (float)(!isfinite(plain[j]) ? plain[j] : large[j]); continue; }
+            if (!isfinite(plain[j]) || large[j] != 0) {
+                c[j] = (float)(!isfinite(plain[j]) ? plain[j] : large[j]);
+                continue;
+            }
             if (byte) {
                 if (eo[j] > e[j]) e[j] = eo[j];
                 sum[j] = down(sum[j], e[j] - 24) + down(odd[j], e[j] - 24);
@@ -179,7 +220,8 @@ static void multiply(const Product *p, const Operand *a, const Operand *b, void 
         }
         if (p->a == I8 || p->a == U8) {
             double sum[MAX_MN] = { 0 };
-            for (int k = 0; k < x->k; k++) for (int j = 0; j < x->n; j++) sum[j] += a->v[k][i] * b->v[k][j];
+            for (int k = 0; k < x->k; k++)
+                for (int j = 0; j < x->n; j++) sum[j] += a->v[k][i] * b->v[k][j];
             for (int j = 0; j < x->n; j++) *w[j] += (uint32_t)(int32_t)sum[j];
         } else if (p->a == F64) {
             for (int j = 0; j < x->n; j++) {
@@ -191,7 +233,9 @@ static void multiply(const Product *p, const Operand *a, const Operand *b, void 
         } else {
             for (int j = 0; j < x->n; j++) memcpy(&c[j], w[j], 4);
             /* products of f32 are exact in f64: the sum is rounded twice, which shows once in 2^29 */
-            if (p->a == F32) for (int k = 0; k < x->k; k++) for (int j = 0; j < x->n; j++) c[j] = (float)(a->v[k][i] * b->v[k][j] + c[j]);
+            if (p->a == F32)
+                for (int k = 0; k < x->k; k++)
+                    for (int j = 0; j < x->n; j++) c[j] = (float)(a->v[k][i] * b->v[k][j] + c[j]);
             else if (p->chip == 0x942 || p->chip == 0x950) aligned(p, a, b, i, c);
             else pairs(p, a, b, i, c);
             for (int j = 0; j < x->n; j++) memcpy(w[j], &c[j], 4);
@@ -199,7 +243,8 @@ static void multiply(const Product *p, const Operand *a, const Operand *b, void 
     }
 }
 
-/* "mfma_f32_32x32x8f16", "mfma_f32_32x32x8bf16_1k", "mfma_f32_32x32x16_fp8_bf8", "wmma_i32_16x16x16_iu8": the shape and the types. */
+/* "mfma_f32_32x32x8f16", "mfma_f32_32x32x8bf16_1k", "mfma_f32_32x32x16_fp8_bf8", "wmma_i32_16x16x16_iu8": the
+ * shape and the types. */
 static bool parse(int chip, const char *name, Product *p)
 {
     char unit[8], out[8], types[24] = "";
@@ -207,35 +252,63 @@ static bool parse(int chip, const char *name, Product *p)
     if (sscanf(name, "%4[a-z]_%3[a-z0-9]_%dx%dx%d%23s", unit, out, &m, &n, &k, types) != 6) return false;
     const char *t = *types == '_' ? types + 1 : types;
     bool gfx11 = chip >= 0x1100, ocp = chip == 0x950;
-    static const struct { const char *text; Type a, b; int bits; unsigned chips; } known[] = {      /* chips: 1 gfx90a, 2 gfx942, 4 gfx950, 8 gfx11 */
-        { "f16", F16, F16, 16, 15 }, { "bf16_1k", BF16, BF16, 16, 7 }, { "bf16", BF16, BF16, 16, 12 }, { "f32", F32, F32, 32, 7 }, { "xf32", XF32, XF32, 32, 2 },
-        { "f64", F64, F64, 64, 7 }, { "i8", I8, I8, 8, 7 },
-        { "iu8", I8, I8, 8, 8 }, { "iu8_ss", I8, I8, 8, 8 }, { "iu8_su", I8, U8, 8, 8 }, { "iu8_us", U8, I8, 8, 8 }, { "iu8_uu", U8, U8, 8, 8 },
-        { "fp8_fp8", E4M3, E4M3, 8, 6 }, { "fp8_bf8", E4M3, E5M2, 8, 6 }, { "bf8_fp8", E5M2, E4M3, 8, 6 }, { "bf8_bf8", E5M2, E5M2, 8, 6 },
+    static const struct {
+        const char *text;
+        Type a, b;
+        int bits;
+        unsigned chips;
+    } known[] = {
+        /* chips: 1 gfx90a, 2 gfx942, 4 gfx950, 8 gfx11 */
+        { "f16", F16, F16, 16, 15 },
+        { "bf16_1k", BF16, BF16, 16, 7 },
+        { "bf16", BF16, BF16, 16, 12 },
+        { "f32", F32, F32, 32, 7 },
+        { "xf32", XF32, XF32, 32, 2 },
+        { "f64", F64, F64, 64, 7 },
+        { "i8", I8, I8, 8, 7 },
+        { "iu8", I8, I8, 8, 8 },
+        { "iu8_ss", I8, I8, 8, 8 },
+        { "iu8_su", I8, U8, 8, 8 },
+        { "iu8_us", U8, I8, 8, 8 },
+        { "iu8_uu", U8, U8, 8, 8 },
+        { "fp8_fp8", E4M3, E4M3, 8, 6 },
+        { "fp8_bf8", E4M3, E5M2, 8, 6 },
+        { "bf8_fp8", E5M2, E4M3, 8, 6 },
+        { "bf8_bf8", E5M2, E5M2, 8, 6 },
     };
     unsigned bit = chip == 0x90a ? 1 : chip == 0x942 ? 2 : chip == 0x950 ? 4 : gfx11 ? 8 : 0;
     int bits = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].text, t) && known[i].chips & bit) { p->a = known[i].a; p->b = known[i].b; bits = known[i].bits; }
+        if (!strcmp(known[i].text, t) && known[i].chips & bit) {
+            p->a = known[i].a;
+            p->b = known[i].b;
+            bits = known[i].bits;
+        }
     if (!bits || (!strcmp(unit, "wmma")) != gfx11) return false;
-    if (p->a >= E4M3 && !ocp) { p->a += 2; p->b += 2; }        /* gfx942: FNUZ */
+    if (p->a >= E4M3 && !ocp) {
+        p->a += 2;
+        p->b += 2;
+    } /* gfx942: FNUZ */
     p->x = NULL;
     for (int i = 0; i < HIP_INSTRS; i++) {
         const HipInstr *x = &hip_instrs[i];
         if (x->m == m && x->n == n && x->k == k && x->bits == bits && (x->wave == 32) == gfx11) p->x = x;
     }
     if (!p->x) return false;
-    /* what came with a chip: 16-bit shapes with 8 elements a lane gfx950, 8-bit ones gfx942; four 8-bit elements only gfx90a */
+    /* what came with a chip: 16-bit shapes with 8 elements a lane gfx950, 8-bit ones gfx942; four 8-bit
+     * elements only gfx90a */
     if (bits == 16 && p->x->per == 8 && bit != 4) return false;
     if (bits == 8 && p->x->per == 8 && bit == 1) return false;
-    if (bits == 8 && p->x->per >= 16 && !gfx11 && (bit != 4 || (p->x->per == 16) != (p->a == I8))) return false;      /* 16 elements: i8; 32: f8f6f4 */
+    if (bits == 8 && p->x->per >= 16 && !gfx11 && (bit != 4 || (p->x->per == 16) != (p->a == I8)))
+        return false; /* 16 elements: i8; 32: f8f6f4 */
     if (bits == 8 && p->x->per == 4 && bit != 1) return false;
     p->chip = chip;
     p->flush = chip == 0x90a && bits == 16;
     return true;
 }
 
-bool hip_mma_wave(int chip, const char *name, int lanes, void *const *d, const void *const *a, const void *const *b)
+bool hip_mma_wave(
+    int chip, const char *name, int lanes, void *const *d, const void *const *a, const void *const *b)
 {
     static Operand x, y;
     static char last[48];
@@ -247,9 +320,10 @@ bool hip_mma_wave(int chip, const char *name, int lanes, void *const *d, const v
         last_chip = chip;
     }
     if (lanes != p.x->wave) return false;
-    for (int l = 0; p.x->copies > 1 && l < 16; l++) {      /* lanes 16.. must hold what lanes 0..15 do */
+    for (int l = 0; p.x->copies > 1 && l < 16; l++) { /* lanes 16.. must hold what lanes 0..15 do */
         size_t bytes = (size_t)p.x->per * (size_t)p.x->bits / 8;
-        if (memcmp(a[l], a[l + 16], bytes) || memcmp(b[l], b[l + 16], bytes)) hip_fail("%s: lane %d does not hold what lane %d holds", name, l + 16, l);
+        if (memcmp(a[l], a[l + 16], bytes) || memcmp(b[l], b[l + 16], bytes))
+            hip_fail("%s: lane %d does not hold what lane %d holds", name, l + 16, l);
     }
     gather(&p, 0, a, &x);
     gather(&p, 1, b, &y);

@@ -1,5 +1,6 @@
-/* hip_products.c: hip_products DEVICE...: products of every pair of operand types at ragged extents, small tiles and large ones, on each chip; the sums are exact. Every
- * matrix instruction that the chip has a wrapper for and that is ever chosen must have been run by one of them. */
+/* hip_products.c: hip_products DEVICE...: products of every pair of operand types at ragged extents, small
+ * tiles and large ones, on each chip; the sums are exact. Every matrix instruction that the chip has a
+ * wrapper for and that is ever chosen must have been run by one of them. */
 #include "tests/emu/exec_emu.h"
 #include "backends/hip/prelude.h"
 #include <stdio.h>
@@ -9,21 +10,44 @@
 
 enum { M = 33, N = 65, K = 149, SKIP = 77 };
 
-static const struct { RefType a, b, sum; const char *precision; } pairs[] = {
-    { REF_F16, REF_F16, REF_F32 }, { REF_BF16, REF_BF16, REF_F32 }, { REF_F32, REF_F32, REF_F32 }, { REF_F32, REF_F32, REF_F32, ", precision = tf32" }, { REF_F64, REF_F64, REF_F64 },
-    { REF_I8, REF_I8, REF_I32 }, { REF_U8, REF_U8, REF_I32 }, { REF_I8, REF_U8, REF_I32 }, { REF_U8, REF_I8, REF_I32 },
-    { REF_F8E4M3, REF_F8E4M3, REF_F32 }, { REF_F8E5M2, REF_F8E5M2, REF_F32 }, { REF_F8E4M3, REF_F8E5M2, REF_F32 }, { REF_F8E5M2, REF_F8E4M3, REF_F32 },
+static const struct {
+    RefType a, b, sum;
+    const char *precision;
+} pairs[] = {
+    { REF_F16, REF_F16, REF_F32 },
+    { REF_BF16, REF_BF16, REF_F32 },
+    { REF_F32, REF_F32, REF_F32 },
+    { REF_F32, REF_F32, REF_F32, ", precision = tf32" },
+    { REF_F64, REF_F64, REF_F64 },
+    { REF_I8, REF_I8, REF_I32 },
+    { REF_U8, REF_U8, REF_I32 },
+    { REF_I8, REF_U8, REF_I32 },
+    { REF_U8, REF_I8, REF_I32 },
+    { REF_F8E4M3, REF_F8E4M3, REF_F32 },
+    { REF_F8E5M2, REF_F8E5M2, REF_F32 },
+    { REF_F8E4M3, REF_F8E5M2, REF_F32 },
+    { REF_F8E5M2, REF_F8E4M3, REF_F32 },
 };
-static const int tiles[][3] = { { 64, 64, 32 }, { 32, 32, 16 }, { 16, 16, 16 }, { 16, 16, 32 }, { 32, 64, 64 }, { 16, 32, 128 } };     /* the last two for 8 bits on gfx950 */
+static const int tiles[][3] = { { 64, 64, 32 }, { 32, 32, 16 }, { 16, 16, 16 }, { 16, 16, 32 },
+    { 32, 64, 64 }, { 16, 32, 128 } }; /* the last two for 8 bits on gfx950 */
 enum { PAIRS = sizeof pairs / sizeof *pairs, TILES = sizeof tiles / sizeof *tiles, DEEP = 4 };
 
 /* Small integers, exact in every type: -3 .. 3, from 0 where there is no sign. */
-static double value(RefType t, int i, int k) { int x = (i * 31 + k * 17 + i * k) % 7; return t == REF_U8 ? x : x - 3; }
+static double value(RefType t, int i, int k)
+{
+    int x = (i * 31 + k * 17 + i * k) % 7;
+    return t == REF_U8 ? x : x - 3;
+}
 
 static void fill(Tensor *t, RefType type, void *data, int rows, int cols)
 {
     for (int i = 0; i < rows * cols; i++) ref_put(type, data, i, value(type, i / cols, i % cols));
-    *t = (Tensor){ .type = type, .rank = 2, .shape = { rows, cols }, .stride = { cols, 1 }, .count = rows * cols, .base = data };
+    *t = (Tensor){ .type = type,
+        .rank = 2,
+        .shape = { rows, cols },
+        .stride = { cols, 1 },
+        .count = rows * cols,
+        .base = data };
 }
 
 static bool product(void *emu, const char *path, int p, int t, int transposed, char *why, size_t size)
@@ -40,9 +64,12 @@ static bool product(void *emu, const char *path, int p, int t, int transposed, c
     if (!exec_emu_run(emu, &r, why, size)) return false;
     for (int i = 0; i < M * N; i++) {
         double want = 0;
-        for (int k = 0; k < K; k++) want += value(pairs[p].a, i / N, k) * (transposed ? value(pairs[p].b, i % N, k) : value(pairs[p].b, k, i % N));
+        for (int k = 0; k < K; k++)
+            want += value(pairs[p].a, i / N, k) *
+                    (transposed ? value(pairs[p].b, i % N, k) : value(pairs[p].b, k, i % N));
         if (ref_get(pairs[p].sum, c, i) == want) continue;
-        snprintf(why, size, "element [%d, %d] is %g, not %g", i / N, i % N, ref_get(pairs[p].sum, c, i), want);
+        snprintf(
+            why, size, "element [%d, %d] is %g, not %g", i / N, i % N, ref_get(pairs[p].sum, c, i), want);
         return false;
     }
     return true;
@@ -55,27 +82,43 @@ static void write_kernels(FILE *f)
             for (int transposed = 0; transposed < 2; transposed++) {
                 const char *sum = ref_type_name(pairs[p].sum);
                 char window[60];
-                if (transposed) snprintf(window, sizeof window, "j*%d +: %d, k*%d +: %d", tiles[t][1], tiles[t][1], tiles[t][2], tiles[t][2]);
-                else snprintf(window, sizeof window, "k*%d +: %d, j*%d +: %d", tiles[t][2], tiles[t][2], tiles[t][1], tiles[t][1]);
-                fprintf(f, "kernel p%d_%d_%d(in %s A[M, K], in %s B[%s], out %s C[M, N]) grid (cdiv(M, %d), cdiv(N, %d)) {\n    let (i, j) = program_id();\n    var acc = zeros([%d, %d], %s);\n",
-                        p, t, transposed, ref_type_name(pairs[p].a), ref_type_name(pairs[p].b), transposed ? "N, K" : "K, N", sum, tiles[t][0], tiles[t][1], tiles[t][0], tiles[t][1], sum);
-                fprintf(f, "    for k in 0 .. cdiv(K, %d) {\n        let b = load(B[%s], latency = 2);\n        acc = mma(load(A[i*%d +: %d, k*%d +: %d], latency = 2), %s, acc%s);\n    }\n",
-                        tiles[t][2], window, tiles[t][0], tiles[t][0], tiles[t][2], tiles[t][2], transposed ? "transpose(b)" : "b",
-                        pairs[p].precision ? pairs[p].precision : "");
-                fprintf(f, "    store(C[i*%d +: %d, j*%d +: %d], acc);\n}\n", tiles[t][0], tiles[t][0], tiles[t][1], tiles[t][1]);
+                if (transposed)
+                    snprintf(window, sizeof window, "j*%d +: %d, k*%d +: %d", tiles[t][1], tiles[t][1],
+                        tiles[t][2], tiles[t][2]);
+                else
+                    snprintf(window, sizeof window, "k*%d +: %d, j*%d +: %d", tiles[t][2], tiles[t][2],
+                        tiles[t][1], tiles[t][1]);
+                fprintf(f,
+                    "kernel p%d_%d_%d(in %s A[M, K], in %s B[%s], out %s C[M, N]) grid (cdiv(M, %d), cdiv(N, "
+                    "%d)) {\n    let (i, j) = program_id();\n    var acc = zeros([%d, %d], %s);\n",
+                    p, t, transposed, ref_type_name(pairs[p].a), ref_type_name(pairs[p].b),
+                    transposed ? "N, K" : "K, N", sum, tiles[t][0], tiles[t][1], tiles[t][0], tiles[t][1],
+                    sum);
+                fprintf(f,
+                    "    for k in 0 .. cdiv(K, %d) {\n        let b = load(B[%s], latency = 2);\n        acc "
+                    "= mma(load(A[i*%d +: %d, k*%d +: %d], latency = 2), %s, acc%s);\n    }\n",
+                    tiles[t][2], window, tiles[t][0], tiles[t][0], tiles[t][2], tiles[t][2],
+                    transposed ? "transpose(b)" : "b", pairs[p].precision ? pairs[p].precision : "");
+                fprintf(f, "    store(C[i*%d +: %d, j*%d +: %d], acc);\n}\n", tiles[t][0], tiles[t][0],
+                    tiles[t][1], tiles[t][1]);
             }
 }
 
 /* The wrappers that a chip has: those whose text the back end would give. */
 static int check_seen(const char *device, char seen[][40], int n)
 {
-    static const char *const names[] = {
-"mfma_32x32x8_f16", "mfma_16x16x16_f16", "mfma_32x32x8_bf16", "mfma_16x16x16_bf16", "mfma_32x32x16_f16", "mfma_16x16x32_f16", "mfma_32x32x16_bf16", "mfma_16x16x32_bf16",
-        "mfma_32x32x2_f32", "mfma_16x16x4_f32", "mfma_32x32x4_xf32", "mfma_16x16x8_xf32", "mfma_16x16x4_f64", "mfma_32x32x8_i8", "mfma_16x16x16_i8", "mfma_32x32x16_i8", "mfma_16x16x32_i8",
-        "mfma_32x32x16_f8e4m3", "mfma_32x32x16_f8e5m2", "mfma_32x32x16_f8e4m3_f8e5m2", "mfma_32x32x16_f8e5m2_f8e4m3", "mfma_16x16x32_f8e4m3", "mfma_16x16x32_f8e5m2",
-        "mfma_16x16x32_f8e4m3_f8e5m2", "mfma_16x16x32_f8e5m2_f8e4m3", "mfma_32x32x32_i8", "mfma_16x16x64_i8", "mfma_32x32x64_f8e4m3", "mfma_32x32x64_f8e5m2",
-        "mfma_32x32x64_f8e4m3_f8e5m2", "mfma_32x32x64_f8e5m2_f8e4m3", "mfma_16x16x128_f8e4m3", "mfma_16x16x128_f8e5m2", "mfma_16x16x128_f8e4m3_f8e5m2", "mfma_16x16x128_f8e5m2_f8e4m3", "wmma_16x16x16_f16", "wmma_16x16x16_bf16", "wmma_16x16x16_i8", "wmma_16x16x16_u8", "wmma_16x16x16_i8_u8", "wmma_16x16x16_u8_i8"
-    };
+    static const char *const names[] = { "mfma_32x32x8_f16", "mfma_16x16x16_f16", "mfma_32x32x8_bf16",
+        "mfma_16x16x16_bf16", "mfma_32x32x16_f16", "mfma_16x16x32_f16", "mfma_32x32x16_bf16",
+        "mfma_16x16x32_bf16", "mfma_32x32x2_f32", "mfma_16x16x4_f32", "mfma_32x32x4_xf32",
+        "mfma_16x16x8_xf32", "mfma_16x16x4_f64", "mfma_32x32x8_i8", "mfma_16x16x16_i8", "mfma_32x32x16_i8",
+        "mfma_16x16x32_i8", "mfma_32x32x16_f8e4m3", "mfma_32x32x16_f8e5m2", "mfma_32x32x16_f8e4m3_f8e5m2",
+        "mfma_32x32x16_f8e5m2_f8e4m3", "mfma_16x16x32_f8e4m3", "mfma_16x16x32_f8e5m2",
+        "mfma_16x16x32_f8e4m3_f8e5m2", "mfma_16x16x32_f8e5m2_f8e4m3", "mfma_32x32x32_i8", "mfma_16x16x64_i8",
+        "mfma_32x32x64_f8e4m3", "mfma_32x32x64_f8e5m2", "mfma_32x32x64_f8e4m3_f8e5m2",
+        "mfma_32x32x64_f8e5m2_f8e4m3", "mfma_16x16x128_f8e4m3", "mfma_16x16x128_f8e5m2",
+        "mfma_16x16x128_f8e4m3_f8e5m2", "mfma_16x16x128_f8e5m2_f8e4m3", "wmma_16x16x16_f16",
+        "wmma_16x16x16_bf16", "wmma_16x16x16_i8", "wmma_16x16x16_u8", "wmma_16x16x16_i8_u8",
+        "wmma_16x16x16_u8_i8" };
     char full[40];
     volatile int missing = 0, have = 0;
     Session s;
@@ -87,7 +130,10 @@ static int check_seen(const char *device, char seen[][40], int n)
         if (!hip_matrix(&s, target_find(full), names[k])) continue;
         have++;
         for (int i = 0; i < n; i++) used |= !strcmp(seen[i], names[k]);
-        if (!used) { printf("FAIL %s: no product ran %s\n", device, names[k]); missing++; }
+        if (!used) {
+            printf("FAIL %s: no product ran %s\n", device, names[k]);
+            missing++;
+        }
     }
     session_free(&s);
     printf("%s: %d of %d matrix instructions ran\n", device, have - missing, have);
@@ -98,7 +144,9 @@ static int collect(const char *text, char seen[][40], int n)
 {
     for (const char *p = text; p && (p = strpbrk(p, "mw")); p++) {
         size_t len = strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        if ((strncmp(p, "mfma_", 5) && strncmp(p, "wmma_", 5)) || p[len] != '(' || len >= 40 || (p > text && p[-1] != ' ')) continue;
+        if ((strncmp(p, "mfma_", 5) && strncmp(p, "wmma_", 5)) || p[len] != '(' || len >= 40 ||
+            (p > text && p[-1] != ' '))
+            continue;
         int k = 0;
         while (k < n && (strncmp(seen[k], p, len) || seen[k][len])) k++;
         if (k == n && n < 64) snprintf(seen[n++], 40, "%.*s", (int)len, p);
@@ -118,12 +166,21 @@ int main(int argc, char **argv)
         static char seen[64][40];
         int n = 0;
         void *emu = exec_emu_open_once(argv[d], why, sizeof why);
-        if (!emu) { printf("SKIP: %s\n", why); unlink(path); return SKIP; }
+        if (!emu) {
+            printf("SKIP: %s\n", why);
+            unlink(path);
+            return SKIP;
+        }
         for (int p = 0; p < PAIRS; p++)
             for (int t = 0; t < TILES; t++) {
                 if (t >= DEEP && (strcmp(argv[d], "one_gfx950") || ref_type_size(pairs[p].a) != 1)) continue;
                 bool ok = product(emu, path, p, t, (p + t) % 2, why, sizeof why);
-                if (!ok) { printf("FAIL %s: %s x %s, tiles of %d x %d x %d: %s\n", argv[d], ref_type_name(pairs[p].a), ref_type_name(pairs[p].b), tiles[t][0], tiles[t][1], tiles[t][2], why); bad++; }
+                if (!ok) {
+                    printf("FAIL %s: %s x %s, tiles of %d x %d x %d: %s\n", argv[d],
+                        ref_type_name(pairs[p].a), ref_type_name(pairs[p].b), tiles[t][0], tiles[t][1],
+                        tiles[t][2], why);
+                    bad++;
+                }
                 ran++;
                 n = collect(exec_emu_text(emu), seen, n);
             }

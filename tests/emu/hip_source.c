@@ -1,5 +1,6 @@
-/* hip_source.c: see hip_source.h. Taken out: what holds assembly, address spaces or types that the host compiler lacks, and the loads and stores
- * that hip_device.h checks for alignment. Accesses to memory by type tell the machine where they go. */
+/* hip_source.c: see hip_source.h. Taken out: what holds assembly, address spaces or types that the host
+ * compiler lacks, and the loads and stores that hip_device.h checks for alignment. Accesses to memory by type
+ * tell the machine where they go. */
 #include "tests/emu/hip_source.h"
 #include <ctype.h>
 #include <string.h>
@@ -7,27 +8,40 @@
 static bool line_has(const char *p, size_t n, const char *what)
 {
     size_t len = strlen(what);
-    for (size_t i = 0; i + len <= n; i++) if (!memcmp(p + i, what, len)) return true;
+    for (size_t i = 0; i + len <= n; i++)
+        if (!memcmp(p + i, what, len)) return true;
     return false;
 }
 
 static bool is_ours(const char *p, size_t n)
 {
-    static const char *const marks[] = { "asm(", "asm ", "address_space", "typedef __bf16 bf16x2", "void ldg_b32(", "void ldg_b64(", "void ldg_b128(",
-                                         "void stg_b32(", "void stg_b64(", "void stg_b128(", "nontemporal" };
+    static const char *const marks[] = { "asm(", "asm ", "address_space", "typedef __bf16 bf16x2",
+        "void ldg_b32(", "void ldg_b64(", "void ldg_b128(", "void stg_b32(", "void stg_b64(",
+        "void stg_b128(", "nontemporal" };
     if (n > 5 && !strncmp(p, "#line", 5)) return true;
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) if (line_has(p, n, marks[i])) return true;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (line_has(p, n, marks[i])) return true;
     return false;
 }
 
-static const struct { const char *call, *what; bool more; } planted[] = {
-    { "block_barrier(", "a barrier left out", false }, { "memory_barrier(", "a barrier left out", false }, { "memory_barrier(", "a barrier that lets memory be", true },
-    { "warp_sync(", "a wave barrier left out", false }, { "wait_loads(", "a wait left out", false }, { "wait_loads(", "one load more in flight", true },
+static const struct {
+    const char *call, *what;
+    bool more;
+} planted[] = {
+    { "block_barrier(", "a barrier left out", false },
+    { "memory_barrier(", "a barrier left out", false },
+    { "memory_barrier(", "a barrier that lets memory be", true },
+    { "warp_sync(", "a wave barrier left out", false },
+    { "wait_loads(", "a wait left out", false },
+    { "wait_loads(", "one load more in flight", true },
 };
 
 static void copy_line(char *out, size_t size, const char *p, size_t n)
 {
-    while (n && *p == ' ') { p++; n--; }
+    while (n && *p == ' ') {
+        p++;
+        n--;
+    }
     snprintf(out, size, "%.*s", (int)n, p);
 }
 
@@ -45,12 +59,17 @@ static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n, co
 {
     for (size_t k = 0; k < sizeof planted / sizeof *planted && faults->n < MAX_FAULTS; k++) {
         size_t at = 0, len = strlen(planted[k].call);
-        while (at + len < n && (memcmp(p + at, planted[k].call, len) || (at && (isalnum((unsigned char)p[at - 1]) || p[at - 1] == '_')))) at++;
+        while (at + len < n && (memcmp(p + at, planted[k].call, len) ||
+                                   (at && (isalnum((unsigned char)p[at - 1]) || p[at - 1] == '_'))))
+            at++;
         if (at + len >= n) continue;
         const char *end = memchr(p + at, ')', n - at);
         if (!planted[k].more) fprintf(f, "if (emu_mutant == %d) {} else ", faults->n);
-        else if (planted[k].call[0] == 'm') fprintf(f, "if (emu_mutant == %d) block_barrier(); else ", faults->n);
-        else fprintf(f, "if (emu_mutant == %d) wait_loads((%.*s) + 1); else ", faults->n, (int)(end - (p + at + len)), p + at + len);
+        else if (planted[k].call[0] == 'm')
+            fprintf(f, "if (emu_mutant == %d) block_barrier(); else ", faults->n);
+        else
+            fprintf(f, "if (emu_mutant == %d) wait_loads((%.*s) + 1); else ", faults->n,
+                (int)(end - (p + at + len)), p + at + len);
         note(faults, line, planted[k].what, p, n, before);
     }
     fwrite(p, 1, n, f);
@@ -60,9 +79,14 @@ static void prelude_line(FILE *f, const char *p, size_t n)
 {
     static const char builtin[] = "__has_builtin(";
     const char *brace = line_has(p, n, " ldg_") || line_has(p, n, " stg_") ? memchr(p, '{', n) : NULL;
-    bool load = line_has(p, n, " ldg_"), typed = brace && line_has(p, (size_t)(brace - p), "*p") && !line_has(p, (size_t)(brace - p), "void *p");
+    bool load = line_has(p, n, " ldg_"), typed = brace && line_has(p, (size_t)(brace - p), "*p") &&
+                                                 !line_has(p, (size_t)(brace - p), "void *p");
     for (size_t i = 0; i < n; i++) {
-        if (n - i >= sizeof builtin - 1 && !memcmp(p + i, builtin, sizeof builtin - 1)) { fputs("EMU_HAS_BUILTIN(", f); i += sizeof builtin - 2; continue; }
+        if (n - i >= sizeof builtin - 1 && !memcmp(p + i, builtin, sizeof builtin - 1)) {
+            fputs("EMU_HAS_BUILTIN(", f);
+            i += sizeof builtin - 2;
+            continue;
+        }
         fputc(p[i], f);
         if (typed && p + i == brace) fprintf(f, " hip_memory(p, sizeof *p, %d);", !load);
     }
@@ -74,8 +98,11 @@ static bool starts_statement(char last) { return last == ';' || last == '{' || l
 /* Of LDS: the prelude holds only what the kernel uses. */
 static int smallest_access(const char *text)
 {
-    static const char *const marks[2][8] = { { "LDS(u8", "LDS(i8", "LDS(bool", "LDS(const u8", NULL }, { "LDS(u16", "LDS(i16", "LDS(const u16", "LDS(_Float16", NULL } };
-    for (int k = 0; k < 2; k++) for (int i = 0; marks[k][i]; i++) if (strstr(text, marks[k][i])) return 1 + k;
+    static const char *const marks[2][8] = { { "LDS(u8", "LDS(i8", "LDS(bool", "LDS(const u8", NULL },
+        { "LDS(u16", "LDS(i16", "LDS(const u16", "LDS(_Float16", NULL } };
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; marks[k][i]; i++)
+            if (strstr(text, marks[k][i])) return 1 + k;
     return 4;
 }
 
@@ -91,7 +118,8 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
         size_t n = strcspn(p, "\n");
         if (!is_ours(p, n)) {
             if (!strncmp(p, "KERNEL(", 7)) kernel = true;
-            bool call = body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !line_has(p, n, "else ");
+            bool call =
+                body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !line_has(p, n, "else ");
             if (call) fprintf(f, "hip_line = %d; ", line);
             if (body && faults) plant(f, faults, line, p, n, before);
             else if (body) fwrite(p, 1, n, f);
@@ -109,5 +137,6 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
         }
         p += n + (p[n] == '\n');
     }
-    fprintf(f, "EMU_ENTRY(%s, %lld, %d)\n", code->name, (long long)(code->shared_bytes ? code->shared_bytes : 16), smallest_access(code->text));
+    fprintf(f, "EMU_ENTRY(%s, %lld, %d)\n", code->name,
+        (long long)(code->shared_bytes ? code->shared_bytes : 16), smallest_access(code->text));
 }

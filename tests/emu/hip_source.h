@@ -3,6 +3,6 @@
 #include "tests/emu/cuda_source.h"
 #include <stdio.h>
 
-/* The text with hip_device.h before it, without the lines whose functions are that header's, and the entry that launches it; with `faults`,
- * barriers and waits can be left out (cuda_source.h). */
+/* The text with hip_device.h before it, without the lines whose functions are that header's, and the entry
+ * that launches it; with `faults`, barriers and waits can be left out (cuda_source.h). */
 void hip_write_source(FILE *, const GpuCode *, Faults *faults);

@@ -1,9 +1,10 @@
-/* hopper.c: tile_emu_hopper: kernels that become rings, TMA and wgmma on sm_90a, at ragged sizes, each under several orders of warps and moments
- * of completion; and with faults planted in the emitted text, of which none may go unnoticed.
+/* hopper.c: tile_emu_hopper: kernels that become rings, TMA and wgmma on sm_90a, at ragged sizes, each under
+ * several orders of warps and moments of completion; and with faults planted in the emitted text, of which
+ * none may go unnoticed.
  *
  *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references
- *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and options of the lowering
- *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
+ *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and
+ * options of the lowering tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
 #include "tests/emu/emu.h"
@@ -13,11 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Row { const char *recipe, *sizes, *consts, *views; bool faults, portable, early; } Row;
+typedef struct Row {
+    const char *recipe, *sizes, *consts, *views;
+    bool faults, portable, early;
+} Row;
 
 #define SMALL "M=200 N=136 K=328"
 #define HEADS "B=1 H=4 HK=2 "
-/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several programs. portable: sm_80's kernels. early: such as may start before the grids before them have ended */
+/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several
+ * programs. portable: sm_80's kernels. early: such as may start before the grids before them have ended */
 static const Row rows[] = {
     { "gemm", SMALL, "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", "A:t", .faults = true },
@@ -30,10 +35,12 @@ static const Row rows[] = {
     { "gemm", "M=96 N=80 K=272", "T=f8e5m2 TO=f16 TM=128 TN=32 TK=128", "B:t" },
     { "gemm", "M=144 N=80 K=272", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64", "B:t" },
     { "gemm_tf32", "M=72 N=100 K=84", "TM=64 TN=64 TK=32", "B:t" },
-    { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4", NULL },     /* contiguous in M: through registers */
+    { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4",
+        NULL }, /* contiguous in M: through registers */
     { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
-    { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" },       /* rings of one slot */
-    /* rings that filler warps fill: rows of B, of A, of both begin anywhere; along M; operands turned over; few steps, and none in a loop; one consumer, three */
+    { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one slot */
+    /* rings that filler warps fill: rows of B, of A, of both begin anywhere; along M; operands turned over;
+       few steps, and none in a loop; one consumer, three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
     { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 fill=1", NULL },
@@ -43,58 +50,80 @@ static const Row rows[] = {
     { "gemm", "M=97 N=81 K=271", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64 fill=1", "A:t" },
     { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32 fill=1", NULL },
     { "gemm_bias_gelu", "M=136 N=135 K=200", "TM=128 TN=128 TK=64", NULL },
-    { "conv2d_planes", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },      /* windows that begin before a row */
+    { "conv2d_planes", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32",
+        NULL }, /* windows that begin before a row */
     { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 fill=1", NULL },
-    /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels, programs past the grid's end */
-    { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t", .faults = true },
+    /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels,
+       programs past the grid's end */
+    { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t",
+        .faults = true },
     { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
     { "gemm", "M=520 N=136 K=200", "TM=128 TN=256 TK=64 cluster=4", NULL },
     { "gemm_gated", "M=264 N=136 K=200", "TM=128 TN=64 TK=64 cluster=2", NULL },
     { "gemm_bias_gelu", "M=136 N=392 K=136", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
-    { "attention", HEADS "M=330 N=200 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64 cluster=2", NULL, .faults = true },
+    { "attention", HEADS "M=330 N=200 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64 cluster=2",
+        NULL, .faults = true },
     { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "CAUSAL=false TM=128 TN=96 cluster=2", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80 cluster=2", NULL },
     { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
-    /* slots lent to the residual: one of the ring of B; likewise; four, of rows of 64 bytes; not, for it lies along M, and by ordinary loads then */
+    /* slots lent to the residual: one of the ring of B; likewise; four, of rows of 64 bytes; not, for it lies
+       along M, and by ordinary loads then */
     { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
-    { "gemm_residual", "M=136 N=264 K=712 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4", NULL, .faults = true },
+    { "gemm_residual", "M=136 N=264 K=712 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4", NULL,
+        .faults = true },
     { "gemm_residual", "M=136 N=264 K=200", "TM=128 TN=128 TK=32 STAGES=4", NULL },
     { "gemm_residual", "M=136 N=264 K=72", "TM=128 TN=128 TK=64", "R:t" },
     { "gemm_gated", "M=136 N=136 K=776 | M=136 N=264 K=56", "TM=128 TN=64 TK=64", NULL, .faults = true },
     { "attention", HEADS "M=200 N=200 D=64", "CAUSAL=true TM=128 TN=64", NULL },
-    { "attention", HEADS "M=136 N=600 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64", NULL, .faults = true },
+    { "attention", HEADS "M=136 N=600 D=64 | " HEADS "M=136 N=40 D=64", "CAUSAL=false TM=64 TN=64", NULL,
+        .faults = true },
     { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "T=bf16 CAUSAL=false TM=128 TN=96", NULL },
-    { "attention", "B=2 H=1 HK=1 M=300 N=300 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "CAUSAL=true TM=192 TN=80", NULL, .faults = true },
+    { "attention", "B=2 H=1 HK=1 M=300 N=300 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "CAUSAL=true TM=192 TN=80",
+        NULL, .faults = true },
     { "attention", "B=1 H=1 HK=1 M=130 N=130 D=96", "CAUSAL=true TM=64 TN=48", NULL },
     { "attention", "B=1 H=1 HK=1 M=100 N=170 D=256", "CAUSAL=false TM=64 TN=80", NULL },
     { "attention_window", "B=1 H=2 HK=1 M=225 N=225 D=64", "TM=64 TN=64", NULL },
     { "attention_softcap", "B=1 H=2 HK=1 M=129 N=129 D=64", "TM=128 TN=64", NULL },
     { "attention_alibi", "B=1 H=2 HK=1 M=129 N=129 D=64", "CAUSAL=false TM=64 TN=96", NULL },
-    { "attention_bias", "B=1 H=2 HK=1 M=136 N=600 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "TM=64 TN=64", NULL, .faults = true },
-    { "attention_mla", "B=1 H=2 M=200 N=200 D=64 R=32 DV=128", "TM=128 TN=64", NULL },          /* two products of one sum, then a late one */
-    { "attention_dkdv", "B=1 H=1 M=200 N=136 D=64", "TM=64 TN=128", NULL },                     /* two early, two late */
-    { "attention_dq", "B=1 H=1 M=136 N=200 D=128", "CAUSAL=false TM=128 TN=64", NULL },         /* two early, one late */
-    { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64", NULL },  /* a slot that two late products read */
-    { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64", NULL },       /* left operands out of registers, two slots of a ring */
-    { "gemm_int4", "M=136 N=264 K=640 KHALF=320 GROUPS=5 BYTE=256 SEVEN=7", "TM=64 TN=64", NULL, .faults = true },
+    { "attention_bias", "B=1 H=2 HK=1 M=136 N=600 D=64 | B=5 H=2 HK=2 M=200 N=72 D=64", "TM=64 TN=64", NULL,
+        .faults = true },
+    { "attention_mla", "B=1 H=2 M=200 N=200 D=64 R=32 DV=128", "TM=128 TN=64",
+        NULL }, /* two products of one sum, then a late one */
+    { "attention_dkdv", "B=1 H=1 M=200 N=136 D=64", "TM=64 TN=128", NULL }, /* two early, two late */
+    { "attention_dq", "B=1 H=1 M=136 N=200 D=128", "CAUSAL=false TM=128 TN=64",
+        NULL }, /* two early, one late */
+    { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64",
+        NULL }, /* a slot that two late products read */
+    { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64",
+        NULL }, /* left operands out of registers, two slots of a ring */
+    { "gemm_int4", "M=136 N=264 K=640 KHALF=320 GROUPS=5 BYTE=256 SEVEN=7", "TM=64 TN=64", NULL,
+        .faults = true },
     { "gemm_int4", "M=40 N=136 K=128 KHALF=64 GROUPS=1 BYTE=256 SEVEN=7", "TM=64 TN=128", NULL },
-    { "gemm_w8", "M=136 N=264 K=400", "TM=64 TN=128 TK=128", NULL },     /* one product a step, in halves */
+    { "gemm_w8", "M=136 N=264 K=400", "TM=64 TN=128 TK=128", NULL }, /* one product a step, in halves */
     { "gemm_w8", "M=72 N=136 K=272", "T=bf16 Q=f8e4m3 TM=72 TN=64 TK=64", NULL },
     { "gemm_grouped", "M=264 N=136 K=136 E=3 E1=4 TILES=6", "TM=128 TN=128 TK=64", NULL },
-    { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15", "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
+    { "conv2d_nhwc", "B=3 C=296 H=7 W=9 F=72 R=1 S=1 P=7 Q=9 | B=5 C=24 H=12 W=15 F=136 R=1 S=1 P=12 Q=15",
+        "PAD=0 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
-    { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64", NULL },
-    { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=3 S=3 P=9 Q=10", "STRIDE=2 TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },      /* windows with steps */
-    { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=23 W=15 F=136 R=1 S=1 P=12 Q=8", "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
+    { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64",
+        NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=3 S=3 P=9 Q=10", "STRIDE=2 TF=64 TB=2 TP=4 TQ=8 TC=32",
+        NULL }, /* windows with steps */
+    { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=23 W=15 F=136 R=1 S=1 P=12 Q=8",
+        "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
-    { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64 TR=3", NULL },      /* products that begin inside an atom of the swizzle */
+    { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64 TR=3",
+        NULL }, /* products that begin inside an atom of the swizzle */
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3", NULL },
-    { "conv2d_rows", "B=3 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3 cluster=2 cluster_axis=1", NULL },      /* filters shared by a cluster, windows joined; joined windows shared */
+    { "conv2d_rows", "B=3 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3 cluster=2 cluster_axis=1",
+        NULL }, /* filters shared by a cluster, windows joined; joined windows shared */
     { "conv2d_rows", "B=2 C=40 H=7 W=32 F=136 R=3 S=3 N=224", "TF=64 TP=4 TC=32 TR=3 cluster=2", NULL },
-    { "conv2d_rows", "B=2 C=40 H=5 W=56 F=136 R=3 S=3 N=280", "TF=128 TP=4 TC=32 TR=3", NULL },      /* stores of seven boxes, a buffer for each */
-    { "conv2d_rows", "B=3 C=40 H=6 W=24 F=72 R=3 S=3 N=144", "TF=64 TP=4 TC=32 TR=3 HALVES=true", NULL },      /* two loops of products, of which a program runs one */
+    { "conv2d_rows", "B=2 C=40 H=5 W=56 F=136 R=3 S=3 N=280", "TF=128 TP=4 TC=32 TR=3",
+        NULL }, /* stores of seven boxes, a buffer for each */
+    { "conv2d_rows", "B=3 C=40 H=6 W=24 F=72 R=3 S=3 N=144", "TF=64 TP=4 TC=32 TR=3 HALVES=true",
+        NULL }, /* two loops of products, of which a program runs one */
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split=2", NULL },
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
@@ -106,13 +135,15 @@ static const Row rows[] = {
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=64", NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=225 N=225 D=64", "WINDOW=100 TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
-    { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80", NULL, .faults = true },     /* programs without a key: nothing but the waits holds the lanes together */
-    { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true },         /* rows over clusters */
+    { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80",
+        NULL, .faults = true }, /* programs without a key: nothing but the waits holds the lanes together */
+    { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true }, /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
-    { "layer_norm", "M=2 N=32768", "T=f16", NULL },                       /* weights before the reductions, rows held as loaded */
+    { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
     /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
-    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL, .faults = true },
+    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL,
+        .faults = true },
     { "gemm", "M=72 N=136 K=328 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 split=4", "A:t" },
     { "gemm", "M=136 N=72 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 split=2", "B:t" },
     { "gemm", "M=72 N=136 K=1023 | M=64 N=128 K=192", "TO=f32 TM=64 TN=128 TK=32 split=8", NULL },
@@ -122,29 +153,42 @@ static const Row rows[] = {
     { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split=8", NULL },
     { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
-    /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys, sums that start from a sink */
-    { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64", "CAUSAL=false TM=64 TN=64 split=2", NULL },
-    { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4", NULL },
-    { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64", "TM=64 TN=64 split=4", NULL },
+    /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys,
+       sums that start from a sink */
+    { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64",
+        "CAUSAL=false TM=64 TN=64 split=2", NULL },
+    { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4",
+        NULL },
+    { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64", "TM=64 TN=64 split=4",
+        NULL },
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split=8", NULL },
     { "attention", "B=1 H=2 HK=1 M=300 N=300 D=64", "TM=256 TN=64", NULL },
     { "attention", "B=1 H=1 HK=1 M=300 N=500 D=64", "CAUSAL=false TM=256 TN=64 split=2", NULL },
     { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split=2", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
-    { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true, .early = true },
+    { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true,
+        .early = true },
     { "gemm", "M=136 N=136 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", NULL, .early = true },
     { "softmax", "M=3 N=8209", "T=f32", NULL, .early = true },
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL, .early = true },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
-    { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true, .portable = true },
+    { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true,
+        .portable = true },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 /* Orders and moments by turns; the bits above draw (emu.h). */
-static void draw(void *emu, int k) { exec_emu_draw(emu, k % 4 | k % 3 << 2 | (k / 2 % 2) << 4 | k << 5, (k + k / 4) % 4 | k << 2); }
+static void draw(void *emu, int k)
+{ exec_emu_draw(emu, k % 4 | k % 3 << 2 | (k / 2 % 2) << 4 | k << 5, (k + k / 4) % 4 | k << 2); }
 
 enum { SIZES = 4 };
-typedef struct Test { const Row *row; Problem *problems[SIZES]; Run runs[SIZES]; int n; char path[512]; } Test;
+typedef struct Test {
+    const Row *row;
+    Problem *problems[SIZES];
+    Run runs[SIZES];
+    int n;
+    char path[512];
+} Test;
 
 static bool prepare(Test *t, const Row *r, char *why, size_t size)
 {
@@ -157,13 +201,17 @@ static bool prepare(Test *t, const Row *r, char *why, size_t size)
         if (bar) *bar = 0;
         next = bar ? bar + 1 : NULL;
         Problem *p = t->problems[t->n] = problem_make(recipe, one, r->consts, r->views, NULL, 1, why, size);
-        if (!p || !run_prepare(&t->runs[t->n], p, TILE_KERNELS, t->path, sizeof t->path, why, size)) return false;
+        if (!p || !run_prepare(&t->runs[t->n], p, TILE_KERNELS, t->path, sizeof t->path, why, size))
+            return false;
         t->runs[t->n++].passes = true;
     }
     return t->n > 0;
 }
 
-static void release(Test *t) { for (int k = 0; k < SIZES; k++) problem_free(t->problems[k]); }
+static void release(Test *t)
+{
+    for (int k = 0; k < SIZES; k++) problem_free(t->problems[k]);
+}
 
 static bool try(void *emu, Test *t, char *why, size_t size)
 {
@@ -171,7 +219,10 @@ static bool try(void *emu, Test *t, char *why, size_t size)
         problem_reset(t->problems[k]);
         if (!exec_emu_run(emu, &t->runs[k], why, size)) return false;
         Verdict v = problem_check(t->problems[k]);
-        if (!v.ok) { snprintf(why, size, "%s", v.text); return false; }
+        if (!v.ok) {
+            snprintf(why, size, "%s", v.text);
+            return false;
+        }
     }
     return true;
 }
@@ -186,64 +237,109 @@ static bool run_row(void *emu, const Row *r, int draws)
     for (; k < draws && ok; k++) {
         draw(emu, k);
         ok = try(emu, &t, why, sizeof why);
-        if (ok && !exec_emu_roles(emu)) { ok = false; snprintf(why, sizeof why, "no TMA and wgmma, and no cluster, here"); }
+        if (ok && !exec_emu_roles(emu)) {
+            ok = false;
+            snprintf(why, sizeof why, "no TMA and wgmma, and no cluster, here");
+        }
     }
-    printf("%-4s %2d %s %s %s%s%s\n", ok ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->sizes, r->consts, r->views ? " " : "", r->views ? r->views : "");
+    printf("%-4s %2d %s %s %s%s%s\n", ok ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->sizes, r->consts,
+        r->views ? " " : "", r->views ? r->views : "");
     if (!ok) printf("     draw %d: %s\n", k - 1, why);
     fflush(stdout);
     release(&t);
     return ok;
 }
 
-/* --- faults --------------------------------------------------------------------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------------------------ */
 
 /* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
-static const struct { const char *recipe, *what, *before, *text; int times; const char *why; } harmless[] = {
-    { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1, "a consumer gives back A's slot after B's, and the producer has waited for A's" },
-    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1, "likewise: X's slot is given back last" },
-    { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2, "likewise: A's slot is given back last" },
-    { "attention", "a warp barrier left out", "*", "warp_sync();", 1, "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where it does not)" },
+static const struct {
+    const char *recipe, *what, *before, *text;
+    int times;
+    const char *why;
+} harmless[] = {
+    { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1,
+        "a consumer gives back A's slot after B's, and the producer has waited for A's" },
+    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1,
+        "likewise: X's slot is given back last" },
+    { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2,
+        "likewise: A's slot is given back last" },
+    { "attention", "a warp barrier left out", "*", "warp_sync();", 1,
+        "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where "
+        "it does not)" },
     { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
-    { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1, "before it writes the ticket's place again the producer waits for slots of this program, which are given back later" },
-    { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1, "behind the last program: nobody fills the slot again" },
-    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1, "a turn says which warpgroup goes first; what one reads comes from the producer" },
-    { "softmax", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
+    { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
+        "before it writes the ticket's place again the producer waits for slots of this program, which are "
+        "given back later" },
+    { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
+        "behind the last program: nobody fills the slot again" },
+    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
+        "a turn says which warpgroup goes first; what one reads comes from the producer" },
+    { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
+        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
+        "before" },
     { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
-    { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1, "it stands before the first use of the scratch" },
-    { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1, "stmatrix, which writes the buffer, brings the lanes together too" },
-    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4, "nobody waits for the mbarrier of no slot: its phases say nothing" },
-    /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four steps */
-    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1, "the producer has waited for slots that were given back behind the last look at this ticket" },
+    { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1,
+        "it stands before the first use of the scratch" },
+    { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1,
+        "stmatrix, which writes the buffer, brings the lanes together too" },
+    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4,
+        "nobody waits for the mbarrier of no slot: its phases say nothing" },
+    /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
+       steps */
+    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1,
+        "the producer has waited for slots that were given back behind the last look at this ticket" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
-    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1, "W's slot, for which the producer has waited, is given back behind that of A's first half" },
-    { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1, "it stands before the scratch is written again, a program later" },
+    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
+        "W's slot, for which the producer has waited, is given back behind that of A's first half" },
+    { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
+        "it stands before the scratch is written again, a program later" },
     /* of a cluster, whose CTAs do one program */
-    { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1, "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders none but its own behind the cluster's barrier" },
-    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together before" },
-    { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1, "a warp gives back A's slot after B's, and the producer waits for A's first" },
-    { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1, "behind the program's last step: nobody fills the slot again" },
+    { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1,
+        "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders "
+        "none but its own behind the cluster's barrier" },
+    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1,
+        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
+        "before" },
+    { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1,
+        "a warp gives back A's slot after B's, and the producer waits for A's first" },
+    { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1,
+        "behind the program's last step: nobody fills the slot again" },
     { "gemm", "an arrival left out", "if (++B_ring_*", "if (lane == 0) mbar_arrive(A_ring_*", 1, "likewise" },
-    { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1, "the buffer is used once" },
-    { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1, "likewise" },
+    { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
+        "the buffer is used once" },
+    { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
+        "likewise" },
     /* sm_80 */
-    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1, "another barrier stands before the first use of the scratch" },
+    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1,
+        "another barrier stands before the first use of the scratch" },
     { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
-    { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1, "another one stands behind the last use of the buffers" },
-    { "attention", "a * left out", "*", "cp_async_wait(0);", 1, "Q is read in the loop, whose first wait and barrier cover its copy" },
+    { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1,
+        "another one stands behind the last use of the buffers" },
+    { "attention", "a * left out", "*", "cp_async_wait(0);", 1,
+        "Q is read in the loop, whose first wait and barrier cover its copy" },
     { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },
-    { "attention", "a commit left out", "}", "cp_async_commit();", 1, "Q's copy is then in the group of the first K" },
-    { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1, "the loop's own barrier stands before the first use of Q" },
-    { "gemm", "a barrier left out", "*", "__syncthreads();", 1, "at the kernel's start nobody has used the buffers" },
-    { "attention", "a barrier left out", "*", "__syncthreads();", 2, "likewise, and the rings of K and V lie beside Q's buffer" },
+    { "attention", "a commit left out", "}", "cp_async_commit();", 1,
+        "Q's copy is then in the group of the first K" },
+    { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1,
+        "the loop's own barrier stands before the first use of Q" },
+    { "gemm", "a barrier left out", "*", "__syncthreads();", 1,
+        "at the kernel's start nobody has used the buffers" },
+    { "attention", "a barrier left out", "*", "__syncthreads();", 2,
+        "likewise, and the rings of K and V lie beside Q's buffer" },
 };
 enum { HARMLESS = sizeof harmless / sizeof *harmless };
 
 static bool argued(const Row *r, const Fault *f, int *times)
 {
     for (int k = 0; k < HARMLESS; k++)
-        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) && !fnmatch(harmless[k].what, f->what, 0)
-            && !fnmatch(harmless[k].before, f->before, 0) && !fnmatch(harmless[k].text, f->text, 0)) { times[k]++; return true; }
+        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) &&
+            !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0) &&
+            !fnmatch(harmless[k].text, f->text, 0)) {
+            times[k]++;
+            return true;
+        }
     return false;
 }
 
@@ -258,31 +354,49 @@ static bool faults_of(const Row *r, const char *device, int draws, int only)
     int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
     faults.n = 0;
     emu_mutant = -1;
-    if (ok) { exec_emu_plant(emu, &faults); draw(emu, 0); ok = try(emu, &t, why, sizeof why); }
-    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) { ok = false; snprintf(why, sizeof why, "the sizes give several kernels"); }
+    if (ok) {
+        exec_emu_plant(emu, &faults);
+        draw(emu, 0);
+        ok = try(emu, &t, why, sizeof why);
+    }
+    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) {
+        ok = false;
+        snprintf(why, sizeof why, "the sizes give several kernels");
+    }
     if (!ok) printf("FAIL %s without a fault: %s\n", r->recipe, why);
     for (int n = 0; ok && n < faults.n; n++) {
         const Fault *f = &faults.list[n];
         bool found = false;
         if (only >= 0 && n != only) continue;
         emu_mutant = n;
-        for (int k = 0; k < draws && !found; k++) { draw(emu, k); found = !try(emu, &t, why, sizeof why); }
+        for (int k = 0; k < draws && !found; k++) {
+            draw(emu, k);
+            found = !try(emu, &t, why, sizeof why);
+        }
         bool harmless_one = !found && argued(r, f, times);
-        for (int k = draws; k < 4 * draws && !found && !harmless_one; k++) { draw(emu, k); found = !try(emu, &t, why, sizeof why); }
+        for (int k = draws; k < 4 * draws && !found && !harmless_one; k++) {
+            draw(emu, k);
+            found = !try(emu, &t, why, sizeof why);
+        }
         if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
         if (found) caught++;
         else if (harmless_one) harmless_ones++;
-        else { missed++; printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what, f->line, f->text, f->before); }
+        else {
+            missed++;
+            printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what,
+                f->line, f->text, f->before);
+        }
         fflush(stdout);
     }
     emu_mutant = -1;
-    printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL", (int)(r - rows), r->recipe, r->consts, device, faults.n, caught, harmless_ones);
+    printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL",
+        (int)(r - rows), r->recipe, r->consts, device, faults.n, caught, harmless_ones);
     if (emu) exec_emu_close(emu);
     release(&t);
     return ok && !missed;
 }
 
-/* --- random ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- random ------------------------------------------------------------------------------------------ */
 
 static uint64_t state;
 static int below(int n)
@@ -290,40 +404,65 @@ static int below(int n)
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     return (int)((state >> 33) % (uint64_t)n);
 }
-#define ONE_OF(...) (((const int[]){ __VA_ARGS__ })[below((int)(sizeof (const int[]){ __VA_ARGS__ } / sizeof(int)))])
-#define WORD_OF(...) (((const char *const[]){ __VA_ARGS__ })[below((int)(sizeof (const char *const[]){ __VA_ARGS__ } / sizeof(char *)))])
+#define ONE_OF(...) \
+    (((const int[]){ __VA_ARGS__ })[below((int)(sizeof(const int[]){ __VA_ARGS__ } / sizeof(int)))])
+#define WORD_OF(...) \
+    (((const char *const[]){ \
+        __VA_ARGS__ })[below((int)(sizeof(const char *const[]){ __VA_ARGS__ } / sizeof(char *)))])
 
-typedef struct Text3 { char sizes[200], consts[200], views[40]; } Text3;
+typedef struct Text3 {
+    char sizes[200], consts[200], views[40];
+} Text3;
 
 /* Mostly extents and strides that TMA takes; of ragged problems half. */
 static bool ragged;
-static int extent(int most, int unit) { return below(8) > (ragged ? 3 : 0) ? (1 + below(most / unit)) * unit : 1 + below(most); }
+static int extent(int most, int unit)
+{ return below(8) > (ragged ? 3 : 0) ? (1 + below(most / unit)) * unit : 1 + below(most); }
 
 static const char *random_product(Text3 *t)
 {
-    const char *recipe = WORD_OF("gemm", "gemm", "gemm", "gemm_tf32", "gemm_bias_gelu", "gemm_residual", "gemm_gated"), *type = "T=f16", *views = WORD_OF("", "A:t", "B:t", "A:t B:t");
+    const char *recipe = WORD_OF(
+                   "gemm", "gemm", "gemm", "gemm_tf32", "gemm_bias_gelu", "gemm_residual", "gemm_gated"),
+               *type = "T=f16", *views = WORD_OF("", "A:t", "B:t", "A:t B:t");
     int unit = 8, step = 16;
     if (!strcmp(recipe, "gemm")) {
-        type = WORD_OF("T=f16 TO=f16", "T=bf16 TO=bf16", "T=f16 TO=f32", "T=f8e4m3 TO=f16", "T=f8e5m2 TO=f16", "T=i8 ACC=i32 TO=i32");
-        if (strstr(type, "f8") || strstr(type, "i8")) { unit = 16; step = 32; views = "B:t"; }
-    } else if (!strcmp(recipe, "gemm_tf32")) { type = "T=f32"; views = WORD_OF("B:t", "A:t B:t"); unit = 4; step = 8; }
-    else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
-    snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit), (step == 8 ? 64 : 0) + extent(400, unit));      /* cut-off inputs average out in longer sums */
-    snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type, ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8), 1 + below(4), ONE_OF(1, 3, 8));
+        type = WORD_OF("T=f16 TO=f16", "T=bf16 TO=bf16", "T=f16 TO=f32", "T=f8e4m3 TO=f16", "T=f8e5m2 TO=f16",
+            "T=i8 ACC=i32 TO=i32");
+        if (strstr(type, "f8") || strstr(type, "i8")) {
+            unit = 16;
+            step = 32;
+            views = "B:t";
+        }
+    } else if (!strcmp(recipe, "gemm_tf32")) {
+        type = "T=f32";
+        views = WORD_OF("B:t", "A:t B:t");
+        unit = 4;
+        step = 8;
+    } else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
+    snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit),
+        (step == 8 ? 64 : 0) + extent(400, unit)); /* cut-off inputs average out in longer sums */
+    snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type,
+        ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8),
+        1 + below(4), ONE_OF(1, 3, 8));
     snprintf(t->views, sizeof t->views, "%s", views);
     return recipe;
 }
 
 static const char *random_attention(Text3 *t)
 {
-    const char *recipe = WORD_OF("attention", "attention", "attention_window", "attention_softcap", "attention_alibi", "attention_bias", "attention_sink", "attention_cross");
+    const char *recipe = WORD_OF("attention", "attention", "attention_window", "attention_softcap",
+        "attention_alibi", "attention_bias", "attention_sink", "attention_cross");
     int hk = 1 + below(2), m = 1 + below(300), n = below(3) ? 1 + below(400) : m;
     if (!strcmp(recipe, "attention_bias") && below(2)) n = (n + 7) / 8 * 8;
-    if (!strcmp(recipe, "attention_window")) m = n;      /* a row without a key in its window has no result */
-    snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)), hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
-    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"), ONE_OF(64, 128, 192, 256), 16 * (1 + below(8)));
-    if (!strcmp(recipe, "attention_window")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " WINDOW=%d", 1 + below(200));
-    else if (strcmp(recipe, "attention_cross")) snprintf(t->consts + used, sizeof t->consts - (size_t)used, " CAUSAL=%s", WORD_OF("true", "false"));
+    if (!strcmp(recipe, "attention_window")) m = n; /* a row without a key in its window has no result */
+    snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)),
+        hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
+    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"),
+        ONE_OF(64, 128, 192, 256), 16 * (1 + below(8)));
+    if (!strcmp(recipe, "attention_window"))
+        snprintf(t->consts + used, sizeof t->consts - (size_t)used, " WINDOW=%d", 1 + below(200));
+    else if (strcmp(recipe, "attention_cross"))
+        snprintf(t->consts + used, sizeof t->consts - (size_t)used, " CAUSAL=%s", WORD_OF("true", "false"));
     snprintf(t->views, sizeof t->views, "%s", WORD_OF("", "", "", "Q:s K:s V:s O:s"));
     return recipe;
 }
@@ -331,8 +470,11 @@ static const char *random_attention(Text3 *t)
 static const char *random_conv(Text3 *t)
 {
     int h = 3 + below(14), w = 3 + below(20), r = ONE_OF(1, 3), step = ONE_OF(1, 1, 2, 3);
-    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3), extent(96, 8), h, w, extent(128, 8), r, r, (h - r) / step + 1, (w - r) / step + 1);
-    snprintf(t->consts, sizeof t->consts, "PAD=0 STRIDE=%d TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", step, 8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64), 1 + below(4));
+    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3),
+        extent(96, 8), h, w, extent(128, 8), r, r, (h - r) / step + 1, (w - r) / step + 1);
+    snprintf(t->consts, sizeof t->consts, "PAD=0 STRIDE=%d TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", step,
+        8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64),
+        1 + below(4));
     *t->views = 0;
     return "conv2d_nhwc";
 }
@@ -346,22 +488,43 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .early_start = seed % 4 == 0, .fill = seed % 2 == 0, .no_persistent = !below(6), .no_tickets = !below(6), .no_overlap = !below(5), .across = !below(2), .turns = !below(5), .no_bulk = !below(4), .no_order = !below(5), .no_lazy = !below(5), .no_near = !below(5) };
-    if (!below(3)) snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
-    if (below(3) == 0) {        /* programs side by side load together, along an axis that may share nothing */
+    KernelOptions o = { .early_start = seed % 4 == 0,
+        .fill = seed % 2 == 0,
+        .no_persistent = !below(6),
+        .no_tickets = !below(6),
+        .no_overlap = !below(5),
+        .across = !below(2),
+        .turns = !below(5),
+        .no_bulk = !below(4),
+        .no_order = !below(5),
+        .no_lazy = !below(5),
+        .no_near = !below(5) };
+    if (!below(3))
+        snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
+    if (below(3) == 0) { /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);
         int axis = below(3);
-        snprintf(t.consts + used, sizeof t.consts - used, axis < 2 ? " cluster=%d cluster_axis=%d" : " cluster=%d", ONE_OF(2, 2, 3, 4), axis);
+        snprintf(t.consts + used, sizeof t.consts - used,
+            axis < 2 ? " cluster=%d cluster_axis=%d" : " cluster=%d", ONE_OF(2, 2, 3, 4), axis);
     }
     Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
     Test x = { 0 };
     bool ok = prepare(&x, &row, why, sizeof why);
     exec_emu_options(emu, &o);
-    for (int k = 0; k < draws && ok; k++) { draw(emu, (int)seed + k); ok = try(emu, &x, why, sizeof why); }
+    for (int k = 0; k < draws && ok; k++) {
+        draw(emu, (int)seed + k);
+        ok = try(emu, &x, why, sizeof why);
+    }
     *roles += exec_emu_roles(emu);
-    if (!ok && !strncmp(why, "SKIP:", 5)) { ok = true; ++*refused; }       /* told: more shared memory than there is */
-    if (!ok) printf("FAIL seed %llu: %s %s %s %s; persistent %d tickets %d overlap %d turns %d order %d lazy %d\n     %s\n", (unsigned long long)seed, recipe, t.sizes, t.consts, t.views,
-                    !o.no_persistent, !o.no_tickets, !o.no_overlap, o.turns, !o.no_order, !o.no_lazy, why);
+    if (!ok && !strncmp(why, "SKIP:", 5)) {
+        ok = true;
+        ++*refused;
+    } /* told: more shared memory than there is */
+    if (!ok)
+        printf("FAIL seed %llu: %s %s %s %s; persistent %d tickets %d overlap %d turns %d order %d lazy %d\n "
+               "    %s\n",
+            (unsigned long long)seed, recipe, t.sizes, t.consts, t.views, !o.no_persistent, !o.no_tickets,
+            !o.no_overlap, o.turns, !o.no_order, !o.no_lazy, why);
     fflush(stdout);
     release(&x);
     return ok;
@@ -379,22 +542,34 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
         else if (!strncmp(argv[k], "--random=", 9)) count = strtoull(argv[k] + 9, NULL, 10);
         else if (!strncmp(argv[k], "--first=", 8)) first = strtoull(argv[k] + 8, NULL, 10);
-        else if (!strncmp(argv[k], "--faults", 8)) { faults = true; if (argv[k][8]) only = atoi(argv[k] + 9); }
-        else { fprintf(stderr, "tile_emu_hopper: what is %s?\n", argv[k]); return 2; }
+        else if (!strncmp(argv[k], "--faults", 8)) {
+            faults = true;
+            if (argv[k][8]) only = atoi(argv[k] + 9);
+        } else {
+            fprintf(stderr, "tile_emu_hopper: what is %s?\n", argv[k]);
+            return 2;
+        }
     }
     void *emu = exec_emu_open("emu_sm_90a", why, sizeof why);
-    if (!emu) { printf("SKIP: %s\n", why); return 77; }
+    if (!emu) {
+        printf("SKIP: %s\n", why);
+        return 77;
+    }
     if (count) {
         int roles = 0, bad = 0, refused = 0;
-        for (uint64_t seed = first; seed < first + count; seed++) bad += !random_one(emu, seed, draws, &roles, &refused);
-        printf("%llu random kernels, %d with TMA and wgmma, %d refused, %d failed\n", (unsigned long long)count, roles, refused, bad);
+        for (uint64_t seed = first; seed < first + count; seed++)
+            bad += !random_one(emu, seed, draws, &roles, &refused);
+        printf("%llu random kernels, %d with TMA and wgmma, %d refused, %d failed\n",
+            (unsigned long long)count, roles, refused, bad);
         exec_emu_close(emu);
         return bad || (count >= 20 && (roles < (int)count / 3 || refused > (int)count / 8));
     }
     for (int k = 0; k < ROWS; k++) {
         if (only >= 0 && k != only) continue;
-        if (!faults) { if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws); }
-        else if (rows[k].faults) ok &= faults_of(&rows[k], rows[k].portable ? "emu_sm_80" : "emu_sm_90a", draws, fault);
+        if (!faults) {
+            if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws);
+        } else if (rows[k].faults)
+            ok &= faults_of(&rows[k], rows[k].portable ? "emu_sm_80" : "emu_sm_90a", draws, fault);
     }
     exec_emu_close(emu);
     return !ok;

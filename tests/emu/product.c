@@ -1,22 +1,26 @@
-/* product.c: ldmatrix, mma.sync, wgmma. PTX ISA 9.7.14.5 (fragments of a warp), 9.7.15.5 (wgmma: fragments, descriptors), 9.7.15.7 (fence,
- * commit, wait).
+/* product.c: ldmatrix, mma.sync, wgmma. PTX ISA 9.7.14.5 (fragments of a warp), 9.7.15.5 (wgmma: fragments,
+ * descriptors), 9.7.15.7 (fence, commit, wait).
  *
- * Each warp of a warpgroup does its 16 rows of a wgmma by itself. Operands are read when the seed says, between the issue and the wait that
- * covers it; until then the accumulators hold poison, shared memory that is read may not be written, and registers of A may not change. */
+ * Each warp of a warpgroup does its 16 rows of a wgmma by itself. Operands are read when the seed says,
+ * between the issue and the wait that covers it; until then the accumulators hold poison, shared memory that
+ * is read may not be written, and registers of A may not change. */
 #include "tests/emu/core.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_N = 256, MAX_K = 32 };
-static const uint32_t poison = 0x7fbadbad;     /* a NaN */
+static const uint32_t poison = 0x7fbadbad; /* a NaN */
 
-/* --- elements ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- elements ---------------------------------------------------------------------------------------- */
 
 static float element8(uint32_t x, int man)
 {
     int bias = man == 3 ? 7 : 15, e = (int)(x & 127) >> man, m = (int)x & ((1 << man) - 1);
-    float y = man == 3 && (x & 127) == 127 ? NAN : man == 2 && e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(m | 1 << man), e - bias - man) : ldexpf((float)m, 1 - bias - man);
+    float y = man == 3 && (x & 127) == 127 ? NAN
+              : man == 2 && e == 31        ? (m ? NAN : INFINITY)
+              : e                          ? ldexpf((float)(m | 1 << man), e - bias - man)
+                                           : ldexpf((float)m, 1 - bias - man);
     return x & 128 ? -y : y;
 }
 
@@ -36,7 +40,10 @@ static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
     static float table16[65536], table8[2][256];
     if (table8[0][127] == 0) {
         for (uint32_t x = 0; x < 65536; x++) table16[x] = element_f16(x);
-        for (uint32_t x = 0; x < 256; x++) { table8[0][x] = element8(x, 3); table8[1][x] = element8(x, 2); }
+        for (uint32_t x = 0; x < 256; x++) {
+            table8[0][x] = element8(x, 3);
+            table8[1][x] = element8(x, 2);
+        }
     }
     for (int k = 0; k < n; k++) {
         uint32_t w = 0;
@@ -44,8 +51,16 @@ static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
         memcpy(&w, p + k * bytes_of(t), (size_t)bytes_of(t));
         switch (t) {
         case EMU_F16: out[k * step] = table16[w]; break;
-        case EMU_BF16: w <<= 16; memcpy(&y, &w, 4); out[k * step] = y; break;
-        case EMU_TF32: w &= 0xffffe000u; memcpy(&y, &w, 4); out[k * step] = y; break;
+        case EMU_BF16:
+            w <<= 16;
+            memcpy(&y, &w, 4);
+            out[k * step] = y;
+            break;
+        case EMU_TF32:
+            w &= 0xffffe000u;
+            memcpy(&y, &w, 4);
+            out[k * step] = y;
+            break;
         case EMU_E4M3: out[k * step] = table8[0][w]; break;
         case EMU_E5M2: out[k * step] = table8[1][w]; break;
         case EMU_S8: out[k * step] = (float)(int8_t)w; break;
@@ -69,34 +84,44 @@ EmuSums emu_sums;
 static bool is_fp8(EmuType t) { return t == EMU_E4M3 || t == EMU_E5M2; }
 
 /* c[16][n] = sum (the same) + a[16][k] b[k][n], `step` positions of K at a time, as the unit adds them. */
-static void multiply_short(float *c, const float *a, EmuType ta, const float *b, EmuType tb, int n, int k, int step)
+static void multiply_short(
+    float *c, const float *a, EmuType ta, const float *b, EmuType tb, int n, int k, int step)
 {
     for (int i = 0; i < 16; i++)
         for (int j = 0; j < n; j++)
-            for (int x = 0; x < k; x += step) c[i * n + j] = emu_short_step(c[i * n + j], a + i * MAX_K + x, ta, b + x * n + j, n, tb, step);
+            for (int x = 0; x < k; x += step)
+                c[i * n + j] =
+                    emu_short_step(c[i * n + j], a + i * MAX_K + x, ta, b + x * n + j, n, tb, step);
 }
 
-/* A's fragment: register j of lane l holds row l/4 + 8 (j mod 2), elements from (j/2) 4 e + e (l mod 4) on, e to a word. */
+/* A's fragment: register j of lane l holds row l/4 + 8 (j mod 2), elements from (j/2) 4 e + e (l mod 4) on, e
+ * to a word. */
 static void fragment_a(float *a, const uint32_t *lane_words[32], EmuType t)
 {
     int e = 4 / bytes_of(t);
     for (int l = 0; l < 32; l++)
-        for (int j = 0; j < 4; j++) decode((const uint8_t *)&lane_words[l][j], e, t, a + (l / 4 + 8 * (j & 1)) * MAX_K + (j >> 1) * 4 * e + e * (l % 4), 1);
+        for (int j = 0; j < 4; j++)
+            decode((const uint8_t *)&lane_words[l][j], e, t,
+                a + (l / 4 + 8 * (j & 1)) * MAX_K + (j >> 1) * 4 * e + e * (l % 4), 1);
 }
 
 /* The accumulator's: value i of lane l is row l/4 + 8 (i/2 mod 2), column 8 (i/4) + 2 (l mod 4) + i mod 2. */
-static int fragment_c(int l, int i, int n) { return (l / 4 + 8 * (i >> 1 & 1)) * n + (i >> 2) * 8 + 2 * (l % 4) + (i & 1); }
+static int fragment_c(int l, int i, int n)
+{ return (l / 4 + 8 * (i >> 1 & 1)) * n + (i >> 2) * 8 + 2 * (l % 4) + (i & 1); }
 
 static void add_to(uint32_t *word, float x, bool integer)
 {
     float y;
-    if (integer) { *word += (uint32_t)(int32_t)x; return; }
+    if (integer) {
+        *word += (uint32_t)(int32_t)x;
+        return;
+    }
     memcpy(&y, word, 4);
     y += x;
     memcpy(word, &y, 4);
 }
 
-/* --- a warp's own -------------------------------------------------------------------------------------------------------------------------- */
+/* --- a warp's own ------------------------------------------------------------------------------------ */
 
 /* Word j of lane l of an 8x8 matrix of 16-bit elements is row l/4, columns 2 (l mod 4).. */
 void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
@@ -110,14 +135,19 @@ void emu_ldmatrix(uint32_t *d, uint32_t address, int count, bool trans)
         emu_mark_read(emu.warp, address, 16, emu.warp->clock.at[emu.warp->index], lane);
     }
     for (int j = 0; j < count; j++) {
-        if (!trans) { memcpy(&d[j], emu_at((uint32_t)w[8 * j + lane / 4].w[0], 16) + lane % 4 * 4, 4); continue; }
+        if (!trans) {
+            memcpy(&d[j], emu_at((uint32_t)w[8 * j + lane / 4].w[0], 16) + lane % 4 * 4, 4);
+            continue;
+        }
         uint16_t h[2];
-        for (int k = 0; k < 2; k++) memcpy(&h[k], emu_at((uint32_t)w[8 * j + 2 * (lane % 4) + k].w[0], 16) + lane / 4 * 2, 2);
+        for (int k = 0; k < 2; k++)
+            memcpy(&h[k], emu_at((uint32_t)w[8 * j + 2 * (lane % 4) + k].w[0], 16) + lane / 4 * 2, 2);
         d[j] = h[0] | (uint32_t)h[1] << 16;
     }
 }
 
-/* Lane 8 j + r has the address of row r of matrix j; lane l holds row l/4, columns 2 (l mod 4).. of each; or column and rows. */
+/* Lane 8 j + r has the address of row r of matrix j; lane l holds row l/4, columns 2 (l mod 4).. of each; or
+ * column and rows. */
 void emu_stmatrix(uint32_t address, const uint32_t *words, int count, bool trans)
 {
     address = emu_own(address);
@@ -125,12 +155,18 @@ void emu_stmatrix(uint32_t address, const uint32_t *words, int count, bool trans
     uint32_t to[8];
     int lane = emu.fiber->lane, n = trans ? 2 : 1;
     if (lane < 8 * count && address % 16) emu_fail("stmatrix of a row at %u, not aligned to 16", address);
-    for (int j = 0; j < count * n; j++) to[j] = trans ? (uint32_t)w[8 * (j / 2) + 2 * (lane % 4) + j % 2].w[0] + (uint32_t)lane / 4 * 2 : (uint32_t)w[8 * j + lane / 4].w[0] + (uint32_t)lane % 4 * 4;
+    for (int j = 0; j < count * n; j++)
+        to[j] = trans ? (uint32_t)w[8 * (j / 2) + 2 * (lane % 4) + j % 2].w[0] + (uint32_t)lane / 4 * 2
+                      : (uint32_t)w[8 * j + lane / 4].w[0] + (uint32_t)lane % 4 * 4;
     for (int j = 0; j < count * n; j++) emu_store(to[j], (const uint8_t *)words + j * 4 / n, 4 / n);
 }
 
-typedef struct MmaLane { uint32_t *d, a[4], b[2]; } MmaLane;
-typedef struct MmaTypes { EmuType a, b; } MmaTypes;
+typedef struct MmaLane {
+    uint32_t *d, a[4], b[2];
+} MmaLane;
+typedef struct MmaTypes {
+    EmuType a, b;
+} MmaTypes;
 
 static void mma(Warp *w, const EmuWord *lanes, const void *arg)
 {
@@ -141,11 +177,13 @@ static void mma(Warp *w, const EmuWord *lanes, const void *arg)
     for (int l = 0; l < 32; l++) words[l] = ((const MmaLane *)&lanes[l])->a;
     fragment_a(a, words, t->a);
     for (int l = 0; l < 32; l++)
-        for (int j = 0; j < 2; j++) decode((const uint8_t *)&((const MmaLane *)&lanes[l])->b[j], e, t->b, b + (j * 4 * e + e * (l % 4)) * 8 + l / 4, 8);
+        for (int j = 0; j < 2; j++)
+            decode((const uint8_t *)&((const MmaLane *)&lanes[l])->b[j], e, t->b,
+                b + (j * 4 * e + e * (l % 4)) * 8 + l / 4, 8);
     bool few = emu_sums == EMU_SUMS_SM_89 && is_fp8(t->a);
     for (int l = 0; few && l < 32; l++)
         for (int i = 0; i < 4; i++) memcpy(&c[fragment_c(l, i, 8)], &((const MmaLane *)&lanes[l])->d[i], 4);
-    if (few) multiply_short(c, a, t->a, b, t->b, 8, 8 * e, 16);         /* K of 32 in two steps of 16 (MMA-Sim) */
+    if (few) multiply_short(c, a, t->a, b, t->b, 8, 8 * e, 16); /* K of 32 in two steps of 16 (MMA-Sim) */
     else multiply(c, a, b, 8, 8 * e);
     for (int l = 0; l < 32; l++)
         for (int i = 0; i < 4; i++) {
@@ -177,7 +215,8 @@ void emu_mma_f64(double *d, const uint32_t *a, const uint32_t *b)
         }
 }
 
-/* Element i of A: row g + 8 (i mod 2), column t + 4 (i / 2) of lane 4 g + t; of B: row t + 4 i, column g (9.7.14.5, .f64). */
+/* Element i of A: row g + 8 (i mod 2), column t + 4 (i / 2) of lane 4 g + t; of B: row t + 4 i, column g
+ * (9.7.14.5, .f64). */
 void emu_mma_f64_k16(double *d, const uint32_t *a, const uint32_t *b)
 {
     double x[2][16], y;
@@ -193,23 +232,29 @@ void emu_mma_f64_k16(double *d, const uint32_t *a, const uint32_t *b)
         }
 }
 
-/* --- wgmma: operands in shared memory ---------------------------------------------------------------------------------------------------------- */
+/* --- wgmma: operands in shared memory ---------------------------------------------------------------- */
 
-/* A descriptor (9.7.15.5.1.2.2). Strides between atoms of 8 rows of `span` bytes; `lead` is used without swizzle, and by operands that run
- * along M or N, from one atom to the next along it. */
-typedef struct Matrix { uint32_t start, lead, stride, span; bool mn_major; } Matrix;
+/* A descriptor (9.7.15.5.1.2.2). Strides between atoms of 8 rows of `span` bytes; `lead` is used without
+ * swizzle, and by operands that run along M or N, from one atom to the next along it. */
+typedef struct Matrix {
+    uint32_t start, lead, stride, span;
+    bool mn_major;
+} Matrix;
 
 static Matrix matrix(uint32_t lo, uint32_t hi, bool mn_major)
 {
     static const uint32_t spans[] = { 16, 128, 64, 32 };
     uint64_t d = lo | (uint64_t)hi << 32;
-    Matrix m = { (uint32_t)(d & 0x3fff) << 4, (uint32_t)(d >> 16 & 0x3fff) << 4, (uint32_t)(d >> 32 & 0x3fff) << 4, spans[d >> 62], mn_major };
+    Matrix m = { (uint32_t)(d & 0x3fff) << 4, (uint32_t)(d >> 16 & 0x3fff) << 4,
+        (uint32_t)(d >> 32 & 0x3fff) << 4, spans[d >> 62], mn_major };
     if (d >> 49 & 7) emu_fail("a wgmma descriptor with a base offset");
-    if (d & ~0xc00e3fff3fff3fffull) emu_fail("reserved bits of a wgmma descriptor are set: %08x %08x", hi, lo);
+    if (d & ~0xc00e3fff3fff3fffull)
+        emu_fail("reserved bits of a wgmma descriptor are set: %08x %08x", hi, lo);
     return m;
 }
 
-/* The address of the 16 bytes with piece p of row r: along K of row (column) r of A (B), or along M (N) at k = r. */
+/* The address of the 16 bytes with piece p of row r: along K of row (column) r of A (B), or along M (N) at k
+ * = r. */
 static uint32_t piece(const Matrix *m, int r, int p)
 {
     uint32_t a = m->start, u = (uint32_t)r, q = (uint32_t)p, per = m->span / 16;
@@ -224,24 +269,31 @@ static int pieces_of(const Matrix *m, int first, int rows, int k, int bytes, uin
 {
     int n = 0, outer = m->mn_major ? k : rows, inner = (m->mn_major ? rows : k) * bytes / 16;
     for (int r = 0; r < outer; r++)
-        for (int p = 0; p < inner; p++) out[n++] = m->mn_major ? piece(m, r, first * bytes / 16 + p) : piece(m, first + r, p);
+        for (int p = 0; p < inner; p++)
+            out[n++] = m->mn_major ? piece(m, r, first * bytes / 16 + p) : piece(m, first + r, p);
     return n;
 }
 
 /* The same walk over what is there: to out[row * along_row + k * along_k]. */
-static void decode_pieces(const Cta *c, const uint32_t *pieces, bool mn_major, int rows, int k, EmuType t, float *out, int along_row, int along_k)
+static void decode_pieces(const Cta *c, const uint32_t *pieces, bool mn_major, int rows, int k, EmuType t,
+    float *out, int along_row, int along_k)
 {
     int per = 16 / bytes_of(t), outer = mn_major ? k : rows, inner = (mn_major ? rows : k) / per;
     for (int r = 0; r < outer; r++)
         for (int p = 0; p < inner; p++, pieces++) {
-            float *to = mn_major ? out + p * per * along_row + r * along_k : out + r * along_row + p * per * along_k;
+            float *to =
+                mn_major ? out + p * per * along_row + r * along_k : out + r * along_row + p * per * along_k;
             decode(c->memory + *pieces, per, t, to, mn_major ? along_row : along_k);
         }
 }
 
-/* --- wgmma: in flight ------------------------------------------------------------------------------------------------------------------------- */
+/* --- wgmma: in flight -------------------------------------------------------------------------------- */
 
-typedef struct GmmaLane { uint32_t *d; const uint32_t *a; uint32_t words[5]; } GmmaLane;
+typedef struct GmmaLane {
+    uint32_t *d;
+    const uint32_t *a;
+    uint32_t words[5];
+} GmmaLane;
 
 static void compute(Cta *c, Product *p)
 {
@@ -255,7 +307,8 @@ static void compute(Cta *c, Product *p)
     memset(sum, 0, sizeof *sum * 16 * (size_t)k->n);
     bool few = emu_sums == EMU_SUMS_SM_90A && is_fp8(k->a);
     for (int l = 0; few && p->accumulate && l < 32; l++)
-        for (int i = 0; i < k->n / 2; i++) memcpy(&sum[fragment_c(l, i, k->n)], &p->chain->value[l * p->chain->regs + i], 4);
+        for (int i = 0; i < k->n / 2; i++)
+            memcpy(&sum[fragment_c(l, i, k->n)], &p->chain->value[l * p->chain->regs + i], 4);
     if (few) multiply_short(sum, a, k->a, b, k->b, k->n, k->k, k->k);
     else multiply(sum, a, b, k->n, k->k);
     for (int l = 0; l < 32; l++)
@@ -272,7 +325,8 @@ static Chain *chain_for(Warp *w, const EmuWord *lanes, int regs)
     for (int k = 0; k < w->n_products; k++) {
         Chain *c = w->products[k]->chain;
         if (c->d[0] == d && c->regs == regs) return c;
-        if (c->d[0] < d + regs && d < c->d[0] + c->regs) emu_fail("a wgmma's accumulators are in flight in another shape");
+        if (c->d[0] < d + regs && d < c->d[0] + c->regs)
+            emu_fail("a wgmma's accumulators are in flight in another shape");
     }
     if (!w->fenced) emu_fail("no wgmma.fence since the last group, and the accumulators were accessed");
     Chain *c = calloc(1, sizeof *c);
@@ -294,8 +348,11 @@ static void compare_in_group(Warp *w, const EmuProduct *k, const GmmaLane *x)
     uint64_t what = (uint64_t)k->n << 40 ^ (uint64_t)k->k << 50 ^ (uint64_t)k->a << 56 ^ (uint64_t)k->b << 60;
     for (int i = 0; i < 5; i++) what = (what ^ x->words[i]) * 1099511628211ull;
     uint32_t at = w->issued++;
-    if (at >= c->issued[g]) { c->issues[g][at % 64] = what; c->issued[g] = at + 1; }
-    else if (c->issued[g] - at <= 64 && c->issues[g][at % 64] != what) emu_fail("the warps of a warpgroup execute different wgmma");
+    if (at >= c->issued[g]) {
+        c->issues[g][at % 64] = what;
+        c->issued[g] = at + 1;
+    } else if (c->issued[g] - at <= 64 && c->issues[g][at % 64] != what)
+        emu_fail("the warps of a warpgroup execute different wgmma");
 }
 
 static void issue(Warp *w, const EmuWord *lanes, const void *arg)
@@ -303,7 +360,9 @@ static void issue(Warp *w, const EmuWord *lanes, const void *arg)
     const EmuProduct *k = arg;
     const GmmaLane *x = (const GmmaLane *)&lanes[0];
     uint32_t pieces[(16 + MAX_N) * 2];
-    for (int l = 1; l < 32; l++) if (memcmp(((const GmmaLane *)&lanes[l])->words, x->words, sizeof x->words)) emu_fail("the lanes of a warp give wgmma different descriptors");
+    for (int l = 1; l < 32; l++)
+        if (memcmp(((const GmmaLane *)&lanes[l])->words, x->words, sizeof x->words))
+            emu_fail("the lanes of a warp give wgmma different descriptors");
     compare_in_group(w, k, x);
     if (x->a && !w->fenced) emu_fail("no wgmma.fence since the last group, and A is in registers");
     Product *p = calloc(1, sizeof *p);
@@ -338,23 +397,33 @@ static void issue(Warp *w, const EmuWord *lanes, const void *arg)
     }
     w->products[w->n_products++] = p;
     if (p->moment != AT_ISSUE) return;
-    for (int i = 0; i < w->n_products; i++) if (w->products[i]->chain == p->chain && !w->products[i]->done) compute(w->cta, w->products[i]);   /* in order */
+    for (int i = 0; i < w->n_products; i++)
+        if (w->products[i]->chain == p->chain && !w->products[i]->done)
+            compute(w->cta, w->products[i]); /* in order */
 }
 
-void emu_wgmma(const EmuProduct *k, void *d, const uint32_t *a, uint32_t alo, uint32_t ahi, uint32_t blo, uint32_t bhi, int accumulate)
+void emu_wgmma(const EmuProduct *k, void *d, const uint32_t *a, uint32_t alo, uint32_t ahi, uint32_t blo,
+    uint32_t bhi, int accumulate)
 {
     GmmaLane mine = { d, a, { a ? 0 : alo, a ? 0 : ahi, blo, bhi, accumulate != 0 } };
     emu_meet("wgmma", &mine, sizeof mine, issue, k);
 }
 
 static void fence(Warp *w, const EmuWord *lanes, const void *arg) { w->fenced = true; }
-static void commit(Warp *w, const EmuWord *lanes, const void *arg) { w->groups++; w->fenced = false; }
+static void commit(Warp *w, const EmuWord *lanes, const void *arg)
+{
+    w->groups++;
+    w->fenced = false;
+}
 void emu_wgmma_fence(void) { emu_meet("wgmma.fence", "", 1, fence, NULL); }
 void emu_wgmma_commit(void) { emu_meet("wgmma.commit_group", "", 1, commit, NULL); }
 
 static void product_free(Product *p)
 {
-    if (!--p->chain->products) { free(p->chain->value); free(p->chain); }
+    if (!--p->chain->products) {
+        free(p->chain->value);
+        free(p->chain);
+    }
     free(p->pieces);
     free(p);
 }
@@ -363,7 +432,8 @@ static void registers_back(const Chain *c)
 {
     for (int l = 0; l < 32; l++)
         for (int i = 0; i < c->regs; i++) {
-            if (c->d[l][i] != poison) emu_fail("accumulator %d of lane %d was written before the wait for its wgmma", i, l);
+            if (c->d[l][i] != poison)
+                emu_fail("accumulator %d of lane %d was written before the wait for its wgmma", i, l);
             c->d[l][i] = c->value[l * c->regs + i];
         }
 }
@@ -373,16 +443,21 @@ static void finish(Warp *w, const EmuWord *lanes, const void *arg)
 {
     uint32_t left = *(const uint32_t *)arg;
     int n = 0;
-    while (n < w->n_products && w->products[n]->group != w->groups && w->groups - w->products[n]->group > left) n++;
+    while (
+        n < w->n_products && w->products[n]->group != w->groups && w->groups - w->products[n]->group > left)
+        n++;
     for (int k = 0; k < n; k++) {
         Product *p = w->products[k];
         if (!p->done) compute(w->cta, p);
         for (int l = 0; p->a[0] && l < 32; l++)
-            if (memcmp(p->a[l], p->a_was[l], sizeof p->a_was[l])) emu_fail("registers of A of lane %d changed before the wait for their wgmma", l);
-        for (int i = 0; i < p->n_a + p->n_b; i++) emu_mark_read(w, p->pieces[i], 16, w->clock.at[w->index], EMU_WHOLE);
+            if (memcmp(p->a[l], p->a_was[l], sizeof p->a_was[l]))
+                emu_fail("registers of A of lane %d changed before the wait for their wgmma", l);
+        for (int i = 0; i < p->n_a + p->n_b; i++)
+            emu_mark_read(w, p->pieces[i], 16, w->clock.at[w->index], EMU_WHOLE);
     }
     for (int k = n; k < w->n_products; k++)
-        for (int i = 0; i < w->products[k]->n_a + w->products[k]->n_b; i++) emu_mark_read(w, w->products[k]->pieces[i], 16, EMU_READING, EMU_WHOLE);
+        for (int i = 0; i < w->products[k]->n_a + w->products[k]->n_b; i++)
+            emu_mark_read(w, w->products[k]->pieces[i], 16, EMU_READING, EMU_WHOLE);
     for (int k = 0; k < n; k++) {
         if (w->products[k]->chain->products == 1) registers_back(w->products[k]->chain);
         product_free(w->products[k]);
@@ -393,11 +468,12 @@ static void finish(Warp *w, const EmuWord *lanes, const void *arg)
 
 void emu_wgmma_wait(uint32_t left) { emu_meet("wgmma.wait_group", "", 1, finish, &left); }
 
-/* --- in flight ---------------------------------------------------------------------------------------------------------------------------------- */
+/* --- in flight --------------------------------------------------------------------------------------- */
 
 bool emu_products_end(Cta *c)
 {
-    for (int k = 0; k < c->n_warps; k++) if (c->warps[k].n_products) return false;
+    for (int k = 0; k < c->n_warps; k++)
+        if (c->warps[k].n_products) return false;
     return true;
 }
 

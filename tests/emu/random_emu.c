@@ -1,10 +1,11 @@
-/* random_emu: random programs of tile IR, lowered and emitted for sm_80 (or another --device) after all passes or none, executed on the host, against the interpreter.
+/* random_emu: random programs of tile IR, lowered and emitted for sm_80 (or another --device) after all
+ * passes or none, executed on the host, against the interpreter.
  *
  *     random_emu [--device=one_gfx942] [--first=SEED] [--count=N] [--emit] [--cut] [FILE.ir...]
  *     random_emu --show=SEED                              the program, and what is emitted for it
  *
- * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in which it can be kept as a file
- * and run again (minutes). */
+ * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in
+ * which it can be kept as a file and run again (minutes). */
 #include "tests/emu/exec_emu.h"
 #include "tests/fuzz/random_ir.h"
 #include "ir/eval.h"
@@ -22,7 +23,10 @@ static const Target *target_of(const char *name)
 }
 
 /* emu NULL: emission only. show: prints it. */
-typedef struct Emulator { void *emu; bool show; } Emulator;
+typedef struct Emulator {
+    void *emu;
+    bool show;
+} Emulator;
 
 static uint64_t scalar_word(Scalar x, DType d)
 {
@@ -34,7 +38,11 @@ static uint64_t scalar_word(Scalar x, DType d)
     return w;
 }
 
-typedef struct Env { int64_t dims[64], strides[GEN_MAX_PARAMS][TILE_MAX_RANK]; Scalar scalars[GEN_MAX_PARAMS]; EvalEnv env; } Env;
+typedef struct Env {
+    int64_t dims[64], strides[GEN_MAX_PARAMS][TILE_MAX_RANK];
+    Scalar scalars[GEN_MAX_PARAMS];
+    EvalEnv env;
+} Env;
 
 static bool bind(const Func *f, const InterpArg *args, Env *v)
 {
@@ -42,16 +50,24 @@ static bool bind(const Func *f, const InterpArg *args, Env *v)
     for (int d = 0; d < f->n_dims; d++) v->dims[d] = f->dims[d].extent;
     for (int i = 0; i < f->n_params; i++) {
         const Param *p = &f->params[i];
-        if (p->kind == PARAM_SCALAR) { v->scalars[i] = args[i].scalar; continue; }
-        for (int a = 0; a < p->type->rank; a++) { v->strides[i][a] = args[i].stride[a]; v->dims[p->dims[a]] = args[i].shape[a]; }
+        if (p->kind == PARAM_SCALAR) {
+            v->scalars[i] = args[i].scalar;
+            continue;
+        }
+        for (int a = 0; a < p->type->rank; a++) {
+            v->strides[i][a] = args[i].stride[a];
+            v->dims[p->dims[a]] = args[i].shape[a];
+        }
     }
     v->env = (EvalEnv){ .dims = v->dims, .scalars = v->scalars, .strides = v->strides, .grid = { 1, 1, 1 } };
-    if (f->grid && !ir_eval_block(f, f->grid, &v->env, grid, ir_terminator(f->grid)->n_operands)) return false;
+    if (f->grid && !ir_eval_block(f, f->grid, &v->env, grid, ir_terminator(f->grid)->n_operands))
+        return false;
     memcpy(v->env.grid, grid, sizeof grid);
     return true;
 }
 
-static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, const GpuCode *code, const Env *v, char *why, size_t why_size)
+static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, const GpuCode *code,
+    const Env *v, char *why, size_t why_size)
 {
     uint64_t words[128] = { 0 };
     int64_t programs = v->env.grid[0] * v->env.grid[1] * v->env.grid[2];
@@ -65,14 +81,20 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
         case SLOT_DATA: words[i] = (uint64_t)(uintptr_t)k->args[x->param].data; break;
         case SLOT_EXTENT: words[i] = (uint64_t)v->dims[x->index]; break;
         case SLOT_STRIDE: words[i] = (uint64_t)v->strides[x->param][x->index]; break;
-        case SLOT_SCALAR: words[i] = scalar_word(v->scalars[x->param], k->func->params[x->param].type->dtype); break;
+        case SLOT_SCALAR:
+            words[i] = scalar_word(v->scalars[x->param], k->func->params[x->param].type->dtype);
+            break;
         case SLOT_GRID: words[i] = (uint64_t)v->env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT: return "an argument the emulator does not know";
+        case SLOT_TENSOR_MAP:
+        case SLOT_TICKETS:
+        case SLOT_WORKSPACE:
+        case SLOT_PRINT: return "an argument the emulator does not know";
         }
     }
     /* A program that was cut down may depend on the order of CTAs: they run as in the interpreter. */
-    return fn(words, programs, code->threads, (int)(c->seed & 3) | (c->cut ? 0 : (int)(c->seed >> 2 & 1) << 4), (int)(c->seed >> 3 & 3));
+    return fn(words, programs, code->threads,
+        (int)(c->seed & 3) | (c->cut ? 0 : (int)(c->seed >> 2 & 1) << 4), (int)(c->seed >> 3 & 3));
 }
 
 static void print(Session *s, const Module *m, const char *code)
@@ -89,7 +111,8 @@ static bool run(void *user, Session *s, GenKernel *k, const RandomCase *c, char 
     GpuCode code;
     Env v = { 0 };
     KernelOptions options = { .no_roles = true };
-    if (!bind(k->func, k->args, &v) || !gpu_compile(s, k->func, target_of(device), &options, &code, NULL)) return false;
+    if (!bind(k->func, k->args, &v) || !gpu_compile(s, k->func, target_of(device), &options, &code, NULL))
+        return false;
     if (e->show) print(s, k->module, code.text);
     const char *err = e->emu ? launch(e->emu, c, k, &code, &v, why, why_size) : NULL;
     if (err && err != why) snprintf(why, why_size, "%s", err);
@@ -103,24 +126,39 @@ int main(int argc, char **argv)
     char why[200];
     int bad = 0, files = 0;
     for (int i = 1; i < argc; i++) {
-        if (sscanf(argv[i], "--first=%llu", &first) == 1 || sscanf(argv[i], "--count=%llu", &count) == 1) continue;
+        if (sscanf(argv[i], "--first=%llu", &first) == 1 || sscanf(argv[i], "--count=%llu", &count) == 1)
+            continue;
         if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
         else if (sscanf(argv[i], "--show=%llu", &show) == 1) shown = true;
         else if (!strcmp(argv[i], "--emit")) emit_only = true;
         else if (!strcmp(argv[i], "--cut")) explained = false;
-        else if (*argv[i] == '-') return fputs("usage: random_emu [--device=NAME] [--first=SEED] [--count=N] [--emit] [--cut] [--show=SEED] [FILE...]\n", stderr), 2;
+        else if (*argv[i] == '-')
+            return fputs("usage: random_emu [--device=NAME] [--first=SEED] [--count=N] [--emit] [--cut] "
+                         "[--show=SEED] [FILE...]\n",
+                       stderr),
+                   2;
         else files++;
     }
     if (shown) {
-        const RandomWay way = { .target = target_of(device), .run = run, .user = &(Emulator){ .show = true }, .emit_only = true };
-        for (int passes = 0; passes < 2; passes++) printf("// %s\n", random_ir_try(&way, &(RandomCase){ .seed = show, .passes = passes }, NULL).why);
+        const RandomWay way = {
+            .target = target_of(device), .run = run, .user = &(Emulator){ .show = true }, .emit_only = true
+        };
+        for (int passes = 0; passes < 2; passes++)
+            printf("// %s\n", random_ir_try(&way, &(RandomCase){ .seed = show, .passes = passes }, NULL).why);
         return 0;
     }
     void *emu = emit_only ? NULL : exec_emu_open_once(device, why, sizeof why);
-    if (!emu && !emit_only) { printf("SKIP: %s\n", why); return 77; }
-    const RandomWay way = { .target = target_of(device), .run = run, .user = &(Emulator){ .emu = emu }, .emit_only = !emu };
-    for (int i = 1; i < argc; i++) if (*argv[i] != '-') bad += random_ir_file(&way, argv[i]);
-    for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++) bad += random_ir_both(&way, seed, NULL, "", &explained);
+    if (!emu && !emit_only) {
+        printf("SKIP: %s\n", why);
+        return 77;
+    }
+    const RandomWay way = {
+        .target = target_of(device), .run = run, .user = &(Emulator){ .emu = emu }, .emit_only = !emu
+    };
+    for (int i = 1; i < argc; i++)
+        if (*argv[i] != '-') bad += random_ir_file(&way, argv[i]);
+    for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++)
+        bad += random_ir_both(&way, seed, NULL, "", &explained);
     if (emu) exec_emu_close(emu);
     printf("%llu random programs, %d runs differ\n", files ? (unsigned long long)files : count, bad);
     return bad != 0;

@@ -1,7 +1,9 @@
-/* schedules.c: tile_emu_schedules: kernels under schedules written by hand (docs/schedule.md), on the emulator against the references: whatever is accepted gives right results.
+/* schedules.c: tile_emu_schedules: kernels under schedules written by hand (docs/schedule.md), on the
+ * emulator against the references: whatever is accepted gives right results.
  *
  *     tile_emu_schedules [--only=ROW] [--draws=N]          those of the list, all of which are legal
- *     tile_emu_schedules --random=COUNT [--first=SEED]     drawn decisions: refused with an error in the schedule, or right
+ *     tile_emu_schedules --random=COUNT [--first=SEED]     drawn decisions: refused with an error in the
+ * schedule, or right
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
 #include "tests/emu/emu.h"
@@ -10,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Kernel { const char *device, *recipe, *sizes, *consts, *loads; } Kernel;     /* loads: tensors to decide on, the stored one last */
+typedef struct Kernel {
+    const char *device, *recipe, *sizes, *consts, *loads;
+} Kernel; /* loads: tensors to decide on, the stored one last */
 
 static const Kernel kernels[] = {
     { "emu_sm_90a", "gemm", "M=200 N=136 K=328", "TM=128 TN=64 TK=64", "A B C" },
@@ -25,9 +29,25 @@ static const Kernel kernels[] = {
     { "one_gfx942", "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32", "A B C" },
     { "emu_sm_90a", "gemm", "M=392 N=232 K=64", "TM=64 TN=224 TK=64", "A B C" },
 };
-enum { KERNELS = sizeof kernels / sizeof *kernels, GEMM90 = 0, RESIDUAL90, GATED90, ATTENTION90, BIAS90, FOUR90, TALL90, GEMM80, ATTENTION80, GEMM942, SEVEN90 };
+enum {
+    KERNELS = sizeof kernels / sizeof *kernels,
+    GEMM90 = 0,
+    RESIDUAL90,
+    GATED90,
+    ATTENTION90,
+    BIAS90,
+    FOUR90,
+    TALL90,
+    GEMM80,
+    ATTENTION80,
+    GEMM942,
+    SEVEN90
+};
 
-static const struct { int kernel; const char *schedule; } rows[] = {
+static const struct {
+    int kernel;
+    const char *schedule;
+} rows[] = {
     { GEMM90, "load A ring 2; load B ring 4" },
     { GEMM90, "loop 1 plain; load A ring 1; load B ring 1" },
     { GEMM90, "loop 1 issue" },
@@ -63,7 +83,7 @@ static const struct { int kernel; const char *schedule; } rows[] = {
     { GEMM80, "order remap; loop 1 plain" },
     { GEMM80, "order rows 3; loop 1 ahead" },
     { GEMM90, "order rows 2" },
-    { SEVEN90, "store C tma 4; programs strided" },        /* boxes that buffers do not divide */
+    { SEVEN90, "store C tma 4; programs strided" }, /* boxes that buffers do not divide */
     { SEVEN90, "store C tma 3" },
     { SEVEN90, "store C tma 5" },
     { GEMM942, "load A ring 1 by registers; load B ring 1 by registers" },
@@ -84,15 +104,21 @@ static int run(void *emu, const Kernel *k, const char *schedule, int first, int 
     exec_emu_options(emu, &options);
     for (int d = first; d < first + draws && result == 1; d++) {
         problem_reset(p);
-        if (!exec_emu_run(emu, &r, why, size)) { result = strstr(why, "by hand:") && strstr(why, "error:") ? -1 : 0; break; }
+        if (!exec_emu_run(emu, &r, why, size)) {
+            result = strstr(why, "by hand:") && strstr(why, "error:") ? -1 : 0;
+            break;
+        }
         Verdict v = problem_check(p);
-        if (!v.ok) { result = 0; snprintf(why, size, "%s", v.text); }
+        if (!v.ok) {
+            result = 0;
+            snprintf(why, size, "%s", v.text);
+        }
     }
     problem_free(p);
     return result;
 }
 
-/* --- drawn schedules ------------------------------------------------------------------------------------------------------------------------ */
+/* --- drawn schedules --------------------------------------------------------------------------------- */
 
 static uint64_t state;
 static int below(int n)
@@ -103,10 +129,16 @@ static int below(int n)
 
 static void decision(const Kernel *k, char *out, size_t size)
 {
-    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids", "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "order remap", "roles none", "roles 1", "roles 2", "roles 4", "split 2", "split 4", "split 8", "multicast none", "multicast 2 along 0", "multicast 2 along 1",
-                                         "rescale always", "rescale lazy", "turns on", "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8", "occupancy 2",
-                                         "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2", "loop 1 late 2 across", "loop 1 late 1", "loop 1 ahead" };
-    static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3", "ring 5", "ring 1 by registers" }, *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
+    static const char *const plain[] = { "programs each", "programs strided", "programs tickets", "order ids",
+        "order heavy 0", "order heavy 1", "order rows 3", "order first 1", "order remap", "roles none",
+        "roles 1", "roles 2", "roles 4", "split 2", "split 4", "split 8", "multicast none",
+        "multicast 2 along 0", "multicast 2 along 1", "rescale always", "rescale lazy", "turns on",
+        "turns off", "scratch 6000", "registers 24 152", "registers 24 208", "warps 2", "warps 8",
+        "occupancy 2", "loop 1 plain", "loop 1 chain", "loop 1 issue", "loop 1 late 2",
+        "loop 1 late 2 across", "loop 1 late 1", "loop 1 ahead" };
+    static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3",
+        "ring 5", "ring 1 by registers" },
+                             *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
     char names[64], *name[8];
     int n = 0;
     snprintf(names, sizeof names, "%s", k->loads);
@@ -130,10 +162,13 @@ static int random_ones(void *const *emus, uint64_t first, uint64_t count)
         right += result == 1;
         refused += result < 0;
         wrong += !result;
-        if (!result) printf("FAIL seed %llu: %s %s: %s\n     %s\n", (unsigned long long)seed, k->device, k->recipe, text, why);
+        if (!result)
+            printf("FAIL seed %llu: %s %s: %s\n     %s\n", (unsigned long long)seed, k->device, k->recipe,
+                text, why);
         fflush(stdout);
     }
-    printf("%llu schedules: %d right, %d refused, %d wrong\n", (unsigned long long)count, right, refused, wrong);
+    printf(
+        "%llu schedules: %d right, %d refused, %d wrong\n", (unsigned long long)count, right, refused, wrong);
     return wrong || (count >= 40 && (right < (int)count / 8 || refused < (int)count / 8));
 }
 
@@ -148,16 +183,23 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[k], "--draws=", 8)) draws = atoi(argv[k] + 8);
         else if (!strncmp(argv[k], "--random=", 9)) count = strtoull(argv[k] + 9, NULL, 10);
         else if (!strncmp(argv[k], "--first=", 8)) first = strtoull(argv[k] + 8, NULL, 10);
-        else { fprintf(stderr, "tile_emu_schedules: what is %s?\n", argv[k]); return 2; }
+        else {
+            fprintf(stderr, "tile_emu_schedules: what is %s?\n", argv[k]);
+            return 2;
+        }
     }
     for (int k = 0; k < KERNELS; k++)
-        if (!(emus[k] = exec_emu_open(kernels[k].device, why, sizeof why))) { printf("SKIP: %s\n", why); return 77; }
+        if (!(emus[k] = exec_emu_open(kernels[k].device, why, sizeof why))) {
+            printf("SKIP: %s\n", why);
+            return 77;
+        }
     int failed = count ? random_ones(emus, first, count) : 0;
     for (int r = 0; r < ROWS && !count; r++) {
         if (only >= 0 && r != only) continue;
         const Kernel *k = &kernels[rows[r].kernel];
         int result = run(emus[rows[r].kernel], k, rows[r].schedule, r, draws, why, sizeof why);
-        printf("%-4s %2d %s %s: %s\n", result == 1 ? "ok" : "FAIL", r, k->device, k->recipe, rows[r].schedule);
+        printf(
+            "%-4s %2d %s %s: %s\n", result == 1 ? "ok" : "FAIL", r, k->device, k->recipe, rows[r].schedule);
         if (result != 1) printf("     %s\n", why);
         failed |= result != 1;
         fflush(stdout);

@@ -1,9 +1,10 @@
 /* shadow.c: shared memory, and whether accesses to it are ordered.
  *
- * Every warp counts epochs; it enters the next one when it lets others know what it did (a barrier, an arrival). Its clock holds, for
- * every warp, the newest epoch that it knows of. Each byte of shared memory knows who wrote it last and when, and when each warp read it
- * last: an access is ordered after those of epochs in the accessing warp's clock, and races with the others. Data that copies bring carries the
- * number of the mbarrier that they complete on instead of a warp's. */
+ * Every warp counts epochs; it enters the next one when it lets others know what it did (a barrier, an
+ * arrival). Its clock holds, for every warp, the newest epoch that it knows of. Each byte of shared memory
+ * knows who wrote it last and when, and when each warp read it last: an access is ordered after those of
+ * epochs in the accessing warp's clock, and races with the others. Data that copies bring carries the number
+ * of the mbarrier that they complete on instead of a warp's. */
 #include "tests/emu/core.h"
 #include <stdlib.h>
 #include <math.h>
@@ -11,9 +12,12 @@
 
 enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16, MOST_SEVERAL = 0xffff };
 
-/* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a warp. */
-static uint32_t tag_of(int agent, int lane, uint16_t epoch) { return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
-static size_t reads_of(const Cta *c, int warp, uint32_t a) { return ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
+/* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a
+ * warp. */
+static uint32_t tag_of(int agent, int lane, uint16_t epoch)
+{ return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
+static size_t reads_of(const Cta *c, int warp, uint32_t a)
+{ return ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
 
 /* What all lanes are known for, the warp is. */
 static void settle(Clock *c, int warp)
@@ -32,11 +36,14 @@ void clock_join(Clock *to, const Clock *from)
 {
     for (uint32_t bits = from->partial; bits; bits &= bits - 1) {
         int w = __builtin_ctz(bits);
-        for (int l = 0; l < 32; l++) if (to->own[w][l] < from->own[w][l]) to->own[w][l] = from->own[w][l];
+        for (int l = 0; l < 32; l++)
+            if (to->own[w][l] < from->own[w][l]) to->own[w][l] = from->own[w][l];
         to->partial |= 1u << w;
     }
-    for (int k = 0; k < EMU_AGENTS; k++) if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
-    for (int k = 0; k < EMU_AGENTS; k++) if (to->fenced[k] < from->fenced[k]) to->fenced[k] = from->fenced[k];
+    for (int k = 0; k < EMU_AGENTS; k++)
+        if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
+    for (int k = 0; k < EMU_AGENTS; k++)
+        if (to->fenced[k] < from->fenced[k]) to->fenced[k] = from->fenced[k];
     for (uint32_t bits = to->partial; bits; bits &= bits - 1) settle(to, __builtin_ctz(bits));
 }
 
@@ -45,30 +52,40 @@ static bool known(const Clock *c, int warp, int lane, uint16_t epoch)
     if (epoch <= c->at[warp]) return true;
     if (!(c->partial >> warp & 1) || lane == EMU_MIXED) return false;
     if (lane < 32) return epoch <= c->own[warp][lane];
-    for (int l = 0; l < 32; l++) if (epoch <= c->own[warp][l]) return true;     /* the warp's together: any lane knows */
+    for (int l = 0; l < 32; l++)
+        if (epoch <= c->own[warp][l]) return true; /* the warp's together: any lane knows */
     return false;
 }
 
 bool emu_ordered(int warp, int lane, uint16_t epoch)
 {
     const Warp *w = emu.warp;
-    return warp == w->index ? lane == emu.fiber->lane || epoch < w->lanes_epoch : known(&w->clock, warp, lane, epoch);
+    return warp == w->index ? lane == emu.fiber->lane || epoch < w->lanes_epoch
+                            : known(&w->clock, warp, lane, epoch);
 }
 
 /* Epochs have run out: what happened so far counts as ordered, and counting starts again. */
 static void forget(Cta *c)
 {
-    for (uint32_t a = 0; a < c->end; a++) if (c->tags[a] >> 24 != EMU_IN_FLIGHT) c->tags[a] = 0;
-    for (size_t k = 0; k < (size_t)(c->end / BLOCK) * (size_t)c->n_warps * BLOCK; k++) if (c->reads[k] != EMU_READING) c->reads[k] = 0;
+    for (uint32_t a = 0; a < c->end; a++)
+        if (c->tags[a] >> 24 != EMU_IN_FLIGHT) c->tags[a] = 0;
+    for (size_t k = 0; k < (size_t)(c->end / BLOCK) * (size_t)c->n_warps * BLOCK; k++)
+        if (c->reads[k] != EMU_READING) c->reads[k] = 0;
     c->n_several = 0;
     for (int k = 0; k < c->n_warps; k++) {
         memset(&c->warps[k].clock, 0, sizeof c->warps[k].clock);
         c->warps[k].clock.at[k] = 1;
         c->warps[k].lanes_epoch = 1;
     }
-    for (int k = 0; k < EMU_GATES; k++) { memset(&c->gates[k].in, 0, sizeof c->gates[k].in); memset(&c->gates[k].out, 0, sizeof c->gates[k].out); }
+    for (int k = 0; k < EMU_GATES; k++) {
+        memset(&c->gates[k].in, 0, sizeof c->gates[k].in);
+        memset(&c->gates[k].out, 0, sizeof c->gates[k].out);
+    }
     emu_global_forget(c);
-    for (int k = 0; k < c->n_mbars; k++) { memset(&c->mbars[k].in, 0, sizeof c->mbars[k].in); memset(&c->mbars[k].out, 0, sizeof c->mbars[k].out); }
+    for (int k = 0; k < c->n_mbars; k++) {
+        memset(&c->mbars[k].in, 0, sizeof c->mbars[k].in);
+        memset(&c->mbars[k].out, 0, sizeof c->mbars[k].out);
+    }
 }
 
 void emu_next_epoch(Warp *w)
@@ -100,15 +117,19 @@ void emu_acquire(const Clock *from) { clock_join(&emu.warp->clock, from); }
 void emu_proxy_fence(void)
 {
     Clock *c = &emu.warp->clock;
-    for (int k = 0; k < EMU_AGENTS; k++) if (c->fenced[k] < c->at[k]) c->fenced[k] = c->at[k];
+    for (int k = 0; k < EMU_AGENTS; k++)
+        if (c->fenced[k] < c->at[k]) c->fenced[k] = c->at[k];
     for (uint32_t bits = c->partial; bits; bits &= bits - 1)
-        for (int w = __builtin_ctz(bits), l = 0; l < 32; l++) if (c->fenced[w] < c->own[w][l]) c->fenced[w] = c->own[w][l];
+        for (int w = __builtin_ctz(bits), l = 0; l < 32; l++)
+            if (c->fenced[w] < c->own[w][l]) c->fenced[w] = c->own[w][l];
     emu_next_epoch(emu.warp);
 }
 
 uint8_t *emu_at(uint32_t a, uint32_t bytes)
 {
-    if (a < EMU_BASE || a + bytes > emu.cta->end || a + bytes < a) emu_fail("%u bytes at %u lie outside of the shared memory, %u to %u", bytes, a, EMU_BASE, emu.cta->end);
+    if (a < EMU_BASE || a + bytes > emu.cta->end || a + bytes < a)
+        emu_fail(
+            "%u bytes at %u lie outside of the shared memory, %u to %u", bytes, a, EMU_BASE, emu.cta->end);
     return emu.cta->memory + a;
 }
 
@@ -122,8 +143,12 @@ static void check_several(uint32_t a, const Several *s, const char *access, Acce
         ordered |= v == w->index || known(&w->clock, v, s->lane[v], s->epoch[v]);
         fenced |= s->epoch[v] <= w->clock.fenced[v];
     }
-    if (!ordered) emu_fail("race: %s of shared memory at %u, written by several warps, not ordered", access, a);
-    if (!fenced) emu_fail("no proxy fence between the writes of shared memory at %u and their %s by the asynchronous proxy", a, access);
+    if (!ordered)
+        emu_fail("race: %s of shared memory at %u, written by several warps, not ordered", access, a);
+    if (!fenced)
+        emu_fail(
+            "no proxy fence between the writes of shared memory at %u and their %s by the asynchronous proxy",
+            a, access);
 }
 
 static void check_tag(uint32_t a, uint32_t tag, const char *access, Access how)
@@ -131,16 +156,27 @@ static void check_tag(uint32_t a, uint32_t tag, const char *access, Access how)
     const Warp *w = emu.warp;
     int agent = (int)(tag >> 24), lane = (int)(tag >> 16 & 255);
     uint16_t epoch = (uint16_t)tag;
-    if (agent == EMU_SEVERAL) { check_several(a, &w->cta->several[epoch], access, how); return; }
-    if (agent == EMU_IN_FLIGHT) emu_fail("race: %s of shared memory at %u, where a copy in flight writes", access, a);
+    if (agent == EMU_SEVERAL) {
+        check_several(a, &w->cta->several[epoch], access, how);
+        return;
+    }
+    if (agent == EMU_IN_FLIGHT)
+        emu_fail("race: %s of shared memory at %u, where a copy in flight writes", access, a);
     if (agent == w->index) {
-        if (how != BY_WGMMA && lane != emu.fiber->lane && epoch >= w->lanes_epoch) emu_fail("race: %s of shared memory at %u, written by lane %d of the same warp with no warp barrier between", access, a, lane);
+        if (how != BY_WGMMA && lane != emu.fiber->lane && epoch >= w->lanes_epoch)
+            emu_fail("race: %s of shared memory at %u, written by lane %d of the same warp with no warp "
+                     "barrier between",
+                access, a, lane);
     } else if (agent < EMU_WARPS ? !known(&w->clock, agent, lane, epoch) : epoch > w->clock.at[agent]) {
-        if (agent < EMU_WARPS) emu_fail("race: %s of shared memory at %u, written by warp %d lane %d, not ordered", access, a, agent, lane);
+        if (agent < EMU_WARPS)
+            emu_fail("race: %s of shared memory at %u, written by warp %d lane %d, not ordered", access, a,
+                agent, lane);
         emu_fail("race: %s of shared memory at %u, written by a copy that was not waited for", access, a);
     }
     if (how != GENERIC && agent < EMU_WARPS && epoch > w->clock.fenced[agent])
-        emu_fail("no proxy fence between the write of shared memory at %u by warp %d and its %s by the asynchronous proxy", a, agent, access);
+        emu_fail("no proxy fence between the write of shared memory at %u by warp %d and its %s by the "
+                 "asynchronous proxy",
+            a, agent, access);
 }
 
 void emu_check_read(uint32_t a, uint32_t bytes, Access how)
@@ -165,12 +201,18 @@ static void check_reads(uint32_t a, uint32_t n, bool unchanged)
         uint16_t newest = 0, sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
         for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
         if (newest <= sure || (unchanged && newest != EMU_READING)) continue;
-        if (newest == EMU_READING) emu_fail("race: write of shared memory at %u, which a product or TMA store of warp %d in flight reads", a, v);
+        if (newest == EMU_READING)
+            emu_fail(
+                "race: write of shared memory at %u, which a product or TMA store of warp %d in flight reads",
+                a, v);
         for (uint32_t k = 0; k < n; k++) {
             int lane = c->readers[at + k];
             if (v == w->index && r[k] > sure && lane != emu.fiber->lane && lane != EMU_WHOLE)
-                emu_fail("race: write of shared memory at %u, read by another lane of the same warp with no warp barrier between", a + k);
-            if (v != w->index && !known(&w->clock, v, lane, r[k])) emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a + k, v);
+                emu_fail("race: write of shared memory at %u, read by another lane of the same warp with no "
+                         "warp barrier between",
+                    a + k);
+            if (v != w->index && !known(&w->clock, v, lane, r[k]))
+                emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a + k, v);
         }
     }
 }
@@ -184,7 +226,8 @@ void emu_check_write(uint32_t a, uint32_t bytes, const void *same, Access how)
     for (uint32_t k = 0; k < bytes; k++) {
         if (tags[k] == last) continue;
         last = tags[k];
-        if (unchanged && last >> 24 != EMU_IN_FLIGHT) continue;     /* the value is there: no matter which write comes first */
+        if (unchanged && last >> 24 != EMU_IN_FLIGHT)
+            continue; /* the value is there: no matter which write comes first */
         check_tag(a + k, last, "write", how);
     }
     for (uint32_t k = a; k < a + bytes;) {
@@ -208,7 +251,8 @@ void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch, int lane
         uint16_t *r = w->cta->reads + at;
         uint8_t *l = w->cta->readers + at;
         for (uint32_t j = 0; j < n; j++) {
-            bool alone = r[j] < w->lanes_epoch || r[j] == EMU_READING || l[j] == lane;      /* of what is not ordered yet */
+            bool alone =
+                r[j] < w->lanes_epoch || r[j] == EMU_READING || l[j] == lane; /* of what is not ordered yet */
             l[j] = alone ? (uint8_t)lane : EMU_MIXED;
             r[j] = epoch;
         }
@@ -221,17 +265,27 @@ static void write_again(uint32_t a)
 {
     Cta *c = emu.cta;
     const Warp *w = emu.warp;
-    if (c->n_several == MOST_SEVERAL) forget(c);        /* before anything of what was is taken up: epochs begin again */
+    if (c->n_several == MOST_SEVERAL)
+        forget(c); /* before anything of what was is taken up: epochs begin again */
     uint32_t tag = c->tags[a];
     int agent = (int)(tag >> 24);
     Several s = { { 0 } };
     if (agent == EMU_SEVERAL) s = c->several[tag & 0xffff];
-    else if (agent < EMU_WARPS && agent != w->index && !known(&w->clock, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) { s.epoch[agent] = (uint16_t)tag; s.lane[agent] = (uint8_t)(tag >> 16); }
-    else { emu_mark_write(a, 1, w->index, emu.fiber->lane, w->clock.at[w->index]); return; }
+    else if (agent < EMU_WARPS && agent != w->index &&
+             !known(&w->clock, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) {
+        s.epoch[agent] = (uint16_t)tag;
+        s.lane[agent] = (uint8_t)(tag >> 16);
+    } else {
+        emu_mark_write(a, 1, w->index, emu.fiber->lane, w->clock.at[w->index]);
+        return;
+    }
     s.epoch[w->index] = w->clock.at[w->index];
     s.lane[w->index] = (uint8_t)emu.fiber->lane;
     for (int k = c->n_several - 1; k >= 0 && k > c->n_several - 64; k--)
-        if (!memcmp(&c->several[k], &s, sizeof s)) { c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k); return; }
+        if (!memcmp(&c->several[k], &s, sizeof s)) {
+            c->tags[a] = tag_of(EMU_SEVERAL, 0, (uint16_t)k);
+            return;
+        }
     if (c->n_several == c->several_room) {
         c->several_room = c->several_room ? 2 * c->several_room : 64;
         c->several = realloc(c->several, (size_t)c->several_room * sizeof *c->several);
@@ -250,7 +304,8 @@ void emu_load(uint32_t a, void *to, uint32_t bytes)
     memcpy(to, emu.cta->memory + a, bytes);
 }
 
-/* A float or double: machines give one NaN where the host's additions give several, so that a NaN over a NaN is the value that is there. */
+/* A float or double: machines give one NaN where the host's additions give several, so that a NaN over a NaN
+ * is the value that is there. */
 void emu_store_float(uint32_t a, const void *from, uint32_t bytes)
 {
     float f[2];
@@ -267,22 +322,32 @@ void emu_store(uint32_t a, const void *from, uint32_t bytes)
     a = emu_own(a);
     if (a % bytes) emu_fail("misaligned store of %u bytes to shared memory at %u", bytes, a);
     emu_check_write(a, bytes, from, GENERIC);
-    if (memcmp(emu.cta->memory + a, from, bytes)) emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
-    else for (uint32_t k = a; k < a + bytes; k++) write_again(k);
+    if (memcmp(emu.cta->memory + a, from, bytes))
+        emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
+    else
+        for (uint32_t k = a; k < a + bytes; k++) write_again(k);
     memcpy(emu.cta->memory + a, from, bytes);
 }
 
 void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
 {
-    if ((bytes <= 8 && a % bytes) || a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
+    if ((bytes <= 8 && a % bytes) || a < EMU_BASE || a + bytes > c->end)
+        emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
     for (uint32_t k = a; k < a + bytes; k++) {
         uint32_t tag = c->tags[k];
         int agent = (int)(tag >> 24);
-        if (agent == EMU_IN_FLIGHT) emu_fail("race: shared memory at %u of another CTA, where two copies in flight write", k);
-        if (tag && agent < EMU_WARPS && !known(sender, agent, (int)(tag >> 16 & 255), (uint16_t)tag)) emu_fail("race: sent to shared memory at %u of another CTA, written there by warp %d, not ordered", k, agent);
+        if (agent == EMU_IN_FLIGHT)
+            emu_fail("race: shared memory at %u of another CTA, where two copies in flight write", k);
+        if (tag && agent < EMU_WARPS && !known(sender, agent, (int)(tag >> 16 & 255), (uint16_t)tag))
+            emu_fail(
+                "race: sent to shared memory at %u of another CTA, written there by warp %d, not ordered", k,
+                agent);
         for (int v = 0; v < c->n_warps; v++) {
             size_t at = reads_of(c, v, k);
-            if (c->reads[at] && !known(sender, v, c->readers[at], c->reads[at])) emu_fail("race: sent to shared memory at %u of another CTA, read there by warp %d, not ordered", k, v);
+            if (c->reads[at] && !known(sender, v, c->readers[at], c->reads[at]))
+                emu_fail(
+                    "race: sent to shared memory at %u of another CTA, read there by warp %d, not ordered", k,
+                    v);
         }
     }
 }
@@ -290,14 +355,17 @@ void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
 void emu_check_tile(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
 {
     uint32_t last = 0;
-    if (a < EMU_BASE || a + bytes > c->end) emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
+    if (a < EMU_BASE || a + bytes > c->end)
+        emu_fail("%u bytes sent to %u of another CTA's shared memory, which ends at %u", bytes, a, c->end);
     for (uint32_t k = a; k < a + bytes; k++) {
         uint32_t tag = c->tags[k];
         if (tag == last) continue;
         last = tag;
         int agent = (int)(tag >> 24);
         if (agent >= EMU_WARPS && agent < EMU_SEVERAL && (uint16_t)tag > sender->at[agent])
-            emu_fail("race: sent to shared memory at %u of another CTA, written there by a copy that is not known to have been waited for", k);
+            emu_fail("race: sent to shared memory at %u of another CTA, written there by a copy that is not "
+                     "known to have been waited for",
+                k);
     }
     emu_check_sent(c, sender, a, bytes);
 }
@@ -315,7 +383,7 @@ bool emu_shadow_open(Cta *c, size_t shared_bytes)
 
 void emu_shadow_reset(Cta *c)
 {
-    memset(c->memory, 0xff, c->end);        /* NaN in every format */
+    memset(c->memory, 0xff, c->end); /* NaN in every format */
     memset(c->tags, 0, c->end * sizeof *c->tags);
     memset(c->reads, 0, c->end * sizeof *c->reads * (size_t)c->n_warps);
     memset(c->mbar_at, 0, c->end / 8);

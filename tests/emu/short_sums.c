@@ -1,9 +1,10 @@
 /* short_sums.c: how matrix units add products of fp8, where they keep fewer bits than f32 (ir/sums.def).
  *
- * One step adds n products to a sum: each of the n + 1 terms is cut towards zero at 2^-13 of the unit of the largest
- * term's exponent, they are added exactly, and the result is cut to 14 bits. An exponent is that of the factors: a product of
- * significands may be up to 4. Source: MMA-Sim (arXiv 2511.10909), algorithm "truncated fused dot product" with 13
- * fractional bits and output e8m13, which the authors compared with the machines bit by bit. */
+ * One step adds n products to a sum: each of the n + 1 terms is cut towards zero at 2^-13 of the unit of the
+ * largest term's exponent, they are added exactly, and the result is cut to 14 bits. An exponent is that of
+ * the factors: a product of significands may be up to 4. Source: MMA-Sim (arXiv 2511.10909), algorithm
+ * "truncated fused dot product" with 13 fractional bits and output e8m13, which the authors compared with the
+ * machines bit by bit. */
 #include "tests/emu/core.h"
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,5 @@
-/* test_hip: the emulated AMD workgroup itself: collectives, what it reports of LDS, matrix instructions against float64. */
+/* test_hip: the emulated AMD workgroup itself: collectives, what it reports of LDS, matrix instructions
+ * against float64. */
 #include "tests/emu/hip_fragments.h"
 #include "tests/emu/hip_machine.h"
 #include "unit.h"
@@ -8,8 +9,15 @@
 
 static const char *run(int chip, int threads, bool backwards, bool late, void (*body)(void *), void *user)
 {
-    HipRun r = { .chip = chip, .wave = chip == 0x1100 ? 32 : 64, .lds_bytes = 4096, .blocks = 2, .threads = threads, .backwards = backwards, .late = late,
-                 .body = body, .user = user };
+    HipRun r = { .chip = chip,
+        .wave = chip == 0x1100 ? 32 : 64,
+        .lds_bytes = 4096,
+        .blocks = 2,
+        .threads = threads,
+        .backwards = backwards,
+        .late = late,
+        .body = body,
+        .user = user };
     return hip_run(&r);
 }
 
@@ -19,7 +27,10 @@ static void fails(int threads, void (*body)(void *), const char *want)
     for (int k = 0; k < 2; k++) {
         const char *why = run(0x942, threads, k, true, body, NULL);
         CU_ASSERT_PTR_NOT_NULL(why);
-        if (why && !strstr(why, want)) { printf(" [%s] lacks \"%s\" ", why, want); CU_FAIL("another message"); }
+        if (why && !strstr(why, want)) {
+            printf(" [%s] lacks \"%s\" ", why, want);
+            CU_FAIL("another message");
+        }
     }
 }
 
@@ -57,9 +68,22 @@ static void leave(void *u)
     hip_barrier();
 }
 static void differ(void *u) { hip_exchange(hip_thread() % 64 < 3 ? "shuffle" : "ballot", 0, NULL); }
-static void half(void *u) { if (hip_thread() % 2) hip_exchange("shuffle", 0, NULL); else hip_barrier(); }
-static void alone(void *u) { if (hip_thread() < 64) hip_barrier(); else for (int i = 0; i < 3; i++) hip_exchange("shuffle", 0, NULL); hip_exchange("end", 0, NULL); }
-static void stuck(void *u) { if (hip_thread() % 64 == 5) hip_barrier(); }
+static void half(void *u)
+{
+    if (hip_thread() % 2) hip_exchange("shuffle", 0, NULL);
+    else hip_barrier();
+}
+static void alone(void *u)
+{
+    if (hip_thread() < 64) hip_barrier();
+    else
+        for (int i = 0; i < 3; i++) hip_exchange("shuffle", 0, NULL);
+    hip_exchange("end", 0, NULL);
+}
+static void stuck(void *u)
+{
+    if (hip_thread() % 64 == 5) hip_barrier();
+}
 
 static void test_collectives(void)
 {
@@ -70,16 +94,25 @@ static void test_collectives(void)
     fails(128, differ, "others to");
     fails(64, half, "others to");
     works(128, alone);
-    works(64, stuck);       /* the others have ended */
+    works(64, stuck); /* the others have ended */
 }
 
 /* --- LDS --- */
 
-static uint32_t get(uint32_t a) { uint32_t x; hip_lds_load(&x, a, 4); return x; }
+static uint32_t get(uint32_t a)
+{
+    uint32_t x;
+    hip_lds_load(&x, a, 4);
+    return x;
+}
 static void put(uint32_t a, uint32_t x) { hip_lds_store(a, &x, 4); }
-static void barrier(void) { hip_fence(); hip_barrier(); }
+static void barrier(void)
+{
+    hip_fence();
+    hip_barrier();
+}
 
-static void turn(void *u)       /* the pattern of a conversion through LDS */
+static void turn(void *u) /* the pattern of a conversion through LDS */
 {
     uint32_t t = (uint32_t)hip_thread(), n = (uint32_t)hip_threads();
     for (uint32_t k = 0; k < 3; k++) {
@@ -89,19 +122,75 @@ static void turn(void *u)       /* the pattern of a conversion through LDS */
         barrier();
     }
 }
-static void turn_open(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); get((127 - t) * 4); }
-static void turn_again(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); barrier(); get((127 - t) * 4); put(t * 4, t + 9); }
-static void turn_unfenced(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); hip_barrier(); get((127 - t) * 4); }
-static void in_wave(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); hip_wave_barrier(); get((t ^ 1) * 4); hip_wave_barrier(); put((t ^ 3) * 4, 7); }
-static void in_wave_open(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); get((t ^ 1) * 4); }
-static void in_wave_late(void *u) { uint32_t t = (uint32_t)hip_thread(); put(t * 4, t); hip_wave_barrier(); get((t ^ 1) * 4); put(t * 4, 7); }
-static void nobody(void *u) { if (hip_thread() == 0) get(64); }
-static void half_written(void *u) { uint16_t x = 1; hip_lds_store((uint32_t)hip_thread() * 4, &x, 2); get((uint32_t)hip_thread() * 4); }
-static void bytes(void *u) { uint8_t x = (uint8_t)hip_thread(); hip_lds_store((uint32_t)hip_thread(), &x, 1); barrier(); get((uint32_t)hip_thread() & ~3u); }
+static void turn_open(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    get((127 - t) * 4);
+}
+static void turn_again(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    barrier();
+    get((127 - t) * 4);
+    put(t * 4, t + 9);
+}
+static void turn_unfenced(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    hip_barrier();
+    get((127 - t) * 4);
+}
+static void in_wave(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    hip_wave_barrier();
+    get((t ^ 1) * 4);
+    hip_wave_barrier();
+    put((t ^ 3) * 4, 7);
+}
+static void in_wave_open(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    get((t ^ 1) * 4);
+}
+static void in_wave_late(void *u)
+{
+    uint32_t t = (uint32_t)hip_thread();
+    put(t * 4, t);
+    hip_wave_barrier();
+    get((t ^ 1) * 4);
+    put(t * 4, 7);
+}
+static void nobody(void *u)
+{
+    if (hip_thread() == 0) get(64);
+}
+static void half_written(void *u)
+{
+    uint16_t x = 1;
+    hip_lds_store((uint32_t)hip_thread() * 4, &x, 2);
+    get((uint32_t)hip_thread() * 4);
+}
+static void bytes(void *u)
+{
+    uint8_t x = (uint8_t)hip_thread();
+    hip_lds_store((uint32_t)hip_thread(), &x, 1);
+    barrier();
+    get((uint32_t)hip_thread() & ~3u);
+}
 static void copies(void *u) { put((uint32_t)hip_thread() % 64 * 4, 5); }
 static void others(void *u) { put((uint32_t)hip_thread() % 64 * 4, (uint32_t)hip_thread()); }
 static void outside(void *u) { put(4096, 0); }
-static void askew(void *u) { uint64_t x = 0; hip_lds_store(4, &x, 8); }
+static void askew(void *u)
+{
+    uint64_t x = 0;
+    hip_lds_store(4, &x, 8);
+}
 
 static void test_lds(void)
 {
@@ -124,7 +213,8 @@ static void test_lds(void)
 /* --- loads to LDS --- */
 
 static uint32_t source[3][128];
-static void load_stage(int k) { hip_load_lds(&source[k][hip_thread()], (uint32_t)k * 512 + (uint32_t)wave_of(hip_thread()) * 256, 4); }
+static void load_stage(int k)
+{ hip_load_lds(&source[k][hip_thread()], (uint32_t)k * 512 + (uint32_t)wave_of(hip_thread()) * 256, 4); }
 static void pipeline(void *u)
 {
     uint32_t t = (uint32_t)hip_thread();
@@ -137,15 +227,39 @@ static void pipeline(void *u)
     barrier();
     CU_ASSERT_EQUAL(get(512 + (127 - t) * 4), source[1][127 - t]);
 }
-static void short_wait(void *u) { load_stage(0); load_stage(1); hip_wait_loads(1); barrier(); get(512 + (uint32_t)hip_thread() * 4); }
-static void no_wait(void *u) { load_stage(0); barrier(); get((uint32_t)(127 - hip_thread()) * 4); hip_wait_loads(0); }
-static void no_barrier(void *u) { load_stage(0); hip_wait_loads(0); get((uint32_t)(127 - hip_thread()) * 4); }
-static void too_early(void *u) { pipeline(u); load_stage(1); hip_wait_loads(0); }
+static void short_wait(void *u)
+{
+    load_stage(0);
+    load_stage(1);
+    hip_wait_loads(1);
+    barrier();
+    get(512 + (uint32_t)hip_thread() * 4);
+}
+static void no_wait(void *u)
+{
+    load_stage(0);
+    barrier();
+    get((uint32_t)(127 - hip_thread()) * 4);
+    hip_wait_loads(0);
+}
+static void no_barrier(void *u)
+{
+    load_stage(0);
+    hip_wait_loads(0);
+    get((uint32_t)(127 - hip_thread()) * 4);
+}
+static void too_early(void *u)
+{
+    pipeline(u);
+    load_stage(1);
+    hip_wait_loads(0);
+}
 static void forgotten(void *u) { load_stage(0); }
 
 static void test_loads(void)
 {
-    for (int k = 0; k < 3; k++) for (int t = 0; t < 128; t++) source[k][t] = (uint32_t)(k * 1000 + t);
+    for (int k = 0; k < 3; k++)
+        for (int t = 0; t < 128; t++) source[k][t] = (uint32_t)(k * 1000 + t);
     works(128, pipeline);
     fails(128, short_wait, "in flight");
     fails(128, no_wait, "in flight");
@@ -156,27 +270,65 @@ static void test_loads(void)
 
 /* --- matrix instructions --- */
 
-typedef struct Case { int chip; const char *name, *layout; int kind; double bound; } Case;      /* kind of element: 0 f16, 1 bf16, 2 f32, 3 f64, 4 i8, 5 u8, 6 e4m3, 7 e5m2, +8 fnuz; b's in the next digit */
-static struct { const Case *c; const HipInstr *x; double a[32][128], b[128][32], d[32][32]; uint64_t wa[32][128], wb[128][32]; } job;
+typedef struct Case {
+    int chip;
+    const char *name, *layout;
+    int kind;
+    double bound;
+} Case; /* kind of element: 0 f16, 1 bf16, 2 f32, 3 f64, 4 i8, 5 u8, 6 e4m3, 7 e5m2, +8 fnuz; b's in the next
+           digit */
+static struct {
+    const Case *c;
+    const HipInstr *x;
+    double a[32][128], b[128][32], d[32][32];
+    uint64_t wa[32][128], wb[128][32];
+} job;
 
 static uint64_t encode(int kind, double v, double *back)
 {
     float f = (float)v;
     uint32_t w;
     uint64_t q;
-    if (kind == 3) { memcpy(&q, &v, 8); *back = v; return q; }
-    if (kind == 4) { *back = (int)v; return (uint8_t)(int8_t)(int)v; }
-    if (kind == 5) { *back = fabs((double)(int)v); return (uint8_t)*back; }
+    if (kind == 3) {
+        memcpy(&q, &v, 8);
+        *back = v;
+        return q;
+    }
+    if (kind == 4) {
+        *back = (int)v;
+        return (uint8_t)(int8_t)(int)v;
+    }
+    if (kind == 5) {
+        *back = fabs((double)(int)v);
+        return (uint8_t)*back;
+    }
     memcpy(&w, &f, 4);
-    if (kind == 2) { *back = f; return w; }
-    if (kind == 1) { w &= 0xffff0000u; memcpy(&f, &w, 4); *back = f; return w >> 16; }
+    if (kind == 2) {
+        *back = f;
+        return w;
+    }
+    if (kind == 1) {
+        w &= 0xffff0000u;
+        memcpy(&f, &w, 4);
+        *back = f;
+        return w >> 16;
+    }
     /* the small formats: walk over the codes for the nearest below */
-    int man = kind == 0 ? 10 : kind % 8 == 6 ? 3 : 2, exps = kind == 0 ? 5 : kind % 8 == 6 ? 4 : 5, bias = (1 << (exps - 1)) - 1 + (kind >= 8), codes = 1 << (man + exps);
+    int man = kind == 0       ? 10
+              : kind % 8 == 6 ? 3
+                              : 2,
+        exps = kind == 0       ? 5
+               : kind % 8 == 6 ? 4
+                               : 5,
+        bias = (1 << (exps - 1)) - 1 + (kind >= 8), codes = 1 << (man + exps);
     int best = 0;
     for (int c = 0; c < codes - 8; c++) {
         int e = c >> man, m = c & ((1 << man) - 1);
         double y = e ? ldexp(m | 1 << man, e - bias - man) : ldexp(m, 1 - bias - man);
-        if (y <= fabs(v)) { best = c; *back = copysign(y, v); }
+        if (y <= fabs(v)) {
+            best = c;
+            *back = copysign(y, v);
+        }
     }
     return (uint64_t)best | (v < 0 && best ? (uint64_t)codes : 0);
 }
@@ -187,12 +339,16 @@ static void fill(double scale)
 {
     const HipInstr *x = job.x;
     int ka = job.c->kind % 16, kb = job.c->kind / 16 ? job.c->kind / 16 - 1 : ka;
-    for (int i = 0; i < x->m; i++) for (int k = 0; k < x->k; k++) job.wa[i][k] = encode(ka, random_value(scale), &job.a[i][k]);
-    for (int k = 0; k < x->k; k++) for (int j = 0; j < x->n; j++) job.wb[k][j] = encode(kb, random_value(scale), &job.b[k][j]);
-    for (int i = 0; i < x->m; i++) for (int j = 0; j < x->n; j++) {
-        double c = x->d_bits == 64 || ka == 4 || ka == 5 ? floor(random_value(1000)) : (double)(float)random_value(scale);
-        job.d[i][j] = c;
-    }
+    for (int i = 0; i < x->m; i++)
+        for (int k = 0; k < x->k; k++) job.wa[i][k] = encode(ka, random_value(scale), &job.a[i][k]);
+    for (int k = 0; k < x->k; k++)
+        for (int j = 0; j < x->n; j++) job.wb[k][j] = encode(kb, random_value(scale), &job.b[k][j]);
+    for (int i = 0; i < x->m; i++)
+        for (int j = 0; j < x->n; j++) {
+            double c = x->d_bits == 64 || ka == 4 || ka == 5 ? floor(random_value(1000))
+                                                             : (double)(float)random_value(scale);
+            job.d[i][j] = c;
+        }
 }
 
 static void multiply(void *u)
@@ -225,11 +381,20 @@ static void multiply(void *u)
                     continue;
                 }
                 double got, want = job.d[i][j], size = fabs(want);
-                for (int k = 0; k < x->k; k++) { want += job.a[i][k] * job.b[k][j]; size += fabs(job.a[i][k] * job.b[k][j]); }
+                for (int k = 0; k < x->k; k++) {
+                    want += job.a[i][k] * job.b[k][j];
+                    size += fabs(job.a[i][k] * job.b[k][j]);
+                }
                 if (x->d_bits == 64) memcpy(&got, d + p.gpr, 8);
-                else if (whole) { memcpy(&w, d + p.gpr, 4); got = w; }
-                else { memcpy(&f, d + p.gpr, 4); got = f; }
-                if (!(fabs(got - want) <= job.c->bound * size)) hip_fail("%s: d[%d][%d] is %g, not %g", job.c->name, i, j, got, want);
+                else if (whole) {
+                    memcpy(&w, d + p.gpr, 4);
+                    got = w;
+                } else {
+                    memcpy(&f, d + p.gpr, 4);
+                    got = f;
+                }
+                if (!(fabs(got - want) <= job.c->bound * size))
+                    hip_fail("%s: d[%d][%d] is %g, not %g", job.c->name, i, j, got, want);
             }
         if (!pass) hip_mma(job.c->name, d, a, b);
     }
@@ -237,24 +402,40 @@ static void multiply(void *u)
 
 #define TWO(a, b) ((a) + 16 * ((b) + 1))
 static const Case cases[] = {
-    { 0x90a, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 }, { 0x90a, "mfma_f32_16x16x16f16", "mfma_16x16x16", 0, 1e-6 },
-    { 0x90a, "mfma_f32_32x32x8bf16_1k", "mfma_32x32x8", 1, 1e-6 }, { 0x90a, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
-    { 0x90a, "mfma_i32_32x32x8i8", "mfma_32x32x8_8", 4, 0 }, { 0x90a, "mfma_i32_16x16x16i8", "mfma_16x16x16_8", 4, 0 },
-    { 0x90a, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 }, { 0x90a, "mfma_f32_16x16x4f32", "mfma_16x16x4", 2, 1e-6 },
+    { 0x90a, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x16f16", "mfma_16x16x16", 0, 1e-6 },
+    { 0x90a, "mfma_f32_32x32x8bf16_1k", "mfma_32x32x8", 1, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
+    { 0x90a, "mfma_i32_32x32x8i8", "mfma_32x32x8_8", 4, 0 },
+    { 0x90a, "mfma_i32_16x16x16i8", "mfma_16x16x16_8", 4, 0 },
+    { 0x90a, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
+    { 0x90a, "mfma_f32_16x16x4f32", "mfma_16x16x4", 2, 1e-6 },
     { 0x90a, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", 3, 1e-15 },
-    { 0x942, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 }, { 0x942, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
-    { 0x942, "mfma_f32_32x32x4_xf32", "mfma_32x32x4_xf32", 2, 2e-3 }, { 0x942, "mfma_f32_16x16x8_xf32", "mfma_16x16x8_xf32", 2, 2e-3 },
-    { 0x942, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 }, { 0x942, "mfma_i32_16x16x32_i8", "mfma_16x16x32_8", 4, 0 },
-    { 0x942, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 14, 1e-6 }, { 0x942, "mfma_f32_16x16x32_fp8_bf8", "mfma_16x16x32_8", TWO(14, 15), 1e-6 },
+    { 0x942, "mfma_f32_32x32x8f16", "mfma_32x32x8", 0, 1e-6 },
+    { 0x942, "mfma_f32_16x16x16bf16_1k", "mfma_16x16x16", 1, 1e-6 },
+    { 0x942, "mfma_f32_32x32x4_xf32", "mfma_32x32x4_xf32", 2, 2e-3 },
+    { 0x942, "mfma_f32_16x16x8_xf32", "mfma_16x16x8_xf32", 2, 2e-3 },
+    { 0x942, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 },
+    { 0x942, "mfma_i32_16x16x32_i8", "mfma_16x16x32_8", 4, 0 },
+    { 0x942, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 14, 1e-6 },
+    { 0x942, "mfma_f32_16x16x32_fp8_bf8", "mfma_16x16x32_8", TWO(14, 15), 1e-6 },
     { 0x942, "mfma_f64_16x16x4f64", "mfma_16x16x4_f64", 3, 1e-15 },
-    { 0x950, "mfma_f32_32x32x16_f16", "mfma_32x32x16", 0, 1e-6 }, { 0x950, "mfma_f32_16x16x32_f16", "mfma_16x16x32", 0, 1e-6 },
-    { 0x950, "mfma_f32_32x32x16_bf16", "mfma_32x32x16", 1, 1e-6 }, { 0x950, "mfma_f32_16x16x32_bf16", "mfma_16x16x32", 1, 1e-6 },
-    { 0x950, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 6, 1e-6 }, { 0x950, "mfma_f32_16x16x32_bf8_fp8", "mfma_16x16x32_8", TWO(7, 6), 1e-6 },
-    { 0x950, "mfma_f32_32x32x64_fp8_fp8", "mfma_32x32x64_8", 6, 1e-6 }, { 0x950, "mfma_f32_16x16x128_fp8_bf8", "mfma_16x16x128_8", TWO(6, 7), 1e-6 },
-    { 0x950, "mfma_i32_32x32x32_i8", "mfma_32x32x32_8", 4, 0 }, { 0x950, "mfma_i32_16x16x64_i8", "mfma_16x16x64_8", 4, 0 },
-    { 0x950, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 }, { 0x950, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
-    { 0x1100, "wmma_f32_16x16x16_f16", "wmma_16x16x16", 0, 1e-6 }, { 0x1100, "wmma_f32_16x16x16_bf16", "wmma_16x16x16", 1, 1e-6 },
-    { 0x1100, "wmma_i32_16x16x16_iu8_ss", "wmma_16x16x16_8", 4, 0 }, { 0x1100, "wmma_i32_16x16x16_iu8_us", "wmma_16x16x16_8", TWO(5, 4), 0 },
+    { 0x950, "mfma_f32_32x32x16_f16", "mfma_32x32x16", 0, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_f16", "mfma_16x16x32", 0, 1e-6 },
+    { 0x950, "mfma_f32_32x32x16_bf16", "mfma_32x32x16", 1, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_bf16", "mfma_16x16x32", 1, 1e-6 },
+    { 0x950, "mfma_f32_32x32x16_fp8_fp8", "mfma_32x32x16_8", 6, 1e-6 },
+    { 0x950, "mfma_f32_16x16x32_bf8_fp8", "mfma_16x16x32_8", TWO(7, 6), 1e-6 },
+    { 0x950, "mfma_f32_32x32x64_fp8_fp8", "mfma_32x32x64_8", 6, 1e-6 },
+    { 0x950, "mfma_f32_16x16x128_fp8_bf8", "mfma_16x16x128_8", TWO(6, 7), 1e-6 },
+    { 0x950, "mfma_i32_32x32x32_i8", "mfma_32x32x32_8", 4, 0 },
+    { 0x950, "mfma_i32_16x16x64_i8", "mfma_16x16x64_8", 4, 0 },
+    { 0x950, "mfma_i32_32x32x16_i8", "mfma_32x32x16_8", 4, 0 },
+    { 0x950, "mfma_f32_32x32x2f32", "mfma_32x32x2", 2, 1e-6 },
+    { 0x1100, "wmma_f32_16x16x16_f16", "wmma_16x16x16", 0, 1e-6 },
+    { 0x1100, "wmma_f32_16x16x16_bf16", "wmma_16x16x16", 1, 1e-6 },
+    { 0x1100, "wmma_i32_16x16x16_iu8_ss", "wmma_16x16x16_8", 4, 0 },
+    { 0x1100, "wmma_i32_16x16x16_iu8_us", "wmma_16x16x16_8", TWO(5, 4), 0 },
 };
 
 static void test_mma(void)
@@ -262,7 +443,8 @@ static void test_mma(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         job.c = &cases[i];
         job.x = NULL;
-        for (int k = 0; k < HIP_INSTRS; k++) if (!strcmp(hip_instrs[k].layout, cases[i].layout)) job.x = &hip_instrs[k];
+        for (int k = 0; k < HIP_INSTRS; k++)
+            if (!strcmp(hip_instrs[k].layout, cases[i].layout)) job.x = &hip_instrs[k];
         CU_ASSERT_PTR_NOT_NULL_FATAL(job.x);
         fill(cases[i].kind % 16 == 4 || cases[i].kind % 16 == 5 ? 127 : 4);
         const char *why = run(cases[i].chip, job.x->wave, false, false, multiply, NULL);
@@ -273,7 +455,12 @@ static void test_mma(void)
 
 /* One product of f16 in an otherwise empty fragment; its lane 0, register 0. */
 static float first;
-static struct { int chip; const char *name; uint32_t a[8], b[8]; float c; } one;
+static struct {
+    int chip;
+    const char *name;
+    uint32_t a[8], b[8];
+    float c;
+} one;
 static void single(void *u)
 {
     float d[16] = { 0 };
@@ -286,7 +473,13 @@ static void single(void *u)
 static float product(int chip, const char *name, uint32_t a0, uint32_t b0, uint32_t a1, uint32_t b1, float c)
 {
     memset(&one, 0, sizeof one);
-    one.chip = chip; one.name = name; one.a[0] = a0; one.a[1] = a1; one.b[0] = b0; one.b[1] = b1; one.c = c;
+    one.chip = chip;
+    one.name = name;
+    one.a[0] = a0;
+    one.a[1] = a1;
+    one.b[0] = b0;
+    one.b[1] = b1;
+    one.c = c;
     CU_ASSERT_PTR_NULL(run(chip, 64, false, false, single, NULL));
     return first;
 }
@@ -317,14 +510,30 @@ static void test_rounding(void)
     CU_ASSERT(isnan(product(0x942, "mfma_f32_32x32x16_fp8_fp8", 0x80, 0x38, 0, 0, 0)));
 }
 
-static void missing(void *u) { uint32_t d[32] = { 0 }, a[8] = { 0 }; hip_mma(u, d, a, a); }
+static void missing(void *u)
+{
+    uint32_t d[32] = { 0 }, a[8] = { 0 };
+    hip_mma(u, d, a, a);
+}
 
 static void test_missing(void)
 {
-    static const struct { int chip; const char *name; } none[] = {
-        { 0x90a, "mfma_i32_32x32x16_i8" }, { 0x90a, "mfma_f32_32x32x16_fp8_fp8" }, { 0x90a, "mfma_f32_32x32x4_xf32" }, { 0x942, "mfma_f32_32x32x16_f16" },
-        { 0x942, "mfma_i32_32x32x8i8" }, { 0x942, "mfma_i32_32x32x32_i8" }, { 0x942, "mfma_f32_32x32x64_fp8_fp8" },
-        { 0x950, "mfma_f32_32x32x32_fp8_fp8" }, { 0x950, "mfma_i32_32x32x64_i8" }, { 0x950, "mfma_f32_32x32x4_xf32" }, { 0x942, "wmma_f32_16x16x16_f16" }, { 0x1100, "mfma_f32_32x32x8f16" },
+    static const struct {
+        int chip;
+        const char *name;
+    } none[] = {
+        { 0x90a, "mfma_i32_32x32x16_i8" },
+        { 0x90a, "mfma_f32_32x32x16_fp8_fp8" },
+        { 0x90a, "mfma_f32_32x32x4_xf32" },
+        { 0x942, "mfma_f32_32x32x16_f16" },
+        { 0x942, "mfma_i32_32x32x8i8" },
+        { 0x942, "mfma_i32_32x32x32_i8" },
+        { 0x942, "mfma_f32_32x32x64_fp8_fp8" },
+        { 0x950, "mfma_f32_32x32x32_fp8_fp8" },
+        { 0x950, "mfma_i32_32x32x64_i8" },
+        { 0x950, "mfma_f32_32x32x4_xf32" },
+        { 0x942, "wmma_f32_16x16x16_f16" },
+        { 0x1100, "mfma_f32_32x32x8f16" },
     };
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         const char *why = run(none[i].chip, 64, false, false, missing, (void *)none[i].name);
@@ -342,8 +551,13 @@ static void test_snippets(void)
     for (int wave = 0; wave < 2; wave++)
         for (int which = 0;; which++) {
             const char *why = NULL;
-            for (int k = 0; k < 8 && !why; k++) why = (wave ? hip_snippet_64 : hip_snippet_32)(which, k & 4 && which ? 256 : 64, k & 1, k >> 1 & 1);
-            if (why && !strcmp(why, "none")) { CU_ASSERT(which > 3); break; }
+            for (int k = 0; k < 8 && !why; k++)
+                why = (wave ? hip_snippet_64 : hip_snippet_32)(
+                    which, k & 4 && which ? 256 : 64, k & 1, k >> 1 & 1);
+            if (why && !strcmp(why, "none")) {
+                CU_ASSERT(which > 3);
+                break;
+            }
             if (why) printf(" wave %d, snippet %d: %s ", wave ? 64 : 32, which, why);
             CU_ASSERT_PTR_NULL(why);
         }
@@ -351,7 +565,8 @@ static void test_snippets(void)
 
 int main(int argc, char **argv)
 {
-    static const UnitTest tests[] = { { "collectives", test_collectives }, { "lds", test_lds }, { "loads", test_loads }, { "mma", test_mma }, { "rounding", test_rounding }, { "missing", test_missing },
-        { "snippets", test_snippets } };
+    static const UnitTest tests[] = { { "collectives", test_collectives }, { "lds", test_lds },
+        { "loads", test_loads }, { "mma", test_mma }, { "rounding", test_rounding },
+        { "missing", test_missing }, { "snippets", test_snippets } };
     return unit_run("emulated AMD workgroup", tests, sizeof tests / sizeof *tests, argc, argv);
 }

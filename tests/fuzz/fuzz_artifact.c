@@ -1,5 +1,6 @@
-/* fuzz_artifact.c: any bytes as a cache entry, as they are and behind a right header and checksum: refused, or an artifact whose numbers all
- * point somewhere, whose grid and remap run, and which writes back to the same bytes. */
+/* fuzz_artifact.c: any bytes as a cache entry, as they are and behind a right header and checksum: refused,
+ * or an artifact whose numbers all point somewhere, whose grid and remap run, and which writes back to the
+ * same bytes. */
 #include "runtime/compile.h"
 #include "ir/scalar.h"
 #include <stdlib.h>
@@ -13,7 +14,10 @@ static void use(Session *s, const void *bytes, size_t size)
     Scalar *scalars = arena_array(&s->arena, Scalar, (size_t)c.n_params + 1);
     int64_t (*strides)[TILE_MAX_RANK] = arena_alloc(&s->arena, ((size_t)c.n_params + 1) * sizeof *strides);
     for (int i = 0; i < c.n_dims; i++) dims[i] = c.dims[i].extent >= 0 ? c.dims[i].extent : 100 + i;
-    EvalEnv env = { .dims = dims, .scalars = scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides, .grid = { 3, 2, 1 } };
+    EvalEnv env = { .dims = dims,
+        .scalars = scalars,
+        .strides = (const int64_t (*)[TILE_MAX_RANK])strides,
+        .grid = { 3, 2, 1 } };
     eval_run(c.grid, &env, out);
     if (c.remap) eval_run(c.remap, &env, out);
     size_t total = strlen(c.artifact.entry) + strlen(c.artifact.schedule) + strlen(c.spec);

@@ -1,5 +1,6 @@
-/* fuzz_source.c: any text as a .tile file: parsed, checked, and each of its kernels lowered to IR that verifies, with 16 for
- * every extent that must be known. What is wrong must end in diagnostics that can be rendered. */
+/* fuzz_source.c: any text as a .tile file: parsed, checked, and each of its kernels lowered to IR that
+ * verifies, with 16 for every extent that must be known. What is wrong must end in diagnostics that can be
+ * rendered. */
 #include "frontend/frontend.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* gen_ir.h: random programs of tile IR, well-typed and deterministic, with tensors to run them on; for tests that compare two
- * ways of running one program (all passes or none, backend or interpreter).
+/* gen_ir.h: random programs of tile IR, well-typed and deterministic, with tensors to run them on; for tests
+ * that compare two ways of running one program (all passes or none, backend or interpreter).
  *
  *     GenKernel k;
  *     gen_kernel(&session, seed, 0, &k);           k.func verifies
@@ -7,28 +7,29 @@
  *     gen_fill(&k); run it another way;   void *b = gen_save(&session, &k);
  *     if (!gen_same(&k, a, b, text, sizeof text)) ...
  *
- * Programs use loops, branches, while, reductions, scans, sorting, mma, windows with any offset and step, gathers, masks, atomics,
- * every integer and float type. What they write does not depend on the order of programs. Values are kept small integers
- * where an operation is not continuous (comparison, conversion to integer, sorting), so that rounding cannot turn a
- * result over; results that went through inexact operations (exp, division, ...) are marked, and compared with a tolerance. */
+ * Programs use loops, branches, while, reductions, scans, sorting, mma, windows with any offset and step,
+ * gathers, masks, atomics, every integer and float type. What they write does not depend on the order of
+ * programs. Values are kept small integers where an operation is not continuous (comparison, conversion to
+ * integer, sorting), so that rounding cannot turn a result over; results that went through inexact operations
+ * (exp, division, ...) are marked, and compared with a tolerance. */
 #pragma once
 #include "ir/interp.h"
 
-/* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends of
- * integers; every ninth denormals as well, beside which sums are compared with a tolerance. Numbers near the
- * largest are not among them: whether a sum of them overflows hangs on its order and on contraction. */
+/* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends
+ * of integers; every ninth denormals as well, beside which sums are compared with a tolerance. Numbers near
+ * the largest are not among them: whether a sum of them overflows hangs on its order and on contraction. */
 #define GEN_EXTREMES 1000000000u
 
 enum { GEN_MAX_PARAMS = 16 };
 enum {
-    GEN_POW2 = 1,           /* tile extents are powers of two */
-    GEN_NO_WIDE = 2,        /* no f64, no 64-bit integer tiles */
+    GEN_POW2 = 1,    /* tile extents are powers of two */
+    GEN_NO_WIDE = 2, /* no f64, no 64-bit integer tiles */
     GEN_NO_FP8 = 4,
-    GEN_NO_SORT = 8,        /* no sort, topk */
+    GEN_NO_SORT = 8, /* no sort, topk */
     GEN_NO_ATOMICS = 16,
     GEN_NO_WHILE = 32,
-    GEN_ONLY_EXACT = 64,    /* only operations whose result is exact: outputs agree bit for bit */
-    GEN_BIG_TILES = 128,    /* extents up to 64 rather than 16 */
+    GEN_ONLY_EXACT = 64, /* only operations whose result is exact: outputs agree bit for bit */
+    GEN_BIG_TILES = 128, /* extents up to 64 rather than 16 */
 };
 
 typedef struct GenKernel {
@@ -36,8 +37,8 @@ typedef struct GenKernel {
     Func *func;
     int n;
     InterpArg args[GEN_MAX_PARAMS];
-    size_t bytes[GEN_MAX_PARAMS];       /* of each tensor's memory; its element 0 stands at args[i].data */
-    char *memory[GEN_MAX_PARAMS];       /* start of that memory */
+    size_t bytes[GEN_MAX_PARAMS]; /* of each tensor's memory; its element 0 stands at args[i].data */
+    char *memory[GEN_MAX_PARAMS]; /* start of that memory */
     bool exact[GEN_MAX_PARAMS];
     uint64_t seed;
 } GenKernel;

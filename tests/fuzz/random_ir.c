@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE, GEN_BIG_TILES | GEN_ONLY_EXACT };
+static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE,
+    GEN_BIG_TILES | GEN_ONLY_EXACT };
 static unsigned flags_of(uint64_t seed) { return flag_sets[seed % (sizeof flag_sets / sizeof *flag_sets)]; }
 
 RandomOutcome random_ir_try(const RandomWay *way, const RandomCase *c, const char *text)
@@ -29,13 +30,19 @@ RandomOutcome random_ir_try(const RandomWay *way, const RandomCase *c, const cha
     if (ok) gen_fill(&k);
     ok = ok && way->run(way->user, &s, &k, c, o.why, sizeof o.why);
     o.ran = ok;
-    if (!ok && !*o.why) snprintf(o.why, sizeof o.why, "does not run: %s", s.last_diag ? s.last_diag->message : "no diagnostics");
+    if (!ok && !*o.why)
+        snprintf(
+            o.why, sizeof o.why, "does not run: %s", s.last_diag ? s.last_diag->message : "no diagnostics");
     if (ok) o.same = way->emit_only || gen_same(&k, want, gen_save(&s, &k), o.why, sizeof o.why);
     session_free(&s);
     return o;
 }
 
-typedef struct Failure { const RandomWay *way; RandomCase c; bool ran; } Failure;
+typedef struct Failure {
+    const RandomWay *way;
+    RandomCase c;
+    bool ran;
+} Failure;
 
 static bool still_fails(void *user, const char *text)
 {
@@ -55,7 +62,8 @@ static void explain(Failure f)
     text_init(&t, &s.arena);
     ir_print(k.module, &t);
     char *small = reduce_ir(t.data, still_fails, &f);
-    printf("// seed %llu\n%s// %s\n", (unsigned long long)f.c.seed, small, random_ir_try(f.way, &f.c, small).why);
+    printf("// seed %llu\n%s// %s\n", (unsigned long long)f.c.seed, small,
+        random_ir_try(f.way, &f.c, small).why);
     free(small);
     session_free(&s);
 }

@@ -1,24 +1,33 @@
-/* random_ir.h: random programs of tile IR, run by the interpreter and another way, after all passes or none: what is drawn, compared, shown, and cut down when it fails. */
+/* random_ir.h: random programs of tile IR, run by the interpreter and another way, after all passes or none:
+ * what is drawn, compared, shown, and cut down when it fails. */
 #pragma once
 #include "gen_ir.h"
 #include "passes/passes.h"
 
-typedef struct RandomOutcome { bool ran, same; char why[1000]; } RandomOutcome;
-typedef struct RandomCase { uint64_t seed; bool passes, cut; } RandomCase;      /* cut: down from the seed's program */
+typedef struct RandomOutcome {
+    bool ran, same;
+    char why[1000];
+} RandomOutcome;
+typedef struct RandomCase {
+    uint64_t seed;
+    bool passes, cut;
+} RandomCase; /* cut: down from the seed's program */
 
-/* The other way: compiles k->func (after the passes, where asked for) and runs it on k->args. False with the reason. */
+/* The other way: compiles k->func (after the passes, where asked for) and runs it on k->args. False with the
+ * reason. */
 typedef bool RandomRunFn(void *user, Session *, GenKernel *k, const RandomCase *, char *why, size_t why_size);
 typedef struct RandomWay {
     const Target *target;
-    int opt_level;                  /* of the passes; 0: the default */
+    int opt_level; /* of the passes; 0: the default */
     RandomRunFn *run;
     void *user;
-    bool emit_only;                 /* run does not run: results are not compared */
+    bool emit_only; /* run does not run: results are not compared */
 } RandomWay;
 
 /* Runs the program of the seed, or `text` in its place on the seed's tensors. */
 RandomOutcome random_ir_try(const RandomWay *, const RandomCase *, const char *text);
-/* With passes and without; says what differs, and how many did. The first failure is cut down and printed, in the form in which it can be kept as a file, if !*explained. */
+/* With passes and without; says what differs, and how many did. The first failure is cut down and printed, in
+ * the form in which it can be kept as a file, if !*explained. */
 int random_ir_both(const RandomWay *, uint64_t seed, const char *text, const char *name, bool *explained);
 /* A file that starts with its seed, as printed by random_ir_both. */
 int random_ir_file(const RandomWay *, const char *path);

@@ -1,15 +1,22 @@
-/* random_passes.c: random programs, run by the interpreter as generated and after the passes: the tensors must agree (to the
- * bit where every operation is exact), and every access that a pass proved in range must be.
+/* random_passes.c: random programs, run by the interpreter as generated and after the passes: the tensors
+ * must agree (to the bit where every operation is exact), and every access that a pass proved in range must
+ * be.
  *
- *     random_passes [first [count]]      seeds; of a failure, the program, the passes one by one, and the difference are shown */
+ *     random_passes [first [count]]      seeds; of a failure, the program, the passes one by one, and the
+ * difference are shown */
 #include "gen_ir.h"
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_POW2 | GEN_ONLY_EXACT, GEN_BIG_TILES | GEN_NO_FP8 };
+static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_POW2 | GEN_ONLY_EXACT,
+    GEN_BIG_TILES | GEN_NO_FP8 };
 
-typedef struct Outcome { bool ran, same; char why[400]; char *text; } Outcome;
+typedef struct Outcome {
+    bool ran, same;
+    char why[400];
+    char *text;
+} Outcome;
 
 static char *text_of(Session *s, const Module *m)
 {
@@ -72,7 +79,8 @@ static void explain(uint64_t seed, const Outcome *o)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0,
+             count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     int bad = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         Outcome o = try(seed, seed % 4 == 3 ? 3 : 2, NULL, false);

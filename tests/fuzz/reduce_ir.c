@@ -1,9 +1,13 @@
-/* reduce_ir.c: see reduce_ir.h. Every attempt has a session of its own, so that nothing it breaks outlives it. */
+/* reduce_ir.c: see reduce_ir.h. Every attempt has a session of its own, so that nothing it breaks outlives
+ * it. */
 #include "reduce_ir.h"
 #include "ir/ir.h"
 #include <stdlib.h>
 
-typedef struct Nth { int n; Instr *found; } Nth;
+typedef struct Nth {
+    int n;
+    Instr *found;
+} Nth;
 
 static void count(void *user, Instr *i)
 {
@@ -34,7 +38,8 @@ static Value *token_before(const Instr *i, int result)
     return NULL;
 }
 
-/* A branch's tokens: what the branch was given is not an operand; the last token defined before that has no other use is lost. */
+/* A branch's tokens: what the branch was given is not an operand; the last token defined before that has no
+ * other use is lost. */
 static bool replace_if_by_branch(Instr *i, int which)
 {
     Block *b = i->blocks[which];
@@ -62,19 +67,22 @@ static bool drop_carried(Instr *i)
     return some;
 }
 
-/* One attempt on an instruction; each leaves fewer things to attempt, so that reducing ends. What is unused stays until its own
- * turn: a failure may hang on dead code. False: nothing to do. */
+/* One attempt on an instruction; each leaves fewer things to attempt, so that reducing ends. What is unused
+ * stays until its own turn: a failure may hang on dead code. False: nothing to do. */
 static bool simplify(Instr *i, int how)
 {
     if (op_info[i->op].flags & OPF_TERM) return false;
-    if (how == TAKE_THEN || how == TAKE_ELSE) return i->op == OP_IF && replace_if_by_branch(i, how == TAKE_ELSE);
+    if (how == TAKE_THEN || how == TAKE_ELSE)
+        return i->op == OP_IF && replace_if_by_branch(i, how == TAKE_ELSE);
     if (how == DROP_CARRIED) return (i->op == OP_IF || i->op == OP_FOR) && drop_carried(i);
     if (how == ERASE) {
         if (ir_is_used(i)) return false;
         ir_erase(i);
         return true;
     }
-    if (i->op == OP_CONST || i->op == OP_TOKEN || (i->op == OP_SPLAT && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op == OP_CONST)) return false;
+    if (i->op == OP_CONST || i->op == OP_TOKEN ||
+        (i->op == OP_SPLAT && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op == OP_CONST))
+        return false;
     Builder b = ir_before(i);
     for (int k = 0; k < i->n_results; k++) {
         const Type *t = i->results[k].type;
@@ -93,7 +101,10 @@ static char *attempt(const char *text, int n, int how, bool *end)
     char *volatile out = NULL;
     session_init(&s, allocator_libc);
     *end = false;
-    if (setjmp(s.oom)) { session_free(&s); return NULL; }
+    if (setjmp(s.oom)) {
+        session_free(&s);
+        return NULL;
+    }
     Module *m = ir_parse(&s, diag_add_source(&s, "reduced", NULL, text, strlen(text)));
     Instr *i = m ? nth_instr(m->funcs, n) : NULL;
     *end = !i;
@@ -112,7 +123,7 @@ static char *attempt(const char *text, int n, int how, bool *end)
 char *reduce_ir(const char *text, bool (*fails)(void *user, const char *text), void *user)
 {
     char *best = strdup(text);
-    for (bool progress = true; progress; ) {
+    for (bool progress = true; progress;) {
         bool end = false;
         progress = false;
         for (int n = 0; !end; n++)

@@ -1,5 +1,5 @@
-/* reduce_ir.h: makes a failing program small: instructions are erased, replaced by zeros or by one of their branches, one
- * after the other, as long as `fails` still says so of the text. */
+/* reduce_ir.h: makes a failing program small: instructions are erased, replaced by zeros or by one of their
+ * branches, one after the other, as long as `fails` still says so of the text. */
 #pragma once
 #include <stdbool.h>
 

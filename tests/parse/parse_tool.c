@@ -3,12 +3,12 @@
  *     parse_tool ast FILE                      the tree
  *     parse_tool check FILE                    parse and check; diagnostics
  *     parse_tool lower FILE KERNEL NAME=V...   the tile IR of one kernel
- *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every `instantiate`; counts
- *     parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a comment `// gives K: v v ...` names on 16
- *                                              zeros in the interpreter, without passes and with them, and compares Y
- *     parse_tool oom FILE                      lowers every kernel with an allocator that fails at the 1st, 2nd, ... call
- *     parse_tool info FILE                     kernels, parameters, instances, tuning
- * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
+ *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every
+ * `instantiate`; counts parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a
+ * comment `// gives K: v v ...` names on 16 zeros in the interpreter, without passes and with them, and
+ * compares Y parse_tool oom FILE                      lowers every kernel with an allocator that fails at the
+ * 1st, 2nd, ... call parse_tool info FILE                     kernels, parameters, instances, tuning Exit
+ * code 1 after diagnostics (printed to stdout so that the order is fixed). */
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
@@ -40,7 +40,10 @@ static const char *base_name(const char *path)
 static const char *cached_file(const char *path, size_t *len)
 {
     enum { MOST = 128 };
-    static struct { char *path, *text; size_t len; } files[MOST];
+    static struct {
+        char *path, *text;
+        size_t len;
+    } files[MOST];
     int i = 0;
     while (i < MOST && files[i].path && strcmp(files[i].path, path)) i++;
     if (i == MOST) return NULL;
@@ -67,7 +70,9 @@ static uint32_t import_file(void *user, Session *s, uint32_t from, const char *p
 {
     const char *full = arena_printf(&s->arena, "%s%s", diag_source(s, from)->directory, path);
     for (uint32_t i = 1; i < s->sources.len; i++)
-        if (!strcmp(arena_printf(&s->arena, "%s%s", s->sources.data[i].directory, s->sources.data[i].name), full)) return i;
+        if (!strcmp(
+                arena_printf(&s->arena, "%s%s", s->sources.data[i].directory, s->sources.data[i].name), full))
+            return i;
     return add_file(s, full);
 }
 
@@ -83,7 +88,10 @@ static int finish(Session *s, Text *out)
 static void print_domain(const FrontDomain *d, Text *out)
 {
     text_printf(out, " %s in {", d->name);
-    for (int k = 0; k < d->n; k++) { text_puts(out, k ? ", " : ""); frontend_print_value(d->values[k], out); }
+    for (int k = 0; k < d->n; k++) {
+        text_puts(out, k ? ", " : "");
+        frontend_print_value(d->values[k], out);
+    }
     text_putc(out, '}');
 }
 
@@ -105,7 +113,10 @@ static void info(const Ast *ast, Text *out)
                 for (int d = 0; d < q->rank; d++) text_printf(out, "%s%s", d ? ", " : "", q->dims[d].text);
                 text_putc(out, ']');
             }
-            if (q->default_value.kind) { text_puts(out, " = "); frontend_print_value(q->default_value, out); }
+            if (q->default_value.kind) {
+                text_puts(out, " = ");
+                frontend_print_value(q->default_value, out);
+            }
             text_putc(out, '\n');
         }
         const FrontTune *t = frontend_tune(ast, k->name);
@@ -138,7 +149,8 @@ static int bindings(Session *s, const FrontKernel *k, char **args, int n, FrontB
     return count;
 }
 
-static int lower_one(Ast *ast, Session *s, const char *kernel, const FrontBinding *b, int n, const char *target, bool print, Text *out)
+static int lower_one(Ast *ast, Session *s, const char *kernel, const FrontBinding *b, int n,
+    const char *target, bool print, Text *out)
 {
     Module *m = frontend_lower(ast, kernel, b, (size_t)n, target);
     if (!m || !ir_verify(m)) return 0;
@@ -180,7 +192,11 @@ enum { MEANING_N = 16 };
 
 static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *values, int opt_level, Text *out)
 {
-    union { double f; int64_t i; char bytes[8 * MEANING_N]; } data[MEANING_N];
+    union {
+        double f;
+        int64_t i;
+        char bytes[8 * MEANING_N];
+    } data[MEANING_N];
     Module *m = frontend_lower(ast, kernel, NULL, 0, NULL);
     PassOptions o = pass_options_default(NULL);
     o.opt_level = opt_level;
@@ -192,7 +208,7 @@ static int run_kernel(Ast *ast, Session *s, const char *kernel, const char *valu
     InterpArg arg = { .data = data, .shape = { MEANING_N }, .stride = { 1 } };
     if (!interp_run(s, f, &arg, 1)) return 1;
     int failures = 0, n = 0;
-    for (char *end; ; values = end, n++) {
+    for (char *end;; values = end, n++) {
         double want = strtod(values, &end);
         if (end == values) break;
         Scalar got = scalar_load(d, (const char *)data + n * dtype_bytes(d));
@@ -212,18 +228,26 @@ static int meaning(Ast *ast, Session *s, uint32_t file, Text *out)
     for (const char *at = diag_source(s, file)->text; (at = strstr(at, "// gives ")); done++) {
         at += strlen("// gives ");
         size_t len = strcspn(at, ":\n");
-        for (int level = -1; level <= 3; level += 2) failures += run_kernel(ast, s, session_intern(s, at, len), at + len + 1, level, out);
+        for (int level = -1; level <= 3; level += 2)
+            failures += run_kernel(ast, s, session_intern(s, at, len), at + len + 1, level, out);
     }
     text_printf(out, "%d kernels, %d wrong\n", done, failures);
     return failures;
 }
 
-typedef struct Failing { long left; long live; } Failing;
+typedef struct Failing {
+    long left;
+    long live;
+} Failing;
 
 static void *failing_realloc(void *user, void *p, size_t old_size, size_t new_size)
 {
     Failing *f = user;
-    if (!new_size) { free(p); f->live -= p != NULL; return NULL; }
+    if (!new_size) {
+        free(p);
+        f->live -= p != NULL;
+        return NULL;
+    }
     if (f->left-- <= 0) return NULL;
     void *q = realloc(p, new_size);
     if (q && !p) f->live++;
@@ -254,7 +278,10 @@ static int out_of_memory(const char *path)
     for (;; n++) {
         Failing f = { n, 0 };
         bool done = survives(path, &f);
-        if (f.live) { printf("%ld blocks lost when allocation %ld fails\n", f.live, n + 1); return 1; }
+        if (f.live) {
+            printf("%ld blocks lost when allocation %ld fails\n", f.live, n + 1);
+            return 1;
+        }
         if (done) break;
     }
     printf("survived %ld failing allocations\n", n);
@@ -269,23 +296,37 @@ int main(int argc, char **argv)
     session_init(&s, allocator_libc);
     if (setjmp(s.oom)) {
         Text out;
-        if (s.n_errors) { text_init(&out, &s.arena); return finish(&s, &out) + 1; }
+        if (s.n_errors) {
+            text_init(&out, &s.arena);
+            return finish(&s, &out) + 1;
+        }
         return 2;
     }
     Text out;
     text_init(&out, &s.arena);
     const char *mode = argv[1], *target = getenv("PARSE_TARGET");
     uint32_t file = add_file(&s, argv[2]);
-    if (!file) { fprintf(stderr, "cannot read %s\n", argv[2]); return 2; }
+    if (!file) {
+        fprintf(stderr, "cannot read %s\n", argv[2]);
+        return 2;
+    }
     Ast *ast = frontend_parse(&s, file, import_file, NULL);
-    if (!strcmp(mode, "ast")) { frontend_print_ast(ast, &out); return finish(&s, &out); }
+    if (!strcmp(mode, "ast")) {
+        frontend_print_ast(ast, &out);
+        return finish(&s, &out);
+    }
     if (!frontend_check(ast) || !strcmp(mode, "check")) return finish(&s, &out);
     if (!strcmp(mode, "info")) info(ast, &out);
-    else if (!strcmp(mode, "meaning")) { int wrong = meaning(ast, &s, file, &out); return finish(&s, &out) || wrong; }
-    else if (!strcmp(mode, "lower") && argc > 3) {
+    else if (!strcmp(mode, "meaning")) {
+        int wrong = meaning(ast, &s, file, &out);
+        return finish(&s, &out) || wrong;
+    } else if (!strcmp(mode, "lower") && argc > 3) {
         const FrontKernel *k = frontend_kernel_find(ast, argv[3]);
         FrontBinding b[128];
-        if (!k) { fprintf(stderr, "no kernel %s\n", argv[3]); return 2; }
+        if (!k) {
+            fprintf(stderr, "no kernel %s\n", argv[3]);
+            return 2;
+        }
         int n = bindings(&s, k, argv + 4, argc - 4 < 128 ? argc - 4 : 128, b, true);
         if (!s.n_errors) lower_one(ast, &s, argv[3], b, n, target, true, &out);
     } else if (!strcmp(mode, "all")) {

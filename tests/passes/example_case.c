@@ -16,7 +16,8 @@ const Case example_cases[] = {
     { "attention_sink", "attention_sink", "TM=16,TN=16", ATT, "scale=0.25", 4e-3 },
     { "attention_softcap", "attention_softcap", "TM=16,TN=16", ATT, "scale=0.25,cap=5", 4e-3 },
     { "attention_window", "attention_window", "TM=16,TN=16,WINDOW=9", ATT, "scale=0.25", 4e-3 },
-    { "attention_decode", "attention_decode_split", "G=2,TN=16", "B=1,H=4,HK=2,N=53,D=16,S=3", "scale=0.25", 1e-4 },
+    { "attention_decode", "attention_decode_split", "G=2,TN=16", "B=1,H=4,HK=2,N=53,D=16,S=3", "scale=0.25",
+        1e-4 },
     { "attention_decode", "attention_decode_join", "", "B=1,H=4,D=16,S=3", "", 4e-3 },
     { "blur", "blur", "TY=4,TX=16", "H=13,W=37", "", 1e-5 },
     { "conv2d", "conv2d_nchw", "TF=16,TP=2,TQ=4,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,P=7,Q=6", "", 4e-3 },
@@ -60,10 +61,14 @@ const Case example_cases[] = {
     { "attention_backward", "attention_delta", "TM=16", "B=1,H=2,M=37,D=16", "", 4e-3 },
     { "attention_backward", "attention_dkdv", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
     { "attention_backward", "attention_dq", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
-    { "attention_differential", "attention_differential", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,DV=24", "scale=0.25,lambda=0.5", 8e-3 },
-    { "attention_mla", "attention_mla", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,R=8,DV=24", "scale=0.25", 8e-3 },
-    { "attention_paged", "attention_paged_split", "G=2,TN=16", "B=2,H=4,HK=2,D=16,P=7,PAGE=8,MOST=3,S=2", "scale=0.25", 1e-4 },
-    { "attention_paged", "attention_paged_prefill", "TM=16,TN=16", "R=37,B=2,B1=3,H=4,HK=2,D=16,P=7,PAGE=8,MOST=3", "scale=0.25,most=20", 8e-3 },
+    { "attention_differential", "attention_differential", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,DV=24",
+        "scale=0.25,lambda=0.5", 8e-3 },
+    { "attention_mla", "attention_mla", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,R=8,DV=24", "scale=0.25",
+        8e-3 },
+    { "attention_paged", "attention_paged_split", "G=2,TN=16", "B=2,H=4,HK=2,D=16,P=7,PAGE=8,MOST=3,S=2",
+        "scale=0.25", 1e-4 },
+    { "attention_paged", "attention_paged_prefill", "TM=16,TN=16",
+        "R=37,B=2,B1=3,H=4,HK=2,D=16,P=7,PAGE=8,MOST=3", "scale=0.25,most=20", 8e-3 },
     { "attention_paged", "attention_paged_join", "", "B=1,H=4,D=16,S=3", "", 4e-3 },
     { "chunk_scan", "chunk_scan", "TC=16", "BATCH=1,L=37,H=2,P=16,N=8", "", 8e-3 },
     { "moe", "moe_route", "TT=4", "M=9,TOP=2,E1=8,SLOTS=18", "", 0 },
@@ -92,13 +97,16 @@ char *case_read(const char *directory, const char *name, size_t *len)
     return text;
 }
 
-/* --- modules and arguments ------------------------------------------------------------------------------------------------- */
+/* --- modules and arguments --------------------------------------------------------------------------- */
 
 static bool lookup(const char *list, const char *name, double *out)
 {
     size_t len = strlen(name);
     for (const char *p = list; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (!strncmp(p, name, len) && p[len] == '=') { *out = atof(p + len + 1); return true; }
+        if (!strncmp(p, name, len) && p[len] == '=') {
+            *out = atof(p + len + 1);
+            return true;
+        }
     return false;
 }
 
@@ -169,7 +177,10 @@ bool case_args(Problem *p, const Case *c)
         int64_t n = 1;
         for (int a = q->type->rank - 1; a >= 0; a--) {
             int64_t e = extent(p, c, q->dims[a]);
-            if (e < 0) { fprintf(stderr, "%s: extent of axis %d of %s unknown\n", c->kernel, a, q->name); return false; }
+            if (e < 0) {
+                fprintf(stderr, "%s: extent of axis %d of %s unknown\n", c->kernel, a, q->name);
+                return false;
+            }
             p->args[k].shape[a] = e;
             p->args[k].stride[a] = n;
             n *= e;
@@ -177,7 +188,8 @@ bool case_args(Problem *p, const Case *c)
         p->bytes[k] = (size_t)n * (size_t)dtype_bytes(d);
         p->data[k] = p->args[k].data = aligned_alloc(64, (p->bytes[k] + 64) & ~(size_t)63);
         if (!p->data[k]) return false;
-        for (int64_t i = 0; i < n; i++) scalar_store(d, random_scalar(d, &seed), (char *)p->data[k] + i * dtype_bytes(d));
+        for (int64_t i = 0; i < n; i++)
+            scalar_store(d, random_scalar(d, &seed), (char *)p->data[k] + i * dtype_bytes(d));
     }
     return true;
 }
@@ -195,7 +207,8 @@ void case_facts(Problem *p, const Case *c)
         }
     for (int k = 0; k < f->n_params; k++) {
         Param *q = &f->params[k];
-        if (q->kind == PARAM_SCALAR && dtype_is_float(q->type->dtype) && p->args[k].scalar.f > 0) q->lo = 0x1p-100;
+        if (q->kind == PARAM_SCALAR && dtype_is_float(q->type->dtype) && p->args[k].scalar.f > 0)
+            q->lo = 0x1p-100;
         if (q->kind == PARAM_SCALAR || q->type->rank == 0) continue;
         q->align = 64;
         q->stride[q->type->rank - 1] = 1;
@@ -216,7 +229,7 @@ void case_diags(Problem *p)
     fputs(t.data, stderr);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------------------- */
+/* --- comparing --------------------------------------------------------------------------------------- */
 
 static bool near_enough(double a, double b, double bound)
 {
@@ -235,7 +248,8 @@ bool case_same(const Problem *p, const Problem *q, const Case *c, const char *wh
             Scalar a = scalar_load(d, (char *)p->data[k] + i), b = scalar_load(d, (char *)q->data[k] + i);
             double x = dtype_is_float(d) ? a.f : (double)a.i, y = dtype_is_float(d) ? b.f : (double)b.i;
             if (near_enough(x, y, c->bound)) continue;
-            fprintf(stderr, "%s (%s; %s), %s: %s[%zu] is %.9g, want %.9g\n", c->kernel, c->consts, c->dims, what, par->name, i / size, x, y);
+            fprintf(stderr, "%s (%s; %s), %s: %s[%zu] is %.9g, want %.9g\n", c->kernel, c->consts, c->dims,
+                what, par->name, i / size, x, y);
             return false;
         }
     }

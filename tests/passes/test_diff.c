@@ -1,6 +1,7 @@
-/* test_diff.c: what passes must not change. Every example kernel, at ragged sizes, lowered and run by the interpreter: without
- * passes against all passes, with the launch facts that hold and with none, with each pass left out in turn, and with approx. The
- * interpreter reports an access that a pass wrongly proved in range.
+/* test_diff.c: what passes must not change. Every example kernel, at ragged sizes, lowered and run by the
+ * interpreter: without passes against all passes, with the launch facts that hold and with none, with each
+ * pass left out in turn, and with approx. The interpreter reports an access that a pass wrongly proved in
+ * range.
  *
  * test_diff EXAMPLES-DIRECTORY [case] */
 #include "example_case.h"
@@ -14,7 +15,8 @@ static const char *directory;
 static int failures;
 
 /* Lowers and runs the case; NULL options: no passes. False after a message. */
-static bool run_case(Problem *p, const Case *c, const char *text, size_t len, const PassOptions *o, bool facts, PassReport *report)
+static bool run_case(Problem *p, const Case *c, const char *text, size_t len, const PassOptions *o,
+    bool facts, PassReport *report)
 {
     volatile bool ok = false;
     memset(p, 0, sizeof *p);
@@ -29,7 +31,8 @@ static bool run_case(Problem *p, const Case *c, const char *text, size_t len, co
     return ok;
 }
 
-static void check(const Case *c, const char *text, size_t len, const Problem *plain, const PassOptions *o, bool facts, const char *what)
+static void check(const Case *c, const char *text, size_t len, const Problem *plain, const PassOptions *o,
+    bool facts, const char *what)
 {
     Problem q;
     PassReport report = { 0 };
@@ -66,7 +69,8 @@ static void test_case(const Case *c)
         check(c, text, len, &plain, &o, true, what);
     }
     o.skip = NULL;
-    o.approx = o.ftz = true;        /* the interpreter takes no notice of the marks, but products that divisions became count */
+    o.approx = o.ftz =
+        true; /* the interpreter takes no notice of the marks, but products that divisions became count */
     check(c, text, len, &plain, &o, true, "with approx");
     case_free(&plain);
     free(text);
@@ -78,15 +82,24 @@ static void check_complete(const char *file)
     size_t len = 0;
     char name[256], *text;
     snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - strlen(".tile")), file);
-    if (!(text = case_read(directory, name, &len))) { fprintf(stderr, "%s cannot be read\n", file); failures++; return; }
+    if (!(text = case_read(directory, name, &len))) {
+        fprintf(stderr, "%s cannot be read\n", file);
+        failures++;
+        return;
+    }
     Session s;
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
         Ast *ast = frontend_parse(&s, diag_add_source(&s, file, NULL, text, len), NULL, NULL);
         for (int i = 0; frontend_check(ast) && i < frontend_kernel_count(ast); i++) {
             bool found = false;
-            for (size_t k = 0; k < (size_t)n_example_cases; k++) found |= !strcmp(example_cases[k].file, name) && !strcmp(example_cases[k].kernel, frontend_kernel(ast, i)->name);
-            if (!found) { fprintf(stderr, "%s: kernel %s has no case here\n", file, frontend_kernel(ast, i)->name); failures++; }
+            for (size_t k = 0; k < (size_t)n_example_cases; k++)
+                found |= !strcmp(example_cases[k].file, name) &&
+                         !strcmp(example_cases[k].kernel, frontend_kernel(ast, i)->name);
+            if (!found) {
+                fprintf(stderr, "%s: kernel %s has no case here\n", file, frontend_kernel(ast, i)->name);
+                failures++;
+            }
         }
     }
     session_free(&s);
@@ -98,15 +111,24 @@ static void check_all_complete(void)
     DIR *d = opendir(directory);
     int files = 0;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strlen(e->d_name) > 5 && !strcmp(e->d_name + strlen(e->d_name) - 5, ".tile")) { check_complete(e->d_name); files++; }
+        if (strlen(e->d_name) > 5 && !strcmp(e->d_name + strlen(e->d_name) - 5, ".tile")) {
+            check_complete(e->d_name);
+            files++;
+        }
     if (d) closedir(d);
-    if (!files) { fprintf(stderr, "no examples in %s\n", directory); failures++; }
+    if (!files) {
+        fprintf(stderr, "no examples in %s\n", directory);
+        failures++;
+    }
 }
 
 int main(int argc, char **argv)
 {
     int ran = 0;
-    if (argc < 2) { fprintf(stderr, "test_diff EXAMPLES-DIRECTORY [kernel]\n"); return 1; }
+    if (argc < 2) {
+        fprintf(stderr, "test_diff EXAMPLES-DIRECTORY [kernel]\n");
+        return 1;
+    }
     directory = argv[1];
     for (size_t k = 0; k < (size_t)n_example_cases; k++) {
         if (argc > 2 && strcmp(argv[2], example_cases[k].kernel)) continue;

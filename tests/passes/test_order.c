@@ -1,6 +1,7 @@
-/* test_order.c: which program a CTA works on, read back from the kernel IR: the coordinates computed from the linear id, or from the ticket of a
- * persistent grid, go through every program of the grid once: with the order derived from the loops, with rasters, with placements on chiplets, with a
- * remap of the kernel's own, and with several of them; in the producer's role and in the consumers'; on both kinds of GPU. */
+/* test_order.c: which program a CTA works on, read back from the kernel IR: the coordinates computed from the
+ * linear id, or from the ticket of a persistent grid, go through every program of the grid once: with the
+ * order derived from the loops, with rasters, with placements on chiplets, with a remap of the kernel's own,
+ * and with several of them; in the producer's role and in the consumers'; on both kinds of GPU. */
 #include "frontend/frontend.h"
 #include "ir/scalar.h"
 #include "passes/kernel/kernel.h"
@@ -9,25 +10,37 @@
 #include <stdlib.h>
 
 static const char source[] =
-    "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) @CLAUSE@ {\n"
+    "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) @CLAUSE@ "
+    "{\n"
     "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n"
-    "    for k in 0 .. cdiv(K, 64) { acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], latency = 3), acc); }\n"
+    "    for k in 0 .. cdiv(K, 64) { acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 "
+    "+: 64, j*128 +: 128], latency = 3), acc); }\n"
     "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n"
-    "kernel attention(in f16 Q[B, H, M, D], in f16 K[B, HK, N, D], in f16 V[B, HK, N, D], out f16 O[B, H, M, D]) grid (cdiv(M, 128), H, B) @CLAUSE@ {\n"
-    "    let (i, h, b) = program_id();\n    let q = load(Q[b, h, i*128 +: 128, :]);\n    var acc = zeros([128, D], f32);\n"
+    "kernel attention(in f16 Q[B, H, M, D], in f16 K[B, HK, N, D], in f16 V[B, HK, N, D], out f16 O[B, H, M, "
+    "D]) grid (cdiv(M, 128), H, B) @CLAUSE@ {\n"
+    "    let (i, h, b) = program_id();\n    let q = load(Q[b, h, i*128 +: 128, :]);\n    var acc = "
+    "zeros([128, D], f32);\n"
     "    for j in 0 .. cdiv(min(N, (i + 1)*128), 128) {\n"
     "        let s = mma(q, transpose(load(K[b, h*HK/H, j*128 +: 128, :], latency = 2)));\n"
     "        acc = mma(f16(s), load(V[b, h*HK/H, j*128 +: 128, :], latency = 2), acc);\n    }\n"
     "    store(O[b, h, i*128 +: 128, :], f16(acc));\n}\n";
 
-/* --- the value of an expression of the kernel IR ------------------------------------------------------------------------------------------ */
+/* --- the value of an expression of the kernel IR ----------------------------------------------------- */
 
-typedef struct Machine { const Func *f; int64_t grid[3], linear; int64_t *dims; Scalar *values; uint64_t *known; uint64_t now; bool bad; } Machine;
+typedef struct Machine {
+    const Func *f;
+    int64_t grid[3], linear;
+    int64_t *dims;
+    Scalar *values;
+    uint64_t *known;
+    uint64_t now;
+    bool bad;
+} Machine;
 
 static bool is_program(const Value *v)
 {
     if (v->def) return v->def->op == OP_PROGRAM;
-    const Instr *loop = v->block->parent;       /* a persistent grid: the ticket */
+    const Instr *loop = v->block->parent; /* a persistent grid: the ticket */
     return loop && loop->op == OP_FOR && v->index == 0 && ir_attr(loop, ATTR_TICKETS);
 }
 
@@ -36,7 +49,10 @@ static Scalar value_of(Machine *m, const Value *v)
     Scalar x[3] = { { 0 } }, out = { 0 };
     const Instr *d = v->def;
     if (is_program(v)) return scalar_int(m->linear);
-    if (!d || d->n_operands > 3) { m->bad = true; return out; }
+    if (!d || d->n_operands > 3) {
+        m->bad = true;
+        return out;
+    }
     if (m->known[v->id] == m->now) return m->values[v->id];
     for (int k = 0; k < d->n_operands; k++) x[k] = value_of(m, ir_operand(d, k));
     DType from = d->n_operands ? ir_operand(d, d->op == OP_WHERE)->type->dtype : DT_INDEX;
@@ -48,7 +64,8 @@ static Scalar value_of(Machine *m, const Value *v)
         break;
     case OP_DIM: out.i = m->dims[ir_attr_int(d, ATTR_DIM, 0)]; break;
     case OP_NUM_PROGRAMS: out.i = axis < 0 ? m->grid[0] * m->grid[1] * m->grid[2] : m->grid[axis]; break;
-    case OP_OPAQUE: case OP_PROGRAM_COORD: out = x[0]; break;
+    case OP_OPAQUE:
+    case OP_PROGRAM_COORD: out = x[0]; break;
     case OP_CAST: out = scalar_cast(v->type->dtype, from, x[0]); break;
     default: m->bad |= !scalar_op(d->op, from, x, &out);
     }
@@ -57,7 +74,11 @@ static Scalar value_of(Machine *m, const Value *v)
     return out;
 }
 
-typedef struct Coords { const Value *of[8][3]; const Block *block[8]; int n; } Coords;
+typedef struct Coords {
+    const Value *of[8][3];
+    const Block *block[8];
+    int n;
+} Coords;
 
 /* The coordinates of each role. */
 static void find(void *user, Instr *i)
@@ -83,23 +104,31 @@ static bool covers(Machine *m, const Value *const coord[3], int64_t programs)
             m->bad |= c < 0 || c >= m->grid[a];
             at = at * m->grid[a] + c;
         }
-        if (!m->bad && !seen[at]) { seen[at] = 1; found++; }
+        if (!m->bad && !seen[at]) {
+            seen[at] = 1;
+            found++;
+        }
     }
     free(seen);
     return !m->bad && found == programs;
 }
 
-/* --- cases -------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------------- */
 
-typedef struct Expect { const char *kernel, *target, *clause, *remap; bool tickets; } Expect;
+typedef struct Expect {
+    const char *kernel, *target, *clause, *remap;
+    bool tickets;
+} Expect;
 
 static Func *lower(Session *s, const Expect *e)
 {
     Text t;
     text_init(&t, &s->arena);
     for (const char *p = source; *p;) {
-        if (!strncmp(p, "@CLAUSE@", 8)) { text_puts(&t, e->clause); p += 8; }
-        else text_putc(&t, *p++);
+        if (!strncmp(p, "@CLAUSE@", 8)) {
+            text_puts(&t, e->clause);
+            p += 8;
+        } else text_putc(&t, *p++);
     }
     const Target *target = target_find(e->target);
     Ast *ast = frontend_parse(s, diag_add_source(s, "k.tile", NULL, t.data, t.len), NULL, NULL);
@@ -122,13 +151,15 @@ static Func *lower(Session *s, const Expect *e)
     return f && passes_run(m, &o, NULL) && kernel_lower(s, f, target, &options, &plan) ? f : NULL;
 }
 
-static void tickets(void *user, Instr *i) { *(int *)user += i->op == OP_FOR && ir_attr(i, ATTR_TICKETS) != NULL; }
+static void tickets(void *user, Instr *i)
+{ *(int *)user += i->op == OP_FOR && ir_attr(i, ATTR_TICKETS) != NULL; }
 
 /* Whether every role covers every grid. */
 static bool covered(const Expect *e)
 {
     volatile bool all = true;
-    static const int64_t grids[][3] = { { 1, 1, 1 }, { 7, 1, 1 }, { 1, 9, 2 }, { 5, 3, 1 }, { 16, 16, 1 }, { 13, 11, 3 }, { 32, 12, 2 }, { 3, 40, 5 }, { 64, 9, 1 } };
+    static const int64_t grids[][3] = { { 1, 1, 1 }, { 7, 1, 1 }, { 1, 9, 2 }, { 5, 3, 1 }, { 16, 16, 1 },
+        { 13, 11, 3 }, { 32, 12, 2 }, { 3, 40, 5 }, { 64, 9, 1 } };
     Session s;
     session_init(&s, allocator_libc);
     Func *f = setjmp(s.oom) ? NULL : lower(&s, e);
@@ -144,14 +175,20 @@ static bool covered(const Expect *e)
     ir_walk(f->body, tickets, &loops);
     CU_ASSERT(c.n > 0);
     CU_ASSERT_EQUAL(loops > 0, e->tickets);
-    Machine m = { .f = f, .values = calloc(f->module->next_id, sizeof(Scalar)), .known = calloc(f->module->next_id, sizeof(uint64_t)), .dims = calloc((size_t)f->n_dims + 1, sizeof(int64_t)) };
+    Machine m = { .f = f,
+        .values = calloc(f->module->next_id, sizeof(Scalar)),
+        .known = calloc(f->module->next_id, sizeof(uint64_t)),
+        .dims = calloc((size_t)f->n_dims + 1, sizeof(int64_t)) };
     for (size_t g = 0; g < sizeof grids / sizeof *grids; g++) {
         memcpy(m.grid, grids[g], sizeof m.grid);
         if (ir_terminator(f->grid)->n_operands == 2) m.grid[2] = 1;
         for (int d = 0; d < f->n_dims; d++) {
             const char *name = f->dims[d].name ? f->dims[d].name : "";
             bool heads = !strcmp(name, "H") || !strcmp(name, "HK");
-            m.dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent : heads ? m.grid[1] : !strcmp(name, "B") ? m.grid[2] : 128 * m.grid[!strcmp(name, "N") && e->kernel[0] == 'g'];
+            m.dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent
+                        : heads                ? m.grid[1]
+                        : !strcmp(name, "B")   ? m.grid[2]
+                                               : 128 * m.grid[!strcmp(name, "N") && e->kernel[0] == 'g'];
             if (!strcmp(name, "HK") && m.grid[1] % 3 == 0) m.dims[d] = m.grid[1] / 3;
         }
         for (int k = 0; k < c.n; k++) {
@@ -171,7 +208,9 @@ static void check(const Expect *e)
 {
     bool ok = covered(e);
     CU_ASSERT(ok);
-    if (!ok) printf("%s on %s, \"%s\", %s: not all programs run\n", e->kernel, e->target, e->clause, e->remap ? e->remap : "-");
+    if (!ok)
+        printf("%s on %s, \"%s\", %s: not all programs run\n", e->kernel, e->target, e->clause,
+            e->remap ? e->remap : "-");
 }
 
 #define REVERSE "remap (w) = num_programs() - 1 - w"
@@ -179,7 +218,8 @@ static void check(const Expect *e)
 
 static void test_persistent(void)
 {
-    static const char *const clauses[] = { "", "raster (group = 3)", REVERSE, SHUFFLE, REVERSE " raster (group = 4)" };
+    static const char *const clauses[] = { "", "raster (group = 3)", REVERSE, SHUFFLE,
+        REVERSE " raster (group = 4)" };
     for (int k = 0; k < 5; k++) {
         check(&(Expect){ "gemm", "cuda:sm_90a", clauses[k], NULL, true });
         check(&(Expect){ "attention", "cuda:sm_90a", clauses[k], NULL, true });
@@ -198,7 +238,8 @@ static void test_plain(void)
 /* What is no permutation is seen here too (a launch refuses it). */
 static void test_bad(void)
 {
-    static const char *const clauses[] = { "remap (w) = w / 2", "remap (w) = (w%8)*(num_programs()/8) + w/8 raster (group = 4)" };
+    static const char *const clauses[] = { "remap (w) = w / 2",
+        "remap (w) = (w%8)*(num_programs()/8) + w/8 raster (group = 4)" };
     for (int k = 0; k < 2; k++) {
         CU_ASSERT(!covered(&(Expect){ "gemm", "cuda:sm_90a", clauses[k], NULL, true }));
         CU_ASSERT(!covered(&(Expect){ "attention", "hip:gfx942", clauses[k], "head", false }));
@@ -207,12 +248,16 @@ static void test_bad(void)
 
 static void test_chiplets(void)
 {
-    static const char *const clauses[] = { "", "raster (group = 5)", REVERSE, SHUFFLE " raster (group = 2)" }, *const remaps[] = { "xcd", "chunk", "chunk:7", "head", "head:2", "chunk+raster:4", "auto" };
+    static const char *const clauses[] = { "", "raster (group = 5)", REVERSE, SHUFFLE " raster (group = 2)" },
+                             *const remaps[] = { "xcd", "chunk", "chunk:7", "head", "head:2",
+                                 "chunk+raster:4", "auto" };
     for (int k = 0; k < 4; k++)
         for (int r = 0; r < 7; r++) {
             check(&(Expect){ "gemm", "hip:gfx942", clauses[k], remaps[r], false });
-            check(&(Expect){ "attention", r % 2 ? "hip:gfx950" : "hip:gfx942", clauses[k], remaps[r], false });
+            check(
+                &(Expect){ "attention", r % 2 ? "hip:gfx950" : "hip:gfx942", clauses[k], remaps[r], false });
         }
 }
 
-UNIT_MAIN("order", { "persistent", test_persistent }, { "plain", test_plain }, { "bad", test_bad }, { "chiplets", test_chiplets })
+UNIT_MAIN("order", { "persistent", test_persistent }, { "plain", test_plain }, { "bad", test_bad },
+    { "chiplets", test_chiplets })

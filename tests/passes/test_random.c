@@ -1,6 +1,7 @@
-/* test_random.c: random kernels of tile IR, run by the interpreter without passes, with all passes, with facts, and with random lists of passes:
- * integers equal, floats within rounding. The programs have what passes work on: windows at affine offsets, masks, loops with
- * carried values, running maxima, ifs, token chains, transposes.
+/* test_random.c: random kernels of tile IR, run by the interpreter without passes, with all passes, with
+ * facts, and with random lists of passes: integers equal, floats within rounding. The programs have what
+ * passes work on: windows at affine offsets, masks, loops with carried values, running maxima, ifs, token
+ * chains, transposes.
  *
  * test_random [programs] [first seed]         a failure prints the seed and the program */
 #include "ir/interp.h"
@@ -11,8 +12,19 @@
 
 enum { R = 8, C = 16, M = 21, N = 37, POOL = 64 };
 
-typedef struct Pool { Value *v[POOL]; int n; } Pool;
-typedef struct Gen { Session *s; uint64_t seed; Func *f; Builder b; Pool index, tile, row, ints, mask; Value *token; int depth, budget; } Gen;
+typedef struct Pool {
+    Value *v[POOL];
+    int n;
+} Pool;
+typedef struct Gen {
+    Session *s;
+    uint64_t seed;
+    Func *f;
+    Builder b;
+    Pool index, tile, row, ints, mask;
+    Value *token;
+    int depth, budget;
+} Gen;
 
 static uint64_t next(uint64_t *s)
 {
@@ -24,20 +36,27 @@ static uint64_t next(uint64_t *s)
 }
 
 static int pick(Gen *g, int n) { return (int)(next(&g->seed) >> 33) % n; }
-static void put(Pool *p, Value *v) { if (p->n < POOL) p->v[p->n++] = v; }
-static Value *any(Gen *g, Pool *p)        /* recent ones more often */
+static void put(Pool *p, Value *v)
+{
+    if (p->n < POOL) p->v[p->n++] = v;
+}
+static Value *any(Gen *g, Pool *p) /* recent ones more often */
 {
     int k = pick(g, p->n), l = pick(g, p->n);
     return p->v[k > l ? k : l];
 }
 
-static const Type *shape(Gen *g, DType d, int rows, int cols) { return type_tile(g->s, d, 2, (int64_t[]){ rows, cols }); }
-static Value *fill(Gen *g, Value *scalar, int rows, int cols) { return ir_splat(&g->b, scalar, 2, (int64_t[]){ rows, cols }); }
+static const Type *shape(Gen *g, DType d, int rows, int cols)
+{ return type_tile(g->s, d, 2, (int64_t[]){ rows, cols }); }
+static Value *fill(Gen *g, Value *scalar, int rows, int cols)
+{ return ir_splat(&g->b, scalar, 2, (int64_t[]){ rows, cols }); }
 static Value *bin(Gen *g, Op op, Value *x, Value *y) { return ir_bin(&g->b, op, x, y); }
-static Value *fconst(Gen *g, double v, int rows, int cols) { return fill(g, ir_const_float(&g->b, DT_F32, v), rows, cols); }
-static Value *wide(Gen *g, Value *row) { return ir_op(&g->b, OP_BROADCAST, shape(g, row->type->dtype, R, C), NO_ATTRS, row); }
+static Value *fconst(Gen *g, double v, int rows, int cols)
+{ return fill(g, ir_const_float(&g->b, DT_F32, v), rows, cols); }
+static Value *wide(Gen *g, Value *row)
+{ return ir_op(&g->b, OP_BROADCAST, shape(g, row->type->dtype, R, C), NO_ATTRS, row); }
 
-/* --- single operations ------------------------------------------------------------------------------------------------------ */
+/* --- single operations ------------------------------------------------------------------------------- */
 
 static void make_index(Gen *g)
 {
@@ -64,9 +83,11 @@ static void make_ints(Gen *g)
     Value *x = any(g, &g->ints), *lane;
     switch (pick(g, 4)) {
     case 0:
-        lane = ir_emit(&g->b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(g->s, DT_INDEX, 1, &n));
+        lane =
+            ir_emit(&g->b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(g->s, DT_INDEX, 1, &n));
         lane = bin(g, OP_ADD, lane, ir_splat(&g->b, any(g, &g->index), 1, &n));
-        put(&g->ints, wide(g, ir_op(&g->b, OP_RESHAPE, shape(g, DT_INDEX, rows ? R : 1, rows ? 1 : C), NO_ATTRS, lane)));
+        put(&g->ints, wide(g, ir_op(&g->b, OP_RESHAPE, shape(g, DT_INDEX, rows ? R : 1, rows ? 1 : C),
+                                  NO_ATTRS, lane)));
         break;
     case 1: put(&g->ints, bin(g, OP_ADD, x, any(g, &g->ints))); break;
     case 2: put(&g->ints, bin(g, OP_SUB, x, any(g, &g->ints))); break;
@@ -90,7 +111,10 @@ static Value *load(Gen *g, bool transposed)
     const int64_t steps[2] = { 1, 2 };
     Attr attrs[3] = { a_ints(ATTR_EXTENTS, extents, 2) };
     int n = 3, n_attrs = 1;
-    if (!pick(g, 3)) { ops[n++] = ir_const_float(&g->b, DT_F32, pick(g, 2) ? -INFINITY : 2.5); attrs[n_attrs++] = a_int(ATTR_HAS_PAD, 1); }
+    if (!pick(g, 3)) {
+        ops[n++] = ir_const_float(&g->b, DT_F32, pick(g, 2) ? -INFINITY : 2.5);
+        attrs[n_attrs++] = a_int(ATTR_HAS_PAD, 1);
+    }
     if (!pick(g, 4)) attrs[n_attrs++] = a_ints(ATTR_STEPS, steps, 2);
     if (param == 1) ops[n++] = g->token;
     Instr *i = ir_build(&g->b, OP_LOAD, ops, n, (Attrs){ attrs, n_attrs }, NULL, 0);
@@ -99,26 +123,38 @@ static Value *load(Gen *g, bool transposed)
 }
 
 static Value *bounded(Gen *g, Value *v)
-{
-    return ir_op(&g->b, OP_CLAMP, NULL, NO_ATTRS, v, fconst(g, -8, R, C), fconst(g, 8, R, C));
-}
+{ return ir_op(&g->b, OP_CLAMP, NULL, NO_ATTRS, v, fconst(g, -8, R, C), fconst(g, 8, R, C)); }
 
 static void make_tile(Gen *g)
 {
     Value *x = any(g, &g->tile), *y = any(g, &g->tile), *s = g->f->body->args[3];
     const int64_t swap[] = { 1, 0 };
     switch (pick(g, 13)) {
-    case 0: case 1: put(&g->tile, load(g, false)); break;
-    case 2: put(&g->tile, ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), load(g, true))); break;
+    case 0:
+    case 1: put(&g->tile, load(g, false)); break;
+    case 2:
+        put(&g->tile, ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), load(g, true)));
+        break;
     case 3: put(&g->tile, bin(g, OP_ADD, x, y)); break;
     case 4: put(&g->tile, bounded(g, bin(g, OP_SUB, x, y))); break;
     case 5: put(&g->tile, bin(g, OP_MUL, x, fill(g, s, R, C))); break;
     case 6: put(&g->tile, bounded(g, bin(g, OP_MUL, x, y))); break;
     case 7: put(&g->tile, bin(g, pick(g, 2) ? OP_MAX : OP_MIN, x, y)); break;
-    case 8: if (g->mask.n) put(&g->tile, ir_op(&g->b, OP_WHERE, NULL, NO_ATTRS, any(g, &g->mask), x, pick(g, 2) ? y : fconst(g, -INFINITY, R, C))); break;
+    case 8:
+        if (g->mask.n)
+            put(&g->tile, ir_op(&g->b, OP_WHERE, NULL, NO_ATTRS, any(g, &g->mask), x,
+                              pick(g, 2) ? y : fconst(g, -INFINITY, R, C)));
+        break;
     case 9: put(&g->tile, ir_un(&g->b, OP_EXP, bin(g, OP_MIN, x, fconst(g, 1, R, C)))); break;
-    case 10: if (g->row.n) put(&g->tile, wide(g, any(g, &g->row))); break;
-    case 11: if (g->row.n) put(&g->tile, ir_un(&g->b, OP_EXP, bin(g, OP_MIN, bin(g, OP_SUB, x, wide(g, any(g, &g->row))), fconst(g, 1, R, C)))); break;
+    case 10:
+        if (g->row.n) put(&g->tile, wide(g, any(g, &g->row)));
+        break;
+    case 11:
+        if (g->row.n)
+            put(&g->tile,
+                ir_un(&g->b, OP_EXP,
+                    bin(g, OP_MIN, bin(g, OP_SUB, x, wide(g, any(g, &g->row))), fconst(g, 1, R, C))));
+        break;
     default: put(&g->tile, bin(g, OP_DIV, x, fconst(g, 1 + pick(g, 5), R, C))); break;
     }
 }
@@ -127,16 +163,23 @@ static void make_tile(Gen *g)
 static void make_product(Gen *g)
 {
     const int64_t swap[] = { 1, 0 };
-    Value *y = pick(g, 2) ? ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), pick(g, 2) ? load(g, false) : any(g, &g->tile)) : load(g, true);
-    Value *p = ir_op(&g->b, OP_MMA, NULL, NO_ATTRS, pick(g, 3) ? any(g, &g->tile) : load(g, false), y, fconst(g, 0.5, R, R));
+    Value *y = pick(g, 2) ? ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)),
+                                pick(g, 2) ? load(g, false) : any(g, &g->tile))
+                          : load(g, true);
+    Value *p = ir_op(&g->b, OP_MMA, NULL, NO_ATTRS, pick(g, 3) ? any(g, &g->tile) : load(g, false), y,
+        fconst(g, 0.5, R, R));
     if (!pick(g, 3)) p = ir_op(&g->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, swap, 2)), p);
     Value *r = ir_op(&g->b, OP_REDUCE_SUM, NULL, ATTRS(a_int(ATTR_AXIS, 1)), p);
-    put(&g->row, ir_op(&g->b, OP_CLAMP, NULL, NO_ATTRS, bin(g, OP_MUL, r, fconst(g, 0.0078125, R, 1)), fconst(g, -8, R, 1), fconst(g, 8, R, 1)));
+    put(&g->row, ir_op(&g->b, OP_CLAMP, NULL, NO_ATTRS, bin(g, OP_MUL, r, fconst(g, 0.0078125, R, 1)),
+                     fconst(g, -8, R, 1), fconst(g, 8, R, 1)));
 }
 
 static void make_row(Gen *g)
 {
-    if (!pick(g, 3)) { make_product(g); return; }
+    if (!pick(g, 3)) {
+        make_product(g);
+        return;
+    }
     Op op = pick(g, 2) ? OP_REDUCE_MAX : OP_REDUCE_SUM;
     Value *r = ir_op(&g->b, op, NULL, ATTRS(a_int(ATTR_AXIS, 1)), any(g, &g->tile));
     put(&g->row, op == OP_REDUCE_MAX ? r : bin(g, OP_MUL, r, fconst(g, 0.0625, R, 1)));
@@ -145,15 +188,19 @@ static void make_row(Gen *g)
 static void make_store(Gen *g)
 {
     int64_t extents[2] = { R, C };
-    Value *v[] = { g->f->body->args[1], any(g, &g->index), any(g, &g->index), bounded(g, any(g, &g->tile)), g->token };
+    Value *v[] = { g->f->body->args[1], any(g, &g->index), any(g, &g->index), bounded(g, any(g, &g->tile)),
+        g->token };
     g->token = &ir_build(&g->b, OP_STORE, v, 5, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), NULL, 0)->results[0];
 }
 
-/* --- control flow --------------------------------------------------------------------------------------------------------------- */
+/* --- control flow ------------------------------------------------------------------------------------ */
 
 static void statements(Gen *g, int n);
 
-typedef struct Scope { Pool index, tile, row, ints, mask; Builder b; } Scope;
+typedef struct Scope {
+    Pool index, tile, row, ints, mask;
+    Builder b;
+} Scope;
 static Scope enter(Gen *g, Block *b)
 {
     Scope s = { g->index, g->tile, g->row, g->ints, g->mask, g->b };
@@ -163,7 +210,11 @@ static Scope enter(Gen *g, Block *b)
 }
 static void leave(Gen *g, const Scope *s)
 {
-    g->index = s->index; g->tile = s->tile; g->row = s->row; g->ints = s->ints; g->mask = s->mask;
+    g->index = s->index;
+    g->tile = s->tile;
+    g->row = s->row;
+    g->ints = s->ints;
+    g->mask = s->mask;
     g->b = s->b;
     g->depth--;
 }
@@ -172,17 +223,23 @@ static void leave(Gen *g, const Scope *s)
 static void softmax_step(Gen *g, Value **m, Value **l)
 {
     Value *s = bin(g, OP_MUL, any(g, &g->tile), fill(g, g->f->body->args[3], R, C));
-    if (g->mask.n && pick(g, 4)) s = ir_op(&g->b, OP_WHERE, NULL, NO_ATTRS, any(g, &g->mask), s, fconst(g, -INFINITY, R, C));
+    if (g->mask.n && pick(g, 4))
+        s = ir_op(&g->b, OP_WHERE, NULL, NO_ATTRS, any(g, &g->mask), s, fconst(g, -INFINITY, R, C));
     Value *mn = bin(g, OP_MAX, *m, ir_op(&g->b, OP_REDUCE_MAX, NULL, ATTRS(a_int(ATTR_AXIS, 1)), s));
-    Value *p = ir_un(&g->b, OP_EXP, bin(g, OP_SUB, s, wide(g, mn))), *alpha = ir_un(&g->b, OP_EXP, bin(g, OP_SUB, *m, mn));
-    *l = bin(g, OP_ADD, bin(g, OP_MUL, *l, alpha), ir_op(&g->b, OP_REDUCE_SUM, NULL, ATTRS(a_int(ATTR_AXIS, 1)), p));
+    Value *p = ir_un(&g->b, OP_EXP, bin(g, OP_SUB, s, wide(g, mn))),
+          *alpha = ir_un(&g->b, OP_EXP, bin(g, OP_SUB, *m, mn));
+    *l = bin(g, OP_ADD, bin(g, OP_MUL, *l, alpha),
+        ir_op(&g->b, OP_REDUCE_SUM, NULL, ATTRS(a_int(ATTR_AXIS, 1)), p));
     *m = mn;
 }
 
 static void make_loop(Gen *g)
 {
     Value *zero = ir_index(&g->b, pick(g, 3) ? 0 : pick(g, 3)), *one = ir_index(&g->b, pick(g, 6) ? 1 : 2);
-    Value *hi = bin(g, OP_MIN, pick(g, 3) ? bin(g, OP_CDIV, bin(g, OP_MAX, any(g, &g->index), zero), ir_index(&g->b, R)) : ir_index(&g->b, pick(g, 6)), ir_index(&g->b, 7));
+    Value *hi = bin(g, OP_MIN,
+        pick(g, 3) ? bin(g, OP_CDIV, bin(g, OP_MAX, any(g, &g->index), zero), ir_index(&g->b, R))
+                   : ir_index(&g->b, pick(g, 6)),
+        ir_index(&g->b, 7));
     Value *row0 = pick(g, 3) ? fconst(g, -INFINITY, R, 1) : fconst(g, 0.5, R, 1);
     Value *ops[] = { zero, hi, one, any(g, &g->tile), row0, fconst(g, 0, R, 1), any(g, &g->index), g->token };
     const Type *types[5];
@@ -229,13 +286,21 @@ static void statements(Gen *g, int n)
 {
     for (int k = 0; k < n && g->budget-- > 0; k++) {
         switch (pick(g, 16)) {
-        case 0: case 1: case 2: make_index(g); break;
-        case 3: case 4: make_ints(g); break;
-        case 5: case 6: make_mask(g); break;
+        case 0:
+        case 1:
+        case 2: make_index(g); break;
+        case 3:
+        case 4: make_ints(g); break;
+        case 5:
+        case 6: make_mask(g); break;
         case 7: make_row(g); break;
         case 8: make_store(g); break;
-        case 9: if (g->depth < 2) make_loop(g); break;
-        case 10: if (g->depth < 3) make_if(g); break;
+        case 9:
+            if (g->depth < 2) make_loop(g);
+            break;
+        case 10:
+            if (g->depth < 3) make_if(g);
+            break;
         default: make_tile(g); break;
         }
     }
@@ -277,28 +342,35 @@ static Module *generate(Session *s, uint64_t seed)
     statements(&g, 40);
     make_store(&g);
     int64_t extents[2] = { R, C };
-    Value *z = ir_cast(&g.b, any(&g, &g.ints), DT_I64), *v[] = { f->body->args[2], any(&g, &g.index), ir_index(&g.b, 3), z, out };
+    Value *z = ir_cast(&g.b, any(&g, &g.ints), DT_I64),
+          *v[] = { f->body->args[2], any(&g, &g.index), ir_index(&g.b, 3), z, out };
     ir_build(&g.b, OP_STORE, v, 5, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), NULL, 0);
     ir_build(&g.b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
     return m;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------------------------ */
+/* --- running ----------------------------------------------------------------------------------------- */
 
-static PassStat totals[256];        /* what the passes did, over all programs */
+static PassStat totals[256]; /* what the passes did, over all programs */
 static int n_totals;
 
 static void add_totals(const PassReport *r)
 {
     for (size_t k = 0; k < r->stats.len; k++) {
         int t = 0;
-        while (t < n_totals && (totals[t].pass != r->stats.data[k].pass || strcmp(totals[t].what, r->stats.data[k].what))) t++;
-        if (t == n_totals && n_totals < 256) totals[n_totals++] = (PassStat){ r->stats.data[k].pass, r->stats.data[k].what, 0 };
+        while (t < n_totals &&
+               (totals[t].pass != r->stats.data[k].pass || strcmp(totals[t].what, r->stats.data[k].what)))
+            t++;
+        if (t == n_totals && n_totals < 256)
+            totals[n_totals++] = (PassStat){ r->stats.data[k].pass, r->stats.data[k].what, 0 };
         totals[t].count += r->stats.data[k].count;
     }
 }
 
-typedef struct Result { float y[M * N]; int64_t z[M * N]; } Result;
+typedef struct Result {
+    float y[M * N];
+    int64_t z[M * N];
+} Result;
 
 static void add_facts(Func *f)
 {
@@ -318,8 +390,12 @@ static bool run(uint64_t seed, const PassOptions *o, bool facts, Result *r)
     volatile bool ok = false;
     PassReport report = { 0 };
     memset(r, 0, sizeof *r);
-    for (int k = 0; k < M * N; k++) { x[k] = (float)((double)(next(&rnd) >> 40) * 0x1p-23 - 1); r->y[k] = (float)((double)(next(&rnd) >> 40) * 0x1p-23 - 1); }
-    InterpArg args[5] = { { x, { M, N }, { N, 1 } }, { r->y, { M, N }, { N, 1 } }, { r->z, { M, N }, { N, 1 } }, { .scalar = { .f = 0.25 } }, { .scalar = { .i = 5 } } };
+    for (int k = 0; k < M * N; k++) {
+        x[k] = (float)((double)(next(&rnd) >> 40) * 0x1p-23 - 1);
+        r->y[k] = (float)((double)(next(&rnd) >> 40) * 0x1p-23 - 1);
+    }
+    InterpArg args[5] = { { x, { M, N }, { N, 1 } }, { r->y, { M, N }, { N, 1 } },
+        { r->z, { M, N }, { N, 1 } }, { .scalar = { .f = 0.25 } }, { .scalar = { .i = 5 } } };
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
         Module *m = generate(&s, seed);
@@ -341,9 +417,17 @@ static bool same(const Result *a, const Result *b)
 {
     for (int k = 0; k < M * N; k++) {
         float x = a->y[k], y = b->y[k];
-        bool near = isnan(x) || isnan(y) ? isnan(x) && isnan(y) : x == y || fabsf(x - y) <= 1e-3f * (1 + fabsf(y));
-        if (!near) { fprintf(stderr, "Y[%d] is %g, without passes %g\n", k, x, y); return false; }
-        if (a->z[k] != b->z[k]) { fprintf(stderr, "Z[%d] is %lld, without passes %lld\n", k, (long long)a->z[k], (long long)b->z[k]); return false; }
+        bool near =
+            isnan(x) || isnan(y) ? isnan(x) && isnan(y) : x == y || fabsf(x - y) <= 1e-3f * (1 + fabsf(y));
+        if (!near) {
+            fprintf(stderr, "Y[%d] is %g, without passes %g\n", k, x, y);
+            return false;
+        }
+        if (a->z[k] != b->z[k]) {
+            fprintf(
+                stderr, "Z[%d] is %lld, without passes %lld\n", k, (long long)a->z[k], (long long)b->z[k]);
+            return false;
+        }
     }
     return true;
 }
@@ -354,7 +438,8 @@ static const char *random_list(uint64_t *seed, char *out, size_t size)
     out[0] = 0;
     for (int k = 0; k < 12; k++) {
         PassId id = (PassId)((next(seed) >> 33) % PASS_COUNT);
-        if (id != PASS_APPROX) len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "," : "", pass_info[id].name);
+        if (id != PASS_APPROX)
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "," : "", pass_info[id].name);
     }
     return out;
 }
@@ -366,12 +451,19 @@ static bool test_seed(uint64_t seed)
     uint64_t rnd = seed * 31 + 5;
     PassOptions o = pass_options_default(target_find("cuda:sm_80"));
     o.verify_each = true;
-    if (!run(seed, NULL, false, &plain)) { fprintf(stderr, "seed %llu does not run\n", (unsigned long long)seed); return false; }
+    if (!run(seed, NULL, false, &plain)) {
+        fprintf(stderr, "seed %llu does not run\n", (unsigned long long)seed);
+        return false;
+    }
     for (int k = 0; k < 4; k++) {
         o.opt_level = k < 2 ? 3 : 1;
         o.passes = k == 3 ? random_list(&rnd, list, sizeof list) : NULL;
         if (run(seed, &o, k != 1, &r) && same(&r, &plain)) continue;
-        fprintf(stderr, "seed %llu, %s%s\n", (unsigned long long)seed, o.passes ? o.passes : k == 2 ? "-O1" : "-O3", k != 1 ? ", facts" : "");
+        fprintf(stderr, "seed %llu, %s%s\n", (unsigned long long)seed,
+            o.passes ? o.passes
+            : k == 2 ? "-O1"
+                     : "-O3",
+            k != 1 ? ", facts" : "");
         return false;
     }
     return true;
@@ -382,7 +474,9 @@ int main(int argc, char **argv)
     int n = argc > 1 ? atoi(argv[1]) : 100, bad = 0;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
     for (int k = 0; k < n && bad < 3; k++) bad += !test_seed(first + (uint64_t)k);
-    for (int t = 0; t < n_totals; t++) printf("%-14s %8lld %s\n", pass_info[totals[t].pass].name, (long long)totals[t].count, totals[t].what);
+    for (int t = 0; t < n_totals; t++)
+        printf(
+            "%-14s %8lld %s\n", pass_info[totals[t].pass].name, (long long)totals[t].count, totals[t].what);
     printf("%d programs, %d failures\n", n, bad);
     return bad != 0;
 }

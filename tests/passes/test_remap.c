@@ -1,10 +1,14 @@
-/* test_remap.c: the built-in remaps are permutations: every grid of up to 4096 programs for the chiplet maps (by head: every way to write it as tiles
- * times heads, so every number of heads), every plane of a range of shapes for the raster, and their compositions. */
+/* test_remap.c: the built-in remaps are permutations: every grid of up to 4096 programs for the chiplet maps
+ * (by head: every way to write it as tiles times heads, so every number of heads), every plane of a range of
+ * shapes for the raster, and their compositions. */
 #include "ir/eval.h"
 #include "passes/passes.h"
 #include "tests/unit/unit.h"
 
-typedef struct Remap { Session s; EvalCode *code; } Remap;
+typedef struct Remap {
+    Session s;
+    EvalCode *code;
+} Remap;
 
 /* A kernel with the grid (a, b, c) given by scalars, and what the pass makes of it. */
 static const char text[] =
@@ -22,7 +26,8 @@ static bool make(Remap *r, const char *name, int xcds, int group)
     r->code = NULL;
     if (!setjmp(r->s.oom)) {
         char *src = arena_printf(&r->s.arena, text, group);
-        if (!group) memmove(strstr(src, "  hint"), strstr(src, "  scalar"), strlen(strstr(src, "  scalar")) + 1);
+        if (!group)
+            memmove(strstr(src, "  hint"), strstr(src, "  scalar"), strlen(strstr(src, "  scalar")) + 1);
         Module *m = ir_parse(&r->s, diag_add_source(&r->s, "k.ir", NULL, src, strlen(src)));
         PassOptions o = pass_options_default(NULL);
         const char *why;
@@ -30,7 +35,8 @@ static bool make(Remap *r, const char *name, int xcds, int group)
         o.remap = name;
         o.xcds = xcds;
         o.verify_each = true;
-        ok = m && passes_run(m, &o, NULL) && m->funcs->remap && (r->code = eval_compile(&r->s.arena, m->funcs, m->funcs->remap, &why));
+        ok = m && passes_run(m, &o, NULL) && m->funcs->remap &&
+             (r->code = eval_compile(&r->s.arena, m->funcs, m->funcs->remap, &why));
         if (!ok && r->s.diags) puts(r->s.diags->message);
     }
     return ok;
@@ -42,7 +48,9 @@ static bool permutes(Remap *r, int64_t a, int64_t b, int64_t c)
     EvalEnv env = { .scalars = scalars, .grid = { a, b, c } };
     EvalClash clash;
     EvalVerdict v = eval_check_remap(r->code, &env, a * b * c, allocator_libc, &clash);
-    if (v != EVAL_BIJECTION) printf("grid %lld x %lld x %lld: verdict %d, %lld and %lld go to %lld\n", (long long)a, (long long)b, (long long)c, v, (long long)clash.a, (long long)clash.b, (long long)clash.to);
+    if (v != EVAL_BIJECTION)
+        printf("grid %lld x %lld x %lld: verdict %d, %lld and %lld go to %lld\n", (long long)a, (long long)b,
+            (long long)c, v, (long long)clash.a, (long long)clash.b, (long long)clash.to);
     return v == EVAL_BIJECTION;
 }
 
@@ -64,10 +72,13 @@ static void test_xcd(void)
     }
 }
 
-/* The size worked out from the grid depends on axis 0 too: all its extents to beyond a chiplet's units, and cut by a raster. */
+/* The size worked out from the grid depends on axis 0 too: all its extents to beyond a chiplet's units, and
+ * cut by a raster. */
 static void test_chunk(void)
 {
-    static const char *const names[] = { "chunk:1", "chunk:5", "chunk:64", "chunk:1000" }, *const sizes[] = { "chunk", "chunk+raster:6", "chunk+raster:50" };
+    static const char *const names[] = { "chunk:1", "chunk:5", "chunk:64", "chunk:1000" }, *const sizes[] = {
+        "chunk", "chunk+raster:6", "chunk+raster:50"
+    };
     for (int k = 0; k < 4; k++) {
         Remap r;
         CU_ASSERT_FATAL(make(&r, names[k], 8, 0));
@@ -92,7 +103,8 @@ static void test_head(void)
     int bad = 0;
     CU_ASSERT_FATAL(make(&r, "head:1", 8, 0));
     for (int64_t tiles = 1; tiles <= 4096; tiles++)
-        for (int64_t heads = 1; tiles * heads <= 4096 && bad < 5; heads++) bad += !permutes(&r, tiles, heads, 1);
+        for (int64_t heads = 1; tiles * heads <= 4096 && bad < 5; heads++)
+            bad += !permutes(&r, tiles, heads, 1);
     CU_ASSERT_EQUAL(bad, 0);
     session_free(&r.s);
 }
@@ -108,7 +120,8 @@ static void test_head_groups(void)
         snprintf(name, sizeof name, "head:%d", groups[g]);
         CU_ASSERT_FATAL(make(&r, name, g % 2 ? 8 : 7, 0));
         for (int t = 0; t < 5; t++)
-            for (int64_t heads = 1; heads <= 128 && bad < 5; heads++) bad += !permutes(&r, tiles[t], heads, 1) + !permutes(&r, tiles[t], heads, 3);
+            for (int64_t heads = 1; heads <= 128 && bad < 5; heads++)
+                bad += !permutes(&r, tiles[t], heads, 1) + !permutes(&r, tiles[t], heads, 3);
         CU_ASSERT_EQUAL(bad, 0);
         session_free(&r.s);
     }
@@ -162,4 +175,6 @@ static void test_places(void)
     session_free(&r.s);
 }
 
-UNIT_MAIN("remap", { "xcd", test_xcd }, { "chunk", test_chunk }, { "head", test_head }, { "groups", test_head_groups }, { "raster", test_raster }, { "composed", test_composed }, { "places", test_places })
+UNIT_MAIN("remap", { "xcd", test_xcd }, { "chunk", test_chunk }, { "head", test_head },
+    { "groups", test_head_groups }, { "raster", test_raster }, { "composed", test_composed },
+    { "places", test_places })

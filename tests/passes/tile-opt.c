@@ -1,11 +1,15 @@
-/* tile-opt: IR text (or a kernel of a .tile file) in, passes, IR text out; the driver of the tests of this folder.
+/* tile-opt: IR text (or a kernel of a .tile file) in, passes, IR text out; the driver of the tests of this
+ * folder.
  *
- *     tile-opt [--kernel=name] [-DNAME=value] [--fits32] [--contiguous] [--div=DIM:n] [--positive=scalar]     launch facts
- *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz] [--remap=xcd] [--xcds=8]
+ *     tile-opt [--kernel=name] [-DNAME=value] [--fits32] [--contiguous] [--div=DIM:n] [--positive=scalar]
+ * launch facts
+ *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz]
+ * [--remap=xcd] [--xcds=8]
  *              [--stats] [--census] [--time-passes] [--quiet] file.ir | -
  *
- * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and after every pass and must print
- * the same after being parsed again. Exit 0, or 1 with diagnostics on standard error. */
+ * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and
+ * after every pass and must print the same after being parsed again. Exit 0, or 1 with diagnostics on
+ * standard error. */
 #include "frontend/frontend.h"
 #include "passes/passes.h"
 #include <stdio.h>
@@ -33,12 +37,14 @@ static bool parse_args(int argc, char **argv, Args *a)
         if ((v = value_of(s, "--passes"))) a->options.passes = v;
         else if ((v = value_of(s, "--skip-pass"))) a->options.skip = v;
         else if ((v = value_of(s, "--dump-after"))) a->options.dump_after = v;
-        else if ((v = value_of(s, "--target"))) { if (!(a->options.target = target_find(v))) return false; }
-        else if ((v = value_of(s, "--remap"))) a->options.remap = v;
+        else if ((v = value_of(s, "--target"))) {
+            if (!(a->options.target = target_find(v))) return false;
+        } else if ((v = value_of(s, "--remap"))) a->options.remap = v;
         else if ((v = value_of(s, "--xcds"))) a->options.xcds = atoi(v);
         else if ((v = value_of(s, "--kernel"))) a->kernel = v;
         else if ((v = value_of(s, "--div")) && a->n_divs < MAX_FACTS) a->divs[a->n_divs++] = v;
-        else if ((v = value_of(s, "--positive")) && a->n_positives < MAX_FACTS) a->positives[a->n_positives++] = v;
+        else if ((v = value_of(s, "--positive")) && a->n_positives < MAX_FACTS)
+            a->positives[a->n_positives++] = v;
         else if (!strncmp(s, "-D", 2) && s[2] && a->n_binds < MAX_FACTS) a->binds[a->n_binds++] = s + 2;
         else if (!strcmp(s, "--fits32")) a->fits32 = true;
         else if (!strcmp(s, "--contiguous")) a->contiguous = true;
@@ -62,12 +68,18 @@ static char *read_all(const char *path, size_t *len)
     FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
     size_t cap = 1 << 16, n = 0, got;
     char *text = malloc(cap);
-    if (!f || !text) { free(text); return NULL; }
+    if (!f || !text) {
+        free(text);
+        return NULL;
+    }
     while ((got = fread(text + n, 1, cap - n, f)) > 0) {
         n += got;
         if (n == cap) {
             char *bigger = realloc(text, cap *= 2);
-            if (!bigger) { free(text); return NULL; }
+            if (!bigger) {
+                free(text);
+                return NULL;
+            }
             text = bigger;
         }
     }
@@ -77,9 +89,7 @@ static char *read_all(const char *path, size_t *len)
 }
 
 static void print_dump(void *user, const char *pass, const char *text)
-{
-    printf("// after %s\n%s", pass, text);
-}
+{ printf("// after %s\n%s", pass, text); }
 
 static void print_stats(const PassReport *r)
 {
@@ -92,10 +102,13 @@ static void print_stats(const PassReport *r)
 static void print_census(const Module *m)
 {
     Census n = passes_census(m);
-    printf("census instrs %d tiles %d exp %d exp2 %d div %d permute %d ordered %d\n", n.instrs, n.tile_instrs, n.exps, n.exp2s, n.divs, n.permutes, n.ordered_loads);
-    printf("census loads %d stores %d masked %d index64 %d loops %d selects %d\n", n.loads, n.stores, n.masked, n.index64, n.loops, n.selects);
+    printf("census instrs %d tiles %d exp %d exp2 %d div %d permute %d ordered %d\n", n.instrs, n.tile_instrs,
+        n.exps, n.exp2s, n.divs, n.permutes, n.ordered_loads);
+    printf("census loads %d stores %d masked %d index64 %d loops %d selects %d\n", n.loads, n.stores,
+        n.masked, n.index64, n.loops, n.selects);
     printf("census in main loops: masked %d selects %d\n", n.loop_masked, n.loop_selects);
-    printf("census calls %d asserts %d asks %d in-loops %d fma %d approx %d buffers %d remaps %d\n", n.calls, n.asserts, n.asks, n.in_loops, n.fmas, n.approx, n.buffers, n.remaps);
+    printf("census calls %d asserts %d asks %d in-loops %d fma %d approx %d buffers %d remaps %d\n", n.calls,
+        n.asserts, n.asks, n.in_loops, n.fmas, n.approx, n.buffers, n.remaps);
 }
 
 /* Prints, parses what was printed and prints again: both texts must be the same. */
@@ -113,7 +126,7 @@ static bool round_trip(Session *s, const Module *m, Text *out)
     return false;
 }
 
-/* --- modules from source text, launch facts ------------------------------------------------------------------------------ */
+/* --- modules from source text, launch facts ---------------------------------------------------------- */
 
 static Module *lower(Session *s, const Args *a, uint32_t file)
 {
@@ -121,13 +134,20 @@ static Module *lower(Session *s, const Args *a, uint32_t file)
     Ast *ast = frontend_parse(s, file, NULL, NULL);
     if (!ast || !frontend_check(ast) || s->n_errors) return NULL;
     const FrontKernel *k = a->kernel ? frontend_kernel_find(ast, a->kernel) : frontend_kernel(ast, 0);
-    if (!k) { diag_error(s, (Loc){ 0 }, "no such kernel"); return NULL; }
+    if (!k) {
+        diag_error(s, (Loc){ 0 }, "no such kernel");
+        return NULL;
+    }
     for (int n = 0; n < a->n_binds; n++) {
         const char *eq = strchr(a->binds[n], '='), *why = "expected NAME=value";
         if (eq) binds[n].name = session_intern(s, a->binds[n], (size_t)(eq - a->binds[n]));
-        if (!eq || !frontend_parse_value(s, k, binds[n].name, eq + 1, &binds[n].value, &why)) { diag_error(s, (Loc){ 0 }, "-D%s: %s", a->binds[n], why); return NULL; }
+        if (!eq || !frontend_parse_value(s, k, binds[n].name, eq + 1, &binds[n].value, &why)) {
+            diag_error(s, (Loc){ 0 }, "-D%s: %s", a->binds[n], why);
+            return NULL;
+        }
     }
-    return frontend_lower(ast, k->name, binds, (size_t)a->n_binds, a->options.target ? a->options.target->name : NULL);
+    return frontend_lower(
+        ast, k->name, binds, (size_t)a->n_binds, a->options.target ? a->options.target->name : NULL);
 }
 
 static void add_facts(const Args *a, Func *f)
@@ -137,14 +157,18 @@ static void add_facts(const Args *a, Func *f)
         for (int d = 0; d < f->n_dims; d++) {
             const char *colon = strchr(a->divs[n], ':');
             size_t len = colon ? (size_t)(colon - a->divs[n]) : 0;
-            if (len && f->dims[d].name && strlen(f->dims[d].name) == len && !memcmp(f->dims[d].name, a->divs[n], len)) f->dims[d].div = atoi(colon + 1);
+            if (len && f->dims[d].name && strlen(f->dims[d].name) == len &&
+                !memcmp(f->dims[d].name, a->divs[n], len))
+                f->dims[d].div = atoi(colon + 1);
         }
     for (int k = 0; k < f->n_params; k++) {
         Param *p = &f->params[k];
-        for (int n = 0; n < a->n_positives; n++) if (!strcmp(p->name, a->positives[n])) p->lo = 0x1p-126;
+        for (int n = 0; n < a->n_positives; n++)
+            if (!strcmp(p->name, a->positives[n])) p->lo = 0x1p-126;
         if (!a->contiguous || p->type->kind != TYPE_TENSOR || p->type->rank == 0) continue;
         p->align = 16;
-        for (int x = 0; x < p->type->rank; x++) p->stride_div[x] = x + 1 < p->type->rank ? 16 / dtype_bytes(p->type->dtype) : 1;
+        for (int x = 0; x < p->type->rank; x++)
+            p->stride_div[x] = x + 1 < p->type->rank ? 16 / dtype_bytes(p->type->dtype) : 1;
         p->stride[p->type->rank - 1] = 1;
     }
 }
@@ -154,7 +178,8 @@ static Module *read_module(Session *s, const Args *a, const char *text, size_t l
     size_t n = strlen(a->file);
     uint32_t file = diag_add_source(s, a->file, NULL, text, len);
     Module *m = n > 5 && !strcmp(a->file + n - 5, ".tile") ? lower(s, a, file) : ir_parse(s, file);
-    for (Func *f = m ? m->funcs : NULL; f; f = f->next) if (f->is_kernel) add_facts(a, f);
+    for (Func *f = m ? m->funcs : NULL; f; f = f->next)
+        if (f->is_kernel) add_facts(a, f);
     return m;
 }
 
@@ -163,7 +188,9 @@ static bool process(Session *s, const Args *a, const char *text, size_t len)
     PassReport report = { 0 };
     Text out;
     Module *m = read_module(s, a, text, len);
-    if (!m || !ir_verify(m) || !passes_run(m, &a->options, &report) || !ir_verify(m) || !round_trip(s, m, &out)) return false;
+    if (!m || !ir_verify(m) || !passes_run(m, &a->options, &report) || !ir_verify(m) ||
+        !round_trip(s, m, &out))
+        return false;
     if (!a->quiet) fputs(out.data, stdout);
     if (a->options.time_passes) {
         text_init(&out, &s->arena);
@@ -182,10 +209,16 @@ int main(int argc, char **argv)
     size_t read = 0;
     a.options.verify_each = true;
     a.options.on_dump = print_dump;
-    if (!parse_args(argc, argv, &a)) { fprintf(stderr, "tile-opt: bad arguments; see the head of tile-opt.c\n"); return 1; }
+    if (!parse_args(argc, argv, &a)) {
+        fprintf(stderr, "tile-opt: bad arguments; see the head of tile-opt.c\n");
+        return 1;
+    }
     char *volatile text = read_all(a.file, &read);
     len = read;
-    if (!text) { fprintf(stderr, "tile-opt: cannot read %s\n", a.file); return 1; }
+    if (!text) {
+        fprintf(stderr, "tile-opt: cannot read %s\n", a.file);
+        return 1;
+    }
     Session s;
     Text diags;
     volatile bool ok = false;
@@ -195,7 +228,8 @@ int main(int argc, char **argv)
         text_init(&diags, &s.arena);
         diag_render_all(&s, &diags);
         fputs(diags.data, stderr);
-    } else fprintf(stderr, "tile-opt: left early: %s\n", s.last_diag ? s.last_diag->message : "out of memory");
+    } else
+        fprintf(stderr, "tile-opt: left early: %s\n", s.last_diag ? s.last_diag->message : "out of memory");
     session_free(&s);
     free(text);
     return ok ? 0 : 1;

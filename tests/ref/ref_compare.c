@@ -24,7 +24,7 @@ static bool fits(RefType t, double got, double want)
 
 RefError ref_compare(RefType out, const double *got, const double *want, int64_t n, double floor)
 {
-    RefError e = {.worst = -1, .first_misfit = -1};
+    RefError e = { .worst = -1, .first_misfit = -1 };
     double diff2 = 0, want2 = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!fits(out, got[i], want[i])) {

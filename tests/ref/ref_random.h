@@ -1,8 +1,11 @@
-/* ref_random.h: a seeded generator (splitmix64, Steele, Lea and Flood 2014). The same seed gives the same numbers everywhere. */
+/* ref_random.h: a seeded generator (splitmix64, Steele, Lea and Flood 2014). The same seed gives the same
+ * numbers everywhere. */
 #pragma once
 #include <stdint.h>
 
-typedef struct RefRandom { uint64_t state; } RefRandom;
+typedef struct RefRandom {
+    uint64_t state;
+} RefRandom;
 
 static inline uint64_t ref_random(RefRandom *r)
 {

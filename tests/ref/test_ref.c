@@ -1,4 +1,5 @@
-/* test_ref.c: the references against numbers known from elsewhere: by hand, by definition, or from the published vectors. */
+/* test_ref.c: the references against numbers known from elsewhere: by hand, by definition, or from the
+ * published vectors. */
 #include "ref_compare.h"
 #include "ref_kernels.h"
 #include "ref_random.h"
@@ -19,12 +20,12 @@ static void test_formats(void)
     CU_ASSERT_EQUAL(bits_of(REF_F16, -2), 0xc000);
     CU_ASSERT_EQUAL(bits_of(REF_F16, 65504), 0x7bff);
     CU_ASSERT_EQUAL(bits_of(REF_F16, 65519.999), 0x7bff);
-    CU_ASSERT_EQUAL(bits_of(REF_F16, 65520), 0x7c00);           /* half way to 2^16: to even, which is infinity */
+    CU_ASSERT_EQUAL(bits_of(REF_F16, 65520), 0x7c00); /* half way to 2^16: to even, which is infinity */
     CU_ASSERT_EQUAL(bits_of(REF_F16, 0x1p-24), 0x0001);
-    CU_ASSERT_EQUAL(bits_of(REF_F16, 0x1p-25), 0x0000);         /* half way to the smallest: to even */
+    CU_ASSERT_EQUAL(bits_of(REF_F16, 0x1p-25), 0x0000); /* half way to the smallest: to even */
     CU_ASSERT_EQUAL(bits_of(REF_F16, 0x1.8p-25), 0x0001);
-    CU_ASSERT_EQUAL(bits_of(REF_F16, 1 + 0x1p-11), 0x3c00);     /* tie */
-    CU_ASSERT_EQUAL(bits_of(REF_F16, 1 + 0x3p-11), 0x3c02);     /* tie */
+    CU_ASSERT_EQUAL(bits_of(REF_F16, 1 + 0x1p-11), 0x3c00); /* tie */
+    CU_ASSERT_EQUAL(bits_of(REF_F16, 1 + 0x3p-11), 0x3c02); /* tie */
     CU_ASSERT_EQUAL(bits_of(REF_BF16, 1), 0x3f80);
     CU_ASSERT_EQUAL(bits_of(REF_BF16, 3.140625), 0x4049);
     CU_ASSERT_EQUAL(bits_of(REF_BF16, INFINITY), 0x7f80);
@@ -45,10 +46,11 @@ static void test_formats(void)
     CU_ASSERT_EQUAL(bits_of(REF_U64, 1e30), UINT64_MAX);
 }
 
-/* Every bit pattern of the small formats decodes to a value that encodes to itself; rounding leaves it alone. */
+/* Every bit pattern of the small formats decodes to a value that encodes to itself; rounding leaves it alone.
+ */
 static void test_round_trip(void)
 {
-    static const RefType types[] = {REF_F8E4M3, REF_F8E5M2, REF_F16, REF_BF16};
+    static const RefType types[] = { REF_F8E4M3, REF_F8E5M2, REF_F16, REF_BF16 };
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         uint32_t n = (uint32_t)1 << (8 * ref_type_size(types[t])), wrong = 0;
         double before = 0;
@@ -56,11 +58,11 @@ static void test_round_trip(void)
             uint64_t bits = b;
             double v = ref_get(types[t], &bits, 0);
             if (isnan(v)) continue;
-            if (isfinite(v) && b < n / 2) {         /* positive patterns ascend */
+            if (isfinite(v) && b < n / 2) { /* positive patterns ascend */
                 wrong += b > 0 && !(v > before);
                 before = v;
             }
-            if (types[t] == REF_F8E5M2 && isinf(v)) continue;       /* casts saturate, so no value encodes to it */
+            if (types[t] == REF_F8E5M2 && isinf(v)) continue; /* casts saturate, so no value encodes to it */
             wrong += bits_of(types[t], v) != b || ref_round(types[t], v) != v;
         }
         CU_ASSERT_EQUAL(wrong, 0);
@@ -70,7 +72,7 @@ static void test_round_trip(void)
 /* f32 rounding against the host's own */
 static void test_round_f32(void)
 {
-    RefRandom r = {1};
+    RefRandom r = { 1 };
     int wrong = 0;
     for (int i = 0; i < 20000; i++) {
         double v = ldexp(ref_random_normal(&r), (int)ref_random_below(&r, 300) - 160);
@@ -97,7 +99,7 @@ static void test_ulp(void)
 
 static void test_compare(void)
 {
-    double want[4] = {1, 2, NAN, INFINITY}, got[4] = {1, 2 + 0x1p-22, NAN, INFINITY};
+    double want[4] = { 1, 2, NAN, INFINITY }, got[4] = { 1, 2 + 0x1p-22, NAN, INFINITY };
     RefError e = ref_compare(REF_F32, got, want, 4, 0);
     CU_ASSERT_EQUAL(e.misfits, 0);
     CU_ASSERT_EQUAL(e.worst, 1);
@@ -109,7 +111,7 @@ static void test_compare(void)
     CU_ASSERT_EQUAL(e.misfits, 2);
     CU_ASSERT_EQUAL(e.first_misfit, 2);
     double big = 65519, inf = INFINITY, far = 60000;
-    CU_ASSERT_EQUAL(ref_compare(REF_F16, &inf, &big, 1, 0).misfits, 0);     /* within an ulp of overflow */
+    CU_ASSERT_EQUAL(ref_compare(REF_F16, &inf, &big, 1, 0).misfits, 0); /* within an ulp of overflow */
     CU_ASSERT_EQUAL(ref_compare(REF_F16, &inf, &far, 1, 0).misfits, 1);
 }
 
@@ -117,33 +119,34 @@ static void test_compare(void)
 static void test_philox(void)
 {
     uint32_t out[4];
-    ref_philox_raw((uint32_t[]){0, 0}, (uint32_t[]){0, 0, 0, 0}, out);
+    ref_philox_raw((uint32_t[]){ 0, 0 }, (uint32_t[]){ 0, 0, 0, 0 }, out);
     CU_ASSERT(out[0] == 0x6627e8d5 && out[1] == 0xe169c58d && out[2] == 0xbc57ac4c && out[3] == 0x9b00dbd8);
     uint32_t f = 0xffffffffu;
-    ref_philox_raw((uint32_t[]){f, f}, (uint32_t[]){f, f, f, f}, out);
+    ref_philox_raw((uint32_t[]){ f, f }, (uint32_t[]){ f, f, f, f }, out);
     CU_ASSERT(out[0] == 0x408f276d && out[1] == 0x41c83b0e && out[2] == 0xa20bc7c6 && out[3] == 0x6d5451fd);
-    ref_philox_raw((uint32_t[]){0xa4093822, 0x299f31d0}, (uint32_t[]){0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, out);
+    ref_philox_raw((uint32_t[]){ 0xa4093822, 0x299f31d0 },
+        (uint32_t[]){ 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, out);
     CU_ASSERT(out[0] == 0xd16cfe09 && out[1] == 0x94fdcceb && out[2] == 0x5001e420 && out[3] == 0x24126ea1);
 }
 
 static void test_rows(void)
 {
-    double x[6] = {0, log(2), log(5), 3, 3, 3}, y[6];
+    double x[6] = { 0, log(2), log(5), 3, 3, 3 }, y[6];
     ref_softmax(x, y, 2, 3);
-    CU_ASSERT_DOUBLE_EQUAL(y[0], 1.0/8, 1e-15);
-    CU_ASSERT_DOUBLE_EQUAL(y[2], 5.0/8, 1e-15);
-    CU_ASSERT_DOUBLE_EQUAL(y[4], 1.0/3, 1e-15);
-    double a[2] = {3, 4}, w[2] = {1, 2}, b[2] = {0, 10};
+    CU_ASSERT_DOUBLE_EQUAL(y[0], 1.0 / 8, 1e-15);
+    CU_ASSERT_DOUBLE_EQUAL(y[2], 5.0 / 8, 1e-15);
+    CU_ASSERT_DOUBLE_EQUAL(y[4], 1.0 / 3, 1e-15);
+    double a[2] = { 3, 4 }, w[2] = { 1, 2 }, b[2] = { 0, 10 };
     ref_rms_norm(a, w, y, 1, 2, 0);
     CU_ASSERT_DOUBLE_EQUAL(y[0], 3 / sqrt(12.5), 1e-15);
     CU_ASSERT_DOUBLE_EQUAL(y[1], 8 / sqrt(12.5), 1e-15);
     ref_layer_norm(a, w, b, y, 1, 2, 0);
     CU_ASSERT_DOUBLE_EQUAL(y[0], -1, 1e-15);
     CU_ASSERT_DOUBLE_EQUAL(y[1], 12, 1e-15);
-    ref_cumsum((double[]){1, 2, 3, 4}, y, 2, 2);
+    ref_cumsum((double[]){ 1, 2, 3, 4 }, y, 2, 2);
     CU_ASSERT(y[0] == 1 && y[1] == 3 && y[2] == 3 && y[3] == 7);
     double v[3], i[3];
-    ref_topk((double[]){2, 5, NAN, 5}, v, i, 1, 4, 3);
+    ref_topk((double[]){ 2, 5, NAN, 5 }, v, i, 1, 4, 3);
     CU_ASSERT(isnan(v[0]) && i[0] == 2 && v[1] == 5 && i[1] == 1 && v[2] == 5 && i[2] == 3);
     CU_ASSERT_DOUBLE_EQUAL(ref_silu(1), 0.731058578630005, 1e-14);
     CU_ASSERT_DOUBLE_EQUAL(ref_gelu(1), 0.841344746068543, 1e-14);
@@ -151,78 +154,82 @@ static void test_rows(void)
 
 static void test_images(void)
 {
-    double x[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, y[9];
+    double x[9] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, y[9];
     ref_max_pool(x, y, 1, 3, 3);
     CU_ASSERT(y[0] == 5 && y[1] == 6 && y[2] == 8 && y[3] == 9);
     ref_blur(x, y, 3, 3, 1);
     CU_ASSERT(y[0] == 3 && y[1] == 3.5 && y[4] == 5 && y[8] == 7);
     /* A 3x3 filter that picks the right neighbour; both layouts must agree. */
-    double w[9] = {0, 0, 0, 0, 0, 1, 0, 0, 0};
-    RefConv v = {1, 1, 3, 3, 1, 3, 3, 3, 3, 1, 1, false};
+    double w[9] = { 0, 0, 0, 0, 0, 1, 0, 0, 0 };
+    RefConv v = { 1, 1, 3, 3, 1, 3, 3, 3, 3, 1, 1, false };
     ref_conv2d(x, w, y, &v);
     CU_ASSERT(y[0] == 2 && y[1] == 3 && y[2] == 0 && y[3] == 5 && y[8] == 0);
     v.channels_last = true;
     ref_conv2d(x, w, y, &v);
     CU_ASSERT(y[0] == 2 && y[8] == 0);
-    v = (RefConv){1, 1, 3, 3, 1, 3, 3, 2, 2, 2, 1, false};      /* stride 2: outputs at (0,0) (0,2) (2,0) (2,2) */
+    v = (RefConv){ 1, 1, 3, 3, 1, 3, 3, 2, 2, 2, 1,
+        false }; /* stride 2: outputs at (0,0) (0,2) (2,0) (2,2) */
     ref_conv2d(x, w, y, &v);
     CU_ASSERT(y[0] == 2 && y[1] == 0 && y[2] == 8 && y[3] == 0);
 }
 
-/* A convolution of one tap over the whole image is a matrix product: two references against each other, both layouts. */
+/* A convolution of one tap over the whole image is a matrix product: two references against each other, both
+ * layouts. */
 static void test_conv_is_gemm(void)
 {
     enum { C = 5, F = 4, PIXELS = 6 };
-    RefRandom r = {2};
-    double x[C*PIXELS], w[F*C], y[F*PIXELS], z[F*PIXELS], apart = 0;
-    for (int i = 0; i < C*PIXELS; i++) x[i] = ref_random_normal(&r);
-    for (int i = 0; i < F*C; i++) w[i] = ref_random_normal(&r);
-    RefConv v = {1, C, 2, 3, F, 1, 1, 2, 3, 1, 0, false};
+    RefRandom r = { 2 };
+    double x[C * PIXELS], w[F * C], y[F * PIXELS], z[F * PIXELS], apart = 0;
+    for (int i = 0; i < C * PIXELS; i++) x[i] = ref_random_normal(&r);
+    for (int i = 0; i < F * C; i++) w[i] = ref_random_normal(&r);
+    RefConv v = { 1, C, 2, 3, F, 1, 1, 2, 3, 1, 0, false };
     ref_conv2d(x, w, y, &v);
     ref_gemm(w, x, z, F, PIXELS, C);
-    for (int i = 0; i < F*PIXELS; i++) apart += fabs(y[i] - z[i]);
+    for (int i = 0; i < F * PIXELS; i++) apart += fabs(y[i] - z[i]);
     CU_ASSERT(apart < 1e-12);
-    double xt[C*PIXELS];
-    for (int c = 0; c < C; c++) for (int p = 0; p < PIXELS; p++) xt[p*C + c] = x[c*PIXELS + p];
+    double xt[C * PIXELS];
+    for (int c = 0; c < C; c++)
+        for (int p = 0; p < PIXELS; p++) xt[p * C + c] = x[c * PIXELS + p];
     v.channels_last = true;
     ref_conv2d(xt, w, y, &v);
     apart = 0;
-    for (int f = 0; f < F; f++) for (int p = 0; p < PIXELS; p++) apart += fabs(y[p*F + f] - z[f*PIXELS + p]);
+    for (int f = 0; f < F; f++)
+        for (int p = 0; p < PIXELS; p++) apart += fabs(y[p * F + f] - z[f * PIXELS + p]);
     CU_ASSERT(apart < 1e-12);
 }
 
 static void test_attention(void)
 {
     /* One key: the output is its value, whatever the score. */
-    double q[2] = {3, -1}, k[4] = {5, 7, 0, 0}, v[4] = {2, 4, 6, 8}, o[4];
-    RefAttention a = {.b = 1, .h = 1, .hk = 1, .m = 1, .n = 1, .d = 2, .scale = 1};
+    double q[2] = { 3, -1 }, k[4] = { 5, 7, 0, 0 }, v[4] = { 2, 4, 6, 8 }, o[4];
+    RefAttention a = { .b = 1, .h = 1, .hk = 1, .m = 1, .n = 1, .d = 2, .scale = 1 };
     ref_attention(q, k, v, o, &a);
     CU_ASSERT(o[0] == 2 && o[1] == 4);
     /* Two keys with equal scores: the mean. Causal, the first query sees one key only. */
-    double zero[4] = {0};
+    double zero[4] = { 0 };
     a.n = a.m = 2;
     a.causal = true;
     ref_attention(zero, k, v, o, &a);
     CU_ASSERT(o[0] == 2 && o[1] == 4 && o[2] == 4 && o[3] == 6);
-    a.window = 1;                                           /* each query sees itself only */
+    a.window = 1; /* each query sees itself only */
     ref_attention(zero, k, v, o, &a);
     CU_ASSERT(o[0] == 2 && o[2] == 6);
     a.window = 0;
     a.m = 1;
-    a.shift = 1;                                            /* the one query stands at the end: sees both */
+    a.shift = 1; /* the one query stands at the end: sees both */
     ref_attention(zero, k, v, o, &a);
     CU_ASSERT(o[0] == 4 && o[1] == 6);
-    double sink = 0;                                        /* three equal logits, one without value */
+    double sink = 0; /* three equal logits, one without value */
     a.sink = &sink;
     ref_attention(zero, k, v, o, &a);
-    CU_ASSERT_DOUBLE_EQUAL(o[0], 8.0/3, 1e-15);
+    CU_ASSERT_DOUBLE_EQUAL(o[0], 8.0 / 3, 1e-15);
     a.sink = NULL;
-    double slope = log(3);                                  /* weights 1/3 : 1 */
+    double slope = log(3); /* weights 1/3 : 1 */
     a.slope = &slope;
     ref_attention(zero, k, v, o, &a);
-    CU_ASSERT_DOUBLE_EQUAL(o[0], 2*0.25 + 6*0.75, 1e-14);
+    CU_ASSERT_DOUBLE_EQUAL(o[0], 2 * 0.25 + 6 * 0.75, 1e-14);
     a.slope = NULL;
-    a.shift = -5;                                           /* before all keys: sees none */
+    a.shift = -5; /* before all keys: sees none */
     ref_attention(zero, k, v, o, &a);
     CU_ASSERT(o[0] == 0 && o[1] == 0);
 }
@@ -230,38 +237,40 @@ static void test_attention(void)
 static void test_attention_is_softmax_gemm(void)
 {
     enum { M = 7, N = 9, D = 4 };
-    RefRandom r = {3};
-    double q[M*D], k[N*D], kt[D*N], v[N*D], s[M*N], p[M*N], o[M*D], want[M*D], apart = 0;
-    for (int i = 0; i < M*D; i++) q[i] = ref_random_normal(&r);
-    for (int i = 0; i < N*D; i++) k[i] = ref_random_normal(&r), v[i] = ref_random_normal(&r);
-    for (int i = 0; i < N; i++) for (int d = 0; d < D; d++) kt[d*N + i] = k[i*D + d];
+    RefRandom r = { 3 };
+    double q[M * D], k[N * D], kt[D * N], v[N * D], s[M * N], p[M * N], o[M * D], want[M * D], apart = 0;
+    for (int i = 0; i < M * D; i++) q[i] = ref_random_normal(&r);
+    for (int i = 0; i < N * D; i++) k[i] = ref_random_normal(&r), v[i] = ref_random_normal(&r);
+    for (int i = 0; i < N; i++)
+        for (int d = 0; d < D; d++) kt[d * N + i] = k[i * D + d];
     ref_gemm(q, kt, s, M, N, D);
-    for (int i = 0; i < M*N; i++) s[i] *= 0.5;
+    for (int i = 0; i < M * N; i++) s[i] *= 0.5;
     ref_softmax(s, p, M, N);
     ref_gemm(p, v, want, M, D, N);
-    RefAttention a = {.b = 1, .h = 1, .hk = 1, .m = M, .n = N, .d = D, .scale = 0.5};
+    RefAttention a = { .b = 1, .h = 1, .hk = 1, .m = M, .n = N, .d = D, .scale = 0.5 };
     ref_attention(q, k, v, o, &a);
-    for (int i = 0; i < M*D; i++) apart += fabs(o[i] - want[i]);
+    for (int i = 0; i < M * D; i++) apart += fabs(o[i] - want[i]);
     CU_ASSERT(apart < 1e-12);
 }
 
 static void test_rope(void)
 {
-    double c[4], s[4], y[8], x[8] = {1, 2, 3, 4, 1, 0, 0, 0};
+    double c[4], s[4], y[8], x[8] = { 1, 2, 3, 4, 1, 0, 0, 0 };
     ref_rope_table(c, s, 2, 2, 10000);
     CU_ASSERT(c[0] == 1 && s[0] == 0);
     CU_ASSERT_DOUBLE_EQUAL(c[2], cos(1), 1e-15);
     CU_ASSERT_DOUBLE_EQUAL(s[3], sin(0.01), 1e-15);
     ref_rope(x, c, s, y, 1, 2, 2);
-    CU_ASSERT(y[0] == 1 && y[3] == 4);                      /* position 0 is not turned */
-    CU_ASSERT_DOUBLE_EQUAL(y[4], cos(1), 1e-15);            /* (1, 0) turned by 1 */
+    CU_ASSERT(y[0] == 1 && y[3] == 4);           /* position 0 is not turned */
+    CU_ASSERT_DOUBLE_EQUAL(y[4], cos(1), 1e-15); /* (1, 0) turned by 1 */
     CU_ASSERT_DOUBLE_EQUAL(y[6], sin(1), 1e-15);
 }
 
 static void test_random(void)
 {
-    RefRandom r = {0};
-    CU_ASSERT_EQUAL(ref_random(&r), 0xe220a8397b1dcdaf);    /* the generator's published first value for seed 0 */
+    RefRandom r = { 0 };
+    CU_ASSERT_EQUAL(
+        ref_random(&r), 0xe220a8397b1dcdaf); /* the generator's published first value for seed 0 */
     double sum = 0, sum2 = 0;
     for (int i = 0; i < 100000; i++) {
         double v = ref_random_normal(&r);
@@ -271,8 +280,9 @@ static void test_random(void)
     CU_ASSERT(fabs(sum / 1e5) < 0.02 && fabs(sum2 / 1e5 - 1) < 0.03);
 }
 
-UNIT_MAIN("references",
-    {"formats", test_formats}, {"round_trip", test_round_trip}, {"round_f32", test_round_f32}, {"ulp", test_ulp},
-    {"compare", test_compare}, {"philox", test_philox}, {"rows", test_rows}, {"images", test_images},
-    {"conv_is_gemm", test_conv_is_gemm}, {"attention", test_attention},
-    {"attention_is_softmax_gemm", test_attention_is_softmax_gemm}, {"rope", test_rope}, {"random", test_random})
+UNIT_MAIN("references", { "formats", test_formats }, { "round_trip", test_round_trip },
+    { "round_f32", test_round_f32 }, { "ulp", test_ulp }, { "compare", test_compare },
+    { "philox", test_philox }, { "rows", test_rows }, { "images", test_images },
+    { "conv_is_gemm", test_conv_is_gemm }, { "attention", test_attention },
+    { "attention_is_softmax_gemm", test_attention_is_softmax_gemm }, { "rope", test_rope },
+    { "random", test_random })

@@ -6,11 +6,21 @@
 
 /* --- elements --- */
 
-static const struct { const char *name; Elem sum; bool whole; int bits; } elems[N_ELEMS] = {
-    [F16] = { "f16", F32, false, 11 }, [BF16] = { "bf16", F32, false, 8 },
-    [E4M3] = { "f8e4m3", F32, false, 4 }, [E5M2] = { "f8e5m2", F32, false, 3 },
-    [F32] = { "f32", F32, false, 11 }, [F64] = { "f64", F64, false, 53 }, [I8] = { "i8", I32, true, 7 },
-    [U8] = { "u8", I32, true, 8 }, [I32] = { "i32", I32, true, 31 },
+static const struct {
+    const char *name;
+    Elem sum;
+    bool whole;
+    int bits;
+} elems[N_ELEMS] = {
+    [F16] = { "f16", F32, false, 11 },
+    [BF16] = { "bf16", F32, false, 8 },
+    [E4M3] = { "f8e4m3", F32, false, 4 },
+    [E5M2] = { "f8e5m2", F32, false, 3 },
+    [F32] = { "f32", F32, false, 11 },
+    [F64] = { "f64", F64, false, 53 },
+    [I8] = { "i8", I32, true, 7 },
+    [U8] = { "u8", I32, true, 8 },
+    [I32] = { "i32", I32, true, 31 },
 };
 
 const char *elem_name(Elem e) { return elems[e].name; }
@@ -38,16 +48,14 @@ void arrange_line(Arranger *a, const char *format, ...)
 }
 
 void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
-{
-    snprintf(out, size, "%s%d", prefix, a->names++);
-}
+{ snprintf(out, size, "%s%d", prefix, a->names++); }
 
 Tile *tile_add(Arranger *a, const char *name, int rows, int cols, Elem type, bool small, bool loose)
 {
     /* the last goes: those of outer blocks stay in place */
     if (a->n_tiles == MOST_TILES) a->n_tiles--;
     Tile *t = &a->tiles[a->n_tiles++];
-    *t = (Tile){.rows = rows, .cols = cols, .type = type, .small = small, .loose = loose};
+    *t = (Tile){ .rows = rows, .cols = cols, .type = type, .small = small, .loose = loose };
     snprintf(t->name, sizeof t->name, "%s", name);
     return t;
 }
@@ -77,10 +85,14 @@ static Elem beside(Arranger *a, Elem t)
 
 static Elem operand_type(Arranger *a)
 {
-    return chance(a, a->swift ? 97 : 75) ? a->type : (Elem)ONE_OF(a, F16, F16, BF16, E4M3, E5M2, F32, F32, F64, I8, U8);
+    return chance(a, a->swift ? 97 : 75) ? a->type
+                                         : (Elem)ONE_OF(a, F16, F16, BF16, E4M3, E5M2, F32, F32, F64, I8, U8);
 }
 
-typedef struct Shape { int m, n; Elem type; } Shape;
+typedef struct Shape {
+    int m, n;
+    Elem type;
+} Shape;
 
 /* Extents and types of a product. Chained: an earlier result becomes one of its operands where they fit. */
 static Shape shape_of(Arranger *a, int *k)
@@ -106,7 +118,9 @@ static bool product(Arranger *a, Shape s, int k, const char *acc, const Tile *le
     bool twice = chance(a, 10) && s.m == s.n;
     if (!twice) operand(a, beside(a, s.type), k, s.n, DEEP, COLS, &y);
     snprintf(turned, sizeof turned, twice ? "transpose(%s)" : "%s", twice ? x.name : y.name);
-    const char *precision = s.type == F32 && a->swift ? ", precision = tf32" : s.type == F32 ? CHOOSE(a, "", ", precision = tf32", ", precision = full") : "";
+    const char *precision = s.type == F32 && a->swift ? ", precision = tf32"
+                            : s.type == F32 ? CHOOSE(a, "", ", precision = tf32", ", precision = full")
+                                            : "";
     snprintf(out, size, *acc ? "mma(%s, %s, %s%s)" : "mma(%s, %s%s%s)", x.name, turned, acc, precision);
     double loops = 1;
     for (int i = 0; i < a->n_loops; i++) loops *= 3;
@@ -136,11 +150,15 @@ static void straight(Arranger *a)
 static void stage(Arranger *a, int nest);
 
 /* Sums that a block adds to. */
-typedef struct Sum { Tile t, carried; int k; Elem operand; } Sum;      /* carried: the left operand, of the turn before; or no name */
+typedef struct Sum {
+    Tile t, carried;
+    int k;
+    Elem operand;
+} Sum; /* carried: the left operand, of the turn before; or no name */
 
 static Sum declare(Arranger *a)
 {
-    Sum s = {0};
+    Sum s = { 0 };
     char acc[EXPR];
     Shape shape = shape_of(a, &s.k);
     s.operand = shape.type;
@@ -150,9 +168,9 @@ static Sum declare(Arranger *a)
     for (int i = 0; i < a->n_tiles; i++) loose |= a->tiles[i].loose && strstr(acc, a->tiles[i].name) != NULL;
     arrange_line(a, "var %s = %s;", s.t.name, acc);
     s.t.rows = shape.m, s.t.cols = shape.n, s.t.type = elem_sum(shape.type), s.t.small = false,
-        s.t.loose = loose;
+    s.t.loose = loose;
     if (chance(a, 12)) {
-        s.carried = (Tile){.rows = shape.m, .cols = s.k, .type = shape.type, .small = true};
+        s.carried = (Tile){ .rows = shape.m, .cols = s.k, .type = shape.type, .small = true };
         load_tile(a, shape.type, shape.m, s.k, ROWS, DEEP, false, acc, sizeof acc);
         fresh_name(a, "w", s.carried.name, sizeof s.carried.name);
         arrange_line(a, "var %s = %s;", s.carried.name, acc);
@@ -184,18 +202,26 @@ static void between(Arranger *a, const Tile *t, const Tile *other)
     const bool whole = elem_whole(t->type);
     char v[EXPR];
     switch (below(a, 7)) {
-    case 0: load_vector(a, t->type, t->cols, COLS, v, sizeof v);
-        arrange_line(a, "%s = %s + %s[None, :];", t->name, t->name, v); break;
+    case 0:
+        load_vector(a, t->type, t->cols, COLS, v, sizeof v);
+        arrange_line(a, "%s = %s + %s[None, :];", t->name, t->name, v);
+        break;
     case 1: arrange_line(a, "%s = max(%s, %s);", t->name, t->name, whole ? "-50" : "-50.0"); break;
-    case 2: arrange_line(a, "%s = where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 < 2, %s, %s);", t->name,
-                         t->rows, t->cols, t->name, whole ? "-2" : "-2.0"); break;
-    case 3: load_count(a, v, sizeof v);
+    case 2:
+        arrange_line(a, "%s = where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 < 2, %s, %s);", t->name,
+            t->rows, t->cols, t->name, whole ? "-2" : "-2.0");
+        break;
+    case 3:
+        load_count(a, v, sizeof v);
         arrange_line(a, "if %s > 1 {", v);
         load_vector(a, t->type, t->rows, ROWS, v, sizeof v);
         arrange_line(a, "    %s = %s - %s[:, None];", t->name, t->name, v);
-        arrange_line(a, "}"); break;
+        arrange_line(a, "}");
+        break;
     case 4: store_tile(a, t); break;
-    case 5: arrange_line(a, "%s -= sum(%s, axis = %d) * %s;", t->name, t->name, below(a, 2), whole ? "0" : "0.0"); break;
+    case 5:
+        arrange_line(a, "%s -= sum(%s, axis = %d) * %s;", t->name, t->name, below(a, 2), whole ? "0" : "0.0");
+        break;
     default:
         if (other && other->rows == t->rows && other->cols == t->cols && other->type == t->type)
             arrange_line(a, "(%s, %s) = (%s, %s);", t->name, other->name, other->name, t->name);
@@ -213,8 +239,14 @@ static void bounds(Arranger *a, int tile, char *out, size_t size)
     case 3: snprintf(out, size, "0 .. min(cdiv(K, %d), i + 1)", tile); break;
     case 4: snprintf(out, size, "0 .. i + 0"); break;
     case 5: snprintf(out, size, "i %% 2 .. cdiv(K, %d)", tile); break;
-    case 6: load_count(a, count, sizeof count); snprintf(out, size, "0 .. %s", count); break;
-    case 7: load_count(a, count, sizeof count); snprintf(out, size, "%s .. 3", count); break;
+    case 6:
+        load_count(a, count, sizeof count);
+        snprintf(out, size, "0 .. %s", count);
+        break;
+    case 7:
+        load_count(a, count, sizeof count);
+        snprintf(out, size, "%s .. 3", count);
+        break;
     case 8: snprintf(out, size, "0 .. cdiv(K, %d) : 2", tile); break;
     default: snprintf(out, size, "0 .. cdiv(K, %d)", tile); break;
     }
@@ -253,7 +285,7 @@ static void block(Arranger *a, int nest)
     int n = 1 + (a->products > 1 && chance(a, 40)), kept;
     char counter[8], countdown[8];
     for (int i = 0; i < n; i++) sums[i] = declare(a);
-    if (n > 1 && sums[0].t.type == sums[1].t.type)      /* they may change places */
+    if (n > 1 && sums[0].t.type == sums[1].t.type) /* they may change places */
         sums[0].t.loose = sums[1].t.loose = sums[0].t.loose || sums[1].t.loose;
     open_block(a, sums[0].k, counter, sizeof counter, countdown);
     a->indent++;
@@ -291,8 +323,8 @@ static void hints(Arranger *a, char *out, size_t size)
     if (!chance(a, 55)) return;
     const char *which = CHOOSE(a, "split = 2", "split = 4", "cluster = 2", "fill = 1", "fill = 0",
         "stages = 2", "stages = 3", "persistent = 0", "roles = 0", "warps = 8", "warps = 4", "warps = 2",
-        "turns = 1", "turns = 0", "cluster = 2, cluster_axis = 0", "fill = 1, split = 2", "occupancy = 2", "cluster = 4",
-        "persistent = 0, roles = 0", "cluster = 1", "occupancy = 1, warps = 12");
+        "turns = 1", "turns = 0", "cluster = 2, cluster_axis = 0", "fill = 1, split = 2", "occupancy = 2",
+        "cluster = 4", "persistent = 0, roles = 0", "cluster = 1", "occupancy = 1, warps = 12");
     snprintf(out, size, " hint (%s)", which);
 }
 
@@ -301,10 +333,11 @@ static void head(Arranger *a)
     char h[80];
     const char *order = "";
     hints(a, h, sizeof h);
-    if (chance(a, 25)) order = CHOOSE(a, " remap (w) = num_programs() - 1 - w", " remap = auto",
-        " remap = chunk", " remap = head", " remap = xcd");
-    else if (a->axes > 1 && chance(a, 25)) order = CHOOSE(a, " raster (group = 2)", " raster (group = 8)",
-        " raster (group = 3)");
+    if (chance(a, 25))
+        order = CHOOSE(a, " remap (w) = num_programs() - 1 - w", " remap = auto", " remap = chunk",
+            " remap = head", " remap = xcd");
+    else if (a->axes > 1 && chance(a, 25))
+        order = CHOOSE(a, " raster (group = 2)", " raster (group = 8)", " raster (group = 3)");
     a->indent = 1;
     if (a->axes == 0) arrange_line(a, "grid (%s)%s", CHOOSE(a, "1", "1", "3"), h);
     else if (a->axes == 1) arrange_line(a, "grid (cdiv(M, %d))%s%s", a->shape[0], order, h);
@@ -346,7 +379,7 @@ static void parameters(Arranger *a)
         for (int d = 0; d < t->rank; d++) append(dims, sizeof dims, "%s%s", d ? "," : "", t->dims[d]);
         append(k->text, sizeof k->text, "%s%s %s %s[%s]", i ? ", " : "", role, type, t->name, dims);
         append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", i ? "; " : "", role, t->name, dims, type,
-               t->out ? "" : t->fill);
+            t->out ? "" : t->fill);
         append(k->launch, sizeof k->launch, " %s", t->name);
         view(a, t);
     }
@@ -376,15 +409,16 @@ static void sizes(Arranger *a)
         double error = 4.0 / (1 << (a->loose_bits < 11 ? a->loose_bits : 11));
         snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24),
             error * 0x1p53);
-    /* sums are exact but for a rare one above 2^24 */
+        /* sums are exact but for a rare one above 2^24 */
     } else snprintf(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
 }
 
 void random_arrangement(uint64_t seed, RandomKernel *out)
 {
-    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72, 256 };
+    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72,
+        256 };
     memset(out, 0, sizeof *out);
-    Arranger arranger = {.k = out, .random = {seed * 7 + 3}}, *a = &arranger;
+    Arranger arranger = { .k = out, .random = { seed * 7 + 3 } }, *a = &arranger;
     a->swift = chance(a, 35);
     a->tidy = a->swift || chance(a, 25);
     a->axes = ONE_OF(a, 0, 1, 1, 1, 2, 2, 2);
@@ -395,8 +429,8 @@ void random_arrangement(uint64_t seed, RandomKernel *out)
     const int n_extents = a->tidy ? 7 : (int)(sizeof extents / sizeof *extents);
     for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, n_extents)];
     for (int i = 0; i < 2; i++)
-        a->depth[i] = a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16)
-                              : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
+        a->depth[i] =
+            a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16) : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
     head(a);
     while (a->products > 0) stage(a, 0);
     outputs(a);

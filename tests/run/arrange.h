@@ -17,8 +17,18 @@ typedef enum Along { ROWS, COLS, DEEP } Along;
 enum { MOST_TILES = 48, MOST_TENSORS = 20, MOST_LOOPS = 3, EXPR = 400 };
 
 /* A named tile; small: of whole numbers that may be operands as they are; loose: rounded on the way. */
-typedef struct Tile { char name[12]; int rows, cols; Elem type; bool small, loose; } Tile;
-typedef struct TensorOf { char name[8], dims[3][8], fill[16]; int rank; Elem type; bool out; } TensorOf;
+typedef struct Tile {
+    char name[12];
+    int rows, cols;
+    Elem type;
+    bool small, loose;
+} Tile;
+typedef struct TensorOf {
+    char name[8], dims[3][8], fill[16];
+    int rank;
+    Elem type;
+    bool out;
+} TensorOf;
 
 typedef struct Arranger {
     RandomKernel *k;
@@ -28,30 +38,30 @@ typedef struct Arranger {
     int indent, names, n_tiles, n_tensors, n_loops, products;
     Tile tiles[MOST_TILES];
     TensorOf tensors[MOST_TENSORS];
-    char loops[MOST_LOOPS][8];          /* variables of the loops around */
-    int axes, shape[4], depth[2];       /* of the grid; extents of tiles, of products */
-    Elem type;                          /* the kernel's favourite */
+    char loops[MOST_LOOPS][8];    /* variables of the loops around */
+    int axes, shape[4], depth[2]; /* of the grid; extents of tiles, of products */
+    Elem type;                    /* the kernel's favourite */
     bool extremes;
     /* whole tiles, windows as products have them: what the fast ways of a target are for */
     bool tidy;
-    bool swift;                         /* tidy, and of one type and one number of rows, as wgmma wants products */
-    bool eighths;                       /* products of fp8: some matrix units keep 14 bits of their sums */
-    int loose_bits;                     /* of the narrowest type that a loose value was rounded to; 0: none */
-    double work;                        /* multiplications of one program, loops taken three times */
+    bool swift;     /* tidy, and of one type and one number of rows, as wgmma wants products */
+    bool eighths;   /* products of fp8: some matrix units keep 14 bits of their sums */
+    int loose_bits; /* of the narrowest type that a loose value was rounded to; 0: none */
+    double work;    /* multiplications of one program, loops taken three times */
 } Arranger;
 
 int below(Arranger *, int n);
 bool chance(Arranger *, int percent);
 void arrange_line(Arranger *, const char *format, ...);
 #define AMONG(a, type, ...) \
-    ((const type[]){__VA_ARGS__})[below(a, (int)(sizeof((const type[]){__VA_ARGS__}) / sizeof(type)))]
+    ((const type[]){ __VA_ARGS__ })[below(a, (int)(sizeof((const type[]){ __VA_ARGS__ }) / sizeof(type)))]
 #define CHOOSE(a, ...) AMONG(a, char *const, __VA_ARGS__)
 #define ONE_OF(a, ...) AMONG(a, int, __VA_ARGS__)
 
 const char *elem_name(Elem);
-Elem elem_sum(Elem);                    /* the accumulator's type */
+Elem elem_sum(Elem); /* the accumulator's type */
 bool elem_whole(Elem);
-int elem_bits(Elem);                    /* of the significand */
+int elem_bits(Elem); /* of the significand */
 
 /* Tiles known so far. */
 Tile *tile_add(Arranger *, const char *name, int rows, int cols, Elem, bool small, bool loose);
@@ -75,6 +85,6 @@ void operand(Arranger *, Elem, int rows, int cols, Along r, Along c, Tile *out);
 void accumulator(Arranger *, Elem sum, int rows, int cols, bool whole_shape, char *out, size_t size);
 
 /* arrange_ends.c */
-void finish(Arranger *, Tile);          /* what follows a product, within its block */
+void finish(Arranger *, Tile); /* what follows a product, within its block */
 void outputs(Arranger *);
-void store_tile(Arranger *, const Tile *);         /* the program's own part of an output of its own */
+void store_tile(Arranger *, const Tile *); /* the program's own part of an output of its own */

@@ -25,24 +25,33 @@ static void changed(Arranger *a, Tile t)
     fresh_name(a, "q", name, sizeof name);
     switch (below(a, 8)) {
     case 0: arrange_line(a, "let %s = max(%s, %s);", name, t.name, whole ? "0" : "0.0"); break;
-    case 1: load_vector(a, t.type, t.cols, COLS, v, sizeof v);
-        arrange_line(a, "let %s = %s + %s[None, :];", name, t.name, v); break;
-    case 2: load_vector(a, t.type, t.rows, ROWS, v, sizeof v);
-        arrange_line(a, "let %s = %s * clamp(%s, %s)[:, None];", name, t.name, v, whole ? "-1, 1"
-            : "-1.0, 1.0"); break;
+    case 1:
+        load_vector(a, t.type, t.cols, COLS, v, sizeof v);
+        arrange_line(a, "let %s = %s + %s[None, :];", name, t.name, v);
+        break;
+    case 2:
+        load_vector(a, t.type, t.rows, ROWS, v, sizeof v);
+        arrange_line(
+            a, "let %s = %s * clamp(%s, %s)[:, None];", name, t.name, v, whole ? "-1, 1" : "-1.0, 1.0");
+        break;
     case 3: arrange_line(a, "let %s = %s - max(%s, axis = %d);", name, t.name, t.name, below(a, 2)); break;
     case 5: arrange_line(a, "let %s = cumsum(%s, axis = %d);", name, t.name, below(a, 2)); break;
-    case 6: if (t.cols % 2) { arrange_line(a, "let %s = -%s;", name, t.name); break; }
+    case 6:
+        if (t.cols % 2) {
+            arrange_line(a, "let %s = -%s;", name, t.name);
+            break;
+        }
         arrange_line(a, "let (%s, %sb) = split(%s, 2, axis = 1);", name, name, t.name);
         tile_add(a, name, t.rows, t.cols / 2, t.type, t.small, t.loose);
         return;
-    case 4: arrange_line(a, "let %s = transpose(%s);", name, t.name);
+    case 4:
+        arrange_line(a, "let %s = transpose(%s);", name, t.name);
         tile_add(a, name, t.cols, t.rows, t.type, t.small, t.loose);
         return;
-    default: arrange_line(a,
-        "let %s = where((arange(%d)[:, None] + arange(%d)[None, :] * 3) %% 5 != 1, %s, %s);", name, t.rows,
-        t.cols,
-                  t.name, whole ? "1" : "1.0"); break;
+    default:
+        arrange_line(a, "let %s = where((arange(%d)[:, None] + arange(%d)[None, :] * 3) %% 5 != 1, %s, %s);",
+            name, t.rows, t.cols, t.name, whole ? "1" : "1.0");
+        break;
     }
     tile_add(a, name, t.rows, t.cols, t.type, t.small, t.loose);
 }
@@ -68,8 +77,8 @@ static void stored_value(Arranger *a, const Tile *t, Elem to, char *out, size_t 
 {
     bool scaled = to != t->type && to < F32;
     if (to == t->type) snprintf(out, size, "%s", t->name);
-    else if (scaled) snprintf(out, size, "%s(%s * %s)", elem_name(to), t->name, CHOOSE(a, "0.0625",
-        "0.03125", "1.0"));
+    else if (scaled)
+        snprintf(out, size, "%s(%s * %s)", elem_name(to), t->name, CHOOSE(a, "0.0625", "0.03125", "1.0"));
     else snprintf(out, size, "%s(%s)", elem_name(to), t->name);
 }
 
@@ -79,19 +88,21 @@ static void store_rows(Arranger *a, const Tile *t, const char *value, Elem to)
     number(t->rows, rows), number(t->cols, cols);
     bool over = chance(a, 20);
     int r = over ? t->cols : t->rows, c = over ? t->rows : t->cols;
-    const char *cache = chance(a, 15) ? CHOOSE(a, ", cache = stream", ", cache = keep", ", cache = bypass")
-        : "";
+    const char *cache =
+        chance(a, 15) ? CHOOSE(a, ", cache = stream", ", cache = keep", ", cache = bypass") : "";
     snprintf(v, sizeof v, over ? "transpose(%s)" : "%s", value);
     if (a->axes > 1) {
         const char *y = tensor_out(a, to, 2, (const char *[]){ "M", chance(a, 70) ? "N" : "L" });
         if (y) arrange_line(a, "store(%s[i*%d +: %d, j*%d +: %d], %s%s);", y, r, r, c, c, v, cache);
     } else if (chance(a, 60)) {
-        const char *y = tensor_out(a, to, 2, (const char *[]){ "M", chance(a, 60) ? "N" : over ? rows
-            : cols });
+        const char *y = tensor_out(a, to, 2,
+            (const char *[]){ "M", chance(a, 60) ? "N"
+                                   : over        ? rows
+                                                 : cols });
         if (y) arrange_line(a, "store(%s[i*%d +: %d, 0 +: %d], %s%s);", y, r, r, c, v, cache);
     } else {
-        const char *y = tensor_out(a, to, 3, (const char *[]){ chance(a, 50) ? "2" : "5", over ? cols
-            : rows, over ? rows : cols });
+        const char *y = tensor_out(
+            a, to, 3, (const char *[]){ chance(a, 50) ? "2" : "5", over ? cols : rows, over ? rows : cols });
         if (y) arrange_line(a, "store(%s[i, 0 +: %d, 0 +: %d], %s%s);", y, r, c, v, cache);
     }
 }
@@ -109,8 +120,9 @@ static void store_reduced(Arranger *a, const Tile *t)
     const char *how = CHOOSE(a, "max", "min", "sum");
     if (t->loose) how = "max";
     const char *y = tensor_out(a, t->type, 2, (const char *[]){ "4", "M" });
-    if (y) arrange_line(a, "store(%s[%s, i*%d +: %d], %s(%s, axis = 1, drop = true));", y, a->axes > 1 ? "j"
-        : "0", t->rows, t->rows, how, t->name);
+    if (y)
+        arrange_line(a, "store(%s[%s, i*%d +: %d], %s(%s, axis = 1, drop = true));", y,
+            a->axes > 1 ? "j" : "0", t->rows, t->rows, how, t->name);
 }
 
 void outputs(Arranger *a)

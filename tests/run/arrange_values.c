@@ -15,19 +15,22 @@ void arrange_convert(Arranger *a, const Tile *t, Elem to, char *out, size_t size
     else if (t->small) snprintf(out, size, "%s(%s)", T, t->name);
     else if (t->loose) snprintf(out, size, "%s(clamp(%s * 0.125, -8.0, 8.0))", T, t->name);
     else if (elem_whole(t->type) && to == U8) snprintf(out, size, "u8(%s & 7)", t->name);
-    else if (elem_whole(t->type)) snprintf(out, size, "%s(clamp(%s >> %d, -4, 4))", T, t->name, 1 + below(a,
-        5));
+    else if (elem_whole(t->type))
+        snprintf(out, size, "%s(clamp(%s >> %d, -4, 4))", T, t->name, 1 + below(a, 5));
     else if (to == U8) snprintf(out, size, "u8(clamp(round(%s * 0.0625), 0.0, 9.0))", t->name);
     else switch (below(a, 3)) {
-    case 0: snprintf(out, size, "%s(clamp(round(%s * 0.125), -4.0, 4.0))", T, t->name); break;
-    case 1: snprintf(out, size, "%s(min(round(max(%s * 0.0625, 0.0)), 4.0))", T, t->name); break;
-    default: snprintf(out, size, "%s(min(round(abs(%s * 0.03125)), 4.0))", T, t->name); break;
-    }
+        case 0: snprintf(out, size, "%s(clamp(round(%s * 0.125), -4.0, 4.0))", T, t->name); break;
+        case 1: snprintf(out, size, "%s(min(round(max(%s * 0.0625, 0.0)), 4.0))", T, t->name); break;
+        default: snprintf(out, size, "%s(min(round(abs(%s * 0.03125)), 4.0))", T, t->name); break;
+        }
 }
 
 /* --- operands --- */
 
-typedef struct Wanted { Elem type; int rows, cols; } Wanted;
+typedef struct Wanted {
+    Elem type;
+    int rows, cols;
+} Wanted;
 
 static bool same(const Tile *t, const void *w)
 {
@@ -64,27 +67,44 @@ static void computed_operand(Arranger *a, Wanted w, Along r, Along c, char *out,
     const char *T = elem_name(w.type), *one = elem_whole(w.type) ? "1" : "1.0";
     char x[EXPR], y[EXPR];
     switch (below(a, 9)) {
-    case 0: load_vector(a, w.type, w.cols, c, x, sizeof x);
-        snprintf(out, size, "broadcast(%s[None, :], [%d, %d])", x, w.rows, w.cols); break;
-    case 1: load_vector(a, w.type, w.rows, r, x, sizeof x);
-        snprintf(out, size, "broadcast(%s[:, None], [%d, %d])", x, w.rows, w.cols); break;
-    case 2: load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
+    case 0:
+        load_vector(a, w.type, w.cols, c, x, sizeof x);
+        snprintf(out, size, "broadcast(%s[None, :], [%d, %d])", x, w.rows, w.cols);
+        break;
+    case 1:
+        load_vector(a, w.type, w.rows, r, x, sizeof x);
+        snprintf(out, size, "broadcast(%s[:, None], [%d, %d])", x, w.rows, w.cols);
+        break;
+    case 2:
+        load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
         load_vector(a, w.type, w.rows, r, y, sizeof y);
-        snprintf(out, size, "%s * %s[:, None]", x, y); break;
-    case 3: load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
+        snprintf(out, size, "%s * %s[:, None]", x, y);
+        break;
+    case 3:
+        load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
         snprintf(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 != 0, %s, %s)", w.rows,
-            w.cols, x,
-                 elem_whole(w.type) ? "0" : "0.0"); break;
-    case 4: snprintf(out, size, "%s((arange(%d)[:, None] * 3 + arange(%d)[None, :]) %% 5)", T, w.rows,
-        w.cols); break;
-    case 5: load_tile(a, w.type, w.rows, w.cols, r, c, chance(a, 30), x, sizeof x);
-        snprintf(out, size, "max(%s, %s)", x, elem_whole(w.type) ? "0" : "0.0"); break;
-    case 6: load_tile(a, w.type == U8 ? U8 : I8, w.rows, w.cols, r, c, chance(a, 20), x, sizeof x);
-        snprintf(out, size, "%s(%s)", T, x); break;
-    case 7: if (w.cols < 2) { load_tile(a, w.type, w.rows, 1, r, c, false, out, size); break; }
+            w.cols, x, elem_whole(w.type) ? "0" : "0.0");
+        break;
+    case 4:
+        snprintf(out, size, "%s((arange(%d)[:, None] * 3 + arange(%d)[None, :]) %% 5)", T, w.rows, w.cols);
+        break;
+    case 5:
+        load_tile(a, w.type, w.rows, w.cols, r, c, chance(a, 30), x, sizeof x);
+        snprintf(out, size, "max(%s, %s)", x, elem_whole(w.type) ? "0" : "0.0");
+        break;
+    case 6:
+        load_tile(a, w.type == U8 ? U8 : I8, w.rows, w.cols, r, c, chance(a, 20), x, sizeof x);
+        snprintf(out, size, "%s(%s)", T, x);
+        break;
+    case 7:
+        if (w.cols < 2) {
+            load_tile(a, w.type, w.rows, 1, r, c, false, out, size);
+            break;
+        }
         load_tile(a, w.type, w.rows, w.cols / 2, r, c, false, x, sizeof x);
         load_tile(a, w.type, w.rows, w.cols - w.cols / 2, r, c, false, y, sizeof y);
-        snprintf(out, size, "concat(%s, %s, axis = 1)", x, y); break;
+        snprintf(out, size, "concat(%s, %s, axis = 1)", x, y);
+        break;
     default: snprintf(out, size, "full([%d, %d], %s, %s)", w.rows, w.cols, one, T); break;
     }
 }
@@ -119,17 +139,22 @@ static void whole(Arranger *a, Elem sum, int rows, int cols, char *out, size_t s
     const Tile *t = tile_pick(a, sum_of, &w);
     char x[EXPR];
     switch (below(a, 9)) {
-    case 0: case 1: snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S); break;
-    case 2: snprintf(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(sum) ? "-3" : "-3.0", S);
+    case 0:
+    case 1: snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S); break;
+    case 2:
+        snprintf(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(sum) ? "-3" : "-3.0", S);
         break;
     case 3: load_tile(a, sum, rows, cols, ROWS, COLS, chance(a, 20), out, size); break;
-    case 4: load_tile(a, a->type, rows, cols, ROWS, COLS, false, x, sizeof x);
+    case 4:
+        load_tile(a, a->type, rows, cols, ROWS, COLS, false, x, sizeof x);
         if (elem_whole(a->type) == elem_whole(sum)) snprintf(out, size, "%s(%s)", S, x);
         else snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S);
         break;
-    case 5: load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
-        snprintf(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 4 < 2, %s, %s)", rows,
-            cols, x, elem_whole(sum) ? "5" : "5.0"); break;
+    case 5:
+        load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
+        snprintf(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 4 < 2, %s, %s)", rows, cols,
+            x, elem_whole(sum) ? "5" : "5.0");
+        break;
     case 6: snprintf(out, size, "%s((arange(%d)[:, None] - arange(%d)[None, :]) %% 7)", S, rows, cols); break;
     default:
         if (!t) snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S);
@@ -144,13 +169,22 @@ static void part(Arranger *a, Elem sum, int rows, int cols, char *out, size_t si
 {
     char x[EXPR];
     switch (below(a, 6)) {
-    case 0: case 1: load_vector(a, sum, cols, COLS, x, sizeof x); snprintf(out, size, "%s[None, :]", x);
+    case 0:
+    case 1:
+        load_vector(a, sum, cols, COLS, x, sizeof x);
+        snprintf(out, size, "%s[None, :]", x);
         break;
-    case 2: case 3: load_vector(a, sum, rows, ROWS, x, sizeof x); snprintf(out, size, "%s[:, None]", x);
+    case 2:
+    case 3:
+        load_vector(a, sum, rows, ROWS, x, sizeof x);
+        snprintf(out, size, "%s[:, None]", x);
         break;
-    case 4: load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
-        snprintf(out, size, "%s(%s, axis = %d)", CHOOSE(a, "max", "min", "sum"), x, below(a, 2)); break;
-    default: snprintf(out, size, "full([1, 1], %s, %s)", elem_whole(sum) ? "2" : "2.0", elem_name(sum));
+    case 4:
+        load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
+        snprintf(out, size, "%s(%s, axis = %d)", CHOOSE(a, "max", "min", "sum"), x, below(a, 2));
+        break;
+    default:
+        snprintf(out, size, "full([1, 1], %s, %s)", elem_whole(sum) ? "2" : "2.0", elem_name(sum));
         break;
     }
 }
@@ -158,7 +192,10 @@ static void part(Arranger *a, Elem sum, int rows, int cols, char *out, size_t si
 void accumulator(Arranger *a, Elem sum, int rows, int cols, bool whole_shape, char *out, size_t size)
 {
     char x[EXPR];
-    if (chance(a, 60)) { whole(a, sum, rows, cols, out, size); return; }
+    if (chance(a, 60)) {
+        whole(a, sum, rows, cols, out, size);
+        return;
+    }
     part(a, sum, rows, cols, x, sizeof x);
     if (whole_shape) snprintf(out, size, "broadcast(%s, [%d, %d])", x, rows, cols);
     else snprintf(out, size, "%s", x);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char hint_kind[] = "hint", cache_kind[] = "cache", function_kind[] = "prelude",
-    product_kind[] = "wgmma";
+                  product_kind[] = "wgmma";
 
 static Covered *find(Coverage *c, const char *name, size_t n)
 {
@@ -26,7 +26,7 @@ static Covered *add(Coverage *c, const char *kind, const char *name, size_t n)
         if (!c->all) abort();
     }
     x = &c->all[c->n++];
-    *x = (Covered){.kind = kind};
+    *x = (Covered){ .kind = kind };
     snprintf(x->name, sizeof x->name, "%.*s", (int)n, name);
     return x;
 }
@@ -35,15 +35,15 @@ static Covered *add(Coverage *c, const char *kind, const char *name, size_t n)
 static void add_function(void *user, const char *name, const PreludeEntry *e)
 {
     if (!strchr(e->text, '(') || !strcmp(name, "")) return;
-    add(user, function_kind, name, strlen(name))->instruction = strstr(e->text, "asm")
-        || strstr(e->text, "__");
+    add(user, function_kind, name, strlen(name))->instruction =
+        strstr(e->text, "asm") || strstr(e->text, "__");
 }
 
 void coverage_open(Coverage *c)
 {
-    static const char *const calls[] = { "load", "store", "gather", "scatter" },
-        *const modes[] = { "stream", "keep", "bypass" };
-    *c = (Coverage){0};
+    static const char *const calls[] = { "load", "store", "gather", "scatter" }, *const modes[] = { "stream",
+        "keep", "bypass" };
+    *c = (Coverage){ 0 };
     prelude_each(cuda_prelude, add_function, c);
     for (int i = 0; frontend_hints[i]; i++) {
         char name[64];
@@ -102,7 +102,10 @@ void coverage_write(Coverage *c, FILE *f, const char *source, const char *emitte
     for (int i = 0; i < c->n; i++) c->all[i].times = 0;
     for (const char *p = emitted ? emitted : ""; *p;) {
         size_t n = word_length(p);
-        if (!n) { p++; continue; }
+        if (!n) {
+            p++;
+            continue;
+        }
         Covered *x = find(c, p, n);
         if (!x && n < sizeof x->name && !strncmp(p, "wgmma_m", 7)) x = add(c, product_kind, p, n);
         if (x && !x->times++) fprintf(f, "%s\n", x->name);
@@ -115,8 +118,9 @@ void coverage_read(Coverage *c, FILE *f)
     char name[128];
     while (fgets(name, sizeof name, f)) {
         size_t n = strcspn(name, "\n");
-        const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind : !strncmp(name, "hint ", 5)
-            ? hint_kind : cache_kind;
+        const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind
+                           : !strncmp(name, "hint ", 5) ? hint_kind
+                                                        : cache_kind;
         if (n) add(c, kind, name, n)->times++;
     }
 }

@@ -5,8 +5,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct Covered { char name[80]; const char *kind; uint64_t times; bool instruction; } Covered;
-typedef struct Coverage { Covered *all; int n, room; } Coverage;
+typedef struct Covered {
+    char name[80];
+    const char *kind;
+    uint64_t times;
+    bool instruction;
+} Covered;
+typedef struct Coverage {
+    Covered *all;
+    int n, room;
+} Coverage;
 
 void coverage_open(Coverage *);
 void coverage_close(Coverage *);

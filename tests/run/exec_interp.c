@@ -1,7 +1,8 @@
-/* exec_interp.c: problems through the front end, the passes and the interpreter of the tile IR: no backend, no runtime.
+/* exec_interp.c: problems through the front end, the passes and the interpreter of the tile IR: no backend,
+ * no runtime.
  *
- * With passes, the kernel first gets the launch facts a runtime would give it: alignment, strides, divisors of extents, and, for
- * every other problem, the extents themselves. */
+ * With passes, the kernel first gets the launch facts a runtime would give it: alignment, strides, divisors
+ * of extents, and, for every other problem, the extents themselves. */
 #include "exec_interp.h"
 #include "launch_facts.h"
 #include "ir/interp.h"
@@ -12,7 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct State { char *text; size_t length; char path[512]; } State;      /* the source file used last */
+typedef struct State {
+    char *text;
+    size_t length;
+    char path[512];
+} State; /* the source file used last */
 
 void *exec_interp_open(const char *name, char *why, size_t why_size) { return calloc(1, sizeof(State)); }
 
@@ -47,7 +52,7 @@ static const Func *lower(Session *s, State *state, const Run *run, const Launch 
     Ast *ast = frontend_parse(s, file, launch_import, NULL);
     if (!frontend_check(ast)) return NULL;
     const FrontKernel *k = frontend_kernel_find(ast, l->kernel);
-    if (!k) return diag_error(s, (Loc){0}, "no kernel %s", l->kernel), NULL;
+    if (!k) return diag_error(s, (Loc){ 0 }, "no kernel %s", l->kernel), NULL;
     int n = launch_bind(s, k, l, bindings);
     if (s->n_errors) return NULL;
     Module *m = frontend_lower(ast, l->kernel, bindings, (size_t)n, "cpu");
@@ -92,7 +97,7 @@ static bool interpret(Session *s, State *state, const Run *run, const Launch *l)
             args[i].stride[axis] = t->stride[a->drop + axis];
         }
     }
-    InterpOptions o = {.max_steps = (int64_t)1 << 36};
+    InterpOptions o = { .max_steps = (int64_t)1 << 36 };
     return interp_run_with(s, f, args, l->n_args, &o);
 }
 

@@ -1,5 +1,6 @@
-/* exec_reference.c: no kernel runs; the wanted values are written into the outputs. This tests the tests: the table's sizes fit, correctly rounded
- * results pass, and results with one planted fault (a wrong element, one not written, a byte beside the tensor, a changed input) do not. */
+/* exec_reference.c: no kernel runs; the wanted values are written into the outputs. This tests the tests: the
+ * table's sizes fit, correctly rounded results pass, and results with one planted fault (a wrong element, one
+ * not written, a byte beside the tensor, a changed input) do not. */
 #include "exec_reference.h"
 #include <math.h>
 #include <stdio.h>
@@ -7,11 +8,13 @@
 #include <string.h>
 
 typedef enum Fault { FAULT_NONE, FAULT_WRONG, FAULT_UNWRITTEN, FAULT_STRAY, FAULT_INPUT } Fault;
-typedef struct State { Fault fault; } State;
+typedef struct State {
+    Fault fault;
+} State;
 
 void *exec_reference_open(const char *name, char *why, size_t why_size)
 {
-    static const char *const names[] = {"reference", "wrong", "unwritten", "stray", "input"};
+    static const char *const names[] = { "reference", "wrong", "unwritten", "stray", "input" };
     State *s = calloc(1, sizeof *s);
     while (s && s->fault < FAULT_INPUT && strcmp(names[s->fault], name)) s->fault++;
     return s;
@@ -32,7 +35,8 @@ static unsigned char *last_written(const Tensor *t, unsigned char *data)
     size_t size = ref_type_size(t->type);
     unsigned char poison[16], *at = data;
     memset(poison, 0xff, sizeof poison);
-    for (int64_t e = t->count - 1; e >= 0; e--) if (memcmp(at = data + offset_of(t, e) * (int64_t)size, poison, size)) break;
+    for (int64_t e = t->count - 1; e >= 0; e--)
+        if (memcmp(at = data + offset_of(t, e) * (int64_t)size, poison, size)) break;
     return at;
 }
 
@@ -48,7 +52,9 @@ bool exec_reference_run(void *state, const Run *run, char *why, size_t why_size)
         for (int64_t e = 0; e < t->count; e++) ref_put(t->type, data, offset_of(t, e), t->want[e]);
         if (!t->count) continue;
         int64_t last = offset_of(t, t->count - 1);
-        if (s->fault == FAULT_WRONG) ref_put(t->type, data, last, isfinite(t->want[t->count - 1]) ? t->want[t->count - 1] * 1.125 + 8 : 0);
+        if (s->fault == FAULT_WRONG)
+            ref_put(
+                t->type, data, last, isfinite(t->want[t->count - 1]) ? t->want[t->count - 1] * 1.125 + 8 : 0);
         if (s->fault == FAULT_UNWRITTEN) memset(last_written(t, data), 0xff, ref_type_size(t->type));
         if (s->fault == FAULT_STRAY) data[(last + 1) * (int64_t)ref_type_size(t->type)] = 0;
     }

@@ -5,9 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernels are kept by what they were made from, so that a compiled variant serves later cases as it does in a program. */
-typedef struct Kept { char key[512]; tile_kernel *kernel; struct Kept *next; } Kept;
-typedef struct Loaded { char path[512]; tile_module *module; struct Loaded *next; } Loaded;
+/* Kernels are kept by what they were made from, so that a compiled variant serves later cases as it does in a
+ * program. */
+typedef struct Kept {
+    char key[512];
+    tile_kernel *kernel;
+    struct Kept *next;
+} Kept;
+typedef struct Loaded {
+    char path[512];
+    tile_module *module;
+    struct Loaded *next;
+} Loaded;
 
 typedef struct Device {
     tile_context *context;
@@ -17,9 +26,12 @@ typedef struct Device {
     int n_kernels;
 } Device;
 
-enum { MOST_KERNELS = 64 };     /* compiled code is not small */
+enum { MOST_KERNELS = 64 }; /* compiled code is not small */
 
-typedef struct State { Device device[2]; char messages[600], *text; } State;     /* without and with passes; text: what was emitted last */
+typedef struct State {
+    Device device[2];
+    char messages[600], *text;
+} State; /* without and with passes; text: what was emitted last */
 
 static void collect(void *user, const tile_diagnostic *d)
 {
@@ -29,18 +41,25 @@ static void collect(void *user, const tile_diagnostic *d)
         free(s->text);
         s->text = strdup(d->rendered);
     }
-    if (d->severity == TILE_SEVERITY_ERROR) snprintf(s->messages + n, sizeof s->messages - n, "%s ", d->rendered);
+    if (d->severity == TILE_SEVERITY_ERROR)
+        snprintf(s->messages + n, sizeof s->messages - n, "%s ", d->rendered);
 }
 
 static bool open_device(State *s, Device *d, const char *target, bool passes, char *why, size_t why_size)
 {
     tile_context_desc desc = {
-        .struct_size = sizeof desc, .target = target, .flags = TILE_CONTEXT_NO_CACHE,
-        .on_diagnostic = collect, .on_diagnostic_user = s, .debug = "text", .opt_level = passes ? 0 : -1,
+        .struct_size = sizeof desc,
+        .target = target,
+        .flags = TILE_CONTEXT_NO_CACHE,
+        .on_diagnostic = collect,
+        .on_diagnostic_user = s,
+        .debug = "text",
+        .opt_level = passes ? 0 : -1,
     };
     if (tile_context_create_error(&desc, &d->context, why, why_size) != TILE_OK) return false;
-    tile_device_info info = {.struct_size = sizeof info};
-    if (tile_context_device(d->context, &info) != TILE_OK) return snprintf(why, why_size, "the device does not say what it is"), false;
+    tile_device_info info = { .struct_size = sizeof info };
+    if (tile_context_device(d->context, &info) != TILE_OK)
+        return snprintf(why, why_size, "the device does not say what it is"), false;
     d->where = info.device;
     return true;
 }
@@ -82,7 +101,8 @@ const char *exec_tile_text(const void *state) { return ((const State *)state)->t
 void *exec_tile_open(const char *name, char *why, size_t why_size)
 {
     State *s = calloc(1, sizeof *s);
-    if (!s || !open_device(s, &s->device[0], name, false, why, why_size) || !open_device(s, &s->device[1], name, true, why, why_size)) {
+    if (!s || !open_device(s, &s->device[0], name, false, why, why_size) ||
+        !open_device(s, &s->device[1], name, true, why, why_size)) {
         if (s) exec_tile_close(s);
         return NULL;
     }
@@ -119,12 +139,15 @@ static tile_status find_kernel(Device *d, const char *path, const Launch *l, til
     size_t n = (size_t)snprintf(key, sizeof key, "%s %s", path, l->kernel);
     tile_binding bindings[MAX_BINDS];
     for (int i = 0; i < l->n_consts; i++) {
-        bindings[i] = (tile_binding){.name = l->consts[i].name, .kind = TILE_BIND_TEXT, .value.text = l->consts[i].value};
-        if (n < sizeof key) n += (size_t)snprintf(key + n, sizeof key - n, " %s=%s", l->consts[i].name, l->consts[i].value);
+        bindings[i] = (tile_binding){
+            .name = l->consts[i].name, .kind = TILE_BIND_TEXT, .value.text = l->consts[i].value
+        };
+        if (n < sizeof key)
+            n += (size_t)snprintf(key + n, sizeof key - n, " %s=%s", l->consts[i].name, l->consts[i].value);
     }
     for (Kept *k = d->kernels; k; k = k->next)
         if (!strcmp(k->key, key)) return *out = k->kernel, TILE_OK;
-    if (d->n_kernels >= MOST_KERNELS) forget(d);        /* launches wait for the device before they return */
+    if (d->n_kernels >= MOST_KERNELS) forget(d); /* launches wait for the device before they return */
     tile_module *module;
     tile_status status = find_module(d, path, &module);
     if (status == TILE_OK) status = tile_kernel_create(module, l->kernel, bindings, (size_t)l->n_consts, out);
@@ -145,13 +168,14 @@ static tile_dtype dtype_of(RefType t)
     return TILE_NONE;
 }
 
-/* On a GPU the whole allocation, guards and all, has a copy on the device; on the CPU it is used where it is. */
-static unsigned char *device_base(const Device *d, const Problem *p, unsigned char *const *copies, const Tensor *t)
-{
-    return d->where.device_type == kDLCPU ? t->base : copies[t - p->tensors];
-}
+/* On a GPU the whole allocation, guards and all, has a copy on the device; on the CPU it is used where it is.
+ */
+static unsigned char *device_base(
+    const Device *d, const Problem *p, unsigned char *const *copies, const Tensor *t)
+{ return d->where.device_type == kDLCPU ? t->base : copies[t - p->tensors]; }
 
-static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigned char *const *copies, char *why, size_t why_size)
+static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigned char *const *copies,
+    char *why, size_t why_size)
 {
     tile_tensor tensors[MAX_ARGS];
     tile_arg args[MAX_ARGS];
@@ -164,8 +188,11 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
         }
         int drop = l->args[i].drop;
         tensors[i] = (tile_tensor){
-            .data = device_base(d, run->problem, copies, t) + t->offset, .shape = t->shape + drop, .strides = t->stride + drop,
-            .rank = t->rank - drop, .dtype = dtype_of(t->type),
+            .data = device_base(d, run->problem, copies, t) + t->offset,
+            .shape = t->shape + drop,
+            .strides = t->stride + drop,
+            .rank = t->rank - drop,
+            .dtype = dtype_of(t->type),
         };
         args[i] = tile_arg_tensor(&tensors[i]);
     }
@@ -176,8 +203,9 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     size_t bytes = 0;
     void *workspace = NULL;
     status = tile_kernel_workspace(kernel, args, (size_t)l->n_args, &bytes);
-    if (status == TILE_OK && bytes) status = tile_memory_alloc(d->context, TILE_MEMORY_DEVICE, bytes, &workspace);
-    tile_launch_desc desc = {.struct_size = sizeof desc, .workspace = workspace, .workspace_size = bytes};
+    if (status == TILE_OK && bytes)
+        status = tile_memory_alloc(d->context, TILE_MEMORY_DEVICE, bytes, &workspace);
+    tile_launch_desc desc = { .struct_size = sizeof desc, .workspace = workspace, .workspace_size = bytes };
     if (status == TILE_OK) status = tile_launch(kernel, args, (size_t)l->n_args, &desc);
     if (status == TILE_OK) status = tile_context_synchronize(d->context);
     tile_memory_free(d->context, TILE_MEMORY_DEVICE, workspace);
@@ -213,12 +241,14 @@ bool exec_tile_run(void *state, const Run *run, char *why, size_t why_size)
     State *s = state;
     Device *d = &s->device[run->passes];
     const Problem *p = run->problem;
-    unsigned char *copies[MAX_TENSORS] = {0};
+    unsigned char *copies[MAX_TENSORS] = { 0 };
     bool on_device = d->where.device_type != kDLCPU, ok = true;
     tile_status status = on_device ? upload(d, p, copies) : TILE_OK;
     if (status != TILE_OK) ok = complain(s, d, "copy to the device", status, why, why_size);
-    for (int i = 0; ok && i < run->n_launches; i++) ok = launch(s, d, run, &run->launches[i], copies, why, why_size);
-    if (ok && on_device && (status = download(d, p, copies)) != TILE_OK) ok = complain(s, d, "copy from the device", status, why, why_size);
+    for (int i = 0; ok && i < run->n_launches; i++)
+        ok = launch(s, d, run, &run->launches[i], copies, why, why_size);
+    if (ok && on_device && (status = download(d, p, copies)) != TILE_OK)
+        ok = complain(s, d, "copy from the device", status, why, why_size);
     for (int i = 0; i < p->n_tensors; i++) tile_memory_free(d->context, TILE_MEMORY_DEVICE, copies[i]);
     return ok;
 }

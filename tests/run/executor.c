@@ -8,7 +8,7 @@ static bool add_arg(Launch *l, const Problem *p, char *word, char *why, size_t w
     if (l->n_args == MAX_ARGS) return snprintf(why, why_size, "table: too many arguments"), false;
     Arg *a = &l->args[l->n_args++];
     char *bracket = strchr(word, '[');
-    if (bracket) *bracket = 0, a->drop = 1;             /* X[0] */
+    if (bracket) *bracket = 0, a->drop = 1; /* X[0] */
     a->scalar = problem_scalar(p, word);
     if (!a->scalar) a->tensor = problem_tensor(p, word);
     return true;
@@ -32,14 +32,16 @@ static bool read_launch(Launch *l, const Problem *p, const char *text, char *why
     return true;
 }
 
-bool run_prepare(Run *run, const Problem *p, const char *folder, char *path, size_t path_size, char *why, size_t why_size)
+bool run_prepare(
+    Run *run, const Problem *p, const char *folder, char *path, size_t path_size, char *why, size_t why_size)
 {
     memset(run, 0, sizeof *run);
     snprintf(path, path_size, "%s/%s.tile", folder, p->recipe->file);
     run->problem = p;
     run->path = path;
     for (int i = 0; i < MAX_LAUNCHES && p->recipe->launch[i]; i++)
-        if (!read_launch(&run->launches[run->n_launches++], p, p->recipe->launch[i], why, why_size)) return false;
+        if (!read_launch(&run->launches[run->n_launches++], p, p->recipe->launch[i], why, why_size))
+            return false;
     return true;
 }
 

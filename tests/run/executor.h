@@ -5,7 +5,11 @@
 enum { MAX_ARGS = 24, MAX_LAUNCHES = 6 };
 
 /* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar. */
-typedef struct Arg { const Tensor *tensor; const ScalarArg *scalar; int drop; } Arg;
+typedef struct Arg {
+    const Tensor *tensor;
+    const ScalarArg *scalar;
+    int drop;
+} Arg;
 
 typedef struct Launch {
     char kernel[48];
@@ -17,28 +21,31 @@ typedef struct Launch {
 /* One run of a problem: its launches in order, on one copy of its tensors. */
 typedef struct Run {
     const Problem *problem;
-    const char *path;                   /* of the .tile file */
+    const char *path; /* of the .tile file */
     int n_launches;
     Launch launches[MAX_LAUNCHES];
-    bool passes;                        /* optimizing passes on or off */
+    bool passes; /* optimizing passes on or off */
 } Run;
 
 typedef struct Executor {
-    const char *name, *doc;             /* name: what --device says */
+    const char *name, *doc; /* name: what --device says */
     /* NULL and the reason when there is no such device here: the tests are then skipped */
     void *(*open)(const char *name, char *why, size_t why_size);
     /* Runs and leaves the results in the tensors' own memory. False and the reason on failure */
     bool (*run)(void *state, const Run *, char *why, size_t why_size);
     void (*close)(void *state);
-    const char *(*text)(const void *state);     /* what was emitted for the last run; NULL: nothing is */
-    void (*draw)(void *state, int order, int late);     /* of an emulator: what is drawn in the next runs (tests/emu/emu.h) */
+    const char *(*text)(const void *state); /* what was emitted for the last run; NULL: nothing is */
+    void (*draw)(void *state, int order,
+        int late); /* of an emulator: what is drawn in the next runs (tests/emu/emu.h) */
 } Executor;
 
 /* All executors of this build, ended by one without a name. */
 extern const Executor executors[];
 
-/* A refusal of tiles that are larger than a device's shared memory or registers: it is said, and is no wrong result. Executors begin such a reason with "SKIP: ". */
+/* A refusal of tiles that are larger than a device's shared memory or registers: it is said, and is no wrong
+ * result. Executors begin such a reason with "SKIP: ". */
 bool executor_too_large(const char *message);
 
 /* Fills run->launches from the recipe's text. False and the reason when the table is wrong. */
-bool run_prepare(Run *, const Problem *, const char *kernels_folder, char *path, size_t path_size, char *why, size_t why_size);
+bool run_prepare(Run *, const Problem *, const char *kernels_folder, char *path, size_t path_size, char *why,
+    size_t why_size);

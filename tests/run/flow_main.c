@@ -1,10 +1,12 @@
-/* flow_main.c: tile_flow_test: random arrangements of loops, ifs, calls and early returns on one executor, against a walk of the same tree in C.
+/* flow_main.c: tile_flow_test: random arrangements of loops, ifs, calls and early returns on one executor,
+ * against a walk of the same tree in C.
  *
  *     tile_flow_test --device=cpu --first=1 --count=40
  *
- * A program has a scalar `a`, a tile `u` and a row of LOG, where it leaves what they are at many places. Some loops would run 10^12 times:
- * a `return` ends them. Conditions depend on the input, on `a` and on loop counters, so that programs of one launch leave at different places.
- * A kernel that fails is printed. Exit status as of tile_random_test. */
+ * A program has a scalar `a`, a tile `u` and a row of LOG, where it leaves what they are at many places. Some
+ * loops would run 10^12 times: a `return` ends them. Conditions depend on the input, on `a` and on loop
+ * counters, so that programs of one launch leave at different places. A kernel that fails is printed. Exit
+ * status as of tile_random_test. */
 #include "oracle.h"
 #include "ref_random.h"
 #include <stdarg.h>
@@ -14,7 +16,21 @@
 
 enum { PROGRAMS = 7, INPUTS = 8, PLACES = 64, WIDTH = 4, MOST_NODES = 400, MOST_KIDS = 4, FUNCTIONS = 3 };
 
-typedef enum Kind { SET_A, SET_U, LOG_A, LOG_U, IF, CONST_IF, FOR, LONG_FOR, WHILE, TICKING_WHILE, CONST_FOR, RETURN, CALL } Kind;
+typedef enum Kind {
+    SET_A,
+    SET_U,
+    LOG_A,
+    LOG_U,
+    IF,
+    CONST_IF,
+    FOR,
+    LONG_FOR,
+    WHILE,
+    TICKING_WHILE,
+    CONST_FOR,
+    RETURN,
+    CALL
+} Kind;
 typedef enum Test { OF_INPUT, OF_A, OF_COUNTER } Test;
 
 typedef struct Node Node;
@@ -25,7 +41,10 @@ struct Node {
     Node *kids[2][MOST_KIDS];
 };
 
-typedef struct List { Node *nodes[MOST_KIDS]; int n; } List;
+typedef struct List {
+    Node *nodes[MOST_KIDS];
+    int n;
+} List;
 
 typedef struct Maker {
     RefRandom random;
@@ -33,12 +52,12 @@ typedef struct Maker {
     size_t length;
     Node nodes[MOST_NODES];
     int n_nodes, indent;
-    int function;                   /* that is being written; FUNCTIONS: the kernel */
+    int function; /* that is being written; FUNCTIONS: the kernel */
     List functions[FUNCTIONS + 1];
-    bool pair[FUNCTIONS];           /* returns (a, u), else a */
+    bool pair[FUNCTIONS]; /* returns (a, u), else a */
 } Maker;
 
-static Maker maker;                 /* the reference has no other way to the tree */
+static Maker maker; /* the reference has no other way to the tree */
 
 static int below(Maker *m, int n) { return (int)ref_random_below(&m->random, (uint64_t)n); }
 
@@ -52,22 +71,28 @@ static void line(Maker *m, const char *format, ...)
     va_end(args);
 }
 
-/* --- the tree ------------------------------------------------------------------------------------------------------------------ */
+/* --- the tree ---------------------------------------------------------------------------------------- */
 
-static bool is_loop(Kind k) { return k == FOR || k == LONG_FOR || k == WHILE || k == TICKING_WHILE || k == CONST_FOR; }
+static bool is_loop(Kind k)
+{ return k == FOR || k == LONG_FOR || k == WHILE || k == TICKING_WHILE || k == CONST_FOR; }
 
 static List make_list(Maker *m, int depth, int loops);
 
 static Node *make_node(Maker *m, int depth, int loops)
 {
-    static const Kind flat[] = { SET_A, SET_A, SET_U, LOG_A, LOG_U, CALL }, nested[] = { IF, IF, IF, CONST_IF, FOR, FOR, LONG_FOR, WHILE, TICKING_WHILE, CONST_FOR };
+    static const Kind flat[] = { SET_A, SET_A, SET_U, LOG_A, LOG_U, CALL }, nested[] = { IF, IF, IF, CONST_IF,
+        FOR, FOR, LONG_FOR, WHILE, TICKING_WHILE, CONST_FOR };
     Node *n = &m->nodes[m->n_nodes++];
     bool deep = depth < 4 && m->n_nodes < MOST_NODES - 40 && below(m, 100) < 60;
-    *n = (Node){ .kind = deep ? nested[below(m, 10)] : flat[below(m, 6)], .depth = depth, .x = below(m, 5), .y = below(m, 3), .place = below(m, PLACES / WIDTH) * WIDTH };
+    *n = (Node){ .kind = deep ? nested[below(m, 10)] : flat[below(m, 6)],
+        .depth = depth,
+        .x = below(m, 5),
+        .y = below(m, 3),
+        .place = below(m, PLACES / WIDTH) * WIDTH };
     if (!deep && below(m, 100) < 15) n->kind = RETURN;
     if (n->kind == CALL && m->function == 0) n->kind = SET_A;
     n->test = loops > 0 && below(m, 2) ? OF_COUNTER : (Test)below(m, 2);
-    if (n->test == OF_COUNTER) n->y = loops - 1;            /* the innermost counter's number */
+    if (n->test == OF_COUNTER) n->y = loops - 1; /* the innermost counter's number */
     if (!deep) return n;
     for (int k = 0; k < (n->kind == IF || n->kind == CONST_IF ? 2 : 1); k++) {
         List l = make_list(m, depth + 1, loops + is_loop(n->kind));
@@ -85,7 +110,7 @@ static List make_list(Maker *m, int depth, int loops)
     return l;
 }
 
-/* --- as text ------------------------------------------------------------------------------------------------------------------- */
+/* --- as text ----------------------------------------------------------------------------------------- */
 
 static void write_list(Maker *m, Node *const *nodes, int n, int loops);
 
@@ -159,9 +184,16 @@ static void write_node(Maker *m, const Node *n, int loops)
         else line(m, "a = f%d(LOG, X, p, a, u);", f);
         return;
     case RETURN: write_return(m); return;
-    case IF: case CONST_IF: write_if(m, n, loops); return;
-    case WHILE: case TICKING_WHILE: line(m, "var i%d = 0;", loops); write_loop(m, n, loops); return;
-    case FOR: case LONG_FOR: case CONST_FOR: write_loop(m, n, loops); return;
+    case IF:
+    case CONST_IF: write_if(m, n, loops); return;
+    case WHILE:
+    case TICKING_WHILE:
+        line(m, "var i%d = 0;", loops);
+        write_loop(m, n, loops);
+        return;
+    case FOR:
+    case LONG_FOR:
+    case CONST_FOR: write_loop(m, n, loops); return;
     }
 }
 
@@ -205,14 +237,21 @@ static void make(Maker *m, uint64_t seed)
         if (m->function < FUNCTIONS) m->pair[m->function] = below(m, 2);
 
         m->functions[m->function] = make_list(m, m->function < FUNCTIONS ? 2 : 0, 0);
-
     }
     write_functions(m);
 }
 
-/* --- the reference --------------------------------------------------------------------------------------------------------------- */
+/* --- the reference ----------------------------------------------------------------------------------- */
 
-typedef struct Walk { const Maker *m; const double *input; double *log; int function; uint32_t a, u[WIDTH]; int64_t i[16]; bool done; } Walk;
+typedef struct Walk {
+    const Maker *m;
+    const double *input;
+    double *log;
+    int function;
+    uint32_t a, u[WIDTH];
+    int64_t i[16];
+    bool done;
+} Walk;
 
 static void walk_list(Walk *w, Node *const *nodes, int n, int loops);
 
@@ -259,18 +298,27 @@ static void walk_node(Walk *w, const Node *n, int loops)
 {
     switch (n->kind) {
     case SET_A: w->a = w->a * (uint32_t)(n->x + 2) + (uint32_t)n->place + 1; return;
-    case SET_U: for (int k = 0; k < WIDTH; k++) w->u[k] = w->u[k] * (uint32_t)(n->x + 1) + (w->a + (uint32_t)k); return;
+    case SET_U:
+        for (int k = 0; k < WIDTH; k++) w->u[k] = w->u[k] * (uint32_t)(n->x + 1) + (w->a + (uint32_t)k);
+        return;
     case LOG_A: w->log[n->place] = (int32_t)w->a; return;
-    case LOG_U: for (int k = 0; k < WIDTH; k++) w->log[n->place + k] = (int32_t)w->u[k]; return;
+    case LOG_U:
+        for (int k = 0; k < WIDTH; k++) w->log[n->place + k] = (int32_t)w->u[k];
+        return;
     case CALL: walk_call(w, n); return;
     case RETURN: w->done = true; return;
-    case IF: case CONST_IF: {
+    case IF:
+    case CONST_IF: {
         bool c = n->kind == IF ? holds(w, n) : n->x > 2;
         if (c) walk_list(w, n->kids[0], n->n_kids[0], loops);
         else if (n->y != 1) walk_list(w, n->kids[1], n->n_kids[1], loops);
         return;
     }
-    case FOR: case LONG_FOR: case WHILE: case TICKING_WHILE: case CONST_FOR: walk_loop(w, n, loops); return;
+    case FOR:
+    case LONG_FOR:
+    case WHILE:
+    case TICKING_WHILE:
+    case CONST_FOR: walk_loop(w, n, loops); return;
     }
 }
 
@@ -284,13 +332,18 @@ static void reference(Problem *p)
     const Tensor *x = problem_tensor(p, "X"), *log = problem_tensor(p, "LOG");
     for (int64_t i = 0; i < log->count; i++) log->want[i] = -1;
     for (int program = 0; program < PROGRAMS; program++) {
-        Walk w = { .m = &maker, .input = x->values + program * INPUTS, .log = log->want + program * PLACES, .function = FUNCTIONS, .a = (uint32_t)program, .u = { 0, 1, 2, 3 } };
+        Walk w = { .m = &maker,
+            .input = x->values + program * INPUTS,
+            .log = log->want + program * PLACES,
+            .function = FUNCTIONS,
+            .a = (uint32_t)program,
+            .u = { 0, 1, 2, 3 } };
         walk_list(&w, maker.functions[FUNCTIONS].nodes, maker.functions[FUNCTIONS].n, 0);
         if (!w.done) w.log[0] = (int32_t)w.a;
     }
 }
 
-/* --- running ----------------------------------------------------------------------------------------------------------------------- */
+/* --- running ----------------------------------------------------------------------------------------- */
 
 /* Executors keep a file by its name: each kernel has its own. */
 static bool run_seed(Oracle *z, uint64_t seed)
@@ -298,10 +351,13 @@ static bool run_seed(Oracle *z, uint64_t seed)
     char why[400] = "", name[32], sizes[16], path[160];
     snprintf(name, sizeof name, "flow%llu", (unsigned long long)seed);
     snprintf(sizes, sizeof sizes, "P=%d", PROGRAMS);
-    Recipe r = { name, name, "in X[P,8] i32 int:3; out LOG[P,64] i32", "", "", { "flow X LOG" }, reference, 0, 0, 0, FLOOR_NONE };
+    Recipe r = { name, name, "in X[P,8] i32 int:3; out LOG[P,64] i32", "", "", { "flow X LOG" }, reference, 0,
+        0, 0, FLOOR_NONE };
     Run run;
     make(&maker, seed);
-    Problem *p = oracle_write(z, name, maker.text) ? problem_make(&r, sizes, NULL, NULL, NULL, seed, why, sizeof why) : NULL;
+    Problem *p = oracle_write(z, name, maker.text)
+                     ? problem_make(&r, sizes, NULL, NULL, NULL, seed, why, sizeof why)
+                     : NULL;
     Verdict v = { .ok = p && run_prepare(&run, p, z->folder, path, sizeof path, why, sizeof why) };
     int passes = 0;
     for (; v.ok && passes < 2; passes++) {
@@ -310,7 +366,9 @@ static bool run_seed(Oracle *z, uint64_t seed)
         v.ok = z->executor->run(z->state, &run, why, sizeof why);
         if (v.ok) v = problem_check(p);
     }
-    if (!v.ok) printf("FAIL seed %llu, passes %s: %s%s\n%s", (unsigned long long)seed, passes > 1 ? "on" : "off", why, v.text, maker.text);
+    if (!v.ok)
+        printf("FAIL seed %llu, passes %s: %s%s\n%s", (unsigned long long)seed, passes > 1 ? "on" : "off",
+            why, v.text, maker.text);
     oracle_forget(z, name);
     problem_free(p);
     return v.ok;

@@ -32,7 +32,10 @@ char *kernel_file_cut(char **s, char *out, size_t size)
 {
     size_t n = strcspn(*s, "|");
     char *next = (*s)[n] ? *s + n + 1 : NULL;
-    while (n && **s == ' ') { ++*s; n--; }
+    while (n && **s == ' ') {
+        ++*s;
+        n--;
+    }
     while (n && (*s)[n - 1] == ' ') n--;
     snprintf(out, size, "%.*s", (int)n, *s);
     return next;
@@ -47,7 +50,8 @@ static void fill_of(const char *list, const char *name, char *out, size_t size)
     *out = 0;
     for (const char *s = list; *s; s += strcspn(s, ";"), s += *s == ';') {
         s += strspn(s, " ");
-        if (!strncmp(s, name, n) && s[n] == ' ') snprintf(out, size, " %.*s", (int)strcspn(s + n + 1, ";"), s + n + 1);
+        if (!strncmp(s, name, n) && s[n] == ' ')
+            snprintf(out, size, " %.*s", (int)strcspn(s + n + 1, ";"), s + n + 1);
     }
 }
 
@@ -57,16 +61,20 @@ static void from_parameters(const FrontKernel *k, KernelFile *f, bool tensors, b
     if (launch) snprintf(f->launch[0], sizeof f->launch[0], "%s", k->name);
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
-        if (p->kind == FRONT_CONST_TYPE && p->default_value.kind == FRONT_TYPE) put(f->defaults, sizeof f->defaults, "%s=%s ", p->name, dtype_name(p->default_value.type));
+        if (p->kind == FRONT_CONST_TYPE && p->default_value.kind == FRONT_TYPE)
+            put(f->defaults, sizeof f->defaults, "%s=%s ", p->name, dtype_name(p->default_value.type));
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
         const char *type = p->type_name;
         if (launch) put(f->launch[0], sizeof f->launch[0], " %s", p->name);
         if (p->kind == FRONT_SCALAR) {
             bool whole = *type == 'i' || *type == 'u';
             if (!scalars) continue;
-            put(f->scalars, sizeof f->scalars, "%s%s %s=", *f->scalars ? "; " : "", strcmp(type, "index") ? type : "i64", p->name);
-            if (p->default_value.kind == FRONT_INT) put(f->scalars, sizeof f->scalars, "%lld", (long long)p->default_value.i);
-            else if (p->default_value.kind == FRONT_FLOAT) put(f->scalars, sizeof f->scalars, "%.17g", p->default_value.f);
+            put(f->scalars, sizeof f->scalars, "%s%s %s=", *f->scalars ? "; " : "",
+                strcmp(type, "index") ? type : "i64", p->name);
+            if (p->default_value.kind == FRONT_INT)
+                put(f->scalars, sizeof f->scalars, "%lld", (long long)p->default_value.i);
+            else if (p->default_value.kind == FRONT_FLOAT)
+                put(f->scalars, sizeof f->scalars, "%.17g", p->default_value.f);
             else put(f->scalars, sizeof f->scalars, whole ? "3" : "0.375");
             continue;
         }
@@ -74,7 +82,9 @@ static void from_parameters(const FrontKernel *k, KernelFile *f, bool tensors, b
         char fill[48];
         fill_of(f->fill, p->name, fill, sizeof fill);
         put(f->tensors, sizeof f->tensors, "%s%s %s[", *f->tensors ? "; " : "", roles[p->kind], p->name);
-        for (int a = 0; a < p->rank; a++) put(f->tensors, sizeof f->tensors, "%s%s", a ? "," : "", p->dims[a].name ? p->dims[a].name : p->dims[a].text);
+        for (int a = 0; a < p->rank; a++)
+            put(f->tensors, sizeof f->tensors, "%s%s", a ? "," : "",
+                p->dims[a].name ? p->dims[a].name : p->dims[a].text);
         put(f->tensors, sizeof f->tensors, "] %s%s", type, fill);
     }
 }
@@ -86,7 +96,8 @@ static bool derive(const char *path, KernelFile *f, char *why, size_t why_size)
     session_init(&s, allocator_libc);
     volatile bool ok = false;
     if (!setjmp(s.oom)) {
-        Ast *ast = frontend_parse(&s, diag_add_source(&s, path, NULL, f->text, strlen(f->text)), launch_import, NULL);
+        Ast *ast = frontend_parse(
+            &s, diag_add_source(&s, path, NULL, f->text, strlen(f->text)), launch_import, NULL);
         if (ast && frontend_check(ast) && frontend_kernel_count(ast)) {
             from_parameters(frontend_kernel(ast, 0), f, tensors, scalars, launch);
             ok = true;
@@ -102,7 +113,8 @@ static bool derive(const char *path, KernelFile *f, char *why, size_t why_size)
     return ok;
 }
 
-/* The text is written to another folder to be run: what it imports beside its file is imported by its whole path. */
+/* The text is written to another folder to be run: what it imports beside its file is imported by its whole
+ * path. */
 static bool whole_imports(const char *path, KernelFile *f)
 {
     char folder[4096], text[sizeof f->text];
@@ -114,7 +126,8 @@ static bool whole_imports(const char *path, KernelFile *f)
         line = p + strcspn(p, "\n");
         line += *line == '\n';
         bool beside = !strncmp(p, import, sizeof import - 1) && p[sizeof import - 1] != '/';
-        int more = beside ? snprintf(text + n, sizeof text - n, "%s%s/%.*s", import, folder, (int)(line - p - (int)sizeof import + 1), p + sizeof import - 1)
+        int more = beside ? snprintf(text + n, sizeof text - n, "%s%s/%.*s", import, folder,
+                                (int)(line - p - (int)sizeof import + 1), p + sizeof import - 1)
                           : snprintf(text + n, sizeof text - n, "%.*s", (int)(line - p), p);
         n += (size_t)more;
         if (n >= sizeof text) return false;
@@ -130,8 +143,10 @@ bool kernel_file_read(const char *path, KernelFile *f, char *why, size_t why_siz
     FILE *file = fopen(path, "r");
     size_t n = file ? fread(f->text, 1, sizeof f->text - 1, file) : 0;
     if (file) fclose(file);
-    if (!n || n == sizeof f->text - 1) return snprintf(why, why_size, "cannot be read, or is too long"), false;
-    if (!field(f->text, "// sizes: ", f->sizes, sizeof f->sizes)) return snprintf(why, why_size, "has no line of sizes"), false;
+    if (!n || n == sizeof f->text - 1)
+        return snprintf(why, why_size, "cannot be read, or is too long"), false;
+    if (!field(f->text, "// sizes: ", f->sizes, sizeof f->sizes))
+        return snprintf(why, why_size, "has no line of sizes"), false;
     field(f->text, "// consts: ", f->consts, sizeof f->consts);
     field(f->text, "// views: ", f->views, sizeof f->views);
     field(f->text, "// special: ", f->special, sizeof f->special);
@@ -158,7 +173,10 @@ bool kernel_file_read(const char *path, KernelFile *f, char *why, size_t why_siz
 
 /* --- what is drawn --- */
 
-typedef struct Sized { char name[16]; int64_t value; } Sized;
+typedef struct Sized {
+    char name[16];
+    int64_t value;
+} Sized;
 
 static bool term(const char **s, const Sized *known, int n, RefRandom *r, int64_t *out)
 {
@@ -174,7 +192,8 @@ static bool term(const char **s, const Sized *known, int n, RefRandom *r, int64_
     }
     size_t length = strspn(*s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
     for (int i = 0; i < n; i++)
-        if (strlen(known[i].name) == length && !strncmp(known[i].name, *s, length)) return *out = known[i].value, *s += length, true;
+        if (strlen(known[i].name) == length && !strncmp(known[i].name, *s, length))
+            return *out = known[i].value, *s += length, true;
     return false;
 }
 
@@ -222,7 +241,9 @@ void kernel_file_views(const KernelFile *f, uint64_t draw, char *out, size_t siz
         static const char kinds[] = "cccccsxrbtpz";
         char kind = kinds[ref_random_below(&r, sizeof kinds - 1)];
         bool read = !strncmp(s, "in ", 3);
-        if (kind == 'c' || rank < 1 || (kind == 't' && rank < 2) || (kind == 'p' && rank < 3) || (kind == 'z' && (!read || rank < 2))) continue;
+        if (kind == 'c' || rank < 1 || (kind == 't' && rank < 2) || (kind == 'p' && rank < 3) ||
+            (kind == 'z' && (!read || rank < 2)))
+            continue;
         put(out, size, "%s%.*s:%c", *out ? " " : "", (int)name, s + role + 1, kind);
     }
 }

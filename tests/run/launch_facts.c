@@ -7,8 +7,10 @@
 uint32_t launch_import(void *unused, Session *s, uint32_t from, const char *path)
 {
     const char *own = diag_source(s, from)->name, *slash = strrchr(own, '/');
-    const char *full = *path == '/' || !slash ? path : arena_printf(&s->arena, "%.*s/%s", (int)(slash - own), own, path);
-    for (uint32_t i = 1; i < s->sources.len; i++) if (!strcmp(s->sources.data[i].name, full)) return i;
+    const char *full =
+        *path == '/' || !slash ? path : arena_printf(&s->arena, "%.*s/%s", (int)(slash - own), own, path);
+    for (uint32_t i = 1; i < s->sources.len; i++)
+        if (!strcmp(s->sources.data[i].name, full)) return i;
     FILE *f = fopen(full, "rb");
     if (!f) return 0;
     Text t;
@@ -36,7 +38,8 @@ int launch_bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding 
             const Arg *a = &l->args[arg++];
             for (int axis = 0; a->tensor && axis < p->rank; axis++)
                 if (p->dims[axis].name && !strcmp(p->dims[axis].name, k->keys[key]))
-                    out[n++] = (FrontBinding){k->keys[key], {FRONT_INT, {.i = a->tensor->shape[a->drop + axis]}}};
+                    out[n++] = (FrontBinding){ k->keys[key],
+                        { FRONT_INT, { .i = a->tensor->shape[a->drop + axis] } } };
         }
     return n;
 }
@@ -55,7 +58,9 @@ static bool fits_in_32_bits(const Launch *l)
         const Tensor *t = l->args[i].tensor;
         int64_t reach = 0;
         for (int axis = l->args[i].drop; t && axis < t->rank; axis++) {
-            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT || (t->stride[axis] < 0 && t->shape[axis] > 1)) return false;
+            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT ||
+                (t->stride[axis] < 0 && t->shape[axis] > 1))
+                return false;
             reach += (t->shape[axis] > 0 ? t->shape[axis] - 1 : 0) * llabs(t->stride[axis]);
         }
         if (t && reach * (int64_t)ref_type_size(t->type) > INT32_MAX) return false;

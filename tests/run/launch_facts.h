@@ -1,11 +1,15 @@
-/* launch_facts.h: what a runtime knows of a launch, for executors that have none: bindings of a kernel, facts of its arguments. */
+/* launch_facts.h: what a runtime knows of a launch, for executors that have none: bindings of a kernel, facts
+ * of its arguments. */
 #pragma once
 #include "executor.h"
 #include "frontend/frontend.h"
 
-/* Imports, for frontend_parse: relative to the folder of the file that asks, whose name as a source is its path. */
+/* Imports, for frontend_parse: relative to the folder of the file that asks, whose name as a source is its
+ * path. */
 uint32_t launch_import(void *unused, Session *, uint32_t from, const char *path);
-/* Constants of the launch, and the extents that the kernel is specialized on, which come from the tensors. Their number, at most 64; errors are diagnostics. */
+/* Constants of the launch, and the extents that the kernel is specialized on, which come from the tensors.
+ * Their number, at most 64; errors are diagnostics. */
 int launch_bind(Session *, const FrontKernel *, const Launch *, FrontBinding *out);
-/* Alignment, unit strides, divisors of strides and extents, 32-bit offsets. exact: all strides, extents and scalars as well. */
+/* Alignment, unit strides, divisors of strides and extents, 32-bit offsets. exact: all strides, extents and
+ * scalars as well. */
 void launch_facts(Func *, const Launch *, bool exact);

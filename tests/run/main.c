@@ -2,8 +2,9 @@
  *
  *     tile_run_test --device=cpu --example=gemm
  *
- * One line a case: "ok" or "FAIL", the case, its error and the bound. Every case runs with all passes and with none; both are compared with
- * the reference and with each other. Exit status 0, 1 after a failure, 2 for wrong options, 77 where the device is not there. */
+ * One line a case: "ok" or "FAIL", the case, its error and the bound. Every case runs with all passes and
+ * with none; both are compared with the reference and with each other. Exit status 0, 1 after a failure, 2
+ * for wrong options, 77 where the device is not there. */
 #include "executor.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,16 +14,24 @@
 typedef struct Options {
     const char *device, *example, *kernels;
     bool light, list, help;
-    bool expect_failure;    /* planted faults: a case that passes is the failure */
-    int only;               /* number of the one case to run, -1: all */
-    int share, shares;      /* of each selection, case share, share + shares, ...; one where it has fewer */
-    int passes;             /* 0 off, 1 on, 2 both and compared */
+    bool expect_failure; /* planted faults: a case that passes is the failure */
+    int only;            /* number of the one case to run, -1: all */
+    int share, shares;   /* of each selection, case share, share + shares, ...; one where it has fewer */
+    int passes;          /* 0 off, 1 on, 2 both and compared */
     uint64_t seed;
 } Options;
 
-typedef struct Tally { int run, failed; } Tally;
+typedef struct Tally {
+    int run, failed;
+} Tally;
 
-typedef struct Session { const Options *options; const Executor *executor; void *state; Tally tally; int number, chosen, all; } Session;
+typedef struct Session {
+    const Options *options;
+    const Executor *executor;
+    void *state;
+    Tally tally;
+    int number, chosen, all;
+} Session;
 
 static double now(void)
 {
@@ -62,7 +71,7 @@ static bool run_once(Session *s, Run *run, Problem *p, bool passes, Verdict *v, 
 /* Both pass settings, each against the reference, then one against the other. */
 static Verdict run_problem(Session *s, Problem *p)
 {
-    Verdict v = {.ok = false}, off;
+    Verdict v = { .ok = false }, off;
     Run run;
     char path[512];
     double *with = NULL, *without = NULL;
@@ -92,8 +101,10 @@ static void run_case(Session *s, const Case *c, const char *sizes, const char *c
     const Recipe *r = recipe_find(c->recipe);
     char why[400] = "";
     double start = now();
-    Verdict v = {.ok = false};
-    Problem *p = r ? problem_make(r, sizes, consts, c->views, c->special, s->options->seed + (uint64_t)s->number, why, sizeof why) : NULL;
+    Verdict v = { .ok = false };
+    Problem *p = r ? problem_make(r, sizes, consts, c->views, c->special,
+                         s->options->seed + (uint64_t)s->number, why, sizeof why)
+                   : NULL;
     if (p) v = run_problem(s, p);
     else snprintf(v.text, sizeof v.text, "%s", r ? why : "table: no such recipe");
     bool skipped = !v.ok && strstr(v.text, "SKIP: "), ok = skipped || v.ok != s->options->expect_failure;
@@ -101,10 +112,12 @@ static void run_case(Session *s, const Case *c, const char *sizes, const char *c
     if (*consts) printf(" %s", consts);
     if (c->views) printf(" %s", c->views);
     if (c->special) printf(" special:%s", c->special);
-    if (v.ok) printf(": %.2g of %g ulp, norm %.2g, %.0f ms\n", v.error.ulp, v.bound, v.error.norm, 1e3 * (now() - start));
+    if (v.ok)
+        printf(": %.2g of %g ulp, norm %.2g, %.0f ms\n", v.error.ulp, v.bound, v.error.norm,
+            1e3 * (now() - start));
     else printf("\n     %s\n", v.text);
     fflush(stdout);
-    s->tally.run += !skipped;      /* an example of which no case ran has failed */
+    s->tally.run += !skipped; /* an example of which no case ran has failed */
     s->tally.failed += !ok;
     problem_free(p);
 }
@@ -117,23 +130,28 @@ static bool selected(const Options *o, const Case *c)
     return !strcmp(o->example, c->recipe) || (r && !strcmp(o->example, r->file));
 }
 
-/* --share=K/N: cases K, K + N, ... of the selection; where it has no more than K, the one whose turn it is. */
+/* --share=K/N: cases K, K + N, ... of the selection; where it has no more than K, the one whose turn it is.
+ */
 static bool in_share(const Options *o, int at, int all)
 {
     if (!o->shares) return true;
     return all > o->share ? at % o->shares == o->share : at == o->share % all;
 }
 
-/* Every size with every set of consts. Cases are numbered over the whole table, so that --only=N is the same case under any selection.
- * count: only says how many there are. */
+/* Every size with every set of consts. Cases are numbered over the whole table, so that --only=N is the same
+ * case under any selection. count: only says how many there are. */
 static void run_row(Session *s, const Case *c, bool count)
 {
     char sizes[160], consts[160];
     for (const char *sl = c->sizes; next_part(&sl, sizes, sizeof sizes);)
         for (const char *cl = c->consts ? c->consts : ""; next_part(&cl, consts, sizeof consts);) {
             s->number += !count;
-            if (!selected(s->options, c) || (s->options->only >= 0 && s->options->only != s->number)) continue;
-            if (count) { s->all++; continue; }
+            if (!selected(s->options, c) || (s->options->only >= 0 && s->options->only != s->number))
+                continue;
+            if (count) {
+                s->all++;
+                continue;
+            }
             if (!in_share(s->options, s->chosen++, s->all)) continue;
             if (s->options->list) printf("%3d %s %s %s\n", s->number, c->recipe, sizes, consts);
             else run_case(s, c, sizes, consts);
@@ -148,7 +166,7 @@ static const char *value_of(const char *arg, const char *name)
 
 static bool read_options(Options *o, int argc, char **argv)
 {
-    static const char *const settings[] = {"off", "on", "both"};
+    static const char *const settings[] = { "off", "on", "both" };
     const char *v;
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) o->device = v;
@@ -157,7 +175,8 @@ static bool read_options(Options *o, int argc, char **argv)
         else if ((v = value_of(argv[i], "--seed"))) o->seed = strtoull(v, NULL, 0);
         else if ((v = value_of(argv[i], "--only"))) o->only = atoi(v);
         else if ((v = value_of(argv[i], "--share"))) {
-            if (sscanf(v, "%d/%d", &o->share, &o->shares) != 2 || o->share < 0 || o->share >= o->shares) return false;
+            if (sscanf(v, "%d/%d", &o->share, &o->shares) != 2 || o->share < 0 || o->share >= o->shares)
+                return false;
         } else if (!strcmp(argv[i], "--light")) o->light = true;
         else if (!strcmp(argv[i], "--list")) o->list = true;
         else if (!strcmp(argv[i], "--help")) o->help = true;
@@ -172,7 +191,8 @@ static bool read_options(Options *o, int argc, char **argv)
 
 static void usage(FILE *f)
 {
-    fprintf(f, "usage: tile_run_test [--device=NAME] [--example=NAME] [--only=N] [--light] [--share=K/N] [--passes=both|on|off] [--seed=N] [--kernels=FOLDER] [--list] [--expect-failure]\n");
+    fprintf(f, "usage: tile_run_test [--device=NAME] [--example=NAME] [--only=N] [--light] [--share=K/N] "
+               "[--passes=both|on|off] [--seed=N] [--kernels=FOLDER] [--list] [--expect-failure]\n");
     for (const Executor *e = executors; e->name; e++) fprintf(f, "  --device=%-8s %s\n", e->name, e->doc);
 }
 
@@ -185,11 +205,11 @@ static const Executor *executor_find(const char *name)
 
 int main(int argc, char **argv)
 {
-    Options o = {.device = "cpu", .kernels = TILE_KERNELS, .passes = 2, .seed = 1, .only = -1};
+    Options o = { .device = "cpu", .kernels = TILE_KERNELS, .passes = 2, .seed = 1, .only = -1 };
     char why[400] = "";
     if (!read_options(&o, argc, argv)) return usage(stderr), 2;
     if (o.help) return usage(stdout), 0;
-    Session s = {.options = &o, .executor = executor_find(o.device)};
+    Session s = { .options = &o, .executor = executor_find(o.device) };
     if (!s.executor) {
         fprintf(stderr, "tile_run_test: no device '%s' in this build\n", o.device);
         return 2;
@@ -203,7 +223,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_cases; i++) run_row(&s, &cases[i], false);
     if (o.list) return 0;
     s.executor->close(s.state);
-    printf("%s: %d cases on %s, %d failed, %.1f s\n", o.example ? o.example : "all examples", s.tally.run, o.device, s.tally.failed, now() - start);
+    printf("%s: %d cases on %s, %d failed, %.1f s\n", o.example ? o.example : "all examples", s.tally.run,
+        o.device, s.tally.failed, now() - start);
     if (!s.tally.run) printf("nothing selected\n");
     return s.tally.failed || !s.tally.run;
 }

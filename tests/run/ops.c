@@ -1,5 +1,6 @@
-/* ops.c: see ops.h. Bounds are docs/language.md's: what is said to be exact or correctly rounded has bound 0. f16, bf16 and fp8 are
- * computed in f32 and rounded once, which may fall on the other side of a tie: 1. exp of f32 may become exp2 of a product: 1 + |x|. */
+/* ops.c: see ops.h. Bounds are docs/language.md's: what is said to be exact or correctly rounded has bound 0.
+ * f16, bf16 and fp8 are computed in f32 and rounded once, which may fall on the other side of a tie: 1. exp
+ * of f32 may become exp2 of a product: 1 + |x|. */
 #include "ops.h"
 
 #define EXACT 0, 0, 0, FLOOR_NONE
@@ -94,7 +95,8 @@ const OpRow op_rows[] = {
     { IN_ROWS, "all(a, axis = 1)", T_BOOL, "bool", '1', EXACT, false },
     { IN_ROWS, "argmax(a, axis = 1)", T_NUM, "i32", '1', EXACT, true },
     { IN_ROWS, "argmin(a, axis = 1)", T_NUM, "i32", '1', EXACT, true },
-    { IN_ROWS, "reduce(b, axis = 1, init = 0, combine = plus)", T_NUM, "T", '1', 8, 64, 64, FLOOR_RMS, false },
+    { IN_ROWS, "reduce(b, axis = 1, init = 0, combine = plus)", T_NUM, "T", '1', 8, 64, 64, FLOOR_RMS,
+        false },
     { IN_ROWS, "cumsum(a, axis = 1)", T_NUM, "T", ' ', SUMMED, true },
     { IN_ROWS, "cumsum(b, axis = 1, reverse = true)", T_NUM, "T", ' ', SUMMED, false },
     { IN_ROWS, "cumprod(a, axis = 1)", T_INT, "T", ' ', EXACT, false },
@@ -107,10 +109,12 @@ const OpRow op_rows[] = {
     { IN_ROWS, "!let ($Yv, $Yp) = topk(a, $K); store($Y$W, $Yp);", T_NUM, "i32", 'k', EXACT, true },
     /* shapes */
     { IN_ROWS, "concat(a, b, axis = 1)", T_ANY, "T", '2', EXACT, false },
-    { IN_ROWS, "!let ($Yl, $Yr) = split(concat(a, b, axis = 1), 2, axis = 1); store($Y$W, $Yr);", T_ANY, "T", ' ', EXACT, false },
+    { IN_ROWS, "!let ($Yl, $Yr) = split(concat(a, b, axis = 1), 2, axis = 1); store($Y$W, $Yr);", T_ANY, "T",
+        ' ', EXACT, false },
     { IN_ROWS, "max(concat(a, b, axis = 0), axis = 0) + 0*a", T_INT, "T", ' ', EXACT, false },
     { IN_ROWS, "reshape(transpose(a), [2, $N])", T_ANY, "T", ' ', EXACT, false },
-    { IN_ROWS, "reshape(permute(reshape(a, [1, 2, $N]), (2, 0, 1)), [2, $N])", T_ANY, "T", ' ', EXACT, false },
+    { IN_ROWS, "reshape(permute(reshape(a, [1, 2, $N]), (2, 0, 1)), [2, $N])", T_ANY, "T", ' ', EXACT,
+        false },
     { IN_ROWS, "transpose(transpose(a))", T_ANY, "T", ' ', EXACT, false },
     /* along columns */
     { IN_COLUMNS, "sum(a, axis = 0)", T_NUM, "T", '1', SUMMED, true },
@@ -127,15 +131,19 @@ const OpRow op_rows[] = {
     { IN_MEMORY, "gather(A[row, index(x)])", T_ANY, "T", ' ', EXACT, true },
     { IN_MEMORY, "gather(A[row, index(x) - 2], mask = x % 3 != 0, pad = $1)", T_ANY, "T", ' ', EXACT, true },
     { IN_MEMORY, "!scatter($Y[row, N - 1 - col], a);", T_ANY, "T", ' ', EXACT, true },
-    { IN_MEMORY, "!store($Y$W, a); store($Y[i*4 +: 4, j*256 + 1 +: 128], load(A[i*4 +: 4, j*256 +: 128]));", T_ANY, "T", ' ', EXACT, true },
+    { IN_MEMORY, "!store($Y$W, a); store($Y[i*4 +: 4, j*256 + 1 +: 128], load(A[i*4 +: 4, j*256 +: 128]));",
+        T_ANY, "T", ' ', EXACT, true },
     { IN_ATOMICS, "!atomic_add($Y[row, col], a);", T_WORD | T_HALF | T_F32 | T_F64, "T", ' ', EXACT, false },
     { IN_ATOMICS, "!atomic_add($Y[row, 0*col], a);", T_WORD, "T", ' ', EXACT, false },
-    { IN_ATOMICS, "!atomic_max($Y[row, index(x)], a);", T_WORD | T_HALF | T_F32 | T_F64, "T", ' ', EXACT, false },
-    { IN_ATOMICS, "!atomic_min($Y[row, index(x)], a, mask = x % 2 == 0);", T_WORD | T_HALF | T_F32 | T_F64, "T", ' ', EXACT, false },
+    { IN_ATOMICS, "!atomic_max($Y[row, index(x)], a);", T_WORD | T_HALF | T_F32 | T_F64, "T", ' ', EXACT,
+        false },
+    { IN_ATOMICS, "!atomic_min($Y[row, index(x)], a, mask = x % 2 == 0);", T_WORD | T_HALF | T_F32 | T_F64,
+        "T", ' ', EXACT, false },
     { IN_ATOMICS, "!atomic_and($Y[row, index(x)], a);", T_WORD, "T", ' ', EXACT, false },
     { IN_ATOMICS, "!atomic_or($Y[row, index(x)], a);", T_WORD, "T", ' ', EXACT, false },
     { IN_ATOMICS, "!atomic_xor($Y[row, index(x)], a);", T_WORD, "T", ' ', EXACT, false },
-    { IN_ATOMICS, "!let $Yo = atomic_exch($Y[row, col], a); store($Y$W, $Yo);", T_WORD, "T", ' ', EXACT, false },
+    { IN_ATOMICS, "!let $Yo = atomic_exch($Y[row, col], a); store($Y$W, $Yo);", T_WORD, "T", ' ', EXACT,
+        false },
     { IN_ATOMICS, "!let $Yo = atomic_cas($Y[row, col], a, c + 0*a);", T_WORD, "T", ' ', EXACT, false },
 };
 const int n_op_rows = sizeof op_rows / sizeof *op_rows;

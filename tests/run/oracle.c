@@ -15,9 +15,10 @@ static const Executor *find(const char *name)
 int oracle_open(Oracle *z, const char *device)
 {
     char why[400] = "";
-    *z = (Oracle){.oracle = find("interp"), .executor = find(device), .folder = "/tmp/tile-random-XXXXXX"};
+    *z = (Oracle){ .oracle = find("interp"), .executor = find(device), .folder = "/tmp/tile-random-XXXXXX" };
     if (!z->oracle || !z->executor) return fprintf(stderr, "no device '%s' in this build\n", device), 2;
-    if (!(z->state = z->executor->open(device, why, sizeof why))) return printf("SKIP: %s: %s\n", device, why), 77;
+    if (!(z->state = z->executor->open(device, why, sizeof why)))
+        return printf("SKIP: %s: %s\n", device, why), 77;
     z->oracle_state = z->oracle == z->executor ? z->state : z->oracle->open("interp", why, sizeof why);
     return mkdtemp(z->folder) ? 0 : (perror(z->folder), 1);
 }
@@ -31,7 +32,8 @@ void oracle_close(Oracle *z)
 
 void oracle_no_reference(Problem *p) {}
 
-static void path_of(const Oracle *z, const char *name, char *out, size_t size) { snprintf(out, size, "%s/%s.tile", z->folder, name); }
+static void path_of(const Oracle *z, const char *name, char *out, size_t size)
+{ snprintf(out, size, "%s/%s.tile", z->folder, name); }
 
 bool oracle_write(const Oracle *z, const char *name, const char *text)
 {
@@ -71,7 +73,7 @@ static bool run_on(const Executor *e, void *state, Run *run, Problem *p, bool pa
 
 Verdict oracle_check(Oracle *z, Problem *p, bool without, bool with)
 {
-    Verdict v = {.ok = false};
+    Verdict v = { .ok = false };
     Run run;
     char path[160];
     if (!run_prepare(&run, p, z->folder, path, sizeof path, v.text, sizeof v.text)) return v;

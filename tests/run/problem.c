@@ -10,7 +10,12 @@
 
 enum { GUARD = 256, POISON = 0xff };
 
-typedef struct Maker { Problem *p; char *why; size_t why_size; RefRandom random; } Maker;
+typedef struct Maker {
+    Problem *p;
+    char *why;
+    size_t why_size;
+    RefRandom random;
+} Maker;
 
 static bool fail(Maker *k, const char *format, ...)
 {
@@ -23,7 +28,11 @@ static bool fail(Maker *k, const char *format, ...)
 
 /* --- lists of names and values --- */
 
-static const char *skip(const char *s) { while (*s == ' ') s++; return s; }
+static const char *skip(const char *s)
+{
+    while (*s == ' ') s++;
+    return s;
+}
 
 /* Copies one word (up to a space or one of `stops`) into out; returns what follows it. */
 static const char *word(const char *s, const char *stops, char *out, size_t size)
@@ -110,17 +119,23 @@ static char view_of(const char *views, const char *name)
     return 'c';
 }
 
-/* Strides and allocation of a view: the axes in memory order `order`, each allocated with `room` elements, starting at `start`. */
+/* Strides and allocation of a view: the axes in memory order `order`, each allocated with `room` elements,
+ * starting at `start`. */
 static bool lay_out(Maker *k, Tensor *t, char view)
 {
     int order[MAX_RANK];
-    int64_t room[MAX_RANK], start[MAX_RANK] = {0}, step[MAX_RANK];
+    int64_t room[MAX_RANK], start[MAX_RANK] = { 0 }, step[MAX_RANK];
     for (int a = 0; a < t->rank; a++) order[a] = a, room[a] = t->shape[a], step[a] = 1;
     int last = t->rank - 1;
     switch (view) {
     case 'c': break;
-    case 't': if (last < 1) return fail(k, "table: view t of a vector"); order[last] = last - 1, order[last - 1] = last; break;
-    case 's': for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2; break;
+    case 't':
+        if (last < 1) return fail(k, "table: view t of a vector");
+        order[last] = last - 1, order[last - 1] = last;
+        break;
+    case 's':
+        for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2;
+        break;
     case 'x': room[last] *= 2, step[last] = 2; break;
     case 'r': start[last] = t->shape[last] > 0 ? t->shape[last] - 1 : 0, step[last] = -1; break;
     case 'b': start[0] = t->shape[0] > 0 ? t->shape[0] - 1 : 0, step[0] = -1; break;
@@ -153,11 +168,13 @@ static bool lay_out(Maker *k, Tensor *t, char view)
 
 /* --- values --- */
 
-/* What a sum of products shows without losing a bit: NaN, infinities, -0, the ends of small integers, numbers much larger than others. */
+/* What a sum of products shows without losing a bit: NaN, infinities, -0, the ends of small integers, numbers
+ * much larger than others. */
 static double rare(RefRandom *r, RefType type)
 {
-    static const double floats[] = {NAN, INFINITY, -INFINITY, -0.0, 240, -240}, wholes[] = {-128, 127, 255, 0};
-    bool eighth = ref_type_is_float(type) && ref_type_size(type) == 1;      /* no infinity but by saturation */
+    static const double floats[] = { NAN, INFINITY, -INFINITY, -0.0, 240, -240 },
+                        wholes[] = { -128, 127, 255, 0 };
+    bool eighth = ref_type_is_float(type) && ref_type_size(type) == 1; /* no infinity but by saturation */
     if (eighth) return ref_random_below(r, 2) ? NAN : -0.0;
     return ref_type_is_float(type) ? floats[ref_random_below(r, 6)] : wholes[ref_random_below(r, 4)];
 }
@@ -168,16 +185,22 @@ static double draw(Maker *k, const Tensor *t, const char *fill, int64_t i, int64
     bool is_float = ref_type_is_float(t->type);
     if (!strcmp(fill, "normal")) {
         if (is_float) return ref_random_normal(r);
-        return t->type == REF_BOOL ? (double)ref_random_below(r, 2)
-             : (double)ref_random_below(r, 101) - (t->type >= REF_I8 && t->type <= REF_I64 ? 50 : 0);
+        return t->type == REF_BOOL
+                   ? (double)ref_random_below(r, 2)
+                   : (double)ref_random_below(r, 101) - (t->type >= REF_I8 && t->type <= REF_I64 ? 50 : 0);
     }
     if (!strcmp(fill, "unit")) return ref_random_unit(r);
     if (!strcmp(fill, "ones")) return 1;
-    if (!strncmp(fill, "int:", 4)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
+    if (!strncmp(fill, "int:", 4))
+        return (double)ref_random_below(r, (uint64_t)(2 * limit + 1)) - (double)limit;
     if (!strncmp(fill, "extremes:", 9) && ref_random_below(r, 40) == 0) return rare(r, t->type);
-    if (!strncmp(fill, "extremes:", 9)) return (double)ref_random_below(r, (uint64_t)(2*limit + 1)) - (double)limit;
+    if (!strncmp(fill, "extremes:", 9))
+        return (double)ref_random_below(r, (uint64_t)(2 * limit + 1)) - (double)limit;
     if (!strncmp(fill, "index:", 6)) return (double)ref_random_below(r, (uint64_t)limit);
-    if (!strncmp(fill, "offsets:", 8)) return i == 0 ? 0 : i == t->count - 1 ? (double)limit : (double)ref_random_below(r, (uint64_t)limit + 1);
+    if (!strncmp(fill, "offsets:", 8))
+        return i == 0              ? 0
+               : i == t->count - 1 ? (double)limit
+                                   : (double)ref_random_below(r, (uint64_t)limit + 1);
     if (!strcmp(fill, "mask")) return ref_random_below(r, 4) == 0 ? -INFINITY : ref_random_normal(r);
     if (!strcmp(fill, "masked-start")) {
         int64_t n = t->shape[t->rank - 1];
@@ -194,9 +217,11 @@ static int ascending(const void *a, const void *b)
 
 static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
 {
-    static const char *const known[] = {"normal", "unit", "ones", "int:", "extremes:", "index:", "offsets:", "mask", "masked-start"};
+    static const char *const known[] = { "normal", "unit", "ones",
+        "int:", "extremes:", "index:", "offsets:", "mask", "masked-start" };
     bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= !strncmp(fill, known[i], strlen(known[i]));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        found |= !strncmp(fill, known[i], strlen(known[i]));
     if (!found) return fail(k, "table: fill '%s'", fill);
     int64_t limit = 0;
     const char *colon = strchr(fill, ':');
@@ -205,24 +230,27 @@ static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
     if (!strncmp(fill, "offsets:", 8)) qsort(t->values, (size_t)t->count, sizeof *t->values, ascending);
     for (int64_t i = 0; i < t->count; i++) {
         ref_put(t->type, view_data(t), element_offset(t, i), t->values[i]);
-        /* the NaN that this machine's arithmetic makes: where emulated lanes hold copies of a sum, they are equal bit for bit */
+        /* the NaN that this machine's arithmetic makes: where emulated lanes hold copies of a sum, they are
+         * equal bit for bit */
         size_t size = ref_type_size(t->type);
-        if (!strncmp(fill, "extremes:", 9) && isnan(t->values[i])) ((unsigned char *)view_data(t))[(element_offset(t, i) + 1) * (int64_t)size - 1] |= 0x80;
+        if (!strncmp(fill, "extremes:", 9) && isnan(t->values[i]))
+            ((unsigned char *)view_data(t))[(element_offset(t, i) + 1) * (int64_t)size - 1] |= 0x80;
     }
     /* In this order, so that of a few elements the first is NaN: element 0, then others far apart. */
-    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    static const double odd[] = { NAN, INFINITY, -INFINITY };
     for (int i = 0; special && i < 3; i++) {
         int64_t at = t->count * i / 3;
         if (t->count) ref_put(t->type, view_data(t), element_offset(t, at), odd[i]);
     }
-    for (int64_t i = 0; i < t->count; i++) t->values[i] = ref_get(t->type, view_data(t), element_offset(t, i));
+    for (int64_t i = 0; i < t->count; i++)
+        t->values[i] = ref_get(t->type, view_data(t), element_offset(t, i));
     return true;
 }
 
 /* "role NAME[dims] type fill" */
 static bool make_tensor(Maker *k, const char *s, const char *views, const char *special)
 {
-    static const char *const roles[] = {"in", "out", "inout", "work"};
+    static const char *const roles[] = { "in", "out", "inout", "work" };
     Problem *p = k->p;
     if (p->n_tensors == MAX_TENSORS) return fail(k, "table: too many tensors");
     Tensor *t = &p->tensors[p->n_tensors++];
@@ -235,7 +263,8 @@ static bool make_tensor(Maker *k, const char *s, const char *views, const char *
     for (t->count = 1; *s && *s != ']';) {
         char dim[16];
         s = word(s + 1, ",]", dim, sizeof dim);
-        if (t->rank == MAX_RANK || !find_size(p, dim, &t->shape[t->rank])) return fail(k, "table: %s: size '%s'", t->name, dim);
+        if (t->rank == MAX_RANK || !find_size(p, dim, &t->shape[t->rank]))
+            return fail(k, "table: %s: size '%s'", t->name, dim);
         t->count *= t->shape[t->rank++];
     }
     s = word(*s ? s + 1 : s, "", type, sizeof type);
@@ -279,16 +308,18 @@ static bool each_part(Maker *k, bool tensors, const char *list, const char *view
     return true;
 }
 
-Problem *problem_make(const Recipe *recipe, const char *sizes, const char *consts, const char *views, const char *special,
-                      uint64_t seed, char *why, size_t why_size)
+Problem *problem_make(const Recipe *recipe, const char *sizes, const char *consts, const char *views,
+    const char *special, uint64_t seed, char *why, size_t why_size)
 {
     Problem *p = calloc(1, sizeof *p);
-    Maker k = {p, why, why_size, {seed}};
+    Maker k = { p, why, why_size, { seed } };
     if (!p) return NULL;
     p->recipe = recipe;
-    bool ok = read_binds(&k, p->sizes, &p->n_sizes, sizes)
-           && read_binds(&k, p->consts, &p->n_consts, recipe->consts) && read_binds(&k, p->consts, &p->n_consts, consts)
-           && each_part(&k, true, recipe->tensors, views, special) && each_part(&k, false, recipe->scalars, NULL, NULL);
+    bool ok = read_binds(&k, p->sizes, &p->n_sizes, sizes) &&
+              read_binds(&k, p->consts, &p->n_consts, recipe->consts) &&
+              read_binds(&k, p->consts, &p->n_consts, consts) &&
+              each_part(&k, true, recipe->tensors, views, special) &&
+              each_part(&k, false, recipe->scalars, NULL, NULL);
     if (!ok) {
         problem_free(p);
         return NULL;
@@ -311,7 +342,8 @@ void problem_free(Problem *p)
 
 void problem_reset(Problem *p)
 {
-    for (int i = 0; i < p->n_tensors; i++) memcpy(p->tensors[i].base, p->tensors[i].before, p->tensors[i].bytes);
+    for (int i = 0; i < p->n_tensors; i++)
+        memcpy(p->tensors[i].base, p->tensors[i].before, p->tensors[i].bytes);
 }
 
 /* --- verdicts --- */
@@ -327,35 +359,46 @@ static void describe_index(const Tensor *t, int64_t linear, char *out, size_t si
     int64_t index[MAX_RANK];
     for (int a = t->rank - 1; a >= 0; a--) index[a] = linear % t->shape[a], linear /= t->shape[a];
     size_t n = (size_t)snprintf(out, size, "%s[", t->name);
-    for (int a = 0; a < t->rank && n < size; a++) n += (size_t)snprintf(out + n, size - n, a ? ", %lld" : "%lld", (long long)index[a]);
+    for (int a = 0; a < t->rank && n < size; a++)
+        n += (size_t)snprintf(out + n, size - n, a ? ", %lld" : "%lld", (long long)index[a]);
     if (n < size) snprintf(out + n, size - n, "]");
 }
 
 /* Keeps the worst of several outputs: by how far the bound is used up. */
-static void judge(Verdict *v, const Problem *p, const Tensor *t, const double *got, const double *want, double slack)
+static void judge(
+    Verdict *v, const Problem *p, const Tensor *t, const double *got, const double *want, double slack)
 {
-    double floor = p->recipe->floor == FLOOR_RMS ? ref_rms(want, t->count) : p->recipe->floor == FLOOR_ONE ? 1 : 0;
+    double floor = p->recipe->floor == FLOOR_RMS   ? ref_rms(want, t->count)
+                   : p->recipe->floor == FLOOR_ONE ? 1
+                                                   : 0;
     RefError e = ref_compare(t->type, got, want, t->count, floor);
     double bound = slack * bound_of(p->recipe, t->type);
-    double norm = (p->recipe->norm > 0 && ref_type_size(t->type) < 4 ? slack * p->recipe->norm : 0.7 * bound) * ref_epsilon(t->type);
+    double norm =
+        (p->recipe->norm > 0 && ref_type_size(t->type) < 4 ? slack * p->recipe->norm : 0.7 * bound) *
+        ref_epsilon(t->type);
     char where[96];
-    /* Every element within `bound` ulp keeps the norm of the error within bound * epsilon of the norm of the values. Less than
-     * that is asked for, as over many elements errors spread: rounding to nearest alone gives 0.2 to 0.29 epsilon. */
+    /* Every element within `bound` ulp keeps the norm of the error within bound * epsilon of the norm of the
+     * values. Less than that is asked for, as over many elements errors spread: rounding to nearest alone
+     * gives 0.2 to 0.29 epsilon. */
     bool norm_counts = t->count >= 64 && p->recipe->floor != FLOOR_ONE && bound > 0;
     if (e.misfits) {
         describe_index(t, e.first_misfit, where, sizeof where);
-        snprintf(v->text, sizeof v->text, "%lld elements are NaN or infinite on one side only, first %s = %g, want %g",
-                 (long long)e.misfits, where, got[e.first_misfit], want[e.first_misfit]);
+        snprintf(v->text, sizeof v->text,
+            "%lld elements are NaN or infinite on one side only, first %s = %g, want %g",
+            (long long)e.misfits, where, got[e.first_misfit], want[e.first_misfit]);
         v->ok = false;
     } else if (e.ulp > bound) {
         describe_index(t, e.worst, where, sizeof where);
-        snprintf(v->text, sizeof v->text, "%s = %.9g, want %.9g: %.3g ulp, bound %g", where, e.got, e.want, e.ulp, bound);
+        snprintf(v->text, sizeof v->text, "%s = %.9g, want %.9g: %.3g ulp, bound %g", where, e.got, e.want,
+            e.ulp, bound);
         v->ok = false;
     } else if (norm_counts && e.norm > norm) {
-        snprintf(v->text, sizeof v->text, "%s: relative norm of the error %.3g, bound %.3g", t->name, e.norm, norm);
+        snprintf(v->text, sizeof v->text, "%s: relative norm of the error %.3g, bound %.3g", t->name, e.norm,
+            norm);
         v->ok = false;
     }
-    if (v->error.worst < 0 || e.ulp * (v->bound + 1e-9) > v->error.ulp * (bound + 1e-9) || !v->ok) v->error = e, v->bound = bound;
+    if (v->error.worst < 0 || e.ulp * (v->bound + 1e-9) > v->error.ulp * (bound + 1e-9) || !v->ok)
+        v->error = e, v->bound = bound;
 }
 
 static double *gather_values(const Tensor *t, const unsigned char *base)
@@ -369,27 +412,31 @@ static double *gather_values(const Tensor *t, const unsigned char *base)
 static int64_t stray_write(const Tensor *t)
 {
     if (t->role == ROLE_IN) {
-        for (size_t i = 0; i < t->bytes; i++) if (t->base[i] != t->before[i]) return (int64_t)i;
+        for (size_t i = 0; i < t->bytes; i++)
+            if (t->base[i] != t->before[i]) return (int64_t)i;
         return -1;
     }
     size_t size = ref_type_size(t->type);
     unsigned char *mine = calloc(t->bytes, 1);
-    for (int64_t i = 0; i < t->count; i++) memset(mine + ((int64_t)t->offset + element_offset(t, i) * (int64_t)size), 1, size);
+    for (int64_t i = 0; i < t->count; i++)
+        memset(mine + ((int64_t)t->offset + element_offset(t, i) * (int64_t)size), 1, size);
     int64_t at = -1;
-    for (size_t i = 0; i < t->bytes && at < 0; i++) if (!mine[i] && t->base[i] != t->before[i]) at = (int64_t)i;
+    for (size_t i = 0; i < t->bytes && at < 0; i++)
+        if (!mine[i] && t->base[i] != t->before[i]) at = (int64_t)i;
     free(mine);
     return at;
 }
 
 Verdict problem_check(const Problem *p)
 {
-    Verdict v = {.ok = true, .error = {.worst = -1}};
+    Verdict v = { .ok = true, .error = { .worst = -1 } };
     for (int i = 0; i < p->n_tensors && v.ok; i++) {
         const Tensor *t = &p->tensors[i];
         int64_t stray = stray_write(t);
         if (stray >= 0) {
-            snprintf(v.text, sizeof v.text, "%s: byte %lld from its first element was written, which is no element of an output", t->name,
-                     (long long)stray - (long long)t->offset);
+            snprintf(v.text, sizeof v.text,
+                "%s: byte %lld from its first element was written, which is no element of an output", t->name,
+                (long long)stray - (long long)t->offset);
             v.ok = false;
         } else if (t->role == ROLE_OUT || t->role == ROLE_INOUT) {
             double *got = gather_values(t, t->base);
@@ -403,7 +450,8 @@ Verdict problem_check(const Problem *p)
 double *problem_outputs(const Problem *p, int64_t *count)
 {
     int64_t n = 0;
-    for (int i = 0; i < p->n_tensors; i++) if (p->tensors[i].role == ROLE_OUT || p->tensors[i].role == ROLE_INOUT) n += p->tensors[i].count;
+    for (int i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].role == ROLE_OUT || p->tensors[i].role == ROLE_INOUT) n += p->tensors[i].count;
     double *all = malloc(((size_t)n + 1) * sizeof *all), *at = all;
     for (int i = 0; i < p->n_tensors; i++) {
         const Tensor *t = &p->tensors[i];
@@ -416,11 +464,11 @@ double *problem_outputs(const Problem *p, int64_t *count)
 
 Verdict problem_agree(const Problem *p, const double *a, const double *b)
 {
-    Verdict v = {.ok = true, .error = {.worst = -1}};
+    Verdict v = { .ok = true, .error = { .worst = -1 } };
     for (int i = 0; i < p->n_tensors && v.ok; i++) {
         const Tensor *t = &p->tensors[i];
         if (t->role != ROLE_OUT && t->role != ROLE_INOUT) continue;
-        judge(&v, p, t, a, b, 2);         /* each may lie on its own side of the true value */
+        judge(&v, p, t, a, b, 2); /* each may lie on its own side of the true value */
         a += t->count;
         b += t->count;
     }

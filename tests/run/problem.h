@@ -1,8 +1,10 @@
-/* problem.h: one test problem: the tensors and scalars of an example at given sizes, filled from a seed, with the wanted results.
+/* problem.h: one test problem: the tensors and scalars of an example at given sizes, filled from a seed, with
+ * the wanted results.
  *
- * Tensors lie in larger allocations: guards on both sides, gaps between the elements of strided views. What is not an
- * input element is filled with 0xff bytes, which is NaN in every float format and -1 in integers: reading beside an input gives
- * NaN, an element not written stays NaN, and any byte outside the outputs that changed is reported. */
+ * Tensors lie in larger allocations: guards on both sides, gaps between the elements of strided views. What
+ * is not an input element is filled with 0xff bytes, which is NaN in every float format and -1 in integers:
+ * reading beside an input gives NaN, an element not written stays NaN, and any byte outside the outputs that
+ * changed is reported. */
 #pragma once
 #include "cases.h"
 #include "ref_compare.h"
@@ -16,17 +18,23 @@ typedef struct Tensor {
     Role role;
     RefType type;
     int rank;
-    int64_t shape[MAX_RANK], stride[MAX_RANK];      /* strides in elements */
-    int64_t count;                                  /* elements */
-    unsigned char *base, *before;                   /* the whole allocation, and what it held before the run */
-    size_t bytes;                                   /* its size */
-    size_t offset;                                  /* bytes from base to element [0, 0, ...] */
-    double *values;                                 /* row-major: an input's values (inout: before), an output's wanted ones */
-    double *want;                                   /* inout and out: the wanted values */
+    int64_t shape[MAX_RANK], stride[MAX_RANK]; /* strides in elements */
+    int64_t count;                             /* elements */
+    unsigned char *base, *before;              /* the whole allocation, and what it held before the run */
+    size_t bytes;                              /* its size */
+    size_t offset;                             /* bytes from base to element [0, 0, ...] */
+    double *values; /* row-major: an input's values (inout: before), an output's wanted ones */
+    double *want;   /* inout and out: the wanted values */
 } Tensor;
 
-typedef struct ScalarArg { char name[16]; RefType type; double value; } ScalarArg;
-typedef struct Bind { char name[16], value[24]; } Bind;
+typedef struct ScalarArg {
+    char name[16];
+    RefType type;
+    double value;
+} ScalarArg;
+typedef struct Bind {
+    char name[16], value[24];
+} Bind;
 
 typedef struct Problem {
     const Recipe *recipe;
@@ -36,26 +44,34 @@ typedef struct Problem {
     Bind sizes[MAX_BINDS], consts[MAX_BINDS];
 } Problem;
 
-/* Builds the problem and computes the reference. `sizes` and `consts` are "NAME=value ..." lists, `views` "TENSOR:kind ...",
- * `special` names an input that gets NaN and infinities, or is NULL. NULL and a text when the table is wrong. */
-Problem *problem_make(const Recipe *, const char *sizes, const char *consts, const char *views, const char *special,
-                      uint64_t seed, char *why, size_t why_size);
+/* Builds the problem and computes the reference. `sizes` and `consts` are "NAME=value ..." lists, `views`
+ * "TENSOR:kind ...", `special` names an input that gets NaN and infinities, or is NULL. NULL and a text when
+ * the table is wrong. */
+Problem *problem_make(const Recipe *, const char *sizes, const char *consts, const char *views,
+    const char *special, uint64_t seed, char *why, size_t why_size);
 void problem_free(Problem *);
 
 /* Puts all memory back to what it was before the run. */
 void problem_reset(Problem *);
 
-typedef struct Verdict { bool ok; RefError error; double bound; char text[400]; } Verdict;
-/* Compares outputs with the references, and everything else with what it was. `error` is the worst output's. */
+typedef struct Verdict {
+    bool ok;
+    RefError error;
+    double bound;
+    char text[400];
+} Verdict;
+/* Compares outputs with the references, and everything else with what it was. `error` is the worst output's.
+ */
 Verdict problem_check(const Problem *);
 
-/* The outputs' values one after another (malloc), and how two runs of one problem compare, by twice the bounds. */
+/* The outputs' values one after another (malloc), and how two runs of one problem compare, by twice the
+ * bounds. */
 double *problem_outputs(const Problem *, int64_t *count);
 Verdict problem_agree(const Problem *, const double *a, const double *b);
 
 /* For references and executors. Names that the table does not have are a mistake in the table: abort. */
 Tensor *problem_tensor(const Problem *, const char *name);
-const ScalarArg *problem_scalar(const Problem *, const char *name);     /* NULL: no such scalar */
+const ScalarArg *problem_scalar(const Problem *, const char *name); /* NULL: no such scalar */
 int64_t problem_size(const Problem *, const char *name);
-const char *problem_const(const Problem *, const char *name);       /* NULL: not given */
+const char *problem_const(const Problem *, const char *name); /* NULL: not given */
 double problem_scalar_value(const Problem *, const char *name);

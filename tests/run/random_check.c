@@ -39,13 +39,13 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     field(text, "// seed: ", number, sizeof number);
     *seed = strtoull(number, NULL, 0);
     snprintf(k->launch, sizeof k->launch, "random");
-    for (const char *p = k->tensors; (p = strchr(p, '[')); p++) {       /* role NAME[ */
+    for (const char *p = k->tensors; (p = strchr(p, '[')); p++) { /* role NAME[ */
         const char *name = p;
         while (name > k->tensors && name[-1] != ' ') name--;
         snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %.*s",
             (int)(p - name), name);
     }
-    for (const char *p = k->scalars; (p = strchr(p, '=')); p++) {       /* type NAME= */
+    for (const char *p = k->scalars; (p = strchr(p, '=')); p++) { /* type NAME= */
         const char *name = p;
         while (name > k->scalars && name[-1] != ' ') name--;
         snprintf(k->launch + strlen(k->launch), sizeof k->launch - strlen(k->launch), " %.*s",
@@ -60,14 +60,14 @@ bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, bool both, ch
     snprintf(name, sizeof name, "random%llu", (unsigned long long)seed);
     /* Integers must be equal. Floats may move by rounding, which the kernels keep from growing: 2^-10 of the
      * typical value; 16 bits by four ulp of it */
-    Recipe r = {name, name, k->tensors, k->scalars, "", {k->launch}, oracle_no_reference, 4, 8192, 0,
-        FLOOR_RMS};
+    Recipe r = { name, name, k->tensors, k->scalars, "", { k->launch }, oracle_no_reference, 4, 8192, 0,
+        FLOOR_RMS };
     if (*k->bounds) sscanf(k->bounds, "%lf %lf %lf", &r.narrow, &r.f32, &r.f64);
     *why = 0;
-    if (!oracle_write(z, name, k->text)) return snprintf(why, why_size, "cannot write the kernel's file"),
-        false;
+    if (!oracle_write(z, name, k->text))
+        return snprintf(why, why_size, "cannot write the kernel's file"), false;
     Problem *p = problem_make(&r, k->sizes, NULL, *k->views ? k->views : NULL, NULL, seed, why, why_size);
-    Verdict v = {.ok = false};
+    Verdict v = { .ok = false };
     if (p) v = oracle_check(z, p, both && z->executor != z->oracle, true);
     if (p) snprintf(why, why_size, "%s", v.text);
     oracle_forget(z, name);

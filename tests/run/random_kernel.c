@@ -1,4 +1,5 @@
-/* random_kernel.c: see random_kernel.h. A pool of variables grows statement by statement; each statement takes operands from it. */
+/* random_kernel.c: see random_kernel.h. A pool of variables grows statement by statement; each statement
+ * takes operands from it. */
 #include "random_kernel.h"
 #include "ref_random.h"
 #include <stdarg.h>
@@ -9,7 +10,11 @@ enum { MOST_VARS = 64, MOST_DEPTH = 3 };
 
 typedef enum Kind { FLOAT, INT, BOOLEAN, INDEX } Kind;
 /* A tile [1 or TM, 1 or TN]; with both flags off it still has rank 2. */
-typedef struct Var { Kind kind; bool rows, cols; char name[8]; } Var;
+typedef struct Var {
+    Kind kind;
+    bool rows, cols;
+    char name[8];
+} Var;
 
 typedef struct Maker {
     RandomKernel *k;
@@ -17,7 +22,7 @@ typedef struct Maker {
     size_t length;
     int tm, tn, n_vars, names, indent;
     Var vars[MOST_VARS];
-    char loop[8];               /* innermost loop's variable, or "" */
+    char loop[8]; /* innermost loop's variable, or "" */
 } Maker;
 
 static int below(Maker *m, int n) { return (int)ref_random_below(&m->random, (uint64_t)n); }
@@ -43,13 +48,13 @@ static void line(Maker *m, const char *format, ...)
 
 static Var *new_var(Maker *m, Kind kind, bool rows, bool cols)
 {
-    if (m->n_vars == MOST_VARS) {               /* forget an old one, but not the coordinates at the front */
+    if (m->n_vars == MOST_VARS) { /* forget an old one, but not the coordinates at the front */
         int gone = 6 + below(m, MOST_VARS - 6);
         memmove(&m->vars[gone], &m->vars[gone + 1], (size_t)(MOST_VARS - gone - 1) * sizeof(Var));
         m->n_vars--;
     }
     Var *v = &m->vars[m->n_vars++];
-    *v = (Var){kind, rows, cols, ""};
+    *v = (Var){ kind, rows, cols, "" };
     snprintf(v->name, sizeof v->name, "v%d", m->names++);
     return v;
 }
@@ -61,7 +66,8 @@ static Var pick(Maker *m, Kind kind)
         int back = chance(m, 50) ? below(m, m->n_vars < 6 ? m->n_vars : 6) : below(m, m->n_vars);
         if (m->vars[m->n_vars - 1 - back].kind == kind) return m->vars[m->n_vars - 1 - back];
     }
-    for (int i = 0; i < m->n_vars; i++) if (m->vars[i].kind == kind) return m->vars[i];
+    for (int i = 0; i < m->n_vars; i++)
+        if (m->vars[i].kind == kind) return m->vars[i];
     return m->vars[0];
 }
 
@@ -71,20 +77,24 @@ static Var pick_full(Maker *m, Kind kind)
         Var v = pick(m, kind);
         if (v.rows && v.cols) return v;
     }
-    for (int i = 0; i < m->n_vars; i++) if (m->vars[i].kind == kind && m->vars[i].rows && m->vars[i].cols) return m->vars[i];
+    for (int i = 0; i < m->n_vars; i++)
+        if (m->vars[i].kind == kind && m->vars[i].rows && m->vars[i].cols) return m->vars[i];
     return m->vars[0];
 }
 
-#define CHOOSE(m, ...) ((const char *const[]){__VA_ARGS__})[below(m, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))]
+#define CHOOSE(m, ...) \
+    ((const char *const[]){ \
+        __VA_ARGS__ })[below(m, (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)))]
 
 /* --- statements that make one value --- */
 
 static void float_unary(Maker *m)
 {
     Var a = pick(m, FLOAT);
-    const char *f = CHOOSE(m, "tanh(%s)", "sigmoid(%s)", "exp(min(%s, 2.0))", "abs(%s)", "-%s", "rsqrt(1.0 + abs(%s))", "sin(%s)", "cos(%s)",
-                           "erf(%s)", "log(1.0 + abs(%s))", "%s * 0.5", "maxnum(%s, 0.25)", "clamp(%s, -1.0, 1.5)", "exp2(min(%s, 1.0))",
-                           "f32(f64(%s))", "1.0 - %s", "squash(%s, 0.75)");
+    const char *f =
+        CHOOSE(m, "tanh(%s)", "sigmoid(%s)", "exp(min(%s, 2.0))", "abs(%s)", "-%s", "rsqrt(1.0 + abs(%s))",
+            "sin(%s)", "cos(%s)", "erf(%s)", "log(1.0 + abs(%s))", "%s * 0.5", "maxnum(%s, 0.25)",
+            "clamp(%s, -1.0, 1.5)", "exp2(min(%s, 1.0))", "f32(f64(%s))", "1.0 - %s", "squash(%s, 0.75)");
     char expr[64];
     snprintf(expr, sizeof expr, f, a.name);
     line(m, "let %s = %s;", new_var(m, FLOAT, a.rows, a.cols)->name, expr);
@@ -93,8 +103,8 @@ static void float_unary(Maker *m)
 static void float_binary(Maker *m)
 {
     Var a = pick(m, FLOAT), b = pick(m, FLOAT);
-    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * tanh(%s)", "max(%s, %s)", "min(%s, %s)", "%s / (1.0 + abs(%s))", "fma(%s, 0.5, %s)",
-                           "squash(%s, %s)", "exp(min(%s - abs(%s), 1.0))");
+    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * tanh(%s)", "max(%s, %s)", "min(%s, %s)",
+        "%s / (1.0 + abs(%s))", "fma(%s, 0.5, %s)", "squash(%s, %s)", "exp(min(%s - abs(%s), 1.0))");
     char expr[64];
     snprintf(expr, sizeof expr, f, a.name, b.name);
     line(m, "let %s = %s;", new_var(m, FLOAT, a.rows || b.rows, a.cols || b.cols)->name, expr);
@@ -103,9 +113,10 @@ static void float_binary(Maker *m)
 static void int_op(Maker *m)
 {
     Var a = pick(m, INT), b = pick(m, INT);
-    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * %s", "%s / %s", "%s %% %s", "%s & %s", "%s | %s", "%s ^ %s", "%s << (%s & 7)", "%s >> %s",
-                           "min(%s, %s)", "max(%s, %s)", "abs(%s) + %s", "i32(i8(%s)) - %s", "i32(u8(%s)) * %s", "i32(i64(%s) * i64(%s) >> 3)",
-                           "~%s + %s", "i32(u32(%s) / u32(%s))", "i32(u16(%s)) | %s", "clamp(%s, -9, 99) + %s");
+    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * %s", "%s / %s", "%s %% %s", "%s & %s", "%s | %s",
+        "%s ^ %s", "%s << (%s & 7)", "%s >> %s", "min(%s, %s)", "max(%s, %s)", "abs(%s) + %s",
+        "i32(i8(%s)) - %s", "i32(u8(%s)) * %s", "i32(i64(%s) * i64(%s) >> 3)", "~%s + %s",
+        "i32(u32(%s) / u32(%s))", "i32(u16(%s)) | %s", "clamp(%s, -9, 99) + %s");
     char expr[80];
     snprintf(expr, sizeof expr, f, a.name, b.name);
     line(m, "let %s = %s;", new_var(m, INT, a.rows || b.rows, a.cols || b.cols)->name, expr);
@@ -120,7 +131,8 @@ static void int_from_index(Maker *m)
 static void index_op(Maker *m)
 {
     Var a = pick(m, INDEX), b = pick(m, INDEX);
-    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * 3 - %s", "%s / 3 + %s %% 5", "min(%s, %s)", "max(%s - %s, 0)", "cdiv(%s, 4) + %s");
+    const char *f = CHOOSE(m, "%s + %s", "%s - %s", "%s * 3 - %s", "%s / 3 + %s %% 5", "min(%s, %s)",
+        "max(%s - %s, 0)", "cdiv(%s, 4) + %s");
     char expr[80];
     snprintf(expr, sizeof expr, f, a.name, b.name);
     line(m, "let %s = %s;", new_var(m, INDEX, a.rows || b.rows, a.cols || b.cols)->name, expr);
@@ -131,9 +143,15 @@ static void comparison(Maker *m)
     Kind kind = chance(m, 50) ? INT : INDEX;
     Var a = pick(m, kind), b = pick(m, kind);
     const char *relation = CHOOSE(m, "<", "<=", ">", ">=", "==", "!=");
-    if (chance(m, 40)) line(m, "let %s = %s %s %d;", new_var(m, BOOLEAN, a.rows, a.cols)->name, a.name, relation, below(m, 20) - 4);
-    else if (kind == INDEX && chance(m, 50)) line(m, "let %s = %s %s %s;", new_var(m, BOOLEAN, a.rows, a.cols)->name, a.name, relation, chance(m, 50) ? "N" : "M");
-    else line(m, "let %s = %s %s %s;", new_var(m, BOOLEAN, a.rows || b.rows, a.cols || b.cols)->name, a.name, relation, b.name);
+    if (chance(m, 40))
+        line(m, "let %s = %s %s %d;", new_var(m, BOOLEAN, a.rows, a.cols)->name, a.name, relation,
+            below(m, 20) - 4);
+    else if (kind == INDEX && chance(m, 50))
+        line(m, "let %s = %s %s %s;", new_var(m, BOOLEAN, a.rows, a.cols)->name, a.name, relation,
+            chance(m, 50) ? "N" : "M");
+    else
+        line(m, "let %s = %s %s %s;", new_var(m, BOOLEAN, a.rows || b.rows, a.cols || b.cols)->name, a.name,
+            relation, b.name);
 }
 
 static void logic(Maker *m)
@@ -159,10 +177,15 @@ static void reduction(Maker *m)
     int axis = below(m, 2);
     int extent = axis ? (a.cols ? m->tn : 1) : (a.rows ? m->tm : 1);
     Var *v = new_var(m, kind, axis == 0 ? false : a.rows, axis == 1 ? false : a.cols);
-    if (kind == FLOAT && chance(m, 50)) line(m, "let %s = sum(%s, axis = %d) * (1.0 / %d.0);", v->name, a.name, axis, extent);
-    else if (kind == INT && chance(m, 30)) line(m, "let %s = i32(%s(%s, axis = %d));", v->name, CHOOSE(m, "argmax", "argmin"), a.name, axis);
-    else if (kind == INT && chance(m, 30)) line(m, "let %s = reduce(%s, axis = %d, init = 0, combine = mix);", v->name, a.name, axis);
-    else line(m, "let %s = %s(%s, axis = %d);", v->name, kind == INT && chance(m, 40) ? "sum" : CHOOSE(m, "max", "min"), a.name, axis);
+    if (kind == FLOAT && chance(m, 50))
+        line(m, "let %s = sum(%s, axis = %d) * (1.0 / %d.0);", v->name, a.name, axis, extent);
+    else if (kind == INT && chance(m, 30))
+        line(m, "let %s = i32(%s(%s, axis = %d));", v->name, CHOOSE(m, "argmax", "argmin"), a.name, axis);
+    else if (kind == INT && chance(m, 30))
+        line(m, "let %s = reduce(%s, axis = %d, init = 0, combine = mix);", v->name, a.name, axis);
+    else
+        line(m, "let %s = %s(%s, axis = %d);", v->name,
+            kind == INT && chance(m, 40) ? "sum" : CHOOSE(m, "max", "min"), a.name, axis);
 }
 
 static void scan(Maker *m)
@@ -171,7 +194,8 @@ static void scan(Maker *m)
     Var a = pick(m, is_float ? FLOAT : INT);
     int axis = below(m, 2), extent = axis ? (a.cols ? m->tn : 1) : (a.rows ? m->tm : 1);
     Var *v = new_var(m, is_float ? FLOAT : INT, a.rows, a.cols);
-    if (is_float && chance(m, 50)) line(m, "let %s = cumsum(%s, axis = %d) * (1.0 / %d.0);", v->name, a.name, axis, extent);
+    if (is_float && chance(m, 50))
+        line(m, "let %s = cumsum(%s, axis = %d) * (1.0 / %d.0);", v->name, a.name, axis, extent);
     else line(m, "let %s = %s(%s, axis = %d);", v->name, is_float ? "cummax" : "cumsum", a.name, axis);
 }
 
@@ -181,7 +205,8 @@ static void shape(Maker *m)
     Var a = pick_full(m, kind);
     Var *v = new_var(m, kind, true, true);
     if (chance(m, 40)) line(m, "let %s = transpose(reshape(%s, [%d, %d]));", v->name, a.name, m->tn, m->tm);
-    else if (chance(m, 40)) line(m, "let %s = reshape(transpose(%s), [%d, %d]);", v->name, a.name, m->tm, m->tn);
+    else if (chance(m, 40))
+        line(m, "let %s = reshape(transpose(%s), [%d, %d]);", v->name, a.name, m->tm, m->tn);
     else if (chance(m, 40)) line(m, "let %s = sort(%s);", v->name, a.name);
     else if (m->tn % 2 == 0) {
         int n = m->names++;
@@ -207,23 +232,25 @@ static const char *offset(Maker *m, char *out, size_t size, bool columns)
     const char *at = columns ? "j" : "i";
     if (*m->loop && chance(m, 60)) snprintf(out, size, "%s*%d", m->loop, extent);
     else if (chance(m, 50)) snprintf(out, size, "%s*%d", at, extent);
-    else snprintf(out, size, "%s*%d + %d", at, extent, below(m, 2*extent + 3) - extent - 1);
+    else snprintf(out, size, "%s*%d + %d", at, extent, below(m, 2 * extent + 3) - extent - 1);
     return out;
 }
 
 static void load_matrix(Maker *m)
 {
     bool is_float = chance(m, 60), turned = chance(m, 25);
-    char rows[48], cols[48], steps[2][16] = {"", ""}, options[80] = "";
+    char rows[48], cols[48], steps[2][16] = { "", "" }, options[80] = "";
     offset(m, rows, sizeof rows, false);
     offset(m, cols, sizeof cols, true);
-    for (int a = 0; a < 2; a++) if (chance(m, 15)) snprintf(steps[a], sizeof steps[a], " : %d", 2 + below(m, 2));
+    for (int a = 0; a < 2; a++)
+        if (chance(m, 15)) snprintf(steps[a], sizeof steps[a], " : %d", 2 + below(m, 2));
     if (chance(m, 30)) snprintf(options, sizeof options, is_float ? ", pad = 0.75" : ", pad = 7");
     if (turned) strcat(options, ", order = (1, 0)");
     if (chance(m, 20)) strcat(options, ", latency = 3");
     Var *v = new_var(m, is_float ? FLOAT : INT, true, true);
-    line(m, "let %s = load(%s[%s +: %d%s, %s +: %d%s]%s);", v->name, is_float ? "A" : "B", turned ? cols : rows, turned ? m->tn : m->tm, steps[0],
-         turned ? rows : cols, turned ? m->tm : m->tn, steps[1], options);
+    line(m, "let %s = load(%s[%s +: %d%s, %s +: %d%s]%s);", v->name, is_float ? "A" : "B",
+        turned ? cols : rows, turned ? m->tn : m->tm, steps[0], turned ? rows : cols, turned ? m->tm : m->tn,
+        steps[1], options);
 }
 
 static void load_vector(Maker *m)
@@ -240,8 +267,14 @@ static void gather(Maker *m)
     Var *v = new_var(m, is_float ? FLOAT : INT, true, true);
     const char *tensor = is_float ? "A" : "B";
     /* The sum with row and col makes every operand a full tile. */
-    if (chance(m, 50)) line(m, "let %s = gather(%s[%s + 0*row + 0*col, %s + 0*row + 0*col], pad = 2);", v->name, tensor, a.name, b.name);
-    else line(m, "let %s = gather(%s[index(%s) %% 11 + 0*row + 0*col, col + 0*row], mask = %s && row >= 0 && col >= 0);", v->name, tensor, d.name, c.name);
+    if (chance(m, 50))
+        line(m, "let %s = gather(%s[%s + 0*row + 0*col, %s + 0*row + 0*col], pad = 2);", v->name, tensor,
+            a.name, b.name);
+    else
+        line(m,
+            "let %s = gather(%s[index(%s) %% 11 + 0*row + 0*col, col + 0*row], mask = %s && row >= 0 && col "
+            ">= 0);",
+            v->name, tensor, d.name, c.name);
 }
 
 /* A tensor that is read and written: the order of the program must hold. */
@@ -249,7 +282,9 @@ static void state(Maker *m)
 {
     Var a = pick_full(m, FLOAT);
     if (chance(m, 60)) line(m, "store(S[i*%d +: %d, j*%d +: %d], %s);", m->tm, m->tm, m->tn, m->tn, a.name);
-    if (chance(m, 60)) line(m, "let %s = load(S[i*%d +: %d, j*%d +: %d]);", new_var(m, FLOAT, true, true)->name, m->tm, m->tm, m->tn, m->tn);
+    if (chance(m, 60))
+        line(m, "let %s = load(S[i*%d +: %d, j*%d +: %d]);", new_var(m, FLOAT, true, true)->name, m->tm,
+            m->tm, m->tn, m->tn);
 }
 
 /* --- control --- */
@@ -273,14 +308,16 @@ static void loop(Maker *m, int depth)
     }
     m->indent++;
     snprintf(m->loop, sizeof m->loop, "t%d", n);
-    Var carried[2] = {{FLOAT, true, true, ""}, {INT, true, true, ""}};
+    Var carried[2] = { { FLOAT, true, true, "" }, { INT, true, true, "" } };
     snprintf(carried[0].name, sizeof carried[0].name, "x%d", n);
     snprintf(carried[1].name, sizeof carried[1].name, "n%d", n);
     if (m->n_vars + 2 <= MOST_VARS) m->vars[m->n_vars++] = carried[0], m->vars[m->n_vars++] = carried[1];
     statements(m, 2 + below(m, 4), depth + 1);
     f = pick_full(m, FLOAT);
     i = pick_full(m, INT);
-    if (chance(m, 70)) line(m, "x%d = x%d * 0.5 + tanh(%s) * tanh(x%d) * 0.5;", n, n, f.name, n);        /* no step makes a difference larger */
+    if (chance(m, 70))
+        line(m, "x%d = x%d * 0.5 + tanh(%s) * tanh(x%d) * 0.5;", n, n, f.name,
+            n); /* no step makes a difference larger */
     else line(m, "x%d = %s;", n, f.name);
     line(m, chance(m, 50) ? "n%d = n%d + %s;" : "n%d = n%d ^ %s;", n, n, i.name);
     m->indent--;
@@ -327,9 +364,10 @@ static void repeat(Maker *m)
 static void statement(Maker *m, int depth)
 {
     typedef void Statement(Maker *);
-    static Statement *const all[] = {float_unary, float_unary, float_binary, float_binary, float_binary, int_op, int_op, int_op, int_from_index, index_op,
-                                     comparison, comparison, logic, selection, selection, reduction, reduction, scan, shape, product,
-                                     load_matrix, load_matrix, load_matrix, load_vector, gather, state, repeat};
+    static Statement *const all[] = { float_unary, float_unary, float_binary, float_binary, float_binary,
+        int_op, int_op, int_op, int_from_index, index_op, comparison, comparison, logic, selection, selection,
+        reduction, reduction, scan, shape, product, load_matrix, load_matrix, load_matrix, load_vector,
+        gather, state, repeat };
     if (depth < MOST_DEPTH && chance(m, 10)) loop(m, depth);
     else if (depth < MOST_DEPTH && chance(m, 6)) branch(m, depth);
     else all[below(m, (int)(sizeof all / sizeof *all))](m);
@@ -346,7 +384,8 @@ static void head(Maker *m)
 {
     line(m, "fn squash(a, b) { return a / (1.0 + abs(a - b)); }");
     line(m, "fn mix(a, b) { return a ^ b; }");
-    line(m, "kernel random(in f32 A[M, N], in i32 B[M, N], in f32 C[N], inout f32 S[M, N], out f32 Y[M, N], out i32 Z[M, N], out f32 R[M], i32 k, f32 s)");
+    line(m, "kernel random(in f32 A[M, N], in i32 B[M, N], in f32 C[N], inout f32 S[M, N], out f32 Y[M, N], "
+            "out i32 Z[M, N], out f32 R[M], i32 k, f32 s)");
     line(m, "    grid (cdiv(N, %d), cdiv(M, %d))", m->tn, m->tm);
     line(m, "{");
     m->indent = 1;
@@ -357,8 +396,9 @@ static void head(Maker *m)
     line(m, "let b = load(B[i*%d +: %d, j*%d +: %d]);", m->tm, m->tm, m->tn, m->tn);
     line(m, "let p = row >= 2*col && col < N;");
     line(m, "let c = full([1, 1], s, f32);");
-    const Var start[] = {{INDEX, true, false, "row"}, {INDEX, false, true, "col"}, {FLOAT, true, true, "a"}, {INT, true, true, "b"},
-                         {BOOLEAN, true, true, "p"}, {FLOAT, false, false, "c"}};
+    const Var start[] = { { INDEX, true, false, "row" }, { INDEX, false, true, "col" },
+        { FLOAT, true, true, "a" }, { INT, true, true, "b" }, { BOOLEAN, true, true, "p" },
+        { FLOAT, false, false, "c" } };
     memcpy(m->vars, start, sizeof start);
     m->n_vars = 6;
 }
@@ -381,16 +421,18 @@ static void tail(Maker *m)
 
 void random_kernel(uint64_t seed, RandomKernel *out)
 {
-    static const int rows[] = {1, 3, 8, 16}, cols[] = {1, 5, 8, 16, 32}, sizes[] = {1, 7, 16, 33, 40};
+    static const int rows[] = { 1, 3, 8, 16 }, cols[] = { 1, 5, 8, 16, 32 }, sizes[] = { 1, 7, 16, 33, 40 };
     memset(out, 0, sizeof *out);
-    Maker m = {.k = out, .random = {seed}};
+    Maker m = { .k = out, .random = { seed } };
     m.tm = rows[below(&m, 4)];
     m.tn = cols[below(&m, 5)];
     head(&m);
     statements(&m, 6 + below(&m, 14), 0);
     tail(&m);
-    snprintf(out->tensors, sizeof out->tensors, "in A[M,N] f32; in B[M,N] i32 int:%d; in C[N] f32; inout S[M,N] f32; out Y[M,N] f32; out Z[M,N] i32; out R[M] f32",
-             chance(&m, 50) ? 20 : 2000000000);
+    snprintf(out->tensors, sizeof out->tensors,
+        "in A[M,N] f32; in B[M,N] i32 int:%d; in C[N] f32; inout S[M,N] f32; out Y[M,N] f32; out Z[M,N] i32; "
+        "out R[M] f32",
+        chance(&m, 50) ? 20 : 2000000000);
     snprintf(out->scalars, sizeof out->scalars, "i32 k=%d; f32 s=0.375", below(&m, 8));
     snprintf(out->launch, sizeof out->launch, "random A B C S Y Z R k s");
     snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d", sizes[below(&m, 5)], sizes[below(&m, 5)]);

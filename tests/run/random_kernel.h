@@ -1,16 +1,19 @@
-/* random_kernel.h: random kernels in the language, valid by construction, whose results do not hang on a last bit.
+/* random_kernel.h: random kernels in the language, valid by construction, whose results do not hang on a last
+ * bit.
  *
- * Integer values may do anything; they must come out equal. Float values never decide a branch, an index or an integer, stay of
- * moderate size and are never divided by something near zero, so that rounding differently moves them by little. */
+ * Integer values may do anything; they must come out equal. Float values never decide a branch, an index or
+ * an integer, stay of moderate size and are never divided by something near zero, so that rounding
+ * differently moves them by little. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct RandomKernel {
-    char text[16384];           /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of cases.h */
+    char text[16384]; /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of
+                         cases.h */
     char tensors[1024], scalars[64], launch[160], sizes[256];
-    char views[128], bounds[64];        /* as in a kernel's file (kernel_file.h); empty: none, the usual ones */
+    char views[128], bounds[64]; /* as in a kernel's file (kernel_file.h); empty: none, the usual ones */
 } RandomKernel;
 
 /* Kernel number `seed`; the same on every machine. */

@@ -3,10 +3,12 @@
  *     tile_random_test --device=interp --first=1 --count=200
  *     tile_random_test --device=cpu finds/one.tile finds/two.tile
  *
- * --products: kernels of matrix products (random_product.c); --arrangements: of products in every arrangement (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from: the first of them.
+ * --products: kernels of matrix products (random_product.c); --arrangements: of products in every arrangement
+ * (arrange.h); before --show. Files: kernel_file.h. --draws: of sizes that are drawn, how many (3); --from:
+ * the first of them.
  *
- * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit status 0, 1, 2 for wrong
- * options, 77 where the device is not there. */
+ * A kernel that fails is printed whole, in the form in which it can be kept as a file and run again. Exit
+ * status 0, 1, 2 for wrong options, 77 where the device is not there. */
 #include "kernel_file.h"
 #include "oracle.h"
 #include "random_check.h"
@@ -14,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Fuzz { Oracle z; void (*make)(uint64_t, RandomKernel *); int number, draws; uint64_t first_draw; } Fuzz;
+typedef struct Fuzz {
+    Oracle z;
+    void (*make)(uint64_t, RandomKernel *);
+    int number, draws;
+    uint64_t first_draw;
+} Fuzz;
 
 static bool run_seed(Fuzz *z, uint64_t seed)
 {
@@ -28,14 +35,17 @@ static bool run_seed(Fuzz *z, uint64_t seed)
 }
 
 /* Each alternative of a file with each other; of sizes that are drawn, as many as asked for. */
-static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const char *consts, const char *views, const char *special, uint64_t seed)
+static bool run_problem(Fuzz *z, const KernelFile *k, const char *sizes, const char *consts,
+    const char *views, const char *special, uint64_t seed)
 {
     char name[32], why[2000] = "";
     snprintf(name, sizeof name, "random%d", z->number++);
-    Recipe r = {name, name, k->tensors, k->scalars, k->defaults, {k->launch[0], *k->launch[1] ? k->launch[1] : NULL, *k->launch[2] ? k->launch[2] : NULL, *k->launch[3] ? k->launch[3] : NULL},
-                oracle_no_reference, k->exact ? 0 : 4, k->exact ? 0 : 8192, k->exact ? 0 : 1 << 20, FLOOR_RMS};
+    Recipe r = { name, name, k->tensors, k->scalars, k->defaults,
+        { k->launch[0], *k->launch[1] ? k->launch[1] : NULL, *k->launch[2] ? k->launch[2] : NULL,
+            *k->launch[3] ? k->launch[3] : NULL },
+        oracle_no_reference, k->exact ? 0 : 4, k->exact ? 0 : 8192, k->exact ? 0 : 1 << 20, FLOOR_RMS };
     if (*k->bounds) sscanf(k->bounds, "%lf %lf %lf", &r.narrow, &r.f32, &r.f64);
-    Verdict v = {.ok = oracle_write(&z->z, name, k->text)};
+    Verdict v = { .ok = oracle_write(&z->z, name, k->text) };
     Problem *p = v.ok ? problem_make(&r, sizes, consts, views, special, seed, why, sizeof why) : NULL;
     if (p) v = oracle_check(&z->z, p, z->z.executor != z->z.oracle, true);
     else snprintf(v.text, sizeof v.text, "%s", *why ? why : "cannot write the kernel's file"), v.ok = false;
@@ -61,14 +71,21 @@ static bool run_file(Fuzz *z, const char *path)
             for (int draw = 0; ok && draw < (strstr(one, "..") ? z->draws : 1); draw++) {
                 uint64_t seed = k->seed + z->first_draw + (uint64_t)draw;
                 const char *special = *k->special && (!k->drawn || draw & 1) ? k->special : NULL;
-                if (!kernel_file_sizes(one, seed, drawn, sizeof drawn)) { printf("FAIL %s: sizes '%s' are not understood\n", path, one); ok = false; break; }
+                if (!kernel_file_sizes(one, seed, drawn, sizeof drawn)) {
+                    printf("FAIL %s: sizes '%s' are not understood\n", path, one);
+                    ok = false;
+                    break;
+                }
                 if (*k->views) memcpy(views, k->views, sizeof views);
                 else if (k->drawn && draw) kernel_file_views(k, seed, views, sizeof views);
                 else strcpy(views, "-");
                 for (char *v = views, *rest; ok && v; v = rest) {
                     rest = kernel_file_cut(&v, view, sizeof view);
                     ok = run_problem(z, k, drawn, each, strcmp(view, "-") ? view : NULL, special, seed);
-                    if (!ok) printf("// in %s, sizes %s, consts %s, views %s%s%s\n", path, drawn, *each ? each : "-", *view ? view : "-", special ? ", special " : "", special ? special : "");
+                    if (!ok)
+                        printf("// in %s, sizes %s, consts %s, views %s%s%s\n", path, drawn,
+                            *each ? each : "-", *view ? view : "-", special ? ", special " : "",
+                            special ? special : "");
                 }
             }
         }
@@ -84,13 +101,14 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --arrangements] [--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
+static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --arrangements] "
+                            "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 100, failed = 0, n_files = 0;
     const char *device = "interp", *v;
-    Fuzz z = {.draws = 3, .make = random_kernel};
+    Fuzz z = { .draws = 3, .make = random_kernel };
     for (int i = 1; i < argc; i++) {
         if ((v = value_of(argv[i], "--device"))) device = v;
         else if ((v = value_of(argv[i], "--first"))) first = strtoull(v, NULL, 0);
@@ -110,9 +128,11 @@ int main(int argc, char **argv)
     }
     int status = oracle_open(&z.z, device);
     if (status) return status;
-    for (int i = 1; i < argc; i++) if (*argv[i] != '-') failed += !run_file(&z, argv[i]);
+    for (int i = 1; i < argc; i++)
+        if (*argv[i] != '-') failed += !run_file(&z, argv[i]);
     for (uint64_t seed = first; !n_files && seed < first + count; seed++) failed += !run_seed(&z, seed);
     oracle_close(&z.z);
-    printf("%llu random kernels on %s, %llu failed\n", (unsigned long long)(n_files ? n_files : count), device, (unsigned long long)failed);
+    printf("%llu random kernels on %s, %llu failed\n", (unsigned long long)(n_files ? n_files : count),
+        device, (unsigned long long)failed);
     return failed > 0;
 }

@@ -31,16 +31,24 @@ enum { MOST_JOBS = 64, NO_DEVICE = 77 };
 typedef void MakeKernel(uint64_t, RandomKernel *);
 /* What a child tells its parent: which kernel it is at, how many it has done; and where the parent makes it
  * end. */
-typedef struct Progress { volatile uint64_t at, to, ran, skipped; } Progress;
-typedef struct Job { pid_t pid; int index; uint64_t from, to, seen; time_t begun; bool late; } Job;
+typedef struct Progress {
+    volatile uint64_t at, to, ran, skipped;
+} Progress;
+typedef struct Job {
+    pid_t pid;
+    int index;
+    uint64_t from, to, seen;
+    time_t begun;
+    bool late;
+} Job;
 typedef struct Queue {
     const char *device, *save, *file, *list;
     MakeKernel *make;
     uint64_t first, count, batch, next;
     int jobs, limit, seconds, draws;
-    char folder[32];                    /* of what the children say */
+    char folder[32]; /* of what the children say */
     Job job[MOST_JOBS];
-    Progress *progress;                 /* shared; the last for the kernel that is made small */
+    Progress *progress; /* shared; the last for the kernel that is made small */
     uint64_t ran, failed, skipped;
     Oracle oracle;
     RandomKernel kernel;
@@ -51,9 +59,7 @@ typedef struct Queue {
 } Queue;
 
 static void path_of(const Queue *q, int index, const char *what, char *out, size_t size)
-{
-    snprintf(out, size, "%s/%s%d", q->folder, what, index);
-}
+{ snprintf(out, size, "%s/%s%d", q->folder, what, index); }
 
 /* Kernel number `seed`, or the file. */
 static const RandomKernel *made(const Queue *q, uint64_t seed, RandomKernel *k)
@@ -71,7 +77,8 @@ static void choose_order(const Queue *q, uint64_t seed, int draw)
 {
     RefRandom r = { seed * 5 + (uint64_t)draw };
     if (q->oracle.executor->draw)
-        q->oracle.executor->draw(q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
+        q->oracle.executor->draw(
+            q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
 }
 
 /* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: runs in place of kernel number j->from. */
@@ -96,7 +103,11 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
         }
         const char *(*text)(const void *) = q->oracle.executor->text;
         if (text && list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
-        if (!ok) { puts(why); fflush(NULL); return 1; }
+        if (!ok) {
+            puts(why);
+            fflush(NULL);
+            return 1;
+        }
         p->skipped += !strncmp(why, "SKIP:", 5);
         p->ran++;
     }
@@ -138,7 +149,8 @@ static void read_said(const Queue *q, const Job *j, char *said, size_t size)
     size_t n = f ? fread(said, 1, size - 1, f) : 0;
     said[n] = 0;
     if (f) fclose(f);
-    for (size_t i = 0; i < n; i++) if (said[i] == '\n') said[i] = i + 1 < n ? ' ' : 0;
+    for (size_t i = 0; i < n; i++)
+        if (said[i] == '\n') said[i] = i + 1 < n ? ' ' : 0;
 }
 
 /* How a child ended, by its status; *what is empty where it ended well. */
@@ -152,7 +164,11 @@ static void describe(const Queue *q, const Job *j, int status, char *what, size_
     if (n) read_said(q, j, what + n, size - n);
 }
 
-typedef struct Alike { Queue *q; uint64_t seed; char kind[200]; } Alike;
+typedef struct Alike {
+    Queue *q;
+    uint64_t seed;
+    char kind[200];
+} Alike;
 
 /* A message without its numbers, names and paths. */
 static void kind_of(const char *what, char *out, size_t size)
@@ -167,13 +183,13 @@ static void kind_of(const char *what, char *out, size_t size)
 static bool fails_alike(const RandomKernel *k, void *user)
 {
     Alike *a = user;
-    Job j = {.index = MOST_JOBS, .from = a->seed, .to = a->seed + 1};
+    Job j = { .index = MOST_JOBS, .from = a->seed, .to = a->seed + 1 };
     char what[1200], kind[200];
     int status;
     begin(a->q, &j, k);
     while (waitpid(j.pid, &status, WNOHANG) == 0) {
         watch(a->q, &j);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
     describe(a->q, &j, status, what, sizeof what);
     kind_of(what, kind, sizeof kind);
@@ -190,7 +206,7 @@ static void report(Queue *q, uint64_t seed, const char *what)
     if (!q->save && !q->reduce) return;
     made(q, seed, &k);
     if (q->reduce) {
-        Alike alike = {.q = q, .seed = seed};
+        Alike alike = { .q = q, .seed = seed };
         kind_of(what, alike.kind, sizeof alike.kind);
         random_reduce(&k, fails_alike, &alike);
     }
@@ -251,17 +267,19 @@ static int loop(Queue *q)
         pid_t pid = waitpid(-1, &status, WNOHANG);
         for (int i = 0; i < q->jobs; i++) {
             Job *j = &q->job[i];
-            if (pid > 0 && j->pid == pid) { busy--; if (!end(q, j, status)) return NO_DEVICE; }
-            else if (j->pid) {
+            if (pid > 0 && j->pid == pid) {
+                busy--;
+                if (!end(q, j, status)) return NO_DEVICE;
+            } else if (j->pid) {
                 watch(q, j);
                 if (time(NULL) - from >= q->seconds) q->progress[i].to = j->to = q->progress[i].at + 1;
             }
         }
-        if (pid <= 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        if (pid <= 0) nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
     printf("%llu kernels on %s from seed %llu, %llu failed, %llu larger than the device, %ld s\n",
-           (unsigned long long)q->ran, q->device, (unsigned long long)q->first, (unsigned long long)q->failed,
-           (unsigned long long)q->skipped, (long)(time(NULL) - from));
+        (unsigned long long)q->ran, q->device, (unsigned long long)q->first, (unsigned long long)q->failed,
+        (unsigned long long)q->skipped, (long)(time(NULL) - from));
     return q->failed > 0;
 }
 
@@ -298,8 +316,11 @@ static const char *value_of(const char *arg, const char *name)
 
 static bool take_option(Queue *q, const char *arg)
 {
-    static const struct { const char *name; MakeKernel *make; } kinds[] = {
-        { "arrangement", random_arrangement }, { "products", random_product }, { "kernel", random_kernel } };
+    static const struct {
+        const char *name;
+        MakeKernel *make;
+    } kinds[] = { { "arrangement", random_arrangement }, { "products", random_product },
+        { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
@@ -311,8 +332,8 @@ static bool take_option(Queue *q, const char *arg)
     else if ((v = value_of(arg, "--draws"))) q->draws = atoi(v);
     else if ((v = value_of(arg, "--limit"))) q->limit = atoi(v);
     else if ((v = value_of(arg, "--seconds"))) q->seconds = atoi(v);
-    else if ((v = value_of(arg, "--file"))) return q->file = v, q->count = 1,
-        random_read(v, &q->kernel, &q->first);
+    else if ((v = value_of(arg, "--file")))
+        return q->file = v, q->count = 1, random_read(v, &q->kernel, &q->first);
     else if (!strcmp(arg, "--reduce")) q->reduce = true;
     else if (!strcmp(arg, "--both")) q->both = true;
     else if ((v = value_of(arg, "--kind"))) {
@@ -325,9 +346,16 @@ static bool take_option(Queue *q, const char *arg)
 
 int main(int argc, char **argv)
 {
-    static Queue q = {.device = "interp", .make = random_arrangement, .first = 1, .count = 100, .batch = 1, .draws = 1,
-        .jobs = 1, .limit = 60, .seconds = 1 << 30,
-                      .folder = "/tmp/tile-queue-XXXXXX"};
+    static Queue q = { .device = "interp",
+        .make = random_arrangement,
+        .first = 1,
+        .count = 100,
+        .batch = 1,
+        .draws = 1,
+        .jobs = 1,
+        .limit = 60,
+        .seconds = 1 << 30,
+        .folder = "/tmp/tile-queue-XXXXXX" };
     for (int i = 1; i < argc; i++)
         if (!take_option(&q, argv[i]))
             return fprintf(stderr, "tile_random_queue: '%s' is no option\n", argv[i]), 2;

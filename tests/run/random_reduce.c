@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Reducer { RandomKernel *k, *tried; StillFails *fails; void *user; } Reducer;
+typedef struct Reducer {
+    RandomKernel *k, *tried;
+    StillFails *fails;
+    void *user;
+} Reducer;
 
 /* Keeps what was tried if it fails as before. */
 static bool keep(Reducer *r)
@@ -17,9 +21,7 @@ static bool keep(Reducer *r)
 }
 
 static void cut(char *text, size_t from, size_t to)
-{
-    memmove(text + from, text + to, strlen(text + to) + 1);
-}
+{ memmove(text + from, text + to, strlen(text + to) + 1); }
 
 /* --- lines --- */
 
@@ -46,12 +48,18 @@ static bool lines(Reducer *r)
         size_t end = line_end(text, at), close = block_end(text, at);
         *r->tried = *r->k;
         cut(r->tried->text, at, close ? line_end(text, close) : end);
-        if (keep(r)) { changed = true; continue; }
+        if (keep(r)) {
+            changed = true;
+            continue;
+        }
         if (close) {
             *r->tried = *r->k;
             cut(r->tried->text, close, line_end(text, close));
             cut(r->tried->text, at, end);
-            if (keep(r)) { changed = true; continue; }
+            if (keep(r)) {
+                changed = true;
+                continue;
+            }
         }
         at = line_end(r->k->text, at);
     }
@@ -62,11 +70,19 @@ static bool lines(Reducer *r)
 
 static bool options(Reducer *r)
 {
-    static const struct { const char *begin, *stops; bool with_stop; } all[] = {
-        { ", latency = ", ",)", false }, { ", cache = ", ",)", false }, { ", pad = ", ",)", false },
-            { ", mask = ", "\n", false }, { ", precision = ", ",)", false },
-        { " hint (", ")", true }, { " raster (", ")", true }, { " remap = ", " \n", false },
-            { " remap (w) = num_programs() - 1 - w", "\n ", false },
+    static const struct {
+        const char *begin, *stops;
+        bool with_stop;
+    } all[] = {
+        { ", latency = ", ",)", false },
+        { ", cache = ", ",)", false },
+        { ", pad = ", ",)", false },
+        { ", mask = ", "\n", false },
+        { ", precision = ", ",)", false },
+        { " hint (", ")", true },
+        { " raster (", ")", true },
+        { " remap = ", " \n", false },
+        { " remap (w) = num_programs() - 1 - w", "\n ", false },
     };
     bool changed = false;
     for (size_t o = 0; o < sizeof all / sizeof *all; o++)
@@ -113,9 +129,10 @@ static bool parameters(Reducer *r)
     bool changed = false;
     for (int i = 0; i < 32;) {
         *r->tried = *r->k;
-        if (!cut_element(r->tried->text, strlen("kernel random("), ", ", ')', i)
-            || !cut_element(r->tried->tensors, 0, "; ", 0, i)
-            || !cut_element(r->tried->launch, strlen("random "), " ", 0, i)) break;
+        if (!cut_element(r->tried->text, strlen("kernel random("), ", ", ')', i) ||
+            !cut_element(r->tried->tensors, 0, "; ", 0, i) ||
+            !cut_element(r->tried->launch, strlen("random "), " ", 0, i))
+            break;
         if (keep(r)) changed = true;
         else i++;
     }
@@ -145,7 +162,10 @@ static bool facts(Reducer *r)
             *r->tried = *r->k;
             snprintf(rest, sizeof rest, "%s", r->k->sizes + value + strcspn(r->k->sizes + value, " "));
             snprintf(r->tried->sizes + value, sizeof r->tried->sizes - value, "%d%s", to, rest);
-            if (keep(r)) { changed = true; break; }
+            if (keep(r)) {
+                changed = true;
+                break;
+            }
             if (to == v - 1) break;
         }
     }
@@ -154,7 +174,7 @@ static bool facts(Reducer *r)
 
 void random_reduce(RandomKernel *k, StillFails *fails, void *user)
 {
-    Reducer r = {.k = k, .tried = malloc(sizeof *k), .fails = fails, .user = user};
+    Reducer r = { .k = k, .tried = malloc(sizeof *k), .fails = fails, .user = user };
     bool changed = r.tried != NULL;
     for (int round = 0; changed && round < 4; round++) {
         changed = lines(&r);

@@ -1,4 +1,5 @@
-/* references.h: the references of tests/ref applied to a problem: they read inputs and sizes by name and leave the wanted values. */
+/* references.h: the references of tests/ref applied to a problem: they read inputs and sizes by name and
+ * leave the wanted values. */
 #pragma once
 #include "problem.h"
 

@@ -1,6 +1,7 @@
-/* test_access.c: the accesses that passes/sim derives are those that the interpreter makes: for every example of the repository, with all
- * passes and with none, program by program. Compared for each memory operation: how many elements, and a sum over hashes of their
- * addresses. Where an address comes from data, at least as many: the made-up ones are never out of range. */
+/* test_access.c: the accesses that passes/sim derives are those that the interpreter makes: for every example
+ * of the repository, with all passes and with none, program by program. Compared for each memory operation:
+ * how many elements, and a sum over hashes of their addresses. Where an address comes from data, at least as
+ * many: the made-up ones are never out of range. */
 #include "executor.h"
 #include "launch_facts.h"
 #include "frontend/frontend.h"
@@ -14,7 +15,10 @@
 enum { MAX_PROGRAMS = 24 };
 static int checked, failed;
 
-typedef struct Tally { int64_t n; uint64_t sum; } Tally;        /* by instruction: Instr.mark */
+typedef struct Tally {
+    int64_t n;
+    uint64_t sum;
+} Tally; /* by instruction: Instr.mark */
 
 static uint64_t mix(uint64_t x)
 {
@@ -53,7 +57,10 @@ static void derived(const SimTrace *trace, const SimStep *step, Tally *t)
         const SimSite *s = sim_trace_site(trace, a->site);
         int64_t base = sim_trace_tensor(trace, s->param);
         Tally *mine = &t[s->instr->mark];
-        if (!s->indexed) { add_box(s, a, base, mine); continue; }
+        if (!s->indexed) {
+            add_box(s, a, base, mine);
+            continue;
+        }
         for (int32_t e = 0; e < a->n[0]; e++) {
             mine->n++;
             mine->sum += mix((uint64_t)(step->elements[a->first + e] - base));
@@ -61,9 +68,10 @@ static void derived(const SimTrace *trace, const SimStep *step, Tally *t)
     }
 }
 
-/* --- one launch ---------------------------------------------------------------------------------------------------------------------- */
+/* --- one launch -------------------------------------------------------------------------------------- */
 
-static bool compare(const Func *f, const SimTrace *trace, const Tally *want, const Tally *got, int n, int64_t program, const char *what)
+static bool compare(const Func *f, const SimTrace *trace, const Tally *want, const Tally *got, int n,
+    int64_t program, const char *what)
 {
     bool *guessed = calloc((size_t)n, sizeof *guessed), *unsure = calloc((size_t)n, sizeof *unsure);
     bool same = true;
@@ -73,9 +81,12 @@ static bool compare(const Func *f, const SimTrace *trace, const Tally *want, con
         unsure[s->instr->mark] |= s->unsure;
     }
     for (int k = 0; k < n && same; k++) {
-        same = unsure[k] || (guessed[k] ? want[k].n <= got[k].n : want[k].n == got[k].n && want[k].sum == got[k].sum);
-        if (!same) printf("FAIL %s @%s program %lld, operation %d: %lld elements, derived %lld%s\n", what, f->name, (long long)program, k, (long long)want[k].n, (long long)got[k].n,
-                          want[k].n == got[k].n ? " elsewhere" : "");
+        same = unsure[k] ||
+               (guessed[k] ? want[k].n <= got[k].n : want[k].n == got[k].n && want[k].sum == got[k].sum);
+        if (!same)
+            printf("FAIL %s @%s program %lld, operation %d: %lld elements, derived %lld%s\n", what, f->name,
+                (long long)program, k, (long long)want[k].n, (long long)got[k].n,
+                want[k].n == got[k].n ? " elsewhere" : "");
     }
     free(guessed);
     free(unsure);
@@ -118,7 +129,10 @@ static bool check_launch(Session *s, Ast *ast, const Launch *l, bool passes, con
     const char *why;
     SimLaunch launch = { dims, scalars };
     SimTrace *trace = sim_trace(f, &launch, &why);
-    if (!trace) { printf("FAIL %s @%s: %s\n", what, f->name, why); return false; }
+    if (!trace) {
+        printf("FAIL %s @%s: %s\n", what, f->name, why);
+        return false;
+    }
     int count = 0;
     ir_walk(f->body, number, &count);
     SimProgram *p = sim_program_new(trace, allocator_libc);
@@ -144,7 +158,7 @@ static bool check_launch(Session *s, Ast *ast, const Launch *l, bool passes, con
     return ok;
 }
 
-/* --- the table of cases ---------------------------------------------------------------------------------------------------------------- */
+/* --- the table of cases ------------------------------------------------------------------------------ */
 
 static uint32_t add_source(Session *s, const char *path)
 {
@@ -165,7 +179,8 @@ static bool check_run(const Run *run, bool passes)
     if (!setjmp(s.oom)) {
         Ast *ast = frontend_parse(&s, add_source(&s, path), NULL, NULL);
         ok = frontend_check(ast);
-        for (int i = 0; i < run->n_launches && ok; i++) ok = check_launch(&s, ast, &run->launches[i], passes, run->problem->recipe->name);
+        for (int i = 0; i < run->n_launches && ok; i++)
+            ok = check_launch(&s, ast, &run->launches[i], passes, run->problem->recipe->name);
     } else ok = false;
     if (!ok && s.diags) {
         Text t;
@@ -194,12 +209,17 @@ int main(int argc, char **argv)
         last_part(k->consts, consts, sizeof consts);
         Problem *p = problem_make(recipe_find(k->recipe), sizes, consts, NULL, NULL, 1, why, sizeof why);
         Run run;
-        if (!p || !run_prepare(&run, p, argv[1], path, sizeof path, why, sizeof why)) { printf("FAIL %s: %s\n", k->recipe, why); failed++; continue; }
+        if (!p || !run_prepare(&run, p, argv[1], path, sizeof path, why, sizeof why)) {
+            printf("FAIL %s: %s\n", k->recipe, why);
+            failed++;
+            continue;
+        }
         for (int passes = 0; passes < 2; passes++) {
             problem_reset(p);
             bool ok = check_run(&run, passes);
             failed += !ok;
-            printf("%s %s [%s] [%s] %s\n", ok ? "ok  " : "FAIL", k->recipe, sizes, consts, passes ? "all passes" : "no passes");
+            printf("%s %s [%s] [%s] %s\n", ok ? "ok  " : "FAIL", k->recipe, sizes, consts,
+                passes ? "all passes" : "no passes");
         }
         problem_free(p);
     }

@@ -1,4 +1,5 @@
-/* test_sim.c: the cache model: caches against a brute-force list, placements whose hits can be counted by hand, sampling, devices. */
+/* test_sim.c: the cache model: caches against a brute-force list, placements whose hits can be counted by
+ * hand, sampling, devices. */
 #include "passes/passes.h"
 #include "passes/sim/cache.h"
 #include "passes/sim/sim.h"
@@ -6,16 +7,24 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* --- caches ------------------------------------------------------------------------------------------------------------------------- */
+/* --- caches ------------------------------------------------------------------------------------------ */
 
-typedef struct Slow { uint32_t line; uint64_t used; bool dirty; } Slow;
+typedef struct Slow {
+    uint32_t line;
+    uint64_t used;
+    bool dirty;
+} Slow;
 
 /* The least recently used line of a full set goes, found by looking at all of them. */
 static bool slow_touch(Slow *set, uint32_t ways, uint32_t line, bool write, uint64_t now, uint32_t *out)
 {
     Slow *oldest = set;
     for (uint32_t k = 0; k < ways; k++) {
-        if (set[k].used && set[k].line == line) { set[k].used = now; set[k].dirty |= write; return true; }
+        if (set[k].used && set[k].line == line) {
+            set[k].used = now;
+            set[k].dirty |= write;
+            return true;
+        }
         if (set[k].used < oldest->used) oldest = &set[k];
     }
     *out = oldest->used ? (oldest->line + 1) | (oldest->dirty ? SIM_DIRTY : 0) : 0;
@@ -37,7 +46,8 @@ static void test_lru(void)
             uint32_t line = (uint32_t)(x >> 33) % (sets * ways * 2), out = 0, want = 0;
             if (now % 3 == 0) line = line % (sets * ways / 2 + 1);
             bool write = x >> 40 & 1, hit = sim_touch(&c, line, write, &out);
-            bad += hit != slow_touch(slow + sim_set(&c, line) * ways, ways, line, write, now, &want) || out != want;
+            bad += hit != slow_touch(slow + sim_set(&c, line) * ways, ways, line, write, now, &want) ||
+                   out != want;
             hits += hit;
         }
         CU_ASSERT_EQUAL(bad, 0);
@@ -54,12 +64,13 @@ static void test_sets(void)
     for (uint32_t step = 1; step <= 1 << 16; step *= 4) {
         int n[128] = { 0 }, most = 0;
         for (uint32_t k = 0; k < 2048; k++) n[sim_set(&c, k * step)]++;
-        for (int k = 0; k < 128; k++) if (n[k] > most) most = n[k];
+        for (int k = 0; k < 128; k++)
+            if (n[k] > most) most = n[k];
         CU_ASSERT(most <= 48);
     }
 }
 
-/* --- grids ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- grids ------------------------------------------------------------------------------------------- */
 
 static const SimDevice tiny = { "tiny", 4, 2, 0, 1, 64 * 1024, 16, 1024 * 1024, 16, 128, 1, 1, 1, 1, 1 };
 
@@ -67,13 +78,22 @@ static const SimDevice tiny = { "tiny", 4, 2, 0, 1, 64 * 1024, 16, 1024 * 1024, 
 static const char kernel[] =
     "kernel @k {\n  dim #0 = 16\n  dim #1 = 8\n  dim #2 = %lld\n  dim #3 = 32\n"
     "  in %%K.0: tensor<f32, 2> [#1, #2]\n  out %%O.1: tensor<f32, 3> [#1, #0, #3]\n"
-    "  grid (%%v.2: tensor<f32, 2>, %%v.3: tensor<f32, 3>) {\n    %%v.4 = const 16 : index\n    %%v.5 = const 8 : index\n    yield %%v.4, %%v.5\n  }\n"
-    "  body {\n    %%v.6 = program_id {axis = 0} : index\n    %%v.7 = program_id {axis = 1} : index\n    %%v.8 = const 0 : index\n    %%v.20 = token {param = 1} : token\n"
+    "  grid (%%v.2: tensor<f32, 2>, %%v.3: tensor<f32, 3>) {\n    %%v.4 = const 16 : index\n    %%v.5 = "
+    "const 8 : index\n    yield %%v.4, %%v.5\n  }\n"
+    "  body {\n    %%v.6 = program_id {axis = 0} : index\n    %%v.7 = program_id {axis = 1} : index\n    "
+    "%%v.8 = const 0 : index\n    %%v.20 = token {param = 1} : token\n"
     "    %%v.9 = load %%K.0[%%v.7, %%v.8] {extents = [-1, %lld]} : f32[%lld]\n"
     "    %%v.10 = const 0.0 : f32\n    %%v.11 = splat %%v.10 : f32[32]\n"
-    "    %%v.12 = store %%O.1[%%v.7, %%v.6, %%v.8] = %%v.11 token %%v.20 {extents = [-1, -1, 32]} : token\n    return\n  }\n}\n";
+    "    %%v.12 = store %%O.1[%%v.7, %%v.6, %%v.8] = %%v.11 token %%v.20 {extents = [-1, -1, 32]} : token\n  "
+    "  return\n  }\n}\n";
 
-typedef struct Grid { Session s; SimTrace *t; const EvalCode *remap; int64_t dims[4]; SimLaunch launch; } Grid;
+typedef struct Grid {
+    Session s;
+    SimTrace *t;
+    const EvalCode *remap;
+    int64_t dims[4];
+    SimLaunch launch;
+} Grid;
 
 static bool make_of(Grid *g, const char *text, const char *remap, long long row)
 {
@@ -85,7 +105,7 @@ static bool make_of(Grid *g, const char *text, const char *remap, long long row)
         const char *src = arena_printf(&g->s.arena, text, row, row, row), *why = NULL;
         Module *m = ir_parse(&g->s, diag_add_source(&g->s, "k.ir", NULL, src, strlen(src)));
         PassOptions o = pass_options_default(NULL);
-        o.passes = "remap,fold";      /* no dce: nothing uses what is loaded */
+        o.passes = "remap,fold"; /* no dce: nothing uses what is loaded */
         o.remap = remap;
         o.xcds = 4;
         if (m && ir_verify(m) && passes_run(m, &o, NULL)) {
@@ -96,18 +116,27 @@ static bool make_of(Grid *g, const char *text, const char *remap, long long row)
             if (f->remap) g->remap = eval_compile(&g->s.arena, f, f->remap, &why);
             ok = g->t && (!f->remap || g->remap);
         }
-        if (g->s.diags) { Text t; text_init(&t, &g->s.arena); diag_render_all(&g->s, &t); puts(t.data); }
+        if (g->s.diags) {
+            Text t;
+            text_init(&t, &g->s.arena);
+            diag_render_all(&g->s, &t);
+            puts(t.data);
+        }
     }
     return ok;
 }
 
 static bool make(Grid *g, const char *remap, long long row) { return make_of(g, kernel, remap, row); }
 
-/* 8 heads of 16 programs on 4 chiplets of 2 units, a row of 32 KiB (256 lines), L2 of 64 KiB. In turn every chiplet sees every head: 8 rows a chiplet are
- * fetched and the other 3 of its 4 programs of a head hit. By head a chiplet fetches 2 rows, 30 programs hit. Each program writes one line. */
+/* 8 heads of 16 programs on 4 chiplets of 2 units, a row of 32 KiB (256 lines), L2 of 64 KiB. In turn every
+ * chiplet sees every head: 8 rows a chiplet are fetched and the other 3 of its 4 programs of a head hit. By
+ * head a chiplet fetches 2 rows, 30 programs hit. Each program writes one line. */
 static void test_placement(void)
 {
-    static const struct { const char *remap; double fetched; } cases[] = { { "none", 32 }, { "head", 8 }, { "xcd", 8 }, { "chunk:16", 8 }, { "chunk:1", 32 } };
+    static const struct {
+        const char *remap;
+        double fetched;
+    } cases[] = { { "none", 32 }, { "head", 8 }, { "xcd", 8 }, { "chunk:16", 8 }, { "chunk:1", 32 } };
     for (int k = 0; k < 5; k++) {
         Grid g;
         SimResult r;
@@ -117,7 +146,7 @@ static void test_placement(void)
         CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, g.remap, &o, &r), SIM_OK);
         CU_ASSERT_EQUAL(r.l2.accesses, 128 * 256 + 128);
         CU_ASSERT_EQUAL(r.l2.accesses - r.l2.hits, cases[k].fetched * 256 + 128);
-        CU_ASSERT_EQUAL(r.read_bytes, 8 * 32768);                       /* the last-level cache holds everything: each row once */
+        CU_ASSERT_EQUAL(r.read_bytes, 8 * 32768); /* the last-level cache holds everything: each row once */
         CU_ASSERT_EQUAL(r.write_bytes, 128 * 128);
         CU_ASSERT_EQUAL(r.llc.accesses, cases[k].fetched * 256);
         int of[4] = { 0 };
@@ -148,13 +177,16 @@ static void test_sampling(void)
     session_free(&g.s);
 }
 
-/* Program i of 256 reads rows [8 i - 1, 8 i + 9) of 1 KiB: two of ten are the neighbour's too. 4 chiplets in turn share nothing, `chunk:64` puts neighbours on one: whole lines
- * say so, and the quick form, which cuts windows at places of the tensor, must too. */
+/* Program i of 256 reads rows [8 i - 1, 8 i + 9) of 1 KiB: two of ten are the neighbour's too. 4 chiplets in
+ * turn share nothing, `chunk:64` puts neighbours on one: whole lines say so, and the quick form, which cuts
+ * windows at places of the tensor, must too. */
 static const char halos[] =
     "kernel @k {\n  dim #0 = 2048\n  dim #1 = 256\n  in %%X.0: tensor<f32, 2> [#0, #1]\n"
     "  grid (%%v.2: tensor<f32, 2>) {\n    %%v.4 = const 256 : index\n    yield %%v.4\n  }\n"
-    "  body {\n    %%v.6 = program_id {axis = 0} : index\n    %%v.7 = const 8 : index\n    %%v.8 = mul %%v.6, %%v.7 : index\n    %%v.9 = const 1 : index\n    %%v.10 = sub %%v.8, %%v.9 : index\n"
-    "    %%v.11 = const 0 : index\n    %%v.12 = load %%X.0[%%v.10, %%v.11] {extents = [10, 256]} : f32[10, 256]\n    return\n  }\n}\n";
+    "  body {\n    %%v.6 = program_id {axis = 0} : index\n    %%v.7 = const 8 : index\n    %%v.8 = mul "
+    "%%v.6, %%v.7 : index\n    %%v.9 = const 1 : index\n    %%v.10 = sub %%v.8, %%v.9 : index\n"
+    "    %%v.11 = const 0 : index\n    %%v.12 = load %%X.0[%%v.10, %%v.11] {extents = [10, 256]} : f32[10, "
+    "256]\n    return\n  }\n}\n";
 
 static void test_halos(void)
 {
@@ -166,7 +198,7 @@ static void test_halos(void)
             SimResult r;
             SimOptions o = { .sample = 1, .windows = quick, .alloc = allocator_libc };
             CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, g.remap, &o, &r), SIM_OK);
-            CU_ASSERT(fabs(r.l2.accesses - 255.875 * 80) <= 16);        /* the first and the last one lack a row */
+            CU_ASSERT(fabs(r.l2.accesses - 255.875 * 80) <= 16); /* the first and the last one lack a row */
             missed[placed][quick] = r.l2.accesses - r.l2.hits;
         }
         session_free(&g.s);
@@ -192,7 +224,7 @@ static void test_drift(void)
     session_free(&g.s);
 }
 
-/* --- devices ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- devices ----------------------------------------------------------------------------------------- */
 
 static void check_device(const char *text, const char *error)
 {
@@ -203,15 +235,22 @@ static void check_device(const char *text, const char *error)
         bool ok = sim_device_parse(&s, diag_add_source(&s, "card.txt", NULL, text, strlen(text)), &d);
         CU_ASSERT_EQUAL(ok, error == NULL);
         CU_ASSERT_EQUAL(s.n_errors, error != NULL);
-        if (error && s.diags && strcmp(s.diags->message, error)) { printf("got: %s\nnot: %s\n", s.diags->message, error); CU_FAIL("another message"); }
-        if (!error) CU_ASSERT(d.chiplets == 1 && d.units == 40 && d.l2_bytes == 8 << 20 && d.memory_tbs == 1.6 && !strcmp(d.name, "mi210ish"));
+        if (error && s.diags && strcmp(s.diags->message, error)) {
+            printf("got: %s\nnot: %s\n", s.diags->message, error);
+            CU_FAIL("another message");
+        }
+        if (!error)
+            CU_ASSERT(d.chiplets == 1 && d.units == 40 && d.l2_bytes == 8 << 20 && d.memory_tbs == 1.6 &&
+                      !strcmp(d.name, "mi210ish"));
     }
     session_free(&s);
 }
 
 static void test_devices(void)
 {
-    check_device("# one die\nlike = mi300x\nname = mi210ish\nchiplets = 1   # no more\nunits=40\nl2_kib = 8192\n\nmemory_tbs = 1.6", NULL);
+    check_device("# one die\nlike = mi300x\nname = mi210ish\nchiplets = 1   # no more\nunits=40\nl2_kib = "
+                 "8192\n\nmemory_tbs = 1.6",
+        NULL);
     check_device("chiplets = 8", "units is missing (or `like = mi300x` before what differs)");
     check_device("like = mi300x\nchiplets = many", "chiplets wants a whole number from 1 to 255, not `many`");
     check_device("like = mi300x\nchiplets = 2.5", "chiplets wants a whole number from 1 to 255, not `2.5`");
@@ -226,14 +265,17 @@ static void test_devices(void)
     check_device("like = mi300x\nunits =", "units has no value");
     check_device("like = mi300x\nunits = 3 4", "one value a line");
     check_device("like = mi300x\n= 4", "expected `key = value`");
-    for (size_t k = 0; sim_device_at(k); k++) CU_ASSERT_PTR_EQUAL(sim_device_find(sim_device_at(k)->name), sim_device_at(k));
+    for (size_t k = 0; sim_device_at(k); k++)
+        CU_ASSERT_PTR_EQUAL(sim_device_find(sim_device_at(k)->name), sim_device_at(k));
     CU_ASSERT_PTR_EQUAL(sim_device_of(target_find("hip:gfx942")), sim_device_find("mi300x"));
     CU_ASSERT_PTR_NULL(sim_device_of(target_find("cuda:sm_90a")));
 }
 
-/* --- memory that runs out -------------------------------------------------------------------------------------------------------------------- */
+/* --- memory that runs out ---------------------------------------------------------------------------- */
 
-typedef struct Meter { int64_t left, bytes; } Meter;
+typedef struct Meter {
+    int64_t left, bytes;
+} Meter;
 static void *metered(void *user, void *p, size_t old, size_t n)
 {
     Meter *m = user;
@@ -258,4 +300,6 @@ static void test_no_memory(void)
     session_free(&g.s);
 }
 
-UNIT_MAIN("sim", { "lru", test_lru }, { "sets", test_sets }, { "placement", test_placement }, { "sampling", test_sampling }, { "drift", test_drift }, { "halos", test_halos }, { "devices", test_devices }, { "no_memory", test_no_memory })
+UNIT_MAIN("sim", { "lru", test_lru }, { "sets", test_sets }, { "placement", test_placement },
+    { "sampling", test_sampling }, { "drift", test_drift }, { "halos", test_halos },
+    { "devices", test_devices }, { "no_memory", test_no_memory })

@@ -1,5 +1,6 @@
-/* bundle_check.c: a program of the bundle that tilec made of bundle.tile. `bundle_check cpu`: no driver is here; `bundle_check fake`: libcuda.so.1 is
- * the one in memory of tests/api, where launches are written down. */
+/* bundle_check.c: a program of the bundle that tilec made of bundle.tile. `bundle_check cpu`: no driver is
+ * here; `bundle_check fake`: libcuda.so.1 is the one in memory of tests/api, where launches are written down.
+ */
 #include "k.h"
 #include "fake_gpu.h"
 #include <dlfcn.h>
@@ -10,17 +11,38 @@
 
 static int failures;
 static FakeState *gpu;
-#define EXPECT(what, got, want) do { long long g_ = (got), w_ = (want); if (g_ != w_) { printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, k_error()); failures++; } } while (0)
-#define SAYS(part) do { if (!strstr(k_error(), part)) { printf("line %d: \"%s\" is not in \"%s\"\n", __LINE__, part, k_error()); failures++; } } while (0)
+#define EXPECT(what, got, want) \
+    do { \
+        long long g_ = (got), w_ = (want); \
+        if (g_ != w_) { \
+            printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, k_error()); \
+            failures++; \
+        } \
+    } while (0)
+#define SAYS(part) \
+    do { \
+        if (!strstr(k_error(), part)) { \
+            printf("line %d: \"%s\" is not in \"%s\"\n", __LINE__, part, k_error()); \
+            failures++; \
+        } \
+    } while (0)
 
 static void check_cpu(const tile_queue *q)
 {
     static float x[5 * 100], y[5 * 100];
     int64_t shape[] = { 5, 100 };
-    for (int i = 0; i < 500; i++) { x[i] = (float)i; y[i] = 1; }
-    EXPECT("axpy on the CPU", axpy_f32((tile_view){ x, shape, NULL }, (tile_view){ y, shape, NULL }, 0.5f, 4, q), TILE_LAUNCH_OK);
+    for (int i = 0; i < 500; i++) {
+        x[i] = (float)i;
+        y[i] = 1;
+    }
+    EXPECT("axpy on the CPU",
+        axpy_f32((tile_view){ x, shape, NULL }, (tile_view){ y, shape, NULL }, 0.5f, 4, q), TILE_LAUNCH_OK);
     for (int i = 0; i < 500; i++)
-        if (y[i] != 1 + 2 * x[i]) { printf("element %d is %g\n", i, y[i]); failures++; break; }
+        if (y[i] != 1 + 2 * x[i]) {
+            printf("element %d is %g\n", i, y[i]);
+            failures++;
+            break;
+        }
 }
 
 static void without_driver(void)
@@ -34,7 +56,8 @@ static void without_driver(void)
     void *p = NULL, *q = NULL;
     char back[100] = "";
     EXPECT("memory", d.alloc(&d, 100, &p) || d.alloc(&d, 100, &q), 0);
-    EXPECT("copies", d.copy(&d, p, "hello", 6) || d.copy(&d, q, p, 6) || d.copy(&d, back, q, 6) || d.synchronize(&d), 0);
+    EXPECT("copies",
+        d.copy(&d, p, "hello", 6) || d.copy(&d, q, p, 6) || d.copy(&d, back, q, 6) || d.synchronize(&d), 0);
     EXPECT("what came back", strcmp(back, "hello"), 0);
     d.release(&d, p), d.release(&d, q);
     check_cpu(&d.queue);
@@ -42,15 +65,17 @@ static void without_driver(void)
     float one[64];
     int64_t shape[] = { 1, 64 };
     tile_view v = { one, shape, NULL };
-    EXPECT("a launch without a driver", axpy_f32(v, v, 1, 1, &(tile_queue){ .kind = TILE_ON_CUDA }), TILE_LAUNCH_OVERLAP);
+    EXPECT("a launch without a driver", axpy_f32(v, v, 1, 1, &(tile_queue){ .kind = TILE_ON_CUDA }),
+        TILE_LAUNCH_OVERLAP);
 }
 
 /* C = A * B of n^3, A `offset` elements into its memory. */
 static int launch_gemm(const tile_queue *q, int64_t n, int offset)
 {
-    static _Alignas(16) uint16_t a[1 << 16], b[1 << 16], c[1 << 16];     /* nobody computes: they are addresses */
+    static _Alignas(16) uint16_t a[1 << 16], b[1 << 16], c[1 << 16]; /* nobody computes: they are addresses */
     int64_t shape[] = { n, n };
-    return gemm((tile_view){ a + offset, shape, NULL }, (tile_view){ b, shape, NULL }, (tile_view){ c, shape, NULL }, q);
+    return gemm((tile_view){ a + offset, shape, NULL }, (tile_view){ b, shape, NULL },
+        (tile_view){ c, shape, NULL }, q);
 }
 
 static int launch_row(const tile_queue *q)
@@ -159,18 +184,22 @@ static void bad_arguments(void)
 {
     tile_queue q = fresh(90, 0), other = q;
     static _Alignas(16) float x[64 * 64], y[64 * 64];
-    int64_t shape[] = { 64, 64 }, less[] = { 64, 63 }, huge[] = { (int64_t)1 << 31, 64 }, none[] = { 0, 64 }, zero[] = { 0, 0 }, apart[] = { 64, 1 };
+    int64_t shape[] = { 64, 64 }, less[] = { 64, 63 }, huge[] = { (int64_t)1 << 31, 64 }, none[] = { 0, 64 },
+            zero[] = { 0, 0 }, apart[] = { 64, 1 };
     tile_view X = { x, shape, NULL }, Y = { y, shape, NULL };
     EXPECT("null", axpy_f32((tile_view){ NULL, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_INVALID);
     SAYS("axpy_f32: argument 1 (X): the address is NULL");
-    EXPECT("an odd address", axpy_f32(X, (tile_view){ (char *)y + 2, shape, NULL }, 1, 1, &q), TILE_LAUNCH_ALIGNMENT);
+    EXPECT("an odd address", axpy_f32(X, (tile_view){ (char *)y + 2, shape, NULL }, 1, 1, &q),
+        TILE_LAUNCH_ALIGNMENT);
     SAYS("argument 2 (Y)");
     EXPECT("other extents", axpy_f32(X, (tile_view){ y, less, NULL }, 1, 1, &q), TILE_LAUNCH_SHAPE);
     EXPECT("overlap", axpy_f32((tile_view){ y + 4, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_OVERLAP);
-    EXPECT("too many programs", axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, apart }, 1, 1, &q), TILE_LAUNCH_GRID);
+    EXPECT("too many programs",
+        axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, apart }, 1, 1, &q), TILE_LAUNCH_GRID);
     SAYS("the grid of 2147483648 programs is too large; at most 2147483647 programs run in one launch");
     EXPECT("rows on each other", axpy_f32(X, (tile_view){ y, shape, zero }, 1, 1, &q), TILE_LAUNCH_OVERLAP);
-    EXPECT("no rows", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, &q), TILE_LAUNCH_OK);
+    EXPECT("no rows", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, &q),
+        TILE_LAUNCH_OK);
     other.context = &q;
     EXPECT("a stream of another context", axpy_f32(X, Y, 1, 1, &other), TILE_LAUNCH_INVALID);
     SAYS("the stream belongs to another context");
@@ -195,7 +224,10 @@ static void device_functions(void)
     EXPECT("is CUDA's", strcmp(d.target, "cuda:sm_90"), 0);
     EXPECT("no such device", k_open_device(TILE_ON_CUDA, 5, &d), TILE_LAUNCH_NO_DEVICE);
     EXPECT("open", k_open_device(TILE_ON_CUDA, 0, &d), TILE_LAUNCH_OK);
-    EXPECT("memory", d.alloc(&d, 100, &p) || d.copy(&d, p, "hello", 6) || d.copy(&d, back, p, 6) || d.synchronize(&d) || d.release(&d, p), 0);
+    EXPECT("memory",
+        d.alloc(&d, 100, &p) || d.copy(&d, p, "hello", 6) || d.copy(&d, back, p, 6) || d.synchronize(&d) ||
+            d.release(&d, p),
+        0);
     EXPECT("what came back", strcmp(back, "hello"), 0);
     EXPECT("gemm", launch_gemm(&d.queue, 128, 0), TILE_LAUNCH_OK);
 }
@@ -205,7 +237,8 @@ static void *many(void *p)
 {
     (void)p;
     for (int i = 0; i < 200; i++)
-        if (launch_gemm(&shared_queue, 128, i & 1) || launch_axpy(&shared_queue, i & 2 ? 1.0f : -1.0f)) return "failed";
+        if (launch_gemm(&shared_queue, 128, i & 1) || launch_axpy(&shared_queue, i & 2 ? 1.0f : -1.0f))
+            return "failed";
     return NULL;
 }
 

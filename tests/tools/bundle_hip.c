@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXPECT(what, got, want) do { long long g_ = (got), w_ = (want); if (g_ != w_) { printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, h_error()); failures++; } } while (0)
+#define EXPECT(what, got, want) \
+    do { \
+        long long g_ = (got), w_ = (want); \
+        if (g_ != w_) { \
+            printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, h_error()); \
+            failures++; \
+        } \
+    } while (0)
 
 int main(void)
 {
@@ -20,12 +27,22 @@ int main(void)
     gpu->arch = 0x942;
     EXPECT("open", h_open_device(TILE_ON_ANY, 0, &d), TILE_LAUNCH_OK);
     EXPECT("target", strcmp(d.target, "hip:gfx942"), 0);
-    EXPECT("dot", dot((tile_view){ x, rows, NULL }, (tile_view){ x, rows, NULL }, (tile_view){ z, m, NULL }, &d.queue), TILE_LAUNCH_OK);
-    EXPECT("a code object", memcmp(gpu->last_image, "\x7f" "ELF", 4), 0);
+    EXPECT("dot",
+        dot((tile_view){ x, rows, NULL }, (tile_view){ x, rows, NULL }, (tile_view){ z, m, NULL }, &d.queue),
+        TILE_LAUNCH_OK);
+    EXPECT("a code object",
+        memcmp(gpu->last_image,
+            "\x7f"
+            "ELF",
+            4),
+        0);
     EXPECT("programs", gpu->last.grid[0], 4);
     EXPECT("launches", gpu->launches, 1);
     EXPECT("name", strcmp(gpu->last.name, "dot"), 0);
-    EXPECT("an address that is NULL", dot((tile_view){ NULL, rows, NULL }, (tile_view){ x, rows, NULL }, (tile_view){ z, m, NULL }, &d.queue), TILE_LAUNCH_INVALID);
+    EXPECT("an address that is NULL",
+        dot((tile_view){ NULL, rows, NULL }, (tile_view){ x, rows, NULL }, (tile_view){ z, m, NULL },
+            &d.queue),
+        TILE_LAUNCH_INVALID);
     EXPECT("CUDA", h_open_device(TILE_ON_CUDA, 0, &d), TILE_LAUNCH_NO_DEVICE);
     if (!failures) puts("all launches as expected");
     return failures != 0;

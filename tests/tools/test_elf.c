@@ -1,4 +1,5 @@
-/* test_elf.c: objects put together by elf.c load into a linker and run; damaged ones are refused, whatever is wrong with them. */
+/* test_elf.c: objects put together by elf.c load into a linker and run; damaged ones are refused, whatever is
+ * wrong with them. */
 #include "tests/unit/unit.h"
 #include "tools/tilec/elf.h"
 #include "tools/tilec/embed.h"
@@ -26,19 +27,20 @@ static void test_symbols(void)
     CU_ASSERT_PTR_NULL(elf_add_alias(e, "a__launch", "tile_aot_launch"));
     CU_ASSERT_PTR_NULL(elf_add_data(e, "a__plan", "12345678", 8, NULL, 0));
     CU_ASSERT_PTR_NULL(elf_add_data(e, "a__entries", "12345678", 8, &(ElfReloc){ 0, "a__kernel" }, 1));
-    CU_ASSERT_STRING_EQUAL(elf_add_data(e, "a__plan", "12345678", 8, NULL, 0), "symbol `a__plan` is defined twice");
+    CU_ASSERT_STRING_EQUAL(
+        elf_add_data(e, "a__plan", "12345678", 8, NULL, 0), "symbol `a__plan` is defined twice");
     CU_ASSERT_STRING_EQUAL(elf_add_alias(e, "b", "nothing"), "there is no symbol `nothing`");
     const char *bytes = elf_write(e, &n);
     Elf *again = elf_new(&arena);
-    CU_ASSERT_PTR_NULL(elf_add_object(again, bytes, n, NULL));          /* it reads what it writes */
+    CU_ASSERT_PTR_NULL(elf_add_object(again, bytes, n, NULL)); /* it reads what it writes */
     CU_ASSERT_STRING_EQUAL(elf_add_alias(again, "x", "gone"), "there is no symbol `gone`");
     CU_ASSERT_PTR_NULL(elf_add_alias(again, "x", "a__launch"));
-    CU_ASSERT_PTR_NULL(elf_add_alias(again, "y", "a__kernel"));         /* undefined, but known */
+    CU_ASSERT_PTR_NULL(elf_add_alias(again, "y", "a__kernel")); /* undefined, but known */
     arena_free(&arena);
 }
 
-/* Every byte of the headers and tables set to 0, 1, 127 and 255 in turn, and every shorter length: no read outside (a sanitizer
- * watches), and an answer. */
+/* Every byte of the headers and tables set to 0, 1, 127 and 255 in turn, and every shorter length: no read
+ * outside (a sanitizer watches), and an answer. */
 static void test_damage(void)
 {
     size_t n = launcher_size();
@@ -65,4 +67,4 @@ static void test_damage(void)
     }
 }
 
-UNIT_MAIN("elf", {"symbols", test_symbols}, {"damage", test_damage})
+UNIT_MAIN("elf", { "symbols", test_symbols }, { "damage", test_damage })

@@ -1,14 +1,18 @@
-/* test_npy.c: the .npy reader and writer: every version and order, and each way in which a file can be wrong. */
+/* test_npy.c: the .npy reader and writer: every version and order, and each way in which a file can be wrong.
+ */
 #include "tests/unit/unit.h"
 #include "tools/tilec/npy.h"
 #include <stdlib.h>
 
-typedef struct Bytes { char data[4096]; size_t len; } Bytes;
+typedef struct Bytes {
+    char data[4096];
+    size_t len;
+} Bytes;
 
 /* A file of `version` with this dictionary and `bytes` bytes of elements. */
 static Bytes file_of(int version, const char *dict, size_t bytes)
 {
-    Bytes b = {0};
+    Bytes b = { 0 };
     size_t n = strlen(dict), head = version == 1 ? 10 : 12;
     memcpy(b.data, "\x93NUMPY", 6);
     b.data[6] = (char)version;
@@ -26,7 +30,7 @@ static const char *parse(const Bytes *b, Npy *npy)
     jmp_buf oom;
     arena_init(&a, allocator_libc, &oom);
     if (setjmp(oom)) abort();
-    char *exact = malloc(b->len ? b->len : 1);          /* of exact size: a sanitizer sees a read behind it */
+    char *exact = malloc(b->len ? b->len : 1); /* of exact size: a sanitizer sees a read behind it */
     memcpy(exact, b->data, b->len);
     const char *reason = npy_parse(&a, exact, b->len, npy);
     snprintf(why, sizeof why, "%s", reason ? reason : "");
@@ -77,7 +81,8 @@ static void test_shapes(void)
     Bytes scalar = file_of(1, "{'descr': '<f8', 'fortran_order': False, 'shape': ()}", 8);
     CU_ASSERT_STRING_EQUAL(parse(&scalar, &npy), "");
     CU_ASSERT(npy.rank == 0 && npy.bytes == 8);
-    Bytes empty = file_of(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904, 9)}", 0);
+    Bytes empty =
+        file_of(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904, 9)}", 0);
     CU_ASSERT_STRING_EQUAL(parse(&empty, &npy), "");
     int64_t s[8];
     npy_strides(&npy, s);
@@ -91,24 +96,33 @@ static void test_shapes(void)
 
 static void test_faults(void)
 {
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(2,)"), 7), "it is cut off: its shape wants 8 bytes of elements, 7 are there");
+    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(2,)"), 7),
+        "it is cut off: its shape wants 8 bytes of elements, 7 are there");
     CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(2,)"), 10), "2 bytes follow its last element");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'>f4'", "(2,)"), 8), "it is big-endian; save it with array.astype(array.dtype.newbyteorder('<'))");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<c8'", "(2,)"), 16), "elements of type `<c8` have no counterpart");
+    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'>f4'", "(2,)"), 8),
+        "it is big-endian; save it with array.astype(array.dtype.newbyteorder('<'))");
+    CU_ASSERT_STRING_EQUAL(
+        parse_dict(DICT("'<c8'", "(2,)"), 16), "elements of type `<c8` have no counterpart");
     CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'|O'", "(2,)"), 16), "its element type `|O` is not understood");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("[('a', '<f4')]", "(2,)"), 8), "its elements are records; save one field");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(-2,)"), 8), "its shape holds something that is no extent");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(99999999999999999999,)"), 8), "its shape holds something that is no extent");
-    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(4294967296,4294967296)"), 8), "its shape has more elements than fit into memory");
+    CU_ASSERT_STRING_EQUAL(
+        parse_dict(DICT("[('a', '<f4')]", "(2,)"), 8), "its elements are records; save one field");
+    CU_ASSERT_STRING_EQUAL(
+        parse_dict(DICT("'<f4'", "(-2,)"), 8), "its shape holds something that is no extent");
+    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(99999999999999999999,)"), 8),
+        "its shape holds something that is no extent");
+    CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(4294967296,4294967296)"), 8),
+        "its shape has more elements than fit into memory");
     CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(1,1,1,1,1,1,1,1,1)"), 4), "it has more than 8 axes");
     CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "(1"), 4), "its shape is not closed");
     CU_ASSERT_STRING_EQUAL(parse_dict(DICT("'<f4'", "7"), 28), "its shape is no tuple");
-    CU_ASSERT_STRING_EQUAL(parse_dict("{'descr': '<f4', 'shape': (1,)}", 4), "its header lacks one of descr, fortran_order, shape");
-    CU_ASSERT_STRING_EQUAL(parse_dict("{'descr': '<f4', 'descr': '<f4'}", 4), "its header has the key `descr` twice");
+    CU_ASSERT_STRING_EQUAL(parse_dict("{'descr': '<f4', 'shape': (1,)}", 4),
+        "its header lacks one of descr, fortran_order, shape");
+    CU_ASSERT_STRING_EQUAL(
+        parse_dict("{'descr': '<f4', 'descr': '<f4'}", 4), "its header has the key `descr` twice");
     CU_ASSERT_STRING_EQUAL(parse_dict("{'colour': '<f4'}", 4), "its header has an unknown key");
     CU_ASSERT_STRING_EQUAL(parse_dict("[1, 2]", 4), "its header is no dictionary");
     Npy npy;
-    Bytes text = { "hello, world", 12 }, empty = {{0}, 0};
+    Bytes text = { "hello, world", 12 }, empty = { { 0 }, 0 };
     CU_ASSERT_STRING_EQUAL(parse(&text, &npy), "it is no .npy file");
     CU_ASSERT_STRING_EQUAL(parse(&empty, &npy), "it is no .npy file");
 }
@@ -144,11 +158,12 @@ static void test_round_trip(void)
             memset(b.data + n, 0, bytes);
             b.len = n + bytes;
             CU_ASSERT_STRING_EQUAL(parse(&b, &npy), "");
-            CU_ASSERT(npy.rank == rank && !memcmp(npy.shape, shape, sizeof *shape * (size_t)rank) && npy.offset == n);
+            CU_ASSERT(npy.rank == rank && !memcmp(npy.shape, shape, sizeof *shape * (size_t)rank) &&
+                      npy.offset == n);
             CU_ASSERT(npy_holds(&npy, (DType)d));
         }
     arena_free(&a);
 }
 
-UNIT_MAIN("npy", {"versions", test_versions}, {"order", test_order}, {"shapes", test_shapes}, {"faults", test_faults},
-          {"truncation", test_truncation}, {"round_trip", test_round_trip})
+UNIT_MAIN("npy", { "versions", test_versions }, { "order", test_order }, { "shapes", test_shapes },
+    { "faults", test_faults }, { "truncation", test_truncation }, { "round_trip", test_round_trip })

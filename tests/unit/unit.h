@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct UnitTest { const char *name; void (*run)(void); } UnitTest;
+typedef struct UnitTest {
+    const char *name;
+    void (*run)(void);
+} UnitTest;
 
 static int unit_run(const char *suite_name, const UnitTest *tests, int n, int argc, char **argv)
 {
@@ -28,9 +31,9 @@ static int unit_run(const char *suite_name, const UnitTest *tests, int n, int ar
     return failed;
 }
 
-#define UNIT_MAIN(suite, ...)                                                                \
-    int main(int argc, char **argv)                                                          \
-    {                                                                                        \
-        static const UnitTest unit_tests[] = {__VA_ARGS__};                                  \
+#define UNIT_MAIN(suite, ...) \
+    int main(int argc, char **argv) \
+    { \
+        static const UnitTest unit_tests[] = { __VA_ARGS__ }; \
         return unit_run(suite, unit_tests, (int)(sizeof unit_tests / sizeof *unit_tests), argc, argv); \
     }

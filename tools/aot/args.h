@@ -1,11 +1,12 @@
-/* args.h: the part of a launch that is the same on every device: reading the arguments, the promises they keep, dimensions, grid, remap, slots.
- * launch.c compiles it into objects for the CPU; tilec copies the text between the marks into every bundle, before gpu.c. Everything is static. */
+/* args.h: the part of a launch that is the same on every device: reading the arguments, the promises they
+ * keep, dimensions, grid, remap, slots. launch.c compiles it into objects for the CPU; tilec copies the text
+ * between the marks into every bundle, before gpu.c. Everything is static. */
 #pragma once
 #include "tools/aot/launch.h"
 #include "tools/aot/plan.h"
 #include <stdlib.h>
 /* begin */
-/* --- programs of the plan ------------------------------------------------------------------------------------------------ */
+/* --- programs of the plan ---------------------------------------------------------------------------- */
 
 static int64_t wrap(int64_t v, int64_t type)
 {
@@ -28,14 +29,16 @@ static int bits_of(int64_t type)
 }
 
 static bool is_unsigned(int64_t type) { return type >= WORD_U8 || type == WORD_BOOL; }
-static bool less(int64_t a, int64_t b, int64_t type) { return is_unsigned(type) ? (uint64_t)a < (uint64_t)b : a < b; }
+static bool less(int64_t a, int64_t b, int64_t type)
+{ return is_unsigned(type) ? (uint64_t)a < (uint64_t)b : a < b; }
 static int64_t negate(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 
 /* Quotient or remainder: x / 0 and x % 0 are 0, the most negative number divided by -1 wraps. */
 static int64_t divide(int64_t a, int64_t b, int64_t type, bool remainder)
 {
     if (!b) return 0;
-    if (is_unsigned(type)) return (int64_t)(remainder ? (uint64_t)a % (uint64_t)b : (uint64_t)a / (uint64_t)b);
+    if (is_unsigned(type))
+        return (int64_t)(remainder ? (uint64_t)a % (uint64_t)b : (uint64_t)a / (uint64_t)b);
     if (b == -1) return remainder ? 0 : negate(a);
     return remainder ? a % b : a / b;
 }
@@ -82,9 +85,14 @@ static int64_t step(const int64_t *s, int64_t a, int64_t b, int64_t c)
     return 0;
 }
 
-/* --- a launch ----------------------------------------------------------------------------------------------------------- */
+/* --- a launch ---------------------------------------------------------------------------------------- */
 
-typedef struct Param { int64_t kind, type, bytes, rank, sign; const int64_t *shape; int64_t strides[PLAN_MAX_RANK]; bool dense; } Param;
+typedef struct Param {
+    int64_t kind, type, bytes, rank, sign;
+    const int64_t *shape;
+    int64_t strides[PLAN_MAX_RANK];
+    bool dense;
+} Param;
 
 typedef struct Launch {
     const tile_launch_arg *args;
@@ -141,12 +149,15 @@ static bool overlap(const Launch *l)
         if (l->params[i].kind != PLAN_OUT && l->params[i].kind != PLAN_INOUT) continue;
         if (!l->params[i].dense || !span(l, i, &lo, &hi)) continue;
         for (int k = 0; k < l->n_params; k++)
-            if (k != i && l->params[k].kind != PLAN_SCALAR && l->params[k].dense && span(l, k, &lo2, &hi2) && lo < hi2 && lo2 < hi) return true;
+            if (k != i && l->params[k].kind != PLAN_SCALAR && l->params[k].dense && span(l, k, &lo2, &hi2) &&
+                lo < hi2 && lo2 < hi)
+                return true;
     }
     return false;
 }
 
-/* Strides (row-major where not given), whether there are gaps, whether the argument is aligned and small, and its rows of 16s. */
+/* Strides (row-major where not given), whether there are gaps, whether the argument is aligned and small, and
+ * its rows of 16s. */
 static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
 {
     Param *p = &l->params[i];
@@ -159,14 +170,23 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
         if (v->shape[a] < 0) return TILE_LAUNCH_SHAPE;
         empty |= v->shape[a] == 0;
         p->strides[a] = v->strides ? v->strides[a] : step;
-        if (v->shape[a] == 1) p->strides[a] = a + 1 == p->rank ? 1 : p->bytes < 16 ? 16 / p->bytes : 1;     /* never multiplied by anything but 0: the value is ours to choose */
+        if (v->shape[a] == 1)
+            p->strides[a] = a + 1 == p->rank ? 1
+                            : p->bytes < 16
+                                ? 16 / p->bytes
+                                : 1; /* never multiplied by anything but 0: the value is ours to choose */
         repeats |= v->shape[a] > 1 && p->strides[a] == 0 && (p->kind == PLAN_OUT || p->kind == PLAN_INOUT);
         if (v->shape[a] != 1 && p->strides[a] != step) p->dense = false;
         if (v->shape[a] && __builtin_mul_overflow(step, v->shape[a], &step)) return TILE_LAUNCH_SHAPE;
         int64_t far = 0;
-        bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || (p->strides[a] < 0 && v->shape[a] > 1) || __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
-        if (big || __builtin_add_overflow(extent, far < 0 ? -far : far, &extent) || extent > INT32_MAX) { *aligned = false; extent = 0; }
-        *aligned &= a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0 && p->strides[a] >= 0;
+        bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || (p->strides[a] < 0 && v->shape[a] > 1) ||
+                   __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
+        if (big || __builtin_add_overflow(extent, far < 0 ? -far : far, &extent) || extent > INT32_MAX) {
+            *aligned = false;
+            extent = 0;
+        }
+        *aligned &=
+            a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0 && p->strides[a] >= 0;
     }
     *aligned &= address(l, i) % 16 == 0;
     *divisible &= !p->rank || v->shape[p->rank - 1] % 16 == 0;
@@ -190,17 +210,23 @@ static int read_params(Launch *l, const int64_t *p)
 {
     bool aligned = true, divisible = true, positive = true;
     for (int i = 0; i < l->n_params; i++, p += 5) {
-        l->params[i] = (Param){ .kind = p[0], .type = p[1], .bytes = p[2], .rank = p[3], .sign = p[4], .dense = true };
+        l->params[i] =
+            (Param){ .kind = p[0], .type = p[1], .bytes = p[2], .rank = p[3], .sign = p[4], .dense = true };
         int status = p[0] == PLAN_SCALAR ? 0 : read_tensor(l, i, &aligned, &divisible);
-        if (status) { l->failed = i; return status; }
+        if (status) {
+            l->failed = i;
+            return status;
+        }
         if (p[4] && !is_positive(&l->params[i], l->args[i].word)) positive = false;
     }
-    l->assume = (aligned ? PLAN_ALIGNED : 0) | (aligned && divisible ? PLAN_DIVISIBLE : 0) | (positive ? PLAN_POSITIVE : 0);
+    l->assume = (aligned ? PLAN_ALIGNED : 0) | (aligned && divisible ? PLAN_DIVISIBLE : 0) |
+                (positive ? PLAN_POSITIVE : 0);
     l->failed = -1;
     return overlap(l) ? TILE_LAUNCH_OVERLAP : TILE_LAUNCH_OK;
 }
 
-/* Binds the dims of a variant; TILE_LAUNCH_NO_VARIANT when one has another extent than it was compiled for. *p moves behind them. */
+/* Binds the dims of a variant; TILE_LAUNCH_NO_VARIANT when one has another extent than it was compiled for.
+ * *p moves behind them. */
 static int bind_dims(Launch *l, const int64_t **p)
 {
     const int64_t *dims = *p + 1, n = **p, *axis = dims + 3 * n;
@@ -237,7 +263,8 @@ static uint64_t mix(uint64_t h, int64_t w)
     return h ^ h >> 32;
 }
 
-/* A remap that was found to be a permutation is not walked again for the same grid and the same of all that it may read. */
+/* A remap that was found to be a permutation is not walked again for the same grid and the same of all that
+ * it may read. */
 static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *memory)
 {
     static uint64_t good[16];
@@ -246,9 +273,10 @@ static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *me
     for (int i = 0; i < l->n_params; i++) {
         const Param *p = &l->params[i];
         if (p->kind == PLAN_SCALAR) h = mix(h, (int64_t)l->args[i].word);
-        for (int64_t a = 0; p->kind != PLAN_SCALAR && a < p->rank; a++) h = mix(mix(h, p->shape[a]), p->strides[a]);
+        for (int64_t a = 0; p->kind != PLAN_SCALAR && a < p->rank; a++)
+            h = mix(mix(h, p->shape[a]), p->strides[a]);
     }
-    h |= 1;             /* 0 marks a free place */
+    h |= 1; /* 0 marks a free place */
     *memory = true;
     for (int i = 0; i < 16; i++)
         if (__atomic_load_n(&good[i], __ATOMIC_RELAXED) == h) return true;
@@ -267,7 +295,8 @@ static int find_programs(Launch *l, const int64_t *p)
     for (int i = 0; i < 3; i++)
         if (l->grid[i] <= 0) l->programs = 0;
     for (int i = 0; i < 3 && l->programs; i++)
-        if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs) || l->programs > INT32_MAX) return TILE_LAUNCH_GRID;    /* code counts programs in 32 bits */
+        if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs) || l->programs > INT32_MAX)
+            return TILE_LAUNCH_GRID; /* code counts programs in 32 bits */
     bool memory = true;
     if (!l->programs || !remap[2]) return TILE_LAUNCH_OK;
     if (l->programs <= 1 << 24 && is_known_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;
@@ -275,7 +304,8 @@ static int find_programs(Launch *l, const int64_t *p)
 }
 
 /* The variant `v` of a plan against arguments and consts: *p is set behind its dims. */
-static int match_variant(Launch *l, const int64_t *v, const int64_t *consts, int64_t n_consts, const int64_t **p)
+static int match_variant(
+    Launch *l, const int64_t *v, const int64_t *consts, int64_t n_consts, const int64_t **p)
 {
     *p = v + 4;
     if (v[2] & ~(int64_t)l->assume) return TILE_LAUNCH_NO_VARIANT;
@@ -290,9 +320,12 @@ static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own, cons
     switch (s[0]) {
     case PLAN_DATA: return (uint64_t)address(l, (int)s[1]);
     case PLAN_WORD: return l->args[s[1]].word;
-    case PLAN_CHECK: case PLAN_TICKETS: return (uint64_t)(uintptr_t)own;
+    case PLAN_CHECK:
+    case PLAN_TICKETS: return (uint64_t)(uintptr_t)own;
     case PLAN_PRINT: return (uint64_t)(uintptr_t)sink;
-    case PLAN_EXTENT: case PLAN_STRIDE: case PLAN_GRID: return (uint64_t)input(l, s, 0);
+    case PLAN_EXTENT:
+    case PLAN_STRIDE:
+    case PLAN_GRID: return (uint64_t)input(l, s, 0);
     }
     return 0;
 }

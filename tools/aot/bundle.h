@@ -1,29 +1,50 @@
-/* bundle.h: the tables of a bundle, which tilec writes (tools/tilec/bundle.c) and gpu.c reads; tilec copies the text between the marks. */
+/* bundle.h: the tables of a bundle, which tilec writes (tools/tilec/bundle.c) and gpu.c reads; tilec copies
+ * the text between the marks. */
 #pragma once
 #include "tools/aot/launch.h"
 #include <stdbool.h>
 #include <stdint.h>
 /* begin */
 /* Code for a device: an image of one kernel. PTX and text are NUL-terminated. */
-enum { IMAGE_BINARY, IMAGE_PTX, IMAGE_TEXT };       /* cubin or code object; PTX; CUDA C or HIP C for the vendor's run-time compiler */
+enum {
+    IMAGE_BINARY,
+    IMAGE_PTX,
+    IMAGE_TEXT
+}; /* cubin or code object; PTX; CUDA C or HIP C for the vendor's run-time compiler */
 typedef struct Image {
-    int device, kind, arch;         /* TILE_ON_..; IMAGE_..; CUDA: 90 */
-    bool exact;                     /* for this architecture only ("sm_90a", "gfx942"); else for later ones too: a binary within its generation */
-    const char *target;             /* "cuda:sm_90a" */
-    const uint64_t *bytes; size_t size;
+    int device, kind, arch; /* TILE_ON_..; IMAGE_..; CUDA: 90 */
+    bool exact; /* for this architecture only ("sm_90a", "gfx942"); else for later ones too: a binary within
+                   its generation */
+    const char *target; /* "cuda:sm_90a" */
+    const uint64_t *bytes;
+    size_t size;
 } Image;
 
 /* What cuTensorMapEncodeTiled wants besides the tensor. */
-typedef struct Map { int param, rank, type, element_bytes, swizzle, axes[5]; int64_t split[5]; uint32_t box[5], step[5]; } Map;
+typedef struct Map {
+    int param, rank, type, element_bytes, swizzle, axes[5];
+    int64_t split[5];
+    uint32_t box[5], step[5];
+} Map;
 
-/* A kernel in an image, and how many threads it wants. early: waits itself for what is before it in its stream, and may start while that runs. */
-typedef struct Entry { const char *symbol; int image, threads, cluster, persistent, early; int64_t shared_bytes; int n_maps; const Map *maps; } Entry;
+/* A kernel in an image, and how many threads it wants. early: waits itself for what is before it in its
+ * stream, and may start while that runs. */
+typedef struct Entry {
+    const char *symbol;
+    int image, threads, cluster, persistent, early;
+    int64_t shared_bytes;
+    int n_maps;
+    const Map *maps;
+} Entry;
 
-typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *, const tile_threads *);
+typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *),
+    const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Kernel {
     const char *name;
-    const int64_t *plan;            /* plan.h; its entries count in this bundle's table */
+    const int64_t *plan; /* plan.h; its entries count in this bundle's table */
     const char *const *arguments;
-    CpuLaunch *cpu; const int64_t *cpu_plan; int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *);     /* NULL: no code for the CPU */
+    CpuLaunch *cpu;
+    const int64_t *cpu_plan;
+    int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *); /* NULL: no code for the CPU */
 } Kernel;
 /* end */

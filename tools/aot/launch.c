@@ -1,8 +1,9 @@
-/* launch.c: the launcher inside every object for the CPU that tilec writes. It is compiled when tilec is built; tilec merges its
- * code with the kernels'. It needs the C library and nothing else, and keeps nothing but verdicts on remaps.
+/* launch.c: the launcher inside every object for the CPU that tilec writes. It is compiled when tilec is
+ * built; tilec merges its code with the kernels'. It needs the C library and nothing else, and keeps nothing
+ * but verdicts on remaps.
  *
- * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the kernel's slots,
- * evaluates the grid, and lets threads take the programs in chunks. */
+ * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the
+ * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
 #include "ir/float_state.h"
 #include <locale.h>
@@ -17,9 +18,10 @@
 
 typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);
 
-int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args, const int64_t *consts, const tile_threads *threads);
+int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args,
+    const int64_t *consts, const tile_threads *threads);
 
-/* --- the processor ------------------------------------------------------------------------------------------------------ */
+/* --- the processor ----------------------------------------------------------------------------------- */
 
 /* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels. */
 static int processor_level(void)
@@ -27,13 +29,16 @@ static int processor_level(void)
 #if defined(__x86_64__)
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return LEVEL_ANY;
-    const unsigned v3_1c = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_FMA | bit_MOVBE | bit_POPCNT | bit_AVX | bit_F16C | bit_OSXSAVE;
+    const unsigned v3_1c = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_FMA | bit_MOVBE | bit_POPCNT |
+                           bit_AVX | bit_F16C | bit_OSXSAVE;
     if ((c & v3_1c) != v3_1c) return LEVEL_ANY;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return LEVEL_ANY;
-    const unsigned v3_7b = bit_AVX2 | bit_BMI | bit_BMI2, v4_7b = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    const unsigned v3_7b = bit_AVX2 | bit_BMI | bit_BMI2,
+                   v4_7b = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
     unsigned leaf7 = b;
-    if ((leaf7 & v3_7b) != v3_7b || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT)) return LEVEL_ANY;
+    if ((leaf7 & v3_7b) != v3_7b || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT))
+        return LEVEL_ANY;
     return (leaf7 & v4_7b) == v4_7b && (low & 0xe6) == 0xe6 ? LEVEL_V4 : LEVEL_V3;
 #else
     return LEVEL_ANY;
@@ -62,8 +67,17 @@ static void work(void *arg, int thread)
     }
 }
 
-typedef struct Start { Job *job; int thread; pthread_t id; bool runs; } Start;
-static void *start(void *p) { work(((Start *)p)->job, ((Start *)p)->thread); return NULL; }
+typedef struct Start {
+    Job *job;
+    int thread;
+    pthread_t id;
+    bool runs;
+} Start;
+static void *start(void *p)
+{
+    work(((Start *)p)->job, ((Start *)p)->thread);
+    return NULL;
+}
 
 /* A thread that cannot be started leaves its share to the others. */
 static void run_threads(Job *j, int n)
@@ -78,14 +92,18 @@ static void run_threads(Job *j, int n)
         if (s[i].runs) pthread_join(s[i].id, NULL);
 }
 
-/* Objects made with -g or --check print to standard output. The layout is PrintSink's of ir/abi.h. A line is written in
- * the C locale, which the thread has for as long: a locale with a decimal comma must not change what kernels print. */
+/* Objects made with -g or --check print to standard output. The layout is PrintSink's of ir/abi.h. A line is
+ * written in the C locale, which the thread has for as long: a locale with a decimal comma must not change
+ * what kernels print. */
 typedef struct Sink Sink;
-struct Sink { void (*begin)(Sink *), (*put)(Sink *, const char *format, ...), (*end)(Sink *); locale_t plain, callers; };
+struct Sink {
+    void (*begin)(Sink *), (*put)(Sink *, const char *format, ...), (*end)(Sink *);
+    locale_t plain, callers;
+};
 
 static void print_begin(Sink *s)
 {
-    flockfile(stdout);          /* from here on the sink is this thread's */
+    flockfile(stdout); /* from here on the sink is this thread's */
     if (!s->plain) s->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (s->plain) s->callers = uselocale(s->plain);
 }
@@ -117,19 +135,25 @@ static int count_threads(const tile_threads *t, int64_t programs)
 static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const tile_threads *t)
 {
     uint64_t slots[PLAN_MAX_SLOTS];
-    int64_t own[8] = { 0 };         /* a check record, or a counter */
+    int64_t own[8] = { 0 }; /* a check record, or a counter */
     Sink sink = { print_begin, print_put, print_end, (locale_t)0, (locale_t)0 };
     const int64_t *s = p + 1, n_slots = *p, *sizes = s + 3 * n_slots;
     int status = find_programs(l, p);
     if (status || !l->programs) return status;
     int n = count_threads(t, l->programs);
-    int64_t scratch = (sizes[0] + 63) / 64 * 64, workspace = (sizes[1] + n * sizes[2] + 63) / 64 * 64, bytes = scratch * n + workspace;
+    int64_t scratch = (sizes[0] + 63) / 64 * 64, workspace = (sizes[1] + n * sizes[2] + 63) / 64 * 64,
+            bytes = scratch * n + workspace;
     char *block = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
     if (bytes && !block) return TILE_LAUNCH_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n_slots; i++)
-        slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n) : slot(l, s + 3 * i, own, &sink);
+        slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n)
+                                              : slot(l, s + 3 * i, own, &sink);
     int64_t chunk = l->programs / (8 * (int64_t)n);
-    Job job = { kernel, slots, block, l->programs, n == 1 ? l->programs : chunk < 1 ? 1 : chunk, scratch, 0, 0 };
+    Job job = { kernel, slots, block, l->programs,
+        n == 1      ? l->programs
+        : chunk < 1 ? 1
+                    : chunk,
+        scratch, 0, 0 };
     if (n == 1) work(&job, 0);
     else if (t->run) t->run(t->pool, n, work, &job);
     else run_threads(&job, n);
@@ -138,7 +162,8 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
     return job.failed ? TILE_LAUNCH_CHECK : TILE_LAUNCH_OK;
 }
 
-int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args, const int64_t *consts, const tile_threads *threads)
+int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args,
+    const int64_t *consts, const tile_threads *threads)
 {
     FLOAT_STATE_DEFAULT();
     Launch l = { .args = args, .n_params = (int)plan[1], .level = processor_level() };

@@ -1,4 +1,5 @@
-/* launch.h: the part of every generated header that is the same in all of them; tilec copies the text between the marks. */
+/* launch.h: the part of every generated header that is the same in all of them; tilec copies the text between
+ * the marks. */
 /* begin */
 #ifndef TILE_LAUNCH_H
 #define TILE_LAUNCH_H
@@ -8,32 +9,38 @@
 #include <string.h>
 
 /* A tensor: address of its first element, extents, strides in elements (NULL: row-major without gaps). */
-typedef struct tile_view { void *data; const int64_t *shape, *strides; } tile_view;
+typedef struct tile_view {
+    void *data;
+    const int64_t *shape, *strides;
+} tile_view;
 
 /* How a launch may use threads. NULL, or n = 1: the caller's alone. n = 0: as many as there are processors.
- * run, if not NULL, calls task(arg, 0) .. task(arg, n - 1), in any order and at once if it likes, on the pool's threads, and
- * returns when all are done; else threads are started for the launch. */
+ * run, if not NULL, calls task(arg, 0) .. task(arg, n - 1), in any order and at once if it likes, on the
+ * pool's threads, and returns when all are done; else threads are started for the launch. */
 typedef struct tile_threads {
     int n;
     void (*run)(void *pool, int n, void (*task)(void *arg, int i), void *arg);
     void *pool;
 } tile_threads;
 
-typedef union tile_launch_arg { tile_view view; uint64_t word; } tile_launch_arg;   /* used by the launchers below */
+typedef union tile_launch_arg {
+    tile_view view;
+    uint64_t word;
+} tile_launch_arg; /* used by the launchers below */
 
 /* What launchers return: the numbers of tile_status in tile/tile.h. */
 enum {
     TILE_LAUNCH_OK = 0,
-    TILE_LAUNCH_INVALID = 1,        /* a null pointer where there are elements */
+    TILE_LAUNCH_INVALID = 1, /* a null pointer where there are elements */
     TILE_LAUNCH_OUT_OF_MEMORY = 2,
-    TILE_LAUNCH_NO_VARIANT = 5,     /* nothing was compiled for these extents and consts */
-    TILE_LAUNCH_UNSUPPORTED = 6,    /* not on this processor */
-    TILE_LAUNCH_SHAPE = 8,          /* extents disagree among arguments, or are negative */
-    TILE_LAUNCH_ALIGNMENT = 11,     /* an address is no multiple of its element's size */
-    TILE_LAUNCH_OVERLAP = 12,       /* an out or inout tensor overlaps another argument, or has a stride of 0 */
-    TILE_LAUNCH_GRID = 13,          /* too many programs */
-    TILE_LAUNCH_REMAP = 14,         /* the kernel's remap is no permutation of this grid */
-    TILE_LAUNCH_CHECK = 19          /* a check compiled in with --check failed */
+    TILE_LAUNCH_NO_VARIANT = 5,  /* nothing was compiled for these extents and consts */
+    TILE_LAUNCH_UNSUPPORTED = 6, /* not on this processor */
+    TILE_LAUNCH_SHAPE = 8,       /* extents disagree among arguments, or are negative */
+    TILE_LAUNCH_ALIGNMENT = 11,  /* an address is no multiple of its element's size */
+    TILE_LAUNCH_OVERLAP = 12,    /* an out or inout tensor overlaps another argument, or has a stride of 0 */
+    TILE_LAUNCH_GRID = 13,       /* too many programs */
+    TILE_LAUNCH_REMAP = 14,      /* the kernel's remap is no permutation of this grid */
+    TILE_LAUNCH_CHECK = 19       /* a check compiled in with --check failed */
 };
 #endif
 /* end */
@@ -41,33 +48,40 @@ enum {
 /* begin bundle */
 #ifndef TILE_BUNDLE_H
 #define TILE_BUNDLE_H
-/* Where a launch runs: fill in `kind` and your stream, or take what a tile_device holds. The context (a CUcontext; for HIP the number of the
- * device + 1) may be NULL: the stream's, else the thread's current one, else the first device's. NULL for a tile_queue is the CPU. */
+/* Where a launch runs: fill in `kind` and your stream, or take what a tile_device holds. The context (a
+ * CUcontext; for HIP the number of the device + 1) may be NULL: the stream's, else the thread's current one,
+ * else the first device's. NULL for a tile_queue is the CPU. */
 enum { TILE_ON_CPU = 0, TILE_ON_CUDA = 1, TILE_ON_HIP = 2, TILE_ON_ANY = 3 };
 typedef struct tile_queue {
-    int kind;                       /* TILE_ON_CPU .. TILE_ON_HIP */
-    void *stream;                   /* CUstream or hipStream_t; NULL: the default one */
+    int kind;     /* TILE_ON_CPU .. TILE_ON_HIP */
+    void *stream; /* CUstream or hipStream_t; NULL: the default one */
     void *context;
-    const tile_threads *threads;    /* on the CPU */
-    void *workspace; size_t workspace_bytes;    /* device memory at a multiple of 256, for kernels that say TILE_LAUNCH_WORKSPACE */
+    const tile_threads *threads; /* on the CPU */
+    void *workspace;
+    size_t
+        workspace_bytes; /* device memory at a multiple of 256, for kernels that say TILE_LAUNCH_WORKSPACE */
 } tile_queue;
 
-/* A device as a program without its vendor's headers uses it. All functions return a status as launchers do. */
+/* A device as a program without its vendor's headers uses it. All functions return a status as launchers do.
+ */
 typedef struct tile_device {
-    tile_queue queue;               /* for launchers; the stream may be replaced */
+    tile_queue queue; /* for launchers; the stream may be replaced */
     int ordinal;
-    char name[128], target[32];     /* "NVIDIA H100", "cuda:sm_90" */
+    char name[128], target[32]; /* "NVIDIA H100", "cuda:sm_90" */
     int (*alloc)(const struct tile_device *, size_t bytes, void **memory);
     int (*release)(const struct tile_device *, void *memory);
-    int (*copy)(const struct tile_device *, void *to, const void *from, size_t bytes);      /* either side may be the host's; waits */
-    int (*synchronize)(const struct tile_device *);     /* waits for the queue's stream; a fault of a kernel shows here */
+    int (*copy)(const struct tile_device *, void *to, const void *from,
+        size_t bytes); /* either side may be the host's; waits */
+    int (*synchronize)(
+        const struct tile_device *); /* waits for the queue's stream; a fault of a kernel shows here */
 } tile_device;
 
 enum {
-    TILE_LAUNCH_NO_DEVICE = 7,      /* no driver, or no such device */
-    TILE_LAUNCH_WORKSPACE = 15, TILE_LAUNCH_RESOURCES = 16,
-    TILE_LAUNCH_DRIVER = 17,        /* a call of the driver failed */
-    TILE_LAUNCH_DEVICE_FAULT = 18   /* earlier work faulted on the device */
+    TILE_LAUNCH_NO_DEVICE = 7, /* no driver, or no such device */
+    TILE_LAUNCH_WORKSPACE = 15,
+    TILE_LAUNCH_RESOURCES = 16,
+    TILE_LAUNCH_DRIVER = 17,      /* a call of the driver failed */
+    TILE_LAUNCH_DEVICE_FAULT = 18 /* earlier work faulted on the device */
 };
 #endif
 /* end bundle */

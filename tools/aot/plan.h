@@ -1,5 +1,6 @@
-/* plan.h: what an ahead-of-time launcher knows of its kernels, as one array of 64-bit words: written by tilec (tools/tilec/plan.c),
- * read by launch.c, which is compiled once, when tilec is built, and put into every object that tilec writes.
+/* plan.h: what an ahead-of-time launcher knows of its kernels, as one array of 64-bit words: written by tilec
+ * (tools/tilec/plan.c), read by launch.c, which is compiled once, when tilec is built, and put into every
+ * object that tilec writes.
  *
  *   plan     = PLAN_VERSION, parameters, consts, variants; then that many of each
  *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for
@@ -7,25 +8,84 @@
  *              dims, then each: extent or -1, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
  *              scratch bytes, workspace bytes, workspace bytes a thread;  program: grid;  program: remap
- *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a, b, c, value;  each result: a word
- * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the code that comes with the plan.
- * The words of a program: its inputs, then what its steps compute. The first variant that fits is taken. */
+ *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a, b,
+ * c, value;  each result: a word level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the
+ * arguments. entry: index into the code that comes with the plan. The words of a program: its inputs, then
+ * what its steps compute. The first variant that fits is taken. */
 /* begin */
 #ifndef TILE_PLAN_H
 #define TILE_PLAN_H
 
-enum { PLAN_VERSION = 1, PLAN_MAX_RANK = 8, PLAN_MAX_WORDS = 128, PLAN_MAX_PARAMS = 256, PLAN_MAX_SLOTS = 2048, PLAN_MAX_DIMS = 512, PLAN_SMALL = 1 << 28 };   /* SMALL: extents of 32-bit code stay below */
+enum {
+    PLAN_VERSION = 1,
+    PLAN_MAX_RANK = 8,
+    PLAN_MAX_WORDS = 128,
+    PLAN_MAX_PARAMS = 256,
+    PLAN_MAX_SLOTS = 2048,
+    PLAN_MAX_DIMS = 512,
+    PLAN_SMALL = 1 << 28
+}; /* SMALL: extents of 32-bit code stay below */
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
-enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };                             /* x86-64 micro-architecture levels */
-enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 };     /* bits, as Assume in input.h */
-enum { PLAN_DATA, PLAN_EXTENT, PLAN_STRIDE, PLAN_WORD, PLAN_GRID, PLAN_TENSOR_MAP, PLAN_CHECK, PLAN_TICKETS, PLAN_WORKSPACE, PLAN_PRINT, PLAN_LINEAR };  /* SlotKind, and a remap's argument */
+enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 }; /* x86-64 micro-architecture levels */
+enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */
+enum {
+    PLAN_DATA,
+    PLAN_EXTENT,
+    PLAN_STRIDE,
+    PLAN_WORD,
+    PLAN_GRID,
+    PLAN_TENSOR_MAP,
+    PLAN_CHECK,
+    PLAN_TICKETS,
+    PLAN_WORKSPACE,
+    PLAN_PRINT,
+    PLAN_LINEAR
+}; /* SlotKind, and a remap's argument */
 
 /* Types of steps: bits and sign. Floats do not occur in steps; as a parameter's element type they do. */
-enum { WORD_BOOL, WORD_I8, WORD_I16, WORD_I32, WORD_I64, WORD_U8, WORD_U16, WORD_U32, WORD_U64, WORD_F32, WORD_F64, WORD_OTHER };
+enum {
+    WORD_BOOL,
+    WORD_I8,
+    WORD_I16,
+    WORD_I32,
+    WORD_I64,
+    WORD_U8,
+    WORD_U16,
+    WORD_U32,
+    WORD_U64,
+    WORD_F32,
+    WORD_F64,
+    WORD_OTHER
+};
 
 enum {
-    STEP_CONST, STEP_NEG, STEP_ABS, STEP_ADD, STEP_SUB, STEP_MUL, STEP_DIV, STEP_REM, STEP_CDIV, STEP_MIN, STEP_MAX, STEP_FMA, STEP_CLAMP, STEP_AND,
-    STEP_OR, STEP_XOR, STEP_NOT, STEP_SHL, STEP_SHR, STEP_EQ, STEP_NE, STEP_LT, STEP_LE, STEP_GT, STEP_GE, STEP_WHERE, STEP_CAST
+    STEP_CONST,
+    STEP_NEG,
+    STEP_ABS,
+    STEP_ADD,
+    STEP_SUB,
+    STEP_MUL,
+    STEP_DIV,
+    STEP_REM,
+    STEP_CDIV,
+    STEP_MIN,
+    STEP_MAX,
+    STEP_FMA,
+    STEP_CLAMP,
+    STEP_AND,
+    STEP_OR,
+    STEP_XOR,
+    STEP_NOT,
+    STEP_SHL,
+    STEP_SHR,
+    STEP_EQ,
+    STEP_NE,
+    STEP_LT,
+    STEP_LE,
+    STEP_GT,
+    STEP_GE,
+    STEP_WHERE,
+    STEP_CAST
 };
 #endif
 /* end */

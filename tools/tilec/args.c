@@ -15,7 +15,8 @@ enum {
 
 const FlagInfo flag_info[FLAG_COUNT] = {
 #define GROUP(title)
-#define FLAG(ID, spelling, form, value, commands, doc) [FLAG_##ID] = { spelling, FORM_##form, value, commands, doc },
+#define FLAG(ID, spelling, form, value, commands, doc) \
+    [FLAG_##ID] = { spelling, FORM_##form, value, commands, doc },
 #include "tools/tilec/flags.def"
 #undef FLAG
 #undef GROUP
@@ -28,9 +29,7 @@ const CommandInfo command_info[CMD_COUNT] = {
 };
 
 const char *args_last(const Args *a, FlagId f, const char *otherwise)
-{
-    return a->flag[f].len ? a->flag[f].data[a->flag[f].len - 1] : otherwise;
-}
+{ return a->flag[f].len ? a->flag[f].data[a->flag[f].len - 1] : otherwise; }
 
 bool text_to_int(const char *s, int64_t *value)
 {
@@ -50,7 +49,10 @@ const char *text_to_integer(Arena *a, const char *s, DType d, int64_t *value)
     const char *p = s + minus;
     hex = p[0] == '0' && (p[1] == 'x' || p[1] == 'X');
     p += hex ? 2 : 0;
-    if (truth) { *value = *s == 't'; return NULL; }
+    if (truth) {
+        *value = *s == 't';
+        return NULL;
+    }
     size_t digits = strspn(p, hex ? "0123456789abcdefABCDEF" : "0123456789");
     if (!digits || p[digits]) return arena_printf(a, "no value of type %s", dtype_name(d));
     errno = 0;
@@ -59,7 +61,9 @@ const char *text_to_integer(Arena *a, const char *s, DType d, int64_t *value)
     bool with_sign = d != DT_BOOL && dtype_is_signed(d);
     uint64_t most = with_sign ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits);
     if (errno || v > (minus ? (with_sign ? most + 1 : 0) : most)) {
-        if (with_sign) return arena_printf(a, "out of range of %s (-%llu to %llu)", dtype_name(d), (unsigned long long)most + 1, (unsigned long long)most);
+        if (with_sign)
+            return arena_printf(a, "out of range of %s (-%llu to %llu)", dtype_name(d),
+                (unsigned long long)most + 1, (unsigned long long)most);
         return arena_printf(a, "out of range of %s (0 to %llu)", dtype_name(d), (unsigned long long)most);
     }
     *value = (int64_t)(minus ? 0 - v : v);
@@ -72,7 +76,8 @@ bool args_int(Tool *t, const Args *a, FlagId f, int64_t lo, int64_t hi, int64_t 
     if (!s) return true;
     int64_t v;
     if (!text_to_int(s, &v) || v < lo || v > hi) {
-        tool_usage(t, "%s wants a number from %lld to %lld, not `%s`", flag_info[f].spelling, (long long)lo, (long long)hi, s);
+        tool_usage(t, "%s wants a number from %lld to %lld, not `%s`", flag_info[f].spelling, (long long)lo,
+            (long long)hi, s);
         return false;
     }
     *value = v;
@@ -81,9 +86,9 @@ bool args_int(Tool *t, const Args *a, FlagId f, int64_t lo, int64_t hi, int64_t 
 
 Strings args_list(Tool *t, const Args *a, FlagId f)
 {
-    Strings list = {0};
+    Strings list = { 0 };
     for (size_t i = 0; i < a->flag[f].len; i++)
-        for (const char *s = a->flag[f].data[i]; ; s++) {
+        for (const char *s = a->flag[f].data[i];; s++) {
             size_t n = strcspn(s, ",");
             if (n) vec_push(&t->arena, &list, arena_strndup(&t->arena, s, n));
             s += n;
@@ -92,7 +97,7 @@ Strings args_list(Tool *t, const Args *a, FlagId f)
     return list;
 }
 
-/* --- response files ------------------------------------------------------------------------------------------------- */
+/* --- response files ---------------------------------------------------------------------------------- */
 
 /* Words separated by blanks; '..' and ".." group, a backslash keeps the next character outside '..'. */
 static int split_words(Tool *t, const char *file, const char *p, Strings *words)
@@ -117,19 +122,22 @@ static int split_words(Tool *t, const char *file, const char *p, Strings *words)
 static int expand(Tool *t, Strings in, int depth, Strings *out)
 {
     for (size_t i = 0; i < in.len; i++) {
-        if (in.data[i][0] != '@' || !in.data[i][1]) { vec_push(&t->arena, out, in.data[i]); continue; }
+        if (in.data[i][0] != '@' || !in.data[i][1]) {
+            vec_push(&t->arena, out, in.data[i]);
+            continue;
+        }
         const char *file = in.data[i] + 1;
         if (depth == 8) return tool_usage(t, "%s: @files are nested more than 8 deep", file);
         FileText text;
         if (!file_read(t, file, 16 << 20, &text)) return EXIT_USAGE;
-        Strings words = {0};
+        Strings words = { 0 };
         int code = split_words(t, file, text.data, &words);
         if (code || (code = expand(t, words, depth + 1, out))) return code;
     }
     return EXIT_OK;
 }
 
-/* --- parsing -------------------------------------------------------------------------------------------------------- */
+/* --- parsing ----------------------------------------------------------------------------------------- */
 
 static int unknown_flag(Tool *t, CommandId command, const char *word)
 {
@@ -137,10 +145,14 @@ static int unknown_flag(Tool *t, CommandId command, const char *word)
     int best = 3;
     for (int f = 0; f < FLAG_COUNT; f++) {
         int d = diag_distance(name, strlen(name), flag_info[f].spelling);
-        if (flag_info[f].commands >> command & 1 && d < best && strlen(name) > 3) { best = d; nearest = flag_info[f].spelling; }
+        if (flag_info[f].commands >> command & 1 && d < best && strlen(name) > 3) {
+            best = d;
+            nearest = flag_info[f].spelling;
+        }
     }
     if (nearest) return tool_usage(t, "unknown option `%s`; did you mean `%s`?", name, nearest);
-    return tool_usage(t, "unknown option `%s` (`tilec %s --help` lists them)", name, command_info[command].name);
+    return tool_usage(
+        t, "unknown option `%s` (`tilec %s --help` lists them)", name, command_info[command].name);
 }
 
 /* Does `word` spell flag f? *value: what is joined to it, or NULL. */
@@ -166,7 +178,8 @@ static FlagId find_flag(const char *word, const char **value)
     for (int f = 0; f < FLAG_COUNT; f++) {
         const char *v;
         if (!spells(&flag_info[f], word, &v)) continue;
-        if (found != FLAG_COUNT && strlen(flag_info[f].spelling) < strlen(flag_info[found].spelling)) continue;
+        if (found != FLAG_COUNT && strlen(flag_info[f].spelling) < strlen(flag_info[found].spelling))
+            continue;
         found = (FlagId)f;
         *value = v;
     }
@@ -177,7 +190,7 @@ static FlagId find_flag(const char *word, const char **value)
 static bool value_allowed(const char *set, const char *value)
 {
     if (!strchr(set, '|')) return true;
-    for (size_t n = strlen(value); ; set++) {
+    for (size_t n = strlen(value);; set++) {
         size_t len = strcspn(set, "|");
         if (len == n && !strncmp(set, value, n)) return true;
         set += len;
@@ -189,7 +202,8 @@ static bool value_allowed(const char *set, const char *value)
 static bool adds_up(FlagId f, CommandId command)
 {
     const FlagInfo *info = &flag_info[f];
-    return info->form == FORM_NONE || f == FLAG_OPT || !strcmp(info->value, "LIST") || f == FLAG_IMPORT_DIR || (f == FLAG_REMAP && command == CMD_SIM) ||
+    return info->form == FORM_NONE || f == FLAG_OPT || !strcmp(info->value, "LIST") || f == FLAG_IMPORT_DIR ||
+           (f == FLAG_REMAP && command == CMD_SIM) ||
            ((f == FLAG_TARGET || f == FLAG_KERNEL) && command == CMD_COMPILE);
 }
 
@@ -201,9 +215,11 @@ static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
     if (adds_up(f, a->command)) return EXIT_OK;
     for (size_t i = 0; i < a->flag[f].len; i++) {
         const char *before = a->flag[f].data[i];
-        if (!name) return tool_usage(t, "option `%s` is given twice: `%s` and `%s`", info->spelling, before, value);
+        if (!name)
+            return tool_usage(t, "option `%s` is given twice: `%s` and `%s`", info->spelling, before, value);
         if (!strncmp(before, value, name) && before[name] == '=')
-            return tool_usage(t, "option `%s` is given twice for %.*s: `%s` and `%s`", info->spelling, (int)name, value, before, value);
+            return tool_usage(t, "option `%s` is given twice for %.*s: `%s` and `%s`", info->spelling,
+                (int)name, value, before, value);
     }
     return EXIT_OK;
 }
@@ -215,7 +231,8 @@ static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
     if (f == FLAG_COUNT) return unknown_flag(t, a->command, word);
     const FlagInfo *info = &flag_info[f];
     if (!(info->commands >> a->command & 1))
-        return tool_usage(t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
+        return tool_usage(
+            t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
     if (info->form == FORM_NONE) value = "";
     else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) value = words->data[++*i];
     if (!value || (!*value && info->form != FORM_NONE))
@@ -236,7 +253,7 @@ static CommandId find_command(const char *word)
 
 int args_parse(Tool *t, int argc, char **argv, Args *a)
 {
-    Strings raw = {0}, words = {0};
+    Strings raw = { 0 }, words = { 0 };
     for (int i = 0; i < argc; i++) vec_push(&t->arena, &raw, argv[i]);
     int code = expand(t, raw, 0, &words);
     if (code) return code;
@@ -246,8 +263,9 @@ int args_parse(Tool *t, int argc, char **argv, Args *a)
     for (bool flags = true; i < words.len; i++) {
         const char *w = words.data[i];
         if (flags && !strcmp(w, "--")) flags = false;
-        else if (flags && w[0] == '-' && w[1]) { if ((code = take_flag(t, a, &words, &i))) return code; }
-        else vec_push(&t->arena, &a->inputs, w);
+        else if (flags && w[0] == '-' && w[1]) {
+            if ((code = take_flag(t, a, &words, &i))) return code;
+        } else vec_push(&t->arena, &a->inputs, w);
     }
     return EXIT_OK;
 }

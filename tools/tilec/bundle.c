@@ -1,5 +1,5 @@
-/* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal texts share an image. Binaries are
- * made by the vendors' compilers, several at a time. */
+/* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal
+ * texts share an image. Binaries are made by the vendors' compilers, several at a time. */
 #include "tools/tilec/bundle_parts.h"
 #include "ir/stack.h"
 #include "tools/tilec/fit.h"
@@ -13,7 +13,7 @@
 
 static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }
 
-/* --- what to make ---------------------------------------------------------------------------------------------------------- */
+/* --- what to make ------------------------------------------------------------------------------------ */
 
 static void add_aim(Bundle *b, const Target *t, int kind)
 {
@@ -22,52 +22,69 @@ static void add_aim(Bundle *b, const Target *t, int kind)
     vec_push(&b->in->session.arena, &b->aims, ((Aim){ t, kind }));
 }
 
-/* Best first: PTX last, of the row with more shared memory first; an architecture's own code before what is shared; later before earlier. */
+/* Best first: PTX last, of the row with more shared memory first; an architecture's own code before what is
+ * shared; later before earlier. */
 static int order(const void *x, const void *y)
 {
     const Aim *a = x, *b = y;
     if ((a->kind == IMAGE_PTX) != (b->kind == IMAGE_PTX)) return a->kind == IMAGE_PTX ? 1 : -1;
-    if (a->kind == IMAGE_PTX && a->target->shared_bytes != b->target->shared_bytes) return a->target->shared_bytes > b->target->shared_bytes ? -1 : 1;
+    if (a->kind == IMAGE_PTX && a->target->shared_bytes != b->target->shared_bytes)
+        return a->target->shared_bytes > b->target->shared_bytes ? -1 : 1;
     if (is_exact(a->target) != is_exact(b->target)) return is_exact(a->target) ? -1 : 1;
-    return a->target->arch != b->target->arch ? (a->target->arch > b->target->arch ? -1 : 1) : strcmp(a->target->name, b->target->name);
+    return a->target->arch != b->target->arch ? (a->target->arch > b->target->arch ? -1 : 1)
+                                              : strcmp(a->target->name, b->target->name);
 }
 
-/* The row whose PTX serves devices later than all that were named: of the latest one, without its own instructions. */
+/* The row whose PTX serves devices later than all that were named: of the latest one, without its own
+ * instructions. */
 static const Target *portable_row(const Bundle *b)
 {
     const Target *latest = NULL;
     for (size_t i = 0; i < b->aims.len; i++) {
         const Target *t = b->aims.data[i].target;
-        if (t->kind == TARGET_CUDA && (!latest || t->arch > latest->arch || (t->arch == latest->arch && !is_exact(t)))) latest = t;
+        if (t->kind == TARGET_CUDA &&
+            (!latest || t->arch > latest->arch || (t->arch == latest->arch && !is_exact(t))))
+            latest = t;
     }
     for (size_t i = 0; latest && is_exact(latest) && target_at(i); i++)
-        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->arch == latest->arch && !is_exact(target_at(i))) latest = target_at(i);
+        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->arch == latest->arch &&
+            !is_exact(target_at(i)))
+            latest = target_at(i);
     return latest;
 }
 
-/* Parts with little shared memory came in every generation: the latest row not after `portable` with as little as any, or the first such row. */
+/* Parts with little shared memory came in every generation: the latest row not after `portable` with as
+ * little as any, or the first such row. */
 static const Target *small_row(const Target *portable)
 {
     const Target *found = NULL;
     int64_t least = portable->shared_bytes;
     for (size_t i = 0; target_at(i); i++)
-        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->shared_bytes < least) least = target_at(i)->shared_bytes;
+        if (target_at(i)->kind == TARGET_CUDA && target_at(i)->shared_bytes < least)
+            least = target_at(i)->shared_bytes;
     for (size_t i = 0; target_at(i); i++) {
         const Target *t = target_at(i);
-        if (t->kind == TARGET_CUDA && t->shared_bytes == least && !is_exact(t) && (!found || t->arch <= portable->arch)) found = t;
+        if (t->kind == TARGET_CUDA && t->shared_bytes == least && !is_exact(t) &&
+            (!found || t->arch <= portable->arch))
+            found = t;
     }
     return found;
 }
 
-static void close_rtc(void *p) { if (*(Rtc **)p) rtc_close(*(Rtc **)p); }
+static void close_rtc(void *p)
+{
+    if (*(Rtc **)p) rtc_close(*(Rtc **)p);
+}
 
-/* Is there a compiler for binaries of this vendor? NVRTC; for HIP clang, else hipRTC. It is kept for later. */
+/* Is there a compiler for binaries of this vendor? NVRTC; for HIP clang, else hipRTC. It is kept for later.
+ */
 static bool have_compiler(Input *in, TargetKind kind, Rtc **out, DriverError *e)
 {
     char path[1024];
     if (*out || (kind == TARGET_HIP && hip_compiler(path, sizeof path))) return true;
     session_defer(&in->session, close_rtc, out);
-    return !rtc_open(kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), in->tool->alloc, out, e);
+    return !rtc_open(
+        kind, kind == TARGET_CUDA ? getenv("TILE_NVRTC") : getenv("TILE_HIPRTC"), in->tool->alloc, out, e);
 }
 
 static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1])
@@ -77,11 +94,17 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
     for (size_t i = 0; i < names->len; i++) {
         const Target *t = target_find(names->data[i]);
         DriverError e = { "" };
-        if (t->kind == TARGET_CPU) { b->cpu = true; continue; }
-        bool always = !strcmp(source, "always"), have = !always && have_compiler(b->in, t->kind, &rtc[t->kind], &e);
+        if (t->kind == TARGET_CPU) {
+            b->cpu = true;
+            continue;
+        }
+        bool always = !strcmp(source, "always"),
+             have = !always && have_compiler(b->in, t->kind, &rtc[t->kind], &e);
         if (!always && !have && !strcmp(source, "never")) {
-            Diag *d = diag_error(s, (Loc){0}, "no binary for %s can be made here: %s", t->name, e.text);
-            diag_note(s, d, (Loc){0}, "TILE_NVRTC or TILE_HIPRTC names the compiler's library; with --bundle-source=missing the bundle holds source text, which is compiled where the program runs");
+            Diag *d = diag_error(s, (Loc){ 0 }, "no binary for %s can be made here: %s", t->name, e.text);
+            diag_note(s, d, (Loc){ 0 },
+                "TILE_NVRTC or TILE_HIPRTC names the compiler's library; with --bundle-source=missing the "
+                "bundle holds source text, which is compiled where the program runs");
             return false;
         }
         add_aim(b, t, have ? IMAGE_BINARY : IMAGE_TEXT);
@@ -95,9 +118,12 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
     return true;
 }
 
-/* --- variants --------------------------------------------------------------------------------------------------------------- */
+/* --- variants ---------------------------------------------------------------------------------------- */
 
-typedef struct Lowered { const Func *func; const Artifact *artifact; } Lowered;
+typedef struct Lowered {
+    const Func *func;
+    const Artifact *artifact;
+} Lowered;
 
 static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t, Lowered *out)
 {
@@ -105,9 +131,13 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     CompileOptions o;
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
-    if (!driver_backend(t->kind)) { diag_error(s, (Loc){0}, "this build has no backend for %s", t->name); return false; }
-    bool text = false;                      /* in the bundle as it is: nothing compiles it before it is delivered */
-    for (size_t i = 0; i < b->aims.len; i++) text |= b->aims.data[i].target == t && b->aims.data[i].kind == IMAGE_TEXT;
+    if (!driver_backend(t->kind)) {
+        diag_error(s, (Loc){ 0 }, "this build has no backend for %s", t->name);
+        return false;
+    }
+    bool text = false; /* in the bundle as it is: nothing compiles it before it is delivered */
+    for (size_t i = 0; i < b->aims.len; i++)
+        text |= b->aims.data[i].target == t && b->aims.data[i].kind == IMAGE_TEXT;
     if (!input_options(b->in, t, &o) || !input_checker(b->in, text, &o)) return false;
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
@@ -125,9 +155,15 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, t->name);
         return false;
     }
-    if (o.check && a->kind == ARTIFACT_TEXT && !emission_check(o.check, s, t, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry))) return false;
+    if (o.check && a->kind == ARTIFACT_TEXT &&
+        !emission_check(o.check, s, t, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry)))
+        return false;
     for (int i = 0; i < a->n_slots; i++)
-        if (a->slots[i].kind == SLOT_CHECK) { diag_error(s, v->kernel->loc, "--check is not for bundles: run the kernel with `tilec run --check` or through libtile"); return false; }
+        if (a->slots[i].kind == SLOT_CHECK) {
+            diag_error(s, v->kernel->loc,
+                "--check is not for bundles: run the kernel with `tilec run --check` or through libtile");
+            return false;
+        }
     *out = (Lowered){ f, a };
     return true;
 }
@@ -136,11 +172,21 @@ static int find_image(Bundle *b, Aim aim, const Artifact *a, const char *title)
 {
     for (size_t i = 0; i < b->images.len; i++) {
         const MadeImage *m = &b->images.data[i];
-        if (m->aim.target == aim.target && m->aim.kind == aim.kind && m->source && !strcmp(m->source, a->data)) return (int)i;
+        if (m->aim.target == aim.target && m->aim.kind == aim.kind && m->source &&
+            !strcmp(m->source, a->data))
+            return (int)i;
     }
-    MadeImage m = { .aim = aim, .source = a->data, .title = title, .entry = a->entry, .registers = -1, .spill_bytes = -1 };
-    if (a->kind == ARTIFACT_BINARY) { m.source = NULL; m.bytes = a->data; m.size = a->size; }
-    else if (aim.kind == IMAGE_TEXT) { m.bytes = a->data; m.size = a->size + 1; }
+    MadeImage m = {
+        .aim = aim, .source = a->data, .title = title, .entry = a->entry, .registers = -1, .spill_bytes = -1
+    };
+    if (a->kind == ARTIFACT_BINARY) {
+        m.source = NULL;
+        m.bytes = a->data;
+        m.size = a->size;
+    } else if (aim.kind == IMAGE_TEXT) {
+        m.bytes = a->data;
+        m.size = a->size + 1;
+    }
     vec_push(&b->in->session.arena, &b->images, m);
     return (int)b->images.len - 1;
 }
@@ -154,21 +200,32 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
     int n = input_assumptions(v, true, assume);
     for (int p = 0; p < n; p++)
         for (size_t i = 0; i < b->aims.len; i++) {
-            size_t same = 0;                            /* a target with two forms is compiled once */
+            size_t same = 0; /* a target with two forms is compiled once */
             while (b->aims.data[same].target != b->aims.data[i].target) same++;
             if (same < i) lowered[i] = lowered[same];
             else if (!lower(b, v, assume[p], b->aims.data[i].target, &lowered[i])) return false;
             const Artifact *code = lowered[i].artifact;
             vec_push(a, &b->entries, ((MadeEntry){ find_image(b, b->aims.data[i], code, v->title), code }));
-            vec_push(a, &l->variants, ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code }));
+            vec_push(a, &l->variants,
+                ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code }));
         }
     return true;
 }
 
-/* --- binaries --------------------------------------------------------------------------------------------------------------- */
+/* --- binaries ---------------------------------------------------------------------------------------- */
 
-typedef struct Task { MadeImage *image; Rtc *rtc; DriverCompile compile; tile_status status; DriverError error; } Task;
-typedef struct Work { Tool *tool; Task *tasks; int n, next; } Work;
+typedef struct Task {
+    MadeImage *image;
+    Rtc *rtc;
+    DriverCompile compile;
+    tile_status status;
+    DriverError error;
+} Task;
+typedef struct Work {
+    Tool *tool;
+    Task *tasks;
+    int n, next;
+} Work;
 
 static void work_there(void *p)
 {
@@ -176,12 +233,17 @@ static void work_there(void *p)
     for (int i; (i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED)) < w->n;) {
         Task *t = &w->tasks[i];
         const char *arch = strchr(t->image->aim.target->name, ':') + 1;
-        t->status = rtc_compile(t->rtc, &t->compile, arch, t->image->aim.kind == IMAGE_PTX ? RTC_PTX : RTC_BINARY, &t->error);
+        t->status = rtc_compile(
+            t->rtc, &t->compile, arch, t->image->aim.kind == IMAGE_PTX ? RTC_PTX : RTC_BINARY, &t->error);
     }
 }
 
 /* Without a stack for a compiler this thread leaves the tasks to the others. */
-static void *work(void *p) { stack_call(work_there, p); return NULL; }
+static void *work(void *p)
+{
+    stack_call(work_there, p);
+    return NULL;
+}
 
 static void run_tasks(Work *w)
 {
@@ -205,7 +267,7 @@ static bool finish(Bundle *b, Task *t)
         m->size = t->compile.binary.size + (m->aim.kind == IMAGE_PTX);
         m->registers = t->compile.registers;
         m->spill_bytes = t->compile.spill_bytes;
-    } else diag_error(s, (Loc){0}, "%s for %s: %s", m->title, m->aim.target->name, t->error.text);
+    } else diag_error(s, (Loc){ 0 }, "%s for %s: %s", m->title, m->aim.target->name, t->error.text);
     return copy != NULL;
 }
 
@@ -230,12 +292,17 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
         if (m->size) continue;
         if (m->aim.target->kind == TARGET_HIP && !rtc[TARGET_HIP]) {
             char why[400];
-            if (hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false, args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, why, sizeof why)) continue;
-            diag_error(&b->in->session, (Loc){0}, "%s for %s: %s", m->title, m->aim.target->name, why);
+            if (hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false,
+                    args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, why, sizeof why))
+                continue;
+            diag_error(&b->in->session, (Loc){ 0 }, "%s for %s: %s", m->title, m->aim.target->name, why);
             return false;
         }
-        DriverCompile c = { .text = m->source, .name = arena_printf(a, "%s.cu", m->entry), .entry = m->entry, .target = m->aim.target,
-                            .debug_info = args_has(b->in->args, FLAG_DEBUG) };
+        DriverCompile c = { .text = m->source,
+            .name = arena_printf(a, "%s.cu", m->entry),
+            .entry = m->entry,
+            .target = m->aim.target,
+            .debug_info = args_has(b->in->args, FLAG_DEBUG) };
         w->tasks[w->n++] = (Task){ m, rtc[m->aim.target->kind], c, TILE_OK, { "" } };
     }
     run_tasks(w);
@@ -243,7 +310,7 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
     return ok;
 }
 
-/* --- the command -------------------------------------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------------- */
 
 static const char *replace_suffix(Arena *a, const char *path, const char *suffix)
 {
@@ -257,18 +324,20 @@ static const char *identifier(Arena *a, const char *path)
     char *name = arena_printf(a, "%s", slash ? slash + 1 : path);
     name[strcspn(name, ".")] = 0;
     for (char *p = name; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9' && p > name))) *p = '_';
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9' && p > name)))
+            *p = '_';
     return name;
 }
 
 static bool add_cpu(Bundle *b, const Variants *list, Outputs *outputs, const char *path)
 {
     CompileOptions o;
-    Launchers launchers = {0};
+    Launchers launchers = { 0 };
     size_t size = 0;
     if (!input_options(b->in, target_find("cpu"), &o)) return false;
     const void *bytes = object_bytes(b->in, list, &o, &launchers, &size);
-    if (bytes) outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);
+    if (bytes)
+        outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);
     return bytes != NULL;
 }
 
@@ -276,14 +345,17 @@ int bundle_compile(Input *in, const Variants *list, const Strings *targets, Outp
 {
     Session *s = &in->session;
     Arena *kept = &in->tool->arena;
-    const char *path = args_last(in->args, FLAG_OUTPUT, NULL), *header = args_last(in->args, FLAG_HEADER, NULL);
+    const char *path = args_last(in->args, FLAG_OUTPUT, NULL),
+               *header = args_last(in->args, FLAG_HEADER, NULL);
     Bundle b = { .in = in, .stem = identifier(&s->arena, path) };
-    Rtc **rtc = arena_array(&s->arena, Rtc *, TARGET_HIP + 1);      /* the session closes them */
+    Rtc **rtc = arena_array(&s->arena, Rtc *, TARGET_HIP + 1); /* the session closes them */
     if (!choose_aims(&b, targets, rtc)) return EXIT_INPUT;
     for (size_t i = 0; i < list->len; i++)
         if (!add_variant(&b, list, &list->data[i])) return EXIT_INPUT;
     if (!make_images(&b, rtc) || (b.cpu && !add_cpu(&b, list, outputs, path))) return EXIT_INPUT;
-    for (size_t i = 0; i < b.launchers.len; i++) b.launchers.data[i].choices = plan_choices(s, b.launchers.data[i].kernel, &b.launchers.data[i].variants);
+    for (size_t i = 0; i < b.launchers.len; i++)
+        b.launchers.data[i].choices =
+            plan_choices(s, b.launchers.data[i].kernel, &b.launchers.data[i].variants);
     Text c, h, json;
     text_init(&c, kept);
     text_init(&h, kept);

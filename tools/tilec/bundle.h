@@ -1,4 +1,5 @@
-/* bundle.h: `--bundle -o k.c -h k.h`: one C file with code for every target and launchers that choose by device. */
+/* bundle.h: `--bundle -o k.c -h k.h`: one C file with code for every target and launchers that choose by
+ * device. */
 #pragma once
 #include "tools/tilec/object.h"
 

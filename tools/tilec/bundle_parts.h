@@ -4,27 +4,34 @@
 #include "tools/aot/bundle.h"
 
 /* One form of code for one target: what an image is made for. */
-typedef struct Aim { const Target *target; int kind; } Aim;     /* kind: IMAGE_.. of tools/aot/bundle.h */
+typedef struct Aim {
+    const Target *target;
+    int kind;
+} Aim; /* kind: IMAGE_.. of tools/aot/bundle.h */
 
 typedef struct MadeImage {
     Aim aim;
-    const char *source, *title;     /* C text; of the first variant that needs it */
+    const char *source, *title; /* C text; of the first variant that needs it */
     const char *entry;
-    const void *bytes; size_t size; /* the image; 0: still to be made from the source */
-    int registers, spill_bytes;     /* -1: not known */
+    const void *bytes;
+    size_t size;                /* the image; 0: still to be made from the source */
+    int registers, spill_bytes; /* -1: not known */
 } MadeImage;
 
 /* A kernel in an image; Built.entry counts these. */
-typedef struct MadeEntry { int image; const Artifact *artifact; } MadeEntry;
+typedef struct MadeEntry {
+    int image;
+    const Artifact *artifact;
+} MadeEntry;
 
 typedef struct Bundle {
     Input *in;
-    VEC(Aim) aims;                  /* best first */
+    VEC(Aim) aims; /* best first */
     VEC(MadeImage) images;
     VEC(MadeEntry) entries;
-    Launchers launchers;            /* variants: those of the GPUs */
+    Launchers launchers; /* variants: those of the GPUs */
     bool cpu;
-    const char *stem;               /* "k" of k.c, as an identifier */
+    const char *stem; /* "k" of k.c, as an identifier */
 } Bundle;
 
 /* The C file; false after diagnostics. */

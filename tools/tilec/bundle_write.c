@@ -6,7 +6,8 @@
 
 static const char *on(TargetKind k) { return k == TARGET_CUDA ? "TILE_ON_CUDA" : "TILE_ON_HIP"; }
 static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }
-static const char *kind_name(int kind) { return kind == IMAGE_BINARY ? "IMAGE_BINARY" : kind == IMAGE_PTX ? "IMAGE_PTX" : "IMAGE_TEXT"; }
+static const char *kind_name(int kind)
+{ return kind == IMAGE_BINARY ? "IMAGE_BINARY" : kind == IMAGE_PTX ? "IMAGE_PTX" : "IMAGE_TEXT"; }
 
 /* Bytes as words of a little-endian machine, which every host of these GPUs is. */
 static void write_words(const void *bytes, size_t size, Text *t)
@@ -23,15 +24,18 @@ static void write_images(const Bundle *b, Text *t)
 {
     for (size_t i = 0; i < b->images.len; i++) {
         const MadeImage *m = &b->images.data[i];
-        text_printf(t, "\n/* %s, %s */\nstatic const uint64_t image_%zu[] = {", m->title, m->aim.target->name, i);
+        text_printf(
+            t, "\n/* %s, %s */\nstatic const uint64_t image_%zu[] = {", m->title, m->aim.target->name, i);
         write_words(m->bytes, m->size, t);
         text_puts(t, "\n};\n");
     }
-    text_printf(t, "\nenum { N_IMAGES = %zu, N_ENTRIES = %zu };\nstatic const Image images[N_IMAGES] = {\n", b->images.len, b->entries.len);
+    text_printf(t, "\nenum { N_IMAGES = %zu, N_ENTRIES = %zu };\nstatic const Image images[N_IMAGES] = {\n",
+        b->images.len, b->entries.len);
     for (size_t i = 0; i < b->images.len; i++) {
         const MadeImage *m = &b->images.data[i];
-        text_printf(t, "    { %s, %s, %d, %s, \"%s\", image_%zu, %zu },\n", on(m->aim.target->kind), kind_name(m->aim.kind), m->aim.target->arch,
-                    is_exact(m->aim.target) ? "true" : "false", m->aim.target->name, i, m->size);
+        text_printf(t, "    { %s, %s, %d, %s, \"%s\", image_%zu, %zu },\n", on(m->aim.target->kind),
+            kind_name(m->aim.kind), m->aim.target->arch, is_exact(m->aim.target) ? "true" : "false",
+            m->aim.target->name, i, m->size);
     }
     text_puts(t, "};\n");
 }
@@ -43,10 +47,12 @@ static void write_maps(const MadeEntry *e, size_t number, Text *t)
     text_printf(t, "static const Map maps_%zu[] = {\n", number);
     for (int i = 0; i < a->n_maps; i++) {
         const TensorMapDesc *m = &a->maps[i];
-        text_printf(t, "    { %d, %d, %d, %d, %d, { ", m->param, m->rank, gpudrv_map_dtype(m->dtype), dtype_bytes(m->dtype), m->swizzle_bytes);
+        text_printf(t, "    { %d, %d, %d, %d, %d, { ", m->param, m->rank, gpudrv_map_dtype(m->dtype),
+            dtype_bytes(m->dtype), m->swizzle_bytes);
         for (int k = 0; k < 5; k++) text_printf(t, "%s%d", k ? ", " : "", k < m->rank ? m->axes[k] : 0);
         text_puts(t, " }, { ");
-        for (int k = 0; k < 5; k++) text_printf(t, "%s%lld", k ? ", " : "", k < m->rank ? (long long)m->split[k] : 0);
+        for (int k = 0; k < 5; k++)
+            text_printf(t, "%s%lld", k ? ", " : "", k < m->rank ? (long long)m->split[k] : 0);
         text_puts(t, " }, { ");
         for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->box[k] : 0);
         text_puts(t, " }, { ");
@@ -62,8 +68,9 @@ static void write_entries(const Bundle *b, Text *t)
     text_puts(t, "static const Entry entries[N_ENTRIES] = {\n");
     for (size_t i = 0; i < b->entries.len; i++) {
         const Artifact *a = b->entries.data[i].artifact;
-        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %d, %lld, %d, ", a->entry, b->entries.data[i].image, a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster,
-                    a->shape.persistent, a->shape.early_start, (long long)a->shape.shared_bytes, a->n_maps);
+        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %d, %lld, %d, ", a->entry, b->entries.data[i].image,
+            a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster, a->shape.persistent,
+            a->shape.early_start, (long long)a->shape.shared_bytes, a->n_maps);
         if (a->n_maps) text_printf(t, "maps_%zu },\n", i);
         else text_puts(t, "NULL },\n");
     }
@@ -87,7 +94,7 @@ static void write_calls(Arena *a, Text *t)
 static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
 {
     Session *s = &b->in->session;
-    Words plan = {0};
+    Words plan = { 0 };
     if (!plan_write(s, l->kernel, &l->variants, &l->choices, &plan)) return false;
     text_printf(t, "\nstatic const int64_t %s_plan[] = {", l->name);
     for (size_t i = 0; i < plan.len; i++) {
@@ -98,10 +105,12 @@ static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
     }
     text_printf(t, "\n};\nstatic const char *const %s_arguments[] = { ", l->name);
     for (int i = 0; i < l->kernel->n_params; i++)
-        if (l->kernel->params[i].kind != FRONT_CONST && l->kernel->params[i].kind != FRONT_CONST_TYPE) text_printf(t, "\"%s\", ", l->kernel->params[i].name);
+        if (l->kernel->params[i].kind != FRONT_CONST && l->kernel->params[i].kind != FRONT_CONST_TYPE)
+            text_printf(t, "\"%s\", ", l->kernel->params[i].name);
     text_puts(t, "NULL };\n");
     if (b->cpu) header_cpu_symbols(l, t);
-    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, ", l->name, l->name, l->name, l->name);
+    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, ", l->name, l->name,
+        l->name, l->name);
     if (b->cpu) text_printf(t, "%s__launch, %s__plan, %s__entries };\n", l->name, l->name, l->name);
     else text_puts(t, "NULL, NULL, NULL };\n");
     return true;
@@ -112,10 +121,17 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     Arena *a = &b->in->session.arena;
     const char *slash = strrchr(header, '/'), *file = strrchr(b->in->path, '/');
     text_printf(t, "/* The kernels of %s with code for", file ? file + 1 : b->in->path);
-    for (size_t i = 0; i < b->aims.len; i++) text_printf(t, "%s %s%s", i ? "," : "", b->aims.data[i].target->name, b->aims.data[i].kind == IMAGE_PTX ? " (PTX, for later ones)" : b->aims.data[i].kind == IMAGE_TEXT ? " (source)" : "");
-    text_printf(t, "%s. Written by tilec. C11; link with the C library%s. */\n", b->cpu ? ", and for the CPU in an object beside it" : "", b->cpu ? " and that object" : "");
-    text_printf(t, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#include \"%s\"\n#include <dlfcn.h>\n#include <pthread.h>\n#include <stdarg.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n",
-                slash ? slash + 1 : header);
+    for (size_t i = 0; i < b->aims.len; i++)
+        text_printf(t, "%s %s%s", i ? "," : "", b->aims.data[i].target->name,
+            b->aims.data[i].kind == IMAGE_PTX    ? " (PTX, for later ones)"
+            : b->aims.data[i].kind == IMAGE_TEXT ? " (source)"
+                                                 : "");
+    text_printf(t, "%s. Written by tilec. C11; link with the C library%s. */\n",
+        b->cpu ? ", and for the CPU in an object beside it" : "", b->cpu ? " and that object" : "");
+    text_printf(t,
+        "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#include \"%s\"\n#include <dlfcn.h>\n#include "
+        "<pthread.h>\n#include <stdarg.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n",
+        slash ? slash + 1 : header);
     header_copy(a, launch_plan, launch_plan_end, "", t);
     header_copy(a, bundle_tables, bundle_tables_end, "", t);
     write_images(b, t);
@@ -124,21 +140,29 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     header_copy(a, bundle_facts, bundle_facts_end, "", t);
     header_copy(a, launch_args, launch_args_end, "", t);
     header_copy(a, bundle_gpu, bundle_gpu_end, "", t);
-    text_puts(t, "\n/* --- the kernels ---------------------------------------------------------------------------------------------------------- */\n");
+    text_puts(t, "\n/* --- the kernels "
+                 "-------------------------------------------------------------------------------------------"
+                 "--------------- */\n");
     for (size_t i = 0; i < b->launchers.len; i++)
         if (!write_kernel(b, &b->launchers.data[i], t)) return false;
-    text_printf(t, "\nint %s_open_device(int kind, int ordinal, tile_device *device) { return bundle_open(kind, ordinal, %s, device); }\n"
-                   "const char *%s_error(void) { return error_text; }\n", b->stem, b->cpu ? "true" : "false", b->stem);
+    text_printf(t,
+        "\nint %s_open_device(int kind, int ordinal, tile_device *device) { return bundle_open(kind, "
+        "ordinal, %s, device); }\n"
+        "const char *%s_error(void) { return error_text; }\n",
+        b->stem, b->cpu ? "true" : "false", b->stem);
     for (size_t i = 0; i < b->launchers.len; i++) header_bundle_function(&b->launchers.data[i], t);
     return true;
 }
 
-/* --- the manifest ----------------------------------------------------------------------------------------------------------------- */
+/* --- the manifest ------------------------------------------------------------------------------------ */
 
 static void write_parameter(const FrontParam *p, const Param *q, bool first, Text *t)
 {
-    static const char *const kinds[] = { [FRONT_IN] = "in", [FRONT_OUT] = "out", [FRONT_INOUT] = "inout", [FRONT_SCALAR] = "scalar" };
-    text_printf(t, "%s\n        { \"name\": \"%s\", \"kind\": \"%s\", \"type\": \"%s\"", first ? "" : ",", p->name, kinds[p->kind], dtype_name(q->type->dtype));
+    static const char *const kinds[] = {
+        [FRONT_IN] = "in", [FRONT_OUT] = "out", [FRONT_INOUT] = "inout", [FRONT_SCALAR] = "scalar"
+    };
+    text_printf(t, "%s\n        { \"name\": \"%s\", \"kind\": \"%s\", \"type\": \"%s\"", first ? "" : ",",
+        p->name, kinds[p->kind], dtype_name(q->type->dtype));
     if (p->kind != FRONT_SCALAR) {
         text_puts(t, ", \"shape\": [");
         for (int a = 0; a < p->rank; a++) {
@@ -170,11 +194,16 @@ static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)
     static const char *const names[] = { "aligned", "divisible", "positive" };
     for (int i = 0, n = 0; i < 3; i++)
         if (v->assume >> i & 1) text_printf(t, "%s\"%s\"", n++ ? ", " : "", names[i]);
-    text_printf(t, "],\n          \"target\": \"%s\", \"form\": \"%s\", \"image\": %d, \"bytes\": %zu, \"threads\": %d, \"shared_bytes\": %lld, \"cluster\": %d, \"persistent\": %d",
-                m->aim.target->name, kinds[m->aim.kind], e->image, m->size, e->artifact->shape.threads, (long long)e->artifact->shape.shared_bytes,
-                e->artifact->shape.cluster < 1 ? 1 : e->artifact->shape.cluster, e->artifact->shape.persistent);
+    text_printf(t,
+        "],\n          \"target\": \"%s\", \"form\": \"%s\", \"image\": %d, \"bytes\": %zu, \"threads\": %d, "
+        "\"shared_bytes\": %lld, \"cluster\": %d, \"persistent\": %d",
+        m->aim.target->name, kinds[m->aim.kind], e->image, m->size, e->artifact->shape.threads,
+        (long long)e->artifact->shape.shared_bytes,
+        e->artifact->shape.cluster < 1 ? 1 : e->artifact->shape.cluster, e->artifact->shape.persistent);
     if (e->artifact->shape.early_start) text_puts(t, ", \"early_start\": true");
-    if (m->registers >= 0) text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers, m->spill_bytes < 0 ? 0 : m->spill_bytes);
+    if (m->registers >= 0)
+        text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers,
+            m->spill_bytes < 0 ? 0 : m->spill_bytes);
     text_puts(t, " }");
 }
 
@@ -187,7 +216,8 @@ void bundle_write_manifest(Bundle *b, Text *t)
     for (size_t i = 0; i < b->launchers.len; i++) {
         const Launcher *l = &b->launchers.data[i];
         const Func *f = l->variants.data[0].func;
-        text_printf(t, "%s\n    { \"kernel\": \"%s\", \"function\": \"%s\",\n      \"parameters\": [", i ? "," : "", l->kernel->name, l->name);
+        text_printf(t, "%s\n    { \"kernel\": \"%s\", \"function\": \"%s\",\n      \"parameters\": [",
+            i ? "," : "", l->kernel->name, l->name);
         for (int k = 0, n = 0; k < l->kernel->n_params; k++) {
             const FrontParam *p = &l->kernel->params[k];
             if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
@@ -195,7 +225,8 @@ void bundle_write_manifest(Bundle *b, Text *t)
             n++;
         }
         text_puts(t, " ],\n      \"choices\": [");
-        for (size_t k = 0; k < l->choices.len; k++) text_printf(t, "%s\"%s\"", k ? ", " : "", l->choices.data[k].name);
+        for (size_t k = 0; k < l->choices.len; k++)
+            text_printf(t, "%s\"%s\"", k ? ", " : "", l->choices.data[k].name);
         text_puts(t, "],\n      \"variants\": [");
         for (size_t k = 0; k < l->variants.len; k++) write_variant(b, &l->variants.data[k], k == 0, t);
         text_puts(t, " ] }");

@@ -20,7 +20,7 @@ static StageId find_stage(const char *name)
     return (StageId)s;
 }
 
-/* --- dependency rules --------------------------------------------------------------------------------------------------- */
+/* --- dependency rules -------------------------------------------------------------------------------- */
 
 /* make's way of writing a name: blanks and # behind a backslash, $ twice. */
 static void make_name(Text *t, const char *name)
@@ -54,27 +54,29 @@ static void add_rule(Input *in, Outputs *outputs)
         make_name(&t, in->files.data[i]);
     }
     text_putc(&t, '\n');
-    for (size_t i = 1; i < in->files.len; i++) {        /* an import that is gone must not stop make */
+    for (size_t i = 1; i < in->files.len; i++) { /* an import that is gone must not stop make */
         make_name(&t, in->files.data[i]);
         text_puts(&t, ":\n");
     }
     outputs_add(in->tool, outputs, to, t.data, t.len);
 }
 
-/* --- the command ---------------------------------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------------- */
 
 static void add_text(Input *in, Outputs *outputs, const char *path, const Text *text)
 {
-    outputs_add(in->tool, outputs, path, arena_strndup(&in->tool->arena, text->data ? text->data : "", text->len), text->len);
+    outputs_add(in->tool, outputs, path,
+        arena_strndup(&in->tool->arena, text->data ? text->data : "", text->len), text->len);
 }
 
 static int print_stage(Input *in, Outputs *outputs, StageId stage, const Target *target)
 {
     CompileOptions o;
-    Variants list = {0};
+    Variants list = { 0 };
     Text text;
     text_init(&text, &in->session.arena);
-    if (!input_options(in, target, &o) || !input_checker(in, stage == STAGE_CUDA || stage == STAGE_HIP, &o)) return EXIT_USAGE;
+    if (!input_options(in, target, &o) || !input_checker(in, stage == STAGE_CUDA || stage == STAGE_HIP, &o))
+        return EXIT_USAGE;
     if (stage != STAGE_AST && !input_variants(in, &list)) return EXIT_INPUT;
     int code = emit_stage(in, stage, &list, &o, &text);
     if (!code) add_text(in, outputs, args_last(in->args, FLAG_OUTPUT, "-"), &text);
@@ -90,7 +92,7 @@ static int compile_file(Input *in, Outputs *outputs)
     if (args_has(a, FLAG_DEPS)) return EXIT_OK;
     if (stage) return print_stage(in, outputs, find_stage(stage), target);
     CompileOptions o;
-    Variants list = {0};
+    Variants list = { 0 };
     if (args_has(a, FLAG_BUNDLE)) {
         Strings targets = args_list(in->tool, a, FLAG_TARGET);
         return input_variants(in, &list) ? bundle_compile(in, &list, &targets, outputs) : EXIT_INPUT;
@@ -112,13 +114,15 @@ static int check_bundle(Tool *t, const Args *a)
     bool gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target) return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
+        if (!target)
+            return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
         gpu |= target->kind != TARGET_CPU;
     }
     if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--bundle does not go with --emit");
     if (args_has(a, FLAG_DEPS)) return EXIT_OK;
     if (!gpu) return tool_usage(t, "a bundle wants a GPU among its targets: --target=cuda:sm_80,cpu");
-    if (strlen(out) < 3 || strcmp(out + strlen(out) - 2, ".c") || !args_has(a, FLAG_HEADER)) return tool_usage(t, "--bundle wants -o NAME.c and -h NAME.h");
+    if (strlen(out) < 3 || strcmp(out + strlen(out) - 2, ".c") || !args_has(a, FLAG_HEADER))
+        return tool_usage(t, "--bundle wants -o NAME.c and -h NAME.h");
     return EXIT_OK;
 }
 
@@ -126,31 +130,42 @@ static int check_usage(Tool *t, const Args *a)
 {
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = args_last(a, FLAG_EMIT, NULL);
     const Target *target = target_find(args_has(a, FLAG_BUNDLE) ? "cpu" : name);
-    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec --help` shows how)", a->inputs.len);
-    if (!args_has(a, FLAG_BUNDLE) && args_list(t, a, FLAG_TARGET).len > 1) return tool_usage(t, "several targets want --bundle");
+    if (a->inputs.len != 1)
+        return tool_usage(t,
+            a->inputs.len ? "one .tile file at a time, not %zu"
+                          : "no .tile file given (`tilec --help` shows how)",
+            a->inputs.len);
+    if (!args_has(a, FLAG_BUNDLE) && args_list(t, a, FLAG_TARGET).len > 1)
+        return tool_usage(t, "several targets want --bundle");
     if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
-    if (stage && find_stage(stage) == STAGE_COUNT) return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
+    if (stage && find_stage(stage) == STAGE_COUNT)
+        return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
         return tool_usage(t, "--emit=%s needs another target than %s", stage, name);
     for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
-    if (args_has(a, FLAG_CHECK_EMISSION) && args_has(a, FLAG_NO_CHECK_EMISSION)) return tool_usage(t, "--check-emission and --no-check-emission contradict each other");
+    if (args_has(a, FLAG_CHECK_EMISSION) && args_has(a, FLAG_NO_CHECK_EMISSION))
+        return tool_usage(t, "--check-emission and --no-check-emission contradict each other");
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");
     const char *path = a->inputs.data[0];
-    if (!strpbrk(path, "./-") && access(path, F_OK)) return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
-    if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT)) return tool_usage(t, "-o FILE is missing");
-    if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object for the CPU");
+    if (!strpbrk(path, "./-") && access(path, F_OK))
+        return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
+    if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT))
+        return tool_usage(t, "-o FILE is missing");
+    if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER))
+        return tool_usage(t, "-h goes with an object for the CPU");
     return EXIT_OK;
 }
 
 int cmd_compile(Tool *t, const Args *a)
 {
     if (args_has(a, FLAG_VERSION)) {
-        format_file(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR, TILE_VERSION_PATCH, target_names(t));
+        format_file(t->out, "tilec %d.%d.%d\ntargets: %s\n", TILE_VERSION_MAJOR, TILE_VERSION_MINOR,
+            TILE_VERSION_PATCH, target_names(t));
         return EXIT_OK;
     }
     int code = check_usage(t, a);

@@ -3,7 +3,13 @@
 #include "tools/tilec/timeline.h"
 #include "passes/kernel/schedule.h"
 
-typedef struct Explain { Input *in; const Variant *v; CompileOptions o; const LaunchFacts *facts; Text *out; } Explain;
+typedef struct Explain {
+    Input *in;
+    const Variant *v;
+    CompileOptions o;
+    const LaunchFacts *facts;
+    Text *out;
+} Explain;
 
 /* What each pass counted. */
 static void print_passes(Explain *x, const PassReport *r)
@@ -24,29 +30,44 @@ static void print_passes(Explain *x, const PassReport *r)
 
 static void print_census(Explain *x, const Census *before, const Census *after)
 {
-    const struct { const char *name; int before, after; } rows[] = {
-        { "instructions", before->instrs, after->instrs }, { "in loops", before->in_loops, after->in_loops }, { "loops", before->loops, after->loops },
-        { "exp", before->exps, after->exps }, { "exp2", before->exp2s, after->exp2s }, { "divisions", before->divs, after->divs },
-        { "fused multiply-adds", before->fmas, after->fmas }, { "transposes", before->permutes, after->permutes },
-        { "accesses with masks", before->masked, after->masked }, { "those in main loops", before->loop_masked, after->loop_masked },
-        { "selects in main loops", before->loop_selects, after->loop_selects }, { "64-bit index values", before->index64, after->index64 },
+    const struct {
+        const char *name;
+        int before, after;
+    } rows[] = {
+        { "instructions", before->instrs, after->instrs },
+        { "in loops", before->in_loops, after->in_loops },
+        { "loops", before->loops, after->loops },
+        { "exp", before->exps, after->exps },
+        { "exp2", before->exp2s, after->exp2s },
+        { "divisions", before->divs, after->divs },
+        { "fused multiply-adds", before->fmas, after->fmas },
+        { "transposes", before->permutes, after->permutes },
+        { "accesses with masks", before->masked, after->masked },
+        { "those in main loops", before->loop_masked, after->loop_masked },
+        { "selects in main loops", before->loop_selects, after->loop_selects },
+        { "64-bit index values", before->index64, after->index64 },
     };
     text_puts(x->out, "tile IR before and after them:\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].before || rows[i].after) text_printf(x->out, "  %-22s %5d -> %d\n", rows[i].name, rows[i].before, rows[i].after);
+        if (rows[i].before || rows[i].after)
+            text_printf(x->out, "  %-22s %5d -> %d\n", rows[i].name, rows[i].before, rows[i].after);
 }
 
 static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
 {
     CompileOptions o = x->o;
-    if (plain) { o.passes.passes = "inline,check"; o.passes.skip = NULL; }
-    return compile_to_ir(&x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
+    if (plain) {
+        o.passes.passes = "inline,check";
+        o.passes.skip = NULL;
+    }
+    return compile_to_ir(
+        &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
 }
 
 static bool explain_variant(Explain *x, Timeline *line)
 {
     Session *s = &x->in->session;
-    PassReport ignored = {0}, report = {0};
+    PassReport ignored = { 0 }, report = { 0 };
     Func *f;
     Module *m = lowered(x, true, &ignored, &f);
     if (!m) return false;
@@ -61,11 +82,16 @@ static bool explain_variant(Explain *x, Timeline *line)
         KernelOptions options = kernel_options_of(&x->o.passes);
         if (!kernel_lower(s, f, x->o.target, &options, &plan)) return false;
         text_printf(x->out, "schedule: %d warps%s", plan.warps, plan.producer_warps ? " of consumers" : "");
-        if (plan.producer_warps) text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan.consumer_registers, plan.producer_warps, plan.producer_registers);
-        text_printf(x->out, "%s\n%s", plan.persistent ? "; persistent" : "", plan.schedule ? plan.schedule : "");
-        if (plan.schedule && *plan.schedule && plan.schedule[strlen(plan.schedule) - 1] != '\n') text_putc(x->out, '\n');
+        if (plan.producer_warps)
+            text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan.consumer_registers,
+                plan.producer_warps, plan.producer_registers);
+        text_printf(
+            x->out, "%s\n%s", plan.persistent ? "; persistent" : "", plan.schedule ? plan.schedule : "");
+        if (plan.schedule && *plan.schedule && plan.schedule[strlen(plan.schedule) - 1] != '\n')
+            text_putc(x->out, '\n');
         const char *lines = strchr(schedule_text(&plan, f, NULL), '\n');
-        for (lines += *lines == '\n'; *lines; lines += strcspn(lines, "\n") + 1) text_printf(x->out, "  %.*s\n", (int)strcspn(lines, "\n"), lines);
+        for (lines += *lines == '\n'; *lines; lines += strcspn(lines, "\n") + 1)
+            text_printf(x->out, "  %.*s\n", (int)strcspn(lines, "\n"), lines);
     }
     timeline_build(s, f, line);
     timeline_text(line, x->out);
@@ -75,7 +101,7 @@ static bool explain_variant(Explain *x, Timeline *line)
 static int explain(Input *in, Outputs *outputs)
 {
     const char *plot = args_last(in->args, FLAG_PLOT, NULL);
-    Variants list = {0};
+    Variants list = { 0 };
     Text out, svg;
     Explain x = { .in = in, .out = &out };
     text_init(&out, &in->session.arena);
@@ -83,23 +109,35 @@ static int explain(Input *in, Outputs *outputs)
     if (!input_options(in, target_find(args_last(in->args, FLAG_TARGET, "cpu")), &x.o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
     for (size_t i = 0; i < list.len; i++) {
-        Timeline line = {0};
+        Timeline line = { 0 };
         x.v = &list.data[i];
         x.facts = emit_assumed(in, x.v);
         if (i) text_putc(&out, '\n');
         if (!explain_variant(&x, &line)) return EXIT_INPUT;
-        if (plot && i) { diag_error(&in->session, (Loc){0}, "--plot draws one variant, here are %zu; choose with --kernel and -D", list.len); return EXIT_INPUT; }
-        if (plot) timeline_svg(arena_printf(&in->session.arena, "%s for %s", x.v->title, x.o.target->name), &line, &svg);
+        if (plot && i) {
+            diag_error(&in->session, (Loc){ 0 },
+                "--plot draws one variant, here are %zu; choose with --kernel and -D", list.len);
+            return EXIT_INPUT;
+        }
+        if (plot)
+            timeline_svg(
+                arena_printf(&in->session.arena, "%s for %s", x.v->title, x.o.target->name), &line, &svg);
     }
-    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, "-"), arena_strndup(&in->tool->arena, out.data, out.len), out.len);
-    if (plot) outputs_add(in->tool, outputs, plot, arena_strndup(&in->tool->arena, svg.data, svg.len), svg.len);
+    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, "-"),
+        arena_strndup(&in->tool->arena, out.data, out.len), out.len);
+    if (plot)
+        outputs_add(in->tool, outputs, plot, arena_strndup(&in->tool->arena, svg.data, svg.len), svg.len);
     return EXIT_OK;
 }
 
 int cmd_explain(Tool *t, const Args *a)
 {
     const char *target = args_last(a, FLAG_TARGET, "cpu");
-    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec explain --help` shows how)", a->inputs.len);
+    if (a->inputs.len != 1)
+        return tool_usage(t,
+            a->inputs.len ? "one .tile file at a time, not %zu"
+                          : "no .tile file given (`tilec explain --help` shows how)",
+            a->inputs.len);
     if (!target_find(target)) return tool_usage(t, "there is no target `%s`", target);
     for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');

@@ -1,9 +1,10 @@
-/* cmd_run.c: `tilec run` and `tilec bench`: one kernel on tensors from files or made up, through the public API, on any target. */
+/* cmd_run.c: `tilec run` and `tilec bench`: one kernel on tensors from files or made up, through the public
+ * API, on any target. */
 #include "tools/tilec/interpret.h"
 #include "tools/tilec/run.h"
 #include <stdlib.h>
 
-/* --- running ----------------------------------------------------------------------------------------------------------------- */
+/* --- running ----------------------------------------------------------------------------------------- */
 
 static int launch(Run *r)
 {
@@ -31,14 +32,16 @@ static int interpret_kernel(Run *r)
             const tile_arg *a = &r->launch_args[i];
             DType d = DT_F32;
             dtype_of(p->info.dtype, &d);
-            args[i].scalar = a->kind == TILE_ARG_FLOAT ? scalar_cast(d, DT_F64, scalar_float(a->value.f)) : scalar_cast(d, DT_I64, scalar_int(a->value.i));
+            args[i].scalar = a->kind == TILE_ARG_FLOAT ? scalar_cast(d, DT_F64, scalar_float(a->value.f))
+                                                       : scalar_cast(d, DT_I64, scalar_int(a->value.i));
             continue;
         }
         args[i].data = p->device;
         memcpy(args[i].shape, p->host.shape, sizeof args[i].shape);
         memcpy(args[i].stride, p->host.strides, sizeof args[i].stride);
     }
-    InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params, &r->progress };
+    InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params,
+        &r->progress };
     watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, r->args, &job);
 }
@@ -77,7 +80,8 @@ static int download(Run *r, Outputs *outputs)
     return EXIT_OK;
 }
 
-static int compare(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int compare(const void *a, const void *b)
+{ return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
 /* What inout tensors hold now, on the device, so that every timed launch begins with the same. */
 static int keep_originals(Run *r)
@@ -94,7 +98,9 @@ static int keep_originals(Run *r)
 static int restore_originals(Run *r)
 {
     for (size_t i = 0; i < r->n_params; i++)
-        if (r->params[i].original) TRY(r, tile_copy(r->context, r->params[i].device, r->params[i].original, r->params[i].host.bytes, NULL));
+        if (r->params[i].original)
+            TRY(r, tile_copy(r->context, r->params[i].device, r->params[i].original, r->params[i].host.bytes,
+                       NULL));
     return EXIT_OK;
 }
 
@@ -110,8 +116,9 @@ static int measure(Run *r)
     watch_doing(&r->watch, "timing", "launches");
     TRY(r, tile_event_create(r->context, &r->begin));
     TRY(r, tile_event_create(r->context, &r->end));
-    for (int64_t start = clock_ns(); n < (repeat ? repeat : MAX) && (repeat || n < 3 || clock_ns() - start < 1000000000); n++) {
-        int code = restore_originals(r);        /* not timed */
+    for (int64_t start = clock_ns();
+        n < (repeat ? repeat : MAX) && (repeat || n < 3 || clock_ns() - start < 1000000000); n++) {
+        int code = restore_originals(r); /* not timed */
         if (code) return code;
         TRY(r, tile_event_record(r->context, r->begin, NULL));
         TRY(r, tile_launch(r->kernel, r->launch_args, r->n_params, &r->desc));
@@ -121,12 +128,15 @@ static int measure(Run *r)
         atomic_store(&r->timed, n + 1);
     }
     qsort(ms, (size_t)n, sizeof *ms, compare);
-    for (size_t i = 0; i < r->n_params; i++) bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
+    for (size_t i = 0; i < r->n_params; i++)
+        bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
     tile_variant_info v = { .struct_size = sizeof v };
     TRY(r, tile_kernel_variant(r->kernel, r->launch_args, r->n_params, &v));
-    format_file(r->tool->out, "%s, %s\n%s\n%lld programs; compiled in %.1f ms%s\n", r->device.name, r->device.target, v.specialization, (long long)v.programs,
-            v.compile_ms, v.from_cache ? " (from the cache)" : "");
-    format_file(r->tool->out, "%d launches: median %.4f ms, least %.4f, most %.4f; %.2f GB/s of arguments\n", n, ms[n / 2], ms[0], ms[n - 1], bytes * 1e-6 / ms[n / 2]);
+    format_file(r->tool->out, "%s, %s\n%s\n%lld programs; compiled in %.1f ms%s\n", r->device.name,
+        r->device.target, v.specialization, (long long)v.programs, v.compile_ms,
+        v.from_cache ? " (from the cache)" : "");
+    format_file(r->tool->out, "%d launches: median %.4f ms, least %.4f, most %.4f; %.2f GB/s of arguments\n",
+        n, ms[n / 2], ms[0], ms[n - 1], bytes * 1e-6 / ms[n / 2]);
     return EXIT_OK;
 }
 
@@ -135,7 +145,9 @@ static void how_far(void *user, WatchCount *c)
 {
     Run *r = user;
     if (r->measuring) c->done = atomic_load(&r->timed);
-    else if (r->interp) *c = (WatchCount){ atomic_load(&r->progress.done), atomic_load(&r->progress.total), atomic_load(&r->progress.steps) };
+    else if (r->interp)
+        *c = (WatchCount){ atomic_load(&r->progress.done), atomic_load(&r->progress.total),
+            atomic_load(&r->progress.steps) };
     else if (r->context) tile_context_progress(r->context, &c->done, &c->total);
 }
 
@@ -148,7 +160,7 @@ static int run(Run *r, bool timed, Outputs *outputs)
     int code = run_open(r);
     if (!code && timed) code = keep_originals(r);
     if (!code) code = r->interp ? interpret_kernel(r) : launch(r);
-    if (!code) code = download(r, outputs);     /* of the first launch */
+    if (!code) code = download(r, outputs); /* of the first launch */
     if (!code && timed) code = measure(r);
     watch_end(&r->watch);
     return code;
@@ -156,14 +168,19 @@ static int run(Run *r, bool timed, Outputs *outputs)
 
 static int run_or_bench(Tool *t, const Args *a, bool timed)
 {
-    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec run --help` shows how)", a->inputs.len);
+    if (a->inputs.len != 1)
+        return tool_usage(t,
+            a->inputs.len ? "one .tile file at a time, not %zu"
+                          : "no .tile file given (`tilec run --help` shows how)",
+            a->inputs.len);
     Run *r = arena_new(&t->arena, Run);
-    Outputs outputs = {0};
+    Outputs outputs = { 0 };
     run_init(r, t, a);
     int code = run(r, timed, &outputs);
     run_close(r);
     return code ? code : outputs_commit(t, &outputs);
 }
 
-int cmd_run(Tool *t, const Args *a) { return run_or_bench(t, a, args_has(a, FLAG_TIME) || args_has(a, FLAG_REPEAT)); }
+int cmd_run(Tool *t, const Args *a)
+{ return run_or_bench(t, a, args_has(a, FLAG_TIME) || args_has(a, FLAG_REPEAT)); }
 int cmd_bench(Tool *t, const Args *a) { return run_or_bench(t, a, true); }

@@ -1,4 +1,5 @@
-/* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the other. */
+/* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the
+ * other. */
 #include "tools/tilec/input.h"
 #include "tools/tilec/sim.h"
 #include "ir/number.h"
@@ -12,7 +13,8 @@ enum { MAX_CASES = 64, MAX_BINDINGS = 256 };
 typedef struct Sim {
     Input *in;
     const FrontKernel *kernel;
-    FrontBinding bindings[MAX_BINDINGS]; size_t n;
+    FrontBinding bindings[MAX_BINDINGS];
+    size_t n;
     SimDevice device;
     const Target *target;
     Func *func;
@@ -22,7 +24,7 @@ typedef struct Sim {
     atomic_int next;
 } Sim;
 
-/* --- the command line ---------------------------------------------------------------------------------------------------------------- */
+/* --- the command line -------------------------------------------------------------------------------- */
 
 static const char *device_names(Arena *a)
 {
@@ -39,13 +41,18 @@ static bool find_device(Sim *s)
     const SimDevice *known = sim_device_find(name);
     FileText text;
     if (known) s->device = *known;
-    else if (!strpbrk(name, "./")) { tool_usage(t, "there is no device `%s`; there are %s, or a file's path", name, device_names(&t->arena)); return false; }
-    else {
+    else if (!strpbrk(name, "./")) {
+        tool_usage(
+            t, "there is no device `%s`; there are %s, or a file's path", name, device_names(&t->arena));
+        return false;
+    } else {
         if (!file_read(t, name, 1 << 20, &text)) return false;
         uint32_t file = diag_add_source(&s->in->session, name, NULL, text.data, text.len);
         if (!sim_device_parse(&s->in->session, file, &s->device)) return false;
     }
-    s->target = target_find(!strcmp(s->device.name, "h100") ? "cuda:sm_90a" : !strcmp(s->device.name, "mi355x") ? "hip:gfx950" : "hip:gfx942");
+    s->target = target_find(!strcmp(s->device.name, "h100")     ? "cuda:sm_90a"
+                            : !strcmp(s->device.name, "mi355x") ? "hip:gfx950"
+                                                                : "hip:gfx942");
     return true;
 }
 
@@ -61,13 +68,17 @@ static const FrontKernel *find_kernel(Sim *s)
         text_printf(&names, "%s%s", i ? ", " : "", k->name);
     }
     if (name) diag_error(&s->in->session, (Loc){ 0 }, "%s has no kernel `%s`", s->in->path, name);
-    else diag_error(&s->in->session, (Loc){ 0 }, n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : s->in->path, "");
+    else
+        diag_error(&s->in->session, (Loc){ 0 },
+            n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : s->in->path,
+            "");
     return NULL;
 }
 
 static bool is_scalar(const FrontKernel *k, const char *name)
 {
-    for (int i = 0; i < k->n_params; i++) if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_SCALAR;
+    for (int i = 0; i < k->n_params; i++)
+        if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_SCALAR;
     return false;
 }
 
@@ -75,7 +86,10 @@ static bool is_scalar(const FrontKernel *k, const char *name)
 static bool read_set(Sim *s, const char *text, const char **name, const char **value)
 {
     const char *eq = strchr(text, '=');
-    if (!eq || eq == text || !eq[1]) { tool_usage(s->in->tool, "--set wants NAME=VALUE, not `%s`", text); return false; }
+    if (!eq || eq == text || !eq[1]) {
+        tool_usage(s->in->tool, "--set wants NAME=VALUE, not `%s`", text);
+        return false;
+    }
     *name = session_intern(&s->in->session, text, (size_t)(eq - text));
     *value = eq + 1;
     return true;
@@ -90,8 +104,10 @@ static bool bind_all(Sim *s)
         if (is_scalar(s->kernel, name)) continue;
         FrontBinding *b = &s->bindings[s->n];
         b->name = name;
-        if (s->n == MAX_BINDINGS || !frontend_parse_value(&s->in->session, s->kernel, name, value, &b->value, &why)) {
-            diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why ? why : "no such value");
+        if (s->n == MAX_BINDINGS ||
+            !frontend_parse_value(&s->in->session, s->kernel, name, value, &b->value, &why)) {
+            diag_error(
+                &s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why ? why : "no such value");
             return false;
         }
         s->n++;
@@ -109,7 +125,8 @@ static bool read_scalars(Sim *s, Scalar *out)
         for (int i = 0; i < s->kernel->n_params; i++)
             if (!strcmp(s->kernel->params[i].name, q->name)) {
                 FrontValue d = s->kernel->params[i].default_value;
-                if (d.kind == FRONT_UINT) out[p] = real ? scalar_float((double)(uint64_t)d.i) : scalar_int(d.i);
+                if (d.kind == FRONT_UINT)
+                    out[p] = real ? scalar_float((double)(uint64_t)d.i) : scalar_int(d.i);
                 if (d.kind == FRONT_INT) out[p] = real ? scalar_float((double)d.i) : scalar_int(d.i);
                 if (d.kind == FRONT_FLOAT) out[p].f = d.f;
                 if (d.kind == FRONT_BOOL) out[p].i = d.b;
@@ -120,14 +137,18 @@ static bool read_scalars(Sim *s, Scalar *out)
             if (!read_set(s, set->data[i], &name, &value) || strcmp(name, q->name)) continue;
             if (real) out[p].f = number_read(value, &end);
             else why = text_to_integer(&s->in->session.arena, value, q->type->dtype, &out[p].i);
-            if (end && (*end || end == value)) why = arena_printf(&s->in->session.arena, "no value of type %s", dtype_name(q->type->dtype));
-            if (why) { diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why); return false; }
+            if (end && (*end || end == value))
+                why = arena_printf(&s->in->session.arena, "no value of type %s", dtype_name(q->type->dtype));
+            if (why) {
+                diag_error(&s->in->session, (Loc){ 0 }, "--set %s=%s: %s", name, value, why);
+                return false;
+            }
         }
     }
     return true;
 }
 
-/* --- the kernel -------------------------------------------------------------------------------------------------------------------------- */
+/* --- the kernel -------------------------------------------------------------------------------------- */
 
 /* The tile IR with its programs placed by `remap`. */
 static Func *lower(Sim *s, const char *remap, const char **placed)
@@ -137,7 +158,9 @@ static Func *lower(Sim *s, const char *remap, const char **placed)
     Func *f = NULL;
     o.passes.remap = remap;
     o.passes.xcds = s->device.chiplets > 1 ? (int)s->device.chiplets : 0;
-    if (!compile_to_ir(&s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, NULL, &o, &report, &f)) return NULL;
+    if (!compile_to_ir(
+            &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, NULL, &o, &report, &f))
+        return NULL;
     *placed = report.remap ? report.remap : remap;
     return f;
 }
@@ -154,7 +177,10 @@ static bool bind_launch(Sim *s)
         dims[d] = f->dims[d].extent;
         if (dims[d] < 0) text_printf(&missing, "%s--set %s=..", missing.len ? " " : "", f->dims[d].name);
     }
-    if (missing.len) { diag_error(&s->in->session, s->kernel->loc, "extents are missing: %s", missing.data); return false; }
+    if (missing.len) {
+        diag_error(&s->in->session, s->kernel->loc, "extents are missing: %s", missing.data);
+        return false;
+    }
     s->launch = (SimLaunch){ dims, scalars };
     return read_scalars(s, scalars);
 }
@@ -167,18 +193,26 @@ static bool check_remap(Sim *s, const Func *f, const EvalCode *remap)
     EvalEnv env = sim_trace_env(s->report.trace);
     EvalClash clash = { 0 };
     Loc loc = f->loc;
-    for (const Instr *i = f->remap->first; i; i = i->next)      /* of the clause, if it is still to be seen */
+    for (const Instr *i = f->remap->first; i; i = i->next) /* of the clause, if it is still to be seen */
         if (i->loc.file && (i->loc.begin != f->loc.begin || i->loc.end != f->loc.end)) loc = i->loc;
     switch (eval_check_remap(remap, &env, n, s->in->tool->alloc, &clash)) {
     case EVAL_BIJECTION: return true;
     case EVAL_COLLISION:
-        diag_error(x, loc, "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld", (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
+        diag_error(x, loc,
+            "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld",
+            (long long)n, (long long)clash.a, (long long)clash.b, (long long)clash.to);
         return false;
     case EVAL_OUT_OF_RANGE:
-        diag_error(x, loc, "the remap sends program %lld to %lld, outside of the %lld programs", (long long)clash.a, (long long)clash.to, (long long)n);
+        diag_error(x, loc, "the remap sends program %lld to %lld, outside of the %lld programs",
+            (long long)clash.a, (long long)clash.to, (long long)n);
         return false;
-    case EVAL_NOT_CHECKED: diag_error(x, loc, "a grid of %lld programs is too large to check its remap (at most %d)", (long long)n, EVAL_MAX_CHECKED); return false;
-    case EVAL_FAILED: diag_error(x, loc, "the remap's expression does not end for program %lld", (long long)clash.a); return false;
+    case EVAL_NOT_CHECKED:
+        diag_error(x, loc, "a grid of %lld programs is too large to check its remap (at most %d)",
+            (long long)n, EVAL_MAX_CHECKED);
+        return false;
+    case EVAL_FAILED:
+        diag_error(x, loc, "the remap's expression does not end for program %lld", (long long)clash.a);
+        return false;
     case EVAL_NO_MEMORY: break;
     }
     arena_oom(&x->arena);
@@ -196,15 +230,22 @@ static bool add_case(Sim *s, const char *name)
         s->func = f;
         if (!bind_launch(s)) return false;
         s->report.trace = sim_trace(f, &s->launch, &why);
-        if (!s->report.trace) { diag_error(&s->in->session, f->loc, "the accesses of %s cannot be derived: %s", f->name, why); return false; }
+        if (!s->report.trace) {
+            diag_error(&s->in->session, f->loc, "the accesses of %s cannot be derived: %s", f->name, why);
+            return false;
+        }
         if (sim_trace_bytes(s->report.trace) / s->device.line > INT32_MAX - 2) {
-            diag_error(&s->in->session, f->loc, "the tensors take %lld bytes, more than the model holds", (long long)sim_trace_bytes(s->report.trace));
+            diag_error(&s->in->session, f->loc, "the tensors take %lld bytes, more than the model holds",
+                (long long)sim_trace_bytes(s->report.trace));
             return false;
         }
     }
     if (f->remap) {
         c->remap = eval_compile(a, f, f->remap, &why);
-        if (!c->remap) { diag_error(&s->in->session, f->loc, "the remap cannot be evaluated: %s", why); return false; }
+        if (!c->remap) {
+            diag_error(&s->in->session, f->loc, "the remap cannot be evaluated: %s", why);
+            return false;
+        }
         if (!f->permutes && !check_remap(s, f, c->remap)) return false;
     }
     c->chiplet_of = arena_alloc(a, (size_t)sim_trace_programs(s->report.trace) + 1);
@@ -213,12 +254,13 @@ static bool add_case(Sim *s, const char *name)
     return true;
 }
 
-/* --- running -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- running ----------------------------------------------------------------------------------------- */
 
 /* Placements that come to the same thing are simulated once. */
 static SimCase *same_case(const SimReport *r, int k)
 {
-    for (int i = 0; i < k; i++) if (!strcmp(r->cases[i].placed, r->cases[k].placed)) return &r->cases[i];
+    for (int i = 0; i < k; i++)
+        if (!strcmp(r->cases[i].placed, r->cases[k].placed)) return &r->cases[i];
     return NULL;
 }
 
@@ -227,8 +269,13 @@ static void *work(void *user)
     Sim *s = user;
     for (int k; (k = atomic_fetch_add(&s->next, 1)) < s->report.n;) {
         SimCase *c = &s->report.cases[k];
-        SimOptions o = { .per_unit = s->report.per_unit, .sample = s->sample, .drift = s->drift, .chiplet_of = c->chiplet_of, .alloc = s->in->tool->alloc };
-        if (!same_case(&s->report, k)) c->status = sim_replay(s->report.trace, &s->device, c->remap, &o, &c->result);
+        SimOptions o = { .per_unit = s->report.per_unit,
+            .sample = s->sample,
+            .drift = s->drift,
+            .chiplet_of = c->chiplet_of,
+            .alloc = s->in->tool->alloc };
+        if (!same_case(&s->report, k))
+            c->status = sim_replay(s->report.trace, &s->device, c->remap, &o, &c->result);
     }
     return NULL;
 }
@@ -246,9 +293,17 @@ static bool run_cases(Sim *s)
     while (started > 0) pthread_join(ids[--started], NULL);
     for (int k = 0; k < s->report.n; k++) {
         SimCase *c = &s->report.cases[k], *of = same_case(&s->report, k);
-        if (of) { c->result = of->result; c->status = of->status; c->chiplet_of = of->chiplet_of; }
+        if (of) {
+            c->result = of->result;
+            c->status = of->status;
+            c->chiplet_of = of->chiplet_of;
+        }
         if (c->status == SIM_NO_MEMORY) arena_oom(&s->in->session.arena);
-        if (c->status) { diag_error(&s->in->session, s->func->loc, "%s cannot be simulated: a loop does not end, or the device is too large", s->func->name); return false; }
+        if (c->status) {
+            diag_error(&s->in->session, s->func->loc,
+                "%s cannot be simulated: a loop does not end, or the device is too large", s->func->name);
+            return false;
+        }
     }
     return true;
 }
@@ -266,9 +321,14 @@ static void add_output(Sim *s, Outputs *outputs, FlagId flag, void (*fn)(const S
 static bool read_numbers(Sim *s)
 {
     Tool *t = s->in->tool;
-    if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) || !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample) ||
-        !args_int(t, s->in->args, FLAG_DRIFT, 0, 99, &s->drift)) return false;
-    if (s->sample & (s->sample - 1)) { tool_usage(t, "--sample wants a power of two, not %lld", (long long)s->sample); return false; }
+    if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) ||
+        !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample) ||
+        !args_int(t, s->in->args, FLAG_DRIFT, 0, 99, &s->drift))
+        return false;
+    if (s->sample & (s->sample - 1)) {
+        tool_usage(t, "--sample wants a power of two, not %lld", (long long)s->sample);
+        return false;
+    }
     return true;
 }
 
@@ -281,12 +341,16 @@ static int simulate(Input *in, Outputs *outputs)
     if (!find_device(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
     in->session.binder = "--set";
     if (!read_numbers(s)) return EXIT_USAGE;
-    for (size_t i = 0, n = remaps.len ? 0 : s->device.chiplets > 1 ? 5 : 1; i < n; i++) vec_push(&in->tool->arena, &remaps, all[i]);
+    for (size_t i = 0, n = remaps.len ? 0 : s->device.chiplets > 1 ? 5 : 1; i < n; i++)
+        vec_push(&in->tool->arena, &remaps, all[i]);
     if (remaps.len > MAX_CASES) return tool_usage(in->tool, "at most %d remaps at a time", MAX_CASES);
-    s->report = (SimReport){ .device = &s->device, .per_unit = s->report.per_unit, .cases = arena_array(&in->session.arena, SimCase, remaps.len + 1) };
+    s->report = (SimReport){ .device = &s->device,
+        .per_unit = s->report.per_unit,
+        .cases = arena_array(&in->session.arena, SimCase, remaps.len + 1) };
     if (!(s->kernel = find_kernel(s)) || !bind_all(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
     s->report.title = compile_title(&in->session, s->kernel->name, s->bindings, s->n);
-    for (size_t i = 0; i < remaps.len; i++) if (!add_case(s, remaps.data[i])) return EXIT_INPUT;
+    for (size_t i = 0; i < remaps.len; i++)
+        if (!add_case(s, remaps.data[i])) return EXIT_INPUT;
     if (!s->report.per_unit) s->report.per_unit = s->func->hints.occupancy > 0 ? s->func->hints.occupancy : 1;
     if (!run_cases(s)) return EXIT_INPUT;
     add_output(s, outputs, FLAG_COUNT, sim_print);
@@ -297,6 +361,10 @@ static int simulate(Input *in, Outputs *outputs)
 
 int cmd_sim(Tool *t, const Args *a)
 {
-    if (a->inputs.len != 1) return tool_usage(t, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec sim --help` shows how)", a->inputs.len);
+    if (a->inputs.len != 1)
+        return tool_usage(t,
+            a->inputs.len ? "one .tile file at a time, not %zu"
+                          : "no .tile file given (`tilec sim --help` shows how)",
+            a->inputs.len);
     return input_with(t, a, a->inputs.data[0], simulate, NULL);
 }

@@ -1,5 +1,5 @@
-/* cmd_tune.c: `tilec tune`: tile_kernel_tune on a launch from the command line; progress on standard error, the list of results on standard output, the best into
- * a table. */
+/* cmd_tune.c: `tilec tune`: tile_kernel_tune on a launch from the command line; progress on standard error,
+ * the list of results on standard output, the best into a table. */
 #include "tools/tilec/json.h"
 #include "tools/tilec/run.h"
 #include "ir/number.h"
@@ -13,12 +13,12 @@ typedef struct Tuning {
     tile_tune_desc desc;
     double work, bytes;
     int failed;
-    int64_t said;                   /* when the last line of progress was printed */
+    int64_t said; /* when the last line of progress was printed */
     tile_tune *results;
-    ToolCleanup cleanup;            /* of the results */
+    ToolCleanup cleanup; /* of the results */
 } Tuning;
 
-/* --- progress ---------------------------------------------------------------------------------------------------------------- */
+/* --- progress ---------------------------------------------------------------------------------------- */
 
 /* Every line of the last four, a failure at once, else at most two a second. */
 static void on_progress(void *user, const tile_tune_progress *p)
@@ -33,12 +33,14 @@ static void on_progress(void *user, const tile_tune_progress *p)
     switch (p->stage) {
     case TILE_TUNE_COMPILING: format_file(err, "compiling %zu/%zu: %s", p->done, p->total, e->config); break;
     case TILE_TUNE_CHECKING: format_file(err, "checking %zu/%zu: %s", p->done, p->total, e->config); break;
-    case TILE_TUNE_TIMING: format_file(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms); break;
+    case TILE_TUNE_TIMING:
+        format_file(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms);
+        break;
     }
     format_file(err, "%s%s\n", bad ? ": " : "", bad ? e->reason : "");
 }
 
-/* --- the command line ----------------------------------------------------------------------------------------------------------- */
+/* --- the command line -------------------------------------------------------------------------------- */
 
 static bool number(Tool *t, const Args *a, FlagId flag, double *value)
 {
@@ -56,9 +58,13 @@ static bool options(Tuning *t)
     const Args *a = t->run.args;
     Tool *tool = t->run.tool;
     int64_t repeat = 0, jobs = 0;
-    t->desc = (tile_tune_desc){ .struct_size = sizeof t->desc, .on_progress = on_progress, .on_progress_user = t };
-    t->desc.flags = (args_has(a, FLAG_UNCHECKED) ? TILE_TUNE_NO_CHECK : 0u) | (args_has(a, FLAG_WARM) ? TILE_TUNE_WARM_CACHES : 0u);
-    bool ok = args_int(tool, a, FLAG_REPEAT, 1, 1000, &repeat) && args_int(tool, a, FLAG_JOBS, 1, 64, &jobs) && number(tool, a, FLAG_BUDGET, &t->desc.budget_seconds) &&
+    t->desc =
+        (tile_tune_desc){ .struct_size = sizeof t->desc, .on_progress = on_progress, .on_progress_user = t };
+    t->desc.flags = (args_has(a, FLAG_UNCHECKED) ? TILE_TUNE_NO_CHECK : 0u) |
+                    (args_has(a, FLAG_WARM) ? TILE_TUNE_WARM_CACHES : 0u);
+    bool ok = args_int(tool, a, FLAG_REPEAT, 1, 1000, &repeat) &&
+              args_int(tool, a, FLAG_JOBS, 1, 64, &jobs) &&
+              number(tool, a, FLAG_BUDGET, &t->desc.budget_seconds) &&
               number(tool, a, FLAG_TOLERANCE, &t->desc.tolerance) && number(tool, a, FLAG_WORK, &t->work);
     t->desc.repeat = (int)repeat;
     t->desc.threads = (int)jobs;
@@ -74,7 +80,7 @@ static const char *table_path(Run *r)
     return arena_printf(&r->tool->arena, "%.*s.tune", (int)(n - ext), in);
 }
 
-/* --- results -------------------------------------------------------------------------------------------------------------------- */
+/* --- results ----------------------------------------------------------------------------------------- */
 
 static void print_rate(const Tuning *t, double ms)
 {
@@ -90,7 +96,9 @@ static void print_results(Tuning *t)
     size_t n = tile_tune_count(t->results), shown = 0, count[5] = { 0 };
     tile_tune_entry e = { .struct_size = sizeof e };
     format_file(out, "%s on %s, %s:", r->kernel_name, r->device.name, r->device.target);
-    for (size_t i = 0; i < r->known.len; i++) format_file(out, "%s %s=%lld", i ? "," : "", r->known.data[i].name, (long long)r->known.data[i].value);
+    for (size_t i = 0; i < r->known.len; i++)
+        format_file(
+            out, "%s %s=%lld", i ? "," : "", r->known.data[i].name, (long long)r->known.data[i].value);
     format_file(out, "\n");
     for (size_t i = 0; i < n; i++) {
         tile_tune_result(t->results, i, &e);
@@ -103,10 +111,14 @@ static void print_results(Tuning *t)
             if (e.shared_bytes) format_file(out, ", %llu bytes shared", (unsigned long long)e.shared_bytes);
             format_file(out, "\n");
         }
-        if (e.state == TILE_TUNE_FAILED || e.state == TILE_TUNE_WRONG) format_file(out, "%14s  %s: %s\n", e.state == TILE_TUNE_WRONG ? "wrong" : "failed", e.config, e.reason);
+        if (e.state == TILE_TUNE_FAILED || e.state == TILE_TUNE_WRONG)
+            format_file(
+                out, "%14s  %s: %s\n", e.state == TILE_TUNE_WRONG ? "wrong" : "failed", e.config, e.reason);
     }
-    format_file(out, "%zu configurations: %zu timed, %zu failed, %zu wrong, %zu the same as another, %zu not tried\n", n, count[TILE_TUNE_TIMED], count[TILE_TUNE_FAILED],
-            count[TILE_TUNE_WRONG], count[TILE_TUNE_SAME], count[TILE_TUNE_UNTRIED]);
+    format_file(out,
+        "%zu configurations: %zu timed, %zu failed, %zu wrong, %zu the same as another, %zu not tried\n", n,
+        count[TILE_TUNE_TIMED], count[TILE_TUNE_FAILED], count[TILE_TUNE_WRONG], count[TILE_TUNE_SAME],
+        count[TILE_TUNE_UNTRIED]);
 }
 
 static void add_json(Tuning *t, Outputs *outputs)
@@ -123,8 +135,12 @@ static void add_json(Tuning *t, Outputs *outputs)
         tile_tune_result(t->results, i, &e);
         text_printf(x, "%s  { \"config\": ", i ? ",\n" : "");
         json_string(x, e.config);
-        text_printf(x, ", \"default\": %s, \"state\": \"%s\", \"ms\": %.6g, \"launches\": %d, \"deviation\": %.3g, \"registers\": %d, \"spilled\": %d, \"shared\": %llu, \"reason\": ",
-                    e.is_default ? "true" : "false", states[e.state], e.ms, e.launches, e.deviation < 1e30 ? e.deviation : 1e30, e.registers, e.spill_bytes, (unsigned long long)e.shared_bytes);
+        text_printf(x,
+            ", \"default\": %s, \"state\": \"%s\", \"ms\": %.6g, \"launches\": %d, \"deviation\": %.3g, "
+            "\"registers\": %d, \"spilled\": %d, \"shared\": %llu, \"reason\": ",
+            e.is_default ? "true" : "false", states[e.state], e.ms, e.launches,
+            e.deviation < 1e30 ? e.deviation : 1e30, e.registers, e.spill_bytes,
+            (unsigned long long)e.shared_bytes);
         json_string(x, e.reason);
         text_puts(x, " }");
     }
@@ -151,13 +167,15 @@ static int tune(Tuning *t, Outputs *outputs)
     if (!options(t)) return EXIT_USAGE;
     int code = run_open(r);
     if (code) return code;
-    for (size_t i = 0; i < r->n_params; i++) t->bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
+    for (size_t i = 0; i < r->n_params; i++)
+        t->bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
     TRY(r, tile_kernel_tune(r->kernel, r->launch_args, r->n_params, NULL, &t->desc, &t->results));
     print_results(t);
     add_json(t, outputs);
     tile_tune_entry best = { .struct_size = sizeof best };
     tile_tune_result(t->results, 0, &best);
-    if (best.state != TILE_TUNE_TIMED) return tool_error(r->tool, "no configuration of %s could be timed", r->kernel_name);
+    if (best.state != TILE_TUNE_TIMED)
+        return tool_error(r->tool, "no configuration of %s could be timed", r->kernel_name);
     return write_table(t);
 }
 
@@ -165,9 +183,13 @@ static void free_results(void *p) { tile_tune_destroy(((Tuning *)p)->results); }
 
 int cmd_tune(Tool *tool, const Args *a)
 {
-    if (a->inputs.len != 1) return tool_usage(tool, a->inputs.len ? "one .tile file at a time, not %zu" : "no .tile file given (`tilec tune --help` shows how)", a->inputs.len);
+    if (a->inputs.len != 1)
+        return tool_usage(tool,
+            a->inputs.len ? "one .tile file at a time, not %zu"
+                          : "no .tile file given (`tilec tune --help` shows how)",
+            a->inputs.len);
     Tuning *t = arena_new(&tool->arena, Tuning);
-    Outputs outputs = {0};
+    Outputs outputs = { 0 };
     run_init(&t->run, tool, a);
     tool_at_end(tool, &t->cleanup, free_results, t);
     int code = tune(t, &outputs);

@@ -1,15 +1,24 @@
-/* elf.c: see elf.h. Formats: System V ABI, chapters 4 and 5 (gabi); relocation numbers: psABI of x86-64 and of AArch64. */
+/* elf.c: see elf.h. Formats: System V ABI, chapters 4 and 5 (gabi); relocation numbers: psABI of x86-64 and
+ * of AArch64. */
 #include "tools/tilec/elf.h"
 #include <elf.h>
 #include <stdio.h>
 
-typedef struct Section { const char *name; Elf64_Shdr h; const void *data; int target; } Section;   /* target: of a RELA section */
-typedef struct Symbol { const char *name; Elf64_Sym s; } Symbol;
+typedef struct Section {
+    const char *name;
+    Elf64_Shdr h;
+    const void *data;
+    int target;
+} Section; /* target: of a RELA section */
+typedef struct Symbol {
+    const char *name;
+    Elf64_Sym s;
+} Symbol;
 
 struct Elf {
     Arena *arena;
-    VEC(Section) sections;      /* [0] is the null section */
-    VEC(Symbol) symbols;        /* [0] is the null symbol; in order of appearance until elf_write sorts them */
+    VEC(Section) sections; /* [0] is the null section */
+    VEC(Symbol) symbols;   /* [0] is the null symbol; in order of appearance until elf_write sorts them */
     Elf64_Half machine;
     Elf64_Word flags;
 };
@@ -23,25 +32,28 @@ Elf *elf_new(Arena *a)
     return e;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------------ */
+/* --- reading ----------------------------------------------------------------------------------------- */
 
 typedef struct In {
     Elf *e;
-    const char *bytes; size_t size;
+    const char *bytes;
+    size_t size;
     Elf64_Ehdr h;
     Elf64_Shdr *sh;
-    int *section;               /* index in -> index out, 0: left out */
+    int *section; /* index in -> index out, 0: left out */
     uint32_t *symbol;
     const char *const *local;
 } In;
 
-static bool inside(const In *in, uint64_t offset, uint64_t n) { return offset <= in->size && n <= in->size - offset; }
+static bool inside(const In *in, uint64_t offset, uint64_t n)
+{ return offset <= in->size && n <= in->size - offset; }
 
 static const char *text_at(const In *in, uint32_t table, uint64_t offset)
 {
     if (table >= in->h.e_shnum) return NULL;
     const Elf64_Shdr *t = &in->sh[table];
-    if (t->sh_type != SHT_STRTAB || offset >= t->sh_size || in->bytes[t->sh_offset + t->sh_size - 1]) return NULL;
+    if (t->sh_type != SHT_STRTAB || offset >= t->sh_size || in->bytes[t->sh_offset + t->sh_size - 1])
+        return NULL;
     return in->bytes + t->sh_offset + offset;
 }
 
@@ -49,14 +61,18 @@ static const char *read_headers(In *in)
 {
     if (in->size < sizeof in->h) return "not an object file";
     memcpy(&in->h, in->bytes, sizeof in->h);
-    if (memcmp(in->h.e_ident, ELFMAG, SELFMAG) || in->h.e_ident[EI_CLASS] != ELFCLASS64 || in->h.e_ident[EI_DATA] != ELFDATA2LSB || in->h.e_type != ET_REL)
+    if (memcmp(in->h.e_ident, ELFMAG, SELFMAG) || in->h.e_ident[EI_CLASS] != ELFCLASS64 ||
+        in->h.e_ident[EI_DATA] != ELFDATA2LSB || in->h.e_type != ET_REL)
         return "not a relocatable 64-bit object";
-    if (in->h.e_shentsize != sizeof(Elf64_Shdr) || !inside(in, in->h.e_shoff, (uint64_t)in->h.e_shnum * sizeof(Elf64_Shdr))) return "its section headers are cut off";
+    if (in->h.e_shentsize != sizeof(Elf64_Shdr) ||
+        !inside(in, in->h.e_shoff, (uint64_t)in->h.e_shnum * sizeof(Elf64_Shdr)))
+        return "its section headers are cut off";
     in->sh = arena_array(in->e->arena, Elf64_Shdr, (size_t)in->h.e_shnum + 1);
     memcpy(in->sh, in->bytes + in->h.e_shoff, (size_t)in->h.e_shnum * sizeof(Elf64_Shdr));
     for (int i = 0; i < in->h.e_shnum; i++) {
         uint64_t align = in->sh[i].sh_addralign;
-        if (in->sh[i].sh_type != SHT_NOBITS && !inside(in, in->sh[i].sh_offset, in->sh[i].sh_size)) return "a section is cut off";
+        if (in->sh[i].sh_type != SHT_NOBITS && !inside(in, in->sh[i].sh_offset, in->sh[i].sh_size))
+            return "a section is cut off";
         if (align & (align - 1) || align > 1 << 16) return "a section's alignment makes no sense";
     }
     if (in->e->machine && in->e->machine != in->h.e_machine) return "objects for different machines";
@@ -65,27 +81,34 @@ static const char *read_headers(In *in)
     return NULL;
 }
 
-/* Symbol tables and names are written anew; groups only matter between objects with templates; notes and address tables
- * are for whole objects. */
+/* Symbol tables and names are written anew; groups only matter between objects with templates; notes and
+ * address tables are for whole objects. */
 static bool is_copied(const Elf64_Shdr *h, const char *name)
 {
     switch (h->sh_type) {
-    case SHT_NULL: case SHT_SYMTAB: case SHT_STRTAB: case SHT_GROUP: case SHT_NOTE: case SHT_REL: return false;
+    case SHT_NULL:
+    case SHT_SYMTAB:
+    case SHT_STRTAB:
+    case SHT_GROUP:
+    case SHT_NOTE:
+    case SHT_REL: return false;
     }
-    return !(h->sh_flags & SHF_EXCLUDE) && h->sh_type != 0x6fff4c03 /* SHT_LLVM_ADDRSIG */ && strcmp(name, ".note.GNU-stack") && strcmp(name, ".comment");
+    return !(h->sh_flags & SHF_EXCLUDE) && h->sh_type != 0x6fff4c03 /* SHT_LLVM_ADDRSIG */ &&
+           strcmp(name, ".note.GNU-stack") && strcmp(name, ".comment");
 }
 
 static const char *read_sections(In *in)
 {
     Elf *e = in->e;
     in->section = arena_array(e->arena, int, (size_t)in->h.e_shnum + 1);
-    for (int pass = 0; pass < 2; pass++)            /* relocations after what they relocate */
+    for (int pass = 0; pass < 2; pass++) /* relocations after what they relocate */
         for (int i = 1; i < in->h.e_shnum; i++) {
             const Elf64_Shdr *h = &in->sh[i];
             const char *name = text_at(in, in->h.e_shstrndx, h->sh_name);
             if (!name) return "a section has no name";
             if ((h->sh_type == SHT_RELA) != pass || !is_copied(h, name)) continue;
-            Section s = { arena_strdup(e->arena, name), *h, h->sh_type == SHT_NOBITS ? NULL : in->bytes + h->sh_offset, 0 };
+            Section s = { arena_strdup(e->arena, name), *h,
+                h->sh_type == SHT_NOBITS ? NULL : in->bytes + h->sh_offset, 0 };
             s.h.sh_flags &= ~(uint64_t)SHF_GROUP;
             if (pass) {
                 if (h->sh_info >= in->h.e_shnum) return "a relocation section has no target";
@@ -103,7 +126,9 @@ static const char *read_sections(In *in)
 static uint32_t find_global(const Elf *e, const char *name)
 {
     for (size_t i = 1; i < e->symbols.len; i++)
-        if (ELF64_ST_BIND(e->symbols.data[i].s.st_info) != STB_LOCAL && !strcmp(e->symbols.data[i].name, name)) return (uint32_t)i;
+        if (ELF64_ST_BIND(e->symbols.data[i].s.st_info) != STB_LOCAL &&
+            !strcmp(e->symbols.data[i].name, name))
+            return (uint32_t)i;
     return 0;
 }
 
@@ -114,7 +139,9 @@ static const char *add_global(Elf *e, Symbol s, uint32_t *index)
     *index = old;
     if (old && s.s.st_shndx == SHN_UNDEF) return NULL;
     if (old && e->symbols.data[old].s.st_shndx != SHN_UNDEF)
-        return ELF64_ST_BIND(s.s.st_info) == STB_WEAK ? NULL : arena_printf(e->arena, "symbol `%s` is defined twice", s.name);
+        return ELF64_ST_BIND(s.s.st_info) == STB_WEAK
+                   ? NULL
+                   : arena_printf(e->arena, "symbol `%s` is defined twice", s.name);
     if (old) e->symbols.data[old] = s;
     else {
         *index = (uint32_t)e->symbols.len;
@@ -140,9 +167,10 @@ static const char *read_symbol(In *in, const Elf64_Shdr *table, const Elf64_Sym 
     if (y->st_shndx != SHN_UNDEF && y->st_shndx < SHN_LORESERVE) {
         if (y->st_shndx >= in->h.e_shnum) return "a symbol lies outside of the sections";
         s.s.st_shndx = (Elf64_Section)in->section[y->st_shndx];
-        if (!s.s.st_shndx) return NULL;             /* of a section left out */
+        if (!s.s.st_shndx) return NULL; /* of a section left out */
     }
-    if (s.s.st_shndx != SHN_UNDEF && listed(in->local, name)) s.s.st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(y->st_info));
+    if (s.s.st_shndx != SHN_UNDEF && listed(in->local, name))
+        s.s.st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(y->st_info));
     if (ELF64_ST_BIND(s.s.st_info) != STB_LOCAL) return add_global(e, s, index);
     *index = (uint32_t)e->symbols.len;
     vec_push(e->arena, &e->symbols, s);
@@ -193,20 +221,25 @@ const char *elf_add_object(Elf *e, const void *bytes, size_t size, const char *c
     return "it has no symbols";
 }
 
-/* --- own data ----------------------------------------------------------------------------------------------------------- */
+/* --- own data ---------------------------------------------------------------------------------------- */
 
 static Symbol global(const char *name, int type, int section, size_t size)
 {
-    return (Symbol){ name, { .st_info = ELF64_ST_INFO(STB_GLOBAL, type), .st_shndx = (Elf64_Section)section, .st_size = size } };
+    return (Symbol){ name,
+        { .st_info = ELF64_ST_INFO(STB_GLOBAL, type), .st_shndx = (Elf64_Section)section, .st_size = size } };
 }
 
-const char *elf_add_data(Elf *e, const char *symbol, const void *bytes, size_t size, const ElfReloc *relocs, size_t n)
+const char *elf_add_data(
+    Elf *e, const char *symbol, const void *bytes, size_t size, const ElfReloc *relocs, size_t n)
 {
     uint64_t flags = SHF_ALLOC | (n ? SHF_WRITE : 0);
     int section = (int)e->sections.len;
     uint32_t index;
-    vec_push(e->arena, &e->sections, ((Section){ n ? ".data.rel.ro" : ".rodata", { .sh_type = SHT_PROGBITS, .sh_flags = flags, .sh_size = size, .sh_addralign = 8 }, bytes, 0 }));
-    const char *why = add_global(e, global(arena_strdup(e->arena, symbol), STT_OBJECT, section, size), &index);
+    vec_push(e->arena, &e->sections,
+        ((Section){ n ? ".data.rel.ro" : ".rodata",
+            { .sh_type = SHT_PROGBITS, .sh_flags = flags, .sh_size = size, .sh_addralign = 8 }, bytes, 0 }));
+    const char *why =
+        add_global(e, global(arena_strdup(e->arena, symbol), STT_OBJECT, section, size), &index);
     if (why || !n) return why;
     Elf64_Rela *r = arena_array(e->arena, Elf64_Rela, n);
     uint32_t type = e->machine == EM_AARCH64 ? R_AARCH64_ABS64 : R_X86_64_64;
@@ -214,7 +247,14 @@ const char *elf_add_data(Elf *e, const char *symbol, const void *bytes, size_t s
         if ((why = add_global(e, global(relocs[i].symbol, STT_NOTYPE, SHN_UNDEF, 0), &index))) return why;
         r[i] = (Elf64_Rela){ relocs[i].offset, ELF64_R_INFO((uint64_t)index, type), 0 };
     }
-    vec_push(e->arena, &e->sections, ((Section){ ".rela.data.rel.ro", { .sh_type = SHT_RELA, .sh_flags = SHF_INFO_LINK, .sh_size = n * sizeof *r, .sh_addralign = 8, .sh_entsize = sizeof *r }, r, section }));
+    vec_push(e->arena, &e->sections,
+        ((Section){ ".rela.data.rel.ro",
+            { .sh_type = SHT_RELA,
+                .sh_flags = SHF_INFO_LINK,
+                .sh_size = n * sizeof *r,
+                .sh_addralign = 8,
+                .sh_entsize = sizeof *r },
+            r, section }));
     return NULL;
 }
 
@@ -231,7 +271,7 @@ const char *elf_add_alias(Elf *e, const char *name, const char *symbol)
     return arena_printf(e->arena, "there is no symbol `%s`", symbol);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------------ */
+/* --- writing ----------------------------------------------------------------------------------------- */
 
 /* Local symbols come first, as the format wants it. Returns old -> new. */
 static uint32_t *sort_symbols(Elf *e, Elf64_Sym *out, Text *names, size_t *n_local)
@@ -259,9 +299,7 @@ static void put(Text *t, const void *p, size_t n, size_t align)
 }
 
 static void add_table(Elf *e, const char *name, Elf64_Shdr h, const void *data)
-{
-    vec_push(e->arena, &e->sections, ((Section){ name, h, data, 0 }));
-}
+{ vec_push(e->arena, &e->sections, ((Section){ name, h, data, 0 })); }
 
 const void *elf_write(Elf *e, size_t *size)
 {
@@ -277,10 +315,18 @@ const void *elf_write(Elf *e, size_t *size)
     uint32_t *moved = sort_symbols(e, symbols, &names, &n_local);
     if (e->sections.len + 4 >= SHN_LORESERVE) return NULL;
     int symtab = (int)e->sections.len + 1;
-    add_table(e, ".note.GNU-stack", (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_addralign = 1 }, NULL);     /* no executable stack */
-    add_table(e, ".symtab", (Elf64_Shdr){ .sh_type = SHT_SYMTAB, .sh_link = (Elf64_Word)symtab + 1, .sh_info = (Elf64_Word)n_local, .sh_size = n * sizeof *symbols,
-                                          .sh_addralign = 8, .sh_entsize = sizeof *symbols }, symbols);
-    add_table(e, ".strtab", (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_size = names.len, .sh_addralign = 1 }, names.data);
+    add_table(e, ".note.GNU-stack", (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_addralign = 1 },
+        NULL); /* no executable stack */
+    add_table(e, ".symtab",
+        (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+            .sh_link = (Elf64_Word)symtab + 1,
+            .sh_info = (Elf64_Word)n_local,
+            .sh_size = n * sizeof *symbols,
+            .sh_addralign = 8,
+            .sh_entsize = sizeof *symbols },
+        symbols);
+    add_table(e, ".strtab", (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_size = names.len, .sh_addralign = 1 },
+        names.data);
     add_table(e, ".shstrtab", (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_addralign = 1 }, NULL);
     for (size_t i = 1; i < e->sections.len; i++) {
         e->sections.data[i].h.sh_name = (Elf64_Word)section_names.len;
@@ -290,16 +336,24 @@ const void *elf_write(Elf *e, size_t *size)
     last->data = section_names.data;
     last->h.sh_size = section_names.len;
 
-    Elf64_Ehdr h = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_REL, .e_machine = e->machine,
-                     .e_version = EV_CURRENT, .e_flags = e->flags, .e_ehsize = sizeof h, .e_shentsize = sizeof(Elf64_Shdr),
-                     .e_shnum = (Elf64_Half)e->sections.len, .e_shstrndx = (Elf64_Half)(e->sections.len - 1) };
+    Elf64_Ehdr h = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+        .e_type = ET_REL,
+        .e_machine = e->machine,
+        .e_version = EV_CURRENT,
+        .e_flags = e->flags,
+        .e_ehsize = sizeof h,
+        .e_shentsize = sizeof(Elf64_Shdr),
+        .e_shnum = (Elf64_Half)e->sections.len,
+        .e_shstrndx = (Elf64_Half)(e->sections.len - 1) };
     put(&out, &h, sizeof h, 1);
     for (size_t i = 1; i < e->sections.len; i++) {
         Section *s = &e->sections.data[i];
         if (s->h.sh_type == SHT_RELA) {
             Elf64_Rela *r = arena_array(a, Elf64_Rela, s->h.sh_size / sizeof *r + 1);
             memcpy(r, s->data, s->h.sh_size);
-            for (size_t k = 0; k < s->h.sh_size / sizeof *r; k++) r[k].r_info = ELF64_R_INFO((uint64_t)moved[ELF64_R_SYM(r[k].r_info)], ELF64_R_TYPE(r[k].r_info));
+            for (size_t k = 0; k < s->h.sh_size / sizeof *r; k++)
+                r[k].r_info =
+                    ELF64_R_INFO((uint64_t)moved[ELF64_R_SYM(r[k].r_info)], ELF64_R_TYPE(r[k].r_info));
             s->data = r;
             s->h.sh_link = (Elf64_Word)symtab;
             s->h.sh_info = (Elf64_Word)s->target;

@@ -1,18 +1,25 @@
-/* elf.h: puts relocatable ELF objects and data together into one, as `ld -r` does, so that tilec needs no linker. 64-bit,
- * little-endian. Sections are kept apart, not merged by name; the linker does that later. */
+/* elf.h: puts relocatable ELF objects and data together into one, as `ld -r` does, so that tilec needs no
+ * linker. 64-bit, little-endian. Sections are kept apart, not merged by name; the linker does that later. */
 #pragma once
 #include "ir/arena.h"
 
 typedef struct Elf Elf;
-typedef struct ElfReloc { size_t offset; const char *symbol; } ElfReloc;    /* an address of 8 bytes */
+typedef struct ElfReloc {
+    size_t offset;
+    const char *symbol;
+} ElfReloc; /* an address of 8 bytes */
 
 Elf *elf_new(Arena *);
-/* Adds an object's sections and symbols. Its global symbols named in `local` (NULL-terminated, or NULL) become local to it.
- * Several additions may name one undefined symbol; defining one twice is an error. NULL, or what is wrong. */
+/* Adds an object's sections and symbols. Its global symbols named in `local` (NULL-terminated, or NULL)
+ * become local to it. Several additions may name one undefined symbol; defining one twice is an error. NULL,
+ * or what is wrong. */
 const char *elf_add_object(Elf *, const void *bytes, size_t size, const char *const *local);
-/* Adds read-only data under a global symbol; with relocations it goes to .data.rel.ro. NULL, or what is wrong. */
-const char *elf_add_data(Elf *, const char *symbol, const void *bytes, size_t size, const ElfReloc *, size_t n);
-/* Another global name for what `symbol` names, which must have been added (it may be local). NULL, or what is wrong. */
+/* Adds read-only data under a global symbol; with relocations it goes to .data.rel.ro. NULL, or what is
+ * wrong. */
+const char *elf_add_data(
+    Elf *, const char *symbol, const void *bytes, size_t size, const ElfReloc *, size_t n);
+/* Another global name for what `symbol` names, which must have been added (it may be local). NULL, or what is
+ * wrong. */
 const char *elf_add_alias(Elf *, const char *name, const char *symbol);
 /* The object, in the arena; NULL: more sections than the format can number. */
 const void *elf_write(Elf *, size_t *size);

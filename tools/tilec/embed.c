@@ -1,9 +1,10 @@
 /* embed.c: see embed.h. */
 #include "tools/tilec/embed.h"
 
-#define EMBED(name, path)                                                                                   \
-    __asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n.hidden " #name "\n" #name ":\n"            \
-            ".incbin \"" path "\"\n.globl " #name "_end\n.hidden " #name "_end\n" #name "_end:\n.byte 0\n.popsection\n")
+#define EMBED(name, path) \
+    __asm__(".pushsection .rodata\n.balign 16\n.globl " #name "\n.hidden " #name "\n" #name ":\n" \
+            ".incbin \"" path "\"\n.globl " #name "_end\n.hidden " #name "_end\n" #name \
+            "_end:\n.byte 0\n.popsection\n")
 
 EMBED(launch_object, LAUNCH_OBJECT);
 EMBED(launch_header, LAUNCH_HEADER);

@@ -2,8 +2,9 @@
 #pragma once
 #include <stddef.h>
 
-extern const char launch_object[], launch_object_end[];     /* launch.c, compiled */
-extern const char launch_header[], launch_header_end[];     /* launch.h */
+extern const char launch_object[], launch_object_end[]; /* launch.c, compiled */
+extern const char launch_header[], launch_header_end[]; /* launch.h */
 /* The texts of a bundle: plan.h, args.h, bundle.h, gpu.def, gpu_facts.h, gpu.c. */
-extern const char launch_plan[], launch_plan_end[], launch_args[], launch_args_end[], bundle_tables[], bundle_tables_end[], bundle_calls[], bundle_calls_end[],
-                  bundle_facts[], bundle_facts_end[], bundle_gpu[], bundle_gpu_end[];
+extern const char launch_plan[], launch_plan_end[], launch_args[], launch_args_end[], bundle_tables[],
+    bundle_tables_end[], bundle_calls[], bundle_calls_end[], bundle_facts[], bundle_facts_end[], bundle_gpu[],
+    bundle_gpu_end[];

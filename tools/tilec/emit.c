@@ -9,7 +9,11 @@
 #include <stdlib.h>
 
 enum {
-    CPU = 1 << TARGET_CPU, CUDA = 1 << TARGET_CUDA, HIP = 1 << TARGET_HIP, GPU = CUDA | HIP, ANY = CPU | GPU
+    CPU = 1 << TARGET_CPU,
+    CUDA = 1 << TARGET_CUDA,
+    HIP = 1 << TARGET_HIP,
+    GPU = CUDA | HIP,
+    ANY = CPU | GPU
 };
 
 const StageInfo stage_info[STAGE_COUNT] = {
@@ -39,10 +43,14 @@ const char *variant_symbol(Arena *a, const Variant *v)
 const LaunchFacts *emit_assumed(Input *in, const Variant *v)
 {
     const char *assume = args_last(in->args, FLAG_ASSUME, "best");
-    return input_facts(in, v->kernel, !strcmp(assume, "any") ? ASSUME_ANY : !strcmp(assume, "aligned") ? ASSUME_ALIGNED : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);
+    return input_facts(in, v->kernel,
+        !strcmp(assume, "any")       ? ASSUME_ANY
+        : !strcmp(assume, "aligned") ? ASSUME_ALIGNED
+                                     : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);
 }
 
-static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitKind kind, const char *symbol, Compiled *c)
+static bool compiled(
+    Input *in, const Variant *v, const CompileOptions *o, EmitKind kind, const char *symbol, Compiled *c)
 {
     CompileOptions mine = *o;
     mine.backend.emit = kind;
@@ -51,13 +59,16 @@ static bool compiled(Input *in, const Variant *v, const CompileOptions *o, EmitK
     const Diag *before = in->session.last_diag;
     bool ok = compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c);
     const Variant *smaller = fit_smaller(in, v, facts, &mine, &c->artifact, before);
-    return !smaller ? ok : compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
+    return !smaller ? ok
+                    : compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n,
+                          facts, &mine, c);
 }
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
     Func *f;
-    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, NULL, &f);
+    Module *m = compile_to_ir(
+        &in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, NULL, &f);
     KernelPlan plan;
     KernelOptions options = kernel_options_of(&o->passes);
     int64_t begin = clock_ns();
@@ -67,10 +78,14 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
     return true;
 }
 
-static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, StageId stage, bool several, Text *out)
+static bool emit_text(
+    Input *in, const Variant *v, const CompileOptions *o, StageId stage, bool several, Text *out)
 {
     bool amd = o->target->kind == TARGET_HIP;
-    EmitKind kind = stage == STAGE_LLVM ? EMIT_LLVM : stage == STAGE_ASM && !amd ? EMIT_ASM : stage == STAGE_SCHEDULE ? EMIT_DEFAULT : EMIT_TEXT;
+    EmitKind kind = stage == STAGE_LLVM          ? EMIT_LLVM
+                    : stage == STAGE_ASM && !amd ? EMIT_ASM
+                    : stage == STAGE_SCHEDULE    ? EMIT_DEFAULT
+                                                 : EMIT_TEXT;
     Compiled c;
     if (!compiled(in, v, o, kind, several ? variant_symbol(&in->session.arena, v) : NULL, &c)) return false;
     if (stage == STAGE_PTX || stage == STAGE_CUBIN || stage == STAGE_SASS) {
@@ -84,23 +99,32 @@ static bool emit_text(Input *in, const Variant *v, const CompileOptions *o, Stag
         size_t size;
         char why[400];
         int64_t begin = clock_ns();
-        bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM, o->backend.debug_info, &data, &size, why, sizeof why);
+        bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM,
+            o->backend.debug_info, &data, &size, why, sizeof why);
         compile_time(o, "clang", begin);
         if (!made) {
             diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, why);
             return false;
         }
         text_write(out, data, size);
-    } else if (stage == STAGE_SCHEDULE && o->target->kind == TARGET_CPU) text_printf(out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
+    } else if (stage == STAGE_SCHEDULE && o->target->kind == TARGET_CPU)
+        text_printf(
+            out, "%s\n%s\n", v->title, *c.artifact.schedule ? c.artifact.schedule : "nothing was derived");
     else if (stage == STAGE_SCHEDULE) text_puts(out, c.artifact.schedule);
     else text_write(out, c.artifact.data, c.artifact.size);
     return true;
 }
 
-static void close_rtc(void *p) { if (*(Rtc **)p) rtc_close(*(Rtc **)p); }
+static void close_rtc(void *p)
+{
+    if (*(Rtc **)p) rtc_close(*(Rtc **)p);
+}
 
 /* What the vendor's compiler made, until the session ends. */
-typedef struct Made { Tool *tool; DriverCompile d; } Made;
+typedef struct Made {
+    Tool *tool;
+    DriverCompile d;
+} Made;
 
 static void free_made(void *p)
 {
@@ -115,27 +139,35 @@ static void note_log(Session *s, Diag *to, const char *log, size_t n)
     for (int lines = 0; n && lines < 40; lines++) {
         const char *end = memchr(log, '\n', n);
         size_t len = end ? (size_t)(end - log) : n;
-        if (len) diag_note(s, to, (Loc){0}, "%.*s", (int)len, log);
+        if (len) diag_note(s, to, (Loc){ 0 }, "%.*s", (int)len, log);
         n -= end ? len + 1 : len;
         log += len + 1;
     }
 }
 
-bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled *c, bool ptx, const void **data, size_t *size)
+bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled *c, bool ptx,
+    const void **data, size_t *size)
 {
     Session *s = &in->session;
     DriverError e = { "" };
     if (!in->rtc) {
         session_defer(s, close_rtc, &in->rtc);
-        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), in->tool->alloc, &in->rtc, &e)) { diag_error(s, (Loc){0}, "%s", e.text); return false; }
+        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), in->tool->alloc, &in->rtc, &e)) {
+            diag_error(s, (Loc){ 0 }, "%s", e.text);
+            return false;
+        }
     }
     Made *made = arena_new(&s->arena, Made);
     DriverCompile *d = &made->d;
-    *made = (Made){ in->tool, { .text = c->artifact.data, .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry), .entry = c->artifact.entry,
-                                .target = o->target, .debug_info = o->backend.debug_info } };
+    *made = (Made){ in->tool, { .text = c->artifact.data,
+                                  .name = arena_printf(&s->arena, "%s.cu", c->artifact.entry),
+                                  .entry = c->artifact.entry,
+                                  .target = o->target,
+                                  .debug_info = o->backend.debug_info } };
     session_defer(s, free_made, made);
     int64_t begin = clock_ns();
-    tile_status st = rtc_compile(in->rtc, d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
+    tile_status st =
+        rtc_compile(in->rtc, d, strchr(o->target->name, ':') + 1, ptx ? RTC_PTX : RTC_BINARY, &e);
     compile_time(o, "NVRTC", begin);
     if (st) {
         Diag *to = diag_error(s, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, e.text);
@@ -151,17 +183,23 @@ bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled 
 
 int emit_stage(Input *in, StageId stage, const Variants *list, const CompileOptions *o, Text *out)
 {
-    if (stage == STAGE_AST) { frontend_print_ast(in->ast, out); return EXIT_OK; }
+    if (stage == STAGE_AST) {
+        frontend_print_ast(in->ast, out);
+        return EXIT_OK;
+    }
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         if ((stage == STAGE_CUBIN || stage == STAGE_HSACO) && list->len > 1) {
-            diag_error(&in->session, (Loc){0}, "%zu variants do not go into one binary; choose one with --kernel and -D", list->len);
+            diag_error(&in->session, (Loc){ 0 },
+                "%zu variants do not go into one binary; choose one with --kernel and -D", list->len);
             return EXIT_INPUT;
         }
         const char *comment = stage == STAGE_LLVM ? ";" : stage == STAGE_ASM ? "#" : "//";
         if (list->len > 1 && stage == STAGE_SCHEDULE) text_puts(out, i ? "\n" : "");
         else if (list->len > 1) text_printf(out, "%s%s %s\n", i ? "\n" : "", comment, v->title);
-        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out) : emit_text(in, v, o, stage, list->len > 1, out);
+        bool ok = stage == STAGE_IR || stage == STAGE_KERNEL_IR
+                      ? emit_ir(in, v, o, stage == STAGE_KERNEL_IR, out)
+                      : emit_text(in, v, o, stage, list->len > 1, out);
         if (!ok) return EXIT_INPUT;
     }
     return EXIT_OK;
@@ -171,7 +209,7 @@ int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *
 {
     bool several = list->len > 1;
     CompileOptions alone = *o;
-    if (several) alone.check = NULL;        /* all are read together below: no name may stand there twice */
+    if (several) alone.check = NULL; /* all are read together below: no name may stand there twice */
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         const char *symbol = several ? variant_symbol(&in->session.arena, v) : NULL;
@@ -181,6 +219,8 @@ int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *
         text_write(out, c.artifact.data, c.artifact.size);
         if (several) text_printf(out, "}\n\n");
     }
-    if (several && o->check && !emission_check(o->check, &in->session, o->target, out->data, out->len, "all.cu")) return EXIT_INPUT;
+    if (several && o->check &&
+        !emission_check(o->check, &in->session, o->target, out->data, out->len, "all.cu"))
+        return EXIT_INPUT;
     return EXIT_OK;
 }

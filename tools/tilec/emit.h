@@ -9,15 +9,21 @@ typedef enum StageId {
     STAGE_COUNT
 } StageId;
 
-typedef struct StageInfo { const char *name; unsigned targets; const char *doc; } StageInfo;   /* targets: bit 1 << TargetKind */
+typedef struct StageInfo {
+    const char *name;
+    unsigned targets;
+    const char *doc;
+} StageInfo; /* targets: bit 1 << TargetKind */
 extern const StageInfo stage_info[STAGE_COUNT];
 
 /* Appends the stage of every variant to `out`. Exit code. */
 int emit_stage(Input *, StageId, const Variants *, const CompileOptions *, Text *out);
 /* One source file of the variants: each in a namespace of its own when there are several. */
 int emit_source(Input *, const Variants *, const CompileOptions *, Text *out);
-/* The text of c through the vendor's compiler: a binary, or PTX. Memory of the session. False after diagnostics. */
-bool emit_binary(Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
+/* The text of c through the vendor's compiler: a binary, or PTX. Memory of the session. False after
+ * diagnostics. */
+bool emit_binary(
+    Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
 /* "attention_D64_CAUSALtrue": a C identifier. */
 const char *variant_symbol(Arena *, const Variant *);
 /* What --assume promises of the launches. */

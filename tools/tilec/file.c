@@ -10,13 +10,20 @@
 bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
 {
     bool std = !strcmp(path, "-");
-    if (std && t->standard_input) { *file = (FileText){ (char *)(uintptr_t)t->standard_input, t->standard_input_len }; return true; }
+    if (std && t->standard_input) {
+        *file = (FileText){ (char *)(uintptr_t)t->standard_input, t->standard_input_len };
+        return true;
+    }
     const char *name = std ? "standard input" : path;
     int fd = std ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) { tool_error(t, "cannot open %s: %s", name, strerror(errno)); return false; }
+    if (fd < 0) {
+        tool_error(t, "cannot open %s: %s", name, strerror(errno));
+        return false;
+    }
     struct stat st;
     size_t cap = 1 << 16, len = 0;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= 0 && (size_t)st.st_size < limit) cap = (size_t)st.st_size + 2;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size >= 0 && (size_t)st.st_size < limit)
+        cap = (size_t)st.st_size + 2;
     char *data = arena_alloc(&t->arena, cap);
     ssize_t n;
     while ((n = read(fd, data + len, cap - len - 1)) != 0) {
@@ -24,22 +31,32 @@ bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
         if (n < 0) break;
         len += (size_t)n;
         if (len > limit) break;
-        if (len + 1 == cap) { data = arena_grow(&t->arena, data, cap, 2 * cap); cap *= 2; }
+        if (len + 1 == cap) {
+            data = arena_grow(&t->arena, data, cap, 2 * cap);
+            cap *= 2;
+        }
     }
     int error = errno;
     if (!std) close(fd);
-    if (n < 0) { tool_error(t, "cannot read %s: %s", name, strerror(error)); return false; }
-    if (len > limit) { tool_error(t, "%s is too long (over %zu bytes)", name, limit); return false; }
+    if (n < 0) {
+        tool_error(t, "cannot read %s: %s", name, strerror(error));
+        return false;
+    }
+    if (len > limit) {
+        tool_error(t, "%s is too long (over %zu bytes)", name, limit);
+        return false;
+    }
     data[len] = 0;
     *file = (FileText){ data, len };
-    if (std) { t->standard_input = data; t->standard_input_len = len; }
+    if (std) {
+        t->standard_input = data;
+        t->standard_input_len = len;
+    }
     return true;
 }
 
 void outputs_add(Tool *t, Outputs *o, const char *path, const void *data, size_t len)
-{
-    vec_push(&t->arena, &o->list, ((Output){ .path = path, .data = data, .len = len }));
-}
+{ vec_push(&t->arena, &o->list, ((Output){ .path = path, .data = data, .len = len })); }
 
 static bool write_all(int fd, const char *p, size_t n)
 {
@@ -59,7 +76,10 @@ static bool write_to(const char *path, int flags, int mode, const void *data, si
     if (fd < 0) return false;
     bool ok = write_all(fd, data, len);
     int error = errno;
-    if (close(fd) && ok) { ok = false; error = errno; }
+    if (close(fd) && ok) {
+        ok = false;
+        error = errno;
+    }
     errno = error;
     return ok;
 }
@@ -80,7 +100,8 @@ static const char *real_target(Tool *t, const char *path)
 static bool same_file(const char *a, const char *b)
 {
     struct stat s, t;
-    return !strcmp(a, b) || (!stat(a, &s) && !stat(b, &t) && S_ISREG(s.st_mode) && s.st_dev == t.st_dev && s.st_ino == t.st_ino);
+    return !strcmp(a, b) || (!stat(a, &s) && !stat(b, &t) && S_ISREG(s.st_mode) && s.st_dev == t.st_dev &&
+                                s.st_ino == t.st_ino);
 }
 
 bool outputs_spare(Tool *t, const Outputs *o, const char *input)
@@ -99,16 +120,20 @@ int outputs_commit(Tool *t, Outputs *o)
     size_t n = o->list.len, renamed = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < i; k++)
-            if (same_file(o->list.data[i].path, o->list.data[k].path)) return tool_error(t, "two outputs go to %s", o->list.data[i].path);
-    for (size_t i = 0; i < n; i++) {        /* all names before the first file: memory may run out here, and leaves no file behind */
+            if (same_file(o->list.data[i].path, o->list.data[k].path))
+                return tool_error(t, "two outputs go to %s", o->list.data[i].path);
+    for (size_t i = 0; i < n;
+        i++) { /* all names before the first file: memory may run out here, and leaves no file behind */
         if (in_place(o->list.data[i].path)) continue;
         o->list.data[i].target = real_target(t, o->list.data[i].path);
-        o->list.data[i].temporary = arena_printf(&t->arena, "%s.tmp%ld", o->list.data[i].target, (long)getpid());
+        o->list.data[i].temporary =
+            arena_printf(&t->arena, "%s.tmp%ld", o->list.data[i].target, (long)getpid());
     }
     for (size_t i = 0; i < n && !failed; i++) {
         if (!o->list.data[i].temporary) continue;
         unlink(o->list.data[i].temporary);
-        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, 0666, o->list.data[i].data, o->list.data[i].len)) {
+        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, 0666, o->list.data[i].data,
+                o->list.data[i].len)) {
             failed = o->list.data[i].path;
             if (errno == EEXIST) o->list.data[i].temporary = NULL;
         }
@@ -116,11 +141,17 @@ int outputs_commit(Tool *t, Outputs *o)
     int error = errno;
     for (; renamed < n && !failed; renamed++) {
         const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
-        bool ok = tmp ? !rename(tmp, o->list.data[renamed].target) : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
-        if (!ok) { failed = path; error = errno; break; }
+        bool ok = tmp ? !rename(tmp, o->list.data[renamed].target)
+                      : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
+        if (!ok) {
+            failed = path;
+            error = errno;
+            break;
+        }
     }
     if (!failed) return EXIT_OK;
     for (size_t i = renamed; i < n; i++)
         if (o->list.data[i].temporary) unlink(o->list.data[i].temporary);
-    return tool_error(t, "cannot write %s: %s", !strcmp(failed, "-") ? "standard output" : failed, strerror(error));
+    return tool_error(
+        t, "cannot write %s: %s", !strcmp(failed, "-") ? "standard output" : failed, strerror(error));
 }

@@ -2,15 +2,24 @@
 #pragma once
 #include "tools/tilec/tool.h"
 
-typedef struct FileText { char *data; size_t len; } FileText;    /* NUL-terminated, in the tool's arena */
+typedef struct FileText {
+    char *data;
+    size_t len;
+} FileText; /* NUL-terminated, in the tool's arena */
 
 /* Reads a file (`-`: standard input) of at most `limit` bytes; a message and false when it cannot. */
 bool file_read(Tool *, const char *path, size_t limit, FileText *);
 
-/* Outputs are collected in memory and written by outputs_commit: each into a new file beside its target, and only when
- * all are complete are they renamed into place. A run that fails leaves what was there before. */
-typedef struct Output { const char *path, *target, *temporary; const void *data; size_t len; } Output;    /* target: the file that path names */
-typedef struct Outputs { VEC(Output) list; } Outputs;
+/* Outputs are collected in memory and written by outputs_commit: each into a new file beside its target, and
+ * only when all are complete are they renamed into place. A run that fails leaves what was there before. */
+typedef struct Output {
+    const char *path, *target, *temporary;
+    const void *data;
+    size_t len;
+} Output; /* target: the file that path names */
+typedef struct Outputs {
+    VEC(Output) list;
+} Outputs;
 
 /* `data` is not copied. `-` is standard output; devices and pipes are written to in place. */
 void outputs_add(Tool *, Outputs *, const char *path, const void *data, size_t len);

@@ -2,7 +2,6 @@
 #include "tools/tilec/fit.h"
 #include "runtime/choice/search.h"
 
-
 static Ast *parse(void *user, Session *s) { return input_parse_again(user, s); }
 
 /* Extents that nothing binds are large, as far as the grid allows. */
@@ -26,7 +25,8 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
 static void forget_after(Session *s, const Diag *before)
 {
     Diag *last = NULL;
-    for (Diag *d = s->diags; d && before; d = d->next) if (d == before) last = d;
+    for (Diag *d = s->diags; d && before; d = d->next)
+        if (d == before) last = d;
     if (last) last->next = NULL;
     else s->diags = NULL;
     s->last_diag = last;
@@ -34,19 +34,30 @@ static void forget_after(Session *s, const Diag *before)
     for (const Diag *d = s->diags; d; d = d->next) s->n_errors += d->severity == SEV_ERROR;
 }
 
-const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o, const Artifact *a, const Diag *before)
+const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o,
+    const Artifact *a, const Diag *before)
 {
     Session *s = &in->session;
     SearchResult r;
-    SearchProblem p = { .parse = parse, .shape = shape, .user = in, .kernel = v->kernel->name, .bindings = v->bindings, .n_bindings = (int)v->n, .facts = facts, .options = o,
-                        .device = { device_model(o->target), o->target, o->target->n_sms, o->target->l2_bytes }, .shared_bytes = o->target->shared_bytes, .threads = 1, .only_if_needed = true };
+    SearchProblem p = { .parse = parse,
+        .shape = shape,
+        .user = in,
+        .kernel = v->kernel->name,
+        .bindings = v->bindings,
+        .n_bindings = (int)v->n,
+        .facts = facts,
+        .options = o,
+        .device = { device_model(o->target), o->target, o->target->n_sms, o->target->l2_bytes },
+        .shared_bytes = o->target->shared_bytes,
+        .threads = 1,
+        .only_if_needed = true };
     if (!a->too_large) return NULL;
     Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;
     CompileOptions quiet = *o;
     quiet.passes.dump_after = NULL;
     p.options = &quiet;
-    s->n_errors = 0;                    /* the front end counts them */
+    s->n_errors = 0; /* the front end counts them */
     s->diags = s->last_diag = NULL;
     bool found = search_configuration(s, &p, &r) && r.n;
     s->diags = first;
@@ -56,9 +67,15 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
     if (!found) return NULL;
     forget_after(s, before);
     if (a->shape.shared_bytes > o->target->shared_bytes)
-        diag_perf(s, v->kernel->loc, "%s needs %lld bytes of shared memory as declared, %s has %lld: %s is taken from its `tune` block", v->title, (long long)a->shape.shared_bytes, o->target->name,
-                  (long long)o->target->shared_bytes, search_text(s, &r));
-    else diag_perf(s, v->kernel->loc, "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block", v->title, a->registers_planned, o->target->name, search_text(s, &r));
+        diag_perf(s, v->kernel->loc,
+            "%s needs %lld bytes of shared memory as declared, %s has %lld: %s is taken from its `tune` "
+            "block",
+            v->title, (long long)a->shape.shared_bytes, o->target->name, (long long)o->target->shared_bytes,
+            search_text(s, &r));
+    else
+        diag_perf(s, v->kernel->loc,
+            "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block",
+            v->title, a->registers_planned, o->target->name, search_text(s, &r));
     Variant *w = arena_new(&s->arena, Variant);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r.n);
     memcpy(b, v->bindings, v->n * sizeof *b);

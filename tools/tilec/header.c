@@ -1,4 +1,5 @@
-/* header.c: the C header of an object: the common part (tools/aot/launch.h), then a typed launcher for each kernel. */
+/* header.c: the C header of an object: the common part (tools/aot/launch.h), then a typed launcher for each
+ * kernel. */
 #include "tools/tilec/embed.h"
 #include "tools/tilec/object.h"
 
@@ -10,9 +11,14 @@ static const char *c_type(DType d)
     case DT_I8: return "int8_t";
     case DT_I16: return "int16_t";
     case DT_I32: return "int32_t";
-    case DT_I64: case DT_INDEX: return "int64_t";
-    case DT_U8: case DT_F8E4M3: case DT_F8E5M2: return "uint8_t";
-    case DT_U16: case DT_F16: case DT_BF16: return "uint16_t";
+    case DT_I64:
+    case DT_INDEX: return "int64_t";
+    case DT_U8:
+    case DT_F8E4M3:
+    case DT_F8E5M2: return "uint8_t";
+    case DT_U16:
+    case DT_F16:
+    case DT_BF16: return "uint16_t";
     case DT_U32: return "uint32_t";
     case DT_U64: return "uint64_t";
     case DT_F32: return "float";
@@ -22,7 +28,8 @@ static const char *c_type(DType d)
     return "int64_t";
 }
 
-static bool is_launch_param(const FrontParam *p) { return p->kind != FRONT_CONST && p->kind != FRONT_CONST_TYPE; }
+static bool is_launch_param(const FrontParam *p)
+{ return p->kind != FRONT_CONST && p->kind != FRONT_CONST_TYPE; }
 
 static const char *kind_word(FrontParamKind k)
 {
@@ -30,7 +37,9 @@ static const char *kind_word(FrontParamKind k)
     case FRONT_IN: return "in ";
     case FRONT_OUT: return "out ";
     case FRONT_INOUT: return "inout ";
-    case FRONT_SCALAR: case FRONT_CONST: case FRONT_CONST_TYPE: return "";
+    case FRONT_SCALAR:
+    case FRONT_CONST:
+    case FRONT_CONST_TYPE: return "";
     }
     return "";
 }
@@ -43,9 +52,11 @@ static void write_signature(const Launcher *l, Text *t)
     for (int i = 0, n = 0; i < l->kernel->n_params; i++) {
         const FrontParam *p = &l->kernel->params[i];
         if (!is_launch_param(p)) continue;
-        text_printf(t, "%s%s%s %s", n ? ", " : "", kind_word(p->kind), dtype_name(f->params[n].type->dtype), p->name);
+        text_printf(
+            t, "%s%s%s %s", n ? ", " : "", kind_word(p->kind), dtype_name(f->params[n].type->dtype), p->name);
         n++;
-        for (int a = 0; a < p->rank; a++) text_printf(t, "%s%s", a ? ", " : "[", p->dims[a].name ? p->dims[a].name : p->dims[a].text);
+        for (int a = 0; a < p->rank; a++)
+            text_printf(t, "%s%s", a ? ", " : "[", p->dims[a].name ? p->dims[a].name : p->dims[a].text);
         if (p->rank) text_putc(t, ']');
     }
     text_putc(t, ')');
@@ -63,13 +74,16 @@ static void write_comment(const Launcher *l, Text *t)
         last = v;
         text_printf(t, "\n *   %s", v->title);
     }
-    for (size_t i = 0; i < l->choices.len; i++) text_printf(t, "%s%s", i ? ", " : "\n * Choose by: ", l->choices.data[i].name);
+    for (size_t i = 0; i < l->choices.len; i++)
+        text_printf(t, "%s%s", i ? ", " : "\n * Choose by: ", l->choices.data[i].name);
     text_puts(t, "\n * Narrow floats (f16, bf16, fp8) are passed as their bits. */\n");
 }
 
 static const char *choice_type(const Choice *c)
 {
-    return c->param->type_known && dtype_is_float(c->param->dtype) ? "double" : c->param->type_known && c->param->dtype == DT_BOOL ? "bool" : "int64_t";
+    return c->param->type_known && dtype_is_float(c->param->dtype) ? "double"
+           : c->param->type_known && c->param->dtype == DT_BOOL    ? "bool"
+                                                                   : "int64_t";
 }
 
 /* tile_view Q, float scale, bool CAUSAL,  */
@@ -79,29 +93,36 @@ static void write_parameters(const Launcher *l, Text *t)
     for (int i = 0; i < l->kernel->n_params; i++) {
         const FrontParam *p = &l->kernel->params[i];
         if (!is_launch_param(p)) continue;
-        text_printf(t, "%s %s, ", p->kind == FRONT_SCALAR ? c_type(l->variants.data[0].func->params[n].type->dtype) : "tile_view", p->name);
+        text_printf(t, "%s %s, ",
+            p->kind == FRONT_SCALAR ? c_type(l->variants.data[0].func->params[n].type->dtype) : "tile_view",
+            p->name);
         n++;
     }
-    for (size_t i = 0; i < l->choices.len; i++) text_printf(t, "%s %s, ", choice_type(&l->choices.data[i]), l->choices.data[i].name);
+    for (size_t i = 0; i < l->choices.len; i++)
+        text_printf(t, "%s %s, ", choice_type(&l->choices.data[i]), l->choices.data[i].name);
 }
 
 /* The arguments into tile_args_ and tile_consts_. */
 static void write_packing(const Launcher *l, Text *t)
 {
     int n = l->variants.data[0].func->n_params;
-    text_printf(t, "    tile_launch_arg tile_args_[%d];\n    int64_t tile_consts_[%zu];\n"
-                   "    memset(tile_args_, 0, sizeof tile_args_);\n    memset(tile_consts_, 0, sizeof tile_consts_);\n", n ? n : 1, l->choices.len ? l->choices.len : 1);
+    text_printf(t,
+        "    tile_launch_arg tile_args_[%d];\n    int64_t tile_consts_[%zu];\n"
+        "    memset(tile_args_, 0, sizeof tile_args_);\n    memset(tile_consts_, 0, sizeof tile_consts_);\n",
+        n ? n : 1, l->choices.len ? l->choices.len : 1);
     n = 0;
     for (int i = 0; i < l->kernel->n_params; i++) {
         const FrontParam *p = &l->kernel->params[i];
         if (!is_launch_param(p)) continue;
-        if (p->kind == FRONT_SCALAR) text_printf(t, "    memcpy(&tile_args_[%d].word, &%s, sizeof %s);\n", n, p->name, p->name);
+        if (p->kind == FRONT_SCALAR)
+            text_printf(t, "    memcpy(&tile_args_[%d].word, &%s, sizeof %s);\n", n, p->name, p->name);
         else text_printf(t, "    tile_args_[%d].view = %s;\n", n, p->name);
         n++;
     }
     for (size_t i = 0; i < l->choices.len; i++) {
         const char *c = l->choices.data[i].name;
-        if (!strcmp(choice_type(&l->choices.data[i]), "double")) text_printf(t, "    memcpy(&tile_consts_[%zu], &%s, sizeof %s);\n", i, c, c);
+        if (!strcmp(choice_type(&l->choices.data[i]), "double"))
+            text_printf(t, "    memcpy(&tile_consts_[%zu], &%s, sizeof %s);\n", i, c, c);
         else text_printf(t, "    tile_consts_[%zu] = %s;\n", i, c);
     }
 }
@@ -109,9 +130,15 @@ static void write_packing(const Launcher *l, Text *t)
 void header_cpu_symbols(const Launcher *l, Text *t)
 {
     const char *name = l->name;
-    text_printf(t, "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, int64_t, void *);\n", name, name);
-    text_printf(t, "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const tile_launch_arg *, const int64_t *,\n"
-                   "    const tile_threads *);\n", name);
+    text_printf(t,
+        "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, "
+        "int64_t, void *);\n",
+        name, name);
+    text_printf(t,
+        "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const "
+        "tile_launch_arg *, const int64_t *,\n"
+        "    const tile_threads *);\n",
+        name);
 }
 
 static void write_launcher(const Launcher *l, Text *t)
@@ -122,7 +149,9 @@ static void write_launcher(const Launcher *l, Text *t)
     write_parameters(l, t);
     text_puts(t, "const tile_threads *tile_threads_)\n{\n");
     write_packing(l, t);
-    text_printf(t, "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n", l->name, l->name, l->name);
+    text_printf(t,
+        "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n",
+        l->name, l->name, l->name);
 }
 
 void header_bundle_function(const Launcher *l, Text *t)
@@ -131,7 +160,8 @@ void header_bundle_function(const Launcher *l, Text *t)
     write_parameters(l, t);
     text_puts(t, "const tile_queue *tile_queue_)\n{\n");
     write_packing(l, t);
-    text_printf(t, "    return bundle_launch(&%s_kernel, tile_args_, tile_consts_, tile_queue_);\n}\n", l->name);
+    text_printf(
+        t, "    return bundle_launch(&%s_kernel, tile_args_, tile_consts_, tile_queue_);\n}\n", l->name);
 }
 
 /* "out/attention.h" -> ATTENTION_H */
@@ -149,7 +179,8 @@ static const char *guard(Arena *a, const char *path)
 void header_copy(Arena *a, const char *text, const char *end, const char *mark, Text *t)
 {
     const char *all = arena_strndup(a, text, (size_t)(end - text));
-    char *first = arena_printf(a, "/* begin%s%s */\n", *mark ? " " : "", mark), *last = arena_printf(a, "/* end%s%s */\n", *mark ? " " : "", mark);
+    char *first = arena_printf(a, "/* begin%s%s */\n", *mark ? " " : "", mark),
+         *last = arena_printf(a, "/* end%s%s */\n", *mark ? " " : "", mark);
     const char *from = strstr(all, first), *to = strstr(all, last);
     if (from && to) text_write(t, from + strlen(first), (size_t)(to - from) - strlen(first));
 }
@@ -158,8 +189,10 @@ void header_write(Input *in, const Launchers *list, const char *path, Text *t)
 {
     Arena *a = &in->session.arena;
     const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
-    text_printf(t, "/* Launchers of the kernels of %s. Written by tilec; link the object written with it. C11 or C++.\n"
-                   " * They are safe to call from several threads at once. */\n#ifndef %s\n#define %s\n\n", slash ? slash + 1 : in->path, g, g);
+    text_printf(t,
+        "/* Launchers of the kernels of %s. Written by tilec; link the object written with it. C11 or C++.\n"
+        " * They are safe to call from several threads at once. */\n#ifndef %s\n#define %s\n\n",
+        slash ? slash + 1 : in->path, g, g);
     header_copy(a, launch_header, launch_header_end, "", t);
     text_puts(t, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (size_t i = 0; i < list->len; i++) write_launcher(&list->data[i], t);
@@ -170,15 +203,22 @@ void header_write_bundle(Input *in, const Launchers *list, const char *path, con
 {
     Arena *a = &in->session.arena;
     const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
-    text_printf(t, "/* Launchers of the kernels of %s for the devices named below. Written by tilec; compile the C file written with it. C11 or C++.\n"
-                   " * They are safe to call from several threads at once, for several devices. No vendor's header is needed. */\n#ifndef %s\n#define %s\n\n",
-                slash ? slash + 1 : in->path, g, g);
+    text_printf(t,
+        "/* Launchers of the kernels of %s for the devices named below. Written by tilec; compile the C file "
+        "written with it. C11 or C++.\n"
+        " * They are safe to call from several threads at once, for several devices. No vendor's header is "
+        "needed. */\n#ifndef %s\n#define %s\n\n",
+        slash ? slash + 1 : in->path, g, g);
     header_copy(a, launch_header, launch_header_end, "", t);
     header_copy(a, launch_header, launch_header_end, "bundle", t);
     text_puts(t, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-    text_printf(t, "\n/* Opens device `ordinal` of a kind; TILE_ON_ANY: a GPU that this bundle has code for, else the CPU. */\n"
-                   "int %s_open_device(int kind, int ordinal, tile_device *device);\n"
-                   "/* What was wrong with the last launch or call of a tile_device by this thread: \"\" after success. */\nconst char *%s_error(void);\n", stem, stem);
+    text_printf(t,
+        "\n/* Opens device `ordinal` of a kind; TILE_ON_ANY: a GPU that this bundle has code for, else the "
+        "CPU. */\n"
+        "int %s_open_device(int kind, int ordinal, tile_device *device);\n"
+        "/* What was wrong with the last launch or call of a tile_device by this thread: \"\" after success. "
+        "*/\nconst char *%s_error(void);\n",
+        stem, stem);
     for (size_t i = 0; i < list->len; i++) {
         write_comment(&list->data[i], t);
         text_printf(t, "int %s(", list->data[i].name);

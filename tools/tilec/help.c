@@ -2,7 +2,10 @@
 #include "tools/tilec/emit.h"
 
 /* flags.def in its order: a title, or a flag. */
-static const struct { const char *title; int flag; } rows[] = {
+static const struct {
+    const char *title;
+    int flag;
+} rows[] = {
 #define GROUP(title) { title, -1 },
 #define FLAG(ID, spelling, form, value, commands, doc) { NULL, FLAG_##ID },
 #include "tools/tilec/flags.def"
@@ -43,7 +46,10 @@ void help_print(Tool *t, CommandId c, FILE *out)
     }
     const char *title = NULL;
     for (int i = 0; i < N_ROWS; i++) {
-        if (rows[i].title) { title = rows[i].title; continue; }
+        if (rows[i].title) {
+            title = rows[i].title;
+            continue;
+        }
         if (!belongs(rows[i].flag, c)) continue;
         if (title) format_file(out, "\n%s:\n", title);
         title = NULL;
@@ -51,17 +57,20 @@ void help_print(Tool *t, CommandId c, FILE *out)
     }
     if (!c) {
         format_file(out, "\nstages:\n");
-        for (int s = 0; s < STAGE_COUNT; s++) format_file(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
+        for (int s = 0; s < STAGE_COUNT; s++)
+            format_file(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
         format_file(out, "\npasses:\n");
         Text passes;
         text_init(&passes, &t->arena);
         passes_print_list(&passes);
         fputs(passes.data ? passes.data : "", out);
     }
-    if (!c) format_file(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, 2 a wrong command line.\n");
+    if (!c)
+        format_file(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, "
+                         "2 a wrong command line.\n");
 }
 
-/* --- man page ------------------------------------------------------------------------------------------------------- */
+/* --- man page ---------------------------------------------------------------------------------------- */
 
 /* A dash that is not a hyphen, a backslash, a line that starts with a dot: as roff wants them. */
 static void roff(FILE *out, const char *s)
@@ -72,7 +81,10 @@ static void roff(FILE *out, const char *s)
         else if (*s == '-') fputs("\\-", out);
         else if (*s == '\\') fputs("\\\\", out);
         else if (*s == '\n') fputs("\n.br\n", out);
-        else { if (start && (*s == '.' || *s == '\'')) fputs("\\&", out); fputc(*s, out); }
+        else {
+            if (start && (*s == '.' || *s == '\'')) fputs("\\&", out);
+            fputc(*s, out);
+        }
         start = *s == '\n';
     }
 }
@@ -94,34 +106,47 @@ static void man_option(Tool *t, const FlagInfo *f, FILE *out)
 void help_man(Tool *t, FILE *out)
 {
     fputs(".\\\" Written by `tilec help man` from tools/tilec/flags.def; a test compares them.\n"
-          ".TH TILEC 1 \"\" \"tilec\" \"User Commands\"\n.SH NAME\ntilec \\- compile and run tile kernels\n.SH SYNOPSIS\n", out);
+          ".TH TILEC 1 \"\" \"tilec\" \"User Commands\"\n.SH NAME\ntilec \\- compile and run tile "
+          "kernels\n.SH SYNOPSIS\n",
+        out);
     for (int c = 0; c < CMD_COUNT; c++) {
         fputs(c ? ".br\n\\fBtilec\\fR " : "\\fBtilec\\fR ", out);
         roff(out, command_info[c].synopsis);
         fputc('\n', out);
     }
     fputs(".SH DESCRIPTION\n"
-          "A .tile file holds kernels written over tiles of tensors. \\fBtilec\\fR turns it into an object file with a typed C header,\n"
-          "into CUDA C or HIP C, or into C with the binaries embedded; it also runs a kernel on .npy files, times it, and prints\n"
-          "every stage in between. It needs neither a GPU nor an SDK.\n.SH COMMANDS\n", out);
+          "A .tile file holds kernels written over tiles of tensors. \\fBtilec\\fR turns it into an object "
+          "file with a typed C header,\n"
+          "into CUDA C or HIP C, or into C with the binaries embedded; it also runs a kernel on .npy files, "
+          "times it, and prints\n"
+          "every stage in between. It needs neither a GPU nor an SDK.\n.SH COMMANDS\n",
+        out);
     for (int c = 0; c < CMD_COUNT; c++) {
         format_file(out, ".TP\n\\fB%s\\fR\n", command_info[c].name);
         roff(out, command_info[c].doc);
         fputc('\n', out);
     }
-    fputs(".SH OPTIONS\nThe commands that take an option stand in brackets behind it. An argument \\fB@FILE\\fR stands for the words in that file.\n", out);
+    fputs(".SH OPTIONS\nThe commands that take an option stand in brackets behind it. An argument "
+          "\\fB@FILE\\fR stands for the words in that file.\n",
+        out);
     for (int i = 0; i < N_ROWS; i++) {
-        if (!rows[i].title) { man_option(t, &flag_info[rows[i].flag], out); continue; }
+        if (!rows[i].title) {
+            man_option(t, &flag_info[rows[i].flag], out);
+            continue;
+        }
         fputs(".SS ", out);
         roff(out, rows[i].title);
         fputc('\n', out);
     }
-    fputs(".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nerrors in the input: a .tile or .npy file, a launch, a file that cannot be written\n"
-          ".TP\n2\nthe command line is wrong\n.PP\nOutput files appear only on success; a failed run leaves what was there.\n"
-          ".SH SEE ALSO\ndocs/language.md, docs/embedding.md\n", out);
+    fputs(".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nerrors in the input: a .tile or .npy file, a launch, a "
+          "file that cannot be written\n"
+          ".TP\n2\nthe command line is wrong\n.PP\nOutput files appear only on success; a failed run leaves "
+          "what was there.\n"
+          ".SH SEE ALSO\ndocs/language.md, docs/embedding.md\n",
+        out);
 }
 
-/* --- bash completion ------------------------------------------------------------------------------------------------ */
+/* --- bash completion --------------------------------------------------------------------------------- */
 
 static void bash_words(CommandId c, FILE *out)
 {
@@ -129,7 +154,7 @@ static void bash_words(CommandId c, FILE *out)
         const FlagInfo *info = &flag_info[f];
         if (!belongs(f, c)) continue;
         if (info->form == FORM_JOINED && strchr(info->value, '|')) {
-            for (const char *v = info->value; ; v++) {
+            for (const char *v = info->value;; v++) {
                 size_t len = strcspn(v, "|");
                 format_file(out, "%s%s%.*s", n++ ? " " : "", info->spelling, (int)len, v);
                 v += len;
@@ -147,9 +172,13 @@ static const char *closed_set(Tool *t, const FlagInfo *info)
     Text words;
     text_init(&words, &t->arena);
     /* run takes interp, the others say that it is no target of theirs */
-    if (!strcmp(info->value, "STAGE")) for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
-    else if (!strcmp(info->value, "TARGET")) for (size_t i = 0; target_at(i); i++) text_printf(&words, "%s%s", i ? " " : "interp ", target_at(i)->name);
-    else if (strchr(info->value, '|')) for (const char *v = info->value; *v; v++) text_putc(&words, *v == '|' ? ' ' : *v);
+    if (!strcmp(info->value, "STAGE"))
+        for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
+    else if (!strcmp(info->value, "TARGET"))
+        for (size_t i = 0; target_at(i); i++)
+            text_printf(&words, "%s%s", i ? " " : "interp ", target_at(i)->name);
+    else if (strchr(info->value, '|'))
+        for (const char *v = info->value; *v; v++) text_putc(&words, *v == '|' ? ' ' : *v);
     return words.data;
 }
 
@@ -160,18 +189,25 @@ void help_bash(Tool *t, FILE *out)
           "    local cur prev words cword command=compile split=\n"
           "    COMPREPLY=()\n"
           "    if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else\n"
-          "        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=(\"${COMP_WORDS[@]}\") cword=$COMP_CWORD\n"
-          "    fi\n", out);
+          "        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
+          "words=(\"${COMP_WORDS[@]}\") cword=$COMP_CWORD\n"
+          "    fi\n",
+        out);
     fputs("    local commands='", out);
     for (int c = 0; c < CMD_COUNT; c++) format_file(out, "%s%s", c ? " " : "", command_info[c].name);
     fputs("'\n    if ((cword > 1)); then case ${words[1]} in\n", out);
-    for (int c = 0; c < CMD_COUNT; c++) format_file(out, "        %s) command=%s ;;\n", command_info[c].name, command_info[c].name);
+    for (int c = 0; c < CMD_COUNT; c++)
+        format_file(out, "        %s) command=%s ;;\n", command_info[c].name, command_info[c].name);
     fputs("    esac; fi\n    case $prev in\n", out);
     for (int f = 0; f < FLAG_COUNT; f++) {
         const FlagInfo *info = &flag_info[f];
         if (info->form == FORM_NONE || info->form == FORM_JOINED) continue;
-        if (!strcmp(info->value, "FILE")) format_file(out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);
-        if (!strcmp(info->value, "DIR")) format_file(out, "        %s) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", info->spelling);
+        if (!strcmp(info->value, "FILE"))
+            format_file(
+                out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);
+        if (!strcmp(info->value, "DIR"))
+            format_file(
+                out, "        %s) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", info->spelling);
     }
     fputs("    esac\n    case $cur in\n", out);
     for (int f = 0; f < FLAG_COUNT; f++) {
@@ -179,9 +215,11 @@ void help_bash(Tool *t, FILE *out)
         if (info->form != FORM_VALUE) continue;
         const char *words = closed_set(t, info);
         if (words) {
-            format_file(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n", info->spelling, words);
+            format_file(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n",
+                info->spelling, words);
         } else if (!strcmp(info->value, "FILE")) {
-            format_file(out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
+            format_file(
+                out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
         }
     }
     fputs("    esac\n    case $cur in\n    -*)\n        case $command in\n", out);
@@ -190,9 +228,11 @@ void help_bash(Tool *t, FILE *out)
         bash_words((CommandId)c, out);
         fputs("' -- \"$cur\")) ;;\n", out);
     }
-    fputs("        esac\n        [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null\n        return ;;\n    esac\n"
+    fputs("        esac\n        [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null\n        return "
+          ";;\n    esac\n"
           "    COMPREPLY=($(compgen -f -- \"$cur\"))\n"
           "    ((cword == 1)) && COMPREPLY+=($(compgen -W \"$commands\" -- \"$cur\"))\n"
           "}\n"
-          "complete -o filenames -F _tilec tilec\n", out);
+          "complete -o filenames -F _tilec tilec\n",
+        out);
 }

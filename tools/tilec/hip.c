@@ -21,14 +21,19 @@ const char *hip_compiler(char *path, size_t room)
     return NULL;
 }
 
-static void run_child(const char *clang, const char *arch, const char *in, const char *out, bool assembly, bool debug_info, const char *log)
+static void run_child(const char *clang, const char *arch, const char *in, const char *out, bool assembly,
+    bool debug_info, const char *log)
 {
     char option[48];
     int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDONLY);
-    if (fd >= 0) { dup2(fd, 1); dup2(fd, 2); }
+    if (fd >= 0) {
+        dup2(fd, 1);
+        dup2(fd, 2);
+    }
     if (null >= 0) dup2(null, 0);
     format_text(option, sizeof option, "--offload-arch=%s", arch);
-    const char *argv[20] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-o", out, in };
+    const char *argv[20] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib",
+        "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-o", out, in };
     int n = 14;
     if (assembly) argv[n++] = "-S";
     if (debug_info) argv[n++] = "-gline-tables-only";
@@ -58,23 +63,37 @@ static bool read_file(Arena *a, const char *path, char **data, size_t *size)
     return ok && t.len;
 }
 
-bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size, bool assembly, bool debug_info, const void **data, size_t *size, char *why, size_t why_room)
+bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size, bool assembly,
+    bool debug_info, const void **data, size_t *size, char *why, size_t why_room)
 {
     char path[1024], *log_text, *bytes = NULL;
     const char *clang = hip_compiler(path, sizeof path), *temporary = getenv("TMPDIR");
     size_t log_size;
     int status = -1;
-    if (!clang) { format_text(why, why_room, "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)"); return false; }
+    if (!clang) {
+        format_text(why, why_room, "no clang here (looked for clang-22 and ROCm's; TILE_CLANG names one)");
+        return false;
+    }
     char *folder = arena_printf(&s->arena, "%s/tilec-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) { format_text(why, why_room, "cannot make a folder for temporary files"); return false; }
-    const char *in = arena_printf(&s->arena, "%s/kernel.hip", folder), *out = arena_printf(&s->arena, "%s/kernel.out", folder), *log = arena_printf(&s->arena, "%s/log", folder);
+    if (!mkdtemp(folder)) {
+        format_text(why, why_room, "cannot make a folder for temporary files");
+        return false;
+    }
+    const char *in = arena_printf(&s->arena, "%s/kernel.hip", folder),
+               *out = arena_printf(&s->arena, "%s/kernel.out", folder),
+               *log = arena_printf(&s->arena, "%s/log", folder);
     bool ok = write_file(in, text, text_size);
     pid_t child = ok ? fork() : -1;
     if (child == 0) run_child(clang, strchr(t->name, ':') + 1, in, out, assembly, debug_info, log);
-    ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status) && read_file(&s->arena, out, &bytes, size);
-    if (!ok) format_text(why, why_room, "clang failed: %.300s", read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
+    ok = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status) &&
+         read_file(&s->arena, out, &bytes, size);
+    if (!ok)
+        format_text(why, why_room, "clang failed: %.300s",
+            read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
     *data = bytes;
-    unlink(in); unlink(out); unlink(log);
+    unlink(in);
+    unlink(out);
+    unlink(log);
     rmdir(folder);
     return ok;
 }

@@ -8,7 +8,7 @@
 
 enum { MAX_SOURCE = 16 << 20, MAX_VARIANTS = 4096 };
 
-/* --- sources and imports --------------------------------------------------------------------------------------------- */
+/* --- sources and imports ----------------------------------------------------------------------------- */
 
 static const char *folder_of(Arena *a, const char *path)
 {
@@ -17,15 +17,13 @@ static const char *folder_of(Arena *a, const char *path)
 }
 
 static const char *join(Arena *a, const char *folder, const char *path)
-{
-    return path[0] == '/' || !strcmp(folder, ".") ? path : arena_printf(a, "%s/%s", folder, path);
-}
+{ return path[0] == '/' || !strcmp(folder, ".") ? path : arena_printf(a, "%s/%s", folder, path); }
 
 static bool readable(const char *path)
 {
     FILE *f = fopen(path, "rb");
     if (!f) return false;
-    bool ok = fgetc(f) != EOF || !ferror(f);        /* a folder opens, but does not read */
+    bool ok = fgetc(f) != EOF || !ferror(f); /* a folder opens, but does not read */
     int why = errno;
     fclose(f);
     errno = why;
@@ -39,7 +37,8 @@ static uint32_t loaded(Input *in, const char *path)
     uint32_t found = 0;
     for (size_t i = 0; real && i < in->files.len && !found; i++) {
         char *other = realpath(in->files.data[i], NULL);
-        if (other && !strcmp(real, other)) found = (uint32_t)i + 1;     /* sources are added in the order of files */
+        if (other && !strcmp(real, other))
+            found = (uint32_t)i + 1; /* sources are added in the order of files */
         free(other);
     }
     free(real);
@@ -52,7 +51,8 @@ static uint32_t add_file(Input *in, const char *path)
     if (!file_read(in->tool, path, MAX_SOURCE, &text)) return 0;
     bool std = !strcmp(path, "-");
     vec_push(&in->tool->arena, &in->files, path);
-    return diag_add_source(&in->session, std ? "<stdin>" : path, std ? "." : folder_of(&in->tool->arena, path), text.data, text.len);
+    return diag_add_source(&in->session, std ? "<stdin>" : path,
+        std ? "." : folder_of(&in->tool->arena, path), text.data, text.len);
 }
 
 static uint32_t import(void *user, Session *s, uint32_t from, const char *path)
@@ -61,13 +61,14 @@ static uint32_t import(void *user, Session *s, uint32_t from, const char *path)
     const Source *source = diag_source(s, from);
     const Strings *dirs = &in->args->flag[FLAG_IMPORT_DIR];
     const char *found = join(&in->tool->arena, source && source->directory ? source->directory : ".", path);
-    for (size_t i = 0; !readable(found) && i < dirs->len; i++) found = join(&in->tool->arena, dirs->data[i], path);
+    for (size_t i = 0; !readable(found) && i < dirs->len; i++)
+        found = join(&in->tool->arena, dirs->data[i], path);
     if (!readable(found)) return 0;
     uint32_t index = loaded(in, found);
     return index ? index : add_file(in, found);
 }
 
-/* --- diagnostics ----------------------------------------------------------------------------------------------------- */
+/* --- diagnostics ------------------------------------------------------------------------------------- */
 
 static void print_diagnostics(Input *in)
 {
@@ -77,11 +78,13 @@ static void print_diagnostics(Input *in)
     for (const Diag *d = in->session.diags; d; d = d->next)
         if (d->severity != SEV_PERF || perf) diag_render(&in->session, d, &text);
     if (text.data) fwrite(text.data, 1, text.len, in->tool->err);
-    if (in->times.len) format_file(in->tool->err, "%-14s      %9.3f ms\n%s", "parse, check", (double)in->parse_ns * 1e-6, in->times.data);
+    if (in->times.len)
+        format_file(in->tool->err, "%-14s      %9.3f ms\n%s", "parse, check", (double)in->parse_ns * 1e-6,
+            in->times.data);
     in->session.diags = in->session.last_diag = NULL;
 }
 
-/* --- one compilation -------------------------------------------------------------------------------------------------- */
+/* --- one compilation --------------------------------------------------------------------------------- */
 
 static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
 {
@@ -138,13 +141,14 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
     int code = guarded(in, outputs, fn);
     if (in->session.n_errors && code == EXIT_OK) code = EXIT_INPUT;
-    for (size_t i = 0; i < in->files.len && code == EXIT_OK; i++) if (!outputs_spare(t, outputs, in->files.data[i])) code = EXIT_INPUT;
+    for (size_t i = 0; i < in->files.len && code == EXIT_OK; i++)
+        if (!outputs_spare(t, outputs, in->files.data[i])) code = EXIT_INPUT;
     if (code == EXIT_OK) code = outputs_commit(t, outputs);
     tool_end(t, &in->cleanup);
     return code;
 }
 
-/* --- options ---------------------------------------------------------------------------------------------------------- */
+/* --- options ----------------------------------------------------------------------------------------- */
 
 /* A list given in parts is one list. NULL when the flag is absent. */
 static const char *joined(Input *in, FlagId f)
@@ -168,12 +172,17 @@ bool input_checker(Input *in, bool output, CompileOptions *o)
 {
     bool asked = args_has(in->args, FLAG_CHECK_EMISSION);
     const char *why, *library = getenv("TILE_LIBCLANG");
-    if (o->target->kind == TARGET_CPU || args_has(in->args, FLAG_NO_CHECK_EMISSION) || (!asked && !output)) return true;
+    if (o->target->kind == TARGET_CPU || args_has(in->args, FLAG_NO_CHECK_EMISSION) || (!asked && !output))
+        return true;
     if (!in->checker && !in->no_checker) {
         in->checker = emission_checker(&in->session, library, &why);
-        if (!in->checker && asked) { diag_error(&in->session, (Loc){0}, "--check-emission: %s", why); return false; }
+        if (!in->checker && asked) {
+            diag_error(&in->session, (Loc){ 0 }, "--check-emission: %s", why);
+            return false;
+        }
         /* one that was not asked for by name or by option must know what it reads */
-        if (in->checker && !asked && !library && emission_checker_version(in->checker) < EMISSION_VERSION) in->checker = NULL;
+        if (in->checker && !asked && !library && emission_checker_version(in->checker) < EMISSION_VERSION)
+            in->checker = NULL;
         in->no_checker = !in->checker;
     }
     o->check = in->checker;
@@ -185,7 +194,10 @@ static bool read_schedule(Input *in, CompileOptions *o)
     FileText text;
     const char *path = args_last(in->args, FLAG_SCHEDULE, NULL);
     if (!path) return true;
-    if (o->target->kind == TARGET_CPU) { diag_warning(&in->session, (Loc){ 0 }, "--schedule is for GPU targets; the CPU's plan is derived"); return true; }
+    if (o->target->kind == TARGET_CPU) {
+        diag_warning(&in->session, (Loc){ 0 }, "--schedule is for GPU targets; the CPU's plan is derived");
+        return true;
+    }
     if (!file_read(in->tool, path, MAX_SOURCE, &text)) return false;
     o->passes.schedule = text.data;
     o->passes.schedule_name = strcmp(path, "-") ? path : "<stdin>";
@@ -218,7 +230,8 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
 }
 
 /* Of scalars whose type a launcher knows how to look at. */
-static bool has_sign(const FrontParam *p) { return p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64); }
+static bool has_sign(const FrontParam *p)
+{ return p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64); }
 
 const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
 {
@@ -232,12 +245,16 @@ const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
         const FrontParam *p = &k->params[i];
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
         if (p->kind == FRONT_SCALAR) {
-            params[n++] = (ParamFacts){ .unit_axis = -1, .sign = has_sign(p) && (assume & ASSUME_POSITIVE) ? 1 : -1 };
+            params[n++] =
+                (ParamFacts){ .unit_axis = -1, .sign = has_sign(p) && (assume & ASSUME_POSITIVE) ? 1 : -1 };
             continue;
         }
-        params[n++] = aligned ? (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 } : (ParamFacts){ .unit_axis = -1, .sign = -1 };
+        params[n++] =
+            aligned ? (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 }
+                    : (ParamFacts){ .unit_axis = -1, .sign = -1 };
         const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
-        for (int d = 0; last && (assume & ASSUME_DIVISIBLE) && d < k->n_dims; d++) dim16[d] |= !strcmp(k->dims[d], last);
+        for (int d = 0; last && (assume & ASSUME_DIVISIBLE) && d < k->n_dims; d++)
+            dim16[d] |= !strcmp(k->dims[d], last);
     }
     *facts = (LaunchFacts){ params, n, dim16, k->n_dims, aligned, aligned };
     return facts;
@@ -245,7 +262,8 @@ const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
 
 const char *assume_name(unsigned assume)
 {
-    static const char *const names[8] = { "any", "aligned", "any", "aligned_divisible", "positive", "aligned_positive", "positive", "aligned_divisible_positive" };
+    static const char *const names[8] = { "any", "aligned", "any", "aligned_divisible", "positive",
+        "aligned_positive", "positive", "aligned_divisible_positive" };
     return names[assume & 7];
 }
 
@@ -270,15 +288,20 @@ int input_assumptions(const Variant *v, bool divisible, unsigned out[6])
         free_rows |= last && !bound_to(v, last);
     }
     for (int d = divisible && free_rows; tensor && d >= 0; d--)
-        for (int s = sign; s >= 0; s--) out[n++] = ASSUME_ALIGNED | (d ? ASSUME_DIVISIBLE : 0u) | (s ? ASSUME_POSITIVE : 0u);
+        for (int s = sign; s >= 0; s--)
+            out[n++] = ASSUME_ALIGNED | (d ? ASSUME_DIVISIBLE : 0u) | (s ? ASSUME_POSITIVE : 0u);
     out[n++] = ASSUME_ANY;
     return n;
 }
 
-/* --- variants --------------------------------------------------------------------------------------------------------- */
+/* --- variants ---------------------------------------------------------------------------------------- */
 
 /* One `-D NAME=A,B` as far as it concerns a kernel. */
-typedef struct Define { const char *name; Strings texts; bool used; } Define;
+typedef struct Define {
+    const char *name;
+    Strings texts;
+    bool used;
+} Define;
 typedef VEC(Define) Defines;
 
 /* -D names, each with its values. */
@@ -287,9 +310,9 @@ static void read_defines(Input *in, Defines *defines)
     Arena *a = &in->session.arena;
     const Strings *given = &in->args->flag[FLAG_DEFINE];
     for (size_t i = 0; i < given->len; i++) {
-        const char *text = given->data[i], *eq = strchr(text, '=');     /* there is one: the command has looked */
-        Define d = { arena_strndup(a, text, (size_t)(eq - text)), {0}, false };
-        for (const char *v = eq + 1; ; v++) {
+        const char *text = given->data[i], *eq = strchr(text, '='); /* there is one: the command has looked */
+        Define d = { arena_strndup(a, text, (size_t)(eq - text)), { 0 }, false };
+        for (const char *v = eq + 1;; v++) {
             size_t n = strcspn(v, ",");
             vec_push(a, &d.texts, arena_strndup(a, v, n));
             v += n;
@@ -302,7 +325,8 @@ static void read_defines(Input *in, Defines *defines)
 static bool knows(const FrontKernel *k, const char *name)
 {
     for (int i = 0; i < k->n_params; i++)
-        if (!strcmp(k->params[i].name, name)) return k->params[i].kind == FRONT_CONST || k->params[i].kind == FRONT_CONST_TYPE;
+        if (!strcmp(k->params[i].name, name))
+            return k->params[i].kind == FRONT_CONST || k->params[i].kind == FRONT_CONST_TYPE;
     for (int i = 0; i < k->n_dims; i++)
         if (!strcmp(k->dims[i], name)) return true;
     return frontend_hint_name(name);
@@ -323,29 +347,31 @@ static bool given_domains(Input *in, const FrontKernel *k, Defines *defines, Dom
         for (size_t v = 0; v < def->texts.len; v++) {
             const char *why = "no such value";
             if (frontend_parse_value(s, k, def->name, def->texts.data[v], &values[v], &why)) continue;
-            diag_error(s, (Loc){0}, "-D %s=%s: %s", def->name, def->texts.data[v], why);
+            diag_error(s, (Loc){ 0 }, "-D %s=%s: %s", def->name, def->texts.data[v], why);
             return false;
         }
-        vec_push(&s->arena, given, ((FrontDomain){ def->name, (int)def->texts.len, values, {0} }));
+        vec_push(&s->arena, given, ((FrontDomain){ def->name, (int)def->texts.len, values, { 0 } }));
     }
     return true;
 }
 
 static const FrontDomain *domain_of(const FrontDomain *all, size_t n, const char *name)
 {
-    for (size_t i = 0; i < n; i++) if (!strcmp(all[i].name, name)) return &all[i];
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(all[i].name, name)) return &all[i];
     return NULL;
 }
 
 static bool lists(const FrontInstance *line, const char *name, const FrontValue *v)
 {
     const FrontDomain *d = domain_of(line->domains, (size_t)line->n, name);
-    for (int i = 0; d && i < d->n; i++) if (tune_same_value(&d->values[i], v)) return true;
+    for (int i = 0; d && i < d->n; i++)
+        if (tune_same_value(&d->values[i], v)) return true;
     return false;
 }
 
-
-/* A -D chooses among the lines of `instantiate`: those that list one of its values, if there are such. free: of each value, that none does. */
+/* A -D chooses among the lines of `instantiate`: those that list one of its values, if there are such. free:
+ * of each value, that none does. */
 static void choose_lines(const FrontDomain *d, Lines *lines, bool *free)
 {
     size_t n = 0;
@@ -368,7 +394,8 @@ static FrontDomain for_line(Arena *a, const FrontDomain *d, const FrontInstance 
 {
     FrontValue *values = arena_array(a, FrontValue, (size_t)d->n);
     int n = 0;
-    for (int v = 0; v < d->n; v++) if (free[v] || lists(line, d->name, &d->values[v])) values[n++] = d->values[v];
+    for (int v = 0; v < d->n; v++)
+        if (free[v] || lists(line, d->name, &d->values[v])) values[n++] = d->values[v];
     return (FrontDomain){ d->name, n, values, d->loc };
 }
 
@@ -393,7 +420,8 @@ static bool add_product(Input *in, const FrontKernel *k, const Domains *domains,
         FrontBinding *b = arena_array(&s->arena, FrontBinding, domains->len + 1);
         int64_t rest = i;
         for (size_t d = domains->len; d-- > 0; rest /= domains->data[d].n)
-            b[d] = (FrontBinding){ domains->data[d].name, domains->data[d].values[rest % domains->data[d].n] };
+            b[d] =
+                (FrontBinding){ domains->data[d].name, domains->data[d].values[rest % domains->data[d].n] };
         const char *title = compile_title(s, k->name, b, domains->len);
         if (!already(list, k, title)) vec_push(&s->arena, list, ((Variant){ k, b, domains->len, 0, title }));
     }
@@ -403,14 +431,15 @@ static bool add_product(Input *in, const FrontKernel *k, const Domains *domains,
 static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Variants *list)
 {
     Arena *a = &in->session.arena;
-    Domains given = {0};
-    Lines lines = {0};
+    Domains given = { 0 };
+    Lines lines = { 0 };
     if (!given_domains(in, k, defines, &given)) return false;
     for (int i = 0; i < frontend_instance_count(in->ast); i++)
-        if (!strcmp(frontend_instance(in->ast, i)->kernel, k->name)) vec_push(a, &lines, frontend_instance(in->ast, i));
+        if (!strcmp(frontend_instance(in->ast, i)->kernel, k->name))
+            vec_push(a, &lines, frontend_instance(in->ast, i));
     if (!lines.len) return add_product(in, k, &given, list);
     bool **free = arena_array(a, bool *, given.len);
-    for (int p = 0; p <= k->n_params; p++)      /* in the order of its parameters: types come first */
+    for (int p = 0; p <= k->n_params; p++) /* in the order of its parameters: types come first */
         for (size_t d = 0; d < given.len; d++) {
             if (free[d] || (p < k->n_params && strcmp(k->params[p].name, given.data[d].name))) continue;
             free[d] = arena_array(a, bool, (size_t)given.data[d].n);
@@ -418,8 +447,9 @@ static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Varian
         }
     for (size_t i = 0; i < lines.len; i++) {
         const FrontInstance *line = lines.data[i];
-        Domains all = {0};
-        for (int d = 0; d < line->n; d++) if (!domain_of(given.data, given.len, line->domains[d].name)) vec_push(a, &all, line->domains[d]);
+        Domains all = { 0 };
+        for (int d = 0; d < line->n; d++)
+            if (!domain_of(given.data, given.len, line->domains[d].name)) vec_push(a, &all, line->domains[d]);
         for (size_t d = 0; d < given.len; d++) vec_push(a, &all, for_line(a, &given.data[d], line, free[d]));
         if (!add_product(in, k, &all, list)) return false;
     }
@@ -429,11 +459,14 @@ static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Varian
 bool input_variants(Input *in, Variants *list)
 {
     Session *s = &in->session;
-    Defines defines = {0};
+    Defines defines = { 0 };
     Strings only = args_list(in->tool, in->args, FLAG_KERNEL);
     read_defines(in, &defines);
     for (size_t i = 0; i < only.len; i++)
-        if (!frontend_kernel_find(in->ast, only.data[i])) { diag_error(s, (Loc){0}, "%s has no kernel `%s`", in->path, only.data[i]); return false; }
+        if (!frontend_kernel_find(in->ast, only.data[i])) {
+            diag_error(s, (Loc){ 0 }, "%s has no kernel `%s`", in->path, only.data[i]);
+            return false;
+        }
     for (int i = 0; i < frontend_kernel_count(in->ast); i++) {
         const FrontKernel *k = frontend_kernel(in->ast, i);
         bool wanted = !only.len && k->loc.file == in->file;
@@ -442,10 +475,12 @@ bool input_variants(Input *in, Variants *list)
     }
     for (size_t d = 0; d < defines.len; d++)
         if (!defines.data[d].used && list->len) {
-            diag_error(s, (Loc){0}, "-D %s: no kernel compiled here has a const, const type or dimension of that name", defines.data[d].name);
+            diag_error(s, (Loc){ 0 },
+                "-D %s: no kernel compiled here has a const, const type or dimension of that name",
+                defines.data[d].name);
             return false;
         }
-    if (!list->len) diag_error(s, (Loc){0}, "%s has no kernel", in->path);
+    if (!list->len) diag_error(s, (Loc){ 0 }, "%s has no kernel", in->path);
     TuneFile table;
     if (!table_read(in, &table)) return false;
     for (size_t i = 0; i < list->len; i++) table_apply(in, &table, &list->data[i]);

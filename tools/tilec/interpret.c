@@ -10,25 +10,32 @@ static bool bind(Input *in, const InterpretJob *job, const FrontKernel *k, Front
         const char *name = job->bindings[i].name, *text = job->bindings[i].value.text, *why = "no such value";
         FrontBinding *b = &out[(*n)++];
         b->name = session_intern(s, name, strlen(name));
-        if (!frontend_parse_value(s, k, b->name, text, &b->value, &why)) { diag_error(s, k->loc, "--set %s=%s: %s", name, text, why); return false; }
+        if (!frontend_parse_value(s, k, b->name, text, &b->value, &why)) {
+            diag_error(s, k->loc, "--set %s=%s: %s", name, text, why);
+            return false;
+        }
     }
     for (int key = 0; key < k->n_keys; key++)
         for (size_t i = 0; i < job->known->len; i++)
             if (!strcmp(job->known->data[i].name, k->keys[key])) {
-                out[(*n)++] = (FrontBinding){ k->keys[key], { FRONT_INT, { .i = job->known->data[i].value } } };
+                out[(*n)++] =
+                    (FrontBinding){ k->keys[key], { FRONT_INT, { .i = job->known->data[i].value } } };
                 break;
             }
     return true;
 }
 
-/* As a launch does: where an extent that tiles are made of is 0, there may be nothing to interpret. False after diagnostics. */
-static bool nothing(Input *in, const InterpretJob *job, const FrontBinding *b, size_t n, const CompileOptions *o, bool *yes)
+/* As a launch does: where an extent that tiles are made of is 0, there may be nothing to interpret. False
+ * after diagnostics. */
+static bool nothing(
+    Input *in, const InterpretJob *job, const FrontBinding *b, size_t n, const CompileOptions *o, bool *yes)
 {
     Session *s = &in->session;
     Compiled c;
     *yes = false;
     bool empty = false, outputs = false, elements = false, zero = false;
-    int64_t (*strides)[TILE_MAX_RANK] = arena_alloc(&s->arena, sizeof *strides * (size_t)(job->n_args + 1)), grid[3] = { 1, 1, 1 };
+    int64_t (*strides)[TILE_MAX_RANK] = arena_alloc(&s->arena, sizeof *strides * (size_t)(job->n_args + 1)),
+            grid[3] = { 1, 1, 1 };
     Scalar *scalars = arena_array(&s->arena, Scalar, (size_t)job->n_args + 1);
     for (size_t i = 0; i < job->known->len; i++) empty |= job->known->data[i].value == 0;
     if (!empty) return true;
@@ -67,7 +74,7 @@ static int run(Input *in, Outputs *outputs)
     const FrontKernel *k = frontend_kernel_find(in->ast, job->kernel);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, job->n_bindings + (size_t)k->n_keys + 1);
     CompileOptions o;
-    PassReport report = {0};
+    PassReport report = { 0 };
     Func *f;
     size_t n = 0;
     if (!input_options(in, target_find("cpu"), &o)) return EXIT_USAGE;
@@ -80,11 +87,14 @@ static int run(Input *in, Outputs *outputs)
     if (!compile_to_ir(s, in->ast, job->kernel, b, n, NULL, &o, &report, &f)) return EXIT_INPUT;
     Text prints;
     text_init(&prints, &s->arena);
-    InterpOptions io = { .check = o.passes.check, .prints = &prints, .max_steps = (int64_t)1 << 36, .on_print = print_line, .on_print_user = in->tool, .progress = job->progress };
+    InterpOptions io = { .check = o.passes.check,
+        .prints = &prints,
+        .max_steps = (int64_t)1 << 36,
+        .on_print = print_line,
+        .on_print_user = in->tool,
+        .progress = job->progress };
     return interp_run_with(s, f, job->args, job->n_args, &io) ? EXIT_OK : EXIT_INPUT;
 }
 
 int interpret(Tool *t, const Args *a, const InterpretJob *job)
-{
-    return input_with(t, a, a->inputs.data[0], run, (void *)(uintptr_t)job);
-}
+{ return input_with(t, a, a->inputs.data[0], run, (void *)(uintptr_t)job); }

@@ -1,4 +1,5 @@
-/* interpret.h: `tilec run --target=interp`: a kernel in the interpreter of the tile IR, which shares nothing with the backends. */
+/* interpret.h: `tilec run --target=interp`: a kernel in the interpreter of the tile IR, which shares nothing
+ * with the backends. */
 #pragma once
 #include "ir/interp.h"
 #include "tools/tilec/tensor.h"
@@ -6,12 +7,14 @@
 /* One launch: bindings as --set gives them, extents by name, an argument a parameter that is no const. */
 typedef struct InterpretJob {
     const char *kernel;
-    const tile_binding *bindings; size_t n_bindings;
+    const tile_binding *bindings;
+    size_t n_bindings;
     const Extents *known;
-    const InterpArg *args; int n_args;
+    const InterpArg *args;
+    int n_args;
     InterpProgress *progress;
 } InterpretJob;
 
-/* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the passes before it (default 0:
- * the kernel as it was lowered). */
+/* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the
+ * passes before it (default 0: the kernel as it was lowered). */
 int interpret(Tool *, const Args *, const InterpretJob *);

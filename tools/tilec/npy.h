@@ -1,19 +1,21 @@
-/* npy.h: NumPy's .npy files, versions 1 to 3, row-major or column-major. Foreign input: nothing in the bytes is trusted. */
+/* npy.h: NumPy's .npy files, versions 1 to 3, row-major or column-major. Foreign input: nothing in the bytes
+ * is trusted. */
 #pragma once
 #include "ir/type.h"
 
 typedef struct Npy {
-    char kind;                      /* 'b' bool, 'i', 'u', 'f', or 'V': raw bytes */
-    int size;                       /* bytes of an element: 1, 2, 4, 8 */
-    bool fortran;                   /* column-major: the first axis is the fastest */
+    char kind;    /* 'b' bool, 'i', 'u', 'f', or 'V': raw bytes */
+    int size;     /* bytes of an element: 1, 2, 4, 8 */
+    bool fortran; /* column-major: the first axis is the fastest */
     int rank;
     int64_t shape[TILE_MAX_RANK];
-    size_t offset, bytes;           /* where the elements lie in the file */
+    size_t offset, bytes; /* where the elements lie in the file */
 } Npy;
 
 /* NULL and *out filled, or what is wrong with the file (in the arena). The elements lie within [0, len). */
 const char *npy_parse(Arena *, const char *data, size_t len, Npy *out);
-/* Can an array of this kind hold elements of that type? bf16 and fp8, which NumPy has not, travel as unsigned or raw bytes. */
+/* Can an array of this kind hold elements of that type? bf16 and fp8, which NumPy has not, travel as unsigned
+ * or raw bytes. */
 bool npy_holds(const Npy *, DType);
 /* "f4", "u2": for messages. */
 const char *npy_type_name(Arena *, const Npy *);

@@ -1,37 +1,50 @@
-/* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for two levels of x86-64; the
- * launcher picks the first that fits. */
+/* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for two
+ * levels of x86-64; the launcher picks the first that fits. */
 #include "tools/tilec/object.h"
 #include "tools/tilec/elf.h"
 #include "tools/tilec/embed.h"
 #include "tools/tilec/emit.h"
 
 /* Best first: the launcher takes the first that fits. */
-static const struct { int level; const char *cpu, *suffix; } levels[] = {
+static const struct {
+    int level;
+    const char *cpu, *suffix;
+} levels[] = {
 #if defined(__x86_64__)
-    { LEVEL_V4, "x86-64-v4", "v4" }, { LEVEL_V3, "x86-64-v3", "v3" },
+    { LEVEL_V4, "x86-64-v4", "v4" },
+    { LEVEL_V3, "x86-64-v3", "v3" },
 #else
     { LEVEL_ANY, "generic", "any" },
 #endif
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
-static bool add_variant(Input *in, const Variant *v, unsigned assume, int level, const CompileOptions *options, Elf *elf, Builts *out)
+static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
+    const CompileOptions *options, Elf *elf, Builts *out)
 {
     Session *s = &in->session;
     CompileOptions o = *options;
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
-    const char *symbol = arena_printf(&s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), assume_name(assume), levels[level].suffix);
+    const char *symbol = arena_printf(
+        &s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), assume_name(assume), levels[level].suffix);
     o.backend.emit = EMIT_OBJECT;
     o.backend.cpu = levels[level].cpu;
     o.backend.symbol = symbol;
-    Module *m = compile_to_ir(s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v->kernel, assume), &o, NULL, &f);
-    if (!driver_backend(TARGET_CPU)) { diag_error(s, (Loc){0}, "this build has no backend for the CPU"); return false; }
+    Module *m = compile_to_ir(
+        s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v->kernel, assume), &o, NULL, &f);
+    if (!driver_backend(TARGET_CPU)) {
+        diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
+        return false;
+    }
     if (!m || !compile_backend(s, m, f, &o, a)) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
         return false;
     }
     const char *why = elf_add_object(elf, a->data, a->size, NULL);
-    if (why) { diag_error(s, v->kernel->loc, "internal error: the object of %s: %s", v->title, why); return false; }
+    if (why) {
+        diag_error(s, v->kernel->loc, "internal error: the object of %s: %s", v->title, why);
+        return false;
+    }
     a->entry = a->entry ? a->entry : symbol;
     vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a }));
     return true;
@@ -69,17 +82,19 @@ static bool typed(Input *in, const Variants *list, const FrontKernel *k)
 
 Launcher *object_launcher(Input *in, Launchers *list, const Variants *all, const Variant *v)
 {
-    const char *name = typed(in, all, v->kernel) ? arena_printf(&in->session.arena, "%s%s", v->kernel->name, types_suffix(in, v)) : v->kernel->name;
+    const char *name = typed(in, all, v->kernel)
+                           ? arena_printf(&in->session.arena, "%s%s", v->kernel->name, types_suffix(in, v))
+                           : v->kernel->name;
     for (size_t i = 0; i < list->len; i++)
         if (!strcmp(list->data[i].name, name)) return &list->data[i];
-    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, {0}, {0} }));
+    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, { 0 }, { 0 } }));
     return &list->data[list->len - 1];
 }
 
 static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
 {
     Session *s = &in->session;
-    Words plan = {0};
+    Words plan = { 0 };
     size_t n = l->variants.len;
     ElfReloc *relocs = arena_array(&s->arena, ElfReloc, n);
     for (size_t i = 0; i < n; i++) {
@@ -88,12 +103,16 @@ static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
     }
     l->choices = plan_choices(s, l->kernel, &l->variants);
     if (!plan_write(s, l->kernel, &l->variants, &l->choices, &plan)) return "";
-    const char *why = elf_add_data(elf, arena_printf(&s->arena, "%s__plan", l->name), plan.data, 8 * plan.len, NULL, 0);
-    if (!why) why = elf_add_data(elf, arena_printf(&s->arena, "%s__entries", l->name), arena_alloc(&s->arena, 8 * n), 8 * n, relocs, n);
+    const char *why =
+        elf_add_data(elf, arena_printf(&s->arena, "%s__plan", l->name), plan.data, 8 * plan.len, NULL, 0);
+    if (!why)
+        why = elf_add_data(elf, arena_printf(&s->arena, "%s__entries", l->name),
+            arena_alloc(&s->arena, 8 * n), 8 * n, relocs, n);
     return why ? why : elf_add_alias(elf, arena_printf(&s->arena, "%s__launch", l->name), "tile_aot_launch");
 }
 
-const void *object_bytes(Input *in, const Variants *list, const CompileOptions *o, Launchers *launchers, size_t *size)
+const void *object_bytes(
+    Input *in, const Variants *list, const CompileOptions *o, Launchers *launchers, size_t *size)
 {
     static const char *const local[] = { "tile_aot_launch", NULL };
     Session *s = &in->session;
@@ -110,14 +129,15 @@ const void *object_bytes(Input *in, const Variants *list, const CompileOptions *
     const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
     for (size_t i = 0; i < launchers->len && !why; i++) why = add_launcher(in, elf, &launchers->data[i]);
     const void *bytes = why ? NULL : elf_write(elf, size);
-    if (!bytes && (!why || *why)) diag_error(s, (Loc){0}, "the object cannot be written: %s", why ? why : "too many sections");
+    if (!bytes && (!why || *why))
+        diag_error(s, (Loc){ 0 }, "the object cannot be written: %s", why ? why : "too many sections");
     return bytes;
 }
 
 int object_compile(Input *in, const Variants *list, const CompileOptions *o, Outputs *outputs)
 {
     Session *s = &in->session;
-    Launchers launchers = {0};
+    Launchers launchers = { 0 };
     size_t size = 0;
     const void *bytes = object_bytes(in, list, o, &launchers, &size);
     const char *header = args_last(in->args, FLAG_HEADER, NULL);

@@ -1,10 +1,11 @@
-/* object.h: `--target=cpu -o k.o -h k.h`: kernels, their launcher and its plan in one object, and the typed header. */
+/* object.h: `--target=cpu -o k.o -h k.h`: kernels, their launcher and its plan in one object, and the typed
+ * header. */
 #pragma once
 #include "tools/tilec/plan.h"
 
 /* The variants that one launcher chooses among: of one kernel, with the same types of all arguments. */
 typedef struct Launcher {
-    const char *name;           /* "attention", "attention_bf16" */
+    const char *name; /* "attention", "attention_bf16" */
     const FrontKernel *kernel;
     Builts variants;
     Choices choices;
@@ -13,7 +14,8 @@ typedef VEC(Launcher) Launchers;
 
 /* The header's text. `file` names the .tile file, `path` where the header goes. */
 void header_write(Input *, const Launchers *, const char *path, Text *);
-/* Parts of it, for bundles: declarations of the CPU's launcher, the function of a bundle, the header with `stem`_open_device. */
+/* Parts of it, for bundles: declarations of the CPU's launcher, the function of a bundle, the header with
+ * `stem`_open_device. */
 void header_cpu_symbols(const Launcher *, Text *);
 void header_bundle_function(const Launcher *, Text *);
 void header_write_bundle(Input *, const Launchers *, const char *path, const char *stem, Text *);

@@ -2,23 +2,31 @@
 #include "tools/tilec/plan.h"
 #include "tile/tile.h"
 
-_Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT && PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
-               PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK && PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE && PLAN_PRINT == (int)SLOT_PRINT, "slots");
-_Static_assert(PLAN_IN == (int)PARAM_IN && PLAN_OUT == (int)PARAM_OUT && PLAN_INOUT == (int)PARAM_INOUT && PLAN_SCALAR == (int)PARAM_SCALAR, "parameters");
-_Static_assert(PLAN_ANY == (int)ASSUME_ANY && PLAN_ALIGNED == (int)ASSUME_ALIGNED && PLAN_DIVISIBLE == (int)ASSUME_DIVISIBLE && PLAN_POSITIVE == (int)ASSUME_POSITIVE, "promises");
+_Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT &&
+                   PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
+                   PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK &&
+                   PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS &&
+                   PLAN_WORKSPACE == (int)SLOT_WORKSPACE && PLAN_PRINT == (int)SLOT_PRINT,
+    "slots");
+_Static_assert(PLAN_IN == (int)PARAM_IN && PLAN_OUT == (int)PARAM_OUT && PLAN_INOUT == (int)PARAM_INOUT &&
+                   PLAN_SCALAR == (int)PARAM_SCALAR,
+    "parameters");
+_Static_assert(PLAN_ANY == (int)ASSUME_ANY && PLAN_ALIGNED == (int)ASSUME_ALIGNED &&
+                   PLAN_DIVISIBLE == (int)ASSUME_DIVISIBLE && PLAN_POSITIVE == (int)ASSUME_POSITIVE,
+    "promises");
 
-/* --- programs --------------------------------------------------------------------------------------------------------- */
+/* --- programs ---------------------------------------------------------------------------------------- */
 
 typedef struct Program {
     Session *s;
     const Func *func;
-    VEC(const Value *) values;      /* words of inputs come first: input i has word i */
-    Words inputs, steps, numbers;   /* numbers: the word of values[k] */
+    VEC(const Value *) values;    /* words of inputs come first: input i has word i */
+    Words inputs, steps, numbers; /* numbers: the word of values[k] */
     int n_inputs, n_steps;
     const char *why;
 } Program;
 
-enum { STEP_BASE = 1000 };          /* words of steps while the number of inputs is not known */
+enum { STEP_BASE = 1000 }; /* words of steps while the number of inputs is not known */
 
 static int word_type(DType d)
 {
@@ -27,26 +35,57 @@ static int word_type(DType d)
     case DT_I8: return WORD_I8;
     case DT_I16: return WORD_I16;
     case DT_I32: return WORD_I32;
-    case DT_I64: case DT_INDEX: return WORD_I64;
+    case DT_I64:
+    case DT_INDEX: return WORD_I64;
     case DT_U8: return WORD_U8;
     case DT_U16: return WORD_U16;
     case DT_U32: return WORD_U32;
     case DT_U64: return WORD_U64;
     case DT_F32: return WORD_F32;
     case DT_F64: return WORD_F64;
-    case DT_F8E4M3: case DT_F8E5M2: case DT_F16: case DT_BF16: case DT_COUNT: return WORD_OTHER;
+    case DT_F8E4M3:
+    case DT_F8E5M2:
+    case DT_F16:
+    case DT_BF16:
+    case DT_COUNT: return WORD_OTHER;
     }
     return WORD_OTHER;
 }
 
 static int step_of(Op op)
 {
-    static const struct { Op op; int step; } table[] = {
-        { OP_NEG, STEP_NEG }, { OP_ABS, STEP_ABS }, { OP_ADD, STEP_ADD }, { OP_SUB, STEP_SUB }, { OP_MUL, STEP_MUL }, { OP_DIV, STEP_DIV },
-        { OP_REM, STEP_REM }, { OP_CDIV, STEP_CDIV }, { OP_MIN, STEP_MIN }, { OP_MAX, STEP_MAX }, { OP_MINNUM, STEP_MIN }, { OP_MAXNUM, STEP_MAX },
-        { OP_FMA, STEP_FMA }, { OP_CLAMP, STEP_CLAMP }, { OP_AND, STEP_AND }, { OP_OR, STEP_OR }, { OP_XOR, STEP_XOR }, { OP_NOT, STEP_NOT },
-        { OP_SHL, STEP_SHL }, { OP_SHR, STEP_SHR }, { OP_EQ, STEP_EQ }, { OP_NE, STEP_NE }, { OP_LT, STEP_LT }, { OP_LE, STEP_LE }, { OP_GT, STEP_GT },
-        { OP_GE, STEP_GE }, { OP_WHERE, STEP_WHERE }, { OP_CAST, STEP_CAST },
+    static const struct {
+        Op op;
+        int step;
+    } table[] = {
+        { OP_NEG, STEP_NEG },
+        { OP_ABS, STEP_ABS },
+        { OP_ADD, STEP_ADD },
+        { OP_SUB, STEP_SUB },
+        { OP_MUL, STEP_MUL },
+        { OP_DIV, STEP_DIV },
+        { OP_REM, STEP_REM },
+        { OP_CDIV, STEP_CDIV },
+        { OP_MIN, STEP_MIN },
+        { OP_MAX, STEP_MAX },
+        { OP_MINNUM, STEP_MIN },
+        { OP_MAXNUM, STEP_MAX },
+        { OP_FMA, STEP_FMA },
+        { OP_CLAMP, STEP_CLAMP },
+        { OP_AND, STEP_AND },
+        { OP_OR, STEP_OR },
+        { OP_XOR, STEP_XOR },
+        { OP_NOT, STEP_NOT },
+        { OP_SHL, STEP_SHL },
+        { OP_SHR, STEP_SHR },
+        { OP_EQ, STEP_EQ },
+        { OP_NE, STEP_NE },
+        { OP_LT, STEP_LT },
+        { OP_LE, STEP_LE },
+        { OP_GT, STEP_GT },
+        { OP_GE, STEP_GE },
+        { OP_WHERE, STEP_WHERE },
+        { OP_CAST, STEP_CAST },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].op == op) return table[i].step;
@@ -95,7 +134,8 @@ static bool translate_if(Program *p, const Instr *i)
     int64_t cond = word_of(p, ir_operand(i, 0));
     if (!translate(p, i->blocks[0]) || !translate(p, i->blocks[1])) return false;
     for (int k = 0; k < i->n_results; k++) {
-        int64_t abc[3] = { cond, word_of(p, ir_operand(ir_terminator(i->blocks[0]), k)), word_of(p, ir_operand(ir_terminator(i->blocks[1]), k)) };
+        int64_t abc[3] = { cond, word_of(p, ir_operand(ir_terminator(i->blocks[0]), k)),
+            word_of(p, ir_operand(ir_terminator(i->blocks[1]), k)) };
         bind(p, &i->results[k], add_step(p, STEP_WHERE, i->results[k].type->dtype, abc, 0));
     }
     return true;
@@ -104,7 +144,8 @@ static bool translate_if(Program *p, const Instr *i)
 static bool translate_instr(Program *p, const Instr *i)
 {
     if (i->op == OP_IF) return translate_if(p, i);
-    if (i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR || word_type(i->results[0].type->dtype) >= WORD_F32) {
+    if (i->n_results != 1 || i->results[0].type->kind != TYPE_SCALAR ||
+        word_type(i->results[0].type->dtype) >= WORD_F32) {
         p->why = "arithmetic that is not of integers";
         return false;
     }
@@ -114,14 +155,16 @@ static bool translate_instr(Program *p, const Instr *i)
     int step = step_of(i->op);
     if (i->op == OP_CONST) bind(p, v, add_step(p, STEP_CONST, d, abc, ir_attr_int(i, ATTR_IVALUE, 0)));
     else if (i->op == OP_DIM) bind(p, v, input(p, PLAN_EXTENT, 0, ir_attr_int(i, ATTR_DIM, 0), d));
-    else if (i->op == OP_STRIDE) bind(p, v, input(p, PLAN_STRIDE, ir_attr_int(i, ATTR_PARAM, 0), ir_attr_int(i, ATTR_AXIS, 0), d));
+    else if (i->op == OP_STRIDE)
+        bind(p, v, input(p, PLAN_STRIDE, ir_attr_int(i, ATTR_PARAM, 0), ir_attr_int(i, ATTR_AXIS, 0), d));
     else if (i->op == OP_NUM_PROGRAMS) bind(p, v, input(p, PLAN_GRID, 0, ir_attr_int(i, ATTR_AXIS, 0), d));
     else if (step < 0) p->why = op_info[i->op].name;
     else {
         DType of = d;
         for (int k = 0; k < i->n_operands && k < 3; k++) {
             abc[k] = word_of(p, ir_operand(i, k));
-            if (step >= STEP_EQ && step <= STEP_GE) of = ir_operand(i, k)->type->dtype;     /* comparisons work in their operands' type */
+            if (step >= STEP_EQ && step <= STEP_GE)
+                of = ir_operand(i, k)->type->dtype; /* comparisons work in their operands' type */
         }
         bind(p, v, add_step(p, step, of, abc, 0));
     }
@@ -135,13 +178,14 @@ static bool translate(Program *p, const Block *b)
     return !p->why;
 }
 
-static int64_t settled(const Program *p, int64_t word) { return word >= STEP_BASE ? word - STEP_BASE + p->n_inputs : word; }
+static int64_t settled(const Program *p, int64_t word)
+{ return word >= STEP_BASE ? word - STEP_BASE + p->n_inputs : word; }
 
 /* NULL, or why the block cannot be evaluated at launch. A missing block is a program without results. */
 static const char *write_program(Session *s, const Func *f, const Block *b, bool remap, Words *out)
 {
     Program p = { .s = s, .func = f };
-    Words results = {0};
+    Words results = { 0 };
     if (b) {
         if (remap) bind(&p, b->args[0], input(&p, PLAN_LINEAR, 0, 0, DT_INDEX));
         for (int k = 0; k < f->n_params; k++)
@@ -156,19 +200,33 @@ static const char *write_program(Session *s, const Func *f, const Block *b, bool
     push(s, out, p.n_steps);
     push(s, out, (int64_t)results.len);
     for (size_t i = 0; i < p.inputs.len; i++) push(s, out, p.inputs.data[i]);
-    for (size_t i = 0; i < p.steps.len; i++) push(s, out, i % 6 >= 2 && i % 6 <= 4 ? settled(&p, p.steps.data[i]) : p.steps.data[i]);
+    for (size_t i = 0; i < p.steps.len; i++)
+        push(s, out, i % 6 >= 2 && i % 6 <= 4 ? settled(&p, p.steps.data[i]) : p.steps.data[i]);
     for (size_t i = 0; i < results.len; i++) push(s, out, settled(&p, results.data[i]));
     return NULL;
 }
 
-/* --- choices ---------------------------------------------------------------------------------------------------------- */
+/* --- choices ----------------------------------------------------------------------------------------- */
 
 static int64_t dtype_number(DType d)
 {
     static const tile_dtype numbers[DT_COUNT] = {
-        [DT_BOOL] = TILE_BOOL, [DT_I8] = TILE_I8, [DT_I16] = TILE_I16, [DT_I32] = TILE_I32, [DT_I64] = TILE_I64, [DT_U8] = TILE_U8, [DT_U16] = TILE_U16,
-        [DT_U32] = TILE_U32, [DT_U64] = TILE_U64, [DT_INDEX] = TILE_INDEX, [DT_F8E4M3] = TILE_F8E4M3, [DT_F8E5M2] = TILE_F8E5M2, [DT_F16] = TILE_F16,
-        [DT_BF16] = TILE_BF16, [DT_F32] = TILE_F32, [DT_F64] = TILE_F64,
+        [DT_BOOL] = TILE_BOOL,
+        [DT_I8] = TILE_I8,
+        [DT_I16] = TILE_I16,
+        [DT_I32] = TILE_I32,
+        [DT_I64] = TILE_I64,
+        [DT_U8] = TILE_U8,
+        [DT_U16] = TILE_U16,
+        [DT_U32] = TILE_U32,
+        [DT_U64] = TILE_U64,
+        [DT_INDEX] = TILE_INDEX,
+        [DT_F8E4M3] = TILE_F8E4M3,
+        [DT_F8E5M2] = TILE_F8E5M2,
+        [DT_F16] = TILE_F16,
+        [DT_BF16] = TILE_BF16,
+        [DT_F32] = TILE_F32,
+        [DT_F64] = TILE_F64,
     };
     return numbers[d];
 }
@@ -178,7 +236,8 @@ int64_t plan_value(FrontValue v)
     int64_t bits = 0;
     switch (v.kind) {
     case FRONT_NOTHING: return 0;
-    case FRONT_INT: case FRONT_UINT: return v.i;
+    case FRONT_INT:
+    case FRONT_UINT: return v.i;
     case FRONT_BOOL: return v.b;
     case FRONT_TYPE: return dtype_number(v.type);
     case FRONT_FLOAT: memcpy(&bits, &v.f, sizeof bits); return bits;
@@ -197,33 +256,38 @@ static int64_t value_in(const Variant *v, const FrontParam *p)
 
 Choices plan_choices(Session *s, const FrontKernel *k, const Builts *b)
 {
-    Choices choices = {0};
+    Choices choices = { 0 };
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
         bool varies = false;
         if (p->kind != FRONT_CONST && p->kind != FRONT_CONST_TYPE) continue;
-        for (size_t n = 1; n < b->len; n++) varies |= value_in(b->data[n].variant, p) != value_in(b->data[0].variant, p);
+        for (size_t n = 1; n < b->len; n++)
+            varies |= value_in(b->data[n].variant, p) != value_in(b->data[0].variant, p);
         if (varies) vec_push(&s->arena, &choices, ((Choice){ p->name, p }));
     }
     return choices;
 }
 
-/* --- the plan ---------------------------------------------------------------------------------------------------------- */
+/* --- the plan ---------------------------------------------------------------------------------------- */
 
 static void write_dims(Session *s, const Func *f, Words *w)
 {
     push(s, w, f->n_dims);
     for (int d = 0; d < f->n_dims; d++) {
         int param = -1, axis = 0;
-        for (int p = f->n_params; p-- > 0;)             /* the first parameter that has it */
+        for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
             for (int a = f->params[p].kind == PARAM_SCALAR ? 0 : f->params[p].type->rank; a-- > 0;)
-                if (f->params[p].dims[a] == d) { param = p; axis = a; }
+                if (f->params[p].dims[a] == d) {
+                    param = p;
+                    axis = a;
+                }
         push(s, w, f->dims[d].extent);
         push(s, w, param);
         push(s, w, axis);
     }
     for (int p = 0; p < f->n_params; p++)
-        for (int a = 0; f->params[p].kind != PARAM_SCALAR && a < f->params[p].type->rank; a++) push(s, w, f->params[p].dims[a]);
+        for (int a = 0; f->params[p].kind != PARAM_SCALAR && a < f->params[p].type->rank; a++)
+            push(s, w, f->params[p].dims[a]);
 }
 
 static bool write_variant(Session *s, const FrontKernel *k, const Built *b, const Choices *choices, Words *w)
@@ -244,10 +308,13 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     push(s, w, a->shape.scratch_bytes);
     push(s, w, a->shape.workspace_bytes);
     push(s, w, a->shape.workspace_per_block);
-    const char *why = f->n_dims > PLAN_MAX_DIMS || a->n_slots > PLAN_MAX_SLOTS ? "too many dimensions or arguments" : NULL;
+    const char *why =
+        f->n_dims > PLAN_MAX_DIMS || a->n_slots > PLAN_MAX_SLOTS ? "too many dimensions or arguments" : NULL;
     if (!why) why = write_program(s, f, f->grid, false, w);
     if (!why) why = write_program(s, f, f->permutes ? NULL : f->remap, true, w);
-    if (why) diag_error(s, k->loc, "the grid or remap of `%s` cannot be evaluated by a launcher: %s", k->name, why);
+    if (why)
+        diag_error(
+            s, k->loc, "the grid or remap of `%s` cannot be evaluated by a launcher: %s", k->name, why);
     w->data[begin] = (int64_t)(w->len - begin);
     return !why;
 }
@@ -255,7 +322,10 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
 bool plan_write(Session *s, const FrontKernel *k, const Builts *b, const Choices *choices, Words *w)
 {
     const Func *f = b->data[0].func;
-    if (f->n_params > PLAN_MAX_PARAMS) { diag_error(s, k->loc, "kernel `%s` has more than %d arguments", k->name, PLAN_MAX_PARAMS); return false; }
+    if (f->n_params > PLAN_MAX_PARAMS) {
+        diag_error(s, k->loc, "kernel `%s` has more than %d arguments", k->name, PLAN_MAX_PARAMS);
+        return false;
+    }
     const int64_t head[4] = { PLAN_VERSION, f->n_params, (int64_t)choices->len, (int64_t)b->len };
     for (int i = 0; i < 4; i++) push(s, w, head[i]);
     int n = 0;
@@ -263,8 +333,10 @@ bool plan_write(Session *s, const FrontKernel *k, const Builts *b, const Choices
         const FrontParam *p = &k->params[i];
         if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
         const Param *q = &f->params[n++];
-        bool scalar = q->kind == PARAM_SCALAR, real = scalar && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64);
-        const int64_t param[5] = { q->kind, word_type(q->type->dtype), dtype_bytes(q->type->dtype), scalar ? 0 : q->type->rank, real };
+        bool scalar = q->kind == PARAM_SCALAR,
+             real = scalar && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64);
+        const int64_t param[5] = { q->kind, word_type(q->type->dtype), dtype_bytes(q->type->dtype),
+            scalar ? 0 : q->type->rank, real };
         for (int j = 0; j < 5; j++) push(s, w, param[j]);
     }
     for (size_t i = 0; i < b->len; i++)

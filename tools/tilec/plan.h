@@ -8,13 +8,16 @@ typedef VEC(int64_t) Words;
 /* One compiled variant of a kernel. */
 typedef struct Built {
     const Variant *variant;
-    int level, assume, entry;       /* LEVEL_.., ASSUME_..; index among the kernel's entries */
+    int level, assume, entry; /* LEVEL_.., ASSUME_..; index among the kernel's entries */
     const Func *func;
     const Artifact *artifact;
 } Built;
 
 /* A const (type) that the variants bind to different values: a parameter of the launcher. */
-typedef struct Choice { const char *name; const FrontParam *param; } Choice;
+typedef struct Choice {
+    const char *name;
+    const FrontParam *param;
+} Choice;
 typedef VEC(Choice) Choices;
 
 /* All variants of one kernel. */

@@ -10,34 +10,48 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
-    fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT ? r->tool->out : r->tool->err);
-    if (d->severity == TILE_SEVERITY_PRINT) fflush(r->tool->out);       /* a kernel that never ends has printed too */
+    fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT
+                           ? r->tool->out
+                           : r->tool->err);
+    if (d->severity == TILE_SEVERITY_PRINT)
+        fflush(r->tool->out); /* a kernel that never ends has printed too */
 }
 
 /* Says why a call failed, unless diagnostics have. */
 int run_failed(Run *r, tile_status st)
 {
     char text[1024];
-    if (tile_context_error(r->context, text, sizeof text) == 0) format_text(text, sizeof text, "%s", tile_status_name(st));
+    if (tile_context_error(r->context, text, sizeof text) == 0)
+        format_text(text, sizeof text, "%s", tile_status_name(st));
     return r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
 }
 
-
-/* --- what the command line says ------------------------------------------------------------------------------------------- */
+/* --- what the command line says ---------------------------------------------------------------------- */
 
 static int open_context(Run *r)
 {
     const Args *a = r->args;
     int64_t level = 3, threads = 0, device = 0;
-    if (!args_int(r->tool, a, FLAG_OPT, 0, 3, &level) || !args_int(r->tool, a, FLAG_THREADS, 0, 4096, &threads) ||
-        !args_int(r->tool, a, FLAG_DEVICE, 0, 1023, &device)) return EXIT_USAGE;
+    if (!args_int(r->tool, a, FLAG_OPT, 0, 3, &level) ||
+        !args_int(r->tool, a, FLAG_THREADS, 0, 4096, &threads) ||
+        !args_int(r->tool, a, FLAG_DEVICE, 0, 1023, &device))
+        return EXIT_USAGE;
     char why[512] = "";
     tile_context_desc d = {
-        .struct_size = sizeof d, .target = r->interp ? "cpu" : args_last(a, FLAG_TARGET, "cpu"), .device = (int)device, .on_diagnostic = on_diagnostic, .on_diagnostic_user = r,
-        .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) | (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
-                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) | (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) |
-                 (args_has(a, FLAG_EARLY_START) ? TILE_CONTEXT_EARLY_START : 0u) | (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
-        .opt_level = level ? (int)level : -1, .threads = (int)threads, .allocator = { r->tool->alloc.realloc, r->tool->alloc.user },
+        .struct_size = sizeof d,
+        .target = r->interp ? "cpu" : args_last(a, FLAG_TARGET, "cpu"),
+        .device = (int)device,
+        .on_diagnostic = on_diagnostic,
+        .on_diagnostic_user = r,
+        .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) |
+                 (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
+                 (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) |
+                 (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) |
+                 (args_has(a, FLAG_EARLY_START) ? TILE_CONTEXT_EARLY_START : 0u) |
+                 (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
+        .opt_level = level ? (int)level : -1,
+        .threads = (int)threads,
+        .allocator = { r->tool->alloc.realloc, r->tool->alloc.user },
     };
     tile_status st = tile_context_create_error(&d, &r->context, why, sizeof why);
     if (st == TILE_ERROR_INVALID_ARGUMENT) return tool_usage(r->tool, "%s", why);
@@ -51,9 +65,14 @@ static int open_module(Run *r)
 {
     const char *path = r->args->inputs.data[0];
     const Strings *dirs = &r->args->flag[FLAG_IMPORT_DIR];
-    tile_module_desc d = { .struct_size = sizeof d, .import_directories = dirs->data, .n_import_directories = dirs->len,
-                           .tune_file = r->args->command == CMD_TUNE ? "" : args_last(r->args, FLAG_TABLE, NULL) };
-    if (strcmp(path, "-")) { TRY(r, tile_module_load_file(r->context, path, &d, &r->module)); return EXIT_OK; }
+    tile_module_desc d = { .struct_size = sizeof d,
+        .import_directories = dirs->data,
+        .n_import_directories = dirs->len,
+        .tune_file = r->args->command == CMD_TUNE ? "" : args_last(r->args, FLAG_TABLE, NULL) };
+    if (strcmp(path, "-")) {
+        TRY(r, tile_module_load_file(r->context, path, &d, &r->module));
+        return EXIT_OK;
+    }
     FileText text;
     if (!file_read(r->tool, path, 16 << 20, &text)) return EXIT_INPUT;
     TRY(r, tile_module_load_memory(r->context, "<stdin>", text.data, text.len, &d, &r->module));
@@ -67,8 +86,10 @@ static const char *kernel_name(Run *r)
     if (name || n == 1) return name ? name : tile_module_kernel_name(r->module, 0);
     Text names;
     text_init(&names, &r->tool->arena);
-    for (size_t i = 0; i < n; i++) text_printf(&names, "%s%s", i ? ", " : "", tile_module_kernel_name(r->module, i));
-    tool_usage(r->tool, n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel", n ? names.data : "", n ? "" : r->args->inputs.data[0]);
+    for (size_t i = 0; i < n; i++)
+        text_printf(&names, "%s%s", i ? ", " : "", tile_module_kernel_name(r->module, i));
+    tool_usage(r->tool, n ? "which kernel? --kernel=NAME, one of %s" : "%s%s has no kernel",
+        n ? names.data : "", n ? "" : r->args->inputs.data[0]);
     return NULL;
 }
 
@@ -101,14 +122,18 @@ static int make_kernel(Run *r)
     tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 1);
     size_t n = 0;
     for (size_t i = 0; i < set->len && !code; i++) {
-        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) { code = EXIT_USAGE; break; }
+        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) {
+            code = EXIT_USAGE;
+            break;
+        }
         Parameter *p = find_param(r, left);
         if (p && p->info.kind == TILE_PARAM_SCALAR) continue;
         int64_t extent;
         b[n].name = left;
         b[n].kind = TILE_BIND_TEXT;
         b[n++].value.text = right;
-        if (text_to_int(right, &extent)) vec_push(&r->tool->arena, &r->known, ((Extent){ left, extent, "--set" }));
+        if (text_to_int(right, &extent))
+            vec_push(&r->tool->arena, &r->known, ((Extent){ left, extent, "--set" }));
     }
     tile_kernel_destroy(r->probe);
     r->probe = NULL;
@@ -133,16 +158,20 @@ static int match(Run *r, FlagId flag)
         const char *name, *rest, *option = flag_info[flag].spelling;
         if (!split_binding(r->tool, option, r->args->flag[flag].data[i], &name, &rest)) return EXIT_USAGE;
         Parameter *p = find_param(r, name);
-        if (!p || p->info.kind == TILE_PARAM_SCALAR) return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name%s", option, name, p ? "; scalars take --set" : "");
-        if (flag == FLAG_IN && p->info.kind == TILE_PARAM_OUT) return tool_usage(r->tool, "--in %s: it is an out argument", name);
-        if (flag == FLAG_OUT && p->info.kind == TILE_PARAM_IN) return tool_usage(r->tool, "--out %s: it is an in argument", name);
+        if (!p || p->info.kind == TILE_PARAM_SCALAR)
+            return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name%s", option, name,
+                p ? "; scalars take --set" : "");
+        if (flag == FLAG_IN && p->info.kind == TILE_PARAM_OUT)
+            return tool_usage(r->tool, "--in %s: it is an out argument", name);
+        if (flag == FLAG_OUT && p->info.kind == TILE_PARAM_IN)
+            return tool_usage(r->tool, "--out %s: it is an in argument", name);
         if (flag == FLAG_IN) p->in = rest;
         else p->out = rest;
     }
     return EXIT_OK;
 }
 
-/* --- arguments -------------------------------------------------------------------------------------------------------------- */
+/* --- arguments --------------------------------------------------------------------------------------- */
 
 static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
 {
@@ -151,16 +180,19 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     char *end = "";
     if (!p->set && p->info.has_default) {
         dtype_of(p->info.dtype, &d);
-        *arg = dtype_is_float(d) ? tile_arg_float(p->info.default_value.f) : tile_arg_int(p->info.default_value.i);
+        *arg = dtype_is_float(d) ? tile_arg_float(p->info.default_value.f)
+                                 : tile_arg_int(p->info.default_value.i);
         return EXIT_OK;
     }
-    if (!p->set) return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
+    if (!p->set)
+        return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
     dtype_of(p->info.dtype, &d);
     const char *why = NULL;
     if (dtype_is_float(d)) {
         double f = number_read(p->set, &end);
         *arg = tile_arg_float(f);
-        bool ok = !*end && end != p->set && (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI"));      /* inf only where it is said */
+        bool ok = !*end && end != p->set &&
+                  (!isinf(scalar_round(d, f)) || strpbrk(p->set, "iI")); /* inf only where it is said */
         if (!ok) why = arena_printf(&r->tool->arena, "no value of type %s", dtype_name(d));
     } else {
         why = text_to_integer(&r->tool->arena, p->set, d, &i);
@@ -177,10 +209,15 @@ static int read_tensors(Run *r)
         for (size_t i = 0; i < r->n_params; i++) {
             Parameter *p = &r->params[i];
             if (p->info.kind == TILE_PARAM_SCALAR || (p->info.kind == TILE_PARAM_OUT) != outs) continue;
-            if (!outs && !p->in) return tool_usage(r->tool, "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", p->info.name, p->info.name, tile_dtype_name(p->info.dtype));
+            if (!outs && !p->in)
+                return tool_usage(r->tool,
+                    "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", p->info.name,
+                    p->info.name, tile_dtype_name(p->info.dtype));
             if (outs) code = tensor_make(r->tool, &p->info, &r->known, &p->host);
             else code = tensor_read(r->tool, &p->info, p->in, &r->known, &p->host);
-            if (!code) code = tensor_bind(r->tool, &p->info, &p->host, outs ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name), &r->known);
+            if (!code)
+                code = tensor_bind(r->tool, &p->info, &p->host,
+                    outs ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name), &r->known);
             if (code) return code;
         }
     return EXIT_OK;
@@ -196,7 +233,8 @@ static int upload(Run *r)
             if (code) return code;
             continue;
         }
-        TRY(r, tile_memory_alloc(r->context, TILE_MEMORY_DEVICE, p->host.bytes ? p->host.bytes : 1, &p->device));
+        TRY(r,
+            tile_memory_alloc(r->context, TILE_MEMORY_DEVICE, p->host.bytes ? p->host.bytes : 1, &p->device));
         TRY(r, tile_copy(r->context, p->device, p->host.data, p->host.bytes, NULL));
         p->tensor = (tile_tensor){ p->device, p->host.shape, p->host.strides, p->host.rank, p->info.dtype };
         r->launch_args[i] = tile_arg_tensor(&p->tensor);

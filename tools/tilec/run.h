@@ -1,4 +1,5 @@
-/* run.h: a kernel with its arguments from the command line (--in, --set, --out) on a device: what run, bench and tune have in common. */
+/* run.h: a kernel with its arguments from the command line (--in, --set, --out) on a device: what run, bench
+ * and tune have in common. */
 #pragma once
 #include "tools/tilec/input.h"
 #include "tools/tilec/tensor.h"
@@ -8,10 +9,10 @@
 
 typedef struct Parameter {
     tile_param_info info;
-    const char *in, *out;           /* what --in and --out say of it, or NULL */
-    const char *set;                /* scalars: its text */
+    const char *in, *out; /* what --in and --out say of it, or NULL */
+    const char *set;      /* scalars: its text */
     HostTensor host;
-    void *device, *original;        /* original: what an inout tensor held, for launches that are timed; or NULL */
+    void *device, *original; /* original: what an inout tensor held, for launches that are timed; or NULL */
     tile_tensor tensor;
 } Parameter;
 
@@ -20,27 +21,33 @@ typedef struct Run {
     const Args *args;
     tile_context *context;
     tile_module *module;
-    tile_kernel *kernel, *probe;    /* probe: tells the parameters while bindings are read */
-    void *begin, *end;              /* events, while launches are timed */
+    tile_kernel *kernel, *probe; /* probe: tells the parameters while bindings are read */
+    void *begin, *end;           /* events, while launches are timed */
     ToolCleanup cleanup;
     Watch watch;
-    InterpProgress progress;        /* --target=interp */
-    atomic_int timed;               /* launches, while they are timed */
-    Parameter *params; size_t n_params;
+    InterpProgress progress; /* --target=interp */
+    atomic_int timed;        /* launches, while they are timed */
+    Parameter *params;
+    size_t n_params;
     tile_arg *launch_args;
     const char *kernel_name;
-    tile_binding *bindings; size_t n_bindings;
-    bool interp;                    /* --target=interp: the context serves the signature only */
+    tile_binding *bindings;
+    size_t n_bindings;
+    bool interp; /* --target=interp: the context serves the signature only */
     Extents known;
     tile_launch_desc desc;
     tile_device_info device;
-    bool measuring;                 /* further launches: what they print has been said */
-    int n_diagnosed;                /* errors printed by on_diagnostic */
+    bool measuring;  /* further launches: what they print has been said */
+    int n_diagnosed; /* errors printed by on_diagnostic */
 } Run;
 
 /* Says why a call failed, unless diagnostics have; returns the exit code. */
 int run_failed(Run *, tile_status);
-#define TRY(r, call) do { tile_status st_ = (call); if (st_) return run_failed((r), st_); } while (0)
+#define TRY(r, call) \
+    do { \
+        tile_status st_ = (call); \
+        if (st_) return run_failed((r), st_); \
+    } while (0)
 
 /* An empty run, in the tool's arena. It is closed by run_close, or at the end of the command. */
 void run_init(Run *, Tool *, const Args *);

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 /* Tried in this order; cuobjdump wants an option of its own. */
-static const char *const programs[] = { "nvdisasm", "/usr/local/cuda/bin/nvdisasm", "cuobjdump", "/usr/local/cuda/bin/cuobjdump" };
+static const char *const programs[] = { "nvdisasm", "/usr/local/cuda/bin/nvdisasm", "cuobjdump",
+    "/usr/local/cuda/bin/cuobjdump" };
 
 static void run_child(const char *file, int to)
 {
@@ -33,7 +34,10 @@ static int disassemble(const char *file, Text *out)
     int ends[2], status = 0;
     if (pipe(ends)) return -1;
     pid_t child = fork();
-    if (child == 0) { close(ends[0]); run_child(file, ends[1]); }
+    if (child == 0) {
+        close(ends[0]);
+        run_child(file, ends[1]);
+    }
     close(ends[1]);
     bool ok = child > 0 && read_all(ends[0], out);
     close(ends[0]);
@@ -50,8 +54,10 @@ bool sass_print(Input *in, const void *cubin, size_t size, Text *out)
     if (fd >= 0) close(fd);
     if (written) code = disassemble(path, out);
     if (fd >= 0) unlink(path);
-    if (!written) diag_error(&in->session, (Loc){0}, "--emit=sass: cannot write %s", path);
-    else if (code == 127) diag_error(&in->session, (Loc){0}, "--emit=sass: no disassembler here (looked for nvdisasm and cuobjdump; TILE_NVDISASM names one)");
-    else if (code) diag_error(&in->session, (Loc){0}, "--emit=sass: the disassembler failed (%d)", code);
+    if (!written) diag_error(&in->session, (Loc){ 0 }, "--emit=sass: cannot write %s", path);
+    else if (code == 127)
+        diag_error(&in->session, (Loc){ 0 },
+            "--emit=sass: no disassembler here (looked for nvdisasm and cuobjdump; TILE_NVDISASM names one)");
+    else if (code) diag_error(&in->session, (Loc){ 0 }, "--emit=sass: the disassembler failed (%d)", code);
     return written && code == 0;
 }

@@ -4,10 +4,10 @@
 #include "tools/tilec/tool.h"
 
 typedef struct SimCase {
-    const char *name;           /* as asked for: "auto" */
-    const char *placed;         /* what it is: "head+raster:8" */
+    const char *name;   /* as asked for: "auto" */
+    const char *placed; /* what it is: "head+raster:8" */
     const EvalCode *remap;
-    uint8_t *chiplet_of;        /* by program */
+    uint8_t *chiplet_of; /* by program */
     SimResult result;
     SimStatus status;
 } SimCase;
@@ -17,7 +17,8 @@ typedef struct SimReport {
     const SimDevice *device;
     const SimTrace *trace;
     int64_t per_unit;
-    SimCase *cases; int n;
+    SimCase *cases;
+    int n;
 } SimReport;
 
 void sim_print(const SimReport *, Text *);

@@ -6,33 +6,38 @@ static void bytes_text(Text *t, double b)
 {
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
     int u = 0;
-    while (b >= 999.5 && u < 4) { b /= 1000; u++; }
+    while (b >= 999.5 && u < 4) {
+        b /= 1000;
+        u++;
+    }
     text_printf(t, "%7.*f %-2s", u && b < 99.95 ? 2 : 0, b, units[u]);
 }
 
 static const char *label(Arena *a, const SimCase *c)
-{
-    return strcmp(c->name, c->placed) ? arena_printf(a, "%s = %s", c->name, c->placed) : c->name;
-}
+{ return strcmp(c->name, c->placed) ? arena_printf(a, "%s = %s", c->name, c->placed) : c->name; }
 
 static const SimResult *reference(const SimReport *r)
 {
-    for (int k = 0; k < r->n; k++) if (!strcmp(r->cases[k].name, "none")) return &r->cases[k].result;
+    for (int k = 0; k < r->n; k++)
+        if (!strcmp(r->cases[k].name, "none")) return &r->cases[k].result;
     return &r->cases[0].result;
 }
 
 /* How many times as fast as `none`: with everything overlapped, with nothing. */
 static double ratio(double none, double mine) { return mine > 0 ? none / mine : 1; }
 
-/* --- table ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- table ------------------------------------------------------------------------------------------- */
 
 static void print_guesses(const SimReport *r, Text *t)
 {
     unsigned g = sim_trace_guesses(r->trace);
-    if (g & SIM_GUESS_ADDRESS) text_puts(t, "Some addresses depend on data: they are spread evenly over the tensor.\n");
+    if (g & SIM_GUESS_ADDRESS)
+        text_puts(t, "Some addresses depend on data: they are spread evenly over the tensor.\n");
     if (g & SIM_GUESS_MASK) text_puts(t, "Some masks depend on data: all their elements count as set.\n");
-    if (g & SIM_GUESS_CONDITION) text_puts(t, "Some conditions depend on data: the way with more accesses is taken.\n");
-    if (g & SIM_GUESS_TRIPS) text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_GUESSED_TRIPS);
+    if (g & SIM_GUESS_CONDITION)
+        text_puts(t, "Some conditions depend on data: the way with more accesses is taken.\n");
+    if (g & SIM_GUESS_TRIPS)
+        text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_GUESSED_TRIPS);
 }
 
 void sim_print(const SimReport *r, Text *t)
@@ -40,33 +45,40 @@ void sim_print(const SimReport *r, Text *t)
     const SimDevice *d = r->device;
     const int64_t *g = sim_trace_grid(r->trace);
     const SimResult *none = reference(r);
-    text_printf(t, "%s on %s: %lld chiplet%s of %lld compute units, %lld KiB of L2 each", r->title, d->name, (long long)d->chiplets, d->chiplets > 1 ? "s" : "",
-                (long long)d->units, (long long)d->l2_bytes / 1024);
+    text_printf(t, "%s on %s: %lld chiplet%s of %lld compute units, %lld KiB of L2 each", r->title, d->name,
+        (long long)d->chiplets, d->chiplets > 1 ? "s" : "", (long long)d->units,
+        (long long)d->l2_bytes / 1024);
     if (d->llc_bytes) text_printf(t, ", %lld MiB of last-level cache", (long long)d->llc_bytes >> 20);
-    text_printf(t, "\n%lld programs (%lld x %lld x %lld), %lld a compute unit at a time; tensors of", (long long)sim_trace_programs(r->trace), (long long)g[0], (long long)g[1], (long long)g[2],
-                (long long)r->per_unit);
+    text_printf(t, "\n%lld programs (%lld x %lld x %lld), %lld a compute unit at a time; tensors of",
+        (long long)sim_trace_programs(r->trace), (long long)g[0], (long long)g[1], (long long)g[2],
+        (long long)r->per_unit);
     bytes_text(t, (double)sim_trace_bytes(r->trace));
-    if (r->n && r->cases[0].result.sample > 1) text_printf(t, "; one block of lines in %lld followed", (long long)r->cases[0].result.sample);
-    text_printf(t, "\n\n%-26s %7s %16s %16s %12s %12s  %22s %12s  %s\n", "remap", "L1 hit", "L2 hit", "last-level hit", "from memory", "to memory", "ms, best to worst", "x none", "at best by");
+    if (r->n && r->cases[0].result.sample > 1)
+        text_printf(t, "; one block of lines in %lld followed", (long long)r->cases[0].result.sample);
+    text_printf(t, "\n\n%-26s %7s %16s %16s %12s %12s  %22s %12s  %s\n", "remap", "L1 hit", "L2 hit",
+        "last-level hit", "from memory", "to memory", "ms, best to worst", "x none", "at best by");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
-        text_printf(t, "%-26s %6.1f%% %6.1f%% +- %4.2f%% ", label(t->arena, &r->cases[k]), 100 * sim_rate(x->l1), 100 * sim_rate(x->l2), 100 * x->l2_error);
+        text_printf(t, "%-26s %6.1f%% %6.1f%% +- %4.2f%% ", label(t->arena, &r->cases[k]),
+            100 * sim_rate(x->l1), 100 * sim_rate(x->l2), 100 * x->l2_error);
         if (d->llc_bytes) text_printf(t, "%6.1f%% +- %4.2f%%", 100 * sim_rate(x->llc), 100 * x->llc_error);
         else text_printf(t, "%16s", "-");
         text_puts(t, "   ");
         bytes_text(t, x->read_bytes);
         text_puts(t, "   ");
         bytes_text(t, x->write_bytes);
-        text_printf(t, "  %10.4f .. %8.4f %4.2f .. %4.2f  %s\n", x->seconds * 1e3, x->apart * 1e3, ratio(none->seconds, x->seconds), ratio(none->apart, x->apart), x->bound);
+        text_printf(t, "  %10.4f .. %8.4f %4.2f .. %4.2f  %s\n", x->seconds * 1e3, x->apart * 1e3,
+            ratio(none->seconds, x->seconds), ratio(none->apart, x->apart), x->bound);
     }
     print_guesses(r, t);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- JSON -------------------------------------------------------------------------------------------- */
 
 static void json_level(Text *t, const char *name, SimLevel l, double error)
 {
-    text_printf(t, "\"%s\": {\"lines\": %.0f, \"hit_rate\": %.6f, \"error\": %.6f}, ", name, l.accesses, sim_rate(l), error);
+    text_printf(t, "\"%s\": {\"lines\": %.0f, \"hit_rate\": %.6f, \"error\": %.6f}, ", name, l.accesses,
+        sim_rate(l), error);
 }
 
 void sim_json(const SimReport *r, Text *t)
@@ -77,26 +89,35 @@ void sim_json(const SimReport *r, Text *t)
     json_string(t, r->title);
     text_puts(t, ", \"device\": ");
     json_string(t, r->device->name);
-    text_printf(t, ", \"grid\": [%lld, %lld, %lld], \"per_unit\": %lld, \"line_bytes\": %lld, \"tensor_bytes\": %lld,\n \"guessed\": {\"addresses\": %s, \"masks\": %s, \"conditions\": %s, \"trip_counts\": %s},\n \"remaps\": [",
-                (long long)g[0], (long long)g[1], (long long)g[2], (long long)r->per_unit, (long long)r->device->line, (long long)sim_trace_bytes(r->trace),
-                guesses & SIM_GUESS_ADDRESS ? "true" : "false", guesses & SIM_GUESS_MASK ? "true" : "false", guesses & SIM_GUESS_CONDITION ? "true" : "false", guesses & SIM_GUESS_TRIPS ? "true" : "false");
+    text_printf(t,
+        ", \"grid\": [%lld, %lld, %lld], \"per_unit\": %lld, \"line_bytes\": %lld, \"tensor_bytes\": %lld,\n "
+        "\"guessed\": {\"addresses\": %s, \"masks\": %s, \"conditions\": %s, \"trip_counts\": %s},\n "
+        "\"remaps\": [",
+        (long long)g[0], (long long)g[1], (long long)g[2], (long long)r->per_unit, (long long)r->device->line,
+        (long long)sim_trace_bytes(r->trace), guesses & SIM_GUESS_ADDRESS ? "true" : "false",
+        guesses & SIM_GUESS_MASK ? "true" : "false", guesses & SIM_GUESS_CONDITION ? "true" : "false",
+        guesses & SIM_GUESS_TRIPS ? "true" : "false");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
         text_puts(t, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
         json_string(t, r->cases[k].name);
         text_puts(t, ", \"placed\": ");
         json_string(t, r->cases[k].placed);
-        text_printf(t, ", \"programs\": %lld, \"sample\": %lld, ", (long long)x->programs, (long long)x->sample);
+        text_printf(
+            t, ", \"programs\": %lld, \"sample\": %lld, ", (long long)x->programs, (long long)x->sample);
         json_level(t, "l1", x->l1, 0);
         json_level(t, "l2", x->l2, x->l2_error);
         json_level(t, "last_level", x->llc, x->llc_error);
-        text_printf(t, "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"flops\": %.0f, \"seconds_overlapped\": %.9g, \"seconds_apart\": %.9g, \"bound\": \"%s\"}", x->read_bytes, x->write_bytes,
-                    x->flops_8 + x->flops_16 + x->flops_32, x->seconds, x->apart, x->bound);
+        text_printf(t,
+            "\"read_bytes\": %.0f, \"written_bytes\": %.0f, \"flops\": %.0f, \"seconds_overlapped\": %.9g, "
+            "\"seconds_apart\": %.9g, \"bound\": \"%s\"}",
+            x->read_bytes, x->write_bytes, x->flops_8 + x->flops_16 + x->flops_32, x->seconds, x->apart,
+            x->bound);
     }
     text_puts(t, "\n ]}\n");
 }
 
-/* --- picture ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- picture ----------------------------------------------------------------------------------------- */
 
 enum { BAR = 22, BARS_W = 560, MAP = 288, MAX_CELLS = 96, COLUMNS = 3 };
 
@@ -118,9 +139,13 @@ static void xml_text(Text *t, const char *s)
 
 static void svg_bar(Text *t, int y, const char *what, double rate, double error, const char *fill)
 {
-    text_printf(t, "<rect x=\"200\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>", y, rate * 300, BAR / 2 - 1, fill);
-    if (error > 0) text_printf(t, "<path d=\"M%.1f %dH%.1f\" stroke=\"black\"/>", 200 + 300 * (rate - error), y + BAR / 4, 200 + 300 * (rate + error));
-    text_printf(t, "<text x=\"%.1f\" y=\"%d\" font-size=\"9\">%s %.1f%%</text>\n", 204 + 300 * rate, y + BAR / 2 - 2, what, 100 * rate);
+    text_printf(t, "<rect x=\"200\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>", y, rate * 300,
+        BAR / 2 - 1, fill);
+    if (error > 0)
+        text_printf(t, "<path d=\"M%.1f %dH%.1f\" stroke=\"black\"/>", 200 + 300 * (rate - error),
+            y + BAR / 4, 200 + 300 * (rate + error));
+    text_printf(t, "<text x=\"%.1f\" y=\"%d\" font-size=\"9\">%s %.1f%%</text>\n", 204 + 300 * rate,
+        y + BAR / 2 - 2, what, 100 * rate);
 }
 
 /* The plane of the first two grid axes at 0 of the third; a grid of one axis is wrapped into rows. */
@@ -132,7 +157,8 @@ static void svg_map(const SimReport *r, const SimCase *c, int x0, int y0, Text *
         for (rows = 1; rows * rows < n;) rows++;
         columns = rows ? (n + rows - 1) / rows : 0;
     }
-    int64_t step_i = rows / MAX_CELLS + 1, step_j = columns / MAX_CELLS + 1, shown_i = (rows + step_i - 1) / step_i, shown_j = (columns + step_j - 1) / step_j;
+    int64_t step_i = rows / MAX_CELLS + 1, step_j = columns / MAX_CELLS + 1,
+            shown_i = (rows + step_i - 1) / step_i, shown_j = (columns + step_j - 1) / step_j;
     int64_t most = shown_i > shown_j ? shown_i : shown_j;
     double cell = most ? (double)(MAP - 32) / (double)most : 1;
     text_printf(t, "<text x=\"%d\" y=\"%d\">", x0, y0 - 6);
@@ -143,8 +169,11 @@ static void svg_map(const SimReport *r, const SimCase *c, int x0, int y0, Text *
             int64_t at = i * step_i + j * step_j * rows;
             run = 1;
             if (at >= n) continue;
-            while (j + run < shown_j && i * step_i + (j + run) * step_j * rows < n && c->chiplet_of[i * step_i + (j + run) * step_j * rows] == c->chiplet_of[at]) run++;
-            text_printf(t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"", x0 + (double)j * cell, y0 + (double)i * cell, (double)run * cell, cell);
+            while (j + run < shown_j && i * step_i + (j + run) * step_j * rows < n &&
+                   c->chiplet_of[i * step_i + (j + run) * step_j * rows] == c->chiplet_of[at])
+                run++;
+            text_printf(t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"",
+                x0 + (double)j * cell, y0 + (double)i * cell, (double)run * cell, cell);
             colour(t, c->chiplet_of[at]);
             text_puts(t, "\"/>");
         }
@@ -154,11 +183,16 @@ static void svg_map(const SimReport *r, const SimCase *c, int x0, int y0, Text *
 void sim_svg(const SimReport *r, Text *t)
 {
     const int64_t *g = sim_trace_grid(r->trace);
-    int bars = 60 + r->n * (BAR + 8), maps = (r->n + COLUMNS - 1) / COLUMNS, height = bars + 60 + maps * MAP, width = COLUMNS * MAP + 40;
-    text_printf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", width, height);
+    int bars = 60 + r->n * (BAR + 8), maps = (r->n + COLUMNS - 1) / COLUMNS, height = bars + 60 + maps * MAP,
+        width = COLUMNS * MAP + 40;
+    text_printf(t,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+        width, height);
     text_puts(t, "<text x=\"20\" y=\"24\" font-size=\"14\">");
     xml_text(t, r->title);
-    text_printf(t, " on %s: hits in L2%s</text>\n", r->device->name, r->device->llc_bytes ? " and in the last-level cache" : "");
+    text_printf(t, " on %s: hits in L2%s</text>\n", r->device->name,
+        r->device->llc_bytes ? " and in the last-level cache" : "");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
         int y = 44 + k * (BAR + 8);
@@ -166,16 +200,25 @@ void sim_svg(const SimReport *r, Text *t)
         xml_text(t, label(t->arena, &r->cases[k]));
         text_puts(t, "</text>");
         svg_bar(t, y, "L2", sim_rate(x->l2), x->l2_error, "#4477aa");
-        if (r->device->llc_bytes) svg_bar(t, y + BAR / 2, "last level", sim_rate(x->llc), x->llc_error, "#aabbcc");
+        if (r->device->llc_bytes)
+            svg_bar(t, y + BAR / 2, "last level", sim_rate(x->llc), x->llc_error, "#aabbcc");
     }
-    text_printf(t, "<text x=\"20\" y=\"%d\">Which chiplet ran which tile: grid axis 0 (%lld) downwards, axis 1 (%lld) to the right%s</text>", bars + 10, (long long)g[0], (long long)g[1],
-                g[1] == 1 ? ", wrapped" : g[2] > 1 ? ", at 0 of axis 2" : "");
+    text_printf(t,
+        "<text x=\"20\" y=\"%d\">Which chiplet ran which tile: grid axis 0 (%lld) downwards, axis 1 (%lld) "
+        "to the right%s</text>",
+        bars + 10, (long long)g[0], (long long)g[1],
+        g[1] == 1  ? ", wrapped"
+        : g[2] > 1 ? ", at 0 of axis 2"
+                   : "");
     for (int64_t x = 0; x < r->device->chiplets && x < 32; x++) {
-        text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"", (int)(20 + x * 26), bars + 18);
+        text_printf(
+            t, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"", (int)(20 + x * 26), bars + 18);
         colour(t, (int)x);
-        text_printf(t, "\"/><text x=\"%d\" y=\"%d\" font-size=\"9\">%lld</text>", (int)(34 + x * 26), bars + 28, (long long)x);
+        text_printf(t, "\"/><text x=\"%d\" y=\"%d\" font-size=\"9\">%lld</text>", (int)(34 + x * 26),
+            bars + 28, (long long)x);
     }
     text_putc(t, '\n');
-    for (int k = 0; k < r->n; k++) svg_map(r, &r->cases[k], 20 + k % COLUMNS * MAP, bars + 60 + k / COLUMNS * MAP, t);
+    for (int k = 0; k < r->n; k++)
+        svg_map(r, &r->cases[k], 20 + k % COLUMNS * MAP, bars + 60 + k / COLUMNS * MAP, t);
     text_puts(t, "</svg>\n");
 }

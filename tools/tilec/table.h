@@ -5,6 +5,6 @@
 
 /* The table of --table; none without it. False after diagnostics. */
 bool table_read(Input *, TuneFile *);
-/* Binds what the nearest entry says of this variant: of the first target that has entries for it, whose consts agree, nearest in the extents that are bound. What
- * is bound already stays. */
+/* Binds what the nearest entry says of this variant: of the first target that has entries for it, whose
+ * consts agree, nearest in the extents that are bound. What is bound already stays. */
 void table_apply(Input *, const TuneFile *, Variant *);

@@ -5,32 +5,44 @@
 #include <stdlib.h>
 
 bool dtype_of(tile_dtype t, DType *d)
-{
-    return dtype_parse(tile_dtype_name(t), strlen(tile_dtype_name(t)), d);
-}
+{ return dtype_parse(tile_dtype_name(t), strlen(tile_dtype_name(t)), d); }
 
 bool split_binding(Tool *t, const char *option, const char *text, const char **name, const char **rest)
 {
     const char *eq = strchr(text, '=');
-    if (!eq || eq == text || !eq[1]) { tool_usage(t, "%s wants NAME=VALUE, not `%s`", option, text); return false; }
+    if (!eq || eq == text || !eq[1]) {
+        tool_usage(t, "%s wants NAME=VALUE, not `%s`", option, text);
+        return false;
+    }
     *name = arena_strndup(&t->arena, text, (size_t)(eq - text));
     *rest = eq + 1;
     return true;
 }
 
-/* --- extents ------------------------------------------------------------------------------------------------------------ */
+/* --- extents ----------------------------------------------------------------------------------------- */
 
 static const Extent *find_extent(const Extents *known, const char *name, size_t n)
 {
     for (size_t i = 0; i < known->len; i++)
-        if (strlen(known->data[i].name) == n && !strncmp(known->data[i].name, name, n)) return &known->data[i];
+        if (strlen(known->data[i].name) == n && !strncmp(known->data[i].name, name, n))
+            return &known->data[i];
     return NULL;
 }
 
-/* sum = product {(+|-) product}, product = atom {(*|/|%) atom}, atom = number | name | ( sum ) | (cdiv|min|max) ( sum , sum ) */
-typedef struct Expr { const char *p; const Extents *known; const char *missing; int depth; bool bad; } Expr;
+/* sum = product {(+|-) product}, product = atom {(*|/|%) atom}, atom = number | name | ( sum ) |
+ * (cdiv|min|max) ( sum , sum ) */
+typedef struct Expr {
+    const char *p;
+    const Extents *known;
+    const char *missing;
+    int depth;
+    bool bad;
+} Expr;
 
-static void blanks(Expr *e) { while (*e->p == ' ') e->p++; }
+static void blanks(Expr *e)
+{
+    while (*e->p == ' ') e->p++;
+}
 static int64_t sum(Expr *);
 
 static int64_t atom(Expr *e)
@@ -39,7 +51,8 @@ static int64_t atom(Expr *e)
     size_t n = strspn(e->p, "0123456789");
     if (n) {
         int64_t v = 0;
-        for (; n; n--, e->p++) e->bad |= __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *e->p - '0', &v);
+        for (; n; n--, e->p++)
+            e->bad |= __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *e->p - '0', &v);
         return v;
     }
     if (*e->p == '(' && e->depth < 32) {
@@ -53,7 +66,10 @@ static int64_t atom(Expr *e)
         return v;
     }
     n = strspn(e->p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-    if (!n) { e->bad = true; return 0; }
+    if (!n) {
+        e->bad = true;
+        return 0;
+    }
     const char *name = e->p;
     if (e->p[n] == '(' && e->depth < 32) {
         e->p += n + 1;
@@ -108,32 +124,38 @@ static int extent_of(Tool *t, const tile_param_info *p, int axis, const Extents 
     *out = sum(&e);
     if (e.missing) {
         size_t n = strspn(e.missing, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        return tool_error(t, "the extent %.*s of %s is not known: no --in tells it; give --set %.*s=...", (int)n, e.missing, p->name, (int)n, e.missing);
+        return tool_error(t, "the extent %.*s of %s is not known: no --in tells it; give --set %.*s=...",
+            (int)n, e.missing, p->name, (int)n, e.missing);
     }
-    if (e.bad || *e.p || *out < 0) return tool_error(t, "axis %d of %s has the extent `%s`, which is no whole number of at least 0", axis, p->name, p->dims[axis]);
+    if (e.bad || *e.p || *out < 0)
+        return tool_error(t, "axis %d of %s has the extent `%s`, which is no whole number of at least 0",
+            axis, p->name, p->dims[axis]);
     return EXIT_OK;
 }
 
 static bool is_name(const char *s)
 {
-    return *s && !(*s >= '0' && *s <= '9') && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
+    return *s && !(*s >= '0' && *s <= '9') &&
+           !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
 }
 
 int tensor_bind(Tool *t, const tile_param_info *p, const HostTensor *h, const char *from, Extents *known)
 {
-    if (h->rank != p->rank) return tool_error(t, "%s: %s has %d ax%s, the kernel's %s has %d", from, p->name, h->rank, h->rank == 1 ? "is" : "es", p->name, p->rank);
+    if (h->rank != p->rank)
+        return tool_error(t, "%s: %s has %d ax%s, the kernel's %s has %d", from, p->name, h->rank,
+            h->rank == 1 ? "is" : "es", p->name, p->rank);
     for (int a = 0; a < p->rank; a++) {
         if (!is_name(p->dims[a])) continue;
         const Extent *x = find_extent(known, p->dims[a], strlen(p->dims[a]));
         if (!x) vec_push(&t->arena, known, ((Extent){ p->dims[a], h->shape[a], from }));
         else if (x->value != h->shape[a])
-            return tool_error(t, "%s: axis %d of %s is the extent %s, here %lld, but %lld by %s", from, a, p->name, p->dims[a], (long long)h->shape[a],
-                              (long long)x->value, x->from);
+            return tool_error(t, "%s: axis %d of %s is the extent %s, here %lld, but %lld by %s", from, a,
+                p->name, p->dims[a], (long long)h->shape[a], (long long)x->value, x->from);
     }
     return EXIT_OK;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------ */
 
 static int allocate(Tool *t, const char *name, HostTensor *h)
 {
@@ -162,7 +184,7 @@ int tensor_make(Tool *t, const tile_param_info *p, const Extents *known, HostTen
     return allocate(t, p->name, h);
 }
 
-/* --- sources -------------------------------------------------------------------------------------------------------------- */
+/* --- sources ----------------------------------------------------------------------------------------- */
 
 static int read_npy(Tool *t, const tile_param_info *p, const char *path, HostTensor *h)
 {
@@ -172,14 +194,16 @@ static int read_npy(Tool *t, const tile_param_info *p, const char *path, HostTen
     const char *why = npy_parse(&t->arena, file.data, file.len, &npy);
     if (why) return tool_error(t, "%s: %s", path, why);
     if (!npy_holds(&npy, h->dtype))
-        return tool_error(t, "%s holds elements of type %s, but %s is %s (%s)", path, npy_type_name(&t->arena, &npy), p->name, tile_dtype_name(p->dtype), npy_descr(h->dtype));
+        return tool_error(t, "%s holds elements of type %s, but %s is %s (%s)", path,
+            npy_type_name(&t->arena, &npy), p->name, tile_dtype_name(p->dtype), npy_descr(h->dtype));
     h->rank = npy.rank;
     memcpy(h->shape, npy.shape, sizeof h->shape);
     int code = allocate(t, p->name, h);
     if (code) return code;
     npy_strides(&npy, h->strides);
     memcpy(h->data, file.data + npy.offset, npy.bytes);
-    for (size_t i = 0; h->dtype == DT_BOOL && i < npy.bytes; i++) ((char *)h->data)[i] = ((char *)h->data)[i] != 0;
+    for (size_t i = 0; h->dtype == DT_BOOL && i < npy.bytes; i++)
+        ((char *)h->data)[i] = ((char *)h->data)[i] != 0;
     return EXIT_OK;
 }
 
@@ -192,9 +216,15 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-typedef struct Fill { enum { FILL_RANDOM, FILL_ZEROS, FILL_ONES } kind; uint64_t seed; bool ranged; double lo, hi; } Fill;
+typedef struct Fill {
+    enum { FILL_RANDOM, FILL_ZEROS, FILL_ONES } kind;
+    uint64_t seed;
+    bool ranged;
+    double lo, hi;
+} Fill;
 
-/* Floats are uniform in [lo, hi), -1 to 1 unless given; integers are any of lo .. hi, -8 .. 8 (unsigned 0 .. 8) unless given. */
+/* Floats are uniform in [lo, hi), -1 to 1 unless given; integers are any of lo .. hi, -8 .. 8 (unsigned 0 ..
+ * 8) unless given. */
 static void fill(const Fill *f, HostTensor *h)
 {
     uint64_t state = f->seed;
@@ -204,9 +234,11 @@ static void fill(const Fill *f, HostTensor *h)
     double hi = f->ranged ? f->hi : h->dtype == DT_BOOL || real ? 1 : 8;
     for (size_t i = 0; i < h->bytes / size; i++) {
         double unit = (double)(next_random(&state) >> 11) * 0x1p-53, v = f->kind;
-        if (f->kind == FILL_RANDOM) v = real ? lo + unit * (hi - lo) : lo + (double)(int64_t)(unit * (hi - lo + 1));
+        if (f->kind == FILL_RANDOM)
+            v = real ? lo + unit * (hi - lo) : lo + (double)(int64_t)(unit * (hi - lo + 1));
         else v = f->kind == FILL_ONES;
-        Scalar s = real ? scalar_float(scalar_round(h->dtype, v)) : scalar_int(scalar_wrap(h->dtype, (int64_t)v));
+        Scalar s =
+            real ? scalar_float(scalar_round(h->dtype, v)) : scalar_int(scalar_wrap(h->dtype, (int64_t)v));
         scalar_store(h->dtype, s, (char *)h->data + i * size);
     }
 }
@@ -222,16 +254,21 @@ static bool take_number(const char **p, double *v)
 }
 
 /* [:TYPE[extents]][:SEED[:LO:HI]] behind `random`, `zeros`, `ones` */
-static int made_up(Tool *t, const tile_param_info *p, const char *source, const char *rest, Fill f, const Extents *known, HostTensor *h)
+static int made_up(Tool *t, const tile_param_info *p, const char *source, const char *rest, Fill f,
+    const Extents *known, HostTensor *h)
 {
-    const char *wrong = "%s: `%s` is not understood; write random:f16[2, 64]:SEED, random:SEED:LO:HI, zeros:f16[2, 64], or a file";
+    const char *wrong = "%s: `%s` is not understood; write random:f16[2, 64]:SEED, random:SEED:LO:HI, "
+                        "zeros:f16[2, 64], or a file";
     int code = EXIT_OK;
     const char *open = strchr(rest, '[');
     double seed = 0;
     if (open) {
         DType d;
-        if (*rest != ':' || !dtype_parse(rest + 1, (size_t)(open - rest) - 1, &d)) return tool_usage(t, wrong, p->name, source);
-        if (d != h->dtype) return tool_error(t, "%s: `%s` is not of the kernel's type %s", p->name, source, tile_dtype_name(p->dtype));
+        if (*rest != ':' || !dtype_parse(rest + 1, (size_t)(open - rest) - 1, &d))
+            return tool_usage(t, wrong, p->name, source);
+        if (d != h->dtype)
+            return tool_error(
+                t, "%s: `%s` is not of the kernel's type %s", p->name, source, tile_dtype_name(p->dtype));
         h->rank = 0;
         for (rest = open + 1; *rest != ']'; rest += strspn(rest, ", ")) {
             size_t n = strspn(rest, "0123456789");
@@ -246,7 +283,8 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
     }
     if (code) return code;
     if (*rest && !take_number(&rest, &seed)) return tool_usage(t, wrong, p->name, source);
-    if (*rest && !(take_number(&rest, &f.lo) && take_number(&rest, &f.hi) && !*rest && f.lo <= f.hi)) return tool_usage(t, wrong, p->name, source);
+    if (*rest && !(take_number(&rest, &f.lo) && take_number(&rest, &f.hi) && !*rest && f.lo <= f.hi))
+        return tool_usage(t, wrong, p->name, source);
     f.ranged = f.lo != f.hi || f.lo != 0;
     f.seed = (uint64_t)(int64_t)seed;
     fill(&f, h);
@@ -255,12 +293,15 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
 
 int tensor_read(Tool *t, const tile_param_info *p, const char *source, const Extents *known, HostTensor *h)
 {
-    static const char *const kinds[] = { [FILL_RANDOM] = "random", [FILL_ZEROS] = "zeros", [FILL_ONES] = "ones" };
+    static const char *const kinds[] = {
+        [FILL_RANDOM] = "random", [FILL_ZEROS] = "zeros", [FILL_ONES] = "ones"
+    };
     *h = (HostTensor){ .rank = p->rank };
     dtype_of(p->dtype, &h->dtype);
     for (int k = 0; k < 3; k++) {
         size_t n = strlen(kinds[k]);
-        if (!strncmp(source, kinds[k], n) && (!source[n] || source[n] == ':')) return made_up(t, p, source, source + n, (Fill){ .kind = k }, known, h);
+        if (!strncmp(source, kinds[k], n) && (!source[n] || source[n] == ':'))
+            return made_up(t, p, source, source + n, (Fill){ .kind = k }, known, h);
     }
     return read_npy(t, p, source, h);
 }

@@ -5,7 +5,11 @@
 #include "ir/scalar.h"
 
 /* Names with whole numbers: extents. */
-typedef struct Extent { const char *name; int64_t value; const char *from; } Extent;      /* from: who said so, for messages */
+typedef struct Extent {
+    const char *name;
+    int64_t value;
+    const char *from;
+} Extent; /* from: who said so, for messages */
 typedef VEC(Extent) Extents;
 
 /* A tensor on the host. */
@@ -13,14 +17,15 @@ typedef struct HostTensor {
     DType dtype;
     int rank;
     int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK];
-    void *data; size_t bytes;
+    void *data;
+    size_t bytes;
 } HostTensor;
 
 bool dtype_of(tile_dtype, DType *);
 /* `NAME=REST` taken apart; false after a message naming the option. */
 bool split_binding(Tool *, const char *option, const char *text, const char **name, const char **rest);
-/* What --in says of parameter `p`: a file, or random, zeros, ones. Extents that the source does not name are taken from `known`.
- * EXIT_OK, or an exit code after a message. */
+/* What --in says of parameter `p`: a file, or random, zeros, ones. Extents that the source does not name are
+ * taken from `known`. EXIT_OK, or an exit code after a message. */
 int tensor_read(Tool *, const tile_param_info *p, const char *source, const Extents *known, HostTensor *);
 /* A row-major tensor of zeros of the extents that p's dims have in `known`. */
 int tensor_make(Tool *, const tile_param_info *p, const Extents *known, HostTensor *);

@@ -3,7 +3,7 @@
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>
 
-/* --- the loop to draw ------------------------------------------------------------------------------------------------------ */
+/* --- the loop to draw -------------------------------------------------------------------------------- */
 
 static bool is_loop(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE; }
 static bool is_product(Op op) { return op == OP_MMA || op == OP_MMA_SYNC || op == OP_WGMMA; }
@@ -20,14 +20,22 @@ static int work_of(const Block *b)
     return n;
 }
 
-/* The loop that does most in one iteration, a loop in another counting four times as much; marked edges (what mask-peel left over) count little. */
+/* The loop that does most in one iteration, a loop in another counting four times as much; marked edges (what
+ * mask-peel left over) count little. */
 static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_t *most)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         if (kernel_is_roles(i->op)) continue;
         int64_t inside = is_loop(i) && weight < (int64_t)1 << 40 ? 4 * weight : weight;
-        int64_t n = is_loop(i) ? (work_of(i->blocks[i->n_blocks - 1]) + (i->n_blocks > 1 ? work_of(i->blocks[0]) : 0)) * inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1) : 0;
-        if (n > *most) { *most = n; *best = i; }
+        int64_t n =
+            is_loop(i)
+                ? (work_of(i->blocks[i->n_blocks - 1]) + (i->n_blocks > 1 ? work_of(i->blocks[0]) : 0)) *
+                      inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1)
+                : 0;
+        if (n > *most) {
+            *most = n;
+            *best = i;
+        }
         for (int k = 0; k < i->n_blocks; k++) main_loop(i->blocks[k], inside, best, most);
     }
 }
@@ -44,14 +52,18 @@ static const Instr *find_roles(const Block *b)
     return NULL;
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------------- */
 
 typedef struct Draw {
     Session *s;
     const Func *f;
     Track *track;
-    VEC(struct { const Value *v; size_t span; }) flying;
-    bool math;                  /* the last span is arithmetic that more may join */
+    VEC(struct {
+        const Value *v;
+        size_t span;
+    })
+    flying;
+    bool math; /* the last span is arithmetic that more may join */
 } Draw;
 
 static const char *value_name(Draw *d, const Value *v)
@@ -90,17 +102,25 @@ static void step(Draw *d, const Instr *i, Lane lane, const char *name, const cha
 static void add_math(Draw *d, const Instr *i)
 {
     const char *op = op_info[i->op].name;
-    if (!d->math) { step(d, i, LANE_MATH, op, op); d->math = true; return; }
+    if (!d->math) {
+        step(d, i, LANE_MATH, op, op);
+        d->math = true;
+        return;
+    }
     Span *span = &d->track->spans.data[d->track->spans.len - 1];
     size_t n = strlen(op);
     const char *end = span->text + strlen(span->text), *last = end;
     while (last > span->text && last[-1] != ' ') last--;
     bool counted = *last == 'x' && last[1] >= '0' && last[1] <= '9';
     const char *word = last;
-    if (counted) { word = last - 1; while (word > span->text && word[-1] != ' ') word--; }
+    if (counted) {
+        word = last - 1;
+        while (word > span->text && word[-1] != ' ') word--;
+    }
     if (!strncmp(word, op, n) && (word[n] == 0 || word[n] == ' ')) {
         int count = counted ? atoi(last + 1) : 1;
-        span->text = arena_printf(&d->s->arena, "%.*s%s x%d", (int)(word - span->text), span->text, op, count + 1);
+        span->text =
+            arena_printf(&d->s->arena, "%.*s%s x%d", (int)(word - span->text), span->text, op, count + 1);
     } else if (strlen(span->text) < 160) span->text = arena_printf(&d->s->arena, "%s, %s", span->text, op);
 }
 
@@ -108,8 +128,8 @@ static void issue(Draw *d, const Instr *i)
 {
     const Value *r = ir_result(i);
     const Type *a = ir_operand(i, 0)->type;
-    const char *text = arena_printf(&d->s->arena, "product %s: %s by %lld%s", value_name(d, r), shape(d, r->type), (long long)a->shape[a->rank - 1],
-                                    i->op == OP_WGMMA ? ", issued" : "");
+    const char *text = arena_printf(&d->s->arena, "product %s: %s by %lld%s", value_name(d, r),
+        shape(d, r->type), (long long)a->shape[a->rank - 1], i->op == OP_WGMMA ? ", issued" : "");
     step(d, i, LANE_MATRIX, value_name(d, r), text);
     if (i->op != OP_WGMMA) return;
     Span *span = &d->track->spans.data[d->track->spans.len - 1];
@@ -121,7 +141,9 @@ static void issue(Draw *d, const Instr *i)
 static const Value *issued_before(const Value *v)
 {
     const Instr *loop = v->def ? NULL : v->block->parent;
-    return loop && loop->op == OP_WHILE && v->block == loop->blocks[0] ? ir_operand(ir_terminator(loop->blocks[1]), v->index) : v;
+    return loop && loop->op == OP_WHILE && v->block == loop->blocks[0]
+               ? ir_operand(ir_terminator(loop->blocks[1]), v->index)
+               : v;
 }
 
 static void wait_products(Draw *d, const Instr *i)
@@ -139,7 +161,8 @@ static void wait_products(Draw *d, const Instr *i)
         text_printf(&names, "%s%s", k ? ", " : "", value_name(d, v));
     }
     const char *list = names.data ? names.data : "";
-    step(d, i, LANE_WAIT, arena_printf(&d->s->arena, "wait %s", list), arena_printf(&d->s->arena, "wait for product %s", list));
+    step(d, i, LANE_WAIT, arena_printf(&d->s->arena, "wait %s", list),
+        arena_printf(&d->s->arena, "wait for product %s", list));
 }
 
 static const char *param_of(Draw *d, const Instr *i)
@@ -154,27 +177,62 @@ static void visit(Draw *d, const Instr *i)
 {
     Arena *a = &d->s->arena;
     switch ((int)i->op) {
-    case OP_MMA: case OP_MMA_SYNC: case OP_WGMMA: issue(d, i); return;
+    case OP_MMA:
+    case OP_MMA_SYNC:
+    case OP_WGMMA: issue(d, i); return;
     case OP_WGMMA_WAIT: wait_products(d, i); return;
-    case OP_RING_FILL: case OP_RING_PUT: {
+    case OP_RING_FILL:
+    case OP_RING_PUT: {
         const Type *t = ir_operand(i, 0)->type;
         const char *name = ring_name(d, ir_operand(i, 0));
-        step(d, i, LANE_COPY, name, arena_printf(a, "copy %s into a free slot of %lld", name, (long long)t->shape[0]));
+        step(d, i, LANE_COPY, name,
+            arena_printf(a, "copy %s into a free slot of %lld", name, (long long)t->shape[0]));
         return;
     }
-    case OP_COPY: { const char *name = value_name(d, ir_operand(i, 1)); step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name)); return; }
-    case OP_COPY_WAIT: step(d, i, LANE_WAIT, "copies", arena_printf(a, "wait until %lld groups of copies are in flight", (long long)ir_attr_int(i, ATTR_DEPTH, 0))); return;
-    case OP_RING_GET: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name), arena_printf(a, "wait for a full slot of %s", name)); return; }
-    case OP_RING_RELEASE: { const char *name = ring_name(d, ir_operand(i, 0)); step(d, i, LANE_WAIT, arena_printf(a, "free %s", name), arena_printf(a, "give the slot of %s back", name)); return; }
+    case OP_COPY: {
+        const char *name = value_name(d, ir_operand(i, 1));
+        step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name));
+        return;
+    }
+    case OP_COPY_WAIT:
+        step(d, i, LANE_WAIT, "copies",
+            arena_printf(a, "wait until %lld groups of copies are in flight",
+                (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
+        return;
+    case OP_RING_GET: {
+        const char *name = ring_name(d, ir_operand(i, 0));
+        step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name),
+            arena_printf(a, "wait for a full slot of %s", name));
+        return;
+    }
+    case OP_RING_RELEASE: {
+        const char *name = ring_name(d, ir_operand(i, 0));
+        step(d, i, LANE_WAIT, arena_printf(a, "free %s", name),
+            arena_printf(a, "give the slot of %s back", name));
+        return;
+    }
     case OP_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
     case OP_TURN_WAIT: step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit"); return;
     case OP_TURN_PASS: step(d, i, LANE_WAIT, "turn", "hand the turn on"); return;
-    case OP_LOAD: case OP_GATHER: step(d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i))); return;
-    case OP_STORE: case OP_SCATTER: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
-        step(d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
+    case OP_LOAD:
+    case OP_GATHER:
+        step(
+            d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
         return;
-    case OP_SHARED_READ: case OP_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
-    case OP_SPLAT: case OP_ARANGE: case OP_BROADCAST: case OP_RESHAPE: case OP_MATERIALIZE: return;
+    case OP_STORE:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS:
+        step(
+            d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
+        return;
+    case OP_SHARED_READ:
+    case OP_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_MATERIALIZE: return;
     default: break;
     }
     if (i->n_blocks && i->op != OP_REDUCE && i->op != OP_SCAN) {
@@ -199,7 +257,8 @@ static void add_track(Session *s, const Func *f, const char *title, const Block 
     main_loop(b, 1, &loop, &most);
     if (loop && loop->loc.file) diag_position(s, loop->loc, &track.line, &column);
     walk(&d, loop ? loop->blocks[loop->n_blocks - 1] : b);
-    if (loop && loop->n_blocks > 1) walk(&d, loop->blocks[0]);     /* the arithmetic on what the end of the turn before issued */
+    if (loop && loop->n_blocks > 1)
+        walk(&d, loop->blocks[0]); /* the arithmetic on what the end of the turn before issued */
     for (size_t k = 0; k < track.spans.len; k++)
         if (track.spans.data[k].open) track.spans.data[k].end = track.steps;
     vec_push(&s->arena, out, track);
@@ -208,20 +267,24 @@ static void add_track(Session *s, const Func *f, const char *title, const Block 
 void timeline_build(Session *s, const Func *f, Timeline *out)
 {
     const Instr *roles = find_roles(f->body);
-    if (!roles) { add_track(s, f, "every program", f->body, out); return; }
+    if (!roles) {
+        add_track(s, f, "every program", f->body, out);
+        return;
+    }
     add_track(s, f, "producer", roles->blocks[0], out);
     if (roles->op == OP_FILLED_ROLES) add_track(s, f, "fillers", roles->blocks[2], out);
     add_track(s, f, "consumers", roles->blocks[1], out);
 }
 
-/* --- text ---------------------------------------------------------------------------------------------------------------------- */
+/* --- text -------------------------------------------------------------------------------------------- */
 
 enum { FLIGHTS = 4, CELL = 6 };
 
-/* Products in flight stand in columns of their own: a name where one is issued, bars until it is waited for. */
+/* Products in flight stand in columns of their own: a name where one is issued, bars until it is waited for.
+ */
 static void text_track(const Track *t, Text *out)
 {
-    size_t in[FLIGHTS] = { 0 };     /* span + 1 */
+    size_t in[FLIGHTS] = { 0 }; /* span + 1 */
     bool flights = false;
     for (size_t k = 0; k < t->spans.len; k++) flights |= t->spans.data[k].end > t->spans.data[k].begin;
     text_printf(out, "%s: ", t->title);
@@ -233,18 +296,29 @@ static void text_track(const Track *t, Text *out)
         text_printf(out, "  %4d  ", s->begin + 1);
         for (int slot = 0; flights && slot < FLIGHTS; slot++) {
             const Span *flying = in[slot] ? &t->spans.data[in[slot] - 1] : NULL;
-            if (flying && !flying->open && flying->end == s->begin) { text_printf(out, "%-*s", CELL, "'"); in[slot] = 0; continue; }
-            if (flying) { text_printf(out, "%-*s", CELL, "|"); continue; }
+            if (flying && !flying->open && flying->end == s->begin) {
+                text_printf(out, "%-*s", CELL, "'");
+                in[slot] = 0;
+                continue;
+            }
+            if (flying) {
+                text_printf(out, "%-*s", CELL, "|");
+                continue;
+            }
             bool here = s->end > s->begin;
             for (int other = 0; other < slot; other++) here &= in[other] != k + 1;
-            if (here) { in[slot] = k + 1; text_printf(out, "%-*.*s", CELL, CELL - 1, s->name); }
-            else text_printf(out, "%-*s", CELL, "");
+            if (here) {
+                in[slot] = k + 1;
+                text_printf(out, "%-*.*s", CELL, CELL - 1, s->name);
+            } else text_printf(out, "%-*s", CELL, "");
         }
         if (s->line) text_printf(out, "%6d  %s\n", s->line, s->text);
         else text_printf(out, "%6s  %s\n", "", s->text);
     }
     for (int slot = 0; slot < FLIGHTS; slot++)
-        if (in[slot]) text_printf(out, "        %s is waited for in the next iteration\n", t->spans.data[in[slot] - 1].name);
+        if (in[slot])
+            text_printf(
+                out, "        %s is waited for in the next iteration\n", t->spans.data[in[slot] - 1].name);
 }
 
 void timeline_text(const Timeline *t, Text *out)
@@ -252,18 +326,23 @@ void timeline_text(const Timeline *t, Text *out)
     for (size_t k = 0; k < t->len; k++) text_track(&t->data[k], out);
 }
 
-/* --- SVG ----------------------------------------------------------------------------------------------------------------------- */
+/* --- SVG --------------------------------------------------------------------------------------------- */
 
 enum { LEFT = 110, STEP = 62, ROW = 24, GAP = 24 };
 
-static const struct { const char *name, *fill; } lanes[LANE_COUNT] = {
-    { "copies", "#66ccee" }, { "waits", "#cccccc" }, { "matrix unit", "#ee8899" }, { "arithmetic", "#ddcc77" }, { "memory", "#88ccaa" },
+static const struct {
+    const char *name, *fill;
+} lanes[LANE_COUNT] = {
+    { "copies", "#66ccee" },
+    { "waits", "#cccccc" },
+    { "matrix unit", "#ee8899" },
+    { "arithmetic", "#ddcc77" },
+    { "memory", "#88ccaa" },
 };
 
 static void escape(Text *t, const char *s, size_t most)
 {
-    for (; *s && most; s++, most--)
-        switch (*s) {
+    for (; *s && most; s++, most--) switch (*s) {
         case '<': text_puts(t, "&lt;"); break;
         case '>': text_puts(t, "&gt;"); break;
         case '&': text_puts(t, "&amp;"); break;
@@ -272,13 +351,15 @@ static void escape(Text *t, const char *s, size_t most)
         }
 }
 
-/* Where step `n` begins: arithmetic is as wide as it has operations, up to six times the rest. Every step has one span. */
+/* Where step `n` begins: arithmetic is as wide as it has operations, up to six times the rest. Every step has
+ * one span. */
 static int x_of(const Track *k, int n)
 {
     int x = LEFT;
     for (size_t i = 0; i < k->spans.len && k->spans.data[i].begin < n; i++) {
         int ops = 1;
-        for (const char *p = k->spans.data[i].text; k->spans.data[i].lane == LANE_MATH && *p; p++) ops += *p == ',';
+        for (const char *p = k->spans.data[i].text; k->spans.data[i].lane == LANE_MATH && *p; p++)
+            ops += *p == ',';
         x += STEP * (ops < 2 ? 2 : ops > 12 ? 12 : ops) / 2;
     }
     return x;
@@ -287,11 +368,13 @@ static int x_of(const Track *k, int n)
 static void svg_span(const Track *k, const Span *s, int y, int part, Text *t)
 {
     int x = x_of(k, s->begin), width = x_of(k, s->end > s->begin ? s->end : s->begin + 1) - x - 4;
-    text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\"%s><title>", x, y + part * ROW, width, ROW - 4, lanes[s->lane].fill,
-                s->open ? " stroke=\"black\" stroke-dasharray=\"3 2\"" : "");
+    text_printf(t, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\"%s><title>", x,
+        y + part * ROW, width, ROW - 4, lanes[s->lane].fill,
+        s->open ? " stroke=\"black\" stroke-dasharray=\"3 2\"" : "");
     escape(t, s->text, 400);
     if (s->line) text_printf(t, " (line %d)", s->line);
-    text_printf(t, "</title></rect><text x=\"%d\" y=\"%d\" font-size=\"10\">", x + 4, y + part * ROW + ROW - 10);
+    text_printf(
+        t, "</title></rect><text x=\"%d\" y=\"%d\" font-size=\"10\">", x + 4, y + part * ROW + ROW - 10);
     escape(t, s->lane == LANE_MATH ? s->text : s->name, (size_t)width / 5 - 1);
     text_puts(t, "</text>\n");
 }
@@ -323,9 +406,12 @@ static int svg_track(const Track *k, int y, Text *t)
     for (int lane = 0; lane < LANE_COUNT; lane++) {
         int rows = lane_rows(k, lane), n = 0;
         if (t && rows) {
-            text_printf(t, "<text x=\"8\" y=\"%d\">%s</text><line x1=\"8\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"#dddddd\"/>\n", top + 14, lanes[lane].name, x_of(k, k->steps),
-                        top + rows * ROW - 2, top + rows * ROW - 2);
-            for (size_t i = 0; i < k->spans.len; i++) if ((int)k->spans.data[i].lane == lane) svg_span(k, &k->spans.data[i], top, n++ % rows, t);
+            text_printf(t,
+                "<text x=\"8\" y=\"%d\">%s</text><line x1=\"8\" x2=\"%d\" y1=\"%d\" y2=\"%d\" "
+                "stroke=\"#dddddd\"/>\n",
+                top + 14, lanes[lane].name, x_of(k, k->steps), top + rows * ROW - 2, top + rows * ROW - 2);
+            for (size_t i = 0; i < k->spans.len; i++)
+                if ((int)k->spans.data[i].lane == lane) svg_span(k, &k->spans.data[i], top, n++ % rows, t);
         }
         top += rows * ROW;
     }
@@ -340,8 +426,11 @@ void timeline_svg(const char *title, const Timeline *line, Text *t)
         if (x > width) width = x;
         height += svg_track(&line->data[k], 0, NULL);
     }
-    text_printf(t, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">", width + 12, height - GAP);
+    text_printf(t,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+        "font-size=\"12\">\n"
+        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">",
+        width + 12, height - GAP);
     escape(t, title, 300);
     text_puts(t, " (program order, not time)</text>\n");
     for (size_t k = 0; k < line->len; k++) y += svg_track(&line->data[k], y, t);

@@ -1,5 +1,6 @@
-/* timeline.h: one iteration of a kernel's main loop as steps in program order: what is copied, multiplied, computed, waited for, by which role. Steps
- * are not times; a product is drawn from where it is issued to where it is waited for. */
+/* timeline.h: one iteration of a kernel's main loop as steps in program order: what is copied, multiplied,
+ * computed, waited for, by which role. Steps are not times; a product is drawn from where it is issued to
+ * where it is waited for. */
 #pragma once
 #include "ir/ir.h"
 
@@ -7,16 +8,16 @@ typedef enum Lane { LANE_COPY, LANE_WAIT, LANE_MATRIX, LANE_MATH, LANE_MEMORY, L
 
 typedef struct Span {
     Lane lane;
-    int begin, end;             /* steps; end > begin where it lasts until it is waited for */
-    bool open;                  /* waited for in the next iteration */
-    const char *name, *text;    /* short, and all there is to say */
-    int line;                   /* of the .tile file, 0 unknown */
+    int begin, end;          /* steps; end > begin where it lasts until it is waited for */
+    bool open;               /* waited for in the next iteration */
+    const char *name, *text; /* short, and all there is to say */
+    int line;                /* of the .tile file, 0 unknown */
 } Span;
 
 /* What one role (or the whole program) does. */
 typedef struct Track {
     const char *title;
-    int line;                   /* of the loop, 0: the program has none */
+    int line; /* of the loop, 0: the program has none */
     int steps;
     VEC(Span) spans;
 } Track;

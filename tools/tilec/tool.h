@@ -5,28 +5,36 @@
 #include <stdio.h>
 
 /* What must be undone when the run ends, also when it ends because memory ran out. */
-typedef struct ToolCleanup { void (*fn)(void *); void *ptr; struct ToolCleanup *next; } ToolCleanup;
+typedef struct ToolCleanup {
+    void (*fn)(void *);
+    void *ptr;
+    struct ToolCleanup *next;
+} ToolCleanup;
 
-/* One run of the command. All memory comes from `alloc` and is freed at the end; running out of it ends the run with a message. */
+/* One run of the command. All memory comes from `alloc` and is freed at the end; running out of it ends the
+ * run with a message. */
 typedef struct Tool {
     Allocator alloc;
     Arena arena;
     jmp_buf oom;
-    ToolCleanup *cleanups;  /* the latest first */
-    FILE *out, *err;        /* stdout and stderr */
-    const char *standard_input; size_t standard_input_len;      /* once `-` was read, so that it can be read again */
+    ToolCleanup *cleanups; /* the latest first */
+    FILE *out, *err;       /* stdout and stderr */
+    const char *standard_input;
+    size_t standard_input_len; /* once `-` was read, so that it can be read again */
 } Tool;
 
-enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };   /* done; the input is at fault; the command line is */
+enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 }; /* done; the input is at fault; the command line is */
 
 /* The whole command: an exit code. Nothing of the run is left when it returns. */
 int tool_main(int argc, char **argv, Allocator, FILE *out, FILE *err);
-/* fn(ptr) is called by tool_end, or at the end of the run. The node must lie in the tool's arena: frames are gone when memory has run out. */
+/* fn(ptr) is called by tool_end, or at the end of the run. The node must lie in the tool's arena: frames are
+ * gone when memory has run out. */
 void tool_at_end(Tool *, ToolCleanup *, void (*fn)(void *), void *ptr);
 /* Calls what was registered since `c`, and c's own function, the latest first. */
 void tool_end(Tool *, ToolCleanup *);
 
-/* `tilec: error: ...` on standard error. Both return their exit code, so that callers can `return tool_error(...)`. */
+/* `tilec: error: ...` on standard error. Both return their exit code, so that callers can `return
+ * tool_error(...)`. */
 int tool_error(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int tool_usage(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void tool_warning(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -49,7 +57,13 @@ typedef enum FlagId {
 
 typedef enum FlagForm { FORM_NONE, FORM_VALUE, FORM_SHORT, FORM_JOINED } FlagForm;
 
-typedef struct FlagInfo { const char *spelling; FlagForm form; const char *value; unsigned commands; const char *doc; } FlagInfo;
+typedef struct FlagInfo {
+    const char *spelling;
+    FlagForm form;
+    const char *value;
+    unsigned commands;
+    const char *doc;
+} FlagInfo;
 extern const FlagInfo flag_info[FLAG_COUNT];
 
 typedef VEC(const char *) Strings;
@@ -61,10 +75,15 @@ typedef struct Args {
     Strings inputs;
 } Args;
 
-typedef struct CommandInfo { const char *name; int (*run)(Tool *, const Args *); const char *synopsis, *doc; } CommandInfo;
+typedef struct CommandInfo {
+    const char *name;
+    int (*run)(Tool *, const Args *);
+    const char *synopsis, *doc;
+} CommandInfo;
 extern const CommandInfo command_info[CMD_COUNT];
 
-/* Reads the command line (argv[0] left out), `@file` expanded. Returns an exit code; EXIT_OK with `args` filled. */
+/* Reads the command line (argv[0] left out), `@file` expanded. Returns an exit code; EXIT_OK with `args`
+ * filled. */
 int args_parse(Tool *, int argc, char **argv, Args *);
 static inline bool args_has(const Args *a, FlagId f) { return a->flag[f].len != 0; }
 /* The last value given, or `otherwise`. */
@@ -75,8 +94,8 @@ bool args_int(Tool *, const Args *, FlagId, int64_t lo, int64_t hi, int64_t *val
 Strings args_list(Tool *, const Args *, FlagId);
 /* An integer with nothing around it (0x.. too), or false. */
 bool text_to_int(const char *, int64_t *);
-/* An integer of an integer type, `true` and `false` for bool; u64 above 2^63 - 1 as its bits. NULL, or what is wrong with it: "no value of type u8",
- * "out of range of u8 (0 to 255)". */
+/* An integer of an integer type, `true` and `false` for bool; u64 above 2^63 - 1 as its bits. NULL, or what
+ * is wrong with it: "no value of type u8", "out of range of u8 (0 to 255)". */
 const char *text_to_integer(Arena *, const char *, DType, int64_t *);
 
 void help_print(Tool *, CommandId, FILE *);

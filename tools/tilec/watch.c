@@ -1,5 +1,6 @@
-/* watch.c: see watch.h. Ctrl-C is handled where it arrives: what runs may be code that never returns, so nothing is asked to stop. The handler writes with
- * write(2) and lets the signal end the process; outputs are files only when a run has succeeded, so none is half-written. */
+/* watch.c: see watch.h. Ctrl-C is handled where it arrives: what runs may be code that never returns, so
+ * nothing is asked to stop. The handler writes with write(2) and lets the signal end the process; outputs are
+ * files only when a run has succeeded, so none is half-written. */
 #define _GNU_SOURCE
 #include "tools/tilec/watch.h"
 #include "ir/session.h"
@@ -20,9 +21,12 @@ static WatchCount count(Watch *w)
     return c;
 }
 
-/* --- the message of Ctrl-C: nothing but what a signal handler may call -------------------------------------------------------------- */
+/* --- the message of Ctrl-C: nothing but what a signal handler may call ------------------------------- */
 
-typedef struct Line { char text[400]; size_t n; } Line;
+typedef struct Line {
+    char text[400];
+    size_t n;
+} Line;
 
 static void put(Line *l, const char *s)
 {
@@ -33,7 +37,8 @@ static void put_number(Line *l, int64_t v)
 {
     char digits[24];
     int n = 0;
-    do digits[n++] = (char)('0' + v % 10); while (v /= 10);
+    do digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
     while (n && l->n < sizeof l->text) l->text[l->n++] = digits[--n];
 }
 
@@ -68,7 +73,11 @@ static void interrupted(int signal_number)
         put(&l, atomic_load(&w->doing));
         put_count(&l, w, &c);
         put(&l, *atomic_load(&w->unit) ? " were done" : "");
-        if (c.steps) { put(&l, ", "); put_number(&l, c.steps); put(&l, " steps"); }
+        if (c.steps) {
+            put(&l, ", ");
+            put_number(&l, c.steps);
+            put(&l, " steps");
+        }
         put(&l, "; no output was written\n");
         for (size_t at = 0; at < l.n;) {
             ssize_t n = write(STDERR_FILENO, l.text + at, l.n - at);
@@ -78,10 +87,10 @@ static void interrupted(int signal_number)
     }
     errno = error;
     signal(signal_number, SIG_DFL);
-    raise(signal_number);               /* at once: the handler does not block it */
+    raise(signal_number); /* at once: the handler does not block it */
 }
 
-/* --- progress ------------------------------------------------------------------------------------------------------------------------ */
+/* --- progress ---------------------------------------------------------------------------------------- */
 
 static void show(Watch *w)
 {
@@ -90,7 +99,9 @@ static void show(Watch *w)
     FILE *err = w->tool->err;
     long long seconds = (long long)((clock_ns() - w->begin) / 1000000000);
     format_file(err, "\r%s", atomic_load(&w->doing));
-    if (*unit && c.total) format_file(err, ": %lld of %lld %s (%d%%)", (long long)c.done, (long long)c.total, unit, (int)((double)c.done / (double)c.total * 100));
+    if (*unit && c.total)
+        format_file(err, ": %lld of %lld %s (%d%%)", (long long)c.done, (long long)c.total, unit,
+            (int)((double)c.done / (double)c.total * 100));
     if (c.steps) format_file(err, ", %lld steps", (long long)c.steps);
     format_file(err, ", %lld s\033[K", seconds);
     fflush(err);
@@ -106,7 +117,7 @@ static void *progress(void *p)
         t.tv_nsec += ms * 1000000;
         t.tv_sec += t.tv_nsec / 1000000000;
         t.tv_nsec %= 1000000000;
-        while (!w->ends && pthread_cond_timedwait(&w->wake, &w->lock, &t) != ETIMEDOUT) { }
+        while (!w->ends && pthread_cond_timedwait(&w->wake, &w->lock, &t) != ETIMEDOUT) {}
         if (!w->ends) show(w);
     }
     pthread_mutex_unlock(&w->lock);
@@ -130,7 +141,7 @@ static bool start_thread(Watch *w)
     return started;
 }
 
-/* --- begin and end --------------------------------------------------------------------------------------------------------------------- */
+/* --- begin and end ----------------------------------------------------------------------------------- */
 
 static void end(void *p)
 {
@@ -156,7 +167,8 @@ void watch_begin(Watch *w, Tool *t, WatchFn *fn, void *user)
     tool_at_end(t, &w->cleanup, end, w);
     struct sigaction handler = { .sa_handler = interrupted, .sa_flags = SA_NODEFER | SA_RESTART };
     sigemptyset(&handler.sa_mask);
-    if (!sigaction(SIGINT, NULL, &before) && before.sa_handler == SIG_DFL) {    /* one that is ignored stays so */
+    if (!sigaction(SIGINT, NULL, &before) &&
+        before.sa_handler == SIG_DFL) { /* one that is ignored stays so */
         atomic_store(&watched, w);
         sigaction(SIGINT, &handler, NULL);
     }

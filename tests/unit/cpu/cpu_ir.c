@@ -15,7 +15,9 @@ static int show(Session *s, const char *path, const char *what, const char *cpu)
     Module *m = ir_parse(s, diag_add_source(s, path, NULL, text, n));
     if (!m || !ir_verify(m)) return 1;
     CpuRun r;
-    BackendOptions o = { .opt_level = 2, .cpu = cpu, .emit = *what == 'a' ? EMIT_ASM : EMIT_LLVM, .verify_each = true };
+    BackendOptions o = {
+        .opt_level = 2, .cpu = cpu, .emit = *what == 'a' ? EMIT_ASM : EMIT_LLVM, .verify_each = true
+    };
     if (!cpu_run_compile(s, m->funcs, &o, &r)) return 1;
     puts(*what == 'p' ? r.artifact.schedule : r.artifact.data);
     return 0;
@@ -25,7 +27,10 @@ int main(int argc, char **argv)
 {
     Session s;
     volatile int rc = 1;
-    if (argc < 3) { fprintf(stderr, "cpu_ir FILE plan|llvm|asm [cpu]\n"); return 1; }
+    if (argc < 3) {
+        fprintf(stderr, "cpu_ir FILE plan|llvm|asm [cpu]\n");
+        return 1;
+    }
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) rc = show(&s, argv[1], argv[2], argc > 3 ? argv[3] : NULL);
     Text t;

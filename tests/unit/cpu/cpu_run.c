@@ -10,12 +10,14 @@ bool cpu_run_compile(Session *s, Func *f, const BackendOptions *o, CpuRun *r)
     memset(r, 0, sizeof *r);
     if (!backend_cpu.compile(s, f->module, f, target_find("cpu"), o, &r->artifact)) return false;
     if (o->emit != EMIT_DEFAULT) return true;
-    r->module = backend_cpu.load(r->artifact.data, r->artifact.size, r->artifact.entry, &r->fn, err, sizeof err);
+    r->module =
+        backend_cpu.load(r->artifact.data, r->artifact.size, r->artifact.entry, &r->fn, err, sizeof err);
     if (!r->module) fprintf(stderr, "load: %s\n", err);
     return r->module != NULL;
 }
 
-static void known(const Func *f, const InterpArg *args, int64_t *dims, int64_t (*strides)[TILE_MAX_RANK], Scalar *scalars)
+static void known(
+    const Func *f, const InterpArg *args, int64_t *dims, int64_t (*strides)[TILE_MAX_RANK], Scalar *scalars)
 {
     for (int d = 0; d < f->n_dims; d++) dims[d] = f->dims[d].extent;
     for (int k = 0; k < f->n_params; k++) {
@@ -33,7 +35,10 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
     Scalar scalars[16];
     if (f->n_dims > 64 || f->n_params > 16 || r->artifact.n_slots > 64) return false;
     known(f, args, dims, strides, scalars);
-    EvalEnv env = { .dims = dims, .scalars = scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides, .grid = { 1, 1, 1 } };
+    EvalEnv env = { .dims = dims,
+        .scalars = scalars,
+        .strides = (const int64_t (*)[TILE_MAX_RANK])strides,
+        .grid = { 1, 1, 1 } };
     int rank = f->grid ? f->grid->last->n_operands : 0;
     if (rank && !ir_eval_block(f, f->grid, &env, grid, rank)) return false;
     r->programs = grid[0] * grid[1] * grid[2];
@@ -46,12 +51,15 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
         case SLOT_SCALAR: r->slots[k] = scalar_bits(x->dtype, scalars[x->param]); break;
         case SLOT_GRID: r->slots[k] = (uint64_t)grid[x->index]; break;
         case SLOT_CHECK: r->slots[k] = (uint64_t)(uintptr_t)&r->check; break;
-        case SLOT_TENSOR_MAP: case SLOT_TICKETS: case SLOT_WORKSPACE: case SLOT_PRINT: return false;
+        case SLOT_TENSOR_MAP:
+        case SLOT_TICKETS:
+        case SLOT_WORKSPACE:
+        case SLOT_PRINT: return false;
         }
     }
     size_t bytes = ((size_t)r->artifact.shape.scratch_bytes + 127) & ~(size_t)63;
     r->scratch = aligned_alloc(64, bytes);
-    if (r->scratch) memset(r->scratch, 0xff, bytes);        /* NaN everywhere: nothing may depend on old contents */
+    if (r->scratch) memset(r->scratch, 0xff, bytes); /* NaN everywhere: nothing may depend on old contents */
     return r->scratch != NULL;
 }
 

@@ -1,4 +1,5 @@
-/* cpu_run.h: compiles a kernel of tile IR with the CPU backend and runs it on tensors of the host, in one thread. */
+/* cpu_run.h: compiles a kernel of tile IR with the CPU backend and runs it on tensors of the host, in one
+ * thread. */
 #pragma once
 #include "backends/backend.h"
 #include "ir/interp.h"

@@ -1,7 +1,8 @@
 /* cpu_time.c: times one kernel of the examples on one thread or several, without the runtime.
  *
  * cpu_time EXAMPLES-DIRECTORY file:kernel consts dims scalars [amount [threads [cpu]]]
- * amount: floating-point operations or bytes of one launch; prints amount / time. TILE_CPU_SHOW=plan|asm|llvm prints that. */
+ * amount: floating-point operations or bytes of one launch; prints amount / time. TILE_CPU_SHOW=plan|asm|llvm
+ * prints that. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
@@ -15,11 +16,16 @@ static int one_thread = 1;
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);     /* of this thread: others may use the machine */
+    clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
+        &t); /* of this thread: others may use the machine */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-typedef struct Part { CpuRun *run; int64_t begin, end; void *scratch; } Part;
+typedef struct Part {
+    CpuRun *run;
+    int64_t begin, end;
+    void *scratch;
+} Part;
 static void *work(void *p)
 {
     Part *x = p;
@@ -29,17 +35,25 @@ static void *work(void *p)
 
 static void launch(CpuRun *r, int threads)
 {
-    if (threads == 1) { cpu_run_launch(r); return; }
+    if (threads == 1) {
+        cpu_run_launch(r);
+        return;
+    }
     pthread_t t[16];
     Part parts[16];
     for (int k = 0; k < threads; k++) {
-        parts[k] = (Part){ r, r->programs * k / threads, r->programs * (k + 1) / threads, aligned_alloc(64, (size_t)r->artifact.shape.scratch_bytes + 64) };
+        parts[k] = (Part){ r, r->programs * k / threads, r->programs * (k + 1) / threads,
+            aligned_alloc(64, (size_t)r->artifact.shape.scratch_bytes + 64) };
         pthread_create(&t[k], NULL, work, &parts[k]);
     }
-    for (int k = 0; k < threads; k++) { pthread_join(t[k], NULL); free(parts[k].scratch); }
+    for (int k = 0; k < threads; k++) {
+        pthread_join(t[k], NULL);
+        free(parts[k].scratch);
+    }
 }
 
-static int time_it(Problem *p, const Case *c, const char *text, size_t len, double amount, int threads, const char *cpu)
+static int time_it(
+    Problem *p, const Case *c, const char *text, size_t len, double amount, int threads, const char *cpu)
 {
     double t0 = now();
     if (!case_lower(p, c, text, len) || !case_args(p, c)) return 1;
@@ -78,15 +92,19 @@ static int time_it(Problem *p, const Case *c, const char *text, size_t len, doub
         t = (now() - t) / together;
         if (t < best) best = t;
     }
-    printf("%-12s lower+args %.1f ms, passes %.2f ms, backend %.1f ms, scratch %lld, run %.4f ms, %.2f G/s\n", c->kernel, 1e3 * (t1 - t0), 1e3 * (t2 - t1),
-           1e3 * (t3 - t2), (long long)r.artifact.shape.scratch_bytes, 1e3 * best, 1e-9 * amount / best);
+    printf("%-12s lower+args %.1f ms, passes %.2f ms, backend %.1f ms, scratch %lld, run %.4f ms, %.2f G/s\n",
+        c->kernel, 1e3 * (t1 - t0), 1e3 * (t2 - t1), 1e3 * (t3 - t2),
+        (long long)r.artifact.shape.scratch_bytes, 1e3 * best, 1e-9 * amount / best);
     cpu_run_free(&r);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 6) { fprintf(stderr, "cpu_time EXAMPLES file:kernel consts dims scalars [amount [threads [cpu]]]\n"); return 1; }
+    if (argc < 6) {
+        fprintf(stderr, "cpu_time EXAMPLES file:kernel consts dims scalars [amount [threads [cpu]]]\n");
+        return 1;
+    }
     char *kernel = strchr(argv[2], ':');
     if (kernel) *kernel++ = 0;
     Case c = { argv[2], kernel ? kernel : argv[2], argv[3], argv[4], argv[5], 0 };
@@ -96,7 +114,9 @@ int main(int argc, char **argv)
     Problem *p = calloc(1, sizeof *p);
     session_init(&p->s, allocator_libc);
     volatile int rc = 1;
-    if (!setjmp(p->s.oom)) rc = time_it(p, &c, text, len, argc > 6 ? atof(argv[6]) : 0, argc > 7 ? atoi(argv[7]) : 1, argc > 8 ? argv[8] : NULL);
+    if (!setjmp(p->s.oom))
+        rc = time_it(p, &c, text, len, argc > 6 ? atof(argv[6]) : 0, argc > 7 ? atoi(argv[7]) : 1,
+            argc > 8 ? argv[8] : NULL);
     if (rc) case_diags(p);
     case_free(p);
     free(p);

@@ -1,5 +1,6 @@
-/* test_guess.c: rows walked once less on a guess (passes/guess.c): which kernels it takes and which it must leave alone, and that whatever the row holds, a guess that
- * fails included, the result is what the kernel says: within its bound of double precision, NaN where it is NaN without the pass, the same in place and
+/* test_guess.c: rows walked once less on a guess (passes/guess.c): which kernels it takes and which it must
+ * leave alone, and that whatever the row holds, a guess that fails included, the result is what the kernel
+ * says: within its bound of double precision, NaN where it is NaN without the pass, the same in place and
  * from two threads. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
@@ -15,40 +16,79 @@ static int failures;
 
 static void fail(const char *what, const char *why, const char *cpu, int row, double got, double want)
 {
-    if (failures++ < 20) printf("%s for %s, row %d: %s: %g, want %g\n", what, cpu ? cpu : "the host", row, why, got, want);
+    if (failures++ < 20)
+        printf("%s for %s, row %d: %s: %g, want %g\n", what, cpu ? cpu : "the host", row, why, got, want);
 }
 
 /* Kernels of a line or two, beside the examples; `guesses`: how many the pass makes. */
-static const struct { const char *name, *text; int guesses; } small[] = {
-    { "tile of rows", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));", 1 },
-    { "scaled", "let e = exp(0.125 * x - max(0.125 * x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));", 1 },
-    { "negative scale: the largest makes the smallest power", "let e = exp(max(x, axis = 1) - x); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));", 0 },
+static const struct {
+    const char *name, *text;
+    int guesses;
+} small[] = {
+    { "tile of rows", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));",
+        1 },
+    { "scaled",
+        "let e = exp(0.125 * x - max(0.125 * x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));",
+        1 },
+    { "negative scale: the largest makes the smallest power",
+        "let e = exp(max(x, axis = 1) - x); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1)));", 0 },
     { "powers in the result", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e));", 0 },
-    { "sum in the result", "let e = exp(x - max(x, axis = 1)); let s = sum(e, axis = 1); store(Y[4*i +: 4, :], T(e / s + log(s)));", 0 },
-    { "maximum in the result", "let m = max(x, axis = 1); let e = exp(x - m); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1) + m));", 0 },
-    { "sum of squares of powers", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e * e, axis = 1)));", 0 },
-    { "quotient kept in f32", "let e = exp(x - max(x, axis = 1)); let q = e / sum(e, axis = 1); store(Y[4*i +: 4, :], T(q - 0.5));", 0 },
-    { "another sum", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(x, axis = 1)));", 0 },
-    { "sum of all rows", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(sum(e, axis = 1), axis = 0)));", 0 },
-    { "variance", "let m = sum(x, axis = 1) / f32(N); let v = sum((x - m) * (x - m), axis = 1) / f32(N); store(Y[4*i +: 4, :], T((x - m) * rsqrt(v + 1e-5)));", 1 },
-    { "variance about something else", "let s = sum(x, axis = 1); let v = sum((x - 0.5 * s) * (x - 0.5 * s), axis = 1); store(Y[4*i +: 4, :], T(x * rsqrt(v + 1e-5)));", 1 },
-    { "squares about what is known before", "let v = sum((x - 3.0) * (x - 3.0), axis = 1) + sum(x, axis = 1); store(Y[4*i +: 4, :], T(x * rsqrt(v + 1e-5)));", 0 },
-    { "squares of two differences", "let m = sum(x, axis = 1) / f32(N); let v = sum((x - m) * (x + m), axis = 1); store(Y[4*i +: 4, :], T(x * rsqrt(v + 1e-5)));", 0 },
+    { "sum in the result",
+        "let e = exp(x - max(x, axis = 1)); let s = sum(e, axis = 1); store(Y[4*i +: 4, :], T(e / s + "
+        "log(s)));",
+        0 },
+    { "maximum in the result",
+        "let m = max(x, axis = 1); let e = exp(x - m); store(Y[4*i +: 4, :], T(e / sum(e, axis = 1) + m));",
+        0 },
+    { "sum of squares of powers",
+        "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(e * e, axis = 1)));", 0 },
+    { "quotient kept in f32",
+        "let e = exp(x - max(x, axis = 1)); let q = e / sum(e, axis = 1); store(Y[4*i +: 4, :], T(q - 0.5));",
+        0 },
+    { "another sum", "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(x, axis = 1)));",
+        0 },
+    { "sum of all rows",
+        "let e = exp(x - max(x, axis = 1)); store(Y[4*i +: 4, :], T(e / sum(sum(e, axis = 1), axis = 0)));",
+        0 },
+    { "variance",
+        "let m = sum(x, axis = 1) / f32(N); let v = sum((x - m) * (x - m), axis = 1) / f32(N); store(Y[4*i "
+        "+: 4, :], T((x - m) * rsqrt(v + 1e-5)));",
+        1 },
+    { "variance about something else",
+        "let s = sum(x, axis = 1); let v = sum((x - 0.5 * s) * (x - 0.5 * s), axis = 1); store(Y[4*i +: 4, "
+        ":], T(x * rsqrt(v + 1e-5)));",
+        1 },
+    { "squares about what is known before",
+        "let v = sum((x - 3.0) * (x - 3.0), axis = 1) + sum(x, axis = 1); store(Y[4*i +: 4, :], T(x * "
+        "rsqrt(v + 1e-5)));",
+        0 },
+    { "squares of two differences",
+        "let m = sum(x, axis = 1) / f32(N); let v = sum((x - m) * (x + m), axis = 1); store(Y[4*i +: 4, :], "
+        "T(x * rsqrt(v + 1e-5)));",
+        0 },
 };
 
 static char *small_text(const char *body)
 {
     static char text[1000];
-    snprintf(text, sizeof text, "kernel small(in T X[M, N], out T Y[M, N], const type T = f16, const int N = 4096)\n    grid (cdiv(M, 4))\n{\n"
-                                "    let i = program_id();\n    let x = f32(load(X[4*i +: 4, :]));\n    %s\n}\n", body);
+    snprintf(text, sizeof text,
+        "kernel small(in T X[M, N], out T Y[M, N], const type T = f16, const int N = 4096)\n    grid "
+        "(cdiv(M, 4))\n{\n"
+        "    let i = program_id();\n    let x = f32(load(X[4*i +: 4, :]));\n    %s\n}\n",
+        body);
     return text;
 }
 
-/* --- running -------------------------------------------------------------------------------------------------------------- */
+/* --- running ----------------------------------------------------------------------------------------- */
 
-typedef struct Kernel { Problem p; CpuRun r; int guesses; } Kernel;
+typedef struct Kernel {
+    Problem p;
+    CpuRun r;
+    int guesses;
+} Kernel;
 
-static bool make(Kernel *k, const char *name, const char *consts, const char *text, size_t len, const char *cpu, const char *skip)
+static bool make(Kernel *k, const char *name, const char *consts, const char *text, size_t len,
+    const char *cpu, const char *skip)
 {
     Case c = { name, name, consts, "", "", 0 };
     PassOptions o = pass_options_default(target_find("cpu"));
@@ -63,23 +103,36 @@ static bool make(Kernel *k, const char *name, const char *consts, const char *te
 
 /* fn of a kernel made on a session of its own; false after a message. */
 typedef void Work(Kernel *, void *user);
-static bool with_kernel(const char *name, const char *consts, const char *text, size_t len, const char *cpu, const char *skip, Work *fn, void *user)
+static bool with_kernel(const char *name, const char *consts, const char *text, size_t len, const char *cpu,
+    const char *skip, Work *fn, void *user)
 {
     Kernel *k = calloc(1, sizeof *k);
     volatile bool ok = false;
     session_init(&k->p.s, allocator_libc);
     if (!setjmp(k->p.s.oom)) ok = make(k, name, consts, text, len, cpu, skip);
     if (ok) fn(k, user);
-    else { printf("%s %s: does not compile\n", name, consts); failures++; case_diags(&k->p); }
+    else {
+        printf("%s %s: does not compile\n", name, consts);
+        failures++;
+        case_diags(&k->p);
+    }
     cpu_run_free(&k->r);
     session_free(&k->p.s);
     free(k);
     return ok;
 }
 
-typedef struct Data { int64_t n; bool bf16, norm; uint16_t *x, *y, *w, *b; } Data;
+typedef struct Data {
+    int64_t n;
+    bool bf16, norm;
+    uint16_t *x, *y, *w, *b;
+} Data;
 
-typedef struct Half { Kernel *k; int64_t begin, end; void *scratch; } Half;
+typedef struct Half {
+    Kernel *k;
+    int64_t begin, end;
+    void *scratch;
+} Half;
 static void *run_half(void *p)
 {
     Half *h = p;
@@ -89,31 +142,49 @@ static void *run_half(void *p)
 
 static void launch(Kernel *k, const Data *d, uint16_t *x, uint16_t *y, bool two_threads)
 {
-    InterpArg in = { .data = x, .shape = { ROWS, d->n }, .stride = { d->n, 1 } }, out = { .data = y, .shape = { ROWS, d->n }, .stride = { d->n, 1 } };
-    InterpArg w = { .data = d->w, .shape = { d->n }, .stride = { 1 } }, b = { .data = d->b, .shape = { d->n }, .stride = { 1 } };
+    InterpArg in = { .data = x, .shape = { ROWS, d->n }, .stride = { d->n, 1 } },
+              out = { .data = y, .shape = { ROWS, d->n }, .stride = { d->n, 1 } };
+    InterpArg w = { .data = d->w, .shape = { d->n }, .stride = { 1 } },
+              b = { .data = d->b, .shape = { d->n }, .stride = { 1 } };
     InterpArg args[5] = { in, out };
-    if (d->norm) { args[1] = w; args[2] = b; args[3] = out; args[4] = (InterpArg){ .scalar = { .f = 1e-5 } }; }
-    if (!cpu_run_bind(&k->p.s, k->p.func, args, &k->r)) { failures++; return; }
+    if (d->norm) {
+        args[1] = w;
+        args[2] = b;
+        args[3] = out;
+        args[4] = (InterpArg){ .scalar = { .f = 1e-5 } };
+    }
+    if (!cpu_run_bind(&k->p.s, k->p.func, args, &k->r)) {
+        failures++;
+        return;
+    }
     if (!two_threads) {
         cpu_run_launch(&k->r);
     } else {
         pthread_t t[2];
         Half h[2];
         for (int i = 0; i < 2; i++) {
-            h[i] = (Half){ k, k->r.programs * i / 2, k->r.programs * (i + 1) / 2, aligned_alloc(64, (size_t)k->r.artifact.shape.scratch_bytes + 64) };
+            h[i] = (Half){ k, k->r.programs * i / 2, k->r.programs * (i + 1) / 2,
+                aligned_alloc(64, (size_t)k->r.artifact.shape.scratch_bytes + 64) };
             pthread_create(&t[i], NULL, run_half, &h[i]);
         }
-        for (int i = 0; i < 2; i++) { pthread_join(t[i], NULL); free(h[i].scratch); }
+        for (int i = 0; i < 2; i++) {
+            pthread_join(t[i], NULL);
+            free(h[i].scratch);
+        }
     }
     free(k->r.scratch);
     k->r.scratch = NULL;
 }
 
-/* --- data ----------------------------------------------------------------------------------------------------------------- */
+/* --- data -------------------------------------------------------------------------------------------- */
 
 static double value(const Data *d, uint16_t u)
 {
-    if (!d->bf16) { _Float16 h; memcpy(&h, &u, 2); return (double)h; }
+    if (!d->bf16) {
+        _Float16 h;
+        memcpy(&h, &u, 2);
+        return (double)h;
+    }
     uint32_t w = (uint32_t)u << 16;
     float f;
     memcpy(&f, &w, 4);
@@ -123,7 +194,11 @@ static double value(const Data *d, uint16_t u)
 static uint16_t rounded(const Data *d, double v)
 {
     uint16_t u;
-    if (!d->bf16) { _Float16 h = (_Float16)v; memcpy(&u, &h, 2); return u; }
+    if (!d->bf16) {
+        _Float16 h = (_Float16)v;
+        memcpy(&u, &h, 2);
+        return u;
+    }
     float f = (float)v;
     uint32_t w;
     memcpy(&w, &f, 4);
@@ -141,27 +216,48 @@ static void fill(Data *d)
         for (int64_t j = 0; j < d->n; j++) {
             double u = uniform(&seed) + uniform(&seed) + uniform(&seed) - 1.5, v = 2 * u;
             switch (r % KINDS) {
-            case 1: if (j == last) v = 100; break;                  /* the guess is too low by far */
-            case 2: if (j == last) v = 43.5; break;                 /* on this side of 2^64 */
-            case 3: if (j == last) v = 45.5; break;                 /* beyond it */
-            case 4: if (j < 64) v = -INFINITY; break;               /* nothing to guess from */
+            case 1:
+                if (j == last) v = 100;
+                break; /* the guess is too low by far */
+            case 2:
+                if (j == last) v = 43.5;
+                break; /* on this side of 2^64 */
+            case 3:
+                if (j == last) v = 45.5;
+                break; /* beyond it */
+            case 4:
+                if (j < 64) v = -INFINITY;
+                break; /* nothing to guess from */
             case 5: v = -INFINITY; break;
-            case 6: if (j == last) v = NAN; break;
-            case 7: if (j == 3) v = NAN; break;
-            case 8: if (j == last) v = INFINITY; break;
-            case 9: if (j == 3) v = INFINITY; break;
-            case 10: v = 3.5; break;                                /* no variance */
-            case 11: v = 1000 + 4 * u; break;                       /* mean far from 0 */
+            case 6:
+                if (j == last) v = NAN;
+                break;
+            case 7:
+                if (j == 3) v = NAN;
+                break;
+            case 8:
+                if (j == last) v = INFINITY;
+                break;
+            case 9:
+                if (j == 3) v = INFINITY;
+                break;
+            case 10: v = 3.5; break;          /* no variance */
+            case 11: v = 1000 + 4 * u; break; /* mean far from 0 */
             case 12: v = 20000 * u; break;
             case 13: v = 0x1p-20 * u; break;
             case 14: v = j % 2 ? -1000 : 1000; break;
-            case 15: if (j % 3 == 0) v = -INFINITY; break;          /* a mask */
+            case 15:
+                if (j % 3 == 0) v = -INFINITY;
+                break; /* a mask */
             default: break;
             }
             d->x[r * d->n + j] = rounded(d, v);
         }
     }
-    for (int64_t j = 0; j < d->n; j++) { d->w[j] = rounded(d, 0.5 + uniform(&seed)); d->b[j] = rounded(d, uniform(&seed) - 0.5); }
+    for (int64_t j = 0; j < d->n; j++) {
+        d->w[j] = rounded(d, 0.5 + uniform(&seed));
+        d->b[j] = rounded(d, uniform(&seed) - 0.5);
+    }
 }
 
 static void reference(const Data *d, int row, double *want)
@@ -180,7 +276,10 @@ static void reference(const Data *d, int row, double *want)
         powers += want[j] = exp(value(d, x[j]) - most);
     }
     for (int64_t j = 0; j < d->n; j++)
-        want[j] = !d->norm ? want[j] / powers : (value(d, x[j]) - mean) / sqrt(square / (double)d->n + 1e-5) * value(d, d->w[j]) + value(d, d->b[j]);
+        want[j] = !d->norm
+                      ? want[j] / powers
+                      : (value(d, x[j]) - mean) / sqrt(square / (double)d->n + 1e-5) * value(d, d->w[j]) +
+                            value(d, d->b[j]);
 }
 
 static double ulp(const Data *d, double v, double least)
@@ -189,9 +288,13 @@ static double ulp(const Data *d, double v, double least)
     return ldexp(1, ilogb(a) - (d->bf16 ? 7 : 10));
 }
 
-/* --- the tests -------------------------------------------------------------------------------------------------------------- */
+/* --- the tests --------------------------------------------------------------------------------------- */
 
-typedef struct Run { const char *what, *cpu; Data *d; uint16_t *plain; } Run;
+typedef struct Run {
+    const char *what, *cpu;
+    Data *d;
+    uint16_t *plain;
+} Run;
 
 static void run_plain(Kernel *k, void *user)
 {
@@ -215,8 +318,14 @@ static void run_guessed(Kernel *k, void *user)
             double got = value(d, d->y[row * d->n + j]), plain = value(d, r->plain[row * d->n + j]);
             double least = d->norm ? 1 : d->bf16 ? 0x1p-126 : 0x1p-14;
             if (isnan(got) || isnan(plain) || isnan(want[j])) {
-                if (isnan(got) != isnan(plain) || isnan(got) != isnan(want[j])) { fail(r->what, "NaN", r->cpu, row, got, want[j]); break; }
-            } else if (fabs(got - want[j]) > (d->norm ? 0.6 : 0.7) * ulp(d, want[j], least)) { fail(r->what, "error", r->cpu, row, got, want[j]); break; }
+                if (isnan(got) != isnan(plain) || isnan(got) != isnan(want[j])) {
+                    fail(r->what, "NaN", r->cpu, row, got, want[j]);
+                    break;
+                }
+            } else if (fabs(got - want[j]) > (d->norm ? 0.6 : 0.7) * ulp(d, want[j], least)) {
+                fail(r->what, "error", r->cpu, row, got, want[j]);
+                break;
+            }
         }
     }
     uint16_t *again = aligned_alloc(64, bytes);
@@ -235,22 +344,38 @@ static void test(const char *examples, const char *kernel, const char *type, int
     char *text = case_read(examples, kernel, &len);
     snprintf(consts, sizeof consts, "T=%s,N=%lld", type, (long long)n);
     snprintf(what, sizeof what, "%s %s", kernel, consts);
-    if (!text) { failures++; return; }
+    if (!text) {
+        failures++;
+        return;
+    }
     size_t bytes = (size_t)ROWS * (size_t)n * 2 + 64;
-    Data d = { n, !strcmp(type, "bf16"), !strcmp(kernel, "layer_norm"), malloc(bytes), malloc(bytes), malloc(2 * MOST), malloc(2 * MOST) };
+    Data d = { n, !strcmp(type, "bf16"), !strcmp(kernel, "layer_norm"), malloc(bytes), malloc(bytes),
+        malloc(2 * MOST), malloc(2 * MOST) };
     Run r = { what, cpu, &d, malloc(bytes) };
     fill(&d);
     with_kernel(kernel, consts, text, len, cpu, "guess", run_plain, &r);
     with_kernel(kernel, consts, text, len, cpu, NULL, run_guessed, &r);
-    free(d.x); free(d.y); free(d.w); free(d.b); free(r.plain); free(text);
+    free(d.x);
+    free(d.y);
+    free(d.w);
+    free(d.b);
+    free(r.plain);
+    free(text);
 }
 
-typedef struct Small { const char *name; int guesses; bool plain; Data *d; uint16_t *y; } Small;
+typedef struct Small {
+    const char *name;
+    int guesses;
+    bool plain;
+    Data *d;
+    uint16_t *y;
+} Small;
 
 static void run_small(Kernel *k, void *user)
 {
     Small *s = user;
-    if (k->guesses != (s->plain ? 0 : s->guesses)) fail(s->name, "guesses", NULL, -1, k->guesses, s->plain ? 0 : s->guesses);
+    if (k->guesses != (s->plain ? 0 : s->guesses))
+        fail(s->name, "guesses", NULL, -1, k->guesses, s->plain ? 0 : s->guesses);
     launch(k, s->d, s->d->x, s->y, false);
 }
 
@@ -261,17 +386,23 @@ static void test_small(int which)
     const char *text = small_text(small[which].text);
     size_t bytes = ROWS * N * 2;
     Data d = { N, false, false, malloc(bytes), NULL, malloc(2 * MOST), malloc(2 * MOST) };
-    Small s = { small[which].name, small[which].guesses, true, &d, malloc(bytes) }, t = { small[which].name, small[which].guesses, false, &d, malloc(bytes) };
+    Small s = { small[which].name, small[which].guesses, true, &d, malloc(bytes) },
+          t = { small[which].name, small[which].guesses, false, &d, malloc(bytes) };
     fill(&d);
     with_kernel("small", "", text, strlen(text), NULL, "guess", run_small, &s);
     with_kernel("small", "", text, strlen(text), NULL, NULL, run_small, &t);
     for (int i = 0; i < ROWS * N; i++) {
         double a = value(&d, s.y[i]), b = value(&d, t.y[i]);
-        if (isnan(a) == isnan(b) && (isnan(a) || a == b || fabs(a - b) <= 1.01 * ulp(&d, a, 0x1p-14))) continue;
+        if (isnan(a) == isnan(b) && (isnan(a) || a == b || fabs(a - b) <= 1.01 * ulp(&d, a, 0x1p-14)))
+            continue;
         fail(s.name, "differs from the kernel as written", NULL, i / N, b, a);
         break;
     }
-    free(d.x); free(d.w); free(d.b); free(s.y); free(t.y);
+    free(d.x);
+    free(d.w);
+    free(d.b);
+    free(s.y);
+    free(t.y);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* test_kernels.c: every example kernel at ragged sizes, compiled by the CPU backend and run, against the interpreter: without
- * passes and launch facts, with all passes and facts, and for processors with and without AVX-512 and AVX2.
+/* test_kernels.c: every example kernel at ragged sizes, compiled by the CPU backend and run, against the
+ * interpreter: without passes and launch facts, with all passes and facts, and for processors with and
+ * without AVX-512 and AVX2.
  *
  * test_kernels EXAMPLES-DIRECTORY [kernel] */
 #include "cpu_run.h"
@@ -8,14 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-
 static const char *directory;
 static int failures;
 
-typedef struct Mode { const char *name, *cpu; bool passes, facts, checked, debug; } Mode;
+typedef struct Mode {
+    const char *name, *cpu;
+    bool passes, facts, checked, debug;
+} Mode;
 static const Mode modes[] = {
-    { "plain", NULL, false, false, false, false }, { "passes", NULL, true, false, false, false }, { "facts", NULL, true, true, false, true },
-    { "checked", NULL, true, true, true, false }, { "avx2", "x86-64-v3", true, true, false, false }, { "sse", "x86-64-v2", true, true, false, false },
+    { "plain", NULL, false, false, false, false },
+    { "passes", NULL, true, false, false, false },
+    { "facts", NULL, true, true, false, true },
+    { "checked", NULL, true, true, true, false },
+    { "avx2", "x86-64-v3", true, true, false, false },
+    { "sse", "x86-64-v2", true, true, false, false },
     { "avx512", "x86-64-v4", true, true, false, false },
 };
 
@@ -23,7 +30,8 @@ static bool can_run(const char *cpu)
 {
     if (!cpu || !strcmp(cpu, "x86-64-v2")) return true;
     if (!strcmp(cpu, "x86-64-v3")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
 /* Lowers and runs the case, by the interpreter (NULL mode) or the backend. False after a message. */
@@ -42,8 +50,13 @@ static bool run_case(Problem *p, const Case *c, const char *text, size_t len, co
         ok = ok && passes_run(p->module, &o, NULL) && ir_verify(p->module);
         if (ok && !m) ok = interp_run(&p->s, p->func, p->args, p->func->n_params);
         if (ok && m) {
-            BackendOptions b = { .opt_level = 2, .cpu = m->cpu, .checked = m->checked, .debug_info = m->debug, .verify_each = true };
-            ok = cpu_run_compile(&p->s, p->func, &b, &r) && cpu_run_bind(&p->s, p->func, p->args, &r) && cpu_run_launch(&r) == 0;
+            BackendOptions b = { .opt_level = 2,
+                .cpu = m->cpu,
+                .checked = m->checked,
+                .debug_info = m->debug,
+                .verify_each = true };
+            ok = cpu_run_compile(&p->s, p->func, &b, &r) && cpu_run_bind(&p->s, p->func, p->args, &r) &&
+                 cpu_run_launch(&r) == 0;
         }
     } else ok = false;
     if (!ok) case_diags(p);
@@ -78,7 +91,10 @@ static void test_case(const Case *c)
 int main(int argc, char **argv)
 {
     int ran = 0;
-    if (argc < 2) { fprintf(stderr, "test_kernels EXAMPLES-DIRECTORY [kernel]\n"); return 1; }
+    if (argc < 2) {
+        fprintf(stderr, "test_kernels EXAMPLES-DIRECTORY [kernel]\n");
+        return 1;
+    }
     directory = argv[1];
     for (size_t k = 0; k < (size_t)n_example_cases; k++) {
         if (argc > 2 && strcmp(argv[2], example_cases[k].kernel)) continue;

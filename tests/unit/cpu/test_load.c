@@ -1,5 +1,6 @@
-/* test_load.c: the object loader against damaged objects: cut short at every length, bytes changed. It says no or loads; it never
- * reads or writes out of bounds (sanitizers watch) and never crashes. What it loads is not run. Unknown entries have a reason. */
+/* test_load.c: the object loader against damaged objects: cut short at every length, bytes changed. It says
+ * no or loads; it never reads or writes out of bounds (sanitizers watch) and never crashes. What it loads is
+ * not run. Unknown entries have a reason. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
@@ -24,7 +25,7 @@ static void damage(const char *object, size_t size)
 {
     char *copy = aligned_alloc(64, (size + 63) & ~(size_t)63);
     for (size_t n = 0; n < size; n += 1 + n / 64) {
-        char *cut = malloc(n ? n : 1);      /* its end is the end of what may be read */
+        char *cut = malloc(n ? n : 1); /* its end is the end of what may be read */
         memcpy(cut, object, n);
         try_load(cut, n);
         free(cut);
@@ -56,11 +57,13 @@ int main(int argc, char **argv)
     if (!setjmp(p->s.oom)) {
         Artifact a;
         BackendOptions o = { .opt_level = 2, .debug_info = true };
-        ok = case_lower(p, &c, text, len) && backend_cpu.compile(&p->s, p->module, p->func, target_find("cpu"), &o, &a);
+        ok = case_lower(p, &c, text, len) &&
+             backend_cpu.compile(&p->s, p->module, p->func, target_find("cpu"), &o, &a);
         if (ok) {
             char err[128];
             CpuKernelFn *fn;
-            ok = !backend_cpu.load(a.data, a.size, "no_such_entry", &fn, err, sizeof err) && strstr(err, "no_such_entry");
+            ok = !backend_cpu.load(a.data, a.size, "no_such_entry", &fn, err, sizeof err) &&
+                 strstr(err, "no_such_entry");
             damage(a.data, a.size);
         }
     }

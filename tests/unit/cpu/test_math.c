@@ -1,27 +1,47 @@
-/* test_math.c: the error of the backend's own functions in units of the last place, against double precision (long double for f64
- * where it matters): the whole range of f32 in steps, denormals, infinities, NaN, and the places where methods meet.
+/* test_math.c: the error of the backend's own functions in units of the last place, against double precision
+ * (long double for f64 where it matters): the whole range of f32 in steps, denormals, infinities, NaN, and
+ * the places where methods meet.
  *
- * test_math [function]   prints the largest error of each function and processor; fails above the bound of docs/cpu.md. */
+ * test_math [function]   prints the largest error of each function and processor; fails above the bound of
+ * docs/cpu.md. */
 #include "cpu_run.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* narrow: the result is rounded to f16 at once. all: of every f16 there is. times: of x f(x). */
-typedef struct Function { Op op; const char *name; double (*ref)(double); double bound, lo, hi; bool narrow, all, times; } Function;
+typedef struct Function {
+    Op op;
+    const char *name;
+    double (*ref)(double);
+    double bound, lo, hi;
+    bool narrow, all, times;
+} Function;
 
 static double ref_rsqrt(double x) { return 1 / sqrt(x); }
 static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double ref_silu(double x) { return x * ref_sigmoid(x); }
 
 static const Function functions[] = {
-    { OP_EXP, "exp", exp, 1.1, -110, 90 }, { OP_EXP2, "exp2", exp2, 1.4, -155, 130 }, { OP_LOG, "log", log, 1.1, 0, 0 }, { OP_LOG2, "log2", log2, 1.8, 0, 0 },
-    { OP_SIN, "sin", sin, 1.6, 0, 0 }, { OP_COS, "cos", cos, 1.6, 0, 0 }, { OP_TANH, "tanh", tanh, 1.5, -12, 12 }, { OP_ERF, "erf", erf, 1.5, -5, 5 },
-    { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 }, { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 }, { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
+    { OP_EXP, "exp", exp, 1.1, -110, 90 },
+    { OP_EXP2, "exp2", exp2, 1.4, -155, 130 },
+    { OP_LOG, "log", log, 1.1, 0, 0 },
+    { OP_LOG2, "log2", log2, 1.8, 0, 0 },
+    { OP_SIN, "sin", sin, 1.6, 0, 0 },
+    { OP_COS, "cos", cos, 1.6, 0, 0 },
+    { OP_TANH, "tanh", tanh, 1.5, -12, 12 },
+    { OP_ERF, "erf", erf, 1.5, -5, 5 },
+    { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 },
+    { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 },
+    { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
     /* rounded to f16 at once: ulp of f16; exp and exp2 on processors without AVX-512: NARROW_EXP */
-    { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true }, { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true }, { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
-    { OP_EXP, "exp.all", exp, 0.67, 0, 0, true, true }, { OP_EXP2, "exp2.all", exp2, 0.67, 0, 0, true, true },
-    { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true }, { OP_SIGMOID, "silu.all", ref_silu, 0.7, 0, 0, true, true, true },
+    { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true },
+    { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true },
+    { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
+    { OP_EXP, "exp.all", exp, 0.67, 0, 0, true, true },
+    { OP_EXP2, "exp2.all", exp2, 0.67, 0, 0, true, true },
+    { OP_SIGMOID, "sigmoid.all", ref_sigmoid, 0.7, 0, 0, true, true },
+    { OP_SIGMOID, "silu.all", ref_silu, 0.7, 0, 0, true, true, true },
 };
 
 enum { N = 1 << 20 };
@@ -29,7 +49,12 @@ static const double NARROW_EXP = 0.52;
 static float in[N], out[N];
 static _Float16 in16[N], out16[N];
 
-static float bits_float(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+static float bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
 
 /* A kernel Y[i] = f(X[i]). */
 static Func *build(Session *s, const Function *of)
@@ -39,7 +64,8 @@ static Func *build(Session *s, const Function *of)
     Func *f = ir_func_new(m, "apply", true);
     int n = ir_dim_new(f, "N", -1);
     const Type *t = type_tensor(s, DT_F32, 1), *t16 = type_tensor(s, DT_F16, 1);
-    Value *x = ir_param_new(f, "X", PARAM_IN, of->all ? t16 : t, &n), *y = ir_param_new(f, "Y", PARAM_OUT, of->narrow ? t16 : t, &n);
+    Value *x = ir_param_new(f, "X", PARAM_IN, of->all ? t16 : t, &n),
+          *y = ir_param_new(f, "Y", PARAM_OUT, of->narrow ? t16 : t, &n);
     int64_t extents[1] = { 1024 };
     Builder b = ir_at_end(f->body);
     Value *token = ir_emit(&b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 1)), NULL);
@@ -55,7 +81,8 @@ static Func *build(Session *s, const Function *of)
     f->grid = ir_block_new(f, NULL);
     for (int k = 0; k < f->n_params; k++) ir_block_arg(f->grid, f->params[k].type, f->params[k].name);
     Builder g = ir_at_end(f->grid);
-    Value *programs = ir_bin(&g, OP_CDIV, ir_emit(&g, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, n)), NULL), ir_index(&g, 1024));
+    Value *programs = ir_bin(
+        &g, OP_CDIV, ir_emit(&g, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, n)), NULL), ir_index(&g, 1024));
     ir_build(&g, OP_YIELD, &programs, 1, NO_ATTRS, NULL, 0);
     return f;
 }
@@ -72,10 +99,12 @@ static void fill(const Function *f)
     for (uint32_t i = 0; i < N / 2; i++) in[i] = bits_float(i * 8191u);
     for (uint32_t i = N / 2; i < N; i++) {
         double t = (double)(i - N / 2) / (N / 2);
-        in[i] = f->hi > f->lo ? (float)(f->lo + t * (f->hi - f->lo)) : (float)(t * 8 - (f->op == OP_SIN || f->op == OP_COS ? 4 : 0));
+        in[i] = f->hi > f->lo ? (float)(f->lo + t * (f->hi - f->lo))
+                              : (float)(t * 8 - (f->op == OP_SIN || f->op == OP_COS ? 4 : 0));
     }
-    static const float special[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-149f, -0x1p-149f, 0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, 0.625f, 88.7228f,
-                                     -103.97f, -87.3f, 0x1.921fb6p1f, 0x1p28f, 0x1.fffffep27f, 1e30f, 0x1.921fb6p0f };
+    static const float special[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-149f, -0x1p-149f,
+        0x1p-126f, 0x1.fffffep127f, -0x1.fffffep127f, 0.625f, 88.7228f, -103.97f, -87.3f, 0x1.921fb6p1f,
+        0x1p28f, 0x1.fffffep27f, 1e30f, 0x1.921fb6p0f };
     memcpy(in, special, sizeof special);
 }
 
@@ -84,8 +113,11 @@ static double error_of(const Function *f, float x, float y)
     double want = f->ref(x);
     if (isnan(want) || isnan(y)) return isnan(want) == isnan(y) ? 0 : INFINITY;
     float nearest = f->narrow ? (float)(_Float16)want : (float)want;
-    if (isinf(nearest) || isinf(y)) return nearest == y || fabs(want) > (f->narrow ? 65500 : 0x1.fffffcp127) ? 0 : INFINITY;
-    double a = fabs(want), ulp = f->narrow ? (a < 0x1p-14 ? 0x1p-24 : ldexp(1, ilogb(a) - 10)) : a < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(a) - 23);
+    if (isinf(nearest) || isinf(y))
+        return nearest == y || fabs(want) > (f->narrow ? 65500 : 0x1.fffffcp127) ? 0 : INFINITY;
+    double a = fabs(want), ulp = f->narrow      ? (a < 0x1p-14 ? 0x1p-24 : ldexp(1, ilogb(a) - 10))
+                                 : a < 0x1p-126 ? 0x1p-149
+                                                : ldexp(1, ilogb(a) - 23);
     if (want == 0 && y == 0) return 0;
     return fabs((double)y - want) / ulp;
 }
@@ -98,19 +130,25 @@ static int test_function(const Function *f, const char *cpu)
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
         Func *fn = build(&s, f);
-        InterpArg args[2] = { { .data = f->all ? (void *)in16 : in, .shape = { N }, .stride = { 1 } }, { .data = f->narrow ? (void *)out16 : out, .shape = { N }, .stride = { 1 } } };
+        InterpArg args[2] = { { .data = f->all ? (void *)in16 : in, .shape = { N }, .stride = { 1 } },
+            { .data = f->narrow ? (void *)out16 : out, .shape = { N }, .stride = { 1 } } };
         BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
         fill(f);
-        if (ir_verify(fn->module) && cpu_run_compile(&s, fn, &o, &r) && cpu_run_bind(&s, fn, args, &r) && cpu_run_launch(&r) == 0) {
+        if (ir_verify(fn->module) && cpu_run_compile(&s, fn, &o, &r) && cpu_run_bind(&s, fn, args, &r) &&
+            cpu_run_launch(&r) == 0) {
             double worst = 0;
             float where = 0;
             for (int i = 0; i < N; i++) {
                 double e = error_of(f, in[i], f->narrow ? (float)out16[i] : out[i]);
-                if (e > worst) { worst = e; where = in[i]; }
+                if (e > worst) {
+                    worst = e;
+                    where = in[i];
+                }
             }
             double bound = cpu && f->narrow && (f->op == OP_EXP || f->op == OP_EXP2) ? NARROW_EXP : f->bound;
             failed = worst > bound;
-            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst, (double)where, bound, failed ? " FAILED" : "");
+            printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
+                (double)where, bound, failed ? " FAILED" : "");
         }
     }
     if (s.n_errors) {
@@ -130,6 +168,8 @@ int main(int argc, char **argv)
     int failures = 0;
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
         for (size_t c = 0; c < 3; c++)
-            if ((c != 1 || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) && (argc < 2 || !strcmp(argv[1], functions[k].name))) failures += test_function(&functions[k], cpus[c]);
+            if ((c != 1 || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) &&
+                (argc < 2 || !strcmp(argv[1], functions[k].name)))
+                failures += test_function(&functions[k], cpus[c]);
     return failures != 0;
 }

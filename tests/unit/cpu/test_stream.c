@@ -1,12 +1,13 @@
-/* test_stream.c: stores past the caches. They are in the code for every width of element and every processor; a large output, which they write,
- * is bit by bit what launches over pieces of it give, which are small and stored as usual. */
+/* test_stream.c: stores past the caches. They are in the code for every width of element and every processor;
+ * a large output, which they write, is bit by bit what launches over pieces of it give, which are small and
+ * stored as usual. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 2100, N = 4096, PIECE = 300 };        /* 17 MB of f16 */
+enum { ROWS = 2100, N = 4096, PIECE = 300 }; /* 17 MB of f16 */
 
 static int failures;
 
@@ -17,17 +18,21 @@ static void fail(const char *kernel, const char *consts, const char *cpu, const 
 }
 
 /* The kernel compiled for `cpu`, as text or ready to run; false after a message. */
-static bool make(Problem *p, const Case *c, const char *text, size_t len, const char *cpu, EmitKind emit, CpuRun *r)
+static bool make(
+    Problem *p, const Case *c, const char *text, size_t len, const char *cpu, EmitKind emit, CpuRun *r)
 {
     BackendOptions b = { .opt_level = 2, .cpu = cpu, .emit = emit };
     PassOptions o = pass_options_default(target_find("cpu"));
-    return case_lower(p, c, text, len) && passes_run(p->module, &o, NULL) && cpu_run_compile(&p->s, p->func, &b, r);
+    return case_lower(p, c, text, len) && passes_run(p->module, &o, NULL) &&
+           cpu_run_compile(&p->s, p->func, &b, r);
 }
 
 static bool launch(Problem *p, CpuRun *r, const void *x, void *y, size_t size, int64_t from, int64_t rows)
 {
-    InterpArg args[2] = { { .data = (char *)x + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } },
-                          { .data = (char *)y + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } } };
+    InterpArg args[2] = {
+        { .data = (char *)x + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } },
+        { .data = (char *)y + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } }
+    };
     bool ok = cpu_run_bind(&p->s, p->func, args, r) && cpu_run_launch(r) == 0;
     free(r->scratch);
     r->scratch = NULL;
@@ -37,9 +42,10 @@ static bool launch(Problem *p, CpuRun *r, const void *x, void *y, size_t size, i
 static void compare(Problem *p, CpuRun *r, const Case *c, const char *cpu, size_t size)
 {
     size_t bytes = (size_t)ROWS * N * size;
-    unsigned char *x = aligned_alloc(64, bytes), *whole = aligned_alloc(64, bytes), *parts = aligned_alloc(64, bytes);
+    unsigned char *x = aligned_alloc(64, bytes), *whole = aligned_alloc(64, bytes),
+                  *parts = aligned_alloc(64, bytes);
     uint32_t seed = 1;
-    for (size_t i = 0; i < bytes; i += size) {      /* numbers of either sign, and not one of them NaN */
+    for (size_t i = 0; i < bytes; i += size) { /* numbers of either sign, and not one of them NaN */
         seed = seed * 1664525 + 1013904223;
         float f = (float)(int32_t)seed * 0x1p-29f;
         _Float16 h = (_Float16)f;
@@ -50,11 +56,15 @@ static void compare(Problem *p, CpuRun *r, const Case *c, const char *cpu, size_
     bool ok = launch(p, r, x, whole, size, 0, ROWS);
     for (int64_t m = 0; ok && m < ROWS; m += PIECE) ok = launch(p, r, x, parts, size, m, PIECE);
     if (!ok) fail(c->kernel, c->consts, cpu, "does not run");
-    else if (memcmp(whole, parts, bytes)) fail(c->kernel, c->consts, cpu, "a large output differs from its parts");
-    free(x); free(whole); free(parts);
+    else if (memcmp(whole, parts, bytes))
+        fail(c->kernel, c->consts, cpu, "a large output differs from its parts");
+    free(x);
+    free(whole);
+    free(parts);
 }
 
-static void test(const char *examples, const char *kernel, const char *consts, const char *cpu, size_t size, bool run)
+static void test(
+    const char *examples, const char *kernel, const char *consts, const char *cpu, size_t size, bool run)
 {
     Case c = { kernel, kernel, consts, "", "", 0 };
     size_t len = 0;
@@ -64,12 +74,16 @@ static void test(const char *examples, const char *kernel, const char *consts, c
         CpuRun *r = calloc(1, sizeof *r);
         session_init(&p->s, allocator_libc);
         if (!text || setjmp(p->s.oom)) fail(kernel, consts, cpu, "cannot be read");
-        else if (!make(p, &c, text, len, cpu, pass ? EMIT_DEFAULT : EMIT_ASM, r)) { fail(kernel, consts, cpu, "does not compile"); case_diags(p); }
-        else if (pass) compare(p, r, &c, cpu, size);
-        else if (!strstr(r->artifact.data, "movnt")) fail(kernel, consts, cpu, "nothing is stored past the caches");
+        else if (!make(p, &c, text, len, cpu, pass ? EMIT_DEFAULT : EMIT_ASM, r)) {
+            fail(kernel, consts, cpu, "does not compile");
+            case_diags(p);
+        } else if (pass) compare(p, r, &c, cpu, size);
+        else if (!strstr(r->artifact.data, "movnt"))
+            fail(kernel, consts, cpu, "nothing is stored past the caches");
         if (pass) cpu_run_free(r);
         session_free(&p->s);
-        free(p); free(r);
+        free(p);
+        free(r);
     }
     free(text);
 }
@@ -77,8 +91,15 @@ static void test(const char *examples, const char *kernel, const char *consts, c
 int main(int argc, char **argv)
 {
     static const char *const cpus[] = { "x86-64-v4", "x86-64-v3", "x86-64-v2" };
-    static const struct { const char *kernel, *consts; } cases[] = {
-        { "silu", "T=f16" }, { "silu", "T=bf16" }, { "silu", "T=f32" }, { "softmax", "T=f16,N=4096" }, { "transpose", "T=f16" }, { "transpose", "T=f32" },
+    static const struct {
+        const char *kernel, *consts;
+    } cases[] = {
+        { "silu", "T=f16" },
+        { "silu", "T=bf16" },
+        { "silu", "T=f32" },
+        { "softmax", "T=f16,N=4096" },
+        { "transpose", "T=f16" },
+        { "transpose", "T=f32" },
     };
     const char *examples = argc > 1 ? argv[1] : "examples/kernels";
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)

@@ -8,7 +8,10 @@
 static inline Module *ir_test_module(Session *s, const char *text)
 {
     session_init(s, allocator_libc);
-    if (setjmp(s->oom)) { fprintf(stderr, "left through session.oom\n"); exit(2); }
+    if (setjmp(s->oom)) {
+        fprintf(stderr, "left through session.oom\n");
+        exit(2);
+    }
     Module *m = ir_parse(s, diag_add_source(s, "test.ir", NULL, text, strlen(text)));
     if (m && ir_verify(m)) return m;
     Text out;

@@ -1,4 +1,5 @@
-/* Random programs: they verify, their text reads back the same, they run, twice the same, and parsed again the same. */
+/* Random programs: they verify, their text reads back the same, they run, twice the same, and parsed again
+ * the same. */
 #include "ir_test.h"
 #include "tests/fuzz/gen_ir.h"
 
@@ -26,7 +27,10 @@ static void one(uint64_t seed, unsigned flags)
     }
     gen_kernel(&s, seed, flags, &k);
     bool ok = ir_verify(k.module);
-    if (!ok) { fprintf(stderr, "seed %llu: does not verify\n", (unsigned long long)seed); show(&s, &k); }
+    if (!ok) {
+        fprintf(stderr, "seed %llu: does not verify\n", (unsigned long long)seed);
+        show(&s, &k);
+    }
     CU_ASSERT_TRUE(ok);
     Text a, b;
     text_init(&a, &s.arena);
@@ -53,7 +57,10 @@ static void one(uint64_t seed, unsigned flags)
         void *second = gen_save(&s, &k);
         gen_fill(&k);
         bool same = ran && gen_same(&k, first, second, why, sizeof why);
-        if (!same) { fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, why); show(&s, &k); }
+        if (!same) {
+            fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, why);
+            show(&s, &k);
+        }
         CU_ASSERT_TRUE(same);
     }
     session_free(&s);
@@ -61,11 +68,13 @@ static void one(uint64_t seed, unsigned flags)
 
 static void test_many(void)
 {
-    static const unsigned flags[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE | GEN_NO_FP8, GEN_NO_SORT | GEN_NO_ATOMICS | GEN_NO_WHILE };
+    static const unsigned flags[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE | GEN_NO_FP8,
+        GEN_NO_SORT | GEN_NO_ATOMICS | GEN_NO_WHILE };
     for (uint64_t seed = 0; seed < 300; seed++) one(seed, flags[seed % 5]);
     /* together they use every operation of tile IR but those that end a kernel, talk, or call */
     for (int op = 0; op < OP_COUNT; op++) {
-        bool left_out = (op_info[op].flags & OPF_KERNEL) || op == OP_CALL || op == OP_PRINT || op == OP_ASSERT || op == OP_STRIDE;
+        bool left_out = (op_info[op].flags & OPF_KERNEL) || op == OP_CALL || op == OP_PRINT ||
+                        op == OP_ASSERT || op == OP_STRIDE;
         if (!seen[op] && !left_out) fprintf(stderr, "no random program used %s\n", op_info[op].name);
         CU_ASSERT_TRUE(seen[op] || left_out);
     }

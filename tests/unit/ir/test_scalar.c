@@ -1,11 +1,14 @@
-/* The semantics of scalar operations: conversions by neighbours and midpoints of every format, arithmetic by values worked
- * out by hand or by C's own types. */
+/* The semantics of scalar operations: conversions by neighbours and midpoints of every format, arithmetic by
+ * values worked out by hand or by C's own types. */
 #include "ir/scalar.h"
 #include "ir_test.h"
 #include <math.h>
 
 static Scalar I(int64_t i) { return scalar_int(i); }
-static Scalar F(double f) { return scalar_float(f); }
+static Scalar F(double f)
+{
+    return scalar_float(f);
+}
 
 static Scalar op3(Op op, DType d, Scalar a, Scalar b, Scalar c)
 {
@@ -16,15 +19,21 @@ static Scalar op3(Op op, DType d, Scalar a, Scalar b, Scalar c)
 static int64_t int2(Op op, DType d, int64_t a, int64_t b) { return op3(op, d, I(a), I(b), I(0)).i; }
 static double float2(Op op, DType d, double a, double b) { return op3(op, d, F(a), F(b), F(0)).f; }
 
-#define SAME(got, want) do { double g_ = (got), w_ = (want); \
-    if (isnan(w_) ? !isnan(g_) : g_ != w_ || signbit(g_) != signbit(w_)) { fprintf(stderr, "%s:%d: %a, not %a\n", __FILE__, __LINE__, g_, w_); CU_FAIL("value"); } \
-    else CU_PASS("value"); } while (0)
+#define SAME(got, want) \
+    do { \
+        double g_ = (got), w_ = (want); \
+        if (isnan(w_) ? !isnan(g_) : g_ != w_ || signbit(g_) != signbit(w_)) { \
+            fprintf(stderr, "%s:%d: %a, not %a\n", __FILE__, __LINE__, g_, w_); \
+            CU_FAIL("value"); \
+        } else CU_PASS("value"); \
+    } while (0)
 
 /* Sign, exponent and fraction fields read as IEEE 754 and the OCP fp8 specification say. */
 static double decode(DType d, unsigned u, int exp_bits, int fraction_bits)
 {
     int bias = (1 << (exp_bits - 1)) - 1, e = (int)(u >> fraction_bits) & ((1 << exp_bits) - 1);
-    double f = (double)(u & ((1u << fraction_bits) - 1)) / (double)(1u << fraction_bits), sign = u >> (exp_bits + fraction_bits) & 1 ? -1 : 1;
+    double f = (double)(u & ((1u << fraction_bits) - 1)) / (double)(1u << fraction_bits),
+           sign = u >> (exp_bits + fraction_bits) & 1 ? -1 : 1;
     if (d == DT_F8E4M3 && (u & 0x7f) == 0x7f) return NAN;
     if (d != DT_F8E4M3 && e == (1 << exp_bits) - 1) return f == 0 ? sign * INFINITY : NAN;
     return sign * (e == 0 ? ldexp(f, 1 - bias) : ldexp(1 + f, e - bias));
@@ -44,7 +53,8 @@ static void check_format(DType d, int exp_bits, int fraction_bits, double overfl
         double a = decode(d, u, exp_bits, fraction_bits), b = decode(d, u + 1, exp_bits, fraction_bits);
         if (isnan(b) || isinf(b)) break;
         double mid = a + (b - a) / 2, even = u & 1 ? b : a;
-        bad += scalar_round(d, mid) != even || scalar_round(d, nextafter(mid, 0)) != a || scalar_round(d, nextafter(mid, INFINITY)) != b;
+        bad += scalar_round(d, mid) != even || scalar_round(d, nextafter(mid, 0)) != a ||
+               scalar_round(d, nextafter(mid, INFINITY)) != b;
         bad += scalar_round(d, -mid) != -even || scalar_round(d, a) != a;
     }
     CU_ASSERT_EQUAL(bad, 0);
@@ -69,7 +79,8 @@ static void test_formats(void)
     SAME(scalar_round(DT_F8E5M2, 1e5), 57344);
     SAME(scalar_round(DT_F32, 0x1.fffffefp127), 0x1.fffffep127);
     SAME(scalar_round(DT_F32, 0x1.ffffffp127), INFINITY);
-    CU_ASSERT_TRUE(scalar_exact(DT_F8E5M2, INFINITY) && !scalar_exact(DT_F8E4M3, INFINITY) && !scalar_exact(DT_F16, 0.1));
+    CU_ASSERT_TRUE(scalar_exact(DT_F8E5M2, INFINITY) && !scalar_exact(DT_F8E4M3, INFINITY) &&
+                   !scalar_exact(DT_F16, 0.1));
     CU_ASSERT_EQUAL(scalar_bits(DT_F8E5M2, F(-INFINITY)), 0xfc);
 }
 
@@ -77,7 +88,8 @@ static void test_bits(void)
 {
     CU_ASSERT_EQUAL(scalar_bits(DT_F32, F(1.0)), 0x3f800000);
     CU_ASSERT_EQUAL(scalar_bits(DT_F16, F(-2.0)), 0xc000);
-    CU_ASSERT_EQUAL(scalar_bits(DT_F32, scalar_of_bits(DT_F32, 0xff812345)), 0xff812345);      /* a signalling NaN passes */
+    CU_ASSERT_EQUAL(
+        scalar_bits(DT_F32, scalar_of_bits(DT_F32, 0xff812345)), 0xff812345); /* a signalling NaN passes */
     CU_ASSERT_EQUAL(scalar_bits(DT_F64, scalar_of_bits(DT_F64, 0x7ff4000000000001)), 0x7ff4000000000001);
     CU_ASSERT_EQUAL(scalar_bits(DT_I8, I(-1)), 0xff);
     CU_ASSERT_EQUAL(scalar_of_bits(DT_I16, 0x18000).i, -32768);
@@ -118,7 +130,8 @@ static void test_casts(void)
     SAME(scalar_cast(DT_F16, DT_I32, I(65520)).f, INFINITY);
     SAME(scalar_cast(DT_F8E4M3, DT_I64, I(1000)).f, 448);
     SAME(scalar_cast(DT_F64, DT_U64, I(-1)).f, 0x1p64);
-    /* 2^60 + 2^36 + 1 lies just above the midpoint of two floats: one rounding goes up, by way of double it would go to even, down */
+    /* 2^60 + 2^36 + 1 lies just above the midpoint of two floats: one rounding goes up, by way of double it
+     * would go to even, down */
     SAME(scalar_cast(DT_F32, DT_I64, I((1ll << 60) + (1ll << 36) + 1)).f, 0x1.000002p60);
     SAME(scalar_cast(DT_F32, DT_I64, I((1ll << 60) + (1ll << 36))).f, 0x1p60);
     SAME(scalar_cast(DT_BF16, DT_I64, I(-((1ll << 60) + (1ll << 52) + 1))).f, -0x1.02p60);
@@ -234,7 +247,8 @@ static void test_floats(void)
     SAME(op3(OP_WHERE, DT_F32, I(0), F(2), F(3)).f, 3);
 }
 
-/* f32 through double against the host's float, on a spread of values: the claim that double rounding is harmless. */
+/* f32 through double against the host's float, on a spread of values: the claim that double rounding is
+ * harmless. */
 static void test_f32_arithmetic(void)
 {
     uint64_t state = 88172645463325252ull;
@@ -244,7 +258,7 @@ static void test_f32_arithmetic(void)
         state ^= state >> 7;
         state ^= state << 17;
         uint32_t ua = (uint32_t)state, ub = (uint32_t)(state >> 32);
-        if (k & 1) ub = (ub & 0x807fffff) | (ua & 0x7f800000);      /* equal exponents: cancellation and carries */
+        if (k & 1) ub = (ub & 0x807fffff) | (ua & 0x7f800000); /* equal exponents: cancellation and carries */
         float a, b;
         memcpy(&a, &ua, 4);
         memcpy(&b, &ub, 4);
@@ -259,8 +273,8 @@ static void test_f32_arithmetic(void)
     CU_ASSERT_EQUAL(bad, 0);
 }
 
-/* The first is a known answer of Random123 (zeros); the second comes from a separate program that gives Random123's answers
- * for zeros and for ones. */
+/* The first is a known answer of Random123 (zeros); the second comes from a separate program that gives
+ * Random123's answers for zeros and for ones. */
 static void test_philox(void)
 {
     CU_ASSERT_EQUAL(scalar_philox(0, 0), 0x6627e8d5);
@@ -281,5 +295,6 @@ static void test_extremes(void)
     CU_ASSERT_EQUAL(scalar_wrap(DT_I16, 0x12348765), -30875);
 }
 
-UNIT_MAIN("ir_scalar", { "formats", test_formats }, { "bits", test_bits }, { "casts", test_casts }, { "integers", test_integers },
-          { "floats", test_floats }, { "f32_arithmetic", test_f32_arithmetic }, { "philox", test_philox }, { "extremes", test_extremes })
+UNIT_MAIN("ir_scalar", { "formats", test_formats }, { "bits", test_bits }, { "casts", test_casts },
+    { "integers", test_integers }, { "floats", test_floats }, { "f32_arithmetic", test_f32_arithmetic },
+    { "philox", test_philox }, { "extremes", test_extremes })

@@ -26,7 +26,7 @@ static uint32_t rnd(uint32_t n)
     return (uint32_t)(random_state >> 33) % n;
 }
 
-#define I(...) ((const int32_t[]){__VA_ARGS__})
+#define I(...) ((const int32_t[]){ __VA_ARGS__ })
 
 /* A tile element as one number. */
 static inline int64_t flat(const Layout *l, const int32_t *c)
@@ -63,7 +63,7 @@ static inline const Layout *random_layout(const int32_t *tile, int32_t warps)
 {
     for (;;) {
         const Layout *l = NULL;
-        int32_t order[2] = {1, 0}, per[2] = {1, 1}, lanes[2] = {1, 1}, w[2] = {1, 1};
+        int32_t order[2] = { 1, 0 }, per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, w[2] = { 1, 1 };
         if (rnd(2)) order[0] = 0, order[1] = 1;
         w[rnd(2)] = warps;
         if (rnd(3) == 0) w[0] = 2, w[1] = warps / 2;
@@ -77,13 +77,13 @@ static inline const Layout *random_layout(const int32_t *tile, int32_t warps)
         case 2: l = layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)rnd(3), 2, tile, w); break;
         case 3: l = layout_mma(&arena, (LayoutMma)(LAYOUT_M16N8K16 + rnd(7)), LAYOUT_C, 2, tile, w); break;
         case 4: {
-            int32_t g[2] = {1, 1};
+            int32_t g[2] = { 1, 1 };
             g[rnd(2)] = warps / 4;
             l = layout_mma(&arena, LAYOUT_WGMMA_K16, rnd(2) ? LAYOUT_A : LAYOUT_C, 2, tile, g);
             break;
         }
         case 5: {
-            const int32_t swapped[2] = {tile[1], tile[0]};
+            const int32_t swapped[2] = { tile[1], tile[0] };
             const Layout *p = layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)rnd(3), 2, swapped, w);
             l = p ? layout_permute(&arena, p, I(1, 0)) : NULL;
             break;

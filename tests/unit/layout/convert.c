@@ -1,4 +1,5 @@
-/* Conversion plans executed on a simulated register file: every destination register of every thread must receive its element. */
+/* Conversion plans executed on a simulated register file: every destination register of every thread must
+ * receive its element. */
 #include "common.h"
 
 /* Elements are numbered by their coordinate; -1 is padding or poison. */
@@ -8,9 +9,7 @@ typedef struct {
 } File;
 
 static int32_t *cell(const File *f, uint32_t reg, uint32_t lane, uint32_t warp)
-{
-    return &f->v[((size_t)warp * layout_lanes(f->l) + lane) * layout_regs(f->l) + reg];
-}
+{ return &f->v[((size_t)warp * layout_lanes(f->l) + lane) * layout_regs(f->l) + reg]; }
 
 static int32_t name_of(const Layout *l, const int32_t *c)
 {
@@ -21,7 +20,7 @@ static int32_t name_of(const Layout *l, const int32_t *c)
 
 static File file_new(const Layout *l, bool filled)
 {
-    File f = {malloc(sizeof(int32_t) * layout_regs(l) * layout_lanes(l) * layout_warps(l)), l};
+    File f = { malloc(sizeof(int32_t) * layout_regs(l) * layout_lanes(l) * layout_warps(l)), l };
     for (uint32_t w = 0; w < layout_warps(l); w++)
         for (uint32_t t = 0; t < layout_lanes(l); t++)
             for (uint32_t r = 0; r < layout_regs(l); r++) {
@@ -47,10 +46,10 @@ static int run_shuffles(const LayoutConvert *p, const File *src, File *dst)
                     r->send[t] != r->send[t & r->send_mask])
                     errors++;
                 if (r->recv[t] == LAYOUT_NOREG) continue;
-                if (r->send[r->src[t]] == LAYOUT_NOREG)
-                    errors++;
+                if (r->send[r->src[t]] == LAYOUT_NOREG) errors++;
                 else
-                    *cell(dst, (uint32_t)r->recv[t], t, w) = *cell(src, (uint32_t)r->send[r->src[t]], r->src[t], w);
+                    *cell(dst, (uint32_t)r->recv[t], t, w) =
+                        *cell(src, (uint32_t)r->send[r->src[t]], r->src[t], w);
             }
         }
     return errors;
@@ -75,12 +74,9 @@ static int run_shared(const LayoutConvert *p, const File *src, File *dst)
                     if (at % (v->n * p->shared->elem_bytes)) errors++; /* alignment of the vector access */
                     for (uint32_t i = 0; i < v->n; i++) {
                         uint32_t byte = at + i * p->shared->elem_bytes;
-                        if (byte >= p->bytes)
-                            errors++;
-                        else if (load)
-                            *cell(dst, r ^ v->reg[i], t, w) = mem[byte];
-                        else
-                            mem[byte] = *cell(src, r ^ v->reg[i], t, w);
+                        if (byte >= p->bytes) errors++;
+                        else if (load) *cell(dst, r ^ v->reg[i], t, w) = mem[byte];
+                        else mem[byte] = *cell(src, r ^ v->reg[i], t, w);
                     }
                 }
     }
@@ -99,8 +95,11 @@ static LayoutConvertKind run_plan(const LayoutConvert *p, int bytes)
         for (uint32_t w = 0; w < layout_warps(b); w++)
             for (uint32_t t = 0; t < layout_lanes(b); t++)
                 for (uint32_t r = 0; r < layout_regs(b); r++) {
-                    if (p->kind == LAYOUT_CONVERT_NONE && p->reg_map[r] != LAYOUT_NOREG && p->reg_map[r] != (int16_t)r) errors++;
-                    if (p->reg_map[r] != LAYOUT_NOREG) *cell(&dst, r, t, w) = *cell(&src, (uint32_t)p->reg_map[r], t, w);
+                    if (p->kind == LAYOUT_CONVERT_NONE && p->reg_map[r] != LAYOUT_NOREG &&
+                        p->reg_map[r] != (int16_t)r)
+                        errors++;
+                    if (p->reg_map[r] != LAYOUT_NOREG)
+                        *cell(&dst, r, t, w) = *cell(&src, (uint32_t)p->reg_map[r], t, w);
                 }
         break;
     case LAYOUT_CONVERT_SHUFFLE: errors = run_shuffles(p, &src, &dst); break;
@@ -136,10 +135,10 @@ static LayoutConvertKind convert_within(const Layout *a, const Layout *b, int by
 
 static void test_random(void)
 {
-    static const int32_t extents[] = {96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100};
-    int kinds[4] = {0};
+    static const int32_t extents[] = { 96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100 };
+    int kinds[4] = { 0 };
     for (int i = 0; i < 700; i++) {
-        int32_t tile[2] = {extents[rnd(12)], extents[rnd(12)]}, warps = rnd(4) ? 4 : rnd(2) ? 8 : 12;
+        int32_t tile[2] = { extents[rnd(12)], extents[rnd(12)] }, warps = rnd(4) ? 4 : rnd(2) ? 8 : 12;
         const Layout *a = random_layout(tile, warps), *b = random_layout(tile, warps);
         if (layout_warps(a) != layout_warps(b)) continue;
         kinds[convert(a, b, 1 << rnd(4))]++;
@@ -149,14 +148,14 @@ static void test_random(void)
     for (int k = 0; k < 4; k++) CU_ASSERT(kinds[k] > 0);
 }
 
-/* Layouts that differ only within a warp: the coordinate bits of a fragment dealt to registers and lanes in any way, mixed by
- * XOR, with copies in registers or lanes, repeated over ragged extents and over warps. */
+/* Layouts that differ only within a warp: the coordinate bits of a fragment dealt to registers and lanes in
+ * any way, mixed by XOR, with copies in registers or lanes, repeated over ragged extents and over warps. */
 static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies, const int32_t *tile)
 {
-    int total = bits0 + bits1, nlane = 5 - lane_copies, nbit[LAYOUT_INPUTS] = {total - nlane, 5, 0, 0};
+    int total = bits0 + bits1, nlane = 5 - lane_copies, nbit[LAYOUT_INPUTS] = { total - nlane, 5, 0, 0 };
     for (;;) {
-        int32_t vec[32], reg[64] = {0}, lane[10] = {0};
-        F2Map m = {.nin = total, .nout = total};
+        int32_t vec[32], reg[64] = { 0 }, lane[10] = { 0 };
+        F2Map m = { .nin = total, .nout = total };
         for (int i = 0; i < total; i++) vec[i] = 1 << i;
         for (int i = total - 1; i > 0; i--) {
             int j = (int)rnd((uint32_t)i + 1), t = vec[i];
@@ -178,9 +177,12 @@ static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies
             int32_t v = hole[i] ? 0 : vec[n++];
             lane[2 * i] = v & ((1 << bits0) - 1), lane[2 * i + 1] = v >> bits0;
         }
-        for (int i = n; i < total; i++) reg[2 * (i - n)] = vec[i] & ((1 << bits0) - 1), reg[2 * (i - n) + 1] = vec[i] >> bits0;
-        const LayoutDigit digit[] = {{LAYOUT_REG, 1, reps, 1 << bits1}, {LAYOUT_WARP, 0, 3, 1 << bits0}};
-        const Layout *l = layout_from_basis(&arena, 2, tile, nbit, (const int32_t *const[]){reg, lane, NULL, NULL}, 2, digit);
+        for (int i = n; i < total; i++)
+            reg[2 * (i - n)] = vec[i] & ((1 << bits0) - 1), reg[2 * (i - n) + 1] = vec[i] >> bits0;
+        const LayoutDigit digit[] = { { LAYOUT_REG, 1, reps, 1 << bits1 },
+            { LAYOUT_WARP, 0, 3, 1 << bits0 } };
+        const Layout *l = layout_from_basis(
+            &arena, 2, tile, nbit, (const int32_t *const[]){ reg, lane, NULL, NULL }, 2, digit);
         CU_ASSERT_PTR_NOT_NULL_FATAL(l);
         return l;
     }
@@ -188,10 +190,10 @@ static const Layout *within_warp(int bits0, int bits1, int reps, int lane_copies
 
 static void test_shuffles(void)
 {
-    int kinds[4] = {0}, fewest = 0;
+    int kinds[4] = { 0 }, fewest = 0;
     for (int i = 0; i < 1500; i++) {
         int bits0 = 2 + (int)rnd(3), bits1 = 3 + (int)rnd(2), reps = 1 + (int)rnd(3), bytes = 1 << rnd(4);
-        int32_t tile[2] = {3 << bits0, (reps << bits1) - (int)rnd(3)};
+        int32_t tile[2] = { 3 << bits0, (reps << bits1) - (int)rnd(3) };
         const Layout *a = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
         const Layout *b = within_warp(bits0, bits1, reps, rnd(3) == 0 ? 1 + (int)rnd(2) : 0, tile);
         LayoutConvertKind k = convert_within(a, b, bytes);
@@ -202,26 +204,28 @@ static void test_shuffles(void)
             const LayoutConvert *p = layout_convert_within(&arena, a, b, bytes);
             uint32_t shuffles = 0;
             for (uint32_t j = 0; j < p->nround; j += p->pack) shuffles += p->round[j].shuffle;
-            /* Never more than one a register, counting three repetitions as four (a skew may reach into the hole). */
-            CU_ASSERT(shuffles * p->pack <= layout_regs(b) / (uint32_t)reps * (reps == 3 ? 4 : (uint32_t)reps));
+            /* Never more than one a register, counting three repetitions as four (a skew may reach into the
+             * hole). */
+            CU_ASSERT(
+                shuffles * p->pack <= layout_regs(b) / (uint32_t)reps * (reps == 3 ? 4 : (uint32_t)reps));
             fewest += shuffles * p->pack < layout_regs(b);
         }
         if (i % 16 == 0) arena_free(&arena), arena_start();
     }
-    printf(" [none %d, registers %d, shuffle %d, shared %d, %d below one a register] ", kinds[0], kinds[1], kinds[2], kinds[3],
-           fewest);
+    printf(" [none %d, registers %d, shuffle %d, shared %d, %d below one a register] ", kinds[0], kinds[1],
+        kinds[2], kinds[3], fewest);
     CU_ASSERT(kinds[2] > 400 && kinds[3] == 0 && fewest > 0);
 }
 
-static const Layout *blocked(const int32_t *tile, const int32_t *per, const int32_t *lanes, const int32_t *warps)
-{
-    return layout_blocked(&arena, 2, tile, per, lanes, warps, I(1, 0));
-}
+static const Layout *blocked(
+    const int32_t *tile, const int32_t *per, const int32_t *lanes, const int32_t *warps)
+{ return layout_blocked(&arena, 2, tile, per, lanes, warps, I(1, 0)); }
 
 /* The cases that decide how fast attention and GEMM are. */
 static void test_known(void)
 {
-    /* The f16 accumulator of S is the A operand of P V: no instruction, at any number of keys that is a multiple of 16. */
+    /* The f16 accumulator of S is the A operand of P V: no instruction, at any number of keys that is a
+     * multiple of 16. */
     for (int n = 16; n <= 256; n += 16)
         for (int g = 1; g <= 3; g++) {
             const Layout *c = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64 * g, n), I(g, 1));
@@ -237,17 +241,20 @@ static void test_known(void)
     const Layout *c8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_C, 2, I(64, 128), I(1, 1));
     CU_ASSERT_EQUAL(convert_within(c8, p8, 1), LAYOUT_CONVERT_SHUFFLE);
     /* A register bit against a lane bit: one shuffle for a pair, the other round stays in the lane. */
-    const Layout *a = blocked(I(8, 8), I(1, 2), I(8, 4), I(1, 1)), *b = blocked(I(8, 8), I(2, 1), I(4, 8), I(1, 1));
+    const Layout *a = blocked(I(8, 8), I(1, 2), I(8, 4), I(1, 1)),
+                 *b = blocked(I(8, 8), I(2, 1), I(4, 8), I(1, 1));
     CU_ASSERT_EQUAL(convert_within(a, b, 4), LAYOUT_CONVERT_SHUFFLE);
     const LayoutConvert *plan = layout_convert(&arena, a, b, 4);
     CU_ASSERT_EQUAL(plan->nround, 2);
     CU_ASSERT_EQUAL(plan->round[0].shuffle + plan->round[1].shuffle,
-                    2 - (plan->round[0].shuffle == 0 || plan->round[1].shuffle == 0));
-    /* The GEMM epilogue: 4 x 4 transpose of packed pairs so that a lane stores 16 bytes: 3 shuffles for 8 f16. */
+        2 - (plan->round[0].shuffle == 0 || plan->round[1].shuffle == 0));
+    /* The GEMM epilogue: 4 x 4 transpose of packed pairs so that a lane stores 16 bytes: 3 shuffles for 8
+     * f16. */
     const Layout *acc = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(64, 32), I(1, 1));
-    const Layout *row = layout_from_basis(
-        &arena, 2, I(64, 32), (const int[]){4, 5, 2, 0},
-        (const int32_t *const[]){I(0, 1, 0, 2, 0, 4, 8, 0), I(0, 8, 0, 16, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL}, 0, NULL);
+    const Layout *row = layout_from_basis(&arena, 2, I(64, 32), (const int[]){ 4, 5, 2, 0 },
+        (const int32_t *const[]){
+            I(0, 1, 0, 2, 0, 4, 8, 0), I(0, 8, 0, 16, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL },
+        0, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     CU_ASSERT_EQUAL(convert_within(acc, row, 2), LAYOUT_CONVERT_SHUFFLE);
     plan = layout_convert_within(&arena, acc, row, 2);
@@ -261,16 +268,19 @@ static void test_known(void)
     CU_ASSERT_EQUAL(layout_contiguity(wide, 1), 8);
     plan = layout_convert_within(&arena, acc, wide, 2);
     CU_ASSERT_EQUAL(plan->kind, LAYOUT_CONVERT_SHUFFLE);
-    static const int32_t widths[] = {32, 64, 96, 128, 176, 256, 80};
+    static const int32_t widths[] = { 32, 64, 96, 128, 176, 256, 80 };
     for (int i = 0; i < 7; i++) {
-        const Layout *x = layout_mma(&arena, i & 1 ? LAYOUT_WGMMA_K16 : LAYOUT_M16N8K16, LAYOUT_C, 2, I(128, widths[i]),
-                                     i & 1 ? I(2, 1) : I(4, 1));
+        const Layout *x = layout_mma(&arena, i & 1 ? LAYOUT_WGMMA_K16 : LAYOUT_M16N8K16, LAYOUT_C, 2,
+            I(128, widths[i]), i & 1 ? I(2, 1) : I(4, 1));
         for (int bytes = 2; bytes <= 4; bytes *= 2) {
             const Layout *y = layout_vectorize(&arena, x, 1, bytes, 16);
             uint32_t copies;
             CU_ASSERT_FATAL(y && covers(y, &copies));
-            int even = widths[i] & -widths[i]; /* 176 and 80 have 16 columns in registers and lanes together */
-            CU_ASSERT_EQUAL(layout_contiguity(y, 1), (uint32_t)(even >= 32 ? 16 / bytes : bytes == 2 ? 4 : 4));
+            int even =
+                widths[i] & -widths[i]; /* 176 and 80 have 16 columns in registers and lanes together */
+            CU_ASSERT_EQUAL(layout_contiguity(y, 1), (uint32_t)(even >= 32   ? 16 / bytes
+                                                                : bytes == 2 ? 4
+                                                                             : 4));
             CU_ASSERT(convert_within(x, y, bytes) != LAYOUT_CONVERT_SHARED);
         }
     }
@@ -288,19 +298,22 @@ static void test_known(void)
     CU_ASSERT_EQUAL(layout_bank_conflicts(rows, plan->shared, &plan->load, 0), 0);
 }
 
-/* Row statistics: the slice of one layout to the slice of another, and to a layout in which one lane a row holds it. */
+/* Row statistics: the slice of one layout to the slice of another, and to a layout in which one lane a row
+ * holds it. */
 static void test_statistics(void)
 {
     const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 80), I(4, 1));
     const Layout *s = layout_slice(&arena, c, 1, true);
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     CU_ASSERT_EQUAL(layout_regs(s), 2);
-    const Layout *o = layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 128), I(4, 1)), 1, true);
+    const Layout *o =
+        layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 128), I(4, 1)), 1, true);
     CU_ASSERT_EQUAL(convert(s, o, 4), LAYOUT_CONVERT_NONE);
     const Layout *v = layout_blocked(&arena, 2, I(64, 1), I(1, 1), I(32, 1), I(4, 1), I(1, 0));
     convert(s, v, 4);
     convert(v, s, 4);
-    const Layout *other = layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 80), I(2, 2)), 1, true);
+    const Layout *other =
+        layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 80), I(2, 2)), 1, true);
     convert(s, other, 4);
     convert(other, s, 4);
 }
@@ -308,8 +321,8 @@ static void test_statistics(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {
-        {"random", test_random}, {"shuffles", test_shuffles}, {"known", test_known}, {"statistics", test_statistics}};
+    static const UnitTest tests[] = { { "random", test_random }, { "shuffles", test_shuffles },
+        { "known", test_known }, { "statistics", test_statistics } };
     int status = unit_run("layout conversions", tests, 4, argc, argv);
     arena_free(&arena);
     return status;

@@ -1,4 +1,5 @@
-/* Each fragment against the formula of the ISA, written here a second time as arithmetic on lane and element numbers. */
+/* Each fragment against the formula of the ISA, written here a second time as arithmetic on lane and element
+ * numbers. */
 #include "common.h"
 #include "tests/emu/hip_fragments.h"
 
@@ -11,14 +12,17 @@ static At ptx_a(LayoutMma k, int i, int lane)
 {
     int g = lane >> 2, t = lane % 4;
     switch ((int)k) {
-    case LAYOUT_M16N8K16: return (At){(i < 2 || (i >= 4 && i < 6)) ? g : g + 8, i < 4 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8};
-    case LAYOUT_M16N8K8: return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
-    case LAYOUT_M16N8K8_TF32: return (At){(i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4};
-    case LAYOUT_M16N8K4_TF32: return (At){i == 0 ? g : g + 8, t};
-    case LAYOUT_M16N8K32: return (At){(i < 4 || (i >= 8 && i < 12)) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0)};
-    case LAYOUT_M16N8K16_8: return (At){i < 4 ? g : g + 8, t * 4 + (i & 3)};
-    case LAYOUT_M8N8K4_F64: return (At){g, t};
-    case LAYOUT_M16N8K16_F64: return (At){i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t};
+    case LAYOUT_M16N8K16:
+        return (
+            At){ (i < 2 || (i >= 4 && i < 6)) ? g : g + 8, i < 4 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8 };
+    case LAYOUT_M16N8K8: return (At){ i < 2 ? g : g + 8, t * 2 + (i & 1) };
+    case LAYOUT_M16N8K8_TF32: return (At){ (i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4 };
+    case LAYOUT_M16N8K4_TF32: return (At){ i == 0 ? g : g + 8, t };
+    case LAYOUT_M16N8K32:
+        return (At){ (i < 4 || (i >= 8 && i < 12)) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0) };
+    case LAYOUT_M16N8K16_8: return (At){ i < 4 ? g : g + 8, t * 4 + (i & 3) };
+    case LAYOUT_M8N8K4_F64: return (At){ g, t };
+    case LAYOUT_M16N8K16_F64: return (At){ i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t };
     }
     abort();
 }
@@ -27,14 +31,14 @@ static At ptx_b(LayoutMma k, int i, int lane)
 {
     int g = lane >> 2, t = lane % 4;
     switch ((int)k) {
-    case LAYOUT_M16N8K16: return (At){i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g};
-    case LAYOUT_M16N8K8: return (At){t * 2 + i, g};
-    case LAYOUT_M16N8K8_TF32: return (At){i == 0 ? t : t + 4, g};
-    case LAYOUT_M16N8K4_TF32: return (At){t, g};
-    case LAYOUT_M16N8K32: return (At){i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g};
-    case LAYOUT_M16N8K16_8: return (At){t * 4 + i, g};
-    case LAYOUT_M8N8K4_F64: return (At){t, g};
-    case LAYOUT_M16N8K16_F64: return (At){t + i * 4, g};
+    case LAYOUT_M16N8K16: return (At){ i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g };
+    case LAYOUT_M16N8K8: return (At){ t * 2 + i, g };
+    case LAYOUT_M16N8K8_TF32: return (At){ i == 0 ? t : t + 4, g };
+    case LAYOUT_M16N8K4_TF32: return (At){ t, g };
+    case LAYOUT_M16N8K32: return (At){ i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g };
+    case LAYOUT_M16N8K16_8: return (At){ t * 4 + i, g };
+    case LAYOUT_M8N8K4_F64: return (At){ t, g };
+    case LAYOUT_M16N8K16_F64: return (At){ t + i * 4, g };
     }
     abort();
 }
@@ -42,14 +46,14 @@ static At ptx_b(LayoutMma k, int i, int lane)
 static At ptx_c(LayoutMma k, int i, int lane)
 {
     int g = lane >> 2, t = lane % 4;
-    if (k == LAYOUT_M8N8K4_F64) return (At){g, t * 2 + i};
-    return (At){i < 2 ? g : g + 8, t * 2 + (i & 1)};
+    if (k == LAYOUT_M8N8K4_F64) return (At){ g, t * 2 + i };
+    return (At){ i < 2 ? g : g + 8, t * 2 + (i & 1) };
 }
 
 static void check(LayoutMma k, LayoutRole role, int warps, int elems, At (*formula)(LayoutMma, int, int))
 {
     const LayoutMmaInfo *info = layout_mma_info(k);
-    int32_t tile[2] = {role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n};
+    int32_t tile[2] = { role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n };
     const Layout *l = layout_mma(&arena, k, role, 2, tile, I(1, 1));
     CU_ASSERT_PTR_NOT_NULL_FATAL(l);
     CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)elems);
@@ -76,8 +80,14 @@ static void test_mma(void)
         LayoutMma k;
         int a, b, c;
     } rows[] = {
-        {LAYOUT_M16N8K16, 8, 4, 4},  {LAYOUT_M16N8K8, 4, 2, 4},    {LAYOUT_M16N8K8_TF32, 4, 2, 4}, {LAYOUT_M16N8K4_TF32, 2, 1, 4},
-        {LAYOUT_M16N8K32, 16, 8, 4}, {LAYOUT_M16N8K16_8, 8, 4, 4}, {LAYOUT_M8N8K4_F64, 1, 1, 2},   {LAYOUT_M16N8K16_F64, 8, 4, 4},
+        { LAYOUT_M16N8K16, 8, 4, 4 },
+        { LAYOUT_M16N8K8, 4, 2, 4 },
+        { LAYOUT_M16N8K8_TF32, 4, 2, 4 },
+        { LAYOUT_M16N8K4_TF32, 2, 1, 4 },
+        { LAYOUT_M16N8K32, 16, 8, 4 },
+        { LAYOUT_M16N8K16_8, 8, 4, 4 },
+        { LAYOUT_M8N8K4_F64, 1, 1, 2 },
+        { LAYOUT_M16N8K16_F64, 8, 4, 4 },
     };
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         check(rows[r].k, LAYOUT_A, 1, rows[r].a, ptx_a);
@@ -86,14 +96,15 @@ static void test_mma(void)
     }
 }
 
-/* PTX ISA 9.7.15.5.1.1, figures of wgmma.m64nNk*: warp w of the warpgroup has rows 16w..16w+15, laid out as mma's. */
+/* PTX ISA 9.7.15.5.1.1, figures of wgmma.m64nNk*: warp w of the warpgroup has rows 16w..16w+15, laid out as
+ * mma's. */
 static At wgmma_a(LayoutMma k, int i, int thread)
 {
     int lane = thread % 32, warp = thread / 32, row = lane / 4 + 16 * warp;
     switch ((int)k) {
-    case LAYOUT_WGMMA_K16: return (At){row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4)};
-    case LAYOUT_WGMMA_K8: return (At){row + 8 * (i % 2), lane % 4 + 4 * (i / 2)};
-    case LAYOUT_WGMMA_K32: return (At){row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8)};
+    case LAYOUT_WGMMA_K16: return (At){ row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4) };
+    case LAYOUT_WGMMA_K8: return (At){ row + 8 * (i % 2), lane % 4 + 4 * (i / 2) };
+    case LAYOUT_WGMMA_K32: return (At){ row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8) };
     }
     abort();
 }
@@ -102,7 +113,7 @@ static At wgmma_d(LayoutMma k, int i, int thread)
 {
     (void)k;
     int lane = thread % 32, warp = thread / 32;
-    return (At){16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + lane % 4 * 2 + i % 2};
+    return (At){ 16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + lane % 4 * 2 + i % 2 };
 }
 
 static void test_wgmma(void)
@@ -125,7 +136,8 @@ static void test_wgmma(void)
                     for (int t = 0; t < 128; t++)
                         for (int i = 0; i < n / gn / 2; i++) {
                             int32_t c[2];
-                            layout_element(l, (uint32_t)i, (uint32_t)t % 32, (uint32_t)(4 * g + t / 32), 0, c);
+                            layout_element(
+                                l, (uint32_t)i, (uint32_t)t % 32, (uint32_t)(4 * g + t / 32), 0, c);
                             At want = wgmma_d(LAYOUT_WGMMA_K16, i, t);
                             bad += c[0] != want.i + 64 * (g / gn) || c[1] != want.j + n / gn * (g % gn);
                         }
@@ -139,7 +151,8 @@ static uint64_t digest_step(uint64_t h, int word) { return (h ^ (uint32_t)word) 
 /* Layouts number elements, AMD 32-bit registers: element (gpr * 32 + bit) / bits of a lane. */
 static int amd_matrix(const HipInstr *x, const Layout *l, int matrix, uint64_t *formula, uint64_t *layout)
 {
-    int rows = matrix == 1 ? x->k : x->m, cols = matrix == 0 ? x->k : x->n, bits = matrix == 2 ? x->d_bits : x->bits, bad = 0;
+    int rows = matrix == 1 ? x->k : x->m, cols = matrix == 0 ? x->k : x->n,
+        bits = matrix == 2 ? x->d_bits : x->bits, bad = 0;
     *formula = *layout = 0xcbf29ce484222325u;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++) {
@@ -149,11 +162,17 @@ static int amd_matrix(const HipInstr *x, const Layout *l, int matrix, uint64_t *
                     int32_t c[2];
                     layout_element(l, r, (uint32_t)lane, 0, 0, c);
                     if (c[0] != i || c[1] != j) continue;
-                    HipPlace p = matrix == 2 ? hip_place_d(x, i, j) : hip_place_ab(x, matrix, matrix ? j : i, matrix ? i : j, copies);
-                    HipPlace q = {(int)r * bits / 32, (int)r * bits % 32, lane};
+                    HipPlace p = matrix == 2
+                                     ? hip_place_d(x, i, j)
+                                     : hip_place_ab(x, matrix, matrix ? j : i, matrix ? i : j, copies);
+                    HipPlace q = { (int)r * bits / 32, (int)r * bits % 32, lane };
                     bad += p.gpr != q.gpr || p.bit != q.bit || p.lane != q.lane;
-                    const int from[] = {i, j, p.gpr, p.bit, p.lane}, have[] = {i, j, q.gpr, q.bit, q.lane};
-                    for (int k = 0; k < 5; k++) { *formula = digest_step(*formula, from[k]); *layout = digest_step(*layout, have[k]); }
+                    const int from[] = { i, j, p.gpr, p.bit, p.lane },
+                              have[] = { i, j, q.gpr, q.bit, q.lane };
+                    for (int k = 0; k < 5; k++) {
+                        *formula = digest_step(*formula, from[k]);
+                        *layout = digest_step(*layout, have[k]);
+                    }
                     copies++;
                 }
             bad += copies != (matrix == 2 ? 1 : x->copies);
@@ -167,12 +186,14 @@ static void test_amd(void)
     for (LayoutMma k = LAYOUT_MFMA_32x32x8; k <= LAYOUT_WMMA_16x16x16_8; k++) {
         const LayoutMmaInfo *info = layout_mma_info(k);
         const HipInstr *x = NULL;
-        for (int i = 0; i < HIP_INSTRS; i++) if (!strcmp(hip_instrs[i].layout, info->name)) x = &hip_instrs[i];
+        for (int i = 0; i < HIP_INSTRS; i++)
+            if (!strcmp(hip_instrs[i].layout, info->name)) x = &hip_instrs[i];
         CU_ASSERT_PTR_NOT_NULL_FATAL(x);
         seen++;
-        CU_ASSERT(info->m == x->m && info->n == x->n && info->k == x->k && info->lanes == x->wave && info->bits == x->bits);
+        CU_ASSERT(info->m == x->m && info->n == x->n && info->k == x->k && info->lanes == x->wave &&
+                  info->bits == x->bits);
         for (int matrix = 0; matrix < 3; matrix++) {
-            int32_t tile[2] = {matrix == 1 ? x->k : x->m, matrix == 0 ? x->k : x->n};
+            int32_t tile[2] = { matrix == 1 ? x->k : x->m, matrix == 0 ? x->k : x->n };
             const Layout *l = layout_mma(&arena, k, (LayoutRole)matrix, 2, tile, I(1, 1));
             CU_ASSERT_PTR_NOT_NULL_FATAL(l);
             uint64_t formula, layout;
@@ -187,33 +208,43 @@ static void test_amd(void)
     CU_ASSERT_EQUAL(seen, HIP_INSTRS);
 }
 
-/* f8f6f4 of 8-bit operands, as AMD's guides say it (hip_fragments.h): byte r of lane l holds of A row l % M (of B: column) at K = 16 * (l / M) + r % 16, and half of K further from
- * r = 16 on; D's register r is row 4 * (l / N) + r % 4 (32x32: 8 rows further every four registers), column l % N. */
+/* f8f6f4 of 8-bit operands, as AMD's guides say it (hip_fragments.h): byte r of lane l holds of A row l % M
+ * (of B: column) at K = 16 * (l / M) + r % 16, and half of K further from r = 16 on; D's register r is row 4
+ * * (l / N) + r % 4 (32x32: 8 rows further every four registers), column l % N. */
 static void test_f8f6f4(void)
 {
-    static const struct { LayoutMma kind; int m, k; } shapes[] = {{LAYOUT_MFMA_32x32x64_8, 32, 64}, {LAYOUT_MFMA_16x16x128_8, 16, 128}};
+    static const struct {
+        LayoutMma kind;
+        int m, k;
+    } shapes[] = { { LAYOUT_MFMA_32x32x64_8, 32, 64 }, { LAYOUT_MFMA_16x16x128_8, 16, 128 } };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int role = 0; role < 3; role++) {
             const int m = shapes[s].m, k = shapes[s].k;
-            const Layout *l = layout_mma(&arena, shapes[s].kind, (LayoutRole)role, 2, I(role == LAYOUT_B ? k : m, role == LAYOUT_A ? k : m), I(1, 1));
+            const Layout *l = layout_mma(&arena, shapes[s].kind, (LayoutRole)role, 2,
+                I(role == LAYOUT_B ? k : m, role == LAYOUT_A ? k : m), I(1, 1));
             int bad = 0;
             CU_ASSERT_PTR_NOT_NULL_FATAL(l);
             CU_ASSERT_EQUAL(layout_regs(l), (uint32_t)(role == LAYOUT_C ? m * m / 64 : 32));
             for (int lane = 0; lane < 64; lane++)
                 for (int r = 0; r < (int)layout_regs(l); r++) {
                     int32_t c[2];
-                    int at = 16 * (lane / m) + r % 16 + r / 16 * (k / 2), row = 4 * (lane / m) + r % 4 + r / 4 * 8;
+                    int at = 16 * (lane / m) + r % 16 + r / 16 * (k / 2),
+                        row = 4 * (lane / m) + r % 4 + r / 4 * 8;
                     layout_element(l, (uint32_t)r, (uint32_t)lane, 0, 0, c);
-                    bad += role == LAYOUT_A ? c[0] != lane % m || c[1] != at : role == LAYOUT_B ? c[0] != at || c[1] != lane % m : c[0] != row || c[1] != lane % m;
+                    bad += role == LAYOUT_A   ? c[0] != lane % m || c[1] != at
+                           : role == LAYOUT_B ? c[0] != at || c[1] != lane % m
+                                              : c[0] != row || c[1] != lane % m;
                 }
             CU_ASSERT_EQUAL(bad, 0);
         }
 }
 
-/* WMMA's left operand where each half of the wave has its half of K: as C lies, and the same in all waves side by side. */
+/* WMMA's left operand where each half of the wave has its half of K: as C lies, and the same in all waves
+ * side by side. */
 static void test_halves(void)
 {
-    const Layout *c = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_C, 2, I(64, 48), I(4, 1)), *h = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_HALVES, 2, I(64, 48), I(4, 2));
+    const Layout *c = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_C, 2, I(64, 48), I(4, 1)),
+                 *h = layout_mma(&arena, LAYOUT_WMMA_16x16x16_R, LAYOUT_HALVES, 2, I(64, 48), I(4, 2));
     int bad = 0;
     CU_ASSERT_PTR_NOT_NULL_FATAL(h);
     CU_ASSERT(layout_regs(h) == layout_regs(c) && layout_warps(h) == 8);
@@ -229,35 +260,41 @@ static void test_halves(void)
     CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_MFMA_32x32x8, LAYOUT_HALVES, 2, I(64, 64), I(2, 2)));
 }
 
-/* The exchanged forms: B goes where the instruction takes A, A where it takes B, in pieces of K. By AMD's places, every element of C must get each
- * of its products once, and no other. */
+/* The exchanged forms: B goes where the instruction takes A, A where it takes B, in pieces of K. By AMD's
+ * places, every element of C must get each of its products once, and no other. */
 static void exchanged(LayoutMma k, const char *instr)
 {
     const LayoutMmaInfo *info = layout_mma_info(k);
     const HipInstr *x = NULL;
-    for (int i = 0; i < HIP_INSTRS; i++) if (!strcmp(hip_instrs[i].layout, instr)) x = &hip_instrs[i];
+    for (int i = 0; i < HIP_INSTRS; i++)
+        if (!strcmp(hip_instrs[i].layout, instr)) x = &hip_instrs[i];
     CU_ASSERT_PTR_NOT_NULL_FATAL(x);
     const Layout *l[3];
     for (int role = 0; role < 3; role++) {
-        int32_t tile[2] = {role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n};
+        int32_t tile[2] = { role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n };
         l[role] = layout_mma(&arena, k, (LayoutRole)role, 2, tile, I(1, 1));
         CU_ASSERT_PTR_NOT_NULL_FATAL(l[role]);
         CU_ASSERT_EQUAL(layout_lanes(l[role]), (uint32_t)x->wave);
     }
     int pieces = info->k / x->k, bad = 0;
-    CU_ASSERT(info->m == x->m && info->n == x->n && info->bits == x->bits && (int)layout_regs(l[0]) == pieces * x->per && (int)layout_regs(l[1]) == pieces * x->per);
+    CU_ASSERT(info->m == x->m && info->n == x->n && info->bits == x->bits &&
+              (int)layout_regs(l[0]) == pieces * x->per && (int)layout_regs(l[1]) == pieces * x->per);
     for (int i = 0; i < x->m; i++)
         for (int j = 0; j < x->n; j++) {
             HipPlace d = hip_place_d(x, i, j);
-            int32_t c[2], seen[64] = {0};
+            int32_t c[2], seen[64] = { 0 };
             layout_element(l[2], (uint32_t)d.gpr, (uint32_t)d.lane, 0, 0, c);
             for (int piece = 0; piece < pieces; piece++)
                 for (int q = 0; q < x->k; q++)
                     for (int copy = 0; copy < x->copies; copy++) {
                         HipPlace pa = hip_place_ab(x, 0, i, q, copy), pb = hip_place_ab(x, 1, j, q, copy);
                         int32_t a[2], b[2];
-                        layout_element(l[LAYOUT_B], (uint32_t)(piece * x->per + (pa.gpr * 32 + pa.bit) / x->bits), (uint32_t)pa.lane, 0, 0, b);
-                        layout_element(l[LAYOUT_A], (uint32_t)(piece * x->per + (pb.gpr * 32 + pb.bit) / x->bits), (uint32_t)pb.lane, 0, 0, a);
+                        layout_element(l[LAYOUT_B],
+                            (uint32_t)(piece * x->per + (pa.gpr * 32 + pa.bit) / x->bits), (uint32_t)pa.lane,
+                            0, 0, b);
+                        layout_element(l[LAYOUT_A],
+                            (uint32_t)(piece * x->per + (pb.gpr * 32 + pb.bit) / x->bits), (uint32_t)pb.lane,
+                            0, 0, a);
                         bad += a[0] != c[0] || b[1] != c[1] || a[1] != b[0];
                         if (!copy) seen[a[1]]++;
                     }
@@ -281,28 +318,30 @@ static void test_exchanged(void)
     exchanged(LAYOUT_MFMA_32x32x8_32_R, "mfma_32x32x4_xf32");
     exchanged(LAYOUT_WMMA_16x16x16_R, "wmma_16x16x16");
     exchanged(LAYOUT_WMMA_16x16x16_8_R, "wmma_16x16x16_8");
-    CU_ASSERT_EQUAL((int)LAYOUT_MMA_COUNT, (int)LAYOUT_WMMA_16x16x16_8_R + 1);      /* a new kind belongs above */
+    CU_ASSERT_EQUAL((int)LAYOUT_MMA_COUNT, (int)LAYOUT_WMMA_16x16x16_8_R + 1); /* a new kind belongs above */
 }
 
-/* Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register numbers count
- * fragments along the last axis first. */
+/* Operand tiles: every fragment of the tile is the instruction's at a multiple of its shape, and register
+ * numbers count fragments along the last axis first. */
 static void test_tiles(void)
 {
-    static const int32_t tiles[][2] = {{96, 80}, {176, 48}, {64, 24}, {16, 8}, {40, 20}};
+    static const int32_t tiles[][2] = { { 96, 80 }, { 176, 48 }, { 64, 24 }, { 16, 8 }, { 40, 20 } };
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++)
         for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
             for (int role = 0; role < 3; role++)
                 for (int wm = 1; wm <= 4; wm += 1 + (wm == 2))
                     for (int wn = 1; wn <= 3; wn += 2) {
                         const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
-                        const Layout *l = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, tiles[i], I(wm, wn));
+                        const Layout *l =
+                            layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, tiles[i], I(wm, wn));
                         if (m->warps == 4 && role == LAYOUT_B) continue;
                         CU_ASSERT_PTR_NOT_NULL_FATAL(l);
                         uint32_t copies;
                         CU_ASSERT(covers(l, &copies));
                         CU_ASSERT_EQUAL(layout_warps(l), (uint32_t)(wm * wn * m->warps));
-                        int32_t ext[2] = {role == LAYOUT_B ? m->k : m->m, role == LAYOUT_A ? m->k : m->n};
-                        const Layout *one = layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, ext, I(1, 1));
+                        int32_t ext[2] = { role == LAYOUT_B ? m->k : m->m, role == LAYOUT_A ? m->k : m->n };
+                        const Layout *one =
+                            layout_mma(&arena, (LayoutMma)k, (LayoutRole)role, 2, ext, I(1, 1));
                         int bad = 0;
                         for (uint32_t r = 0; r < layout_regs(l); r++)
                             for (uint32_t t = 0; t < layout_lanes(l); t++)
@@ -311,7 +350,8 @@ static void test_tiles(void)
                                     layout_element(l, r, t, w, 0, c);
                                     layout_element(one, r % layout_regs(one), t, w, 0, f);
                                     layout_element(l, r - r % layout_regs(one), 0, 0, 0, base);
-                                    bad += c[0] != base[0] + f[0] || c[1] != base[1] + f[1] || base[0] % ext[0] || base[1] % ext[1];
+                                    bad += c[0] != base[0] + f[0] || c[1] != base[1] + f[1] ||
+                                           base[0] % ext[0] || base[1] % ext[1];
                                 }
                         CU_ASSERT_EQUAL(bad, 0);
                     }
@@ -320,7 +360,9 @@ static void test_tiles(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {{"mma", test_mma}, {"wgmma", test_wgmma}, {"amd", test_amd}, {"f8f6f4", test_f8f6f4}, {"halves", test_halves}, {"exchanged", test_exchanged}, {"tiles", test_tiles}};
+    static const UnitTest tests[] = { { "mma", test_mma }, { "wgmma", test_wgmma }, { "amd", test_amd },
+        { "f8f6f4", test_f8f6f4 }, { "halves", test_halves }, { "exchanged", test_exchanged },
+        { "tiles", test_tiles } };
     int status = unit_run("layout fragments", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     arena_free(&arena);
     return status;

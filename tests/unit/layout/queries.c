@@ -1,12 +1,9 @@
 /* Queries and constructors against what enumeration of all (register, lane, warp) says. */
 #include "common.h"
 
-static const int32_t extents[] = {96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100, 7};
+static const int32_t extents[] = { 96, 176, 80, 48, 64, 128, 16, 24, 40, 8, 1, 100, 7 };
 
-static void random_tile(int32_t *tile)
-{
-    tile[0] = extents[rnd(13)], tile[1] = extents[rnd(13)];
-}
+static void random_tile(int32_t *tile) { tile[0] = extents[rnd(13)], tile[1] = extents[rnd(13)]; }
 
 static void test_coverage(void)
 {
@@ -18,7 +15,8 @@ static void test_coverage(void)
         CU_ASSERT(covers(l, &copies));
         uint32_t free_copies = 1;
         for (int in = 0; in < LAYOUT_INPUTS; in++) free_copies <<= __builtin_popcount(l->free[in]);
-        for (int d = 0; d < l->ndigit; d++) free_copies *= l->digit[d].stride ? 1 : (uint32_t)l->digit[d].size;
+        for (int d = 0; d < l->ndigit; d++)
+            free_copies *= l->digit[d].stride ? 1 : (uint32_t)l->digit[d].size;
         CU_ASSERT_EQUAL(copies, free_copies);
         CU_ASSERT(l->cover[0] >= tile[0] && l->cover[1] >= tile[1]);
     }
@@ -48,14 +46,15 @@ static void test_inverse(void)
                     bad += found < 0 || found > (int)r;
                     if (found >= 0) layout_element(l, (uint32_t)found, t, w, 0, again);
                     bad += memcmp(c, again, sizeof c) != 0;
-                    if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG])) unique[c[0] * l->cover[1] + c[1]]++;
+                    if (layout_is_unique(l, t, w, 0) && !(r & l->free[LAYOUT_REG]))
+                        unique[c[0] * l->cover[1] + c[1]]++;
                 }
         /* The threads that are unique hold each element exactly once. */
         for (int32_t k = 0; k < l->cover[0] * l->cover[1]; k++) bad += unique[k] != 1;
         free(unique);
         /* No register of a thread that lacks a coordinate is found. */
         for (int k = 0; k < 50; k++) {
-            int32_t c[2] = {(int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1])};
+            int32_t c[2] = { (int32_t)rnd((uint32_t)l->cover[0]), (int32_t)rnd((uint32_t)l->cover[1]) };
             uint32_t t = rnd(layout_lanes(l)), w = rnd(layout_warps(l));
             bool held = false;
             for (uint32_t r = 0; r < layout_regs(l); r++) {
@@ -66,7 +65,7 @@ static void test_inverse(void)
             bad += held != (layout_find_reg(l, c, t, w, 0) >= 0);
         }
         CU_ASSERT_EQUAL(bad, 0);
-        CU_ASSERT_FALSE(layout_owner(l, I(l->cover[0], 0), &(LayoutOwner){{0}}));
+        CU_ASSERT_FALSE(layout_owner(l, I(l->cover[0], 0), &(LayoutOwner){ { 0 } }));
     }
 }
 
@@ -138,7 +137,8 @@ static void test_vectors(void)
                             int32_t first[2], c[2];
                             layout_element(l, r, t, w, 0, first);
                             layout_element(l, r ^ v.reg[k], t, w, 0, c);
-                            bad += first[axis] % (int)v.n || c[axis] != first[axis] + (int)k || c[1 - axis] != first[1 - axis];
+                            bad += first[axis] % (int)v.n || c[axis] != first[axis] + (int)k ||
+                                   c[1 - axis] != first[1 - axis];
                         }
                 }
             }
@@ -155,7 +155,8 @@ static void test_vectors(void)
     CU_ASSERT(v.n == 2);
 }
 
-/* Element by element: what a derived layout says of a thread's register is what the operation does to the coordinate. */
+/* Element by element: what a derived layout says of a thread's register is what the operation does to the
+ * coordinate. */
 static void test_derived(void)
 {
     for (int i = 0; i < 200; i++) {
@@ -165,7 +166,8 @@ static void test_derived(void)
         const Layout *p = layout_permute(&arena, l, I(1, 0)), *e = layout_expand(&arena, l, 1);
         const Layout *s = layout_slice(&arena, l, 1, true), *d = layout_slice(&arena, l, 1, false);
         const Layout *b = layout_broadcast(&arena, s, 1, 40);
-        const Layout *n = l->cover[0] == tile[0] && layout_regs(l) <= 512 ? layout_concat(&arena, l, 0, 3) : NULL;
+        const Layout *n =
+            l->cover[0] == tile[0] && layout_regs(l) <= 512 ? layout_concat(&arena, l, 0, 3) : NULL;
         CU_ASSERT_FATAL(p && e && s && d);
         CU_ASSERT_EQUAL(b != NULL, layout_regs(s) * 40 <= LAYOUT_MAX_REGS);
         CU_ASSERT(n || l->cover[0] != tile[0] || layout_regs(l) > 512);
@@ -198,8 +200,8 @@ static void test_derived(void)
 
 static void test_reshape(void)
 {
-    static const int32_t shapes[][3] = {{96, 80, 1},  {48, 160, 1}, {3, 32, 80}, {96, 10, 8},
-                                        {7680, 1, 1}, {32, 240, 1}, {6, 16, 80}};
+    static const int32_t shapes[][3] = { { 96, 80, 1 }, { 48, 160, 1 }, { 3, 32, 80 }, { 96, 10, 8 },
+        { 7680, 1, 1 }, { 32, 240, 1 }, { 6, 16, 80 } };
     int done = 0;
     for (int i = 0; i < 300; i++) {
         const Layout *l = random_layout(I(96, 80), 4);
@@ -233,7 +235,7 @@ static void test_reshape(void)
 static void test_algebra(void)
 {
     for (int i = 0; i < 200; i++) {
-        F2Map m = {.nin = 3 + (int)rnd(10), .nout = 1 + (int)rnd(8)}, right;
+        F2Map m = { .nin = 3 + (int)rnd(10), .nout = 1 + (int)rnd(8) }, right;
         for (int k = 0; k < m.nin; k++) m.col[k] = rnd(1u << m.nout);
         uint64_t kernel[64], x;
         int rank = f2_rank(&m), nk = f2_kernel(&m, kernel);
@@ -260,22 +262,24 @@ static void test_algebra(void)
     CU_ASSERT_PTR_NULL(layout_divide(&arena, grid, frag));
     /* Equal up to replication: the same statistics, one lane holding them or four. */
     const Layout *s = layout_slice(&arena, frag, 1, true);
-    const Layout *t = layout_from_basis(&arena, 2, I(16, 1), (const int[]){1, 5, 1, 0},
-                                        (const int32_t *const[]){I(8, 0), I(0, 0, 0, 0, 1, 0, 2, 0, 4, 0), I(0, 0), NULL}, 0, NULL);
+    const Layout *t = layout_from_basis(&arena, 2, I(16, 1), (const int[]){ 1, 5, 1, 0 },
+        (const int32_t *const[]){ I(8, 0), I(0, 0, 0, 0, 1, 0, 2, 0, 4, 0), I(0, 0), NULL }, 0, NULL);
     CU_ASSERT_FATAL(s && t);
     CU_ASSERT_FALSE(layout_equal(s, t));
     CU_ASSERT(layout_equivalent(s, t));
     CU_ASSERT_FALSE(layout_equivalent(
-        s, layout_slice(&arena, layout_mma(&arena, LAYOUT_M16N8K8_TF32, LAYOUT_B, 2, I(16, 8), I(1, 1)), 1, true)));
+        s, layout_slice(
+               &arena, layout_mma(&arena, LAYOUT_M16N8K8_TF32, LAYOUT_B, 2, I(16, 8), I(1, 1)), 1, true)));
 }
 
 /* One map, many spellings: the canonical form is the same. */
 static void test_canonical(void)
 {
-    const LayoutDigit split[] = {{LAYOUT_REG, 1, 2, 8}, {LAYOUT_REG, 1, 5, 16}, {LAYOUT_REG, 0, 3, 64}};
-    const LayoutDigit joined[] = {{LAYOUT_REG, 1, 10, 8}, {LAYOUT_REG, 0, 3, 64}};
-    const int nbit[] = {2, 5, 2, 0};
-    const int32_t *const basis[] = {I(0, 1, 8, 0), I(0, 2, 0, 4, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL};
+    const LayoutDigit split[] = { { LAYOUT_REG, 1, 2, 8 }, { LAYOUT_REG, 1, 5, 16 },
+        { LAYOUT_REG, 0, 3, 64 } };
+    const LayoutDigit joined[] = { { LAYOUT_REG, 1, 10, 8 }, { LAYOUT_REG, 0, 3, 64 } };
+    const int nbit[] = { 2, 5, 2, 0 };
+    const int32_t *const basis[] = { I(0, 1, 8, 0), I(0, 2, 0, 4, 1, 0, 2, 0, 4, 0), I(16, 0, 32, 0), NULL };
     const Layout *a = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 3, split);
     const Layout *b = layout_from_basis(&arena, 2, I(192, 80), nbit, basis, 2, joined);
     const Layout *c = layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(1, 1));
@@ -283,8 +287,8 @@ static void test_canonical(void)
     CU_ASSERT(layout_equal(a, b) && layout_equal(a, c) && layout_hash(a) == layout_hash(c));
     CU_ASSERT_FALSE(layout_equal(a, layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_C, 2, I(192, 80), I(3, 1))));
     /* Refused: holes, overlaps, tiles not covered, registers beyond the limit, lanes that count by threes. */
-    const LayoutDigit hole = {LAYOUT_REG, 1, 5, 16}, over = {LAYOUT_REG, 1, 5, 4}, lanes = {LAYOUT_LANE, 1, 5, 8},
-                      big = {LAYOUT_REG, 1, 5000, 8};
+    const LayoutDigit hole = { LAYOUT_REG, 1, 5, 16 }, over = { LAYOUT_REG, 1, 5, 4 },
+                      lanes = { LAYOUT_LANE, 1, 5, 8 }, big = { LAYOUT_REG, 1, 5000, 8 };
     CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &hole));
     CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 8), nbit, basis, 1, &over));
     CU_ASSERT_PTR_NULL(layout_from_basis(&arena, 2, I(64, 40), nbit, basis, 1, &lanes));
@@ -322,14 +326,16 @@ static void test_coalesced(void)
     }
     /* A full row of 256 bytes a half-warp; one-dimensional tiles; no copies where there is work for all. */
     const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
-    CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
+    CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] &&
+              !l->free[LAYOUT_WARP]);
     l = layout_coalesced(&arena, 1, I(1024), I(0), 4, 16, 32, 4);
     CU_ASSERT(layout_contiguity(l, 0) == 4 && layout_regs(l) == 8);
     l = layout_coalesced(&arena, 1, I(128), I(0), 4, 16, 32, 4);
     CU_ASSERT(layout_regs(l) == 1 && !l->free[LAYOUT_LANE] && !l->free[LAYOUT_WARP]);
 }
 
-/* Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once. */
+/* Sums executed as LayoutReduce says, against sums over the tile. Copies in registers of a thread count once.
+ */
 static void test_reduce(void)
 {
     int checked = 0;
@@ -346,20 +352,23 @@ static void test_reduce(void)
             if (l->free[LAYOUT_REG]) continue;
             checked++;
             uint32_t nr = layout_regs(p.result), nl = layout_lanes(l), nw = layout_warps(l);
-            int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc), *next = calloc((size_t)nr * nl * nw, sizeof *acc);
+            int64_t *acc = calloc((size_t)nr * nl * nw, sizeof *acc),
+                    *next = calloc((size_t)nr * nl * nw, sizeof *acc);
             int bad = 0;
-#define AT(x, r, t, w) x[((w)*nl + (t)) * nr + (r)]
+#define AT(x, r, t, w) x[((w) * nl + (t)) * nr + (r)]
             for (uint32_t w = 0; w < nw; w++)
                 for (uint32_t t = 0; t < nl; t++)
                     for (uint32_t r = 0; r < layout_regs(l); r++) {
                         int32_t c[2];
                         layout_element(l, r, t, w, 0, c);
-                        if (layout_in_tile(l, c)) AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
+                        if (layout_in_tile(l, c))
+                            AT(acc, (uint32_t)p.reg[r], t, w) += 1000 * c[0] + 7 * c[1] * c[1] + 1;
                     }
             for (int k = 0; k < p.nlane; k++) {
                 for (uint32_t w = 0; w < nw; w++)
                     for (uint32_t t = 0; t < nl; t++)
-                        for (uint32_t r = 0; r < nr; r++) AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
+                        for (uint32_t r = 0; r < nr; r++)
+                            AT(next, r, t, w) = AT(acc, r, t, w) + AT(acc, r, t ^ p.lane_xor[k], w);
                 int64_t *swap = acc;
                 acc = next, next = swap;
             }
@@ -402,10 +411,10 @@ static void test_reduce(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {{"coverage", test_coverage},  {"inverse", test_inverse},     {"terms", test_terms},
-                                     {"vectors", test_vectors},    {"derived", test_derived},     {"reshape", test_reshape},
-                                     {"algebra", test_algebra},    {"canonical", test_canonical}, {"reduce", test_reduce},
-                                     {"coalesced", test_coalesced}};
+    static const UnitTest tests[] = { { "coverage", test_coverage }, { "inverse", test_inverse },
+        { "terms", test_terms }, { "vectors", test_vectors }, { "derived", test_derived },
+        { "reshape", test_reshape }, { "algebra", test_algebra }, { "canonical", test_canonical },
+        { "reduce", test_reduce }, { "coalesced", test_coalesced } };
     int status = unit_run("layout queries", tests, 10, argc, argv);
     arena_free(&arena);
     return status;

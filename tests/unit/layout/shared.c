@@ -1,5 +1,5 @@
-/* Shared memory: offsets against TMA's and wgmma's definitions written out here, bank conflicts by brute force, ldmatrix
- * executed. */
+/* Shared memory: offsets against TMA's and wgmma's definitions written out here, bank conflicts by brute
+ * force, ldmatrix executed. */
 #include "common.h"
 
 /* PTX ISA 5.5.6 / 9.7.15.5.1.2: Swizzle<B,4,3> on the byte address: bits 4.. ^= bits 7.. . */
@@ -12,12 +12,13 @@ static uint32_t hardware_swizzle(uint32_t at, int span)
 /* A TMA load of panels [rows][span bytes], one after another, against the layout. */
 static void test_tma(void)
 {
-    static const int spans[] = {16, 32, 64, 128};
+    static const int spans[] = { 16, 32, 64, 128 };
     for (int i = 0; i < 4; i++)
         for (int bytes = 1; bytes <= 4; bytes *= 2)
             for (int panels = 1; panels <= 3; panels++) {
                 int pe = spans[i] / bytes, rows = 8 * (1 + (int)rnd(20)), bad = 0;
-                const LayoutShared *s = layout_shared_swizzled(&arena, 2, I(rows, pe * panels), I(1, 0), bytes, spans[i]);
+                const LayoutShared *s =
+                    layout_shared_swizzled(&arena, 2, I(rows, pe * panels), I(1, 0), bytes, spans[i]);
                 CU_ASSERT_PTR_NOT_NULL_FATAL(s);
                 CU_ASSERT_EQUAL(s->panel_bytes % (8 * spans[i]), 0);
                 for (int r = 0; r < rows; r++)
@@ -31,7 +32,8 @@ static void test_tma(void)
     CU_ASSERT_PTR_NULL(layout_shared_swizzled(&arena, 2, I(64, 96), I(1, 0), 2, 128));
     LayoutTma t;
     CU_ASSERT(layout_tma(layout_shared_swizzled(&arena, 2, I(80, 192), I(1, 0), 2, 128), &t));
-    CU_ASSERT(t.rank == 2 && t.swizzle == 3 && t.box[0] == 64 && t.box[1] == 80 && t.panels == 3 && t.panel_bytes == 80 * 128);
+    CU_ASSERT(t.rank == 2 && t.swizzle == 3 && t.box[0] == 64 && t.box[1] == 80 && t.panels == 3 &&
+              t.panel_bytes == 80 * 128);
     CU_ASSERT(layout_tma(layout_shared_rows(&arena, 3, I(2, 64, 64), I(2, 1, 0), 4, 0), &t));
     CU_ASSERT(t.rank == 3 && t.swizzle == 0 && t.box[0] == 64 && t.box[2] == 2 && t.panels == 1);
     CU_ASSERT_FALSE(layout_tma(layout_shared_rows(&arena, 2, I(64, 64), I(1, 0), 2, 16), &t));
@@ -43,7 +45,7 @@ static bool permutes(const LayoutShared *s)
 {
     uint8_t *used = calloc(s->bytes, 1);
     bool ok = true;
-    int32_t c[LAYOUT_MAX_RANK] = {0};
+    int32_t c[LAYOUT_MAX_RANK] = { 0 };
     for (;;) {
         uint32_t at = layout_shared_offset(s, c);
         for (int i = 0; i < s->elem_bytes; i++) {
@@ -62,7 +64,7 @@ static void test_offsets(void)
 {
     for (int i = 0; i < 300; i++) {
         int rank = 1 + (int)rnd(3), bytes = 1 << rnd(4), nxor = (int)rnd(4), base = 4 - (int)rnd(3);
-        int32_t tile[3] = {1 + (int)rnd(40), 1 + (int)rnd(40), 1 + (int)rnd(40)}, order[3] = {0, 1, 2};
+        int32_t tile[3] = { 1 + (int)rnd(40), 1 + (int)rnd(40), 1 + (int)rnd(40) }, order[3] = { 0, 1, 2 };
         for (int d = rank - 1; d > 0; d--) {
             int j = (int)rnd((uint32_t)d + 1), t = order[d];
             order[d] = order[j], order[j] = t;
@@ -71,7 +73,8 @@ static void test_offsets(void)
         for (int k = 0; k < nxor; k++) masks[k] = rnd(64) << (base + nxor);
         int panel = 1 + (int)rnd(24), pitch = panel * bytes + (int)rnd(3) * bytes;
         if (nxor && 1 << base < bytes) continue;
-        const LayoutShared *s = layout_shared_make(&arena, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
+        const LayoutShared *s =
+            layout_shared_make(&arena, rank, tile, order, bytes, panel, pitch, base, nxor, masks);
         CU_ASSERT_PTR_NOT_NULL_FATAL(s);
         CU_ASSERT(permutes(s));
         uint8_t shift[28];
@@ -90,22 +93,26 @@ static void test_offsets(void)
         const LayoutShared *t = layout_shared_parse(&arena, text, &end, &err);
         CU_ASSERT_PTR_NOT_NULL_FATAL(t);
         layout_shared_print(t, again, sizeof again);
-        CU_ASSERT(layout_shared_equal(s, t) && !strcmp(text, again) && !*end && layout_shared_hash(s) == layout_shared_hash(t));
+        CU_ASSERT(layout_shared_equal(s, t) && !strcmp(text, again) && !*end &&
+                  layout_shared_hash(s) == layout_shared_hash(t));
     }
     const uint32_t own = 1u << 4; /* a mask that reads what it writes is no permutation */
     CU_ASSERT_PTR_NULL(layout_shared_make(&arena, 1, I(64), I(0), 4, 64, 256, 4, 1, &own));
 }
 
-/* --- wgmma: the canonical layouts of PTX ISA 9.7.15.5.1.2.1.3, T = 16 bytes of elements ----------------------------------- */
+/* --- wgmma: the canonical layouts of PTX ISA 9.7.15.5.1.2.1.3, T = 16 bytes of elements -------------- */
 
 static uint32_t canonical(bool mn_major, int span, int bytes, uint32_t lbo, uint32_t sbo, int mn, int k)
 {
     int t = 16 / bytes, w = span / 16 * t;
     if (span == 16) {
-        if (mn_major) return (uint32_t)(mn % t * bytes + k % 8 * 16) + (uint32_t)(mn / t) * sbo + (uint32_t)(k / 8) * lbo;
+        if (mn_major)
+            return (uint32_t)(mn % t * bytes + k % 8 * 16) + (uint32_t)(mn / t) * sbo +
+                   (uint32_t)(k / 8) * lbo;
         return (uint32_t)(mn % 8 * 16 + k % t * bytes) + (uint32_t)(mn / 8) * sbo + (uint32_t)(k / t) * lbo;
     }
-    if (mn_major) return (uint32_t)(mn % w * bytes + k % 8 * span) + (uint32_t)(mn / w) * lbo + (uint32_t)(k / 8) * sbo;
+    if (mn_major)
+        return (uint32_t)(mn % w * bytes + k % 8 * span) + (uint32_t)(mn / w) * lbo + (uint32_t)(k / 8) * sbo;
     return (uint32_t)(mn % 8 * span + k * bytes) + (uint32_t)(mn / 8) * sbo;
 }
 
@@ -113,11 +120,13 @@ static void check_operand(int mn, int k, int bytes, bool mn_major, int span)
 {
     LayoutWgmma w;
     CU_ASSERT_FATAL(layout_wgmma_operand(&arena, mn, k, bytes, mn_major, span, &w));
-    uint32_t lbo = (w.lo_or >> 16 & 0x3FFF) << 4, sbo = (w.hi & 0x3FFF) << 4; /* as the descriptor's fields say */
-    static const int span_of_mode[] = {16, 128, 64, 32};
+    uint32_t lbo = (w.lo_or >> 16 & 0x3FFF) << 4, sbo = (w.hi & 0x3FFF)
+                                                        << 4; /* as the descriptor's fields say */
+    static const int span_of_mode[] = { 16, 128, 64, 32 };
     CU_ASSERT_EQUAL(span_of_mode[w.hi >> 30], w.span);
     int row = mn_major ? mn : k;
-    CU_ASSERT(w.panels * w.panel_elems >= row && (w.panels - 1) * w.panel_elems < row && w.shared->bytes >= (uint32_t)w.panels * (uint32_t)w.panel_bytes);
+    CU_ASSERT(w.panels * w.panel_elems >= row && (w.panels - 1) * w.panel_elems < row &&
+              w.shared->bytes >= (uint32_t)w.panels * (uint32_t)w.panel_bytes);
     CU_ASSERT(w.box[0] * bytes == w.span && w.box[1] == (mn_major ? k : mn));
     int bad = 0;
     for (int m0 = 0; m0 < mn; m0 += 64) {
@@ -126,9 +135,10 @@ static void check_operand(int mn, int k, int bytes, bool mn_major, int span)
             for (int m = m0; m < mn && m < m0 + 256; m++)
                 for (int kk = 0; kk < w.kinst && step * w.kinst + kk < k; kk++) {
                     /* Hardware: the swizzle acts on the address after start and offsets were added. */
-                    uint32_t at =
-                        (uint32_t)layout_wgmma_offset(&w, m0, step) + canonical(mn_major, w.span, bytes, lbo, sbo, m - m0, kk);
-                    bad += hardware_swizzle(at, w.span) != layout_shared_offset(w.shared, I(m, step * w.kinst + kk));
+                    uint32_t at = (uint32_t)layout_wgmma_offset(&w, m0, step) +
+                                  canonical(mn_major, w.span, bytes, lbo, sbo, m - m0, kk);
+                    bad += hardware_swizzle(at, w.span) !=
+                           layout_shared_offset(w.shared, I(m, step * w.kinst + kk));
                 }
     }
     if (bad) printf(" %dx%d bytes %d mn %d span %d: %d ", mn, k, bytes, mn_major, w.span, bad);
@@ -140,29 +150,36 @@ static void test_wgmma(void)
     for (int bytes = 1; bytes <= 4; bytes *= 2)
         for (int span = 0; span <= 128; span = span ? span * 2 : 16)
             for (int mn = 64; mn <= 192; mn += 64)
-                for (int major = 0; major <= (bytes == 2); major++) check_operand(mn, 256 / bytes, bytes, major, span);
+                for (int major = 0; major <= (bytes == 2); major++)
+                    check_operand(mn, 256 / bytes, bytes, major, span);
     check_operand(80, 128, 2, false, 0);
     check_operand(176, 96, 2, false, 0);
     check_operand(96, 80, 2, true, 0);
     check_operand(128, 176, 2, true, 0);
     LayoutWgmma w;
-    /* rows that no wide panel divides are padded: K beyond the tile must be zero, MN beyond it nobody reads */
+    /* rows that no wide panel divides are padded: K beyond the tile must be zero, MN beyond it nobody reads
+     */
     for (int row = 40; row <= 200; row += 8) {
         check_operand(128, row, 2, false, 0);
         check_operand(row, 64, 2, true, 0);
-        CU_ASSERT(layout_wgmma_operand(&arena, 64, row, 2, false, 0, &w) && w.ksteps == (row + 15) / 16 && w.span >= 64);
+        CU_ASSERT(layout_wgmma_operand(&arena, 64, row, 2, false, 0, &w) && w.ksteps == (row + 15) / 16 &&
+                  w.span >= 64);
         CU_ASSERT(w.panels * w.span - row * 2 < 64);
     }
-    /* Values known to work on the card: 128-byte swizzle, SBO 1024; K-major steps 2 (>> 4), MN-major steps 128, LBO a panel. */
+    /* Values known to work on the card: 128-byte swizzle, SBO 1024; K-major steps 2 (>> 4), MN-major steps
+     * 128, LBO a panel. */
     CU_ASSERT(layout_wgmma_operand(&arena, 128, 64, 2, false, 0, &w));
-    CU_ASSERT(w.hi == 0x40000040u && w.lo_or == 1u << 16 && w.step >> 4 == 2 && layout_wgmma_offset(&w, 64, 0) == 8192);
+    CU_ASSERT(w.hi == 0x40000040u && w.lo_or == 1u << 16 && w.step >> 4 == 2 &&
+              layout_wgmma_offset(&w, 64, 0) == 8192);
     CU_ASSERT(layout_wgmma_operand(&arena, 256, 64, 2, true, 0, &w));
     CU_ASSERT(w.hi == 0x40000040u && w.lo_or == (64 * 128 >> 4) << 16 && w.step >> 4 == 128 && w.panels == 4);
-    /* B of a row-major [K, N] tile is MN-major, of its transpose K-major; the view has what the operand has. */
+    /* B of a row-major [K, N] tile is MN-major, of its transpose K-major; the view has what the operand has.
+     */
     const LayoutShared *b = layout_wgmma_shared(&arena, I(64, 256), 0, 1, 2, 0);
     LayoutWgmma v;
     CU_ASSERT_FATAL(b && layout_wgmma_view(b, 0, &v));
-    CU_ASSERT(v.mn_major && v.lo_or == w.lo_or && v.hi == w.hi && v.box[0] == 64 && v.box[1] == 64 && v.panels == 4);
+    CU_ASSERT(v.mn_major && v.lo_or == w.lo_or && v.hi == w.hi && v.box[0] == 64 && v.box[1] == 64 &&
+              v.panels == 4);
     CU_ASSERT(layout_shared_offset(b, I(9, 70)) == layout_shared_offset(w.shared, I(70, 9)));
     b = layout_wgmma_shared(&arena, I(64, 256), 0, 0, 2, 0);
     CU_ASSERT(b && layout_wgmma_view(b, 0, &v) && !v.mn_major && v.panels == 1 && v.box[1] == 256);
@@ -173,7 +190,7 @@ static void test_wgmma(void)
     CU_ASSERT_FALSE(layout_wgmma_operand(&arena, 100, 64, 2, false, 0, &w));
 }
 
-/* --- banks ----------------------------------------------------------------------------------------------------------------- */
+/* --- banks ------------------------------------------------------------------------------------------- */
 
 static void test_wavefronts(void)
 {
@@ -211,7 +228,7 @@ static uint32_t brute_conflicts(const Layout *l, const LayoutShared *s, uint32_t
             if (!layout_vector_base(&v, r)) continue;
             for (uint32_t p = 0; p < phases; p++) {
                 uint8_t *word = calloc(s->bytes / 4 + 2, 1);
-                uint32_t bank[32] = {0}, worst = 0;
+                uint32_t bank[32] = { 0 }, worst = 0;
                 for (uint32_t t = 32 / phases * p; t < 32 / phases * (p + 1); t++) {
                     int32_t c[LAYOUT_MAX_RANK];
                     layout_element(l, r, t, w, 0, c);
@@ -230,44 +247,45 @@ static uint32_t brute_conflicts(const Layout *l, const LayoutShared *s, uint32_t
     return extra;
 }
 
-static void choose(int rows, int cols, int bytes, const int32_t *order, const Layout *writer, uint32_t wbytes, const Layout *reader,
-                   uint32_t rbytes, uint32_t at_most)
+static void choose(int rows, int cols, int bytes, const int32_t *order, const Layout *writer, uint32_t wbytes,
+    const Layout *reader, uint32_t rbytes, uint32_t at_most)
 {
-    LayoutAccess w = {writer, wbytes, false}, r = {reader, rbytes, false};
+    LayoutAccess w = { writer, wbytes, false }, r = { reader, rbytes, false };
     uint32_t conflicts;
     CU_ASSERT_FATAL(writer && reader);
-    const LayoutShared *s = layout_shared_choose(&arena, 2, I(rows, cols), order, bytes, &w, &r, 16, &conflicts);
+    const LayoutShared *s =
+        layout_shared_choose(&arena, 2, I(rows, cols), order, bytes, &w, &r, 16, &conflicts);
     CU_ASSERT_PTR_NOT_NULL_FATAL(s);
     CU_ASSERT(permutes(s));
     uint32_t brute = brute_conflicts(writer, s, wbytes) + brute_conflicts(reader, s, rbytes);
     char text[200];
     layout_shared_print(s, text, sizeof text);
-    if (conflicts > at_most || brute != conflicts) printf("\n  %s: %u conflicts, %u by brute force\n", text, conflicts, brute);
+    if (conflicts > at_most || brute != conflicts)
+        printf("\n  %s: %u conflicts, %u by brute force\n", text, conflicts, brute);
     CU_ASSERT(conflicts <= at_most);
     CU_ASSERT_EQUAL(brute, conflicts);
 }
 
 static const Layout *rows_of(int rows, int cols, int bytes, int warps)
-{
-    return layout_coalesced(&arena, 2, I(rows, cols), I(1, 0), bytes, 16, 32, warps);
-}
+{ return layout_coalesced(&arena, 2, I(rows, cols), I(1, 0), bytes, 16, 32, warps); }
 static const Layout *columns_of(int rows, int cols, int bytes, int warps)
-{
-    return layout_coalesced(&arena, 2, I(rows, cols), I(0, 1), bytes, 16, 32, warps);
-}
+{ return layout_coalesced(&arena, 2, I(rows, cols), I(0, 1), bytes, 16, 32, warps); }
 
 static void test_choose(void)
 {
     /* Transposes through shared memory: written along rows, read along columns. */
     for (int n = 32; n <= 128; n *= 2) {
         choose(n, n, 4, I(1, 0), rows_of(n, n, 4, 4), 4, columns_of(n, n, 4, 4), 4, 0);
-        /* 16-byte rows keep 4 words together: a column read of 4 rows a lane finds 8 slots x the columns of a phase, no better
-         * exists. */
-        choose(n, n, 4, I(1, 0), rows_of(n, n, 4, 4), 16, columns_of(n, n, 4, 4), 16, n == 32 ? 0 : n == 64 ? 128 : 1536);
+        /* 16-byte rows keep 4 words together: a column read of 4 rows a lane finds 8 slots x the columns of a
+         * phase, no better exists. */
+        choose(n, n, 4, I(1, 0), rows_of(n, n, 4, 4), 16, columns_of(n, n, 4, 4), 16,
+            n == 32   ? 0
+            : n == 64 ? 128
+                      : 1536);
         choose(n, n, 8, I(1, 0), rows_of(n, n, 8, 4), 8, columns_of(n, n, 8, 4), 8, 0);
     }
     /* 16-byte rows written by a coalesced copy, mma fragments read in words. */
-    static const int cols[] = {16, 32, 64, 128, 96, 80, 176, 48};
+    static const int cols[] = { 16, 32, 64, 128, 96, 80, 176, 48 };
     for (int i = 0; i < 8; i++) {
         const Layout *a = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_A, 2, I(64, cols[i]), I(4, 1));
         const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, cols[i]), I(4, 1));
@@ -276,8 +294,7 @@ static void test_choose(void)
     }
 }
 
-/* --- ldmatrix: executed as PTX ISA 9.7.14.5.15 defines it
- * ---------------------------------------------------------------------- */
+/* --- ldmatrix: executed as PTX ISA 9.7.14.5.15 defines it -------------------------------------------- */
 
 static void run_matrix(const Layout *l, const LayoutShared *s, const LayoutMatrix *m)
 {
@@ -290,7 +307,8 @@ static void run_matrix(const Layout *l, const LayoutShared *s, const LayoutMatri
             for (uint32_t t = 0; t < 32; t++)
                 for (uint32_t j = 0; j < m->count; j++)
                     for (int e = 0; e < 4 / es; e++) {
-                        /* Where the hardware takes the element from: row `row` of matrix j, element `at` of its 16 bytes. */
+                        /* Where the hardware takes the element from: row `row` of matrix j, element `at` of
+                         * its 16 bytes. */
                         uint32_t row = m->trans ? 2 * (t % 4) + (uint32_t)e : t / 4;
                         int at = m->trans ? (int)(t / 4) : (int)(t % 4) * (4 / es) + e;
                         int32_t from[LAYOUT_MAX_RANK], want[LAYOUT_MAX_RANK];
@@ -300,7 +318,8 @@ static void run_matrix(const Layout *l, const LayoutShared *s, const LayoutMatri
                         layout_element(l, reg, t, w, 0, want);
                         if (!layout_in_tile(l, want)) continue;
                         uint32_t start = layout_shared_offset(s, from);
-                        bad += start % 16 != 0 || layout_shared_offset(s, want) != start + (uint32_t)(at * es);
+                        bad +=
+                            start % 16 != 0 || layout_shared_offset(s, want) != start + (uint32_t)(at * es);
                         from[axis] += at;
                         bad += memcmp(from, want, l->rank * sizeof *want) != 0;
                     }
@@ -312,25 +331,29 @@ static void run_matrix(const Layout *l, const LayoutShared *s, const LayoutMatri
 
 static void test_ldmatrix(void)
 {
-    static const int32_t tiles[][2] = {{64, 64}, {128, 32}, {96, 80}, {176, 48}, {16, 16}, {64, 8}, {32, 176}};
+    static const int32_t tiles[][2] = { { 64, 64 }, { 128, 32 }, { 96, 80 }, { 176, 48 }, { 16, 16 },
+        { 64, 8 }, { 32, 176 } };
     LayoutMatrix m;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
-        const int32_t *t = tiles[i], swapped[2] = {t[1], t[0]};
+        const int32_t *t = tiles[i], swapped[2] = { t[1], t[0] };
         for (int role = 0; role < 3; role++) {
             const Layout *l = layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)role, 2, t, I(2, 2));
             for (int fast = 0; fast < 2; fast++) {
-                const int32_t order[2] = {fast, 1 - fast};
-                const LayoutShared *s = layout_shared_rows(&arena, 2, t, order, 2, t[fast] * 2 % 128 ? 0 : 16);
-                /* A and C have their pairs along the columns, B along the rows: the other way round it is .trans. */
-                bool trans = (role == LAYOUT_B) != (fast == 0), fits = t[fast] % 8 == 0 && (t[fast] * 2) % 16 == 0;
+                const int32_t order[2] = { fast, 1 - fast };
+                const LayoutShared *s =
+                    layout_shared_rows(&arena, 2, t, order, 2, t[fast] * 2 % 128 ? 0 : 16);
+                /* A and C have their pairs along the columns, B along the rows: the other way round it is
+                 * .trans. */
+                bool trans = (role == LAYOUT_B) != (fast == 0),
+                     fits = t[fast] % 8 == 0 && (t[fast] * 2) % 16 == 0;
                 CU_ASSERT_EQUAL(layout_matrix(l, s, true, &m), fits);
                 if (!fits) continue;
                 CU_ASSERT_EQUAL(m.trans, trans);
                 run_matrix(l, s, &m);
                 CU_ASSERT_EQUAL(layout_matrix(l, s, false, &m), !trans);
             }
-            const Layout *p =
-                layout_permute(&arena, layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)role, 2, swapped, I(2, 2)), I(1, 0));
+            const Layout *p = layout_permute(
+                &arena, layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)role, 2, swapped, I(2, 2)), I(1, 0));
             const LayoutShared *s = layout_shared_rows(&arena, 2, t, I(1, 0), 2, 0);
             CU_ASSERT(layout_matrix(p, s, true, &m));
             CU_ASSERT_EQUAL(m.trans, role != LAYOUT_B);
@@ -350,10 +373,12 @@ static void test_ldmatrix(void)
     /* A coalesced copy and ldmatrix, plain and .trans, agree on a swizzle without conflicts. */
     for (int cols = 32; cols <= 256; cols *= 2)
         for (int role = 0; role < 2; role++) {
-            const Layout *reader = layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)role, 2, I(64, cols), I(2, 2));
-            LayoutAccess w = {rows_of(64, cols, 2, 4), 16, false}, r = {reader, 16, true};
+            const Layout *reader =
+                layout_mma(&arena, LAYOUT_M16N8K16, (LayoutRole)role, 2, I(64, cols), I(2, 2));
+            LayoutAccess w = { rows_of(64, cols, 2, 4), 16, false }, r = { reader, 16, true };
             uint32_t conflicts;
-            const LayoutShared *s = layout_shared_choose(&arena, 2, I(64, cols), I(1, 0), 2, &w, &r, 16, &conflicts);
+            const LayoutShared *s =
+                layout_shared_choose(&arena, 2, I(64, cols), I(1, 0), 2, &w, &r, 16, &conflicts);
             CU_ASSERT_EQUAL(conflicts, 0);
             CU_ASSERT(layout_matrix(reader, s, true, &m) && m.trans == (role == LAYOUT_B));
             run_matrix(reader, s, &m);
@@ -374,9 +399,9 @@ static void test_ldmatrix(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {{"tma", test_tma},       {"offsets", test_offsets},
-                                     {"wgmma", test_wgmma},   {"wavefronts", test_wavefronts},
-                                     {"choose", test_choose}, {"ldmatrix", test_ldmatrix}};
+    static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
+        { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts }, { "choose", test_choose },
+        { "ldmatrix", test_ldmatrix } };
     int status = unit_run("layout shared memory", tests, 6, argc, argv);
     arena_free(&arena);
     return status;

@@ -25,9 +25,9 @@ static void round_trip(const Layout *l)
 
 static void test_round_trip(void)
 {
-    static const int32_t extents[] = {96, 176, 80, 48, 64, 128, 16, 8, 1, 100};
+    static const int32_t extents[] = { 96, 176, 80, 48, 64, 128, 16, 8, 1, 100 };
     for (int i = 0; i < 400; i++) {
-        int32_t tile[2] = {extents[rnd(10)], extents[rnd(10)]};
+        int32_t tile[2] = { extents[rnd(10)], extents[rnd(10)] };
         const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
         if (rnd(4) == 0) l = layout_permute(&arena, l, I(1, 0));
         if (rnd(4) == 0) l = layout_slice(&arena, l, (int)rnd(2), rnd(2));
@@ -56,7 +56,8 @@ static void test_forms(void)
     same("#mma<wgmma_k16, c, tile=[192,80], warps=[3,1]>");
     same("#slice<axis=1, keep, #mma<mfma_32x32x8, c, tile=[128,64], warps=[4,1]>>");
     same("#permute<[1,0], #mma<m16n8k32, b, tile=[64,96], warps=[1,4]>>");
-    same("#layout<tile=[192,80], reg=[[0,1],[8,0],[0,8]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0]], block=[], "
+    same("#layout<tile=[192,80], reg=[[0,1],[8,0],[0,8]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+         "warp=[[16,0],[32,0]], block=[], "
          "digits=[reg 1 5x16, warp 0 3x64]>");
     const char *end, *err;
     const Layout *a = layout_parse(&arena, "#mma<wgmma_k16, c, tile=[192,80], warps=[3,1]> rest", &end, &err);
@@ -69,26 +70,31 @@ static void test_refused(void)
     static const struct {
         const char *text, *err;
     } rows[] = {
-        {"", "layout expected"},
-        {"#blocked", "layout expected"},
-        {"#blocked<tile=[8,8], per=[1,1], lanes=[8,4], warps=[1,1], order=[1,1]>", "no such blocked layout"},
-        {"#blocked<tile=[8,8], per=[1], lanes=[8,4], warps=[1,1], order=[1,0]>", "lists of a layout must have one number an axis"},
-        {"#blocked<tile=[], per=[]", "a layout needs an axis"},
-        {"#mma<m16n8k99, c, tile=[16,8], warps=[1,1]>", "no such matrix instruction"},
-        {"#mma<m16n8k16, d, tile=[16,8], warps=[1,1]>", "operand a, b, c or h expected"},
-        {"#mma<wgmma_k16, b, tile=[16,8], warps=[1,1]>", "no such matrix operand layout"},
-        {"#mma<m16n8k16, c, tile=[16,99999999999], warps=[1,1]>", "number too large in layout"},
-        {"#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[]>",
-         "the layout does not cover its tile exactly, or is too large"},
-        {"#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[reg 9 2x2]>", "no such axis"},
-        {"#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[rag 0 2x2]>", "reg, lane, warp or block expected"},
-        {"#slice<axis=7, #mma<m16n8k16, c, tile=[16,8], warps=[1,1]>>", "no such slice"},
-        {"#permute<[0], #mma<m16n8k16, c, tile=[16,8], warps=[1,1]>>", "not a permutation of the axes"},
-        {"#mma<m16n8k16, c, tile=[16,8], warps=[1,1]", "malformed layout"},
-        {"#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<"
-         "axis=0,"
-         "#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,",
-         "layouts nested too deeply"},
+        { "", "layout expected" },
+        { "#blocked", "layout expected" },
+        { "#blocked<tile=[8,8], per=[1,1], lanes=[8,4], warps=[1,1], order=[1,1]>",
+            "no such blocked layout" },
+        { "#blocked<tile=[8,8], per=[1], lanes=[8,4], warps=[1,1], order=[1,0]>",
+            "lists of a layout must have one number an axis" },
+        { "#blocked<tile=[], per=[]", "a layout needs an axis" },
+        { "#mma<m16n8k99, c, tile=[16,8], warps=[1,1]>", "no such matrix instruction" },
+        { "#mma<m16n8k16, d, tile=[16,8], warps=[1,1]>", "operand a, b, c or h expected" },
+        { "#mma<wgmma_k16, b, tile=[16,8], warps=[1,1]>", "no such matrix operand layout" },
+        { "#mma<m16n8k16, c, tile=[16,99999999999], warps=[1,1]>", "number too large in layout" },
+        { "#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[]>",
+            "the layout does not cover its tile exactly, or is too large" },
+        { "#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[reg 9 2x2]>", "no such axis" },
+        { "#layout<tile=[4], reg=[[1]], lane=[], warp=[], block=[], digits=[rag 0 2x2]>",
+            "reg, lane, warp or block expected" },
+        { "#slice<axis=7, #mma<m16n8k16, c, tile=[16,8], warps=[1,1]>>", "no such slice" },
+        { "#permute<[0], #mma<m16n8k16, c, tile=[16,8], warps=[1,1]>>", "not a permutation of the axes" },
+        { "#mma<m16n8k16, c, tile=[16,8], warps=[1,1]", "malformed layout" },
+        { "#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,"
+          "#slice<axis=0,#slice<"
+          "axis=0,"
+          "#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,#slice<axis=0,"
+          "#slice<axis=0,",
+            "layouts nested too deeply" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *end, *err = NULL;
@@ -107,7 +113,8 @@ static void test_damaged(void)
         "#blocked<tile=[96,64], per=[1,8], lanes=[4,8], warps=[4,1], order=[1,0]>",
         "#slice<axis=1, keep, #mma<wgmma_k16, c, tile=[192,80], warps=[3,1]>>",
         "#permute<[1,0], #mma<m16n8k16, b, tile=[64,96], warps=[1,4]>>",
-        "#layout<tile=[192,80], reg=[[0,1],[8,0],[0,8]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0]], block=[], "
+        "#layout<tile=[192,80], reg=[[0,1],[8,0],[0,8]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+        "warp=[[16,0],[32,0]], block=[], "
         "digits=[reg 1 5x16, warp 0 3x64]>",
         "#shared<tile=[128,64], bytes=2, order=[1,0], panel=64, pitch=128, swizzle=[3,4,3]>",
     };
@@ -132,7 +139,7 @@ static void test_damaged(void)
         memcpy(tight, text, n + 1);
         if (seed == seeds[4]) {
             const LayoutShared *s = layout_shared_parse(&arena, tight, &end, &err);
-            CU_ASSERT(s ? layout_shared_offset(s, (int32_t[8]){0}) < s->bytes : err != NULL);
+            CU_ASSERT(s ? layout_shared_offset(s, (int32_t[8]){ 0 }) < s->bytes : err != NULL);
         } else {
             const Layout *l = layout_parse(&arena, tight, &end, &err);
             CU_ASSERT(l || err);
@@ -147,8 +154,8 @@ static void test_damaged(void)
 int main(int argc, char **argv)
 {
     arena_start();
-    static const UnitTest tests[] = {
-        {"round trip", test_round_trip}, {"forms", test_forms}, {"refused", test_refused}, {"damaged", test_damaged}};
+    static const UnitTest tests[] = { { "round trip", test_round_trip }, { "forms", test_forms },
+        { "refused", test_refused }, { "damaged", test_damaged } };
     int status = unit_run("layout text", tests, 4, argc, argv);
     arena_free(&arena);
     return status;
