@@ -1,11 +1,10 @@
 /* lower_flow.h: statements to structured IR (lower_flow.c, lower_if.c, lower_loop.c, lower_stmt.c). A `var`
  * is an SSA value that changes; loops and ifs carry those that their bodies change.
  *
- * A return inside a loop ends the loop: its test asks for the flag.
- * An early return sets the frame's `done` flag and the frame's return values, which are carried like
- * variables. What follows a statement that may have returned stands under `if !done`. Where nothing follows
- * the whole (tail position), if c { ...; return; }  rest     becomes     if c { ... } else { rest }     and
- * no flag is needed. */
+ * A return inside a loop ends the loop: its test asks for the flag. An early return sets the frame's `done`
+ * flag and the frame's return values, which are carried like variables. What follows a statement that may
+ * have returned stands under `if !done`. Where nothing follows the whole (tail position),
+ *     if c { ...; return; }  rest     becomes     if c { ... } else { rest }     and no flag is needed. */
 #pragma once
 #include "frontend/lower.h"
 

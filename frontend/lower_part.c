@@ -3,7 +3,8 @@
  *
  *     t[2, 0 +: 16, :, None]      slices along the axes that have a number or a part, then one reshape
  *     LUT[i]                      of a constant: the entry. Of a value: a tree of `where` over the bits of
- * the index; 0 where it is out of range */
+ *                                 the index;
+ *                                 0 where it is out of range */
 #include "frontend/lower_flow.h"
 
 /* --- parts of tiles ---------------------------------------------------------------------------------- */

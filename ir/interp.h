@@ -3,13 +3,18 @@
  *
  * Semantics are those of ops.def through scalar.h, with these choices where ops.def leaves one:
  *   mma           products and sums in double, rounded once to the accumulator's type (integers: exact,
- * wrapped); precision = tf32 rounds f32 operands to 10 bits of fraction, ties to even reduce_sum,
- * reduce_prod, scan_sum, scan_prod of floats: in double, first to last, each result rounded once reduce, scan
- * with a block: combine(so far, next), starting from init, in the dtype, first to last (scan with `reverse`:
- * last to first) duplicates    scatter: the last in row-major order wins; atomics take effect in row-major
- * order programs      run in linear order, whole, so every atomic and acquire/release pattern that can wait
- * for a later program hangs until the step limit approx, ftz   ignored; hints, cache, sem and scope too A
- * load or store with masked = 0 (proven in range) that is out of range is an error: the pass that proved it
+ *                 wrapped); precision =
+ *                 tf32 rounds f32 operands to 10 bits of fraction, ties to even
+ *   reduce_sum, reduce_prod, scan_sum, scan_prod of floats: in double, first to last, each result rounded
+ *       once
+ *   reduce, scan with a block: combine(so far, next), starting from init, in the dtype, first to last (scan
+ *       with `reverse`: last to first)
+ *   duplicates    scatter: the last in row-major order wins; atomics take effect in row-major order
+ *   programs      run in linear order, whole, so every atomic and acquire/release pattern that can wait for
+ *                 a later program hangs
+ *                 until the step limit
+ *   approx, ftz   ignored; hints, cache, sem and scope too
+ * A load or store with masked = 0 (proven in range) that is out of range is an error: the pass that proved it
  * was wrong. */
 #pragma once
 #include "ir/scalar.h"

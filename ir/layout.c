@@ -1,11 +1,11 @@
 /* Layouts: building the canonical form, and the queries on it. See layout.h and docs/layouts.md.
  *
  * Canonical form, reached by layout_build from any list of bits and digits:
- *   - digits of size 1 are gone; digits of one input that continue each other (same axis, stride_b = stride_a
- * * size_a) are one;
+ *   - digits of size 1 are gone; digits of one input that continue each other (same axis, stride_b =
+ *       stride_a * size_a) are one;
  *   - the first digit of an input, where it continues the fragment along its axis, has given its factors of
- * two to the fragment. Hence two maps that are the same have the same bits and digits, and comparing
- * structures compares maps. */
+ *       two to the fragment.
+ * Hence two maps that are the same have the same bits and digits, and comparing structures compares maps. */
 #include "ir/layout_priv.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Linear layouts: which element of a tile each (register, lane, warp, block) holds, and at which byte of
- * shared memory an element lies. docs/layouts.md is the manual; source of the idea: "Linear Layouts",
- * arXiv 2505.23819. Instruction fragments: PTX ISA 9.7.14 (mma), 9.7.15 (wgmma), AMD matrix instruction
- * calculator.
+ * shared memory an element lies. docs/layouts.md is the manual; source of the idea: "Linear Layouts", arXiv
+ * 2505.23819. Instruction fragments: PTX ISA 9.7.14 (mma), 9.7.15 (wgmma), AMD matrix instruction calculator.
  *
  * Layouts are immutable, live in the arena they were made in, and compare by structure. Constructors return
  * NULL when what was asked cannot be expressed (stated at each); running out of memory never returns.
@@ -278,9 +277,9 @@ const Layout *layout_parse(Arena *a, const char *text, const char **end, const c
 
 /* --- shared memory ----------------------------------------------------------------------------------- */
 
-/* offset(c) = swizzle(c[order[0]] / panel * panel_bytes + row * pitch + c[order[0]] % panel * elem_bytes)
- * row counts the other axes, order[1] fastest; swizzle XORs bit base + i with the parity of offset & xor_[i]
- * (i < nxor). */
+/* offset(c) = swizzle(c[order[0]] / panel * panel_bytes + row * pitch + c[order[0]] % panel * elem_bytes) row
+ * counts the other axes, order[1] fastest; swizzle XORs bit base + i with the parity of offset & xor_[i] (i <
+ * nxor). */
 typedef struct LayoutShared {
     uint8_t rank, elem_bytes, nxor, xor_base;
     int32_t tile[LAYOUT_MAX_RANK], order[LAYOUT_MAX_RANK];

@@ -3,12 +3,17 @@
  *
  * Both layouts are first read as purely F2-linear maps over the same padded box (digits of size n as
  * ceil(log2 n) bits, some register numbers being holes). Then Q = A^-1 B takes a destination (register, lane,
- * warp, block) to a source, and each question is one about blocks of Q: registers   Q is the identity on
- * lanes, warps and blocks, and registers come from registers only; shuffle     warps and blocks map to
- * themselves. With the destination register skewed by a linear S of the lane, lane' = (Qll + Qlr S) lane +
- * Qlr rho    register' = (Qrl + Qrr S) lane + Qrr rho      for each rho a round is one shuffle if lanes that
- * read the same lane read the same register: ker(Qll + Qlr S) in ker(Qrl + Qrr S). Digits with strides that
- * are no powers of two (above three warpgroups, say) leave only the element-wise check and shared memory. */
+ * warp, block) to a source, and each question is one about blocks of Q:
+ *   registers   Q is the identity on lanes, warps and blocks, and registers come from registers only;
+ *   shuffle     warps and blocks map to themselves. With the destination register skewed by a linear S of
+ *               the lane,
+ *               lane' = (Qll + Qlr S) lane + Qlr rho    register' = (Qrl + Qrr S) lane + Qrr rho      for
+ *                   each rho
+ *               a round is one shuffle if lanes that read the same lane read the same register: ker(Qll +
+ *                   Qlr S) in ker(Qrl +
+ *               Qrr S).
+ * Digits with strides that are no powers of two (above three warpgroups, say) leave only the element-wise
+ * check and shared memory. */
 #include "ir/layout_priv.h"
 
 #include <string.h>

@@ -101,8 +101,9 @@ typedef struct {
 /* The transposed product C' = B' A': a row of C lies in one lane and its mirror, so rows are reduced in
  * registers, and C as it lies is the A of a next product. The rows of B' are taken in an order (i of the
  * instruction's, n of the tile's) by which a lane's registers of C are neighbours along N, as the registers
- * of A are along K: 16 bits: n = i with bits 2 and 3 exchanged; 8 bits: bits 2, 3, 4 of i are bits 4, 2, 3 of
- * n; 32 bits: n = i. WMMA: bit 0 of i is bit 3 of n. */
+ * of A are along K:
+ *   16 bits: n = i with bits 2 and 3 exchanged; 8 bits: bits 2, 3, 4 of i are bits 4, 2, 3 of n; 32 bits: n
+ *       = i. WMMA: bit 0 of i is bit 3 of n. */
 #define MFMA32_R(ra, rb, e, b0, b1, b2, b3, b4, c0, c1, c2, c3, g) \
     { \
         { \

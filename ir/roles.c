@@ -3,9 +3,9 @@
  * The producer draws tickets and hands each, with the program's coordinates, to all other warps, which give
  * each of them back. So
  * - all roles take programs by tickets, or none does: by one loop over tickets directly in the role, which
- * carries nothing, or, where consumers have joined it with an inner loop, by `ticket`;
+ *   carries nothing, or, where consumers have joined it with an inner loop, by `ticket`;
  * - the producer's loop holds directly, once and in their order, the coordinates of all axes, since it hands
- * the ticket on with the last;
+ *   the ticket on with the last;
  * - the others have coordinates only directly in their loop: they are read when the ticket is taken.
  * A ring is filled by one role, in a block of its own, and emptied by the consumers. */
 #include "ir/ir.h"

@@ -5,8 +5,7 @@
  *     session_init(&s, allocator);
  *     if (setjmp(s.oom)) { session_free(&s); return OUT_OF_MEMORY; }
  *     ... parse, lower, run passes, emit ...
- *     session_free(&s);
- */
+ *     session_free(&s); */
 #pragma once
 #include "ir/diag.h"
 

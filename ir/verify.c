@@ -3,16 +3,16 @@
  * operation's type rule:
  *
  * - functions: parameters match the body's arguments; facts are consistent; grid and remap have their shape
- * and compute scalars without memory;
+ *   and compute scalars without memory;
  * - blocks: one terminator, at the end, of the kind the surrounding operation asks for;
  * - values: defined before use in the same block or in one around it, in the same function, use lists intact,
- * unique ids;
+ *   unique ids;
  * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without
- * one; no token is the memory state of two operations on one path; loops carry the tokens they use;
+ *   one; no token is the memory state of two operations on one path; loops carry the tokens they use;
  * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
  * - roles (kernel IR) agree on their tickets and rings (roles.c);
  * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT)
- * feeds.
+ *   feeds.
  *
  * Uses the `mark` of instructions. */
 #include "ir/scalar.h"

@@ -4,7 +4,7 @@
  *     %b = broadcast %l : f32[128, 64]                  %r = div %one, %l {approx = 1} : f32[128, 1]
  *     %o = div %acc, %b : f32[128, 64]           ->     %b = broadcast %r : f32[128, 64]
  *                                                       %o = mul %acc, %b : f32[128, 64]           (one
- * reciprocal a row)
+ *                                                           reciprocal a row)
  *
  * Marks f32 operations `approx = 1` (with --ftz also `ftz = 1`, additions and products too); backends choose
  * the instruction, or ignore the mark. A division by what repeats along an axis becomes a product with its

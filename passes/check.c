@@ -5,7 +5,7 @@
  *                                     ->     assert %r {message = "gather: index out of range of 'X'"}
  *                                            %x = gather %X[%i] mask %m
  *     %t = store %Y[%o] = %v                 assert (%v == %v) | (element out of range) {message = "store:
- * NaN into 'Y'"}
+ *         NaN into 'Y'"}
  *
  * Gathers out of range where their mask holds, NaN stored by store and scatter (elements that are dropped do
  * not count), the program's own asserts. Every target gets the same checks from here; the interpreter makes

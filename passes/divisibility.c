@@ -2,8 +2,10 @@
  *
  *     dim M div 128 ; grid (cdiv(M, 128))
  *     %o = mul (program_id 0), 128
- *     load %X[%o, ..] {extents = [128, ..]}           ->   load .. {masked = 0}        128*(cdiv(M, 128) - 1)
- * + 127 < M %c = lt (%o + arange 128), (splat M)            ->   true %r = rem (mul %j, 64), 64 ->   0
+ *     load %X[%o, ..] {extents = [128, ..]}           ->   load .. {masked = 0}        128*(cdiv(M, 128) -
+ *         1) + 127 < M
+ *     %c = lt (%o + arange 128), (splat M)            ->   true
+ *     %r = rem (mul %j, 64), 64                       ->   0
  *
  * Loads and stores whose window lies in the tensor get `masked = 0`; where the inner axis is known to be
  * contiguous (stride 1) also `align`: the bytes that the address of each row of the window is a multiple of.

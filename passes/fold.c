@@ -2,9 +2,11 @@
  *
  *     %c = add %k3, %k4                      const 7
  *     %s = splat %a ; %t = splat %b          %u = add %a, %b          (one addition instead of a tile of
- * them) %u = add %s, %t                 ->     splat %u %s = broadcast %x : f32[64, 32]        %u = exp %x :
- * f32[64, 1] %u = exp %s                            broadcast %u for %i = %0 to %1 { .. }               its
- * body, once
+ *         them)
+ *     %u = add %s, %t                 ->     splat %u
+ *     %s = broadcast %x : f32[64, 32]        %u = exp %x : f32[64, 1]
+ *     %u = exp %s                            broadcast %u
+ *     for %i = %0 to %1 { .. }               its body, once
  *
  * Every rule is exact to the bit (NaN payloads apart): no x + 0.0 (it turns -0 into +0), no x * 0.0, no
  * reassociation of floats. Integers wrap, so they reassociate freely. Constants stand on the right of

@@ -9,7 +9,8 @@
  *     %e = exp2(fma(%x, c, broadcast(%m * -c)))        %e1 = exp2(fma(%x, c, broadcast(%g * -c)))
  *     %s = reduce_sum %e                       ->      %s1 = reduce_sum %e1
  *     %q = div %e, broadcast %s                        %e, %s = if %s1 <= 2^64 { yield %e1, %s1 } else { the
- * three lines on the left } %q = div %e, broadcast %s
+ *         three lines on the left }
+ *                                                      %q = div %e, broadcast %s
  *
  * Proven: with m moved by -d, every value that m reaches moves by a * d (the exponents) or is multiplied by
  * 2^(a d) (the powers, their sums), with one a < 0, until a quotient of two such powers, which stays; nothing
@@ -24,7 +25,7 @@
  *     %m = .. %s ..                                    %m = .. %s ..
  *     %v = reduce_sum((x - m) * (x - m))       ->      %v1 = %q - m (2 s - n m)
  *                                                      %v = if %v1 >= %q / 2 and %q <= 2^100 { yield %v1 }
- * else { the line on the left }
+ *                                                          else { the line on the left }
  *
  * An identity for every m. Not more than a bit cancels, or the row is done as written (NaN and infinities
  * too). x widened from 16 bits only, so that the squares are exact and only the sums round: the result is at

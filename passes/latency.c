@@ -1,8 +1,8 @@
 /* latency.c: the buffers that loads ask for are clipped to what the target's shared memory holds.
  *
  *     %k = load .. {latency = 8} : f16[128, 128]           %k = load .. {latency = 3} : f16[128, 128]
- *     %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128] (6 x 32
- * KiB + Q)
+ *     %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128]
+ *         (6 x 32 KiB + Q)
  *
  * A load that feeds a matrix product inside of a loop is staged through shared memory in as many buffers as
  * its latency says: n buffers let n - 1 loads be in flight. Operands outside of loops occupy one. When the

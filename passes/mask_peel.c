@@ -2,9 +2,12 @@
  *
  *     for %j = 0 to %n with (%a = %z) {                       %b = min(max(floor(N / 64), 0), %n)
  *       %c = lt (%j*64 + arange 64), (splat N)                %a1 = for %j = 0 to %b with (%a = %z) {
- *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked =
- * 0} %s = where %c, %x, -inf                         ->      yield max(%a, %x) yield max(%a, %s) } } for %j =
- * %b to %n with (%a = %a1) { .. as before .. }
+ *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked
+ *           = 0}
+ *       %s = where %c, %x, -inf                         ->      yield max(%a, %x)
+ *       yield max(%a, %s)                                     }
+ *     }                                                       for %j = %b to %n with (%a = %a1) { .. as
+ *         before .. }
  *
  * Each comparison of integer tiles and each window of a load or store in an innermost loop is, with the
  * affine forms of affine.h, a condition F(j) >= 0 that makes it true for all elements. F falls with j: it

@@ -2,15 +2,18 @@
  *
  * The order, and why:
  *   inline, check, specialize        one function, and every fact of the launch a constant, before anything
- * is derived fold, cse, dce                   the canonical form that the others look for rows programs as
- * the source has them: before anything is moved, and before masks and widths are settled load-order, exp2
- * need the source's shape: products and permutes not yet split over two loops licm before mask-peel, so that
- * invariant values are not copied with the loop mask-peel, divisibility          the first splits loops, the
- * second proves what is left without a split fold ... dce again               selects and conditions that
- * became constant unroll                           after masks are settled, so that it sees the loops that
- * stay approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of
- * contract remap, narrow                    last: index arithmetic is complete, and then gets its width
- */
+ *                                    is derived
+ *   fold, cse, dce                   the canonical form that the others look for
+ *   rows                             programs as the source has them: before anything is moved, and before
+ *                                    masks and widths are settled
+ *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
+ *                                    loops
+ *   licm                             before mask-peel, so that invariant values are not copied with the loop
+ *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
+ *   fold ... dce again               selects and conditions that became constant
+ *   unroll                           after masks are settled, so that it sees the loops that stay
+ *   approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of contract
+ *   remap, narrow                    last: index arithmetic is complete, and then gets its width */
 #define _POSIX_C_SOURCE 199309L
 #include "passes/pass.h"
 #include <time.h>

@@ -13,19 +13,26 @@
  * grid axes, first fastest:
  *
  *   raster(G)     In each plane of n0*n1 programs, band b is the rows [b*G, b*G + s), s = min(G, n0 - b*G).
- * Ids [b*G*n1, b*G*n1 + s*n1) belong to band b: these intervals are disjoint and cover the plane, because all
- * bands but the last have s = G. Within a band, r -> (b*G + r % s, r / s) is a bijection of [0, s*n1) onto
- * its s x n1 programs. xcd           Workgroups go to chiplet w % X in turn (dispatch order of MI300X). x = w
- * % X, k = w / X: chiplet x gets q + (x < r) ids, q = P / X, r = P % X, and runs the interval that starts at
- * x*q + min(x, r), the sum of the counts before it; k counts through it. Intervals of consecutive starts are
- * disjoint and cover [0, P). chunk(C)      C consecutive programs stay on one chiplet. Ids below F = P - P %
- * (X*C) are permuted within each block of X*C: (x, k) -> x*C + k, with x = u % X, k = u / X, is a bijection
- * of [0, X*C). The rest is an `xcd` of its own over P - F. Without a number C is worked out from the grid:
- * see chunk_size. Any C of at least 1 will do. head(G)       Attention: axis 0 counts the tiles of a head,
- * the others heads. A unit is G heads, of n0*G programs; with V = (whole units) / X the first V*X units go V
- * to a chiplet, all of a unit's programs to the same: (x, k) -> x*S + k on [0, X*S), S = V*n0*G, a bijection
- * as above; what is left is an `xcd` of its own. Without a number G is how many heads share keys: see
- * heads_together. Any G of at least 1 will do.
+ *                 Ids [b*G*n1, b*G*n1 + s*n1) belong
+ *                 to band b: these intervals are disjoint and cover the plane, because all bands but the
+ *                     last have s = G. Within a band,
+ *                 r -> (b*G + r % s, r / s) is a bijection of [0, s*n1) onto its s x n1 programs.
+ *   xcd           Workgroups go to chiplet w % X in turn (dispatch order of MI300X). x = w % X, k = w / X:
+ *                 chiplet x gets q + (x < r) ids, q = P / X, r =
+ *                 P % X, and runs the interval that starts at x*q + min(x, r), the sum of the counts before
+ *                     it; k counts through it. Intervals of
+ *                 consecutive starts are disjoint and cover [0, P).
+ *   chunk(C)      C consecutive programs stay on one chiplet. Ids below F = P - P % (X*C) are permuted
+ *                 within each block of X*C: (x, k) ->
+ *                 x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is an `xcd` of
+ *                     its own over P - F. Without a number C is
+ *                 worked out from the grid: see chunk_size. Any C of at least 1 will do.
+ *   head(G)       Attention: axis 0 counts the tiles of a head, the others heads. A unit is G heads, of n0*G
+ *                 programs; with V = (whole units) / X the
+ *                 first V*X units go V to a chiplet, all of a unit's programs to the same: (x, k) -> x*S + k
+ *                     on [0, X*S), S = V*n0*G, a bijection as above;
+ *                 what is left is an `xcd` of its own. Without a number G is how many heads share keys: see
+ *                     heads_together. Any G of at least 1 will do.
  *
  * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), and here already where all
  * extents are known; a function without one is marked `permutes`.

@@ -3,10 +3,12 @@
  *     grid { yield %m }                                               grid { yield cdiv %m, 32 }
  *     %r = program_id                                                 %r = mul program_id, 32
  *     %x = load %X[%r, 0] {extents = [-1, 128]} : f16[128]      ->    %x = load %X[%r, 0] {extents = [32,
- * 128]} : f16[32, 128] %s = reduce_sum %x {axis = 0} : f32[1]                          %s = reduce_sum %x
- * {axis = 1} : f32[32, 1] %y = mul %x, broadcast %s                                       %y = mul %x,
- * broadcast %s store %Y[%r, 0] = %y {extents = [-1, 128]}                      store %Y[%r, 0] = %y {extents
- * = [32, 128]}
+ *         128]} : f16[32, 128]
+ *     %s = reduce_sum %x {axis = 0} : f32[1]                          %s = reduce_sum %x {axis = 1} :
+ *         f32[32, 1]
+ *     %y = mul %x, broadcast %s                                       %y = mul %x, broadcast %s
+ *     store %Y[%r, 0] = %y {extents = [-1, 128]}                      store %Y[%r, 0] = %y {extents = [32,
+ *         128]}
  *
  * A multiprocessor holds so many CTAs (32), and starts so many in a time: rows of 256 bytes, one by each, are
  * 8 KB under way where it takes four times that to keep memory busy (H100, TB/s, one row a program and

@@ -1,8 +1,7 @@
 /* compile.h: from source text to something a driver can load; used by the runtime's launch path and by tilec.
  *
  *     source + imports --frontend--> tile IR --facts, passes--> backend --> artifact --vendor's compiler-->
- * binary
- */
+ *         binary */
 #pragma once
 #include "backends/backend.h"
 #include "frontend/frontend.h"

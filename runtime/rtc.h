@@ -1,7 +1,6 @@
 /* rtc.h: the vendors' run-time compilers, NVRTC and hipRTC, opened with dlopen. They need no device: tilec
- * uses them for
- * --emit=cubin, ptx and hsaco, the GPU drivers for kernels compiled at launch. An Rtc may be used by several
- * threads. */
+ * uses them for --emit=cubin, ptx and hsaco, the GPU drivers for kernels compiled at launch. An Rtc may be
+ * used by several threads. */
 #pragma once
 #include "runtime/driver.h"
 

@@ -4,7 +4,8 @@
  *     { "format": "tile-tune-1",
  *       "entries": [
  *         { "kernel": "gemm", "target": "cuda:sm_90a", "key": { "M": 4096, "N": 4096, "K": 4096, "T": "f16"
- * }, "config": { "TM": 128, "TN": 256, "occupancy": 1 }, "ms": 0.21 } ] }
+ *             },
+ *           "config": { "TM": 128, "TN": 256, "occupancy": 1 }, "ms": 0.21 } ] }
  *
  * Of the entries for the kernel and target whose consts equal the kernel's (types: of the same size, a
  * quarter further off if another), the nearest wins: least sum over the numbers of the key of |log2(ours /

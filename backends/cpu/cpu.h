@@ -1,13 +1,17 @@
 /* cpu.h: inside of the CPU backend. docs/cpu.md says how it works; in short:
  *
  *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop
- * nest plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the
- * start buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory share.c which
- * virtual tiles get a buffer after all, as several steps would compute them gen.c, scalar.c   steps -> LLVM
- * IR: function, control flow; scalars nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles
- * evaluated at a chunk of elements; reductions elem.c, convert.c, math.c   element-wise operations on scalars
- * and vectors window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the
- * next window fetched early; gathers, scatters, atomics mma.c      packing and register-tiled matrix products
+ *              nest
+ *   plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the start
+ *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
+ *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
+ *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
+ *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements;
+ *                              reductions
+ *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
+ *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
+ *       fetched early; gathers, scatters, atomics
+ *   mma.c      packing and register-tiled matrix products
  *   order.c    scans, sort, topk
  *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
 #pragma once

@@ -258,7 +258,8 @@ static LLVMValueRef log2_(Gen *g, LLVMValueRef x)
 /* --- sin, cos ---------------------------------------------------------------------------------------- */
 
 /* The reduction of a huge float: x mod pi/2 with 2/pi to 160 bits, in integers. Emitted once, called for
- * single elements: double tile.reduce(float |x|, i32 *quadrant) */
+ * single elements:
+ *     double tile.reduce(float |x|, i32 *quadrant) */
 static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
 {
     /* bits of 2/pi after the point, 32 a word */

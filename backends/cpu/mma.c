@@ -1,7 +1,7 @@
 /* mma.c: matrix products.
  *
  *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS,
- * FORM_PAIRS), acc: dense
+ *                                       FORM_PAIRS), acc: dense
  *
  * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs:
  * nv loads of B and mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file

@@ -435,7 +435,7 @@ const PreludeEntry cuda_prelude[] = {
         "void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { "
         "atomicExch(t, 0u); atomicExch(t + 1, 0u); } }" },
     /* 9.7.14.15: until all that is before this grid in its stream is done and seen; and those behind it may
-       start, once every CTA has said so or ended */
+     * start, once every CTA has said so or ended */
     { "grid_wait", NULL, "",
         FN "void grid_wait(void) { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }" },
     { "grid_release", NULL, "",

@@ -1,5 +1,5 @@
-/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX
- * ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
+/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX ISA
+ * 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
 #include "backends/gpu/emit.h"
 #include "passes/kernel/bulk.h"
 

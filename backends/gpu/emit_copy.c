@@ -122,7 +122,8 @@ const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, const char 
     return !x ? y : !strcmp(y, "0") ? x : str(e, "%s + %s", x, y);
 }
 
-/* --- rows that begin anywhere ------------------------------------------------------------------------
+/* --- rows that begin anywhere
+ * -------------------------------------------------------------------------------------------------------
  * cp.async takes 4, 8 or 16 bytes that lie at multiples of that. Elements of one or two bytes whose rows do
  * not (K = 1023) are loaded by aligned vectors around them, two for 16 bytes, and shifted in registers. Every
  * aligned vector that is read holds an element of the row: the second one is read where the next 14 bytes are

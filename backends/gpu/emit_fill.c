@@ -1,8 +1,9 @@
 /* emit_fill.c: sm_90a: rings that filler warps fill (passes/kernel/fill.c says what is done and why).
  *
  *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's
- * stage, zeros behind the row's end of the slot             aaaaaaaaaaaabbbb bbbbcc..                   two
- * of them at a time, funnelled into place
+ *                            stage, zeros behind the row's end
+ *     of the slot             aaaaaaaaaaaabbbb bbbbcc..                   two of them at a time, funnelled
+ *                             into place
  *
  * In a loop the window of the step before is taken from the stage while this step's is on its way: what that
  * needs to know of it (where its first line began, whether one is there at all) is kept from turn to turn,
@@ -195,7 +196,8 @@ static int late_beside(const Instr *fill)
     return n;
 }
 
-/* --- rows that lie anywhere --------------------------------------------------------------------------
+/* --- rows that lie anywhere
+ * ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot
  * is full when its copies have arrived, which fillers see a turn later: until then they hold it (`head` is
  * the slot that is being filled), and start the next one's. */

@@ -8,9 +8,9 @@
  *   - both are relaxed atomics of one kind whose old values nobody wants,
  *   - their windows lie apart: along one axis the offsets differ by a constant that spans a window, or
  *   - their windows are the same and every thread touches the elements it touched before: same layout, no
- * element held twice. Across the turns of a loop, offsets are compared as functions of its counter; what else
- * changes inside the loop proves nothing. The programs that a persistent loop runs one after the other have
- * no order. */
+ *       element held twice.
+ * Across the turns of a loop, offsets are compared as functions of its counter; what else changes inside the
+ * loop proves nothing. The programs that a persistent loop runs one after the other have no order. */
 #include "backends/gpu/emit.h"
 
 typedef struct Pair {

@@ -2,8 +2,8 @@
  * instruction.
  *
  *     x = (f16(w & 15) - z) * s          ->  a = w[i] & 0x0f0f0f0f;  b = u8_to_f16x2(a, 0);  c = sub2_f16(b,
- * both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..) y = where(mask, x, 0)              ->  y[i] = x[i] &
- * mask2(m0, m1)
+ *                                        both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
+ *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
  *
  * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
  * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and

@@ -2,8 +2,8 @@
  * places that use them, a consumer takes its coordinates from the producer, so that what led to them stands
  * in the text for nobody. The compiler would drop it; a reader should not have to.
  *
- *     const i32 add_371 = (mul_356 + 0);      gone, if add_371 occurs nowhere else; then mul_356 too, if that
- * was its last use
+ *     const i32 add_371 = (mul_356 + 0);      gone, if add_371 occurs nowhere else; then mul_356 too, if
+ *         that was its last use
  *
  * Only lines `const TYPE NAME = EXPR;` whose EXPR calls nothing but arithmetic. Names end in _number, or are
  * coordinates (c0, c1, ..), and stand for one value in a kernel, or are counted as if they did. */

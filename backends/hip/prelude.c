@@ -1,7 +1,7 @@
 /* prelude.c: the functions that emitted HIP C calls, as backends/cuda/prelude.c is for CUDA: every hardware
- * instruction one named function
- * ("machine" below), all else in plain C. A kernel gets those it uses, with those they use. tests/emu gives
- * the machine functions bodies for the host; it knows them by __builtin_amdgcn_, asm or __hip_ in their text.
+ * instruction one named function ("machine" below), all else in plain C. A kernel gets those it uses, with
+ * those they use. tests/emu gives the machine functions bodies for the host; it knows them by
+ * __builtin_amdgcn_, asm or __hip_ in their text.
  *
  * hip_prelude serves every chip; the tables after it hold what a chip has instead or in addition, and are
  * looked into first. Sources: AMD CDNA2, CDNA3, CDNA4 and RDNA3 ISA guides; LLVM's AMDGPU usage page.

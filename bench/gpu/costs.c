@@ -2,11 +2,12 @@
  * as JSON: what estimates are fitted on.
  *
  *     costs FILE KERNEL TARGET [NAME=VALUE ...]             extents and consts; tensors are taken as
- * contiguous and 16-byte aligned costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]   not the whole
- * block: the configurations of LIST, one a line, NAME=VALUE ... costs --choose FILE KERNEL TARGET [NAME=VALUE
- * ...]    what the library would choose, of how many it looked at, and how long that took t:TENSOR among
- * NAME=VALUE: its last two axes are exchanged in memory
- */
+ *         contiguous and 16-byte aligned
+ *     costs --configs=LIST FILE KERNEL TARGET [NAME=VALUE ...]   not the whole block: the configurations of
+ *         LIST, one a line, NAME=VALUE ...
+ *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it
+ *         looked at, and how long that took
+ * t:TENSOR among NAME=VALUE: its last two axes are exchanged in memory */
 #define _GNU_SOURCE
 #include "bench/gpu/source.h"
 #include "frontend/frontend.h"

@@ -2,9 +2,10 @@
  * CUDA C and a description of the launch for the bench harness.
  *
  *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...]
- * [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [early_start] [l2:PERCENT]
- * [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N] [skip:pass,pass] [schedule:DECISION;DECISION]
- * [pos:SCALAR] [t:TENSOR] [ir] [kernel-ir]
+ *         [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [early_start]
+ *         [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N]
+ *                                [skip:pass,pass] [schedule:DECISION;DECISION] [pos:SCALAR] [t:TENSOR] [ir]
+ *                                    [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous
  * and 16-byte aligned, those of t:NAME with their last two axes exchanged in memory. skip: takes the names of

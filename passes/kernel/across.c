@@ -7,8 +7,11 @@
  *     ticket; before(first program); early(lo)
  *     while go:
  *         if this is the program's last step: give back its operands; go, coordinates = ticket; before(next
- * program) if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
- * wait else:  issue late products of this one; wait if this was the last step: after(program)
+ *             program)
+ *         if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
+ *             wait
+ *         else:  issue late products of this one; wait
+ *         if this was the last step: after(program)
  *
  * That pays where the early part has more arithmetic than a softmax: its first step then has something to
  * hide behind. Otherwise the loop gets border checks and the next operands are needed earlier than they

@@ -3,8 +3,10 @@
  *
  *     issue early products of lo; wait for them
  *     while:  wait for the early products of j; arithmetic of j; wait for the late products of the step
- * before j; give their slots back if j was the last: end issue early products of the next step; issue late
- * products of j late(last)
+ *             before j; give their slots back
+ *             if j was the last: end
+ *             issue early products of the next step; issue late products of j
+ *     late(last)
  *
  * is what early(lo), for .., late(last) does, operation for operation, with the arithmetic once in the text
  * instead of twice: the vendor's compiler takes a fifth less time.

@@ -2,10 +2,12 @@
  * up).
  *
  *   %x = load X[r, :] : f16[65536]            one CTA: 64 elements a thread of 1024, spilled, or a second
- * walk over memory %m = reduce_max %x becomes the same text with 8 CTAs of 256 threads, 32 elements a thread:
- * the tile's layout has a block part, loads and stores follow their coordinates, and a reduction hands each
- * CTA's part to the others through distributed shared memory (emit_reduce). Several clusters share the
- * multiprocessors, so that one row is loaded while another is reduced or stored.
+ *       walk over memory
+ *   %m = reduce_max %x
+ * becomes the same text with 8 CTAs of 256 threads, 32 elements a thread: the tile's layout has a block part,
+ * loads and stores follow their coordinates, and a reduction hands each CTA's part to the others through
+ * distributed shared memory (emit_reduce). Several clusters share the multiprocessors, so that one row is
+ * loaded while another is reduced or stored.
  *
  * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows, whose
  * tiles are one row, all of one length, or single elements; at least one reduction along the row, in 32 or 64

@@ -6,9 +6,9 @@
  *   store Y, (mul %d, %w)                                 store Y, (mul %d, %w)
  *
  * A reduction makes all threads of a row wait for its slowest; a load behind it then makes each wait for
- * memory again, and nobody has anything else to do. H100, LayerNorm of 65536, whose weights come from
- * L2: 2.63 TB/s as it stood, 2.91 with both weights asked for beside the row (without any weights 2.94; of
- * copy 0.89, 0.98, 0.99).
+ * memory again, and nobody has anything else to do. H100, LayerNorm of 65536, whose weights come from L2:
+ * 2.63 TB/s as it stood, 2.91 with both weights asked for beside the row (without any weights 2.94; of copy
+ * 0.89, 0.98, 0.99).
  *
  * What is loaded early takes registers while rows are reduced. Where they do not last, values that were
  * widened from 16 or 8 bits are not held over a reduction but the loaded words are, and what is needed of

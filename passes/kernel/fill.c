@@ -1,7 +1,7 @@
 /* fill.c: of warp-roles: rings that threads fill, where TMA cannot.
  *
  *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }         producer: for k { ring_put %ra, A }
- * fillers: for k { ring_fill %rb, B }
+ *       fillers: for k { ring_fill %rb, B }
  *
  * TMA wants addresses and strides that are multiples of 16 bytes, and puts tiles as they lie. A row of 1023
  * f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand that memory has contiguous

@@ -4,7 +4,7 @@
  *   %x0 = load X[b, y,     x, c] [1, 4, 56, 64]              %u = load X[b, y, x, c] [1, 6, 56, 64]
  *   %x1 = load X[b, y + 1, x, c] [1, 4, 56, 64]      ->      %x0 = slice %u {start = 0}
  *   %x2 = load X[b, y + 2, x, c] [1, 4, 56, 64]              %x1 = slice %u {start = 56}, %x2 = slice %u
- * {start = 112}
+ *       {start = 112}
  *
  * The windows are equal but for constants along the outermost axis that they extend along, so that the rows
  * of each, as a matrix, follow each other in the common one too: a slice is a distance in rows, and the
@@ -16,8 +16,8 @@
  * rows at their borders: the slot holds the window once for each distance, of rows that are fetched once
  * (fill.c). Distances of rows are addresses, those of columns copies:
  *
- *   %u = load X[c, y, x - 1] [32, 6, 58] {shifts = [0, 1, 2]}, a matrix [32, 3 * 6 * 56];  tap (r, s) = slice
- * %u {start = s * 336 + r * 56}
+ *   %u = load X[c, y, x - 1] [32, 6, 58] {shifts = [0, 1, 2]}, a matrix [32, 3 * 6 * 56];  tap (r, s) =
+ *       slice %u {start = s * 336 + r * 56}
  *
  * Requires: products that read the tiles along K as it lies in memory, or as fillers turn it over on the way
  * (fill.c); loads of one block from a tensor that nothing writes meanwhile, fewer rows together than one by

@@ -4,7 +4,7 @@
  *     s = wgmma; wait s; p = f(s); o = wgmma p; wait o; t = wgmma; wait t; d = g(p, t); r = wgmma d; wait r
  * becomes
  *     s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d; wait o
- * (1); wait r (0)
+ *         (1); wait r (0)
  *
  * kernel_join_sums: a product that adds to another's sum need not wait for it: products of one accumulator
  * follow each other on the matrix unit. kernel_issue_first: products that need no result of the same step

@@ -3,15 +3,19 @@
  *
  *   program      program ids from the linear id (remap, raster), persistent loops
  *   cluster      a row too long for one CTA goes to a cluster of them (sm_90 and up)
- *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile together
- * (hint split) mma-select   a matrix instruction for every mma positions    gathers of whole rows or blocks
- * become loads whose windows have positions of their own along an axis (sm_90a) promote      sums of fp8
- * products go on in f32 where the unit adds them to fewer bits (sm_89, wgmma) stage        loads that only
- * feed matrix products go through shared memory, several stages deep warp-roles   the same by TMA into rings,
- * with a producer warpgroup (sm_90a) halo         windows of one step that overlap are loaded once (sm_90a)
+ *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile
+ *                together (hint split)
+ *   mma-select   a matrix instruction for every mma
+ *   positions    gathers of whole rows or blocks become loads whose windows have positions of their own
+ *                along an axis (sm_90a)
+ *   promote      sums of fp8 products go on in f32 where the unit adds them to fewer bits (sm_89, wgmma)
+ *   stage        loads that only feed matrix products go through shared memory, several stages deep
+ *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
+ *   halo         windows of one step that overlap are loaded once (sm_90a)
  *   lent-slots   a tile that meets accumulators behind a loop comes through slots of its operands' ring
- * (sm_90a) multicast    programs that lie side by side load what they have in common together, as a cluster
- * (sm_90a) layout       a layout for every tile that lives in registers; conversions where they disagree
+ *                (sm_90a)
+ *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
+ *   layout       a layout for every tile that lives in registers; conversions where they disagree
  *   early-loads  loads that stand behind a reduction and do not need it are started before it
  *
  * docs/kernel-ir.md describes what the result may hold. */

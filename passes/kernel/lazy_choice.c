@@ -9,8 +9,10 @@
  *   %grew = warpgroup_any(not %r < %bar)
  *   %m', %alpha, %bar', %l1, %x', %k, %n = if not %grew { yield %m, 1, %bar, %l, %x, scale * c, %m * -c }
  *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere; yield ..,
- * %l * %alpha, %x * scale - %base, c, 0 } %p = exp2(fma(%x', %k, %n)) %l' = %l1 + sum(%p) %acc' = if %grew {
- * mul %acc, %alpha } else { %acc }
+ *           %l * %alpha, %x * scale - %base, c, 0 }
+ *   %p = exp2(fma(%x', %k, %n))
+ *   %l' = %l1 + sum(%p)
+ *   %acc' = if %grew { mul %acc, %alpha } else { %acc }
  *
  * A step that keeps its maxima has a comparison a row and nothing else. It has exponents in one fma, since
  * rows whose maximum is far from zero are always below no bar (near.c says what is far, and bounds the

@@ -2,8 +2,12 @@
  * the operands' ring lends it.
  *
  *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }             producer: for k { ring_put %ra, A;
- * ring_put %rb, B } %r = load R[i, j]; store C, (add %acc, %r)                  ->                 ring_put
- * %rb, R {count = 2} consumers: %r = ring_read %rb {count = 2}; store C, (add %acc, %r)
+ *       ring_put %rb, B }
+ *   %r = load R[i, j]; store C, (add %acc, %r)                  ->                 ring_put %rb, R {count =
+ *       2}
+ *                                                                        consumers: %r = ring_read %rb
+ *                                                                            {count = 2}; store C, (add
+ *                                                                            %acc, %r)
  *
  * When the last steps' operands are on their way the producer has nothing to do but wait for the next
  * program, and the slots that become free meanwhile are those of a ring that the next program needs last.

@@ -1,7 +1,7 @@
 /* mask-branch: masks that are true for a whole tile cost one uniform branch.
  *
  *   %w = where %cond, %x, %y       ->   %w = if <%cond holds for every element> { yield %x } else { yield
- * where %cond, %x, %y }
+ *                                  where %cond, %x, %y }
  *
  * for selects in loops with products, whose condition is a virtual tile: comparisons of index tiles, joined
  * by and / or. Each index tile is bounded by two scalars (arange by its ends, sums by sums, products by

@@ -1,8 +1,11 @@
 /* near: the exponents of a softmax in one fma an element, where no row is far from zero.
  *
  *   %p = exp2((%x * scale - broadcast %m) * c)                    three operations an element, right for
- * every finite input becomes %far  = warpgroup_any(not |%m| <= 2^10 / c) %x', %k, %n = if %far { yield %x *
- * scale - broadcast %m, c, 0 } else { yield %x, scale * c, %m * -c } %p = exp2(fma(%x', %k, broadcast %n))
+ *       every finite input
+ * becomes
+ *   %far  = warpgroup_any(not |%m| <= 2^10 / c)
+ *   %x', %k, %n = if %far { yield %x * scale - broadcast %m, c, 0 } else { yield %x, scale * c, %m * -c }
+ *   %p = exp2(fma(%x', %k, broadcast %n))
  *
  * fma(x, scale c, -(m c)) rounds m c once, which moves the exponent by up to |m c| 2^-24: 2^-14 at most while
  * |m c| <= 2^10. Rows beyond that (scores of 1e9, masks of -1e30) have their difference first: it takes x's

@@ -5,15 +5,18 @@
  * do the loads of that loop not depend on? Programs that differ only in such an axis read the same bytes.
  *
  * Heavy first:   with a work axis, programs that share their loop's operands (a stream, e.g. one head's K and
- * V) go by groups whose streams together fit L2; in a group the heaviest coordinate of all streams comes
- * first. position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size Grouped rows:  two
- * axes, one operand of the product following each (matrix multiplication): blocks of G coordinates of the
- * first axis, so that programs running together share rows and columns.
+ * V) go by groups whose streams
+ *                together fit L2; in a group the heaviest coordinate of all streams comes first.
+ *                position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size
+ * Grouped rows:  two axes, one operand of the product following each (matrix multiplication): blocks of G
+ * coordinates of the first axis, so
+ *                that programs running together share rows and columns.
  *
  * Along stores:  no products, and the windows of the largest store neither begin nor end with a sector of
- * memory (rows not aligned): the grid axis that moves them along the contiguous axis goes first, so that two
- * programs that write parts of one sector run together and the sector leaves L2 whole (H100, transposing 8191
- * x 8193 f32: 2.47 to 2.68 TB/s).
+ * memory (rows not aligned): the grid axis
+ *                that moves them along the contiguous axis goes first, so that two programs that write parts
+ *                    of one sector run together and the sector leaves L2
+ *                whole (H100, transposing 8191 x 8193 f32: 2.47 to 2.68 TB/s).
  *
  * All are bijections of [0, programs) for every grid size: the last group takes the size that is left. A
  * kernel's own remap or raster clause goes before; a schedule's order goes before that, and takes its place.

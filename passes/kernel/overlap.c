@@ -4,15 +4,15 @@
  * beside it, if the program's order lets both be in flight. Two shapes of body follow from the dependences:
  *
  * 1. Chain: every product adds to a carried accumulator that nothing else in the body touches (matrix
- * multiplication). The wait for step i moves behind the issue of step i+1; slots are given back one step
- * later.
+ *   multiplication). The wait
+ *    for step i moves behind the issue of step i+1; slots are given back one step later.
  *
  * 2. Rotation (rotate.c): a late product needs, through arithmetic, the result of an early product of the
- * same step, and the early one does not need the late one's (attention: P V after softmax(Q K)). The early
- * part runs one step ahead.
+ *   same step, and the early one
+ *    does not need the late one's (attention: P V after softmax(Q K)). The early part runs one step ahead.
  *
  * 3. Neither, or several late products, whose operands would not fit registers a step long: within the step
- * (interleave.c).
+ *   (interleave.c).
  *
  * Products that stand directly in the loop over programs have no steps around them: the next program is known
  * when its ticket has been taken, and not before. They keep their order. */

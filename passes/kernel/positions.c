@@ -1,9 +1,12 @@
 /* positions: a gather that picks whole rows or blocks is a load, of which one axis has positions of its own.
  *
  *   %at = broadcast (reshape %page) : [4, 16, 128]          4 page numbers, the same for all that lies in a
- * page %g  = gather K[%at, arange, %h, arange] : [4, 16, 128];  %k = reshape %g : [64, 128];  mma %q,
- * (permute %k), .. becomes, where a matrix product takes it, %l  = load K[%at, 0, %h, 0] {extents = [4, 16,
- * -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128, 64];  mma %q, %k, ..
+ *       page
+ *   %g  = gather K[%at, arange, %h, arange] : [4, 16, 128];  %k = reshape %g : [64, 128];  mma %q, (permute
+ *       %k), ..
+ * becomes, where a matrix product takes it,
+ *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128,
+ *       64];  mma %q, %k, ..
  *
  * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs
  * on by ones. The load's offset of an axis that is picked is a tile: element n says where part n of the

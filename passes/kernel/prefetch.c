@@ -3,8 +3,8 @@
  *   for j { %s = wgmma ..; %w = wgmma_wait %s; %x = load B[j..]; %t = add %w, %x; ... }
  * becomes
  *   %x0 = load B[lo..]
- *   for j with (%x = %x0) { %s = wgmma ..; %w = wgmma_wait %s; %t = add %w, %x; %n = load B[j'..]; ...; yield
- * %n }      j' the next step's, or j in the last
+ *   for j with (%x = %x0) { %s = wgmma ..; %w = wgmma_wait %s; %t = add %w, %x; %n = load B[j'..]; ...;
+ *       yield %n }      j' the next step's, or j in the last
  *
  * Such a load stands where its value is needed, behind the wait for a product, and its latency would be paid
  * every step. Requires: the tensor is read only, the latency hint asks for two buffers or more, and the

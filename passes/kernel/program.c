@@ -1,7 +1,7 @@
 /* program: program ids from the linear id of the CTA.
  *
  *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 % grid1,
- * ...
+ *                                   ...
  *
  * Launches are one-dimensional; first axis fastest. The remap block, if any, is inlined once. */
 #include "passes/kernel/kernel.h"

@@ -1,8 +1,9 @@
 /* shift.c: rows that begin at no multiple of 16 bytes, as those of 1009 f16.
  *
  *   load X[r, :]  (rows of 2018 bytes)    ->  two aligned vectors of 16 bytes around each run of 16 bytes,
- * funnelled into place store Y[r, :]                         ->  each lane rotates its run, takes what it
- * lacks of an aligned vector from the lane before, stores vectors
+ *                 funnelled into place
+ *   store Y[r, :]                         ->  each lane rotates its run, takes what it lacks of an aligned
+ *                                         vector from the lane before, stores vectors
  *
  * Here is decided what goes so and in which layout; backends/gpu/emit_shift.c writes it. By element a warp
  * moves 64 bytes with an instruction where elements have 2 (H100, rows of 1009: 0.93 to 0.95 of copy).

@@ -7,16 +7,20 @@
  * becomes
  *   %r = cluster_rank
  *   %s = for %k = %lo + %st*first(%r) to %lo + %st*first(%r + 1) step %st (%acc = 0) { ... }          a part
- * of the steps; maybe none %t = cluster_combine %s {rmw = add, axis = 1, count = n} the sum of all parts, of
- * which each CTA has [TM, TN / n] %x = add %t, broadcast(load BIAS[j + %r*TN/n ..]) store C[i.., j + %r*TN/n
- * ..], cast %x
+ *       of the steps; maybe none
+ *   %t = cluster_combine %s {rmw = add, axis = 1, count = n}                                          the
+ *       sum of all parts, of which each CTA has [TM, TN / n]
+ *   %x = add %t, broadcast(load BIAS[j + %r*TN/n ..])
+ *   store C[i.., j + %r*TN/n ..], cast %x
  *
  * A carried value counts as a sum if its turn's value reaches the next only by adding to it: as a product's
  * accumulator, by add, sub, fma, or through a loop inside that does the same; or by max, or by min; or by
  * adding to it under a factor exp2(-m c) that follows a carried maximum m, as online softmax does
- * (kernel_online). Each CTA then has its own m, and %M = cluster_combine %m {rmw = max, count = n} without an
- * axis: all of them have it %f = where(%m == %M, 1, exp2((%m - %M) c));  %l' = mul %l, %f;  %acc' = mul %acc,
- * %f brings its sums to the largest before they are joined. A CTA may begin where a row sees nothing yet, so
+ * (kernel_online). Each CTA then has its own m, and
+ *   %M = cluster_combine %m {rmw = max, count = n}
+ *       without an axis: all of them have it
+ *   %f = where(%m == %M, 1, exp2((%m - %M) c));  %l' = mul %l, %f;  %acc' = mul %acc, %f
+ * brings its sums to the largest before they are joined. A CTA may begin where a row sees nothing yet, so
  * what exponents subtract is 0 there (where(m == -inf, 0, m)), and not NaN's beginning. Steps are contiguous,
  * their numbers differ by one at most; the parts are joined in the order of the CTAs, so that results are the
  * same in every run. They differ from the loop's own by the order of one sum: within the bound of mma and of

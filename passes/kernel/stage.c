@@ -7,8 +7,9 @@
  *   copies of steps 0 .. S-2, a commit each
  *   for i carrying slot {
  *       copy_wait S-2; barrier                                   step i has arrived, everyone is done with
- * step i-1 if (i + (S-1)*step < hi) copy of step i+S-1 into slot S-1 ahead; commit mma_sync on the views of
- * this slot
+ *           step i-1
+ *       if (i + (S-1)*step < hi) copy of step i+S-1 into slot S-1 ahead; commit
+ *       mma_sync on the views of this slot
  *   }
  *   barrier
  *

@@ -4,7 +4,7 @@
  *
  *     SimTrace *t = sim_trace(func, &launch, &why);                          tile IR -> accesses of a program
  *     sim_replay(t, sim_device_find("mi300x"), remap, &options, &result);     accesses of the grid -> hit
- * rates
+ *         rates
  *
  * A SimTrace is read-only after sim_trace: any number of threads may replay it at once. Same input, same
  * result, bit for bit. */

@@ -2,15 +2,18 @@
  * nothing else.
  *
  *   for %j: %k = load K[%b, %hk, %o, 0]; %s = mma ..   ->   for %j: %o = mul %j, 128; window K [%b, %hk, %o,
- * 0]; products: 2*128*128*64
+ *       0]; products: 2*128*128*64
  *
  * From each load, store, gather, scatter and atomic the offsets, index tiles and masks are followed backwards
  * through arithmetic, shapes, loops and conditions; what is met is evaluated exactly as the interpreter
  * would, by scalar.h. Tile data is not computed. Where an address, a mask, a bound or a condition comes from
- * data, something is made up, always the same for the same program: a value read from memory          a hash
- * of where it was read; as an index it is taken modulo the extent, so it is in range and spread evenly a mask
- * true the condition of an if            true the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds and
- * SimTrace.guesses says so. */
+ * data, something is made up, always the same for the same program:
+ *   a value read from memory          a hash of where it was read; as an index it is taken modulo the
+ *                                     extent, so it is in range and spread evenly
+ *   a mask                            true
+ *   the condition of an if            true
+ *   the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds
+ * and SimTrace.guesses says so. */
 #include "passes/sim/trace_impl.h"
 
 enum { MAX_SLOTS = 1 << 24 };

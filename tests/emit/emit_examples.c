@@ -3,7 +3,7 @@
  * compiled by clang-22 (hip_report.h).
  *
  *     emit_examples [--target=cuda:sm_80[,cuda:sm_90]] [--kernel=NAME] [--all] [--no-compile] [--no-roles]
- * [--quiet] [--save=DIR] [--limits]
+ *         [--quiet] [--save=DIR] [--limits]
  *                   [--special] [--skip=TEXT] [--check] [--round] FILE.tile...
  *
  * Of each `instantiate` the first and the last variant are taken (--all: every one), each without and with

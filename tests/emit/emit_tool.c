@@ -1,7 +1,7 @@
 /* emit_tool: IR text or a kernel of a .tile file to CUDA or HIP C, for golden tests.
  *
  *     emit_tool FILE.ir|FILE.tile TARGET [--kernel=NAME] [-DNAME=VALUE ...] [--special] [--ir] [--kernel-ir]
- * [--no-roles]
+ *         [--no-roles]
  *               [--no-async] [--warps=N]
  *
  * .tile: the first kernel unless named; --special gives it the launch facts of contiguous, aligned tensors.

@@ -1,5 +1,5 @@
-/* async.c: copies that complete later: cp.async, mbarriers, TMA. PTX ISA 9.7.9.25 (cp.async,
- * cp.async.bulk), 9.7.13.15 (mbarrier), 5.5 (tensor maps).
+/* async.c: copies that complete later: cp.async, mbarriers, TMA. PTX ISA 9.7.9.25 (cp.async, cp.async.bulk),
+ * 9.7.13.15 (mbarrier), 5.5 (tensor maps).
  *
  * From its issue until it is known to be complete nobody may touch what a copy writes. When in that time the
  * bytes land is drawn from the seed: at the issue, at the wait that covers the copy (for TMA: when nobody can

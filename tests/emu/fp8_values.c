@@ -3,7 +3,7 @@
  * product is the number, infinities and NaN too.
  *
  *     fp8_values DEVICE...                                           exit status 0, 1, 77 without a host
- * compiler */
+ *         compiler */
 #include "tests/emu/exec_emu.h"
 #include <math.h>
 #include <stdio.h>

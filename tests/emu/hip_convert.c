@@ -3,7 +3,7 @@
  *
  *     hip_convert emu_gfx942 [first [count [--show]]]      seeds; --show: prints the emissions too
  *     hip_convert emu_gfx942 all                           into and out of every fragment of the chip's
- * instructions, A, B and C
+ *         instructions, A, B and C
  *
  * Layouts: blocked ones and every fragment of the target's matrix instructions, of ragged tiles too. */
 #include "tests/emu/exec_emu.h"

@@ -6,10 +6,12 @@
  * touched it last:
  *   - reading what nobody wrote, or what a load to LDS still in flight will write, is an error;
  *   - so is touching a word that another wave touched since the last barrier, if one of the two writes; or
- * another lane of the same wave with no wave_barrier between; or one whose writer came to the barrier without
- * waiting for its LDS (s_waitcnt lgkmcnt(0), a fence). Memory that the workgroup itself wrote is watched
- * likewise, reads after writes only. Loads to LDS (global_load_lds) complete at once or, `late`, at the wait.
- * Every error ends the launch with one line that says where. */
+ *       another lane of the same wave
+ *     with no wave_barrier between; or one whose writer came to the barrier without waiting for its LDS
+ *         (s_waitcnt lgkmcnt(0), a fence).
+ * Memory that the workgroup itself wrote is watched likewise, reads after writes only. Loads to LDS
+ * (global_load_lds) complete at once or, `late`, at the wait. Every error ends the launch with one line that
+ * says where. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

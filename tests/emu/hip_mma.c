@@ -2,10 +2,12 @@
  * f64 are a chain of fused multiply-adds in the order of k, integers wrap; the others as measured on the
  * chips, "MMA-Sim" (arXiv 2511.10909), tables for CDNA2 and CDNA3:
  *
- *   gfx90a   f16, bf16: inputs, accumulator and every sum flushed (MIOpen documentation, "MI200 MFMA behavior
- * specifics", says so too); four products summed in pairs in f32, then added gfx942   f16, bf16, xf32 (inputs
- * cut to 19 bits), fp8: eight (xf32 four, fp8 sixteen) products cut at 2^-24 of the largest, their sum and
- * the accumulator rounded down, the sum of both to nearest
+ *   gfx90a   f16, bf16: inputs, accumulator and every sum flushed (MIOpen documentation, "MI200 MFMA
+ *            behavior specifics", says so
+ *            too); four products summed in pairs in f32, then added
+ *   gfx942   f16, bf16, xf32 (inputs cut to 19 bits), fp8: eight (xf32 four, fp8 sixteen) products cut at
+ *            2^-24 of the largest, their sum and the
+ *            accumulator rounded down, the sum of both to nearest
  *
  * Not measured by anyone we know, and taken: gfx950 as gfx942; gfx1100's WMMA four products in pairs,
  * denormals kept. */

@@ -4,7 +4,8 @@
  *
  *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references
  *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and
- * options of the lowering tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
+ *         options of the lowering
+ *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
 #include "tests/emu/emu.h"
@@ -40,7 +41,7 @@ static const Row rows[] = {
     { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one slot */
     /* rings that filler warps fill: rows of B, of A, of both begin anywhere; along M; operands turned over;
-       few steps, and none in a loop; one consumer, three */
+     * few steps, and none in a loop; one consumer, three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
     { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 fill=1", NULL },
@@ -55,7 +56,7 @@ static const Row rows[] = {
     { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 fill=1", NULL },
     /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels,
-       programs past the grid's end */
+     * programs past the grid's end */
     { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t",
         .faults = true },
     { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
@@ -68,7 +69,7 @@ static const Row rows[] = {
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80 cluster=2", NULL },
     { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
     /* slots lent to the residual: one of the ring of B; likewise; four, of rows of 64 bytes; not, for it lies
-       along M, and by ordinary loads then */
+     * along M, and by ordinary loads then */
     { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
     { "gemm_residual", "M=136 N=264 K=712 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4", NULL,
         .faults = true },
@@ -154,7 +155,7 @@ static const Row rows[] = {
     { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
     /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys,
-       sums that start from a sink */
+     * sums that start from a sink */
     { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64",
         "CAUSAL=false TM=64 TN=64 split=2", NULL },
     { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4",
@@ -287,7 +288,7 @@ static const struct {
     { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4,
         "nobody waits for the mbarrier of no slot: its phases say nothing" },
     /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
-       steps */
+     * steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1,
         "the producer has waited for slots that were given back behind the last look at this ticket" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },

@@ -3,7 +3,7 @@
  *
  *     tile_emu_schedules [--only=ROW] [--draws=N]          those of the list, all of which are legal
  *     tile_emu_schedules --random=COUNT [--first=SEED]     drawn decisions: refused with an error in the
- * schedule, or right
+ *         schedule, or right
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
 #include "tests/emu/emu.h"

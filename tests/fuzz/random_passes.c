@@ -3,7 +3,7 @@
  * be.
  *
  *     random_passes [first [count]]      seeds; of a failure, the program, the passes one by one, and the
- * difference are shown */
+ *                                        difference are shown */
 #include "gen_ir.h"
 #include "passes/passes.h"
 #include <stdio.h>

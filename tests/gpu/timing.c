@@ -4,8 +4,8 @@
  *
  * Each row: median of 21 launches, caches flushed before each by filling 256 MB, measured by events on one
  * stream. Rows bound by memory are compared with the device's own copy of as many bytes; products and
- * attention give TFLOPS. Results are not checked here: tile_run_test
- * --device=cuda does that. Exit 0, 1 when a row fails, 77 where there is no device. */
+ * attention give TFLOPS. Results are not checked here: tile_run_test --device=cuda does that. Exit 0, 1 when
+ * a row fails, 77 where there is no device. */
 #include "tile/tile.h"
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
 /* test_ir_text.c: the text form of the IR.
  *
- *     test_ir_text roundtrip a.ir b.ir ...   each file parses, verifies, and prints as it stands (comments at
- * its head apart) test_ir_text cases cases.txt           each case's diagnostics are exactly those written
- * below it test_ir_text manual ir.md              the manual holds the tables of operations, attributes and
- * hints as the IR has them (with $UPDATE set: prints the manual with them in place)
+ *     test_ir_text roundtrip a.ir b.ir ...   each file parses, verifies, and prints as it stands (comments
+ *         at its head apart)
+ *     test_ir_text cases cases.txt           each case's diagnostics are exactly those written below it
+ *     test_ir_text manual ir.md              the manual holds the tables of operations, attributes and hints
+ *         as the IR has them
+ *                                            (with $UPDATE set: prints the manual with them in place)
  *
  * A case: a line `=== name`, the IR, a line `---`, the text of the diagnostics. With $UPDATE set, the second
  * form prints the file as it would have to be, to be read with care before it replaces the old one. */

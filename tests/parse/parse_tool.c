@@ -4,11 +4,15 @@
  *     parse_tool check FILE                    parse and check; diagnostics
  *     parse_tool lower FILE KERNEL NAME=V...   the tile IR of one kernel
  *     parse_tool all FILE NAME=V...            checks, lowers every kernel under its defaults and every
- * `instantiate`; counts parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a
- * comment `// gives K: v v ...` names on 16 zeros in the interpreter, without passes and with them, and
- * compares Y parse_tool oom FILE                      lowers every kernel with an allocator that fails at the
- * 1st, 2nd, ... call parse_tool info FILE                     kernels, parameters, instances, tuning Exit
- * code 1 after diagnostics (printed to stdout so that the order is fixed). */
+ *         `instantiate`; counts
+ *     parse_tool meaning FILE                  runs each kernel K(inout T Y[N]) that a comment `// gives K:
+ *         v v ...` names on 16
+ *                                              zeros in the interpreter, without passes and with them, and
+ *                                                  compares Y
+ *     parse_tool oom FILE                      lowers every kernel with an allocator that fails at the 1st,
+ *         2nd, ... call
+ *     parse_tool info FILE                     kernels, parameters, instances, tuning
+ * Exit code 1 after diagnostics (printed to stdout so that the order is fixed). */
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"

@@ -2,9 +2,9 @@
  * folder.
  *
  *     tile-opt [--kernel=name] [-DNAME=value] [--fits32] [--contiguous] [--div=DIM:n] [--positive=scalar]
- * launch facts
+ *         launch facts
  *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz]
- * [--remap=xcd] [--xcds=8]
+ *                  [--remap=xcd] [--xcds=8]
  *              [--stats] [--census] [--time-passes] [--quiet] file.ir | -
  *
  * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and

@@ -2,9 +2,11 @@
  *
  *   norm   |got - want| / |want| over the whole tensor: sees errors that are small everywhere
  *   ulp    the largest error of one element, in units of the output type's spacing at max(|want|, floor):
- * sees single wrong elements. `floor` is 0 for element-wise work; for sums it is the rms of the wanted
- * values, as a sum that happens to cancel is no more accurate than its neighbours. NaN must meet NaN, an
- * infinity the same infinity. */
+ *          sees single wrong
+ *          elements. `floor` is 0 for element-wise work; for sums it is the rms of the wanted values, as a
+ *              sum
+ *          that happens to cancel is no more accurate than its neighbours.
+ * NaN must meet NaN, an infinity the same infinity. */
 #pragma once
 #include "ref_type.h"
 

@@ -37,7 +37,7 @@ const Recipe recipes[] = {
     { "group_norm", "group_norm", "in X[N,G,C,S] T; in W[G,C] T; in B[G,C] T; out Y[N,G,C,S] T",
         "f32 eps=1e-5", "T=f16", { "group_norm X W B Y eps" }, want_group_norm, 1, 16, 0, FLOOR_RMS },
     /* exp of a difference rounded at up to 2^3 costs 8 ulp for the smallest results; exp for 16 bits may err
-       by 0.2 ulp of f16 (language.md) */
+     * by 0.2 ulp of f16 (language.md) */
     { "softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", { "softmax X Y" }, want_softmax, 0.7,
         24, 0 },
     { "softmax_long", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", { "softmax_long X Y" },
@@ -69,7 +69,7 @@ const Recipe recipes[] = {
     { "gemm", "gemm", "in A[M,K] T; in B[K,N] T; out C[M,N] TO", NULL, "T=f16 ACC=f32 TO=f16",
         { "gemm A B C" }, want_gemm, 0.75, 64, 64, FLOOR_RMS },
     /* inputs rounded to 10 bits of mantissa: each term is off by up to 2^-10, a sum by about 2^12 ulp of f32,
-       one in thousands by five times that */
+     * one in thousands by five times that */
     { "gemm_tf32", "gemm", "in A[M,K] T; in B[K,N] T; out C[M,N] TO", NULL, "T=f32 ACC=f32 TO=f32 TF32=true",
         { "gemm A B C" }, want_gemm, 0, 32768, 0, FLOOR_RMS },
     { "gemm_bias_gelu", "gemm_bias_gelu", "in A[M,K] T; in B[K,N] T; in BIAS[N] T; out C[M,N] T", NULL,
@@ -140,7 +140,7 @@ const Recipe recipes[] = {
         { "attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T" },
         want_attention_decode, 8, 64, 0, FLOOR_RMS, 1 },
     /* P and dS are rounded to T before their products; L and DELTA are any numbers, of which the gradients
-       are functions */
+     * are functions */
     { "attention_delta", "attention_backward", "in O[B,H,M,D] T; in DO[B,H,M,D] T; out DELTA[B,H,M] f32",
         NULL, "T=f16", { "attention_delta O DO DELTA" }, want_attention_delta, 0, 32, 0, FLOOR_RMS },
     { "attention_dkdv", "attention_backward", BACKWARD "out DK[B,H,N,D] T; out DV[B,H,N,D] T",
@@ -179,7 +179,7 @@ const Recipe recipes[] = {
         NULL, "T=f16 TC=64", { "chunk_scan X A B C Y" }, want_chunk_scan, 16, 64, 0, FLOOR_RMS, 2 },
 
     /* the angle of position s carries s times the error of exp2, for which the language promises 2 ulp: 1023
-     * 2 (778 seen on an H100, below 512 on a CPU) */
+     * * 2 (778 seen on an H100, below 512 on a CPU) */
     { "rope_table", "rope", "out COS[S,D2] f32; out SIN[S,D2] f32", "f32 base=10000", "",
         { "rope_table COS SIN base" }, want_rope_table, 0, 2048, 0, FLOOR_ONE },
     { "rope", "rope", "in X[B,H,S,D] T; in COS[S,D2] f32 unit; in SIN[S,D2] f32 unit; out Y[B,H,S,D] T", NULL,
@@ -190,7 +190,7 @@ const Recipe recipes[] = {
     { "embedding_range", "embedding", "in ID[N] i32 int:V; in TABLE[V,D] T; out Y[N,D] T", NULL, "T=f16",
         { "embedding ID TABLE Y" }, want_embedding, 0, 0, 0 },
     /* the f64 reference rounds as often as the kernel does: 4095 additions each, in other orders (67 ulp
-       seen) */
+     * seen) */
     { "cumsum", "cumsum", "in X[M,N] T; out Y[M,N] T", NULL, "T=f32 ACC=f32", { "cumsum_rows X Y" },
         want_cumsum, 0.75, 64, 256, FLOOR_RMS },
     { "topk", "topk", "in X[M,N] T; out VALUE[M,K] T; out INDEX[M,K] i32", NULL, "T=f32",

@@ -3,8 +3,7 @@
  * product's result, the same value twice; at every optimization level and in every matrix type. The values
  * are small integers, so that every result is exact; the reference is the plain triple loop here.
  *
- *     tile_mma_test [--count=N] [--first=SEED] [--show]
- */
+ *     tile_mma_test [--count=N] [--first=SEED] [--show] */
 #include "tile/tile.h"
 #include <stdarg.h>
 #include <stdbool.h>

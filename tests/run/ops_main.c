@@ -2,7 +2,8 @@
  * the interpreter without passes.
  *
  *     tile_ops_test --device=cuda --jobs=0         as many processes as there are processors, each with a
- * share of the kernels tile_ops_test --device=interp --type=f16 --share=0/4
+ *         share of the kernels
+ *     tile_ops_test --device=interp --type=f16 --share=0/4
  *
  * Rows of ops.c with equal bounds share a kernel, up to six outputs each. A failure names the output's
  * expression and prints the kernel. Exit status 0, 1, 2 for wrong options, 77 where the device is not there.

@@ -8,10 +8,11 @@
  *              dims, then each: extent or -1, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
  *              scratch bytes, workspace bytes, workspace bytes a thread;  program: grid;  program: remap
- *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a, b,
- * c, value;  each result: a word level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the
- * arguments. entry: index into the code that comes with the plan. The words of a program: its inputs, then
- * what its steps compute. The first variant that fits is taken. */
+ *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
+ *            b, c, value;  each result: a word
+ * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the
+ * code that comes with the plan. The words of a program: its inputs, then what its steps compute. The first
+ * variant that fits is taken. */
 /* begin */
 #ifndef TILE_PLAN_H
 #define TILE_PLAN_H

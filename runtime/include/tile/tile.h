@@ -2,32 +2,34 @@
  *
  *     tile_context *ctx;  tile_module *mod;  tile_kernel *silu;
  *     tile_context_create(&(tile_context_desc){ .struct_size = sizeof(tile_context_desc), .target = "cpu" },
- * &ctx); tile_module_load_file(ctx, "silu.tile", NULL, &mod); tile_kernel_create(mod, "silu", NULL, 0,
- * &silu); tile_launch(silu, (tile_arg[]){ tile_arg_dltensor(x), tile_arg_dltensor(y) }, 2, NULL);
+ *         &ctx);
+ *     tile_module_load_file(ctx, "silu.tile", NULL, &mod);
+ *     tile_kernel_create(mod, "silu", NULL, 0, &silu);
+ *     tile_launch(silu, (tile_arg[]){ tile_arg_dltensor(x), tile_arg_dltensor(y) }, 2, NULL);
  *
  * General rules
  * - Every function returns a tile_status unless it says otherwise; TILE_OK is 0. The text of the last failure
- * of a context is had with tile_context_error; what a failed compile has to say goes to the diagnostics
- * callback first.
+ *   of a context is had with tile_context_error; what a failed compile has to say goes to the diagnostics
+ *   callback first.
  * - On failure nothing is created: out-pointers receive NULL (or are left alone where the function says so).
  * - Threads: all functions may be called from any thread at the same time, on the same objects too. The
- * exceptions are the destroy functions: no other call may be using the object then.
+ *   exceptions are the destroy functions: no other call may be using the object then.
  * - A stack of 128 KiB suffices for every call. Calls that compile take a stack of their own from the system
- * where less than 4 MiB is left.
+ *   where less than 4 MiB is left.
  * - fork(): on the CPU a child process goes on with the objects of its parent. What is on a GPU does not
- * survive: the first call in the child returns TILE_ERROR_UNSUPPORTED, and says so; contexts that the child
- * opens itself work, if no ancestor has used the driver.
+ *   survive: the first call in the child returns TILE_ERROR_UNSUPPORTED, and says so; contexts that the child
+ *   opens itself work, if no ancestor has used the driver.
  * - The library prints nothing, never exits, keeps no global state but a count of the process's forks, and
- * takes all of its memory from the context's allocator (LLVM, the GPU driver and its compilers allocate for
- * themselves).
+ *   takes all of its memory from the context's allocator (LLVM, the GPU driver and its compilers allocate for
+ *   themselves).
  * - Results do not depend on the caller's floating-point state (rounding mode, flush-to-zero, exception
- * masks) nor on its locale. Calls compute, compile and call back in the default state and leave the caller's
- * state as it was, flags included.
+ *   masks) nor on its locale. Calls compute, compile and call back in the default state and leave the
+ *   caller's state as it was, flags included.
  * - "May block" is said where a call can wait for a compiler, a file, another thread or the device.
  * - Strides are in elements, sizes and pitches in bytes, times in milliseconds. Tensors are row-major unless
- * strides say otherwise.
+ *   strides say otherwise.
  * - Descriptor structs start with struct_size = sizeof(the struct); fields added later are appended and zero
- * means the old behaviour. Enums are append-only. */
+ *   means the old behaviour. Enums are append-only. */
 #ifndef TILE_TILE_H
 #define TILE_TILE_H
 
@@ -225,11 +227,10 @@ typedef struct tile_context_desc {
     const char *debug; /* as TILE_DEBUG: "dump:cse,time,cache"; NULL: the environment's TILE_DEBUG */
 } tile_context_desc;
 
-/* Opens a device. The descriptor and its text are copied. desc NULL: all defaults.
- * Writes the reason of a failure into error (of error_size bytes, may be NULL and 0), there being no context
- * to ask. May block (opens driver libraries, creates the device's context: 0.2-0.3 s on CUDA).
- * TILE_ERROR_NO_DEVICE, TILE_ERROR_UNSUPPORTED, TILE_ERROR_INVALID_ARGUMENT, TILE_ERROR_OUT_OF_MEMORY,
- * TILE_ERROR_DRIVER. */
+/* Opens a device. The descriptor and its text are copied. desc NULL: all defaults. Writes the reason of a
+ * failure into error (of error_size bytes, may be NULL and 0), there being no context to ask. May block
+ * (opens driver libraries, creates the device's context: 0.2-0.3 s on CUDA). TILE_ERROR_NO_DEVICE,
+ * TILE_ERROR_UNSUPPORTED, TILE_ERROR_INVALID_ARGUMENT, TILE_ERROR_OUT_OF_MEMORY, TILE_ERROR_DRIVER. */
 TILE_API tile_status tile_context_create_error(
     const tile_context_desc *desc, tile_context **out, char *error, size_t error_size);
 /* The same without the text. */

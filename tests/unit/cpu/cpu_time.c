@@ -1,8 +1,7 @@
 /* cpu_time.c: times one kernel of the examples on one thread or several, without the runtime.
  *
- * cpu_time EXAMPLES-DIRECTORY file:kernel consts dims scalars [amount [threads [cpu]]]
- * amount: floating-point operations or bytes of one launch; prints amount / time. TILE_CPU_SHOW=plan|asm|llvm
- * prints that. */
+ * cpu_time EXAMPLES-DIRECTORY file:kernel consts dims scalars [amount [threads [cpu]]] amount: floating-point
+ * operations or bytes of one launch; prints amount / time. TILE_CPU_SHOW=plan|asm|llvm prints that. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"

@@ -3,7 +3,8 @@
 #include "common.h"
 #include "passes/kernel/lds.h"
 
-/* --- the banks, again: written from the sources, not from lds.c --------------------------------------
+/* --- the banks, again: written from the sources, not from lds.c
+ * ---------------------------------------------------------------------------
  *
  * gfx90a, gfx942: 32 banks; Composable Kernel documentation, "LDS bank conflicts": eight lanes a cycle for
  * 128 bits, reads in an order of their own, 16 for 64, 32 for 32. gfx950: HipKittens, arXiv 2511.08083, table
