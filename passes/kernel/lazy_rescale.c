@@ -2,8 +2,10 @@
  * matter.
  *
  *   m_new = max(m, x); alpha = exp2((m - m_new) c); p = exp2((s - m_new) c); l = l alpha + sum(p); acc = acc
- * alpha + p v becomes grew  = any row of the warp has not x < bar, which is m + 8/c, or -inf in rows far from
- * zero (near.c) m_new = grew ? max(m, x) : m
+ *       alpha + p v
+ * becomes
+ *   grew  = any row of the warp has not x < bar, which is m + 8/c, or -inf in rows far from zero (near.c)
+ *   m_new = grew ? max(m, x) : m
  *   ... the rest with this m_new ...; l alpha and acc alpha only if grew: else alpha is 1
  *
  * Any m_new within 8/c of top does: it only shifts the exponents, and what is accumulated under it (l, acc)
@@ -13,11 +15,12 @@
  *
  * What this holds on is checked, value by value:
  *   in the loop      m is used by the maximum and by alpha's exponent, m_new by the shift only; with p, all
- * that is computed from it grows by one factor (`new`), the carried values come to that factor by alpha, and
- * each of them is handed on in it; behind the loop  m is not used, but to bring what CTAs of a cluster have
- * each under their own m to a common one (split.c); what the carried values' factor goes into (its power is
- * followed through products and quotients) cancels before it is stored or rounded. Flash attention 4 and the
- * measured reference rescale so. */
+ *                    that is computed from it grows by one factor (`new`), the carried
+ *                    values come to that factor by alpha, and each of them is handed on in it;
+ *   behind the loop  m is not used, but to bring what CTAs of a cluster have each under their own m to a
+ *                    common one (split.c); what the carried values' factor goes into (its power is followed
+ *                    through products and quotients) cancels before it is stored or rounded.
+ * Flash attention 4 and the measured reference rescale so. */
 #include "passes/kernel/lazy.h"
 #include "passes/kernel/schedule.h"
 #include <math.h>
@@ -424,7 +427,9 @@ void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
         for (int r = 0; r < loops.data[k]->n_results; r++) {
             Lazy c;
             if (!is_online(s, loops.data[k], r, &c)) continue;
-            c.no_near = p->options.no_near;
+            /* AMD: `near` decides for these exponents by itself. The values that the vote hands on for it
+             * take registers that tiles of 128 columns do not have there. */
+            c.no_near = p->options.no_near || p->target->kind == TARGET_HIP;
             if (!lazy_choose(&c)) continue;
             loops.data[k] = c.loop;
             n++;

@@ -122,13 +122,13 @@ static __device__ __forceinline__ float ex2(float x) { return __builtin_amdgcn_e
 static __device__ __forceinline__ float ex2(float x) { return __builtin_exp2f(x); }
 #endif
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
-static __device__ __forceinline__ float abs_f32(float x) { return __builtin_fabsf(x); }
 static __device__ __forceinline__ float mul_alone_f32(float a, float b) {
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #endif
     return a * b;
 }
+static __device__ __forceinline__ float abs_f32(float x) { return __builtin_fabsf(x); }
 static __device__ __forceinline__ float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static __device__ __forceinline__ u16 float_to_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { return (u32)float_to_f16(lo) | (u32)float_to_f16(hi) << 16; }
@@ -220,108 +220,108 @@ void attention(const i64 grid0,
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     block_barrier();
-    const u32 K_ring_216 = shared_base + 0;    /* 2 x 8192 bytes */
-    const u32 V_ring_217 = shared_base + 16384;    /* 2 x 8192 bytes */
-    const bool lt_218 = (0 < cdiv_29);
+    const u32 K_ring_218 = shared_base + 0;    /* 2 x 8192 bytes */
+    const u32 V_ring_219 = shared_base + 16384;    /* 2 x 8192 bytes */
+    const bool lt_220 = (0 < cdiv_29);
     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-    const i32 mul_221 = (0 * 64);
-    const u16 *const K_t3 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_221 * K_stride2;
-    u32 k_222[16];
-    const Buffer buffer_t4 = make_buffer(K_t3, lt_218 ? 0xfffffff0u : 0u);
+    const i32 mul_223 = (0 * 64);
+    const u16 *const K_t3 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_223 * K_stride2;
+    u32 k_224[16];
+    const Buffer buffer_t4 = make_buffer(K_t3, lt_220 ? 0xfffffff0u : 0u);
     const u32 at_t5 = (u32)(c3 * (i32)K_stride2 + c2) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&k_222[4 * v], buffer_t4, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_221 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+        buffer_load_b128(&k_224[4 * v], buffer_t4, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_223 + (c3 + (16 * v))) < (u32)N_ &  (u32)(c2) < (u32)64) ? at_t5 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
     }
     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-    const u16 *const V_t6 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_221 * V_stride2;
-    u32 v_225[16];
-    const Buffer buffer_t7 = make_buffer(V_t6, lt_218 ? 0xfffffff0u : 0u);
+    const u16 *const V_t6 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_223 * V_stride2;
+    u32 v_227[16];
+    const Buffer buffer_t7 = make_buffer(V_t6, lt_220 ? 0xfffffff0u : 0u);
     const u32 at_t8 = (u32)(c4 * (i32)V_stride2 + c5) * 2u;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        buffer_load_b128(&v_225[4 * v], buffer_t7, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_221 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+        buffer_load_b128(&v_227[4 * v], buffer_t7, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_223 + (c4 + v)) < (u32)N_ &  (u32)(c5) < (u32)64) ? at_t8 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const u32 shared_slot_229 = K_ring_216 + (u32)0 * 8192;
+    const u32 shared_slot_231 = K_ring_218 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         u32 o_t9 = c2 * 2 + ((c3 + 16 * v)) * 128;
         o_t9 = o_t9 ^ (o_t9 >> 3 & 48u) ^ (o_t9 >> 4 & 64u);
-        sts_b128(shared_slot_229 + o_t9, &k_222[(8 * v) / 2]);
+        sts_b128(shared_slot_231 + o_t9, &k_224[(8 * v) / 2]);
     }
-    const u32 shared_slot_231 = V_ring_217 + (u32)0 * 8192;
+    const u32 shared_slot_233 = V_ring_219 + (u32)0 * 8192;
     sched_barrier(0);
     u32 o_t10 = c4 * 2 + (c5) * 128;
     o_t10 = o_t10 ^ (o_t10 >> 3 & 48u) ^ (o_t10 >> 4 & 64u) ^ (o_t10 >> 6 & 112u);
-    const u32 w_t11[2] = { (v_225[0] >> 0 & 65535u) | ((v_225[4] >> 0 & 65535u)) << 16, (v_225[8] >> 0 & 65535u) | ((v_225[12] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_231 + o_t10, w_t11);
+    const u32 w_t11[2] = { (v_227[0] >> 0 & 65535u) | ((v_227[4] >> 0 & 65535u)) << 16, (v_227[8] >> 0 & 65535u) | ((v_227[12] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_233 + o_t10, w_t11);
     u32 o_t12 = c4 * 2 + ((c5 + 1)) * 128;
     o_t12 = o_t12 ^ (o_t12 >> 3 & 48u) ^ (o_t12 >> 4 & 64u) ^ (o_t12 >> 6 & 112u);
-    const u32 w_t13[2] = { v_225[0] >> 16 | (v_225[4] >> 16) << 16, v_225[8] >> 16 | (v_225[12] >> 16) << 16 };
-    sts_b64(shared_slot_231 + o_t12, w_t13);
+    const u32 w_t13[2] = { v_227[0] >> 16 | (v_227[4] >> 16) << 16, v_227[8] >> 16 | (v_227[12] >> 16) << 16 };
+    sts_b64(shared_slot_233 + o_t12, w_t13);
     u32 o_t14 = c4 * 2 + ((c5 + 2)) * 128;
     o_t14 = o_t14 ^ (o_t14 >> 3 & 48u) ^ (o_t14 >> 4 & 64u) ^ (o_t14 >> 6 & 112u);
-    const u32 w_t15[2] = { (v_225[1] >> 0 & 65535u) | ((v_225[5] >> 0 & 65535u)) << 16, (v_225[9] >> 0 & 65535u) | ((v_225[13] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_231 + o_t14, w_t15);
+    const u32 w_t15[2] = { (v_227[1] >> 0 & 65535u) | ((v_227[5] >> 0 & 65535u)) << 16, (v_227[9] >> 0 & 65535u) | ((v_227[13] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_233 + o_t14, w_t15);
     u32 o_t16 = c4 * 2 + ((c5 + 3)) * 128;
     o_t16 = o_t16 ^ (o_t16 >> 3 & 48u) ^ (o_t16 >> 4 & 64u) ^ (o_t16 >> 6 & 112u);
-    const u32 w_t17[2] = { v_225[1] >> 16 | (v_225[5] >> 16) << 16, v_225[9] >> 16 | (v_225[13] >> 16) << 16 };
-    sts_b64(shared_slot_231 + o_t16, w_t17);
+    const u32 w_t17[2] = { v_227[1] >> 16 | (v_227[5] >> 16) << 16, v_227[9] >> 16 | (v_227[13] >> 16) << 16 };
+    sts_b64(shared_slot_233 + o_t16, w_t17);
     u32 o_t18 = c4 * 2 + ((c5 + 4)) * 128;
     o_t18 = o_t18 ^ (o_t18 >> 3 & 48u) ^ (o_t18 >> 4 & 64u) ^ (o_t18 >> 6 & 112u);
-    const u32 w_t19[2] = { (v_225[2] >> 0 & 65535u) | ((v_225[6] >> 0 & 65535u)) << 16, (v_225[10] >> 0 & 65535u) | ((v_225[14] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_231 + o_t18, w_t19);
+    const u32 w_t19[2] = { (v_227[2] >> 0 & 65535u) | ((v_227[6] >> 0 & 65535u)) << 16, (v_227[10] >> 0 & 65535u) | ((v_227[14] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_233 + o_t18, w_t19);
     u32 o_t20 = c4 * 2 + ((c5 + 5)) * 128;
     o_t20 = o_t20 ^ (o_t20 >> 3 & 48u) ^ (o_t20 >> 4 & 64u) ^ (o_t20 >> 6 & 112u);
-    const u32 w_t21[2] = { v_225[2] >> 16 | (v_225[6] >> 16) << 16, v_225[10] >> 16 | (v_225[14] >> 16) << 16 };
-    sts_b64(shared_slot_231 + o_t20, w_t21);
+    const u32 w_t21[2] = { v_227[2] >> 16 | (v_227[6] >> 16) << 16, v_227[10] >> 16 | (v_227[14] >> 16) << 16 };
+    sts_b64(shared_slot_233 + o_t20, w_t21);
     u32 o_t22 = c4 * 2 + ((c5 + 6)) * 128;
     o_t22 = o_t22 ^ (o_t22 >> 3 & 48u) ^ (o_t22 >> 4 & 64u) ^ (o_t22 >> 6 & 112u);
-    const u32 w_t23[2] = { (v_225[3] >> 0 & 65535u) | ((v_225[7] >> 0 & 65535u)) << 16, (v_225[11] >> 0 & 65535u) | ((v_225[15] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_231 + o_t22, w_t23);
+    const u32 w_t23[2] = { (v_227[3] >> 0 & 65535u) | ((v_227[7] >> 0 & 65535u)) << 16, (v_227[11] >> 0 & 65535u) | ((v_227[15] >> 0 & 65535u)) << 16 };
+    sts_b64(shared_slot_233 + o_t22, w_t23);
     u32 o_t24 = c4 * 2 + ((c5 + 7)) * 128;
     o_t24 = o_t24 ^ (o_t24 >> 3 & 48u) ^ (o_t24 >> 4 & 64u) ^ (o_t24 >> 6 & 112u);
-    const u32 w_t25[2] = { v_225[3] >> 16 | (v_225[7] >> 16) << 16, v_225[11] >> 16 | (v_225[15] >> 16) << 16 };
-    sts_b64(shared_slot_231 + o_t24, w_t25);
+    const u32 w_t25[2] = { v_227[3] >> 16 | (v_227[7] >> 16) << 16, v_227[11] >> 16 | (v_227[15] >> 16) << 16 };
+    sts_b64(shared_slot_233 + o_t24, w_t25);
     block_barrier();
-    float materialize_258[1];
-    materialize_258[0] = 0.0f;
-    float materialize_259[32];
+    float materialize_260[1];
+    materialize_260[0] = 0.0f;
+    float materialize_261[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_259[i] = 0.0f;
+        materialize_261[i] = 0.0f;
     }
-    float materialize_260[1];
-    materialize_260[0] = float_bits(0xff800000u);
-    float materialize_261[1];
-    materialize_261[0] = float_bits(0xff800000u);
+    float materialize_262[1];
+    materialize_262[0] = float_bits(0xff800000u);
+    float materialize_263[1];
+    materialize_263[0] = float_bits(0xff800000u);
     float l_42[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        l_42[i] = materialize_258[i];
+        l_42[i] = materialize_260[i];
     }
     float acc_43[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_43[i] = materialize_259[i];
+        acc_43[i] = materialize_261[i];
     }
     float m_44[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        m_44[i] = materialize_260[i];
+        m_44[i] = materialize_262[i];
     }
     float bar_165[1];
 #pragma unroll
     for (int i = 0; i < 1; i++) {
-        bar_165[i] = materialize_261[i];
+        bar_165[i] = materialize_263[i];
     }
-    i32 slot_238;
-    slot_238 = 0;
+    i32 slot_240;
+    slot_240 = 0;
 #pragma unroll 1
     for (i32 j_41 = 0; j_41 < cdiv_29; j_41++) {
         const int c2_t28 = again(c2, (i32)j_41);
@@ -331,43 +331,43 @@ void attention(const i64 grid0,
         const int c0_t36 = again(c0, (i32)j_41);
         const int c1_t37 = again(c1, (i32)j_41);
         const int c6_t41 = again(c6, (i32)j_41);
-        const i32 sub_240 = (i32)((u32)1 - (u32)slot_238);
-        const i32 add_241 = (j_41 + 1);
-        const bool lt_242 = (add_241 < cdiv_29);
+        const i32 sub_242 = (i32)((u32)1 - (u32)slot_240);
+        const i32 add_243 = (j_41 + 1);
+        const bool lt_244 = (add_243 < cdiv_29);
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_245 = (add_241 * 64);
-        const u16 *const K_t26 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_245 * K_stride2;
-        u32 k_246[16];
-        const Buffer buffer_t27 = make_buffer(K_t26, lt_242 ? 0xfffffff0u : 0u);
+        const i32 mul_247 = (add_243 * 64);
+        const u16 *const K_t26 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_247 * K_stride2;
+        u32 k_248[16];
+        const Buffer buffer_t27 = make_buffer(K_t26, lt_244 ? 0xfffffff0u : 0u);
         const u32 at_t30 = (u32)(c3_t29 * (i32)K_stride2 + c2_t28) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&k_246[4 * v], buffer_t27, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_245 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
+            buffer_load_b128(&k_248[4 * v], buffer_t27, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_247 + (c3_t29 + (16 * v))) < (u32)N_ &  (u32)(c2_t28) < (u32)64) ? at_t30 + (u32)((16 * v) * (i32)K_stride2) * 2u : ~0u);
         }
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t31 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_245 * V_stride2;
-        u32 v_249[16];
-        const Buffer buffer_t32 = make_buffer(V_t31, lt_242 ? 0xfffffff0u : 0u);
+        const u16 *const V_t31 = V + (i64)div_132 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_247 * V_stride2;
+        u32 v_251[16];
+        const Buffer buffer_t32 = make_buffer(V_t31, lt_244 ? 0xfffffff0u : 0u);
         const u32 at_t35 = (u32)(c4_t33 * (i32)V_stride2 + c5_t34) * 2u;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            buffer_load_b128(&v_249[4 * v], buffer_t32, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_245 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
+            buffer_load_b128(&v_251[4 * v], buffer_t32, ((u32)(div_132 + 0) < (u32)B_ &  (u64)(div_32 + 0) < (u64)HK_ &  (u32)(mul_247 + (c4_t33 + v)) < (u32)N_ &  (u32)(c5_t34) < (u32)64) ? at_t35 + (u32)(v * (i32)V_stride2) * 2u : ~0u);
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 K_tile_252 = K_ring_216 + (u32)slot_238 * 8192;
-        const u32 V_tile_253 = V_ring_217 + (u32)slot_238 * 8192;
+        const u32 K_tile_254 = K_ring_218 + (u32)slot_240 * 8192;
+        const u32 V_tile_255 = V_ring_219 + (u32)slot_240 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_264[32];
+        float materialize_266[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_264[i] = 0.0f;
+            materialize_266[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
@@ -385,7 +385,7 @@ void attention(const i64 grid0,
             o_t42 = o_t42 ^ (o_t42 >> 3 & 48u) ^ (o_t42 >> 4 & 64u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t40[t * 4], K_tile_252 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
+                lds_b128(&b_t40[t * 4], K_tile_254 + (o_t42 ^ 0 ^ (32 * k_t38)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -393,7 +393,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&materialize_264[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&materialize_266[(m * 2 + n) * 16], &b_t40[n * 4 + q * 2], &a_t39[m * 4 + q * 2]);
                     }
                 }
             }
@@ -402,7 +402,7 @@ void attention(const i64 grid0,
         sched_group(8, 16);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            stays(materialize_264[i * 16]);
+            stays(materialize_266[i * 16]);
         }
         /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
@@ -416,13 +416,13 @@ void attention(const i64 grid0,
         if (and_157) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_158[i] = materialize_264[i];
+                if_158[i] = materialize_266[i];
             }
         } else {
             float where_58[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_58a = ((((mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_264[i] : float_bits(0xff800000u));
+                const float where_58a = ((((mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))) < (i32)N_) & ((mul_13 + ((i32)c0_t36)) >= (mul_45 + ((i32)(c1_t37 + i % 8 + i / 8 * 16))))) ? materialize_266[i] : float_bits(0xff800000u));
                 where_58[i] = where_58a;
             }
 #pragma unroll
@@ -492,25 +492,16 @@ void attention(const i64 grid0,
         float alpha_171[1];
         float if_172[1];
         float if_173[1];
-        float if_174[32];
-        float if_175;
-        float if_176[1];
         if (not_169) {
-            const float mul_180 = (scale * 1.44269502f);
-            float mul_182[1];
-            {
-                const float mul_182a = (m_44[0] * -1.44269502f);
-                mul_182[0] = mul_182a;
-            }
-            float materialize_265[1];
-            materialize_265[0] = 1.0f;
+            float materialize_267[1];
+            materialize_267[0] = 1.0f;
 #pragma unroll
             for (int i = 0; i < 1; i++) {
                 m_new_170[i] = m_44[i];
             }
 #pragma unroll
             for (int i = 0; i < 1; i++) {
-                alpha_171[i] = materialize_265[i];
+                alpha_171[i] = materialize_267[i];
             }
 #pragma unroll
             for (int i = 0; i < 1; i++) {
@@ -520,125 +511,146 @@ void attention(const i64 grid0,
             for (int i = 0; i < 1; i++) {
                 if_173[i] = l_42[i];
             }
-#pragma unroll
-            for (int i = 0; i < 32; i++) {
-                if_174[i] = if_158[i];
-            }
-            if_175 = mul_180;
-#pragma unroll
-            for (int i = 0; i < 1; i++) {
-                if_176[i] = mul_182[i];
-            }
         } else {
-            float m_new_183[1];
-            float alpha_186[1];
+            float m_new_176[1];
+            float alpha_179[1];
             {
-                const float m_new_183a = max_f32(m_44[0], mul_61[0]);
-                const float sub_184a = (m_44[0] - m_new_183a);
-                const float mul_185a = (sub_184a * 1.44269502f);
-                const float alpha_186a = exp2_f32(mul_185a);
-                m_new_183[0] = m_new_183a;
-                alpha_186[0] = alpha_186a;
+                const float m_new_176a = max_f32(m_44[0], mul_61[0]);
+                const float sub_177a = (m_44[0] - m_new_176a);
+                const float mul_178a = (sub_177a * 1.44269502f);
+                const float alpha_179a = exp2_f32(mul_178a);
+                m_new_176[0] = m_new_176a;
+                alpha_179[0] = alpha_179a;
             }
-            float add_189[1];
+            float add_182[1];
             {
-                const float add_189a = (m_new_183[0] + 5.54517746f);
-                add_189[0] = add_189a;
+                const float add_182a = (m_new_176[0] + 5.54517746f);
+                add_182[0] = add_182a;
             }
-            const float mul_194 = (scale * 1.44269502f);
-            const float abs_195 = abs_f32(mul_194);
-            const bool le_197 = (abs_195 <= 1.2676506e+30f);
-            const float where_199 = (le_197 ? 709.782715f : -1.0f);
-            float where_203[1];
-            float mul_204[1];
+            float mul_185[1];
             {
-                const float abs_201a = abs_f32(m_new_183[0]);
-                const bool le_202a = (abs_201a <= where_199);
-                const float where_203a = (le_202a ? add_189[0] : float_bits(0xff800000u));
-                const float mul_204a = mul_alone_f32(l_42[0], alpha_186[0]);
-                where_203[0] = where_203a;
-                mul_204[0] = mul_204a;
-            }
-            float sub_208[32];
-#pragma unroll
-            for (int i = 0; i < 32; i++) {
-                const float mul_206a = mul_alone_f32(if_158[i], scale);
-                const float sub_208a = (mul_206a - m_new_183[0]);
-                sub_208[i] = sub_208a;
-            }
-            float materialize_266[1];
-            materialize_266[0] = 0.0f;
-#pragma unroll
-            for (int i = 0; i < 1; i++) {
-                m_new_170[i] = m_new_183[i];
+                const float mul_185a = mul_alone_f32(l_42[0], alpha_179[0]);
+                mul_185[0] = mul_185a;
             }
 #pragma unroll
             for (int i = 0; i < 1; i++) {
-                alpha_171[i] = alpha_186[i];
+                m_new_170[i] = m_new_176[i];
             }
 #pragma unroll
             for (int i = 0; i < 1; i++) {
-                if_172[i] = where_203[i];
+                alpha_171[i] = alpha_179[i];
             }
 #pragma unroll
             for (int i = 0; i < 1; i++) {
-                if_173[i] = mul_204[i];
+                if_172[i] = add_182[i];
             }
-#pragma unroll
-            for (int i = 0; i < 32; i++) {
-                if_174[i] = sub_208[i];
-            }
-            if_175 = 1.44269502f;
 #pragma unroll
             for (int i = 0; i < 1; i++) {
-                if_176[i] = materialize_266[i];
+                if_173[i] = mul_185[i];
             }
         }
         /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
+        const float mul_190 = (scale * 1.44269502f);
+        const float abs_191 = abs_f32(mul_190);
+        const bool le_193 = (abs_191 <= 1.2676506e+30f);
+        const float where_195 = (le_193 ? 709.782715f : -1.0f);
+        bool not_199[1];
+        {
+            const float abs_197a = abs_f32(m_new_170[0]);
+            const bool le_198a = (abs_197a <= where_195);
+            const bool not_199a = !(le_198a);
+            not_199[0] = not_199a;
+        }
+        bool any_t55 = false;
+#pragma unroll
+        for (int i = 0; i < 1; i++) {
+            any_t55 |= not_199[i];
+        }
+        const bool far_200 = vote_any(any_t55);
+        const bool not_201 = !(far_200);
+        float if_202[32];
+        float if_203;
+        float if_204[1];
+        if (not_201) {
+            const float mul_206 = (scale * 1.44269502f);
+            float mul_208[1];
+            {
+                const float mul_208a = (m_new_170[0] * -1.44269502f);
+                mul_208[0] = mul_208a;
+            }
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                if_202[i] = if_158[i];
+            }
+            if_203 = mul_206;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_204[i] = mul_208[i];
+            }
+        } else {
+            float sub_212[32];
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float mul_210a = mul_alone_f32(if_158[i], scale);
+                const float sub_212a = (mul_210a - m_new_170[0]);
+                sub_212[i] = sub_212a;
+            }
+            float materialize_268[1];
+            materialize_268[0] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                if_202[i] = sub_212[i];
+            }
+            if_203 = 1.44269502f;
+#pragma unroll
+            for (int i = 0; i < 1; i++) {
+                if_204[i] = materialize_268[i];
+            }
+        }
         float p_67[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float fma_214a = fma_f32(if_174[i], if_175, if_176[0]);
-            const float p_67a = exp2_f32(fma_214a);
+            const float fma_217a = fma_f32(if_202[i], if_203, if_204[0]);
+            const float p_67a = exp2_f32(fma_217a);
             p_67[i] = p_67a;
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t57[4];
+        float red_t59[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            red_t57[i] = 0;
+            red_t59[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t59 = p_67[i];
-            const int k_t58 = 0 + 1 * (i % 4);
-            red_t57[k_t58] = red_t57[k_t58] + x_t59;
+            const float x_t61 = p_67[i];
+            const int k_t60 = 0 + 1 * (i % 4);
+            red_t59[k_t60] = red_t59[k_t60] + x_t61;
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t57[i] = red_t57[i] + red_t57[i + 1];
+            red_t59[i] = red_t59[i] + red_t59[i + 1];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t57[i] = red_t57[i] + red_t57[i + 2];
+            red_t59[i] = red_t59[i] + red_t59[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            red_t57[i] = red_t57[i] + red_t57[i + 3];
+            red_t59[i] = red_t59[i] + red_t59[i + 3];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            const float y_t60 = shuffle_xor_f32(red_t57[i], 32);
-            red_t57[i] = red_t57[i] + y_t60;
+            const float y_t62 = shuffle_xor_f32(red_t59[i], 32);
+            red_t59[i] = red_t59[i] + y_t62;
         }
         float reduce_sum_71[1];
-        reduce_sum_71[0] = red_t57[0];
-        float l_211[1];
+        reduce_sum_71[0] = red_t59[0];
+        float l_186[1];
         {
-            const float l_211a = (if_173[0] + reduce_sum_71[0]);
-            l_211[0] = l_211a;
+            const float l_186a = (if_173[0] + reduce_sum_71[0]);
+            l_186[0] = l_186a;
         }
         /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
@@ -649,7 +661,7 @@ void attention(const i64 grid0,
             const float p_74b = p_67[2 * i + 1];
             p_74[i] = pack_f16(p_74a, p_74b);
         }
-        float if_215[32];
+        float if_187[32];
         if (grew_168) {
             float mul_76[32];
 #pragma unroll
@@ -659,31 +671,31 @@ void attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_215[i] = mul_76[i];
+                if_187[i] = mul_76[i];
             }
         } else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_215[i] = acc_43[i];
+                if_187[i] = acc_43[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 2 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t64 = 0; k_t64 < 4; k_t64++) {
-            u32 a_t65[4];
+        for (int k_t66 = 0; k_t66 < 4; k_t66++) {
+            u32 a_t67[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t65[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t64) * 4 + w];
+                    a_t67[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t66) * 4 + w];
                 }
             }
-            u32 b_t66[8];
-            u32 o_t67 = c1_t37 * 2 + (c6_t41) * 128;
-            o_t67 = o_t67 ^ (o_t67 >> 3 & 48u) ^ (o_t67 >> 4 & 64u) ^ (o_t67 >> 6 & 112u);
+            u32 b_t68[8];
+            u32 o_t69 = c1_t37 * 2 + (c6_t41) * 128;
+            o_t69 = o_t69 ^ (o_t69 >> 3 & 48u) ^ (o_t69 >> 4 & 64u) ^ (o_t69 >> 6 & 112u);
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                lds_b128(&b_t66[t * 4], V_tile_253 + (o_t67 ^ (64 * t) ^ (32 * k_t64)) + (4096 * t) + 0);
+                lds_b128(&b_t68[t * 4], V_tile_255 + (o_t69 ^ (64 * t) ^ (32 * k_t66)) + (4096 * t) + 0);
             }
 #pragma unroll
             for (int q = 0; q < 2; q++) {
@@ -691,7 +703,7 @@ void attention(const i64 grid0,
                 for (int m = 0; m < 1; m++) {
 #pragma unroll
                     for (int n = 0; n < 2; n++) {
-                        mfma_32x32x8_f16(&if_215[(m * 2 + n) * 16], &b_t66[n * 4 + q * 2], &a_t65[m * 4 + q * 2]);
+                        mfma_32x32x8_f16(&if_187[(m * 2 + n) * 16], &b_t68[n * 4 + q * 2], &a_t67[m * 4 + q * 2]);
                     }
                 }
             }
@@ -700,42 +712,42 @@ void attention(const i64 grid0,
         sched_group(8, 16);
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 shared_slot_254 = K_ring_216 + (u32)sub_240 * 8192;
+        const u32 shared_slot_256 = K_ring_218 + (u32)sub_242 * 8192;
         sched_barrier(0);
-        u32 o_t68 = c2_t28 * 2 + (c3_t29) * 128;
-        o_t68 = o_t68 ^ (o_t68 >> 3 & 48u) ^ (o_t68 >> 4 & 64u);
+        u32 o_t70 = c2_t28 * 2 + (c3_t29) * 128;
+        o_t70 = o_t70 ^ (o_t70 >> 3 & 48u) ^ (o_t70 >> 4 & 64u);
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            sts_b128(shared_slot_254 + o_t68 + (2048 * v), &k_246[(8 * v) / 2]);
+            sts_b128(shared_slot_256 + o_t70 + (2048 * v), &k_248[(8 * v) / 2]);
         }
-        const u32 shared_slot_255 = V_ring_217 + (u32)sub_240 * 8192;
+        const u32 shared_slot_257 = V_ring_219 + (u32)sub_242 * 8192;
         sched_barrier(0);
-        u32 o_t69 = c4_t33 * 2 + (c5_t34) * 128;
-        o_t69 = o_t69 ^ (o_t69 >> 3 & 48u) ^ (o_t69 >> 4 & 64u) ^ (o_t69 >> 6 & 112u);
-        const u32 w_t70[2] = { (v_249[0] >> 0 & 65535u) | ((v_249[4] >> 0 & 65535u)) << 16, (v_249[8] >> 0 & 65535u) | ((v_249[12] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_255 + o_t69 + 0, w_t70);
-        const u32 w_t71[2] = { v_249[0] >> 16 | (v_249[4] >> 16) << 16, v_249[8] >> 16 | (v_249[12] >> 16) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 16) + 128, w_t71);
-        const u32 w_t72[2] = { (v_249[1] >> 0 & 65535u) | ((v_249[5] >> 0 & 65535u)) << 16, (v_249[9] >> 0 & 65535u) | ((v_249[13] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 32) + 256, w_t72);
-        const u32 w_t73[2] = { v_249[1] >> 16 | (v_249[5] >> 16) << 16, v_249[9] >> 16 | (v_249[13] >> 16) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 48) + 384, w_t73);
-        const u32 w_t74[2] = { (v_249[2] >> 0 & 65535u) | ((v_249[6] >> 0 & 65535u)) << 16, (v_249[10] >> 0 & 65535u) | ((v_249[14] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_255 + o_t69 + 512, w_t74);
-        const u32 w_t75[2] = { v_249[2] >> 16 | (v_249[6] >> 16) << 16, v_249[10] >> 16 | (v_249[14] >> 16) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 16) + 640, w_t75);
-        const u32 w_t76[2] = { (v_249[3] >> 0 & 65535u) | ((v_249[7] >> 0 & 65535u)) << 16, (v_249[11] >> 0 & 65535u) | ((v_249[15] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 32) + 768, w_t76);
-        const u32 w_t77[2] = { v_249[3] >> 16 | (v_249[7] >> 16) << 16, v_249[11] >> 16 | (v_249[15] >> 16) << 16 };
-        sts_b64(shared_slot_255 + (o_t69 ^ 48) + 896, w_t77);
+        u32 o_t71 = c4_t33 * 2 + (c5_t34) * 128;
+        o_t71 = o_t71 ^ (o_t71 >> 3 & 48u) ^ (o_t71 >> 4 & 64u) ^ (o_t71 >> 6 & 112u);
+        const u32 w_t72[2] = { (v_251[0] >> 0 & 65535u) | ((v_251[4] >> 0 & 65535u)) << 16, (v_251[8] >> 0 & 65535u) | ((v_251[12] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_257 + o_t71 + 0, w_t72);
+        const u32 w_t73[2] = { v_251[0] >> 16 | (v_251[4] >> 16) << 16, v_251[8] >> 16 | (v_251[12] >> 16) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 16) + 128, w_t73);
+        const u32 w_t74[2] = { (v_251[1] >> 0 & 65535u) | ((v_251[5] >> 0 & 65535u)) << 16, (v_251[9] >> 0 & 65535u) | ((v_251[13] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 32) + 256, w_t74);
+        const u32 w_t75[2] = { v_251[1] >> 16 | (v_251[5] >> 16) << 16, v_251[9] >> 16 | (v_251[13] >> 16) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 48) + 384, w_t75);
+        const u32 w_t76[2] = { (v_251[2] >> 0 & 65535u) | ((v_251[6] >> 0 & 65535u)) << 16, (v_251[10] >> 0 & 65535u) | ((v_251[14] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_257 + o_t71 + 512, w_t76);
+        const u32 w_t77[2] = { v_251[2] >> 16 | (v_251[6] >> 16) << 16, v_251[10] >> 16 | (v_251[14] >> 16) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 16) + 640, w_t77);
+        const u32 w_t78[2] = { (v_251[3] >> 0 & 65535u) | ((v_251[7] >> 0 & 65535u)) << 16, (v_251[11] >> 0 & 65535u) | ((v_251[15] >> 0 & 65535u)) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 32) + 768, w_t78);
+        const u32 w_t79[2] = { v_251[3] >> 16 | (v_251[7] >> 16) << 16, v_251[11] >> 16 | (v_251[15] >> 16) << 16 };
+        sts_b64(shared_slot_257 + (o_t71 ^ 48) + 896, w_t79);
         block_barrier();
 #pragma unroll
         for (int i = 0; i < 1; i++) {
-            l_42[i] = l_211[i];
+            l_42[i] = l_186[i];
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_43[i] = if_215[i];
+            acc_43[i] = if_187[i];
         }
 #pragma unroll
         for (int i = 0; i < 1; i++) {
@@ -745,7 +757,7 @@ void attention(const i64 grid0,
         for (int i = 0; i < 1; i++) {
             bar_165[i] = if_172[i];
         }
-        slot_238 = sub_240;
+        slot_240 = sub_242;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH
@@ -766,10 +778,10 @@ void attention(const i64 grid0,
         const float cast_80b = mul_142b;
         cast_80[i] = pack_f16(cast_80a, cast_80b);
     }
-    u16 *const O_t80 = O + (i64)div_132 * O_stride0 + (i64)rem_131 * O_stride1 + (i64)mul_13 * O_stride2;
+    u16 *const O_t82 = O + (i64)div_132 * O_stride0 + (i64)rem_131 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        if ((u32)(div_132 + 0) < (u32)B_ && (u32)(rem_131 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t80 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_80[((8 * v)) / 2]);
+        if ((u32)(div_132 + 0) < (u32)B_ && (u32)(rem_131 + 0) < (u32)H_ && (u32)(mul_13 + c0) < (u32)M_ && (u32)((c1 + 16 * v)) < (u32)64) stg_b128(O_t82 + c0 * (i32)O_stride2 + (c1 + 16 * v), &cast_80[((8 * v)) / 2]);
     }
 }
 #undef SCRATCH
