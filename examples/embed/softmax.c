@@ -35,8 +35,7 @@ int main(int argc, char **argv)
     check(ctx, tile_tensor_create(ctx, TILE_MEMORY_DEVICE, TILE_F32, 2, (int64_t[]){ M, N }, &y));
 
     check(ctx, tile_copy(ctx, x->data, host, sizeof host, NULL));
-    tile_arg args[] = { tile_arg_dltensor(x), tile_arg_dltensor(y) };
-    check(ctx, tile_launch(softmax, args, 2, NULL));
+    check(ctx, tile_launch(softmax, (tile_arg[]){ tile_arg_dltensor(x), tile_arg_dltensor(y) }, 2, NULL));
     check(ctx, tile_copy(ctx, host, y->data, sizeof host, NULL));
     check(ctx, tile_stream_synchronize(ctx, NULL));
 
