@@ -27,7 +27,7 @@ interrupted() {
 run=("$tilec" run k.tile --out Y=y.npy)
 for t in cpu "cpu --threads=1" interp; do
     # shellcheck disable=SC2086
-    interrupted 2 '^tilec: interrupted after [12]\.[0-9] s while (running|interpreting): [0-9]+ of 2000000000 programs were done' "${run[@]}" --kernel=many --target=$t --in Y=zeros:f32[1] --set g=2000000000
+    interrupted 2 '^tilec: interrupted after [12]\.[0-9] s while (running|interpreting): [0-9]+ of 1000000 programs were done' "${run[@]}" --kernel=slow --target=$t --in Y=zeros:i32[1] --set n=5000000
     # shellcheck disable=SC2086
     interrupted 2 'while (running|interpreting): 0 of 1 programs were done' "${run[@]}" --kernel=forever --target=$t --in Y=zeros:i32[1]
     grep -q hello out.txt || fail "what was printed before is lost: $t"
