@@ -121,10 +121,12 @@ static Value *new_bar(Choice *h, Builder *b, Value *top)
 {
     const Type *t = top->type;
     double c;
-    Value *scale = value_map_get(&h->map, h->c->scale),
-          *room = ir_is_const_float(scale, &c)
-                      ? ir_const_float(b, DT_F32, (float)(LAZY_THRESHOLD / fabs(c)))
-                      : ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, LAZY_THRESHOLD), ir_un(b, OP_ABS, scale));
+    Value *scale = value_map_get(&h->map, h->c->scale), *room;
+    if (ir_is_const_float(scale, &c)) room = ir_const_float(b, DT_F32, (float)(LAZY_THRESHOLD / fabs(c)));
+    else {
+        Value *factor = ir_un(b, OP_ABS, scale), *most = ir_const_float(b, DT_F32, LAZY_THRESHOLD);
+        room = ir_bin(b, OP_DIV, most, factor);
+    }
     Value *bar = ir_bin(b, OP_ADD, top, ir_splat(b, room, t->rank, t->shape)),
           *none = f32_like(b, -INFINITY, t);
     for (int k = 0; k < h->n_near; k++)

@@ -64,11 +64,12 @@ static Value *limit(Builder *b, const KernelNear *n)
 {
     double c, scale = 1;
     bool known = ir_is_const_float(n->c, &c);
-    Value *finite = ir_const_float(b, DT_F32, FLT_MAX),
-          *most =
-              known ? ir_const_float(b, DT_F32, (float)fmin(NEAR / fabs(c), FLT_MAX))
-                    : ir_bin(b, OP_MIN,
-                          ir_bin(b, OP_DIV, ir_const_float(b, DT_F32, NEAR), ir_un(b, OP_ABS, n->c)), finite);
+    Value *finite = ir_const_float(b, DT_F32, FLT_MAX), *most;
+    if (known) most = ir_const_float(b, DT_F32, (float)fmin(NEAR / fabs(c), FLT_MAX));
+    else {
+        Value *factor = ir_un(b, OP_ABS, n->c), *near = ir_const_float(b, DT_F32, NEAR);
+        most = ir_bin(b, OP_MIN, ir_bin(b, OP_DIV, near, factor), finite);
+    }
     if (known && (!n->scale || ir_is_const_float(n->scale, &scale)))
         return fabs(c * scale) <= BIG_FACTOR ? most : ir_const_float(b, DT_F32, -1);
     Value *k = ir_un(b, OP_ABS, n->scale ? ir_bin(b, OP_MUL, n->scale, n->c) : n->c);
@@ -77,7 +78,10 @@ static Value *limit(Builder *b, const KernelNear *n)
 }
 
 Value *kernel_near_is(Builder *b, const KernelNear *n, Value *row)
-{ return ir_bin(b, OP_LE, ir_un(b, OP_ABS, row), splat_as(b, limit(b, n), row->type)); }
+{
+    Value *most = splat_as(b, limit(b, n), row->type), *size = ir_un(b, OP_ABS, row);
+    return ir_bin(b, OP_LE, size, most);
+}
 
 /* The exponent's factor in one fma: scale * c. */
 static Value *joint_factor(Builder *b, const KernelNear *n)
@@ -118,8 +122,8 @@ void kernel_near_take(const KernelNear *n, Value *chosen)
     Builder b = ir_before(n->times);
     const Type *t = n->x->type;
     Value *shift = chosen + 2;
-    Value *e = ir_op(&b, OP_FMA, NULL, NO_ATTRS, chosen, splat_as(&b, chosen + 1, t),
-        ir_emit(&b, OP_BROADCAST, &shift, 1, NO_ATTRS, t));
+    Value *added = ir_emit(&b, OP_BROADCAST, &shift, 1, NO_ATTRS, t), *factor = splat_as(&b, chosen + 1, t);
+    Value *e = ir_op(&b, OP_FMA, NULL, NO_ATTRS, chosen, factor, added);
     ir_replace(ir_result(n->times), e);
 }
 
