@@ -203,10 +203,9 @@ static uint64_t scalar_word(const ScalarArg *a, DType d)
 {
     uint64_t w = 0;
     float f = (float)a->value;
-    int64_t i = (int64_t)a->value;
     if (d == DT_F64) memcpy(&w, &a->value, 8);
     else if (dtype_is_float(d)) memcpy(&w, &f, 4); /* the kernel's parameter is a float */
-    else w = (uint64_t)i;
+    else w = (uint64_t)(int64_t)a->value;
     return w;
 }
 
